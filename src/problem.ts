@@ -3,7 +3,6 @@
 
 import { rfc3339 } from './lib/duration.ts';
 import type { RateLimitState } from './lib/rate-limit.ts';
-import type { Result } from './lib/result.ts';
 
 /** `path` is dotted (`scopes.2`), empty for the input itself. Neither field quotes what was sent. */
 export interface InputIssue {
@@ -104,10 +103,6 @@ export type ProblemCode = Problem['code'];
 export type ServerCode = Exclude<ProblemCode, ToolFailure['code']>;
 
 export type InvalidInput = Extract<Problem, { code: 'invalid_input' }>;
-
-export type StoreUnavailable = Extract<Problem, { code: 'store_unavailable' }>;
-
-export type StoreResult<T> = Promise<Result<T, StoreUnavailable>>;
 
 /** What a caller reads: the HTTP status, and one sentence that is the same on every transport. */
 export interface ProblemText {

@@ -1,7 +1,7 @@
 // The API key guard: finds the presented key, has it verified, and adds its identity.
 
 import type { Credentials } from '../http/credentials.ts';
-import { type Caller, logOutOfReach, type RequestIds } from '../keys/actor.ts';
+import type { Caller, RequestIds } from '../keys/actor.ts';
 import { isKeyShaped } from '../keys/key-format.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
@@ -70,5 +70,4 @@ export function logRefused(log: Log, error: Problem, { requestId, traceId }: Req
     const { reason, keyId, userId, fingerprint, sent } = error; // the ids are there only for a key on record
     log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, fingerprint, sent });
   }
-  if (error.code === 'store_unavailable') logOutOfReach(log, { requestId, traceId }, error);
 }

@@ -15,7 +15,7 @@ const OWNERS_MAX = 10_000; // about 2 MB
 export function createCheckBlock({ store, feed }: { store: Pick<KeyStore, 'isBlocked'>; feed: Feed }): CheckBlock {
   const known = createLruCache<boolean>({ entries: OWNERS_MAX });
   let changes = 0; // a read that began before a change must not be kept after it
-  const reads = singleFlights<Result<boolean, Problem>>(); // nor be joined
+  const reads = singleFlights<boolean>(); // nor be joined
 
   feed.subscribe({
     onChanges(_, owners) {
@@ -32,27 +32,17 @@ export function createCheckBlock({ store, feed }: { store: Pick<KeyStore, 'isBlo
     },
   });
 
-  async function read(owner: string): Promise<Result<boolean, Problem>> {
+  async function read(owner: string): Promise<boolean> {
     const changesBefore = changes;
     const blocked = await store.isBlocked(owner, feed.queryTimeoutMs);
-    if (blocked.ok && changes === changesBefore) known.set(owner, blocked.value);
+    if (changes === changesBefore) known.set(owner, blocked);
     return blocked;
   }
 
-  const decide = (blocked: Result<boolean, Problem>): Result<void, Problem> => {
-    if (!blocked.ok) return blocked;
-    return blocked.value ? err({ code: 'user_blocked' }) : ok(undefined);
-  };
+  const decide = (blocked: boolean): Result<void, Problem> => (blocked ? err({ code: 'user_blocked' }) : ok(undefined));
 
-  function decideNow(owner: string): Awaitable<Result<void, Problem>> {
-    const blocked = known.get(owner);
-    return chain(blocked === undefined ? reads.run(owner, () => read(owner)) : ok(blocked), decide);
-  }
+  const decideNow = (owner: string): Awaitable<Result<void, Problem>> =>
+    chain(known.get(owner) ?? reads.run(owner, () => read(owner)), decide);
 
-  return (owner) =>
-    feed.current()
-      ? decideNow(owner)
-      : feed
-          .ensureFresh()
-          .then((current): Awaitable<Result<void, Problem>> => (current.ok ? decideNow(owner) : current));
+  return (owner) => (feed.current() ? decideNow(owner) : feed.ensureFresh().then(() => decideNow(owner)));
 }

@@ -3,7 +3,8 @@
 
 import { isKeyShaped } from '../keys/key-format.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
-import { type Awaitable, isPromise, type Result } from '../lib/result.ts';
+import { outageIn } from '../lib/outage.ts';
+import { type Awaitable, err, isPromise, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
 import { type CredentialedCall, presentedKey, type VerifyKey } from './api-key.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
@@ -23,10 +24,15 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, lookAtKey: VerifyKe
     const presented = presentedKey(call.credentials);
     const token = bearer === null || isKeyShaped(bearer) ? null : bearer;
     const user = token === null ? null : verifyUserJwt(token);
-    const key = presented === null || presented === token ? null : lookAtKey(presented, call);
+    const looked = presented === null || presented === token ? null : lookAtKey(presented, call);
+    const key = isPromise(looked) ? looked.catch(unknown) : looked;
     return isPromise(user) || isPromise(key) ? both(user, key) : { user, key };
   };
 }
+
+/** During an outage nothing is known of a key; whether that matters depends on what is asked for. */
+const unknown = (error: unknown): Result<never, Problem> =>
+  err({ code: 'store_unavailable', reason: outageIn(error).reason });
 
 async function both(user: Awaitable<Identity['user']>, key: Awaitable<Identity['key']>): Promise<Identity> {
   const [foundUser, foundKey] = await Promise.all([user, key]);

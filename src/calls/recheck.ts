@@ -2,7 +2,9 @@
 // tool took long, the process was stopped, the machine slept. Then the key is verified again, at no charge.
 
 import type { KeyDomain } from '../keys/index.ts';
+import { outageIn, StoreOutage } from '../lib/outage.ts';
 import type { Log } from '../log/log.ts';
+import { outageProblem } from '../log/outage.ts';
 import type { Problem } from '../problem.ts';
 import { logRefused, presentedKey } from './api-key.ts';
 import type { Call } from './call.ts';
@@ -17,10 +19,7 @@ export interface Recheck {
 /** Then the store is slower than the bound, and is not asked again. */
 const TRIES = 2;
 
-const TOO_SLOW: Problem = {
-  code: 'store_unavailable',
-  reason: 'the key store answers slower than the revocation bound',
-};
+const TOO_SLOW = new StoreOutage('the key store answers slower than the revocation bound');
 
 export function createRecheck({ feed, verifier }: Pick<KeyDomain, 'feed' | 'verifier'>, log: Log): Recheck {
   const isFresh = ({ freshAsOfMs }: Call): boolean => feed.isFresh(freshAsOfMs);
@@ -28,20 +27,24 @@ export function createRecheck({ feed, verifier }: Pick<KeyDomain, 'feed' | 'veri
   /** At its end all calls not refused are fresh at the same moment. */
   async function recheck(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
     const refused = new Map<Call, Problem>();
-    const refuse = (call: Call, problem: Problem) => {
-      refused.set(call, problem);
-      logRefused(log, problem, call);
-    };
+    const away = (call: Call, outage: StoreOutage) => void refused.set(call, outageProblem(outage, log, call));
     const stale = () => calls.filter((call) => !refused.has(call) && !isFresh(call));
     for (let tries = 0; tries < TRIES && stale().length > 0; tries += 1) {
       const verifying = stale().map(async (call) => {
-        const verified = await verifier.confirm(presentedKey(call.credentials) ?? '', call);
-        if (verified.ok) call.freshAsOfMs = verified.freshAsOfMs;
-        else refuse(call, verified.error);
+        try {
+          const verified = await verifier.confirm(presentedKey(call.credentials) ?? '', call);
+          if (verified.ok) call.freshAsOfMs = verified.freshAsOfMs;
+          else {
+            refused.set(call, verified.error);
+            logRefused(log, verified.error, call);
+          }
+        } catch (error) {
+          away(call, outageIn(error)); // the others of a batch may be good
+        }
       });
       await Promise.all(verifying);
     }
-    for (const call of stale()) refuse(call, TOO_SLOW);
+    for (const call of stale()) away(call, TOO_SLOW);
     return refused;
   }
 

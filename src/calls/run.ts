@@ -3,11 +3,13 @@
 
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { InFlight } from '../lib/in-flight.ts';
+import { StoreOutage } from '../lib/outage.ts';
 import { err, isPromise, ok } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { bytesInMemory, isObject } from '../lib/text.ts';
 import { LIMITS } from '../limits/index.ts';
 import type { Log } from '../log/log.ts';
+import { outageProblem } from '../log/outage.ts';
 import type { Problem } from '../problem.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
@@ -55,6 +57,7 @@ export function createRun({ clock, log, inFlight, recheck }: Options): Runner {
   function refusalOf(thrown: unknown, { kind, name }: Operation, call: Call, canceller?: AbortSource): Problem {
     // A throw after the abort is the tool's way of stopping, not a bug.
     if (call.isAborted) return { code: 'tool_timeout', ...(canceller?.signal.aborted && { byClient: true }) };
+    if (thrown instanceof StoreOutage) return outageProblem(thrown, log, call);
     const { requestId, traceId } = call;
     log.error('internal error', { requestId, traceId, [kind]: name, error: thrown });
     return { code: 'internal' };

@@ -1,6 +1,7 @@
 // A command: what it is called with, and what it does. One runner parses its arguments, prints its help, and turns what
 // it throws into a line and an exit code: 0 done, 1 failed, 2 wrong usage or not confirmed.
 
+import { StoreOutage } from '../lib/outage.ts';
 import { excerptOf } from '../log/redact.ts';
 import { CommandError, createIo, type Io, type IoStreams, ReaderLeft, UsageError } from './io.ts';
 import { nearest, type Option, type Options, parsed, type ValuesOf } from './options.ts';
@@ -78,9 +79,10 @@ export async function runCommand(
     return 0;
   } catch (error) {
     if (error instanceof ReaderLeft) return 0;
-    if (!(error instanceof CommandError)) throw error;
-    streams.stderr.write(`${as}: ${error.message}\n`);
-    return error.exitCode;
+    const failure = error instanceof StoreOutage ? new CommandError(`store_unavailable: ${error.reason}`) : error;
+    if (!(failure instanceof CommandError)) throw error;
+    streams.stderr.write(`${as}: ${failure.message}\n`);
+    return failure.exitCode;
   }
 }
 

@@ -65,7 +65,7 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
         await keyOf(code),
         new TextEncoder().encode(JSON.stringify(content)),
       );
-      const put = await store.put(
+      const isPut = await store.put(
         {
           hash: sha256(code, 'hex'),
           content: new Uint8Array(sealed).toBase64(),
@@ -75,8 +75,7 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
         },
         KEYS_PER_USER_MAX,
       );
-      if (!put.ok) return put;
-      return put.value ? ok(code) : err({ code: 'key_limit_reached' });
+      return isPut ? ok(code) : err({ code: 'key_limit_reached' });
     },
 
     async open(code, caller) {

@@ -104,12 +104,11 @@ export function createDevice(options: DeviceOptions): Device {
       return err<Problem>({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });
     }
     const hash = userCodeHash(userCode);
-    const found = hash === null ? ok(null) : await store.findAsked(hash, clock.nowMs(), personOf(actor));
-    if (!found.ok) return found;
-    if (hash === null || found.value === null) return err(NOT_FOUND);
+    const found = hash === null ? null : await store.findAsked(hash, clock.nowMs(), personOf(actor));
+    if (hash === null || found === null) return err(NOT_FOUND);
     guesses.give(personOf(actor), 1);
-    const asked: Asked = JSON.parse(found.value.content); // written below
-    return ok({ hash, asked, expiresAt: found.value.endsAtMs });
+    const asked: Asked = JSON.parse(found.content); // written below
+    return ok({ hash, asked, expiresAt: found.endsAtMs });
   }
 
   return {
@@ -127,7 +126,7 @@ export function createDevice(options: DeviceOptions): Device {
       const [deviceCode, userCode] = [makeCode(random), makeUserCode(random)];
       const nowMs = clock.nowMs();
       const request: Asked = { ...asked.value, address, askedAt: nowMs };
-      const put = await store.ask(
+      const isPut = await store.ask(
         {
           hash: sha256(deviceCode, 'hex'),
           userCodeHash: sha256(userCode, 'hex'),
@@ -138,8 +137,7 @@ export function createDevice(options: DeviceOptions): Device {
         LIMITS.keyRequests,
         nowMs,
       );
-      if (!put.ok) return put;
-      if (!put.value) return full(RETRY_FULL_S);
+      if (!isPut) return full(RETRY_FULL_S);
       log.info('API key requested', { requestId: caller.requestId, address, resource: request.resource });
       const shown = `${userCode.slice(0, 4)}-${userCode.slice(4)}`;
       const page = keysPageUrl(publicUrl());
@@ -172,8 +170,7 @@ export function createDevice(options: DeviceOptions): Device {
         KEYS_PER_USER_MAX,
         clock.nowMs(),
       );
-      if (!decided.ok) return decided;
-      if (decided.value !== 'decided') return err(decided.value === 'full' ? { code: 'key_limit_reached' } : NOT_FOUND);
+      if (decided !== 'decided') return err(decided === 'full' ? { code: 'key_limit_reached' } : NOT_FOUND);
       log.info('API key request decided', { ...actorFields(actor), approved: newKey !== null, resource, address });
       return ok(undefined);
     },

@@ -13,7 +13,7 @@ import { createSignedText } from '../lib/signed-text.ts';
 import { LIMITS } from '../limits/index.ts';
 import { createTokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
-import type { Problem, StoreUnavailable } from '../problem.ts';
+import type { Problem } from '../problem.ts';
 import { type AccessToken, accessToken } from './access-token.ts';
 import { type CodeContent, type CodesOptions, createCodes } from './codes.ts';
 import { createMakeKey, type MakingOptions, makeAttempt } from './making.ts';
@@ -38,7 +38,7 @@ export interface ConnectOptions extends CodesOptions, MakingOptions {
   readonly config: ConnectConfig;
   readonly publicUrl: () => string;
   /** Signs the ids of clients. */
-  readonly readSecret: () => Promise<Result<string, StoreUnavailable>>;
+  readonly readSecret: () => Promise<string>;
   /** Which database it is: another one has another secret. */
   readonly databaseId: () => string;
   readonly look: Verifier['look'];
@@ -50,9 +50,9 @@ export interface ConnectOptions extends CodesOptions, MakingOptions {
 
 export interface Connect {
   readonly audience: Audience;
-  register(metadata: unknown): Promise<Result<object, RegistrationError | StoreUnavailable>>;
+  register(metadata: unknown): Promise<Result<object, RegistrationError>>;
   /** What the parameters of /authorize ask for. */
-  decide(parameters: URLSearchParams): Promise<Result<Decision, StoreUnavailable>>;
+  decide(parameters: URLSearchParams): Promise<Decision>;
   /** Where the person who pasted a good key is sent, with a code for it. */
   grant(
     request: AuthorizationRequest,
@@ -79,10 +79,9 @@ export function createConnect(options: ConnectOptions): Connect {
   const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
 
   /** Null if this server did not register the client. */
-  async function redirectsOf(clientId: string): Promise<Result<readonly string[] | null, StoreUnavailable>> {
+  async function redirectsOf(clientId: string): Promise<readonly string[] | null> {
     const text = await signedText.read(clientId);
-    if (!text.ok) return text;
-    return ok(text.value === null ? null : (JSON.parse(text.value) as readonly string[])); // signed
+    return text === null ? null : (JSON.parse(text) as readonly string[]); // signed
   }
 
   /** Somebody else may have the code too. */
@@ -109,8 +108,7 @@ export function createConnect(options: ConnectOptions): Connect {
     const fingerprint = fingerprintOf(hashKey(sha256, key));
     const taking = { hash, attempt: makeAttempt(random), keyId, fingerprint };
     const taken = await store.take(taking, originOf('oauth', caller, host));
-    if (!taken.ok) return taken;
-    return taken.value ? ok({ key, keyId, userId, scopes, expiresAtMs }) : refusedAgain(keyId, caller);
+    return taken ? ok({ key, keyId, userId, scopes, expiresAtMs }) : refusedAgain(keyId, caller);
   }
 
   /** A key that a person has decided on. */
@@ -129,12 +127,12 @@ export function createConnect(options: ConnectOptions): Connect {
       const registration = registrationOf(metadata, config);
       if (!registration.ok) return registration;
       const clientId = await signedText.sign(JSON.stringify(registration.value.redirect_uris));
-      return clientId.ok ? ok({ client_id: clientId.value, ...registration.value }) : clientId;
+      return ok({ client_id: clientId, ...registration.value });
     },
 
     async decide(parameters) {
       const redirectUris = await redirectsOf(parameter(parameters, 'client_id') ?? '');
-      return redirectUris.ok ? ok(decide(parameters, redirectUris.value, config.redirects, audience)) : redirectUris;
+      return decide(parameters, redirectUris, config.redirects, audience);
     },
 
     async grant(request, key, { keyId, subject: userId }, { requestId }) {
@@ -154,8 +152,7 @@ export function createConnect(options: ConnectOptions): Connect {
     async redeem(form, caller) {
       const asked = tokenRequestOf(form);
       if (!asked.ok) return asked;
-      const client = await redirectsOf(asked.value.clientId);
-      if (!client.ok || client.value === null) return client.ok ? err('invalid_client') : client;
+      if ((await redirectsOf(asked.value.clientId)) === null) return err('invalid_client');
       const opened = await codes.open(asked.value.code, caller);
       if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
       if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);

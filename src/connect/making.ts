@@ -6,7 +6,6 @@ import type { CodeStore } from '../keys/store.ts';
 import { err, ok, type Result } from '../lib/result.ts';
 import type { RandomBytes } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
-import type { StoreUnavailable } from '../problem.ts';
 
 const ATTEMPT_BYTES = 16;
 
@@ -28,7 +27,7 @@ export type MakeKey = (
   how: 'oauth' | 'device',
   handed: Origin | null,
   caller: Caller,
-) => Promise<Result<MadeKey, 'invalid_grant' | StoreUnavailable>>;
+) => Promise<Result<MadeKey, 'invalid_grant'>>;
 
 export const createMakeKey =
   ({ store, keys, originOf, random, log }: MakingOptions): MakeKey =>
@@ -38,8 +37,7 @@ export const createMakeKey =
     const { record } = minted.value;
     const making = { hash, attempt: makeAttempt(random), record };
     const made = await store.make(making, KEYS_PER_USER_MAX, originOf(how, caller, order.actor), handed);
-    if (!made.ok) return made;
-    if (!made.value) return err('invalid_grant'); // redeemed at the same time, or the owner is blocked, or has too many
+    if (!made) return err('invalid_grant'); // redeemed at the same time, or the owner is blocked, or has too many
     logCreated(log, record, { ...caller, ...order });
     return ok(minted.value);
   };

@@ -1,6 +1,4 @@
-// One libSQL database, wherever it is, as the queries see it. embedded/ and remote/ implement it.
-
-import { ok, type Result } from '../lib/result.ts';
+// One SQLite database, wherever it is, as the queries see it. embedded/ and remote/ implement it.
 
 export type Value = string | number | bigint | ArrayBuffer | null;
 
@@ -19,20 +17,6 @@ export interface Statement {
   readonly unsynced?: true;
 }
 
-export type Outage =
-  | 'unreachable' // it may respond the next time
-  | 'refused' // by credential, permission or address: the operator has to act
-  | 'no_schema'; // it responds, but our tables or columns are not there
-
-export interface Unavailable {
-  readonly code: 'store_unavailable';
-  readonly outage: Outage;
-  /** For the log. */
-  readonly reason: string;
-}
-
-export type DbResult<T> = Promise<Result<T, Unavailable>>;
-
 export interface Written {
   /** Rows of the RETURNING clause, from the last try. */
   readonly rows: readonly Row[];
@@ -42,59 +26,24 @@ export interface Written {
   readonly repeated: boolean;
 }
 
+/** Every statement fails with a StoreOutage when the database is out of reach. */
 export interface Database {
   /** Reads from the primary. Gives up after `withinMs`; without it, each database has a limit of its own. */
-  read(statement: Statement, withinMs?: number): DbResult<readonly Row[]>;
+  read(statement: Statement, withinMs?: number): Promise<readonly Row[]>;
   /**
    * Runs one writing statement, durably unless it is `unsynced`. It may be sent again when the outcome of a try is
    * unknown, so it must be harmless when repeated. Only a remote database heeds `withinMs`.
    */
-  write(statement: Statement, withinMs?: number): DbResult<Written>;
+  write(statement: Statement, withinMs?: number): Promise<Written>;
   /** Runs statements in one transaction, all or none. May be sent more than once, like `write`. */
-  writeAll(statements: readonly Statement[]): DbResult<void>;
+  writeAll(statements: readonly Statement[]): Promise<readonly Written[]>;
   close(): void;
 }
-
-/** Runs a statement, now or later, or returns a result in its place. */
-export type Gate = <T>(run: () => DbResult<T>, withinMs?: number) => DbResult<T>;
-
-/** `db` with every statement behind `gate`. */
-export const gated = (db: Database, gate: Gate): Database => ({
-  read: (statement, withinMs) => gate(() => db.read(statement, withinMs), withinMs),
-  write: (statement, withinMs) => gate(() => db.write(statement, withinMs), withinMs),
-  writeAll: (statements) => gate(() => db.writeAll(statements)),
-  close: db.close,
-});
 
 /** A database this program must not touch: not ours, newer, or damaged. Starting again does not help. */
 export class UnusableDatabase extends Error {
   override name = 'UnusableDatabase';
 }
-
-/** An outage while opening, thrown as an exception. */
-export class DatabaseOutage extends Error {
-  override name = 'DatabaseOutage';
-  constructor(readonly failure: Unavailable) {
-    super(failure.reason);
-  }
-}
-
-/** Throws DatabaseOutage; for use while opening only. */
-export function unwrap<T>(result: Result<T, Unavailable>): T {
-  if (!result.ok) throw new DatabaseOutage(result.error);
-  return result.value;
-}
-
-export async function mapped<T, U>(result: DbResult<T>, of: (value: T) => U): DbResult<U> {
-  const settled = await result;
-  return settled.ok ? ok(of(settled.value)) : settled;
-}
-
-export const unavailable = (outage: Outage, reason: string): Unavailable => ({
-  code: 'store_unavailable',
-  outage,
-  reason,
-});
 
 /** Clamps a number that was typed by hand to what JavaScript holds exactly: beyond it the driver throws. */
 export const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;

@@ -2,9 +2,8 @@
 
 import { type ChangeMark, FEED_PAGE_MAX, type FeedPage, type ReachedPosition } from '../lib/change-feed.ts';
 import { MS_PER_DAY } from '../lib/duration.ts';
-import { ok } from '../lib/result.ts';
 import { sleep } from '../lib/timeout.ts';
-import type { Database, DbResult, Row, Statement } from './database.ts';
+import type { Database, Row, Statement } from './database.ts';
 
 /** Args: the seq after which to read. The change with that seq comes along, if it is still there, for its mark. */
 export const CHANGES = `SELECT f.database_id, f.pruned_seq, max(f.pruned_seq, coalesce(n.seq, 0)) AS newest_seq,
@@ -81,25 +80,16 @@ export function pageOf(rows: readonly Row[], seq: number): FeedPage {
   };
 }
 
-async function pruneEvents(primary: Database, keptMs: number): DbResult<void> {
-  for (;;) {
-    const removed = await primary.write({ sql: PRUNE_EVENTS, args: [keptMs] });
-    if (!removed.ok) return removed;
-    if (removed.value.rows.length === 0) return ok(undefined);
-    await sleep(PRUNE_PAUSE_MS);
-  }
+async function pruneEvents(primary: Database, keptMs: number): Promise<void> {
+  while ((await primary.write({ sql: PRUNE_EVENTS, args: [keptMs] })).rows.length > 0) await sleep(PRUNE_PAUSE_MS);
 }
 
 /** Removes old events, and changes that are old or too many, a slice at a time. False: there were no such changes. */
-export async function prune(primary: Database, eventsKeptMs: number): DbResult<boolean> {
-  const events = await pruneEvents(primary, eventsKeptMs);
-  if (!events.ok) return events;
+export async function prune(primary: Database, eventsKeptMs: number): Promise<boolean> {
+  await pruneEvents(primary, eventsKeptMs);
   for (let slices = 0; ; slices += 1) {
-    const deleted = await primary.write(PRUNE_MARKED); // first those that were marked and could not be removed
-    if (!deleted.ok) return deleted;
-    const marked = await primary.write(PRUNE_MARK);
-    if (!marked.ok) return marked;
-    if (marked.value.rows.length === 0) return ok(slices > 0);
+    await primary.write(PRUNE_MARKED); // first those that were marked and could not be removed
+    if ((await primary.write(PRUNE_MARK)).rows.length === 0) return slices > 0;
     await sleep(PRUNE_PAUSE_MS);
   }
 }

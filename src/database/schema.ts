@@ -11,8 +11,9 @@ import migration0008 from '../../db/0008_limits_and_counts.sql' with { type: 'te
 import migration0009 from '../../db/0009_windows_replaced.sql' with { type: 'text' };
 import migration0010 from '../../db/0010_codes.sql' with { type: 'text' };
 import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
+import { outageIn } from '../lib/outage.ts';
 import { sleep } from '../lib/timeout.ts';
-import { type Database, type DbResult, type Row, type Statement, UnusableDatabase, unwrap } from './database.ts';
+import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
 const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
@@ -78,15 +79,15 @@ const FEED: Statement = {
   sql: `SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('${TRIGGERS.join("', '")}')) AS triggers FROM feed`,
 };
 
-/** Changes nothing, and is refused where nothing may be written. */
-export const WRITE_PROBE: Statement = { sql: 'UPDATE feed SET pruned_seq = pruned_seq WHERE one = 0' };
+/** Changes nothing, but writes a page: fails where nothing may be written, and where there is no room. */
+export const WRITE_PROBE: Statement = { sql: 'UPDATE feed SET pruned_seq = pruned_seq', unsynced: true };
 
 const FOREIGN_DATABASE =
   'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
 
 /** How many migrations are applied. Changes nothing; throws UnusableDatabase unless the database is ours or empty. */
 export async function inspect(db: Database): Promise<number> {
-  const tables = unwrap(await db.read(TABLES)).map((row) => row.name);
+  const tables = (await db.read(TABLES)).map((row) => row.name);
   if (tables.length === 0) return 0;
   if (!tables.includes('schema_migrations')) throw new UnusableDatabase(FOREIGN_DATABASE);
   const applied = await ownRows(db.read(APPLIED));
@@ -116,7 +117,7 @@ export async function migrate(db: Database): Promise<void> {
       args: [applied + 1, migration.name],
     };
     try {
-      unwrap(await db.writeAll([CREATE_LEDGER, claim, ...left]));
+      await db.writeAll([CREATE_LEDGER, claim, ...left]);
     } catch (error) {
       if ((await inspect(db)) <= applied) {
         if (columnsFirst) throw error;
@@ -137,10 +138,10 @@ async function addColumns(db: Database, statements: readonly Statement[]): Promi
   for (const [index, statement] of statements.entries()) {
     const [, table, column] = ADDS_COLUMN.exec(statement.sql) ?? [];
     if (table === undefined || column === undefined) return statements.slice(index);
-    const isThere = async () => unwrap(await db.read({ sql: HAS_COLUMN, args: [table, column] })).length > 0;
+    const isThere = async () => (await db.read({ sql: HAS_COLUMN, args: [table, column] })).length > 0;
     if (await isThere()) continue;
     try {
-      unwrap(await db.write(statement, ADD_COLUMN_MS_MAX));
+      await db.write(statement, ADD_COLUMN_MS_MAX);
     } catch (error) {
       if (!(await isThere())) throw error; // else another process was faster
     }
@@ -154,16 +155,15 @@ const HAS_COLUMN = 'SELECT 1 FROM pragma_table_info(?) WHERE name = ?';
 
 async function checkShape(db: Database): Promise<void> {
   await ownRows(db.read(SHAPE));
-  const feeds = unwrap(await db.read(FEED));
+  const feeds = await db.read(FEED);
   if (feeds.length !== 1 || feeds[0]?.triggers !== TRIGGERS.length) throw new UnusableDatabase(FOREIGN_DATABASE);
 }
 
 /** Rows of a statement that every database of ours can run. */
-async function ownRows(result: DbResult<readonly Row[]>): Promise<readonly Row[]> {
-  const rows = await result;
-  if (!rows.ok && rows.error.outage === 'no_schema') throw new UnusableDatabase(FOREIGN_DATABASE);
-  return unwrap(rows);
-}
+const ownRows = (rows: Promise<readonly Row[]>): Promise<readonly Row[]> =>
+  rows.catch((error) => {
+    throw outageIn(error).kind === 'no_schema' ? new UnusableDatabase(FOREIGN_DATABASE) : error;
+  });
 
 /** A statement ends with a semicolon before an empty line or the file's end, so that triggers stay whole. */
 const statementsOf = (sql: string): Statement[] =>

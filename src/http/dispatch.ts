@@ -2,9 +2,11 @@
 // Catches what a handler throws; calls/run.ts catches what a tool throws.
 
 import type { InFlight } from '../lib/in-flight.ts';
+import { StoreOutage } from '../lib/outage.ts';
 import { type Awaitable, isPromise } from '../lib/result.ts';
 import type { Pool } from '../limits/pool.ts';
 import type { Log, LogFields } from '../log/log.ts';
+import { outageProblem } from '../log/outage.ts';
 import { excerptOf } from '../log/redact.ts';
 import type { Problem, ProblemCode } from '../problem.ts';
 import { createReadBody, NO_BODY } from './body.ts';
@@ -58,15 +60,17 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   const refuse = (context: RequestContext, found: Route | undefined, problem: Problem) =>
     found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);
 
-  function refuseAndLog(context: RequestContext, found: Route | undefined, problem: Problem): Response {
+  function refuseAndLog(context: RequestContext, found: Route | undefined, problem: Problem): Awaitable<Response> {
     const { requestId } = context;
     const { code } = problem;
     if (LOGGED_REFUSALS.includes(code)) log.warn('request refused', { requestId, code, ...refusedPart(context, code) });
     return refuse(context, found, problem);
   }
 
-  function internalError(bug: unknown, context: RequestContext, found: Route | undefined): Response {
-    log.error('internal error', { requestId: context.requestId, error: bug });
+  function failed(error: unknown, context: RequestContext, found: Route | undefined): Awaitable<Response> {
+    const { requestId } = context;
+    if (error instanceof StoreOutage) return refuse(context, found, outageProblem(error, log, { requestId }));
+    log.error('internal error', { requestId, error });
     return refuse(context, found, { code: 'internal' });
   }
 
@@ -107,8 +111,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     let response: Response;
     try {
       response = await handled;
-    } catch (bug) {
-      response = internalError(bug, context, found);
+    } catch (error) {
+      response = await failed(error, context, found);
     }
     await turn(context.request);
     return finish(response, context, found, isReadable);
@@ -128,8 +132,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
           handled = refuseAndLog(context, found, handler);
         } else if (handler === found?.post) handled = post(handler, context, found);
         else handled = handler(context, NO_BODY);
-      } catch (bug) {
-        handled = internalError(bug, context, found);
+      } catch (error) {
+        handled = failed(error, context, found);
       }
       return isPromise(handled) || paused !== null
         ? settle(handled, context, found, isReadable)

@@ -11,7 +11,7 @@ export type Handler = (context: RequestContext) => Awaitable<Response>;
 /** For a POST, whose body has been read. */
 export type BodyHandler = (context: RequestContext, body: Body) => Awaitable<Response>;
 
-export type Refuse = (context: RequestContext, problem: Problem) => Response;
+export type Refuse = (context: RequestContext, problem: Problem) => Awaitable<Response>;
 
 export interface Route {
   readonly path: string;

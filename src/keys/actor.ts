@@ -5,7 +5,7 @@ import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { createTokenBuckets, type Rate } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
-import type { Problem, StoreUnavailable } from '../problem.ts';
+import type { Problem } from '../problem.ts';
 
 export interface RequestIds {
   readonly requestId: string;
@@ -83,14 +83,4 @@ export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Lo
       return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
     },
   };
-}
-
-/** Logs why the store gave no response, once for an outage: callers are told only that it gave none. */
-export const logOutOfReach = (log: Log, { requestId, traceId }: RequestIds, { reason }: StoreUnavailable): void =>
-  log.warnOnce('key store out of reach', { requestId, traceId, reason });
-
-/** Returns the result; logs the reason if the store gave no response. */
-export function logged<T, E extends Problem>(log: Log, result: Result<T, E>, caller: RequestIds): Result<T, E> {
-  if (!result.ok && result.error.code === 'store_unavailable') logOutOfReach(log, caller, result.error);
-  return result;
 }

@@ -2,10 +2,8 @@
 // them, blocks owners. What may touch many keys runs in batches, so that other statements do not wait for it.
 
 import type { Quota, RateLimit } from '../lib/rate-limit.ts';
-import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
-import type { StoreResult, StoreUnavailable } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';
 import type { ApiKeyRecord, ListedKey } from './record.ts';
@@ -48,26 +46,26 @@ export interface BlockedOwner {
 
 export interface AdminStore {
   /** The newest keys that were made before the one in row `before`, newest first. */
-  page(filter: KeyFilter, nowMs: number, before: number, limit: number): StoreResult<readonly PlacedKey[]>;
-  find(name: KeyName): StoreResult<readonly PlacedKey[]>;
+  page(filter: KeyFilter, nowMs: number, before: number, limit: number): Promise<readonly PlacedKey[]>;
+  find(name: KeyName): Promise<readonly PlacedKey[]>;
   /** How many usable keys expire by then; a large number is cut at `COUNTED_MAX`. */
-  countExpiring(nowMs: number, byMs: number): StoreResult<number>;
-  countActive(filter: KeyFilter, nowMs: number): StoreResult<number>;
+  countExpiring(nowMs: number, byMs: number): Promise<number>;
+  countActive(filter: KeyFilter, nowMs: number): Promise<number>;
   /** Revokes the first active keys after row `after` that fit, and says how far it came; null: there were none. */
-  revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): StoreResult<RevokedBatch | null>;
+  revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): Promise<RevokedBatch | null>;
   /** Adds those whose hashes and ids are not there, each unless its owner has `keysPerUserMax`. */
-  importBatch(records: readonly ApiKeyRecord[], keysPerUserMax: number, origin: Origin): StoreResult<ImportedBatch>;
+  importBatch(records: readonly ApiKeyRecord[], keysPerUserMax: number, origin: Origin): Promise<ImportedBatch>;
   /** Changes what is given. Null: no such key, or nothing to change. */
-  edit(keyId: string, edit: KeyEdit, origin: Origin): StoreResult<Changed | null>;
+  edit(keyId: string, edit: KeyEdit, origin: Origin): Promise<Changed | null>;
   /** False: the owner was blocked already. */
-  block(owner: string, origin: Origin): StoreResult<boolean>;
+  block(owner: string, origin: Origin): Promise<boolean>;
   /** False: the owner was not blocked. */
-  unblock(owner: string, origin: Origin): StoreResult<boolean>;
+  unblock(owner: string, origin: Origin): Promise<boolean>;
   /** Whether the database takes writes; changes nothing. */
-  probeWrite(): StoreResult<void>;
+  probeWrite(): Promise<void>;
   /** The clock of the database. */
-  nowMs(): StoreResult<number>;
-  blockedOwners(): StoreResult<readonly BlockedOwner[]>;
+  nowMs(): Promise<number>;
+  blockedOwners(): Promise<readonly BlockedOwner[]>;
 }
 
 export interface RevokedBatch {
@@ -95,23 +93,22 @@ export async function revokeAll(
   nowMs: number,
   origin: Origin,
   onBatch: (ids: readonly string[], revoked: number) => unknown,
-): Promise<Result<number, StoreUnavailable>> {
+): Promise<number> {
   let revoked = 0;
   for (let after = FIRST_ROW; ; ) {
     const batch = await store.revokeNext(filter, nowMs, after, origin);
-    if (!batch.ok) return batch;
-    if (batch.value === null) return ok(revoked);
-    revoked += batch.value.ids.length;
-    after = batch.value.lastRow;
-    await onBatch(batch.value.ids, revoked);
+    if (batch === null) return revoked;
+    revoked += batch.ids.length;
+    after = batch.lastRow;
+    await onBatch(batch.ids, revoked);
   }
 }
 
 /** What an admin may do through tools. It makes no keys. */
 export interface AdminKeys {
   /** Keys of all owners, or of one, newest first, that were made before the one in row `before`. */
-  page(owner: string | undefined, before: number): Promise<Result<AdminPage, StoreUnavailable>>;
-  revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<Result<number, StoreUnavailable>>;
+  page(owner: string | undefined, before: number): Promise<AdminPage>;
+  revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<number>;
 }
 
 export interface AdminPage {
@@ -138,18 +135,16 @@ export function createAdminKeys(options: AdminKeysOptions): AdminKeys {
     async page(owner, before) {
       const nowMs = clock.nowMs();
       const found = await store.page({ owner }, nowMs, before, PAGE_KEYS + 1); // one more, to see whether any follows
-      if (!found.ok) return found;
-      const page = found.value.slice(0, PAGE_KEYS);
+      const page = found.slice(0, PAGE_KEYS);
       const keys = await ownKeys(page, usage, nowMs);
-      if (!keys.ok) return keys;
-      return ok({ keys: keys.value, next: found.value.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null });
+      return { keys, next: found.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null };
     },
 
     async revoke(actor, which) {
       const revoked = await revokeAll(store, which, clock.nowMs(), originOf('tool', actor, actor.actor), (keyIds) =>
         log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, keyIds }),
       );
-      if (revoked.ok) await refresh();
+      await refresh();
       return revoked;
     },
   };

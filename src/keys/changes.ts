@@ -4,8 +4,8 @@ import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { InfoEvent } from '../log/events.ts';
 import type { Log } from '../log/log.ts';
-import type { Problem, StoreUnavailable } from '../problem.ts';
-import { type Actor, actorFields, logged, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
+import type { Problem } from '../problem.ts';
+import { type Actor, actorFields, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import type { Granted } from './grants.ts';
 import { isIdShaped } from './key-format.ts';
 import type { ApiKeyRecord } from './record.ts';
@@ -51,24 +51,21 @@ export function createChanges(options: ChangesOptions): Changes {
     actor: Actor,
     keyId: string,
     isDone: (record: ApiKeyRecord) => boolean,
-    change: (origin: Origin) => Promise<Result<Changed | null, StoreUnavailable>>,
+    change: (origin: Origin) => Promise<Changed | null>,
   ): Promise<Result<void, Problem>> {
     // Other text reaches neither the store, which might cut it to an id, nor the log: it may be a key.
     if (!isIdShaped(keyId)) {
       log.info(event, { ...actorFields(actor), changed: false });
       return ok(undefined);
     }
-    const found = logged(log, await store.findOwn(actor.userId, keyId), actor);
-    if (!found.ok) return found;
-    if (found.value === null || isDone(found.value)) return changesNothing(event, actor, keyId, found.value);
-    const changed = logged(log, await change(originOf('tool', actor, actor.actor)), actor);
-    if (!changed.ok) {
+    const found = await store.findOwn(actor.userId, keyId);
+    if (found === null || isDone(found)) return changesNothing(event, actor, keyId, found);
+    const changed = await change(originOf('tool', actor, actor.actor)).catch((error) => {
       lastFailedMs = clock.monotonicMs();
-      return changed;
-    }
+      throw error;
+    });
     await refresh();
-    const { value } = changed;
-    log.info(event, { ...actorFields(actor), keyId, ...(value === null ? { changed: false } : value) });
+    log.info(event, { ...actorFields(actor), keyId, ...(changed === null ? { changed: false } : changed) });
     return ok(undefined);
   }
 

@@ -7,11 +7,11 @@
 
 import { repeat } from '../lib/background.ts';
 import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../lib/change-feed.ts';
-import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
+import { outageIn, StoreOutage } from '../lib/outage.ts';
+import type { Awaitable } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import { createOutageLog } from '../log/outage.ts';
-import type { StoreResult, StoreUnavailable } from '../problem.ts';
 import type { KeyStore } from './store.ts';
 
 /** Polls per bound. Four, so that one lost and one slow poll still leave a fresh one. */
@@ -37,8 +37,8 @@ export interface Feed {
   readonly freshAsOfMs: number;
   /** Whether a decision that rests on what was right at `freshAsOfMs` may still be acted on. */
   isFresh(freshAsOfMs: number): boolean;
-  /** Resolves when memory may be trusted again, or with the reason why it can't be. */
-  ensureFresh(): Promise<Result<void, StoreUnavailable>>;
+  /** Resolves when memory may be trusted again; rejects with a StoreOutage if it can't be. */
+  ensureFresh(): Promise<void>;
   /** After a change by this process: resolves when a poll has seen it; if that fails, memory is no longer trusted. */
   refresh(): Promise<void>;
   /** Whether the store responds. It is not asked shortly after a response or a failure. Counts as no verification. */
@@ -91,14 +91,13 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     for (const listener of listeners) listener.onChanges(keyHashes, owners);
   }
 
-  async function pollOnce(): StoreResult<void> {
+  async function pollOnce(): Promise<void> {
     const startedAtMs = clock.monotonicMs();
     for (;;) {
       const asked = position;
       const page = await store.changesAfter(asked, queryTimeoutMs);
-      if (!page.ok) return page;
-      const { databaseId, prunedSeq, newestSeq, newestMark, changes } = page.value;
-      if (isLost(asked, page.value) || prunedSeq > asked.seq || newestSeq - asked.seq > BEHIND_MAX) {
+      const { databaseId, prunedSeq, newestSeq, newestMark, changes } = page;
+      if (isLost(asked, page) || prunedSeq > asked.seq || newestSeq - asked.seq > BEHIND_MAX) {
         position = { databaseId, seq: newestSeq, mark: newestMark };
         for (const listener of listeners) listener.onReset();
         break;
@@ -111,7 +110,6 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
       if (changes.length < FEED_PAGE_MAX) break;
     }
     freshAsOfMs = startedAtMs;
-    return ok(undefined);
   }
 
   const isIdle = () => clock.monotonicMs() - lastUseMs > IDLE_AFTER_MS;
@@ -119,35 +117,39 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
   /** The next verification after an idle time polls first. */
   const pauseMs = () => (isIdle() ? null : outage.isOn ? retryAfterMs : pollEveryMs);
 
-  const polling = repeat({ everyMs: pauseMs, firstMs: null, clock, log, event: 'change feed broken' }, async () => {
-    const result = await pollOnce();
-    if (result.ok) outage.ended();
-    else outage.began(result.error.reason);
-    return result;
+  const polled = { everyMs: pauseMs, firstMs: null, clock, log, event: 'change feed broken', onOutage() {} };
+  const polling = repeat(polled, async () => {
+    try {
+      await pollOnce();
+      outage.ended();
+    } catch (error) {
+      if (error instanceof StoreOutage) outage.began(error.reason);
+      throw error;
+    }
   });
 
   const poll = polling.run;
 
-  async function ensureFresh(): StoreResult<void> {
+  async function ensureFresh(): Promise<void> {
     lastUseMs = clock.monotonicMs();
     // A poll that was already under way may have begun too long ago to prove anything; then poll once more.
     for (let tries = 0; tries < 2; tries += 1) {
-      const polled = await poll();
-      if (!polled.ok) return polled;
-      if (isFreshAt(clock.monotonicMs(), freshAsOfMs)) return polled;
+      await poll();
+      if (isFreshAt(clock.monotonicMs(), freshAsOfMs)) return;
     }
-    return err({ code: 'store_unavailable', reason: 'the change feed answers slower than the revocation bound' });
+    throw new StoreOutage('the change feed answers slower than the revocation bound');
   }
 
   /** After a failure the result is kept for a moment: frequent probes must not load a store in trouble. */
   async function probeOnce(): Promise<boolean> {
-    let responds = false;
     try {
-      responds = (await poll()).ok;
-    } finally {
-      if (!responds) probeAgainAtMs = clock.monotonicMs() + retryAfterMs;
+      await poll();
+      return true;
+    } catch (error) {
+      probeAgainAtMs = clock.monotonicMs() + retryAfterMs;
+      outageIn(error);
+      return false;
     }
-    return responds;
   }
 
   return {
@@ -163,11 +165,11 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     ensureFresh,
     async refresh() {
       await polling.underWay?.catch(() => {}); // it began before the change was made, and may have missed it
-      let seen = false;
       try {
-        seen = (await poll()).ok;
-      } finally {
-        if (!seen) freshAsOfMs = Number.NEGATIVE_INFINITY;
+        await poll();
+      } catch (error) {
+        freshAsOfMs = Number.NEGATIVE_INFINITY;
+        outageIn(error);
       }
     },
     probe() {

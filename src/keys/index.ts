@@ -101,13 +101,13 @@ export const withCounts = (store: KeyStore, { beginRead }: Usage): KeyStore => (
   async findByHash(keyHash, atLeast, withinMs, whose) {
     const { asOf, learn } = beginRead();
     const found = await store.findByHash(keyHash, atLeast, withinMs, whose, asOf);
-    if (found.ok) learn(found.value);
+    learn(found);
     return found;
   },
   async findByHashes(keyHashes, withinMs, whose) {
     const { asOf, learn } = beginRead();
     const found = await store.findByHashes(keyHashes, withinMs, whose, asOf);
-    if (found.ok) for (const keyHash of keyHashes) learn(found.value(keyHash));
+    for (const keyHash of keyHashes) learn(found(keyHash));
     return found;
   },
 });

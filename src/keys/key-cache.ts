@@ -54,6 +54,8 @@ export interface KeyCache {
   isUsable(key: KnownKey | null): key is KnownKey;
   /** Reads under way, by hash. One that began before a change is not joined after it. */
   readonly reads: SingleFlights<Result<KnownKey | null, Problem>>;
+  /** As `reads`, of first uses of next secrets. */
+  readonly firstUses: SingleFlights<KnownKey | null>;
 }
 
 export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
@@ -63,6 +65,7 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
   });
   const refused = createLruCache<Refused>({ entries: REFUSED_MAX });
   const reads = singleFlights<Result<KnownKey | null, Problem>>();
+  const firstUses = singleFlights<KnownKey | null>();
 
   feed.subscribe({
     onChanges(keyHashes, owners) {
@@ -77,6 +80,7 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
       usable.clear();
       refused.clear();
       reads.forgetAll();
+      firstUses.forgetAll();
     },
   });
 
@@ -85,6 +89,7 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
     usable.deleteWhere(({ record }) => owners.has(record.userId));
     refused.deleteWhere(({ key }) => key !== null && owners.has(key.record.userId));
     reads.forgetAll();
+    firstUses.forgetAll();
   }
 
   function isUsable(key: KnownKey | null): key is KnownKey {
@@ -124,6 +129,7 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
     },
     isUsable,
     reads,
+    firstUses,
   };
 }
 

@@ -6,10 +6,10 @@ import { nextTurn } from '../lib/timeout.ts';
 import { LIMITS } from '../limits/index.ts';
 import { createWaitingShare } from '../limits/share.ts';
 import type { Log } from '../log/log.ts';
-import type { Problem, StoreUnavailable } from '../problem.ts';
+import type { Problem } from '../problem.ts';
 import type { Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
-import { type Actor, createPersonBudget, logged, personOf } from './actor.ts';
+import { type Actor, createPersonBudget, personOf } from './actor.ts';
 import { type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { KeyStore, ListPlace } from './store.ts';
 
@@ -45,19 +45,16 @@ export async function ownKeys<Key extends ListedKey>(
   keys: readonly Key[],
   usage: KnownUses,
   nowMs: number,
-): Promise<Result<readonly (Key & OwnKey)[], StoreUnavailable>> {
+): Promise<readonly (Key & OwnKey)[]> {
   const uses = await usage.usesOf(keys.map(({ id }) => id));
-  if (!uses.ok) return uses;
-  return ok(
-    keys.map((key) => ({
-      ...key,
-      lastUsedAtMs: usage.lastUsedAt(key),
-      uses: uses.value.get(key.id) ?? null,
-      quota: usage.quotaOf(key),
-      rotation: rotationAt(key, nowMs),
-      expired: key.expiresAtMs !== null && key.expiresAtMs < nowMs,
-    })),
-  );
+  return keys.map((key) => ({
+    ...key,
+    lastUsedAtMs: usage.lastUsedAt(key),
+    uses: uses.get(key.id) ?? null,
+    quota: usage.quotaOf(key),
+    rotation: rotationAt(key, nowMs),
+    expired: key.expiresAtMs !== null && key.expiresAtMs < nowMs,
+  }));
 }
 
 export interface ListingOptions {
@@ -81,11 +78,9 @@ export function createListOwn(options: ListingOptions): ListOwn {
     const release = await reading.wait(personOf(actor), LIST_WAIT_MS_MAX);
     if (release === null) return err({ code: 'overloaded' });
     try {
-      const listed = logged(log, await store.listByUser(actor.userId, after, LIST_BYTES_MAX), actor);
-      if (!listed.ok) return listed;
-      if (listed.value.keys.length >= LONG_LIST_KEYS) await nextTurn();
-      const keys = logged(log, await ownKeys(listed.value.keys, usage, clock.nowMs()), actor);
-      return keys.ok ? ok({ ...listed.value, keys: keys.value }) : keys;
+      const listed = await store.listByUser(actor.userId, after, LIST_BYTES_MAX);
+      if (listed.keys.length >= LONG_LIST_KEYS) await nextTurn();
+      return ok({ ...listed, keys: await ownKeys(listed.keys, usage, clock.nowMs()) });
     } finally {
       void nextTurn().then(release);
     }

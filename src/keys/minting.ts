@@ -6,7 +6,7 @@ import type { RandomBytes, Sha256 } from '../lib/runtime.ts';
 import { LIMITS } from '../limits/index.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-import { type Actor, actorFields, type Caller, createPersonBudget, logged, type RequestIds } from './actor.ts';
+import { type Actor, actorFields, type Caller, createPersonBudget, type RequestIds } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
 import type { Grant, KeyCeilings, KeyRequest } from './grants.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
@@ -95,13 +95,8 @@ export function createMinting(options: MintingOptions): Minting {
       const grant = paid(actor, request);
       if (!grant.ok) return grant;
       const { record, key } = made(actor.userId, name, grant.value);
-      const inserted = logged(
-        log,
-        await store.insert(record, KEYS_PER_USER_MAX, originOf('tool', actor, actor.actor)),
-        actor,
-      );
-      if (!inserted.ok) return inserted;
-      if (inserted.value === 'limit_reached') return err({ code: 'key_limit_reached' });
+      const inserted = await store.insert(record, KEYS_PER_USER_MAX, originOf('tool', actor, actor.actor));
+      if (inserted === 'limit_reached') return err({ code: 'key_limit_reached' });
       logCreated(log, record, actor);
       return ok({ record, key });
     },
@@ -128,9 +123,7 @@ export function createMinting(options: MintingOptions): Minting {
       };
       const overlapMs = overlapHours * MS_PER_HOUR;
       for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
-        const found = logged(log, await store.findOwn(actor.userId, keyId), actor);
-        if (!found.ok) return found;
-        const record = found.value;
+        const record = await store.findOwn(actor.userId, keyId);
         if (record === null) return missed({ code: 'key_not_found' });
         if (!granted(actor, { scopes: record.scopes }).ok) {
           return err({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
@@ -144,13 +137,8 @@ export function createMinting(options: MintingOptions): Minting {
         const hash = hashKey(sha256, key);
         const expiresAtMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
         const next = { hash, overlapMs, expiresAtMs };
-        const rotated = logged(
-          log,
-          await store.rotate(record, next, nowMs, originOf('tool', actor, actor.actor)),
-          actor,
-        );
-        if (!rotated.ok) return rotated;
-        if (!rotated.value) continue; // another caller has changed it meanwhile
+        const rotated = await store.rotate(record, next, nowMs, originOf('tool', actor, actor.actor));
+        if (!rotated) continue; // another caller has changed it meanwhile
         await refresh();
         const fingerprint = fingerprintOf(overlapMs > 0 ? record.keyHash : hash);
         log.info('API key rotated', { ...actorFields(actor), keyId, fingerprint });

@@ -5,7 +5,7 @@ import { ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
 import type { Problem } from '../problem.ts';
-import { type Caller, logged, type OriginOf } from './actor.ts';
+import type { Caller, OriginOf } from './actor.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { fingerprintOf, type PresentedKey } from './record.ts';
 import type { KeyStore } from './store.ts';
@@ -30,14 +30,13 @@ export function createRevokeSecrets(options: RevokeSecretsOptions): RevokeSecret
   return async (texts, caller) => {
     const hashes = [...new Set(texts.filter(isKeyShaped).map((text) => hashKey(sha256, text)))];
     if (hashes.length === 0) return ok(undefined);
-    const found = logged(log, await unknownKeys.findAll(hashes, caller), caller);
+    const found = await unknownKeys.findAll(hashes, caller);
     if (!found.ok) return found;
     const nowMs = clock.nowMs();
     const keys = found.value.flatMap(({ record }) => (record !== null && canEnd(record, nowMs) ? [record] : []));
     const [first] = keys;
     if (first === undefined) return ok(undefined);
-    const ended = await store.revokeByHashes(hashes, nowMs, originOf('possession', caller), first.userId);
-    if (!ended.ok) return logged(log, ended, caller);
+    await store.revokeByHashes(hashes, nowMs, originOf('possession', caller), first.userId);
     await refresh();
     for (const { id: keyId, userId, keyHash, presented } of keys) {
       const fingerprint = fingerprintOf(keyHash);

@@ -2,8 +2,6 @@
 // are handed to OAuth clients (connect/). src/store implements the interfaces.
 
 import type { FeedPage, FeedPosition, ReachedPosition } from '../lib/change-feed.ts';
-import type { Awaitable, Result } from '../lib/result.ts';
-import type { StoreResult, StoreUnavailable } from '../problem.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
@@ -83,34 +81,34 @@ export interface EventQuery {
 }
 
 /**
- * Every write is harmless when repeated, also late (`update` may put back what it wrote). Every change of a key is
+ * Everything here throws a StoreOutage when the database is out of reach. Every write is harmless when repeated, also late (`update` may put back what it wrote). Every change of a key is
  * durable once it resolves, and leaves an event with its origin, in the same transaction. `whose`: whose turn it takes
  * at a remote database. Reads with `withinMs` give up after it: a later response would be too old to count.
  */
 export interface KeyStore extends UsesStore {
   /** Adds the record unless its owner has `keysPerUserMax` already; the inserting statement itself decides. */
-  insert(record: ApiKeyRecord, keysPerUserMax: number, origin: Origin): StoreResult<'created' | 'limit_reached'>;
+  insert(record: ApiKeyRecord, keysPerUserMax: number, origin: Origin): Promise<'created' | 'limit_reached'>;
   /** Keys after a place (null: from the first on): one at least, and all that fit into `bytesMax` of JSON. */
-  listByUser(userId: string, after: ListPlace | null, bytesMax: number): StoreResult<ListPage>;
+  listByUser(userId: string, after: ListPlace | null, bytesMax: number): Promise<ListPage>;
   /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
-  deactivate(userId: string, keyId: string, origin: Origin): StoreResult<Changed | null>;
+  deactivate(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
   /** Null: no such key of this owner. */
-  remove(userId: string, keyId: string, origin: Origin): StoreResult<Changed | null>;
+  remove(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
   /** Changes the given fields. Null: no such key of this owner, or nothing to change. */
   update(
     userId: string,
     keyId: string,
     fields: { name?: string; scopes?: readonly string[] },
     origin: Origin,
-  ): StoreResult<Changed | null>;
+  ): Promise<Changed | null>;
   /** Ends secrets: the one in force with its key, a next or previous one alone. Passes over unknown and ended ones. */
-  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, whose?: string): StoreResult<void>;
+  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, whose?: string): Promise<void>;
   /** The owner's key, from the primary; null: no such key. */
-  findOwn(userId: string, keyId: string): StoreResult<ApiKeyRecord | null>;
+  findOwn(userId: string, keyId: string): Promise<ApiKeyRecord | null>;
   /** Gives a key its next secret. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
-  rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): StoreResult<boolean>;
+  rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): Promise<boolean>;
   /** Puts a next secret in force; the other's overlap counts from `usedAtMs`. Null: it is not the next one any more. */
-  promote(key: PresentedKey, usedAtMs: number, origin: Origin): StoreResult<Changed | null>;
+  promote(key: PresentedKey, usedAtMs: number, origin: Origin): Promise<Changed | null>;
   /** The record with a secret of this hash, from the primary unless a replica has reached `atLeast`. */
   findByHash(
     keyHash: string,
@@ -118,20 +116,20 @@ export interface KeyStore extends UsesStore {
     withinMs: number,
     whose?: string,
     asOf?: CountsAsOf,
-  ): Awaitable<Result<Found, StoreUnavailable>>;
+  ): Promise<Found>;
   /** What the primary has for each of these hashes, read with one statement. */
   findByHashes(
     keyHashes: readonly string[],
     withinMs: number,
     whose?: string,
     asOf?: CountsAsOf,
-  ): StoreResult<(keyHash: string) => Found>;
+  ): Promise<(keyHash: string) => Found>;
   /** Whether an operator refuses this owner, from the primary. */
-  isBlocked(owner: string, withinMs: number): StoreResult<boolean>;
+  isBlocked(owner: string, withinMs: number): Promise<boolean>;
   /** The change feed after a position, from the primary. */
-  changesAfter(reached: ReachedPosition, withinMs: number): StoreResult<FeedPage>;
+  changesAfter(reached: ReachedPosition, withinMs: number): Promise<FeedPage>;
   /** Oldest first. */
-  events(query: EventQuery): StoreResult<KeyEvent[]>;
+  events(query: EventQuery): Promise<KeyEvent[]>;
 }
 
 /** What a code stands for (connect/codes.ts). */
@@ -189,22 +187,18 @@ export interface Decided extends Pick<NewCode, 'newKeyOf' | 'whose'> {
 /** Codes, by their SHA-256. */
 export interface CodeStore {
   /** False: the owner has `keysPerUserMax` already. */
-  put(code: NewCode, keysPerUserMax: number): StoreResult<boolean>;
-  findAll(hashes: readonly string[], whose: string): StoreResult<(hash: string) => CodeRow | null>;
+  put(code: NewCode, keysPerUserMax: number): Promise<boolean>;
+  findAll(hashes: readonly string[], whose: string): Promise<(hash: string) => CodeRow | null>;
   /** Takes the code, once, with an event. False: taken before, or no such key. */
-  take(taking: Taking, origin: Origin): StoreResult<boolean>;
+  take(taking: Taking, origin: Origin): Promise<boolean>;
   /**
    * Takes the code and makes the key, in one transaction. Events: `made`, and `handed`, if there is one. False: taken
    * before, or the owner is blocked or has `keysPerUserMax` already.
    */
-  make(making: Making, keysPerUserMax: number, made: Origin, handed: Origin | null): StoreResult<boolean>;
+  make(making: Making, keysPerUserMax: number, made: Origin, handed: Origin | null): Promise<boolean>;
   /** False: too many are open, from its network or in all. */
-  ask(
-    asked: AskedCode,
-    openMax: { readonly each: number; readonly total: number },
-    nowMs: number,
-  ): StoreResult<boolean>;
+  ask(asked: AskedCode, openMax: { readonly each: number; readonly total: number }, nowMs: number): Promise<boolean>;
   /** By the hash of the person's code; null: none is open. */
-  findAsked(hash: string, nowMs: number, whose: string): StoreResult<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
-  decide(decided: Decided, keysPerUserMax: number, nowMs: number): StoreResult<'decided' | 'not_open' | 'full'>;
+  findAsked(hash: string, nowMs: number, whose: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
+  decide(decided: Decided, keysPerUserMax: number, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;
 }

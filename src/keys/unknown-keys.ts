@@ -5,13 +5,13 @@
 // refused, and who gets one is drawn (reservoir sampling): each has the same chance.
 
 import { networkOf } from '../lib/ip.ts';
-import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
+import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { sleep } from '../lib/timeout.ts';
 import { LIMITS } from '../limits/index.ts';
 import { createTokenBuckets, type TokenBuckets } from '../limits/token-bucket.ts';
 import type { Log } from '../log/log.ts';
-import type { Problem, StoreResult } from '../problem.ts';
+import type { Problem } from '../problem.ts';
 import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { refusalAt } from './record.ts';
@@ -36,9 +36,9 @@ export interface Lookups<T> {
 
 interface LookupsOptions<T> {
   /** `whose`: the source, which takes turns with others. */
-  readonly readOne: (hash: string, whose: string) => Awaitable<Result<T, Problem>>;
+  readonly readOne: (hash: string, whose: string) => Promise<T>;
   /** All with one statement. */
-  readonly readAll: (hashes: readonly string[], whose: string) => StoreResult<(hash: string) => T>;
+  readonly readAll: (hashes: readonly string[], whose: string) => Promise<(hash: string) => T>;
   /** What gives back what its read took. */
   readonly isGood: (found: T) => boolean;
   /** Of LIMITS.unknownKeys, for all kinds of what is looked up together. */
@@ -50,7 +50,7 @@ interface Waiter<T> {
   readonly hash: string;
   /** Null: there was no place. */
   readonly resolve: (found: Result<T, Problem> | null) => void;
-  readonly reject: (bug: unknown) => void;
+  readonly reject: (error: unknown) => void;
 }
 
 interface Source<T> {
@@ -86,15 +86,15 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
   /** Runs a read that is paid for, and gives back what good ones cost. A failed read costs too: it is as much work. */
   async function alone<R>(
     source: Source<T>,
-    read: () => Awaitable<Result<R, Problem>>,
+    read: () => Promise<R>,
     good: (found: R) => number,
   ): Promise<Result<R, Problem>> {
     source.alone += 1;
     reads += 1;
     try {
       const found = await read();
-      if (found.ok) budgets.give(source.name, good(found.value));
-      return found;
+      budgets.give(source.name, good(found));
+      return ok(found);
     } finally {
       source.alone -= 1;
       if (source.alone === 0 && !source.serving) sources.delete(source.name);
@@ -145,17 +145,16 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
         waiters.map(({ hash }) => hash),
         name,
       );
-      for (const { hash, resolve } of waiters) resolve(found.ok ? ok(found.value(hash)) : found);
-    } catch (bug) {
-      for (const { reject } of waiters) reject(bug);
+      for (const { hash, resolve } of waiters) resolve(ok(found(hash)));
+    } catch (error) {
+      for (const { reject } of waiters) reject(error);
     } finally {
       waiting -= waiters.length;
     }
   }
 
-  async function readEach(hashes: readonly string[], name: string): StoreResult<readonly T[]> {
-    const found = await readAll(hashes, name);
-    return found.ok ? ok(hashes.map(found.value)) : found;
+  async function readEach(hashes: readonly string[], name: string): Promise<readonly T[]> {
+    return hashes.map(await readAll(hashes, name));
   }
 
   return {
@@ -238,10 +237,7 @@ export type FindCode = Lookups<CodeRow | null>['find'];
 
 export const createFindCode = ({ findAll }: CodeStore, budgets: TokenBuckets, log: Log): FindCode =>
   createLookups<CodeRow | null>({
-    readOne: async (hash, whose) => {
-      const found = await findAll([hash], whose);
-      return found.ok ? ok(found.value(hash)) : found;
-    },
+    readOne: async (hash, whose) => (await findAll([hash], whose))(hash),
     readAll: findAll,
     isGood: () => false, // unlike a key, it is read each time that somebody presents it
     budgets,

@@ -1,5 +1,6 @@
 // Verifies a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
 
+import { StoreOutage } from '../lib/outage.ts';
 import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
 import type { Clock, Sha256 } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
@@ -47,12 +48,6 @@ interface Verification {
   readonly freshAsOfMs: number;
 }
 
-/** After a promotion the secret is still the next one: the record was changed by hand meanwhile. */
-const FIRST_USE_UNKNOWN: Verified = {
-  ok: false,
-  error: { code: 'store_unavailable', reason: 'the first use of a secret could not be noted' },
-};
-
 export interface Verifier {
   /**
    * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current,
@@ -96,12 +91,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
   }
 
   const decideLater = (token: string, keyHash: string, caller: Caller, purpose: Purpose) =>
-    feed
-      .ensureFresh()
-      .then(
-        (current): Awaitable<Verified> =>
-          current.ok ? decideNow(token, keyHash, caller, purpose, clock.monotonicMs()) : current,
-      );
+    feed.ensureFresh().then(() => decideNow(token, keyHash, caller, purpose, clock.monotonicMs()));
 
   function decideNow(
     token: string,
@@ -137,7 +127,8 @@ export function createVerifier(options: VerifierOptions): Verifier {
 
   const read = (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
     cache.reads.run(keyHash, async () => {
-      const found = await (cache.isStale(keyHash) ? readAgain(keyHash) : unknownKeys.find(keyHash, caller));
+      if (cache.isStale(keyHash)) return ok(cache.keep(keyHash, await readAgain(keyHash)));
+      const found = await unknownKeys.find(keyHash, caller);
       return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
     });
 
@@ -149,27 +140,25 @@ export function createVerifier(options: VerifierOptions): Verifier {
 
   /** Puts a next secret in force before it is accepted. Concurrent first uses share one write. */
   async function useFirst(key: KnownKey, { token, keyHash, caller, purpose }: Verification): Promise<Verified> {
-    const promoted = await cache.reads.run(`first use ${keyHash}`, () => promote(key, keyHash, caller));
-    if (!promoted.ok) return promoted;
-    const found = promoted.value;
-    if (found?.record.presented === 'next' && cache.isUsable(found)) return FIRST_USE_UNKNOWN;
+    const found = await cache.firstUses.run(keyHash, () => promote(key, keyHash, caller));
+    if (found?.record.presented === 'next' && cache.isUsable(found)) {
+      throw new StoreOutage('the first use of a secret could not be noted'); // the record was changed by hand meanwhile
+    }
     return evaluate(token, found, caller, purpose, feed.freshAsOfMs);
   }
 
-  async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> {
+  async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<KnownKey | null> {
     const promoted = await store.promote(key.record, clock.nowMs(), originOf('use', caller));
-    if (!promoted.ok) return promoted;
     await feed.refresh();
     reads += 1;
     const found = await store.findByHashes([keyHash], feed.queryTimeoutMs); // a replica may not have it yet
-    if (!found.ok) return found;
-    if (promoted.value) {
+    if (promoted !== null) {
       const { requestId, traceId } = caller;
       const { id: keyId, userId } = key.record;
       const fingerprint = fingerprintOf(keyHash);
       log.info('API key rotation completed', { requestId, traceId, keyId, userId, fingerprint });
     }
-    return ok(cache.keep(keyHash, found.value(keyHash)));
+    return cache.keep(keyHash, found(keyHash));
   }
 
   function evaluate(

@@ -1,9 +1,12 @@
-// Repeats work in the background: one run at a time, a pause between two. What a run throws is logged.
+// Repeats work in the background: one run at a time, a pause between two. What a run throws is logged, an outage of the
+// key store as a warning.
 
+import { StoreOutage } from './outage.ts';
 import type { Cancel, Clock } from './runtime.ts';
 
 export interface ErrorLog {
   error(event: string, fields: { error: unknown }): void;
+  warn(event: string, fields: { reason: string }): void;
 }
 
 export interface RepeatOptions {
@@ -17,6 +20,8 @@ export interface RepeatOptions {
   readonly log: ErrorLog;
   /** What the log says when a run throws. */
   readonly event: string;
+  /** Called instead of the log when the key store is out of reach. */
+  readonly onOutage?: () => void;
 }
 
 export interface Repeated<T> {
@@ -64,7 +69,11 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
   }
 
   function hasten(): void {
-    run().catch((error) => log.error(event, { error }));
+    run().catch((error) => {
+      if (!(error instanceof StoreOutage)) log.error(event, { error });
+      else if (options.onOutage !== undefined) options.onOutage();
+      else if (!stopped) log.warn(event, { reason: error.reason });
+    });
   }
 
   if (options.firstMs === undefined) pauseAsUsual();

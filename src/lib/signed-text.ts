@@ -1,61 +1,56 @@
 // Texts that clients carry for the server, signed, not encrypted: any process accepts what another one gave out.
 
-import { ok, type Result } from './result.ts';
 import { singleFlights } from './single-flight.ts';
 
-export interface SignedTextOptions<E> {
+export interface SignedTextOptions {
   /** The secret that all processes on the database share. */
-  readonly readSecret: () => Promise<Result<string, E>>;
+  readonly readSecret: () => Promise<string>;
   /** Which database it is: another one has another secret. */
   readonly databaseId: () => string;
   /** The secret may sign other things, too: each use has a key of its own. */
   readonly use: string;
 }
 
-export interface SignedText<E> {
+export interface SignedText {
   /** `about`: what the text is good for; `read` needs the same. */
-  sign(text: string, about?: string): Promise<Result<string, E>>;
+  sign(text: string, about?: string): Promise<string>;
   /** The text; null if it was not signed here, or about something else. */
-  read(signed: string, about?: string): Promise<Result<string | null, E>>;
+  read(signed: string, about?: string): Promise<string | null>;
 }
 
 const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
 /** The text, and its HMAC in hex: unlike base64url, it has one spelling only. */
 const SIGNED = /^([\w-]+)\.([0-9a-f]{64})$/;
 
-export function createSignedText<E>({ readSecret, databaseId, use }: SignedTextOptions<E>): SignedText<E> {
+export function createSignedText({ readSecret, databaseId, use }: SignedTextOptions): SignedText {
   let known: { readonly databaseId: string; readonly key: CryptoKey } | undefined;
 
-  const reads = singleFlights<Result<CryptoKey, E>>();
+  const reads = singleFlights<CryptoKey>();
 
-  async function signingKey(): Promise<Result<CryptoKey, E>> {
+  async function signingKey(): Promise<CryptoKey> {
     const current = databaseId();
-    if (known?.databaseId === current) return ok(known.key);
+    if (known?.databaseId === current) return known.key;
     return reads.run(current, async () => {
-      const secret = await readSecret();
-      if (!secret.ok) return secret;
-      const key = await deriveKey(secret.value, use);
+      const key = await deriveKey(await readSecret(), use);
       known = { databaseId: current, key };
-      return ok(key);
+      return key;
     });
   }
 
   return {
     async sign(text, about = '') {
       const key = await signingKey();
-      if (!key.ok) return key;
       const encoded = bytesOf(text).toBase64(ALPHABET);
-      const mac = await crypto.subtle.sign('HMAC', key.value, whole(encoded, about));
-      return ok(`${encoded}.${new Uint8Array(mac).toHex()}`);
+      const mac = await crypto.subtle.sign('HMAC', key, whole(encoded, about));
+      return `${encoded}.${new Uint8Array(mac).toHex()}`;
     },
 
     async read(signed, about = '') {
       const [, encoded, mac] = SIGNED.exec(signed) ?? [];
-      if (encoded === undefined || mac === undefined) return ok(null);
+      if (encoded === undefined || mac === undefined) return null;
       const key = await signingKey();
-      if (!key.ok) return key;
-      const isOurs = await crypto.subtle.verify('HMAC', key.value, Uint8Array.fromHex(mac), whole(encoded, about));
-      return ok(isOurs ? new TextDecoder().decode(Uint8Array.fromBase64(encoded, ALPHABET)) : null);
+      const isOurs = await crypto.subtle.verify('HMAC', key, Uint8Array.fromHex(mac), whole(encoded, about));
+      return isOurs ? new TextDecoder().decode(Uint8Array.fromBase64(encoded, ALPHABET)) : null;
     },
   };
 }

@@ -1,5 +1,6 @@
-// Logs an outage once, and its end once.
+// Logs an outage once, and its end once; and the outage of the key store that calls and requests meet.
 
+import type { StoreOutage } from '../lib/outage.ts';
 import type { InfoEvent, WarnEvent } from './events.ts';
 import type { Log } from './log.ts';
 
@@ -33,4 +34,15 @@ export function createOutageLog(log: Log, { on, off, eachReason = false }: Outag
       reason = null;
     },
   };
+}
+
+export interface MetBy {
+  readonly requestId: string;
+  readonly traceId?: string | undefined;
+}
+
+/** What a caller is told of an outage: that there is one. Why is for the log, once for all that meet it. */
+export function outageProblem({ reason }: StoreOutage, log: Log, { requestId, traceId }: MetBy) {
+  log.warnOnce('key store out of reach', { requestId, traceId, reason });
+  return { code: 'store_unavailable', reason } as const;
 }

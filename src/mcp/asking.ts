@@ -7,7 +7,7 @@ import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { createSignedText, type SignedTextOptions } from '../lib/signed-text.ts';
 import { isObject, type JsonObject } from '../lib/text.ts';
-import type { Problem, StoreUnavailable } from '../problem.ts';
+import type { Problem } from '../problem.ts';
 import { missingCapabilities } from './capabilities.ts';
 import type { Params } from './message.ts';
 
@@ -62,7 +62,7 @@ class ClientAsking implements Asking {
   async suspend(subject: string, requests: InputRequired['requests']): Promise<Result<string, Problem>> {
     if (new TextEncoder().encode(JSON.stringify(this.#kept)).length > RESPONSES_BYTES_MAX) return TOO_LARGE;
     const state = await this.states.seal(subject, this.#kept);
-    return state.ok ? ok(`"inputRequests":${JSON.stringify(requests)},"requestState":"${state.value}"`) : state;
+    return ok(`"inputRequests":${JSON.stringify(requests)},"requestState":"${state}"`);
   }
 }
 
@@ -79,11 +79,11 @@ const STATE_TTL_MS = 10 * 60 * 1000;
 
 export interface RequestStates {
   /** `subject` identifies the call; the state opens for no other. */
-  seal(subject: string, responses: JsonObject): Promise<Result<string, Problem>>;
+  seal(subject: string, responses: JsonObject): Promise<string>;
   open(subject: string, state: string): Promise<Result<JsonObject, Problem>>;
 }
 
-export interface RequestStateOptions extends Omit<SignedTextOptions<StoreUnavailable>, 'use'> {
+export interface RequestStateOptions extends Omit<SignedTextOptions, 'use'> {
   readonly clock: Clock;
 }
 
@@ -103,9 +103,8 @@ export function createRequestStates({ clock, ...options }: RequestStateOptions):
     },
     async open(subject, state) {
       const text = await signedText.read(state, subject);
-      if (!text.ok) return text;
-      if (text.value === null) return INVALID_STATE;
-      const { expiresAtMs, responses } = JSON.parse(text.value) as Payload; // signed, so it is as sealed
+      if (text === null) return INVALID_STATE;
+      const { expiresAtMs, responses } = JSON.parse(text) as Payload; // signed, so it is as sealed
       return clock.nowMs() < expiresAtMs ? ok(responses) : INVALID_STATE;
     },
   };

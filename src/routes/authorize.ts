@@ -21,10 +21,12 @@ import type { RequestContext } from '../http/context.ts';
 import { UNCACHED_HEADERS, UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemHeaders, problemResponse } from '../http/problem-response.ts';
 import { queryOf, type Route } from '../http/router.ts';
+import { outageIn } from '../lib/outage.ts';
 import { type Awaitable, err, type Result } from '../lib/result.ts';
 import { isObject } from '../lib/text.ts';
 import { keysPageUrl } from '../lib/urls.ts';
 import type { Log } from '../log/log.ts';
+import { outageProblem } from '../log/outage.ts';
 import { excerptOf } from '../log/redact.ts';
 import { type Problem, publicPart } from '../problem.ts';
 
@@ -41,7 +43,7 @@ export interface AuthorizeRouteOptions {
   readonly log: Log;
 }
 
-export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get' | 'post' | 'takes'> {
+export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get' | 'post' | 'takes' | 'refuse'> {
   const { connect, config, publicUrl, pasteKey, guards, readKeyRequest, log } = options;
   const { audience } = connect;
   const guard = apiKeyGuard(pasteKey, log);
@@ -79,9 +81,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
     parameters: URLSearchParams,
     next: (request: AuthorizationRequest) => Awaitable<Response>,
   ): Promise<Response> {
-    const decided = await connect.decide(parameters);
-    if (!decided.ok) return stopFor(decided.error);
-    const decision = decided.value;
+    const decision = await connect.decide(parameters);
     switch (decision.kind) {
       case 'stop':
         return html(400, (page) => page.stopPage(decision.why));
@@ -116,11 +116,10 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
     const { parameters, decided } = partsOf(body.value);
     if (parameters === null) return unfit('Expected parameters that are text');
     const decision = await connect.decide(parameters);
-    if (!decision.ok) return decision;
-    if (decision.value.kind !== 'ask') return unfit(whyNot(decision.value));
+    if (decision.kind !== 'ask') return unfit(whyNot(decision));
     const input = readKeyRequest(decided);
     if (!input.ok) return input;
-    return connect.order(decision.value.request, actorOf(Object.assign(call, user.value)), input.value);
+    return connect.order(decision.request, actorOf(Object.assign(call, user.value)), input.value);
   }
 
   async function postJson(context: RequestContext, body: Body): Promise<Response> {
@@ -147,8 +146,14 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
       return answer(form, (asked) =>
         form.has('cancel')
           ? seeOther(locationOf(asked, { error: 'access_denied' }, publicUrl()))
-          : hand(context, asked, form.get('key')?.trim() ?? ''),
+          : hand(context, asked, form.get('key')?.trim() ?? '').catch((error) =>
+              askAgain(asked, outageProblem(outageIn(error), log, context)),
+            ),
       );
+    },
+    refuse: ({ headers, requestId }, problem) => {
+      const isJson = JSON_TYPE.test(headers.get('content-type') ?? '');
+      return isJson ? problemResponse(problem, requestId, null) : stopFor(problem);
     },
   };
 }

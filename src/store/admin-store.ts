@@ -1,10 +1,9 @@
 // AdminStore over a Database. Filters may fit any key, so they read the table in the order of creation, in batches.
 
-import { type Database, type DbResult, mapped, type Row, type Statement } from '../database/database.ts';
+import type { Database, Row, Statement } from '../database/database.ts';
 import { WRITE_PROBE } from '../database/schema.ts';
 import { type AdminStore, COUNTED_MAX, type KeyEdit, type KeyFilter, type KeyName } from '../keys/admin.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
-import { ok } from '../lib/result.ts';
 import { changeKey, INSERT, insertArgs } from './key-changes.ts';
 import { IS_BLOCKED, KEY_COLUMNS, listedOf, USED_AT } from './rows.ts';
 
@@ -68,23 +67,23 @@ function fieldsOf({ name, scopes, expiresAtMs, rateLimit, quota }: KeyEdit) {
 }
 
 export function createAdminStore(db: Database): AdminStore {
-  const countOf = (rows: readonly Row[]): number => Number(rows[0]?.count);
+  const countOf = ([row]: readonly Row[]): number => Number(row?.count);
 
-  const changed = (sql: string, args: Args): DbResult<boolean> =>
-    mapped(db.write({ sql, args }), ({ rows, repeated }) => rows.length > 0 || repeated);
+  async function changed(sql: string, args: Args): Promise<boolean> {
+    const { rows, repeated } = await db.write({ sql, args });
+    return rows.length > 0 || repeated;
+  }
 
-  const listed = (sql: string, args: Args) =>
-    mapped(db.read({ sql, args }), (rows) =>
-      rows.map((row) => ({ ...listedOf(row), row: Number(row.row), blocked: row.blocked === 1 })),
-    );
+  async function listed(sql: string, args: Args) {
+    const rows = await db.read({ sql, args });
+    return rows.map((row) => ({ ...listedOf(row), row: Number(row.row), blocked: row.blocked === 1 }));
+  }
 
   /** How many hashes are there, and how many of these with the id that their record has. */
-  function countKnown(records: readonly ApiKeyRecord[]): DbResult<{ all: number; own: number }> {
+  async function countKnown(records: readonly ApiKeyRecord[]): Promise<{ all: number; own: number }> {
     const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
-    return mapped(db.read({ sql: KNOWN, args: [pairs] }), (rows) => ({
-      all: countOf(rows),
-      own: Number(rows[0]?.own),
-    }));
+    const rows = await db.read({ sql: KNOWN, args: [pairs] });
+    return { all: countOf(rows), own: Number(rows[0]?.own) };
   }
 
   return {
@@ -98,11 +97,11 @@ export function createAdminStore(db: Database): AdminStore {
       return listed(`${LISTED} WHERE ${sql} LIMIT 10`, args);
     },
 
-    countExpiring: (nowMs, byMs) => mapped(db.read({ sql: EXPIRING, args: [nowMs, byMs] }), countOf),
+    countExpiring: async (nowMs, byMs) => countOf(await db.read({ sql: EXPIRING, args: [nowMs, byMs] })),
 
-    countActive(filter, nowMs) {
+    async countActive(filter, nowMs) {
       const { sql, args } = conditionOf(filter, nowMs);
-      return mapped(db.read({ sql: `SELECT count(*) AS count ${KEYS} WHERE k.active = 1 AND ${sql}`, args }), countOf);
+      return countOf(await db.read({ sql: `SELECT count(*) AS count ${KEYS} WHERE k.active = 1 AND ${sql}`, args }));
     },
 
     async revokeNext(filter, nowMs, after, origin) {
@@ -110,46 +109,39 @@ export function createAdminStore(db: Database): AdminStore {
       const next = `SELECT k.row, k.id ${KEYS} WHERE k.row > ? AND k.active = 1 AND ${sql} ORDER BY k.row LIMIT ${BATCH_ROWS}`;
       // Read first: if an UPDATE has to be sent twice, it does not say how many rows the first one changed.
       const found = await db.read({ sql: next, args: [after, ...args] });
-      if (!found.ok) return found;
-      const last = found.value.at(-1);
-      if (last === undefined) return ok(null);
+      const last = found.at(-1);
+      if (last === undefined) return null;
       // By ids: the row of the newest key, once deleted, is given to the next one.
-      const ids = found.value.map(({ id }) => String(id));
-      const revoked = db.write({
+      const ids = found.map(({ id }) => String(id));
+      await db.write({
         sql: 'UPDATE api_keys SET active = 0, changed_by = ?1 WHERE id IN (SELECT value FROM json_each(?2)) AND active = 1',
         args: [JSON.stringify(origin), JSON.stringify(ids)],
       });
-      return mapped(revoked, () => ({ ids, lastRow: Number(last.row) }));
+      return { ids, lastRow: Number(last.row) };
     },
 
     async importBatch(records, keysPerUserMax, origin) {
       const before = await countKnown(records);
-      if (!before.ok) return before;
-      const written = await db.writeAll(
-        records.map((record) => ({ sql: IMPORT, args: insertArgs(record, keysPerUserMax, origin) })),
-      );
-      if (!written.ok) return written;
+      await db.writeAll(records.map((record) => ({ sql: IMPORT, args: insertArgs(record, keysPerUserMax, origin) })));
       const after = await countKnown(records);
-      if (!after.ok) return after;
-      const added = after.value.own - before.value.own;
+      const added = after.own - before.own;
       const repeated = records.length - new Set(records.map(({ keyHash }) => keyHash)).size;
-      return ok({ added, known: after.value.all - added + repeated });
+      return { added, known: after.all - added + repeated };
     },
 
     block: (owner, origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),
 
     async unblock(owner, origin) {
-      const blocked = await db.read({ sql: 'SELECT blocked_at_ms FROM blocked_owners WHERE owner = ?', args: [owner] });
-      if (!blocked.ok) return blocked;
-      const [block] = blocked.value;
-      return block === undefined
-        ? ok(false)
-        : changed(UNBLOCK, [owner, JSON.stringify(origin), Number(block.blocked_at_ms)]);
+      const sql = 'SELECT blocked_at_ms FROM blocked_owners WHERE owner = ?';
+      const [block] = await db.read({ sql, args: [owner] });
+      return block !== undefined && changed(UNBLOCK, [owner, JSON.stringify(origin), Number(block.blocked_at_ms)]);
     },
 
-    probeWrite: () => mapped(db.write(WRITE_PROBE), () => undefined),
+    async probeWrite() {
+      await db.write(WRITE_PROBE);
+    },
 
-    nowMs: () => mapped(db.read(NOW), (rows) => Number(rows[0]?.now_ms)),
+    nowMs: async () => Number((await db.read(NOW))[0]?.now_ms),
 
     edit(keyId, edit, origin) {
       const fields = fieldsOf(edit);
@@ -162,10 +154,10 @@ RETURNING key_hash`,
       });
     },
 
-    blockedOwners: () =>
-      mapped(db.read(BLOCKED_OWNERS), (rows) =>
-        rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) })),
-      ),
+    async blockedOwners() {
+      const rows = await db.read(BLOCKED_OWNERS);
+      return rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) }));
+    },
   };
 }
 

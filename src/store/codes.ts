@@ -1,10 +1,9 @@
 // CodeStore over a Database: what codes stand for (db/README.md). Each write may be repeated.
 
-import { type Database, type DbResult, mapped, type Row, type Statement } from '../database/database.ts';
+import type { Database, Row, Statement } from '../database/database.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
 import { MS_PER_HOUR } from '../lib/duration.ts';
-import { ok } from '../lib/result.ts';
 import { hasChanged, INSERT, insertArgs } from './key-changes.ts';
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3
@@ -55,14 +54,14 @@ AND (?4 IS NULL OR (SELECT count(*) FROM api_keys WHERE user_id = ?4) < ?5) RETU
 const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision = ?2';
 
 export interface CodeUpkeep extends CodeStore {
-  forgetEnded(nowMs: number): DbResult<void>;
+  forgetEnded(nowMs: number): Promise<void>;
 }
 
 export function createCodeStore(db: Database): CodeUpkeep {
-  const findAsked = (hash: string, nowMs: number, whose: string) =>
-    mapped(db.read({ sql: FIND_ASKED, args: [hash, nowMs], whose }), ([row]) =>
-      row === undefined ? null : { content: String(row.content), endsAtMs: Number(row.ends_at_ms) },
-    );
+  async function findAsked(hash: string, nowMs: number, whose: string) {
+    const [row] = await db.read({ sql: FIND_ASKED, args: [hash, nowMs], whose });
+    return row === undefined ? null : { content: String(row.content), endsAtMs: Number(row.ends_at_ms) };
+  }
 
   return {
     put: ({ hash, content, endsAtMs, newKeyOf, whose }, keysPerUserMax) =>
@@ -72,11 +71,11 @@ export function createCodeStore(db: Database): CodeUpkeep {
         { sql: HAS_PUT, args: [hash], whose },
       ),
 
-    findAll: (hashes, whose) =>
-      mapped(db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], whose }), (rows) => {
-        const found = new Map(rows.map((row) => [String(row.hash), codeOf(row)]));
-        return (hash: string) => found.get(hash) ?? null;
-      }),
+    async findAll(hashes, whose) {
+      const rows = await db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], whose });
+      const found = new Map(rows.map((row) => [String(row.hash), codeOf(row)]));
+      return (hash: string) => found.get(hash) ?? null;
+    },
 
     take: ({ hash, attempt, keyId, fingerprint }, origin) =>
       hasChanged(
@@ -88,12 +87,11 @@ export function createCodeStore(db: Database): CodeUpkeep {
     async make({ hash, attempt, record }, keysPerUserMax, made, handed) {
       const whose = record.userId;
       const fingerprint = fingerprintOf(record.keyHash);
-      const written = await db.writeAll([
+      await db.writeAll([
         { sql: MAKE, args: [...insertArgs(record, keysPerUserMax, made), hash], whose },
         { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], whose },
       ]);
-      if (!written.ok) return written;
-      return mapped(db.read({ sql: HAS_TAKEN, args: [hash, attempt], whose }), (found) => found.length > 0);
+      return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], whose })).length > 0;
     },
 
     ask: ({ hash, userCodeHash, content, endsAtMs, network }, { each, total }, nowMs) =>
@@ -111,13 +109,13 @@ export function createCodeStore(db: Database): CodeUpkeep {
         { sql: DECIDE, args: [hash, nowMs, decision, newKeyOf, keysPerUserMax], whose },
         { sql: HAS_DECIDED, args: [hash, decision], whose },
       );
-      if (!decided.ok) return decided;
-      if (decided.value) return ok('decided');
-      return mapped(findAsked(hash, nowMs, whose), (open) => (open === null ? 'not_open' : 'full'));
+      if (decided) return 'decided';
+      return (await findAsked(hash, nowMs, whose)) === null ? 'not_open' : 'full';
     },
 
-    forgetEnded: (nowMs) =>
-      db.writeAll([{ sql: 'DELETE FROM codes WHERE ends_at_ms < ?1', args: [nowMs - KEPT_MS] }, ...LEFT_OVER]),
+    async forgetEnded(nowMs) {
+      await db.writeAll([{ sql: 'DELETE FROM codes WHERE ends_at_ms < ?1', args: [nowMs - KEPT_MS] }, ...LEFT_OVER]);
+    },
   };
 }
 

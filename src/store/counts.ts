@@ -1,7 +1,6 @@
 // Last uses and counts of uses, which all processes add to, and their upkeep: what is long over is removed.
 
-import { type Database, type DbResult, mapped, type Row } from '../database/database.ts';
-import { ok } from '../lib/result.ts';
+import type { Database, Row } from '../database/database.ts';
 import { sleep } from '../lib/timeout.ts';
 import { DAY_S, dayAt, monthOf } from '../limits/windows.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
@@ -54,30 +53,25 @@ FROM json_each(?1) AS i CROSS JOIN api_keys k WHERE k.id = i.value`;
 const WHOSE = 'exchanges of uses';
 
 export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
-  addUses: ({ instance, number, lastUses, windows }) =>
-    mapped(
-      db.writeAll(
-        [
-          { sql: RECORD_LAST_USES, args: [JSON.stringify(lastUses)] },
-          { sql: ADD, args: [JSON.stringify(windows), instance, number] },
-          { sql: NOTE_NUMBER, args: [instance, number] },
-        ].map((statement) => ({ ...statement, whose: WHOSE, unsynced: true })),
-      ),
-      () => undefined,
-    ),
+  async addUses({ instance, number, lastUses, windows }) {
+    const statements = [
+      { sql: RECORD_LAST_USES, args: [JSON.stringify(lastUses)] },
+      { sql: ADD, args: [JSON.stringify(windows), instance, number] },
+      { sql: NOTE_NUMBER, args: [instance, number] },
+    ];
+    await db.writeAll(statements.map((statement) => ({ ...statement, whose: WHOSE, unsynced: true })));
+  },
 
-  totalsOf: (windows) =>
-    mapped(db.read({ sql: TOTALS, args: [JSON.stringify(windows)], whose: WHOSE }), (rows) => {
-      const totals = new Map(rows.map(({ at, uses }) => [Number(at), Number(uses)]));
-      return windows.map((_, at) => totals.get(at));
-    }),
+  async totalsOf(windows) {
+    const rows = await db.read({ sql: TOTALS, args: [JSON.stringify(windows)], whose: WHOSE });
+    const totals = new Map(rows.map(({ at, uses }) => [Number(at), Number(uses)]));
+    return windows.map((_, at) => totals.get(at));
+  },
 
-  usesByDay: (keyIds, firstDay) =>
-    mapped(
-      db.read({ sql: USES_BY_DAY, args: [JSON.stringify(keyIds), firstDay] }),
-      (rows) =>
-        new Map(rows.map(({ id, days }) => [String(id), new Map(JSON.parse(String(days)) as [number, number][])])),
-    ),
+  async usesByDay(keyIds, firstDay) {
+    const rows = await db.read({ sql: USES_BY_DAY, args: [JSON.stringify(keyIds), firstDay] });
+    return new Map(rows.map(({ id, days }) => [String(id), new Map(JSON.parse(String(days)) as [number, number][])]));
+  },
 });
 
 /** Keys in one slice, which takes a few milliseconds of a local file's process. */
@@ -100,19 +94,14 @@ FROM (SELECT max(row) AS last FROM (SELECT row FROM api_keys WHERE row > ?1 ORDE
 const REMOVE_OLD = `DELETE FROM key_counts WHERE row > ?1 AND row <= ?4 AND ${IS_OLD}`;
 const REMOVE_EXCHANGES = `DELETE FROM exchanges WHERE at_ms < (unixepoch() - ${EXCHANGES_KEPT_DAYS * DAY_S}) * 1000`;
 
-export async function pruneCounts(db: Database, nowMs: number, daysKept: number): DbResult<void> {
-  const ended = await db.write({ sql: REMOVE_EXCHANGES });
-  if (!ended.ok) return ended;
+export async function pruneCounts(db: Database, nowMs: number, daysKept: number): Promise<void> {
+  await db.write({ sql: REMOVE_EXCHANGES });
   const nowS = Math.floor(nowMs / 1000);
   for (let after = 0; ; ) {
-    const next = await db.read({ sql: NEXT_SLICE, args: [after, nowS, daysKept] });
-    if (!next.ok) return next;
-    const { last = null, old } = next.value[0] ?? {};
-    if (typeof last !== 'number') return ok(undefined);
-    if (old === 1) {
-      const removed = await db.write({ sql: REMOVE_OLD, args: [after, nowS, daysKept, last] });
-      if (!removed.ok) return removed;
-    }
+    const [next] = await db.read({ sql: NEXT_SLICE, args: [after, nowS, daysKept] });
+    const { last = null, old } = next ?? {};
+    if (typeof last !== 'number') return;
+    if (old === 1) await db.write({ sql: REMOVE_OLD, args: [after, nowS, daysKept, last] });
     after = last;
     await sleep(PAUSE_MS);
   }

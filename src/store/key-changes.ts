@@ -1,10 +1,9 @@
 // The key store's changes, each one statement that may be sent twice. If one changes nothing, an earlier try may have.
 
-import { type Database, type DbResult, mapped, type Statement } from '../database/database.ts';
+import type { Database, Statement } from '../database/database.ts';
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyStore } from '../keys/store.ts';
-import { ok } from '../lib/result.ts';
 import { rowBy } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` names it.
@@ -73,18 +72,17 @@ export const insertArgs = (record: ApiKeyRecord, keysPerUserMax: number, origin:
 ];
 
 /** Runs a change of one key, which returns its `key_hash`. Null: nothing was changed. */
-export const changeKey = (db: Database, statement: Statement): DbResult<Changed | null> =>
-  mapped(db.write(statement), ({ rows: [row], repeated }) => {
-    if (row !== undefined) return { fingerprint: fingerprintOf(String(row.key_hash)) };
-    return repeated ? { fingerprint: null } : null;
-  });
+export async function changeKey(db: Database, statement: Statement): Promise<Changed | null> {
+  const { rows, repeated } = await db.write(statement);
+  const [row] = rows;
+  if (row !== undefined) return { fingerprint: fingerprintOf(String(row.key_hash)) };
+  return repeated ? { fingerprint: null } : null;
+}
 
 /** True if the write has changed something, or an earlier try of it has, which leaves what `left` finds. */
-export async function hasChanged(db: Database, write: Statement, left: Statement): DbResult<boolean> {
-  const written = await db.write(write);
-  if (!written.ok) return written;
-  const { rows, changed } = written.value;
-  return rows.length > 0 || changed > 0 ? ok(true) : mapped(db.read(left), (found) => found.length > 0);
+export async function hasChanged(db: Database, write: Statement, left: Statement): Promise<boolean> {
+  const { rows, changed } = await db.write(write);
+  return rows.length > 0 || changed > 0 || (await db.read(left)).length > 0;
 }
 
 export function keyChanges(db: Database): Changes {
@@ -92,14 +90,14 @@ export function keyChanges(db: Database): Changes {
     changeKey(db, { sql, args, whose });
 
   return {
-    insert(record, keysPerUserMax, origin) {
+    async insert(record, keysPerUserMax, origin) {
       const { id, userId, keyHash } = record;
-      const inserted = hasChanged(
+      const isThere = await hasChanged(
         db,
         { sql: INSERT, args: insertArgs(record, keysPerUserMax, origin), whose: turnOf(userId, origin) },
         { sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?', args: [id, keyHash], whose: userId },
       );
-      return mapped(inserted, (isThere) => (isThere ? 'created' : 'limit_reached'));
+      return isThere ? 'created' : 'limit_reached';
     },
 
     deactivate: (userId, keyId, origin) =>
@@ -112,9 +110,9 @@ export function keyChanges(db: Database): Changes {
       return change(UPDATE, turnOf(userId, origin), [keyId, userId, name ?? null, scopesJson, JSON.stringify(origin)]);
     },
 
-    revokeByHashes(keyHashes, nowMs, origin, whose) {
+    async revokeByHashes(keyHashes, nowMs, origin, whose) {
       const args = [JSON.stringify(keyHashes), nowMs, JSON.stringify(origin)];
-      return mapped(db.write({ sql: REVOKE_BY_HASHES, args, whose }), () => undefined);
+      await db.write({ sql: REVOKE_BY_HASHES, args, whose });
     },
 
     rotate: ({ id, userId, rotations }, { hash, overlapMs, expiresAtMs }, nowMs, origin) =>

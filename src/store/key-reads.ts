@@ -1,11 +1,10 @@
 // The key store's reads. A record may come from a replica, everything else comes from the primary.
 
-import { type Database, mapped, type Statement } from '../database/database.ts';
+import type { Database, Statement } from '../database/database.ts';
 import { CHANGES, pageOf } from '../database/feed.ts';
 import type { Replica } from '../database/replica/replica.ts';
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
 import { isLost } from '../lib/change-feed.ts';
-import { chain, ok } from '../lib/result.ts';
 import { COUNTS, countArgs } from './counts.ts';
 import { eventOf, foundOf, IS_BLOCKED, isRecord, KEY_COLUMNS, listedOf, recordOf, rowBy, USED_AT } from './rows.ts';
 
@@ -50,56 +49,53 @@ const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_V
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
 export const keyReads = (primary: Database, replica: Replica | null): Reads => ({
-  listByUser(userId, after, bytesMax) {
+  async listByUser(userId, after, bytesMax) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
-    const read = primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], whose: userId });
-    return mapped(read, (rows) => ({
+    const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], whose: userId });
+    return {
       keys: rows.map((listed) => ({ ...listedOf(listed), row: Number(listed.row) })),
       remaining: Number(rows[0]?.remaining ?? 0),
-    }));
+    };
   },
 
-  findOwn: (userId, keyId) =>
-    mapped(primary.read({ sql: FIND_OWN, args: [keyId, userId], whose: userId }), ([row]) =>
-      row === undefined ? null : recordOf(row),
-    ),
+  async findOwn(userId, keyId) {
+    const [row] = await primary.read({ sql: FIND_OWN, args: [keyId, userId], whose: userId });
+    return row === undefined ? null : recordOf(row);
+  },
 
-  findByHash(keyHash, atLeast, withinMs, whose, asOf) {
+  async findByHash(keyHash, atLeast, withinMs, whose, asOf) {
     const statement: Statement = { sql: FIND, args: [keyHash, ...countArgs(asOf)], whose };
-    const fromPrimary = () => mapped(primary.read(statement, withinMs), foundOf);
-    if (replica === null) return fromPrimary();
-    return chain(replica.read(statement), (rows) => {
-      // A replica has no counts.
-      const found = rows === null || rows.length === 0 ? null : { ...foundOf(rows), counts: null };
-      const believable =
-        found?.record != null && found.position.databaseId === atLeast.databaseId && found.position.seq >= atLeast.seq;
-      return believable ? ok(found) : fromPrimary();
-    });
+    const rows = await replica?.read(statement);
+    // A replica has no counts.
+    const found = rows?.[0] === undefined ? null : { ...foundOf(rows), counts: null };
+    const believable =
+      found?.record != null && found.position.databaseId === atLeast.databaseId && found.position.seq >= atLeast.seq;
+    return believable ? found : foundOf(await primary.read(statement, withinMs));
   },
 
-  findByHashes(keyHashes, withinMs, whose, asOf) {
+  async findByHashes(keyHashes, withinMs, whose, asOf) {
     const args = [JSON.stringify(keyHashes), ...countArgs(asOf)];
-    return mapped(primary.read({ sql: FIND_ALL, args, whose }, withinMs), (rows) => {
-      const { position } = foundOf(rows); // without any of the keys there is still a row, as in FIND
-      const found = new Map(rows.filter(isRecord).map((row) => [String(row.presented_hash), foundOf([row])]));
-      return (keyHash: string): Found => found.get(keyHash) ?? { record: null, position, counts: null };
-    });
+    const rows = await primary.read({ sql: FIND_ALL, args, whose }, withinMs);
+    const { position } = foundOf(rows); // without any of the keys there is still a row, as in FIND
+    const found = new Map(rows.filter(isRecord).map((row) => [String(row.presented_hash), foundOf([row])]));
+    return (keyHash: string): Found => found.get(keyHash) ?? { record: null, position, counts: null };
   },
 
-  isBlocked: (owner, withinMs) =>
-    mapped(primary.read({ sql: BLOCKED, args: [owner], whose: owner }, withinMs), (rows) => rows.length > 0),
+  async isBlocked(owner, withinMs) {
+    return (await primary.read({ sql: BLOCKED, args: [owner], whose: owner }, withinMs)).length > 0;
+  },
 
-  changesAfter: (reached, withinMs) =>
-    mapped(primary.read({ sql: CHANGES, args: [reached.seq], urgent: true }, withinMs), (rows) => {
-      const page = pageOf(rows, reached.seq);
-      if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
-      return page;
-    }),
+  async changesAfter(reached, withinMs) {
+    const rows = await primary.read({ sql: CHANGES, args: [reached.seq], urgent: true }, withinMs);
+    const page = pageOf(rows, reached.seq);
+    if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
+    return page;
+  },
 
-  events({ afterSeq, limit, keyId, owner }) {
+  async events({ afterSeq, limit, keyId, owner }) {
     const args = [afterSeq ?? 0, keyId ?? null, owner ?? null, limit];
-    return afterSeq === null
-      ? mapped(primary.read({ sql: NEWEST_EVENTS, args }), (rows) => rows.map(eventOf).reverse())
-      : mapped(primary.read({ sql: EVENTS_AFTER, args }), (rows) => rows.map(eventOf));
+    const rows = await primary.read({ sql: afterSeq === null ? NEWEST_EVENTS : EVENTS_AFTER, args });
+    const events = rows.map(eventOf);
+    return afterSeq === null ? events.reverse() : events;
   },
 });

@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { type Database, type DbResult, mapped } from '../database/database.ts';
+import type { Database } from '../database/database.ts';
 import type { DatabaseConfig } from '../database/place.ts';
 import type { Replica } from '../database/replica/replica.ts';
 import type { AdminStore } from '../keys/admin.ts';
@@ -16,7 +16,7 @@ import { countsStore } from './counts.ts';
 import { keyChanges } from './key-changes.ts';
 import { keyReads } from './key-reads.ts';
 import { type Pruning, type PruningOptions, pruneRegularly } from './pruning.ts';
-import { createWriteWatch } from './writable.ts';
+import { watchWrites } from './writable.ts';
 
 /** Makes the folder that files of the database go into. Returns that of a database that is new. Throws an Error that names the variable. */
 export function prepareDataFolder({ database }: { readonly database: DatabaseConfig }): string | null {
@@ -51,7 +51,7 @@ export interface Store extends KeyStore {
   /** False while the last write failed for want of space or rights. */
   writable(): boolean;
   /** A secret that all processes on the database share. */
-  serverSecret(name: ServerSecret): DbResult<string>;
+  serverSecret(name: ServerSecret): Promise<string>;
   /** Stops the upkeep and releases files and connections. */
   close(): Promise<void>;
 }
@@ -73,9 +73,9 @@ export interface PreparedStore extends Store {
 }
 
 export async function prepareStore(config: DatabaseConfig, options: PruningOptions): Promise<PreparedStore> {
-  const writes = createWriteWatch(options);
   const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
-  const db = writes.watch(unwatched);
+  const writes = watchWrites(unwatched, options);
+  const { db } = writes;
   const reads = keyReads(db, replica);
   let pruning: Pruning | undefined;
   const codes = createCodeStore(db);
@@ -98,7 +98,7 @@ export async function prepareStore(config: DatabaseConfig, options: PruningOptio
     writable: writes.writable,
     async changesAfter(reached, withinMs) {
       const page = await reads.changesAfter(reached, withinMs);
-      if (page.ok) pruning?.saw(page.value);
+      pruning?.saw(page);
       return page;
     },
     async open() {
@@ -119,9 +119,8 @@ async function openingOf(config: DatabaseConfig, options: PruningOptions) {
   return (await import('../database/remote/open.ts')).remoteStore(config, options);
 }
 
-function serverSecret(db: Database, name: ServerSecret): DbResult<string> {
-  return mapped(db.read({ sql: 'SELECT value FROM server_secrets WHERE name = ?', args: [name] }), ([row]) => {
-    if (row === undefined) throw new Error(`the table server_secrets has lost its row ${name}`);
-    return String(row.value);
-  });
+async function serverSecret(db: Database, name: ServerSecret): Promise<string> {
+  const [row] = await db.read({ sql: 'SELECT value FROM server_secrets WHERE name = ?', args: [name] });
+  if (row === undefined) throw new Error(`the table server_secrets has lost its row ${name}`);
+  return String(row.value);
 }

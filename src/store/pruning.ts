@@ -1,6 +1,6 @@
 // When what is old is removed: the change feed, events, counts, and codes.
 
-import type { Database, DbResult } from '../database/database.ts';
+import type { Database } from '../database/database.ts';
 import { CHANGES_KEPT_MAX, prune } from '../database/feed.ts';
 import { repeat } from '../lib/background.ts';
 import type { FeedPage } from '../lib/change-feed.ts';
@@ -45,13 +45,6 @@ export function pruneRegularly(db: Database, codes: CodeUpkeep, options: Pruning
   let stopped = false;
   let againAtMs = Number.NEGATIVE_INFINITY;
 
-  async function pruneAll(): DbResult<boolean> {
-    const forgotten = await codes.forgetEnded(clock.nowMs());
-    if (!forgotten.ok) return forgotten;
-    const counts = await pruneCounts(db, clock.nowMs(), usageDays);
-    return counts.ok ? prune(db, eventDays * MS_PER_DAY) : counts;
-  }
-
   const runs = repeat(
     {
       everyMs: PRUNE_EVERY_MS,
@@ -63,9 +56,14 @@ export function pruneRegularly(db: Database, codes: CodeUpkeep, options: Pruning
     },
     async () => {
       againAtMs = clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
-      const pruned = await pruneAll();
-      if (!pruned.ok && !stopped) log.warn('old changes not removed', { reason: pruned.error.reason });
-      againAtMs = pruned.ok && pruned.value ? Number.NEGATIVE_INFINITY : clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
+      let hadChanges = false;
+      try {
+        await codes.forgetEnded(clock.nowMs());
+        await pruneCounts(db, clock.nowMs(), usageDays);
+        hadChanges = await prune(db, eventDays * MS_PER_DAY);
+      } finally {
+        againAtMs = hadChanges ? Number.NEGATIVE_INFINITY : clock.monotonicMs() + PRUNE_AGAIN_AFTER_MS;
+      }
     },
   );
 

@@ -1,10 +1,12 @@
-// Whether the database takes writes: false from a write that failed for want of space or rights until one succeeds.
-// Known keys go on verifying meanwhile, so nothing else would show it.
+// Whether the database takes writes: false from a write that failed for want of space or rights until a probe succeeds.
+// Meanwhile each write waits for a probe, which all that come at the same moment share, so that a full disk has one
+// small write to refuse. Known keys go on verifying, so nothing else would show it.
 
-import type { Database, DbResult, Unavailable } from '../database/database.ts';
+import type { Database } from '../database/database.ts';
 import { WRITE_PROBE } from '../database/schema.ts';
-import type { Result } from '../lib/result.ts';
+import { outageIn, StoreOutage } from '../lib/outage.ts';
 import type { Cancel, Clock } from '../lib/runtime.ts';
+import { singleFlight } from '../lib/single-flight.ts';
 import type { Log } from '../log/log.ts';
 import { createOutageLog } from '../log/outage.ts';
 
@@ -14,54 +16,46 @@ const NOT_WRITABLE = /BLOCKED|SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN)/;
 /** A process that writes nothing else would not learn that there is space again. */
 const PROBE_AGAIN_AFTER_MS = 5000;
 
-export interface WriteWatch {
-  /** `db` with its writes watched. */
-  watch(db: Database): Database;
-  writable(): boolean;
-  stop(): void;
-}
-
-export function createWriteWatch({ clock, log }: { readonly clock: Clock; readonly log: Log }): WriteWatch {
-  const outage = createOutageLog(log, { on: 'database not writable', off: 'database writable again' });
-  let writable = true;
+/** `db` with its writes watched. */
+export function watchWrites(db: Database, { clock, log }: { readonly clock: Clock; readonly log: Log }) {
+  const outageLog = createOutageLog(log, { on: 'database not writable', off: 'database writable again' });
+  let refusal: StoreOutage | null = null;
   let stopped = false;
   let cancelProbe: Cancel | undefined;
-  let probe = async (): Promise<unknown> => undefined;
 
-  function probeLater(): void {
-    cancelProbe?.();
-    cancelProbe = clock.after(PROBE_AGAIN_AFTER_MS, () => void probe());
-  }
-
-  function saw(result: Result<unknown, Unavailable>): void {
-    if (stopped) return; // closing: what fails now says nothing of the disk
-    if (result.ok) {
-      writable = true;
-      outage.ended();
-    } else if (result.error.outage === 'refused' || NOT_WRITABLE.test(result.error.reason)) {
-      writable = false;
-      outage.began(result.error.reason);
+  function failed(error: unknown): never {
+    const isOutage = error instanceof StoreOutage;
+    // When closing, what fails says nothing of the disk.
+    if (!stopped && isOutage && (error.kind === 'refused' || NOT_WRITABLE.test(error.reason))) {
+      refusal = error;
+      outageLog.began(error.reason);
     }
-    if (!writable) probeLater();
+    if (refusal !== null && !stopped) {
+      cancelProbe?.();
+      cancelProbe = clock.after(PROBE_AGAIN_AFTER_MS, () => void probing.run().catch(outageIn));
+    }
+    throw error;
   }
 
-  async function seen<T>(write: DbResult<T>): DbResult<T> {
-    const result = await write;
-    if (!result.ok || !writable) saw(result);
-    return result;
+  const probing = singleFlight(async () => {
+    await db.write(WRITE_PROBE).catch(failed);
+    refusal = null;
+    outageLog.ended();
+    cancelProbe?.();
+  });
+
+  async function watched<T>(write: () => Promise<T>): Promise<T> {
+    if (refusal !== null) await probing.run();
+    return write().catch(failed);
   }
 
   return {
-    watch(db) {
-      const watched: Database = {
-        ...db,
-        write: (statement, withinMs) => seen(db.write(statement, withinMs)),
-        writeAll: (statements) => seen(db.writeAll(statements)),
-      };
-      probe = () => watched.write(WRITE_PROBE);
-      return watched;
-    },
-    writable: () => writable,
+    db: {
+      ...db,
+      write: (statement, withinMs) => watched(() => db.write(statement, withinMs)),
+      writeAll: (statements) => watched(() => db.writeAll(statements)),
+    } satisfies Database,
+    writable: () => refusal === null,
     stop() {
       stopped = true;
       cancelProbe?.();

@@ -3,6 +3,7 @@
 import type { AdminStore } from '../keys/admin.ts';
 import type { Feed } from '../keys/feed.ts';
 import { MS_PER_DAY } from '../lib/duration.ts';
+import { outageIn } from '../lib/outage.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { SERVER_VERSION } from '../lib/server-info.ts';
 import { withTimeout } from '../lib/timeout.ts';
@@ -61,8 +62,8 @@ function createExpiring({ countExpiring }: AdminStore, days: number, clock: Cloc
 
   async function ask(): Promise<number | undefined> {
     const nowMs = clock.nowMs();
-    const counted = await countExpiring(nowMs, nowMs + days * MS_PER_DAY);
-    if (counted.ok) last = counted.value;
+    const count = await countExpiring(nowMs, nowMs + days * MS_PER_DAY).catch(outageIn);
+    if (typeof count === 'number') last = count;
     return last;
   }
 

@@ -92,13 +92,18 @@ export function createMetrics(clock: Clock): Metrics {
     verify(verifier) {
       function count(verified: Awaited<ReturnType<Verifier['verify']>>, wasKnown: boolean) {
         if (verified.ok) (wasKnown ? memory : fromStore).value += 1;
-        else (verified.error.code === 'store_unavailable' ? unavailable : refused).value += 1;
+        else refused.value += 1;
         return verified;
+      }
+      function countOutage(error: unknown): never {
+        unavailable.value += 1;
+        throw error;
       }
       return (token, caller) => {
         const { reads } = verifier;
         const verified = verifier.verify(token, caller);
-        return chain(verified, count, !isPromise(verified) && verifier.reads === reads);
+        if (isPromise(verified)) return verified.then((found) => count(found, false), countOutage);
+        return count(verified, verifier.reads === reads);
       };
     },
 
@@ -119,11 +124,14 @@ export function createMetrics(clock: Clock): Metrics {
   };
 
   function timedBy<T>(ask: (...args: unknown[]) => Awaitable<T>, durations: Series) {
-    function observe(result: T, startedMs: number): T {
-      durations.observe(secondsSince(startedMs));
-      return result;
-    }
-    return (...args: unknown[]) => chain(ask(...args), observe, clock.monotonicMs());
+    return async (...args: unknown[]) => {
+      const startedMs = clock.monotonicMs();
+      try {
+        return await ask(...args);
+      } finally {
+        durations.observe(secondsSince(startedMs));
+      }
+    };
   }
 }
 

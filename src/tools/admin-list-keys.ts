@@ -30,9 +30,7 @@ export const adminListKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
       if (cursor !== undefined && !CURSOR.test(cursor)) {
         return err({ code: 'invalid_input', issues: [{ path: 'cursor', message: 'Expected a nextCursor' }] });
       }
-      const page = await admin.page(owner, cursor === undefined ? LAST_ROW : Number(cursor));
-      if (!page.ok) return page;
-      const { keys, next } = page.value;
+      const { keys, next } = await admin.page(owner, cursor === undefined ? LAST_ROW : Number(cursor));
       return ok({
         keys: keys.map((key) => ({ owner: key.userId, ...listedKey(key) })),
         ...(next !== null && { nextCursor: String(next) }),

@@ -34,7 +34,6 @@ export const adminRevokeKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
       if ((owner === undefined) === (ids === undefined)) {
         return err({ code: 'invalid_input', issues: [{ path: '', message: 'Expected either owner or keyIds' }] });
       }
-      const revoked = await admin.revoke(actorOf(call), { owner, ids });
-      return revoked.ok ? ok({ revoked: revoked.value }) : revoked;
+      return ok({ revoked: await admin.revoke(actorOf(call), { owner, ids }) });
     },
   });

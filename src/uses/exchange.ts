@@ -2,6 +2,7 @@
 // have. They have numbers, one after the other: one whose outcome is unknown is sent again as it was, and adds nothing
 // if it was carried out. Never a write per call; a database that is away delays it.
 
+import { outageIn } from '../lib/outage.ts';
 import type { Cancel, Clock } from '../lib/runtime.ts';
 import { slicesOf } from '../lib/slices.ts';
 import { nextTurn, sleep, withTimeout } from '../lib/timeout.ts';
@@ -91,6 +92,9 @@ export function createExchange({ store, instance, clock, log }: ExchangeOptions)
   async function begin(all: boolean): Promise<void> {
     try {
       await (all ? exchangeAll() : exchangeEarly());
+    } catch (error) {
+      const { reason } = outageIn(error); // all still wait
+      if (all) log.warn('uses kept for later', { count: waiting.size, reason });
     } finally {
       underWay = undefined;
       schedule();
@@ -105,36 +109,29 @@ export function createExchange({ store, instance, clock, log }: ExchangeOptions)
     const keys = [...waiting.values()];
     let left = keys.length;
     for (const slice of slicesOf(keys.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
-      const refused = (await exchange(slice)) ?? (await exchangeEarly());
-      if (refused !== null) {
-        log.warn('uses kept for later', { count: waiting.size, reason: refused });
-        return;
-      }
+      await exchange(slice);
+      await exchangeEarly();
       left -= slice.length;
       if (left > 0 && !stopping) await sleep(pauseMs);
     }
   }
 
-  /** Returns why the store refused; null: it didn't. */
-  async function exchangeEarly(): Promise<string | null> {
-    if (early.size === 0 || clock.monotonicMs() < earlyAtMs + EARLY_EVERY_MS) return null;
+  async function exchangeEarly(): Promise<void> {
+    if (early.size === 0 || clock.monotonicMs() < earlyAtMs + EARLY_EVERY_MS) return;
     earlyAtMs = clock.monotonicMs();
     const keys = [...early];
     early = new Set();
     for (let from = 0; from < keys.length; from += store.usesPerWrite) {
       if (from > 0) await nextTurn();
-      const refused = await exchange(keys.slice(from, from + store.usesPerWrite));
-      if (refused !== null) return refused; // they still wait
+      await exchange(keys.slice(from, from + store.usesPerWrite));
     }
-    return null;
   }
 
-  /** As `exchangeEarly`. First what was sent before. */
-  async function exchange(keys: readonly KeyUsage[]): Promise<string | null> {
-    const refused = sent === null ? null : await send(sent);
-    if (refused !== null) return refused;
+  /** First what was sent before. */
+  async function exchange(keys: readonly KeyUsage[]): Promise<void> {
+    if (sent !== null) await send(sent);
     const left = keys.filter(({ id }) => waiting.has(id));
-    return left.length === 0 ? null : send(take(left));
+    if (left.length > 0) await send(take(left));
   }
 
   function take(keys: readonly KeyUsage[]): Sent {
@@ -156,13 +153,9 @@ export function createExchange({ store, instance, clock, log }: ExchangeOptions)
     return sent;
   }
 
-  async function send(uses: Sent): Promise<string | null> {
-    const added = await store.addUses(uses);
-    if (!added.ok) return added.error.reason;
-    const totals = stopping ? null : await store.totalsOf(uses.windows);
-    if (totals?.ok === false) return totals.error.reason;
-    settle(uses, totals?.value ?? []);
-    return null;
+  async function send(uses: Sent): Promise<void> {
+    await store.addUses(uses);
+    settle(uses, stopping ? [] : await store.totalsOf(uses.windows));
   }
 
   function settle({ keys, usages, lastUses }: Sent, totals: readonly (number | undefined)[]): void {

@@ -1,10 +1,8 @@
 // What people see of a key's uses: today's and those of the last 30 days (UTC), by all processes as far as is known.
 
-import { ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import { nextTurn } from '../lib/timeout.ts';
 import { dayAt } from '../limits/windows.ts';
-import type { StoreUnavailable } from '../problem.ts';
 import { type KeyUsage, usesIn } from './key-usage.ts';
 import type { UsesStore } from './store.ts';
 
@@ -28,20 +26,19 @@ export interface UsesOptions {
 export async function usesOf(
   keyIds: readonly string[],
   { store, clock, known }: UsesOptions,
-): Promise<Result<ReadonlyMap<string, Uses>, StoreUnavailable>> {
+): Promise<ReadonlyMap<string, Uses>> {
   const today = dayAt(clock.nowMs());
   const uses = new Map<string, Uses>();
   for (let from = 0; from < keyIds.length; from += KEYS_READ_MAX) {
     if (from > 0) await nextTurn();
     const slice = keyIds.slice(from, from + KEYS_READ_MAX);
     const read = await store.usesByDay(slice, today - DAYS_SHOWN + 1);
-    if (!read.ok) return read;
     for (const id of slice) {
-      const shown = shownUses(read.value.get(id), known(id), today);
+      const shown = shownUses(read.get(id), known(id), today);
       if (shown !== null) uses.set(id, shown);
     }
   }
-  return ok(uses);
+  return uses;
 }
 
 /** Null: there were none in 30 days. */

@@ -1,7 +1,5 @@
 // The store of uses, as counting needs it. src/store implements the interface.
 
-import type { StoreResult } from '../problem.ts';
-
 /** When counts are asked for; `windowS`: the window of keys that have no limit of their own, 0: none. */
 export interface CountsAsOf {
   readonly nowMs: number;
@@ -32,11 +30,11 @@ export interface ExchangedUses {
 
 export interface UsesStore {
   /** Raises when keys were last used, and adds uses, in one transaction; a power cut may undo that. */
-  addUses(uses: ExchangedUses): StoreResult<void>;
+  addUses(uses: ExchangedUses): Promise<void>;
   /** What each window has now, in their order; undefined: the key is gone. */
-  totalsOf(windows: readonly WindowUses[]): StoreResult<readonly (number | undefined)[]>;
+  totalsOf(windows: readonly WindowUses[]): Promise<readonly (number | undefined)[]>;
   /** The days from `firstDay` on in which these keys were used, by key, with the uses of each day. */
-  usesByDay(keyIds: readonly string[], firstDay: number): StoreResult<ReadonlyMap<string, ReadonlyMap<number, number>>>;
+  usesByDay(keyIds: readonly string[], firstDay: number): Promise<ReadonlyMap<string, ReadonlyMap<number, number>>>;
   /** The most keys of one exchange, which holds up nothing else for more than a few milliseconds. */
   readonly usesPerWrite: number;
 }

@@ -8,7 +8,7 @@ import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock, RandomBytes } from '../lib/runtime.ts';
 import { createCalendar } from '../limits/windows.ts';
 import type { Log } from '../log/log.ts';
-import type { Problem, StoreUnavailable } from '../problem.ts';
+import type { Problem } from '../problem.ts';
 import { createExchange } from './exchange.ts';
 import { type InForce, KeyUsage, limitOf, usesIn } from './key-usage.ts';
 import { type Uses, usesOf } from './shown-uses.ts';
@@ -51,7 +51,7 @@ export interface Usage {
   /** Counts are read with each key, so that a quota goes on where it was. */
   beginRead(): Reading;
   /** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
-  usesOf(keyIds: readonly string[]): Promise<Result<ReadonlyMap<string, Uses>, StoreUnavailable>>;
+  usesOf(keyIds: readonly string[]): Promise<ReadonlyMap<string, Uses>>;
   /** The quota in force. */
   quotaOf(key: Pick<CountedKey, 'quota'>): Quota | null;
   /** Exchanges all that changed; resolves when done, or when the store refused. */

@@ -190,9 +190,9 @@ SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
       const { rows } = await db.execute('SELECT count(*) AS kept, min(seq) AS oldest FROM key_events');
       return { ...rows[0] };
     };
-    expect(await prune(opened.db, 60_000)).toMatchObject({ ok: true });
+    await prune(opened.db, 60_000);
     expect(await left()).toMatchObject({ kept: 3, oldest: 1002 });
-    expect(await prune(opened.db, 1000)).toMatchObject({ ok: true });
+    await prune(opened.db, 1000);
     expect(await left()).toMatchObject({ kept: 1, oldest: 1004 }); // the newest: its number is not given again
     db.close();
     await opened.close();

@@ -7,9 +7,8 @@ import { prune } from '../../src/database/feed.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import type { FeedPage } from '../../src/lib/change-feed.ts';
-import { err, ok } from '../../src/lib/result.ts';
+import { StoreOutage } from '../../src/lib/outage.ts';
 import { createLog } from '../../src/log/log.ts';
-import type { StoreResult } from '../../src/problem.ts';
 import { testClock } from '../support/clock.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
@@ -18,17 +17,17 @@ import { bearer, createTestApp } from '../support/test-app.ts';
 import { advanceUntil, waitFor } from '../support/wait-for.ts';
 
 describe('memory is current', () => {
-  const NOTHING_NEW = ok<FeedPage>({
+  const NOTHING_NEW: FeedPage = {
     databaseId: 'd',
     prunedSeq: 0,
     mark: null,
     newestSeq: 0,
     newestMark: null,
     changes: [],
-  });
+  };
 
   /** A feed with a bound of a second, over a store that only responds to polls. */
-  function feedOver(changesAfter: () => StoreResult<FeedPage>, clock = testClock()) {
+  function feedOver(changesAfter: () => Promise<FeedPage>, clock = testClock()) {
     const log = createLog({ level: 'error', clock, write: async () => {} });
     const store = { changesAfter } as unknown as KeyStore;
     const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
@@ -50,7 +49,10 @@ describe('memory is current', () => {
 
   test('memory does not count as current after a mutation whose change could not be read', async () => {
     let away = false;
-    using feed = feedOver(async () => (away ? err({ code: 'store_unavailable', reason: 'away' }) : NOTHING_NEW));
+    using feed = feedOver(async () => {
+      if (away) throw new StoreOutage('away');
+      return NOTHING_NEW;
+    });
     await feed.refresh();
     expect(feed.current()).toBe(true);
     away = true;
@@ -61,7 +63,7 @@ describe('memory is current', () => {
   test('changes are passed to a cache in one call for each page, so that it is walked once', async () => {
     const changes = ['owner:a', 'c', 'owner:b'].map((changed, index) => ({ seq: index + 1, changed, mark: changed }));
     const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 3, newestMark: 'owner:b', changes };
-    using feed = feedOver(async () => (feed.position.databaseId === '' ? NOTHING_NEW : ok(page)));
+    using feed = feedOver(async () => (feed.position.databaseId === '' ? NOTHING_NEW : page));
     const told: unknown[] = [];
     feed.subscribe({ onChanges: (...changed) => void told.push(changed), onReset() {} });
     await feed.refresh();
@@ -75,7 +77,8 @@ describe('memory is current', () => {
     const clock = testClock();
     using feed = feedOver(async () => {
       polls += 1;
-      return away ? err({ code: 'store_unavailable', reason: 'away' }) : NOTHING_NEW;
+      if (away) throw new StoreOutage('away');
+      return NOTHING_NEW;
     }, clock);
     for (let asked = 0; asked < 1000; asked += 1) expect(await feed.probe()).toBe(false);
     expect(polls).toBe(1);
@@ -88,7 +91,7 @@ describe('memory is current', () => {
   });
 
   test('memory is current after a mutation only by a poll that began after it', async () => {
-    const polls: ((page: typeof NOTHING_NEW) => void)[] = [];
+    const polls: ((page: FeedPage) => void)[] = [];
     using feed = feedOver(() => new Promise((resolve) => polls.push(resolve)));
     const before = feed.ensureFresh();
     const after = feed.refresh();
@@ -175,8 +178,8 @@ describe('pruning', () => {
     const opened = await openEmbedded(path);
     const database = openDatabase(`file:${path}`);
     await prepare(database);
-    expect(await prune(opened.db, EVENTS_KEPT_MS)).toEqual({ ok: true, value: true });
-    expect(await prune(opened.db, EVENTS_KEPT_MS)).toEqual({ ok: true, value: false });
+    expect(await prune(opened.db, EVENTS_KEPT_MS)).toBe(true);
+    expect(await prune(opened.db, EVENTS_KEPT_MS)).toBe(false);
     const left = await changesIn(database);
     database.close();
     await opened.close();

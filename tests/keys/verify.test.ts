@@ -10,7 +10,6 @@ import type { Found, KeyStore } from '../../src/keys/store.ts';
 import { createUnknownKeys } from '../../src/keys/unknown-keys.ts';
 import { createVerifier } from '../../src/keys/verify.ts';
 import type { FeedPage } from '../../src/lib/change-feed.ts';
-import { ok, type Result } from '../../src/lib/result.ts';
 import { createLog } from '../../src/log/log.ts';
 import { testClock } from '../support/clock.ts';
 import { openDatabase } from '../support/database-client.ts';
@@ -55,13 +54,13 @@ test('a record that is read before a revocation and arrives after it counts for 
     secretEndsAtMs: null,
     blocked: false,
   };
-  const slow = Promise.withResolvers<Result<Found, never>>();
+  const slow = Promise.withResolvers<Found>();
   const revoked: Found = { record: { ...record, active: false }, position: { databaseId: 'd', seq: 2 }, counts: null };
-  const responses = [slow.promise, ok(revoked)];
+  const responses = [slow.promise, revoked];
   let page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: '1', newestSeq: 1, newestMark: '1', changes: [] };
   const store = {
-    findByHash: () => responses.shift(),
-    changesAfter: async () => ok(page),
+    findByHash: async () => responses.shift(),
+    changesAfter: async () => page,
   } as unknown as KeyStore; // all that verification needs of it
   const originOf = createOriginOf(true);
   const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
@@ -85,7 +84,7 @@ test('a record that is read before a revocation and arrives after it counts for 
   page = { ...page, newestSeq: 2, newestMark: '2', changes: [{ seq: 2, changed: keyHash, mark: '2' }] };
   await feed.refresh();
   const after = verify(key, CALLER);
-  slow.resolve(ok({ record, position: { databaseId: 'd', seq: 1 }, counts: null }));
+  slow.resolve({ record, position: { databaseId: 'd', seq: 1 }, counts: null });
   expect((await before).ok).toBe(true);
   expect((await after).ok).toBe(false);
   expect((await verify(key, CALLER)).ok).toBe(false);

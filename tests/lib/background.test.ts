@@ -16,7 +16,10 @@ function repeated({ firstMs, jitter }: { firstMs?: number | null; jitter?: numbe
       ...(firstMs !== undefined && { firstMs }),
       ...(jitter !== undefined && { jitter }),
       clock,
-      log: { error: (event, { error }) => void logged.push([event, String(error)]) },
+      log: {
+        error: (event, { error }) => void logged.push([event, String(error)]),
+        warn: (event, { reason }) => void logged.push([event, reason]),
+      },
       event: 'work broken',
     },
     () => {
@@ -121,7 +124,10 @@ test('what waits for nothing runs until it is cancelled, and what it throws is l
   const clock = testClock();
   const startedAtMs = clock.monotonicMs();
   const [ranAtMs, logged]: [number[], unknown[]] = [[], []];
-  const log = { error: (event: string, { error }: { error: unknown }) => void logged.push([event, String(error)]) };
+  const log = {
+    warn() {},
+    error: (event: string, { error }: { error: unknown }) => void logged.push([event, String(error)]),
+  };
   const cancel = every({ everyMs: 10, clock, log, event: 'work broken' }, () => {
     ranAtMs.push(clock.monotonicMs() - startedAtMs);
     if (ranAtMs.length === 2) throw new Error('a bug');

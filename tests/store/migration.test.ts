@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { type Database, unwrap } from '../../src/database/database.ts';
+import type { Database } from '../../src/database/database.ts';
 import { embeddedDatabase } from '../../src/database/embedded/database.ts';
 import { inspect, migrate } from '../../src/database/schema.ts';
 import type { Client } from '../support/database-client.ts';
@@ -80,9 +80,9 @@ test('a migration that breaks off after any step is finished at the next start',
   }
   expect(breaks).toBe(STEPS - 1);
   expect(await inspect(db)).toBe(MIGRATIONS.length);
-  expect(
-    unwrap(await db.read({ sql: 'SELECT count(*) AS count FROM api_keys WHERE deleting IS NULL' }))[0]?.count,
-  ).toBe(STEPS);
+  expect((await db.read({ sql: 'SELECT count(*) AS count FROM api_keys WHERE deleting IS NULL' }))[0]?.count).toBe(
+    STEPS,
+  );
   old.close();
   db.close();
 });

@@ -66,18 +66,15 @@ describe('a first use that is noted after', () => {
       quota: null,
     };
     await store.insert(record, 10, origin);
-    expect(await store.rotate(record, { hash: 'b', overlapMs: HOUR_MS }, NOW_MS, origin)).toMatchObject({
-      value: true,
-    });
-    const found = await store.findByHashes(['b'], 1000);
-    const key = found.ok ? found.value('b').record : null;
+    expect(await store.rotate(record, { hash: 'b', overlapMs: HOUR_MS }, NOW_MS, origin)).toBe(true);
+    const { record: key } = (await store.findByHashes(['b'], 1000))('b');
     if (key === null) throw new Error('the next secret is not found');
     expect(key.presented).toBe('next');
     await between(store, key, db);
     const dump = async () =>
       JSON.stringify([await db.execute('SELECT * FROM api_keys'), await db.execute('SELECT * FROM key_events')]);
     const before = await dump();
-    expect(await store.promote(key, NOW_MS + 99, origin)).toEqual({ ok: true, value: null });
+    expect(await store.promote(key, NOW_MS + 99, origin)).toBeNull();
     expect(await dump()).toBe(before);
     db.close();
     await close();

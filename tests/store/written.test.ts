@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { type Database, unwrap } from '../../src/database/database.ts';
+import type { Database } from '../../src/database/database.ts';
 import { embeddedDatabase } from '../../src/database/embedded/database.ts';
 import { remoteDatabase } from '../../src/database/remote/database.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -17,11 +17,11 @@ BEGIN INSERT INTO trail VALUES (new.name); UPDATE entries SET name = lower(name)
 ];
 
 async function changedBy(db: Database): Promise<number[]> {
-  for (const sql of SCHEMA) unwrap(await db.write({ sql }));
+  for (const sql of SCHEMA) await db.write({ sql });
   const add = 'INSERT INTO entries SELECT ?1 WHERE (SELECT count(*) FROM entries) < 3 ON CONFLICT DO NOTHING';
   const changed = [];
   for (const name of ['a', 'b', 'b', 'c', 'd']) {
-    changed.push(unwrap(await db.write({ sql: add, args: [name] })).changed);
+    changed.push((await db.write({ sql: add, args: [name] })).changed);
   }
   return changed;
 }

@@ -1,23 +1,22 @@
 // When the uses of keys are written, and that none is lost on the way.
 
 import { expect, test } from 'bun:test';
-import { err, ok } from '../../src/lib/result.ts';
+import { StoreOutage } from '../../src/lib/outage.ts';
 import { systemRandom } from '../../src/lib/runtime.ts';
 import { createLog, type LogWrite } from '../../src/log/log.ts';
-import type { StoreResult } from '../../src/problem.ts';
 import type { ExchangedUses, UsesStore } from '../../src/uses/store.ts';
 import { createUsage } from '../../src/uses/usage.ts';
 import { shuffled } from '../lab/bench/database.ts';
 import { testClock } from '../support/clock.ts';
 
 const keyOf = (id: string, createdAtMs = 0) => ({ id, createdAtMs });
-const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
+const AWAY = new StoreOutage('away');
 
 type LastUses = readonly (readonly [keyId: string, usedAtMs: number])[];
 
 /** Over a store that is told of last uses in exchanges, and of nothing else unless it is in `more`. */
 function usageOver(
-  recordLastUses: (lastUses: LastUses) => StoreResult<void>,
+  recordLastUses: (lastUses: LastUses) => Promise<void>,
   write: LogWrite = async () => {},
   more: Partial<UsesStore> = {},
 ) {
@@ -27,8 +26,8 @@ function usageOver(
   const store: UsesStore = {
     usesPerWrite: 250,
     addUses,
-    totalsOf: async () => ok([]),
-    usesByDay: async () => ok(new Map()),
+    totalsOf: async () => [],
+    usesByDay: async () => new Map(),
     ...more,
   };
   const rateLimit = { requests: 0, windowMs: 1000 };
@@ -39,9 +38,8 @@ test('uses are written oldest keys first, in slices of as many as the store take
   const slices: (readonly (readonly [keyId: string, usedAtMs: number])[])[] = [];
   let away = true;
   const usage = usageOver(async (uses) => {
-    if (away) return AWAY;
+    if (away) throw AWAY;
     slices.push(uses);
-    return ok(undefined);
   });
   const keys = Array.from({ length: 600 }, (_, age) => keyOf(`key ${age}`, age));
   for (const key of shuffled(keys)) usage.note(key, 1000 + key.createdAtMs);
@@ -57,7 +55,6 @@ test('uses are written three seconds after the first of them, and again three se
   const slices: unknown[] = [];
   const usage = usageOver(async (uses) => {
     slices.push(uses);
-    return ok(undefined);
   });
   usage.note(keyOf('first'), 1000);
   usage.clock.advance(2000);
@@ -86,7 +83,7 @@ test('of two uses, the second noted while the first cannot be written, the later
   const usage = usageOver(async (uses) => {
     if (!away) written.push(...uses);
     else usage.note(key, 2000);
-    return away ? AWAY : ok(undefined);
+    if (away) throw AWAY;
   });
   usage.note(key, 1000);
   await usage.flush();
@@ -101,7 +98,6 @@ test('a key that is used while its last use is on its way is written again', asy
   const usage = usageOver(async (uses) => {
     written.push(...uses);
     if (written.length === 1) usage.note(key, 2000);
-    return ok(undefined);
   });
   usage.note(key, 1000);
   await usage.flush();
@@ -118,7 +114,6 @@ test('a stop during a flush also writes what was used after that flush began', a
   const usage = usageOver(async (uses) => {
     await stored.promise;
     written.push(...uses);
-    return ok(undefined);
   });
   usage.note(keyOf('first'), 1000);
   void usage.flush();
@@ -133,7 +128,7 @@ test('a stop during a flush also writes what was used after that flush began', a
 });
 
 test('a list that was read before a use was written, and is returned after, shows the use', async () => {
-  const usage = usageOver(async () => ok(undefined));
+  const usage = usageOver(async () => {});
   const key = keyOf('key');
   usage.note(key, 1000);
   await usage.stop(); // writes
@@ -144,7 +139,6 @@ test('of uses that are noted out of order the latest is listed and written', asy
   const written: unknown[] = [];
   const usage = usageOver(async (uses) => {
     written.push(...uses);
-    return ok(undefined);
   });
   const key = keyOf('key');
   for (const usedAtMs of [1000, 3000, 2000]) usage.note(key, usedAtMs);
@@ -160,9 +154,8 @@ test('the uses of 100,000 keys are kept while the store is away, those of furthe
   let logged = '';
   const usage = usageOver(
     async (uses) => {
-      if (away) return AWAY;
+      if (away) throw AWAY;
       written += uses.length;
-      return ok(undefined);
     },
     async (chunk) => {
       logged += new TextDecoder().decode(chunk);
@@ -181,10 +174,10 @@ test('the uses of 100,000 keys are kept while the store is away, those of furthe
 test('an exchange whose outcome is unknown is sent again as it was, and what was counted since in the next', async () => {
   const sent: ExchangedUses[] = [];
   let away = true;
-  const usage = usageOver(async () => ok(undefined), undefined, {
+  const usage = usageOver(async () => {}, undefined, {
     async addUses(uses) {
       sent.push(structuredClone({ ...uses, keys: [], usages: [] }));
-      return away ? AWAY : ok(undefined);
+      if (away) throw AWAY;
     },
   });
   const use = (usedAtMs: number) => {

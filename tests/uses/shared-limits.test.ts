@@ -132,13 +132,12 @@ async function run(plan: Schedule) {
 
   const reader = await processes.start();
   const shown = await reader.usage.usesOf([record.id]);
-  if (!shown.ok) throw new Error(shown.error.reason);
   const periods = new Set(lives.flatMap(({ accepted }) => [...accepted.keys()]));
   return {
     lives,
     accepted: [...periods].map(total),
     busiest: Math.max(...lives.map(busiestRate)),
-    shown: sumOf(shown.value.get(record.id)?.last30Days ?? []),
+    shown: sumOf(shown.get(record.id)?.last30Days ?? []),
   };
 }
 

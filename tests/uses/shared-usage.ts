@@ -5,17 +5,16 @@ import type { DatabaseConfig } from '../../src/database/place.ts';
 import { withCounts } from '../../src/keys/index.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
-import { err, type Result } from '../../src/lib/result.ts';
+import { StoreOutage } from '../../src/lib/outage.ts';
 import { type Clock, countingSleep, systemRandom } from '../../src/lib/runtime.ts';
 import { nextTurn } from '../../src/lib/timeout.ts';
 import { createLog } from '../../src/log/log.ts';
-import type { StoreUnavailable } from '../../src/problem.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import { createUsage, type Usage } from '../../src/uses/usage.ts';
 import { OPTIONS } from '../store/backups.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 
-const AWAY = err({ code: 'store_unavailable', reason: 'away' } as const);
+const AWAY = new StoreOutage('away');
 
 const READ_MS_MAX = 1000;
 
@@ -46,8 +45,7 @@ export async function insertCounted(
     resource: null,
     ...limits,
   };
-  const added = await store.insert(record, 1, { how: 'command', actor: null, requestId: null, address: null });
-  if (!added.ok) throw new Error(added.error.reason);
+  await store.insert(record, 1, { how: 'command', actor: null, requestId: null, address: null });
   return record;
 }
 
@@ -96,21 +94,21 @@ export function processesOn(
     }
   }
 
-  async function send<T>(run: () => Promise<Result<T, StoreUnavailable>>): Promise<Result<T, StoreUnavailable>> {
+  async function send<T>(run: () => Promise<T>): Promise<T> {
     const { delayMs, lost, againMs } = wayOf();
     await later(delayMs / 2);
     if (againMs !== undefined) void later(againMs).then(() => carriedOut(run));
     const result = lost === 'request' ? AWAY : await carriedOut(run);
     await later(delayMs / 2);
-    return lost === undefined ? result : AWAY;
+    if (lost !== undefined || result instanceof StoreOutage) throw AWAY;
+    return result;
   }
 
   return {
     async start(skewMs = 0) {
       let isAlive = true;
       const own = countingSleep({ ...clock, nowMs: () => clock.nowMs() + skewMs });
-      const mortal = async <T>(run: () => Promise<Result<T, StoreUnavailable>>) =>
-        isAlive ? send(run) : new Promise<never>(() => {});
+      const mortal = async <T>(run: () => Promise<T>) => (isAlive ? send(run) : new Promise<never>(() => {}));
       const reached: KeyStore = {
         ...store,
         addUses: (uses) => mortal(() => store.addUses(uses)),
@@ -119,7 +117,7 @@ export function processesOn(
       const rateLimit = { requests: 0, windowMs: 1000 };
       const usage = createUsage({ store: reached, clock: own, random: systemRandom, log, rateLimit, keyQuota: null });
       const found = await withCounts(store, usage).findByHash(record.keyHash, { databaseId: '', seq: 0 }, READ_MS_MAX);
-      if (!found.ok || found.value.record === null) throw new Error('the key is not there');
+      if (found.record === null) throw new Error('the key is not there');
       return {
         usage,
         clock: own,

@@ -4,7 +4,7 @@ import type { AdminStore } from '../../keys/admin.ts';
 import { command } from '../command.ts';
 import { type Io, isoTime, keysCounted, localTime } from '../io.ts';
 import { flag, OWNER, optional } from '../options.ts';
-import { BY_COMMAND, orFail, withStore } from './database.ts';
+import { BY_COMMAND, withStore } from './database.ts';
 
 export const block = command({
   name: 'keys block',
@@ -17,7 +17,7 @@ export const block = command({
       if (owner === undefined) return listBlocked(admin, json, io);
       const held = await keysOf(admin, owner);
       await io.confirm(`Block ${JSON.stringify(owner)}, with ${held}?`, yes || !io.stdin.isTTY); // unblock undoes it
-      const changed = orFail(await admin.block(owner, BY_COMMAND));
+      const changed = await admin.block(owner, BY_COMMAND);
       io.say(`${JSON.stringify(owner)} is blocked ${changed ? 'now' : 'already'}, with ${held}`);
     }),
 });
@@ -30,7 +30,7 @@ export const unblock = command({
   run: ({ options: { json }, argument: owner, io }) =>
     withStore(io, async ({ admin }) => {
       if (owner === undefined) return listBlocked(admin, json, io);
-      const changed = orFail(await admin.unblock(owner, BY_COMMAND));
+      const changed = await admin.unblock(owner, BY_COMMAND);
       io.say(
         `${JSON.stringify(owner)} is ${changed ? 'unblocked' : 'not blocked'}, with ${await keysOf(admin, owner)}`,
       );
@@ -39,10 +39,10 @@ export const unblock = command({
 
 /** None: perhaps a slip. */
 const keysOf = async (admin: AdminStore, owner: string): Promise<string> =>
-  keysCounted(orFail(await admin.countActive({ owner }, Date.now())));
+  keysCounted(await admin.countActive({ owner }, Date.now()));
 
 async function listBlocked(admin: AdminStore, asJson: boolean, io: Io): Promise<void> {
-  const owners = orFail(await admin.blockedOwners());
+  const owners = await admin.blockedOwners();
   if (asJson) return io.writeJson(owners.map(({ owner, blockedAtMs }) => ({ owner, blockedAt: isoTime(blockedAtMs) })));
   await io.writeTable([
     ['OWNER', 'BLOCKED'],

@@ -14,7 +14,7 @@ import { command } from '../command.ts';
 import { CommandError, type IoStreams, UsageError } from '../io.ts';
 import { kind, LIMIT, many, NAME, NUMBER, optional, QUOTA, SCOPE } from '../options.ts';
 import { askForKey, SERVER } from './ask.ts';
-import { BY_COMMAND, orFail, sha256, stderrLog, unfit, withStore } from './database.ts';
+import { BY_COMMAND, sha256, stderrLog, unfit, withStore } from './database.ts';
 
 const WAIT_MS_MAX = 5000;
 
@@ -57,11 +57,14 @@ export const verb = command({
         lagMaxMs: config.revocationLagMaxMs,
       });
       const actor = { userId: user, actor: user, grantable: null, requestId: 'keys create', clientAddress: () => '' };
-      if (orFail(await store.isBlocked(user, WAIT_MS_MAX)))
+      if (await store.isBlocked(user, WAIT_MS_MAX))
         throw new CommandError('the owner is blocked, so the key would be refused: keys unblock');
       const created = await domain.keys.create(actor, { ...input.value, rateLimit, quota });
-      if (!created.ok && created.error.code === 'invalid_input') throw unfit(created.error); // above a ceiling
-      const { record, key } = orFail(created);
+      if (!created.ok) {
+        const { error } = created;
+        throw error.code === 'invalid_input' ? unfit(error) : new CommandError(error.code); // above a ceiling, or full
+      }
+      const { record, key } = created.value;
       io.say(`created ${record.id} for ${JSON.stringify(user)}`);
       await io.write(`${key}\n`).catch(() => {
         throw new CommandError('the key could not be printed, and is lost: revoke it');

@@ -9,11 +9,10 @@ import type { DatabaseConfig } from '../../database/place.ts';
 import type { Origin } from '../../keys/actor.ts';
 import type { KeyFilter } from '../../keys/admin.ts';
 import { makePrivate } from '../../lib/private-files.ts';
-import type { Result } from '../../lib/result.ts';
 import { type Sha256, systemClock } from '../../lib/runtime.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { createLog } from '../../log/log.ts';
-import type { InvalidInput, Problem } from '../../problem.ts';
+import type { InvalidInput } from '../../problem.ts';
 import { openStore, prepareDataFolder, type Store } from '../../store/open.ts';
 import { CommandError, type Io, type IoStreams } from '../io.ts';
 
@@ -91,12 +90,6 @@ function makeFile(io: Io, config: Config, path: string): void {
   const { uid, gid } = statSync(dirname(path));
   if (process.getuid?.() === ROOT_UID && uid !== ROOT_UID) chownSync(path, uid, gid);
   io.say(`there was no database at ${path}: it is made`);
-}
-
-export function orFail<T>(result: Result<T, Problem>): T {
-  if (result.ok) return result.value;
-  const { error } = result;
-  throw new CommandError('reason' in error ? `${error.code}: ${error.reason}` : error.code);
 }
 
 const OPTIONS: Readonly<Record<string, string>> = { name: '--name', scopes: '--scope', expiresInDays: '--days' };

@@ -3,13 +3,14 @@
 import type { Config } from '../../config/config.ts';
 import { readTls } from '../../config/tls.ts';
 import { isLoopback } from '../../lib/ip.ts';
+import { StoreOutage } from '../../lib/outage.ts';
 import { isObject, reasonOf } from '../../lib/text.ts';
 import { addressOf } from '../../server/banner.ts';
 import { CERTIFICATE_MS_MIN } from '../../server/listener.ts';
 import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
 import { CommandError, localTime } from '../io.ts';
-import { configOf, orFail, withStore } from './database.ts';
+import { configOf, withStore } from './database.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
 const RESPONSE_MS_MAX = 5000;
@@ -23,8 +24,8 @@ export const verb = command({
     const findings: Finding[] = [];
     const startedMs = performance.now();
     const check = async (store: Store, config: Config) => {
-      orFail(await store.admin.probeWrite());
-      const page = orFail(await store.changesAfter({ databaseId: '', seq: 0, mark: null }, RESPONSE_MS_MAX));
+      await store.admin.probeWrite();
+      const page = await store.changesAfter({ databaseId: '', seq: 0, mark: null }, RESPONSE_MS_MAX);
       const tookMs = Math.round(performance.now() - startedMs);
       findings.push([
         'ok',
@@ -32,7 +33,7 @@ export const verb = command({
         `${store.mode}, readable and writable, opened in ${tookMs} ms; id ${page.databaseId}`,
       ]);
       const askedAtMs = Date.now();
-      const databaseMs = orFail(await store.admin.nowMs());
+      const databaseMs = await store.admin.nowMs();
       findings.push(clockFinding(databaseMs, askedAtMs, Date.now()));
       findings.push(...(await serverFindings(config)));
     };
@@ -42,7 +43,7 @@ export const verb = command({
       if (config.tls !== null) findings.push(certificateFinding(config.tls, Date.now()));
       await withStore(io, check, config);
     } catch (error) {
-      if (!(error instanceof CommandError)) throw error;
+      if (!(error instanceof CommandError || error instanceof StoreOutage)) throw error;
       findings.push(['bad', findings.length === 0 ? 'configuration' : 'database', error.message]);
     }
     await io.writeTable(findings);

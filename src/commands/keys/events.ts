@@ -5,7 +5,7 @@ import { sleep } from '../../lib/timeout.ts';
 import { command } from '../command.ts';
 import { isoTime, localTime } from '../io.ts';
 import { flag, kind, OWNER, optional, wholeNumber } from '../options.ts';
-import { orFail, withStore } from './database.ts';
+import { withStore } from './database.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 10_000;
@@ -27,7 +27,7 @@ export const verb = command({
       let afterSeq = after ?? null;
       let heads = [HEADS];
       for (;;) {
-        const page = orFail(await events({ keyId, owner, afterSeq, limit }));
+        const page = await events({ keyId, owner, afterSeq, limit });
         if (json) await io.writeJson(page.map(eventObject));
         else if (page.length > 0 || heads.length > 0) await io.writeTable([...heads, ...page.map(eventCells)]);
         heads = [];

@@ -16,7 +16,7 @@ import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { command } from '../command.ts';
 import { CommandError } from '../io.ts';
 import { FILE, isDay, needed } from '../options.ts';
-import { BY_COMMAND, orFail, withStore } from './database.ts';
+import { BY_COMMAND, withStore } from './database.ts';
 
 /** Of a transaction, which blocks other writers for milliseconds. */
 const BATCH_ROWS = 200;
@@ -62,7 +62,7 @@ export const verb = command({
       const progress = io.progressOf(total, 'read');
       let [read, added, known] = [0, 0, 0];
       for await (const records of batchesOf(file, nowMs)) {
-        const batch = orFail(await admin.importBatch(records, KEYS_PER_USER_MAX, { ...BY_COMMAND, how: 'import' }));
+        const batch = await admin.importBatch(records, KEYS_PER_USER_MAX, { ...BY_COMMAND, how: 'import' });
         read += records.length;
         added += batch.added;
         known += batch.known;

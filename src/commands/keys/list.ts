@@ -4,7 +4,7 @@ import { LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { FILTER, flag, kind, optional, SPAN_MS } from '../options.ts';
-import { filterOf, orFail, withStore } from './database.ts';
+import { filterOf, withStore } from './database.ts';
 import { keyObject, NARROW, usesOf, usesOf30Days, WIDE } from './shown-key.ts';
 
 const PAGE_ROWS = 500;
@@ -40,7 +40,7 @@ export const verb = command({
 
       const all: UsedKey[] = [];
       for (let before: number | undefined = LAST_ROW; before !== undefined; ) {
-        const page: readonly PlacedKey[] = orFail(await store.admin.page(filter, nowMs, before, PAGE_ROWS));
+        const page: readonly PlacedKey[] = await store.admin.page(filter, nowMs, before, PAGE_ROWS);
         const uses = json || sort ? await usesOf(store, page) : NO_USES;
         const keys = page.map((key) => ({ key, uses: uses.get(key.id) }));
         if (sort) all.push(...keys);

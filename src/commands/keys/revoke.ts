@@ -4,7 +4,7 @@ import { type KeyFilter, revokeAll } from '../../keys/admin.ts';
 import { command } from '../command.ts';
 import { keysCounted, UsageError } from '../io.ts';
 import { FILTER, flag, ID, many } from '../options.ts';
-import { BY_COMMAND, filterOf, orFail, withStore } from './database.ts';
+import { BY_COMMAND, filterOf, withStore } from './database.ts';
 
 export const verb = command({
   name: 'keys revoke',
@@ -18,7 +18,7 @@ export const verb = command({
     const isFiltered = Object.values(filter).some((part) => part !== undefined);
     if (isFiltered === all) throw new UsageError('expected ids, or which keys, or --all');
     await withStore(io, async ({ admin }) => {
-      const count = orFail(await admin.countActive(filter, nowMs));
+      const count = await admin.countActive(filter, nowMs);
       if (count === 0) return io.say('there are no such active keys');
       await io.confirm(`${described(filter, count)}?`, yes);
       const progress = io.progressOf(count, 'revoked');
@@ -27,7 +27,7 @@ export const verb = command({
         await io.write(ids.map((id) => `${id}\n`).join('')).catch(() => {}); // the rest is revoked too
         progress(revoked);
       };
-      const revoked = orFail(await revokeAll(admin, filter, nowMs, BY_COMMAND, revokedIds));
+      const revoked = await revokeAll(admin, filter, nowMs, BY_COMMAND, revokedIds);
       io.say(`${revoked} revoked`);
     });
   },

@@ -8,7 +8,7 @@ import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
 import { flag, kind, needed } from '../options.ts';
-import { orFail, sha256, withStore } from './database.ts';
+import { sha256, withStore } from './database.ts';
 import { keyObject, usesOf } from './shown-key.ts';
 
 const DAY_CHARS = 10;
@@ -36,7 +36,7 @@ export const verb = command({
     const wanted = argument === ON_STDIN ? await presented(io) : argument;
     await withStore(io, async (store, { keyQuota }) => {
       const nowMs = Date.now();
-      const found = orFail(await store.admin.find(wanted));
+      const found = await store.admin.find(wanted);
       if (found.length === 0) throw new CommandError('there is no such key');
       const uses = await usesOf(store, found);
       const shown = found.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota }));

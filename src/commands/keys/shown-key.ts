@@ -7,7 +7,6 @@ import { systemClock } from '../../lib/runtime.ts';
 import type { Store } from '../../store/open.ts';
 import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
 import { cut, isoTime, localTime } from '../io.ts';
-import { orFail } from './database.ts';
 
 /** What `keyObject` needs beside the record. */
 export interface KeyFacts {
@@ -74,15 +73,13 @@ export const NARROW: KeyTable = {
 };
 
 /** By id, without keys unused for 30 days. Uses that servers counted in the last seconds may be missing. */
-export const usesOf = async (
+export const usesOf = (
   store: Pick<Store, 'usesByDay'>,
   keys: readonly PlacedKey[],
 ): Promise<ReadonlyMap<string, Uses>> =>
-  orFail(
-    await usesOfIds(
-      keys.map(({ id }) => id),
-      { store, clock: systemClock, known: () => undefined },
-    ),
+  usesOfIds(
+    keys.map(({ id }) => id),
+    { store, clock: systemClock, known: () => undefined },
   );
 
 export const usesOf30Days = (uses: Uses | undefined): number =>

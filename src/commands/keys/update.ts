@@ -8,7 +8,7 @@ import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { ID, LIMIT, many, NAME, NO_VALUE, NUMBER, needed, optional, orWord, QUOTA, SCOPE } from '../options.ts';
-import { BY_COMMAND, orFail, unfit, withStore } from './database.ts';
+import { BY_COMMAND, unfit, withStore } from './database.ts';
 
 /** Removes a key's own limit or quota: the server's applies. */
 const DEFAULT = 'default';
@@ -37,12 +37,12 @@ export const verb = command({
       const given = Object.entries({ name, scopes, expiresInDays }).filter(([, value]) => value !== undefined);
       const fit = parserOf(fields)(Object.fromEntries(given));
       if (!fit.ok) throw unfit(fit.error);
-      const nowMs = orFail(await admin.nowMs());
+      const nowMs = await admin.nowMs();
       const lastsMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
-      const found = orFail(await admin.find({ id }));
+      const found = await admin.find({ id });
       if (found.length === 0) throw new CommandError('there is no such key');
       const expiresAtMs = days === undefined ? undefined : lastsMs;
-      const edited = orFail(await admin.edit(id, { ...changes, expiresAtMs }, BY_COMMAND));
+      const edited = await admin.edit(id, { ...changes, expiresAtMs }, BY_COMMAND);
       io.say(edited === null ? `${id} was so already` : `updated ${id}`);
     });
   },

@@ -1,6 +1,6 @@
 // What putting a backup back would undo: secrets that have ended since, and owners who were unblocked since.
 
-import { type Database, type Row, unwrap } from '../database.ts';
+import type { Database, Row } from '../database.ts';
 import { type Backup, chunksOf, letSignalsIn } from './file.ts';
 
 export interface Restoring {
@@ -39,13 +39,13 @@ FROM json_each(?1) p LEFT JOIN api_keys k ON k.id = p.value ->> 1 ORDER BY p.key
 const THERE = 'SELECT (SELECT count(*) FROM api_keys) AS keys, EXISTS (SELECT 1 FROM key_events) AS "hasEvents"';
 
 export async function compare(db: Database, { path }: Backup, nowMs: number): Promise<Restoring> {
-  const [there] = unwrap(await db.read({ sql: THERE }));
+  const [there] = await db.read({ sql: THERE });
   const revived: Revived[] = [];
   let revivedCount = 0;
   for (const rows of chunksOf(path, 'api_keys', CHUNK_ROWS)) {
     const secrets = rows.flatMap((row) => acceptedOf(row, nowMs).map((hash) => ({ row, hash })));
     const pairs = JSON.stringify(secrets.map(({ row, hash }) => [hash, row.id]));
-    const states = unwrap(await db.read({ sql: STATES, args: [pairs, nowMs] }));
+    const states = await db.read({ sql: STATES, args: [pairs, nowMs] });
     for (const [at, { row, hash }] of secrets.entries()) {
       const state = states[at];
       if (state === undefined || state.accepted === 1) continue;
@@ -79,7 +79,7 @@ async function blockedAgain(db: Database, path: string): Promise<string[]> {
   const sql = `SELECT value AS owner FROM json_each(?) WHERE value NOT IN (SELECT owner FROM blocked_owners)`;
   for (const rows of chunksOf(path, 'blocked_owners', CHUNK_ROWS)) {
     const blocked = JSON.stringify(rows.map(({ owner }) => owner));
-    owners.push(...unwrap(await db.read({ sql, args: [blocked] })).map(({ owner }) => String(owner)));
+    owners.push(...(await db.read({ sql, args: [blocked] })).map(({ owner }) => String(owner)));
   }
   return owners;
 }

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { makePrivate } from '../../lib/private-files.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { sleep } from '../../lib/timeout.ts';
-import { type Database, held, type Row, type Statement, UnusableDatabase, unwrap } from '../database.ts';
+import { type Database, held, type Row, type Statement, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
 import { openSqlite, type SqliteConnection } from '../embedded/sqlite.ts';
 import { inspect, migrate } from '../schema.ts';
@@ -39,7 +39,7 @@ export async function withBackup<T>(
       throw new UnusableDatabase(`expected a backup, got ${JSON.stringify(file)}: ${reasonOf(error)}`);
     });
     await letSignalsIn();
-    const [row] = unwrap(await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' }));
+    const [row] = await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' });
     return await use({ path, keys: Number(row?.keys) });
   } finally {
     db.close();
@@ -89,11 +89,11 @@ const statesOf = (file: string): string =>
   }).join('\n');
 
 async function check(db: Database): Promise<void> {
-  const [integrity] = unwrap(await db.read({ sql: 'PRAGMA integrity_check(1)' }));
+  const [integrity] = await db.read({ sql: 'PRAGMA integrity_check(1)' });
   if (integrity?.integrity_check !== 'ok') throw new UnusableDatabase('it is damaged');
   if ((await inspect(db)) === 0) throw new UnusableDatabase('it is empty');
   await migrate(db);
-  unwrap(await db.write(CUT));
+  await db.write(CUT);
 }
 
 const NUMBERS = ['created_at_ms', 'expires_at_ms', 'last_used_at_ms', 'second_ends_at_ms', 'overlap_ms', 'rotations'];

@@ -1,6 +1,7 @@
 // Puts a backup back into a file or a remote database, in one transaction.
 
-import { type Database, type Row, type Statement, unwrap } from '../database.ts';
+import { outageIn } from '../../lib/outage.ts';
+import type { Database, Row, Statement } from '../database.ts';
 import type { DatabaseConfig } from '../place.ts';
 import { type Backup, chunksOf, onFile } from './file.ts';
 
@@ -84,7 +85,7 @@ const restoreFile = (path: string, backup: string, { isNew }: RestoreOptions): v
  * up what was sent ahead.
  */
 async function restoreRemote(db: Database, path: string, { isNew }: RestoreOptions): Promise<void> {
-  const read = async (sql: string) => unwrap(await db.read({ sql }));
+  const read = (sql: string) => db.read({ sql });
   const idOf = async () => (await read('SELECT database_id FROM feed'))[0]?.database_id;
   const idBefore = await idOf();
   try {
@@ -97,10 +98,12 @@ async function restoreRemote(db: Database, path: string, { isNew }: RestoreOptio
       restoredEvent(aheadOf('key_events')),
       ...(isNew ? [takeSecrets(aheadOf(SECRETS))] : []),
     ];
-    const restored = await db.writeAll([...withoutTriggers(await read(TRIGGERS), statements), ...DROP_AHEAD]);
-    if (!restored.ok && (await idOf()) === idBefore) unwrap(restored);
+    const all = [...withoutTriggers(await read(TRIGGERS), statements), ...DROP_AHEAD];
+    await db.writeAll(all).catch(async (outage) => {
+      if ((await idOf()) === idBefore) throw outage; // else it was done by the try before
+    });
   } finally {
-    await db.writeAll(DROP_AHEAD);
+    await db.writeAll(DROP_AHEAD).catch(outageIn);
   }
 }
 
@@ -114,20 +117,19 @@ const DROP_AHEAD = TABLES.map((table) => ({ sql: `DROP TABLE IF EXISTS ${aheadOf
 
 async function sendAhead(db: Database, path: string, table: string): Promise<void> {
   const ahead = aheadOf(table);
-  const [made] = unwrap(
-    await db.read({ sql: "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", args: [table] }),
-  );
-  unwrap(
-    await db.writeAll([
-      { sql: `DROP TABLE IF EXISTS ${ahead}` }, // of a restore that was interrupted
-      { sql: String(made?.sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${ahead}`) },
-    ]),
-  );
+  const [made] = await db.read({
+    sql: "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?",
+    args: [table],
+  });
+  await db.writeAll([
+    { sql: `DROP TABLE IF EXISTS ${ahead}` }, // of a restore that was interrupted
+    { sql: String(made?.sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${ahead}`) },
+  ]);
   for (const rows of chunksOf(path, table, CHUNK_ROWS)) {
     const columns = Object.keys(rows[0] ?? {});
     const values = columns.map((_, at) => `value ->> ${at}`);
     const sql = `INSERT OR IGNORE INTO ${ahead} SELECT ${values} FROM json_each(?)`; // it may be sent twice
     const args = [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))];
-    unwrap(await db.write({ sql, args }));
+    await db.write({ sql, args });
   }
 }

@@ -2,18 +2,9 @@
 // the event loop. Writes that wait at the same moment share a commit: each has to wait for the disk, and eight together
 // wait little longer than one.
 
-import { err, ok } from '../../lib/result.ts';
+import { StoreOutage } from '../../lib/outage.ts';
 import { nextTurn, sleep } from '../../lib/timeout.ts';
-import {
-  type Database,
-  type DbResult,
-  errorReason,
-  isSchemaMissing,
-  type Row,
-  type Statement,
-  unavailable,
-  type Written,
-} from '../database.ts';
+import { type Database, errorReason, isSchemaMissing, type Row, type Statement, type Written } from '../database.ts';
 import { codeOf, isBusy, isDamaged, openSqlite, type SqliteConnection } from './sqlite.ts';
 
 /** How long SQLite itself waits for another process's lock. The wait blocks the event loop, so it is short. */
@@ -53,7 +44,14 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-export function embeddedDatabase(path: string, readOnly = false): Database {
+export interface FileOptions {
+  /** Leaves the file and its write-ahead log as they are. */
+  readonly readOnly?: boolean;
+  /** Called before each statement; throws a StoreOutage where it must not run. */
+  readonly check?: () => void;
+}
+
+export function embeddedDatabase(path: string, { readOnly = false, check }: FileOptions = {}): Database {
   const { connection, close } = lazyConnection(path, readOnly);
   const turns = createTurns();
   const waiting: Waiting[] = [];
@@ -138,10 +136,19 @@ export function embeddedDatabase(path: string, readOnly = false): Database {
     }
   }
 
+  async function guarded<T>(run: () => Promise<T>): Promise<T> {
+    check?.();
+    try {
+      return await run();
+    } catch (error) {
+      throw outageOf(error) ?? error;
+    }
+  }
+
   return {
-    read: (statement, withinMs = RETRY_MS_MAX) => guarded(readWithin(statement, withinMs)),
-    write: (statement) => guarded(commit([statement]).then(([written]) => written as Written)),
-    writeAll: (statements) => guarded(commit(statements, true).then(() => undefined)),
+    read: (statement, withinMs = RETRY_MS_MAX) => guarded(() => readWithin(statement, withinMs)),
+    write: (statement) => guarded(async () => (await commit([statement]))[0] as Written), // one for each statement
+    writeAll: (statements) => guarded(() => commit(statements, true)),
     close,
   };
 }
@@ -190,13 +197,10 @@ function createTurns() {
   };
 }
 
-async function guarded<T>(result: Promise<T>): DbResult<T> {
-  try {
-    return ok(await result);
-  } catch (error) {
-    if (isSchemaMissing(error)) return err(unavailable('no_schema', errorReason(error)));
-    if (codeOf(error) === '') throw error; // a bug
-    const reason = errorReason(error);
-    return err(unavailable('unreachable', isDamaged(error) ? `${DAMAGED_TEXT} (${reason})` : reason));
-  }
+/** Null: it is a bug. */
+function outageOf(error: unknown): StoreOutage | null {
+  if (isSchemaMissing(error)) return new StoreOutage(errorReason(error), 'no_schema');
+  if (codeOf(error) === '') return null;
+  const reason = errorReason(error);
+  return new StoreOutage(isDamaged(error) ? `${DAMAGED_TEXT} (${reason})` : reason);
 }

@@ -14,33 +14,41 @@
 // The log isn't opened anew: moving what it held into the file could overwrite others' later writes.
 
 import { lstatSync, realpathSync, statSync } from 'node:fs';
-import { err, type Result } from '../../lib/result.ts';
-import { type Unavailable, unavailable } from '../database.ts';
+import { StoreOutage } from '../../lib/outage.ts';
 
-export type Misplaced = Result<never, Unavailable>;
+const ELSEWHERE = 'the database file was moved, removed or replaced; start the server anew';
+const LOG_GONE =
+  "the database's write-ahead log (-wal, -shm) was removed or replaced; start the server anew. What it held may be lost: look at the latest creations and revocations";
 
-const ELSEWHERE: Misplaced = err(
-  unavailable('unreachable', 'the database file was moved, removed or replaced; start the server anew'),
-);
-/** Closing the database would write the lost log over what others have written since: the system closes it. */
-export const LOG_GONE: Misplaced = err(
-  unavailable(
-    'unreachable',
-    "the database's write-ahead log (-wal, -shm) was removed or replaced; start the server anew. What it held may be lost: look at the latest creations and revocations",
-  ),
-);
+export interface Place {
+  /** Throws a StoreOutage unless everything is in its place. */
+  check(): void;
+  /** Closing the database would write the lost log over what others have written since: the system closes it. */
+  readonly logIsLost: boolean;
+}
 
-/** Says why no statement may run on the file at `path`, whose log is open; null while everything is in its place. */
-export function placeOf(path: string): () => Misplaced | null {
+/** The place of the file at `path`, whose log is open. */
+export function placeOf(path: string): Place {
   const file = lstatSync(path).isSymbolicLink() ? realpathSync(path) : path; // the log is beside the file itself
   const [wal, shm] = [`${file}-wal`, `${file}-shm`];
   const [fileThen, walThen, shmThen] = [fileAt(path), fileAt(wal), fileAt(shm)];
   let lost = false;
-  return () => {
+
+  function misplaced(): string | null {
     if (lost) return LOG_GONE;
     if (fileAt(path) !== fileThen) return ELSEWHERE;
     lost = fileAt(wal) !== walThen || fileAt(shm) !== shmThen;
     return lost ? LOG_GONE : null;
+  }
+
+  return {
+    check() {
+      const reason = misplaced();
+      if (reason !== null) throw new StoreOutage(reason);
+    },
+    get logIsLost() {
+      return misplaced() === LOG_GONE;
+    },
   };
 }
 

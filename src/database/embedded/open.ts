@@ -1,20 +1,12 @@
 // Opens a SQLite file: checks that it is ours and undamaged, switches to WAL, migrates. Each step waits for locks.
 
 import { expected } from '../../lib/expected.ts';
+import { StoreOutage } from '../../lib/outage.ts';
 import { makePrivate } from '../../lib/private-files.ts';
-import { err } from '../../lib/result.ts';
-import {
-  type Database,
-  errorReason,
-  gated,
-  type Statement,
-  UnusableDatabase,
-  unavailable,
-  unwrap,
-} from '../database.ts';
+import { type Database, errorReason, type Statement, UnusableDatabase } from '../database.ts';
 import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';
-import { LOG_GONE, type Misplaced, placeOf } from './misplaced.ts';
+import { type Place, placeOf } from './misplaced.ts';
 
 /**
  * Writing to the file blocks the event loop. While 10,000 keys are in use, the slowest call in a hundred takes 3 ms; with
@@ -38,29 +30,34 @@ const DAMAGED_TEXT =
 
 /** The database of the file, and what opens it: until then every statement fails. */
 export function embeddedStore(path: string) {
-  const file = embeddedDatabase(path);
-  let misplaced: () => Misplaced | null = () => NOT_OPEN;
+  let state: 'not open' | 'opening' | Place | 'closed' = 'not open';
+  const db = embeddedDatabase(path, {
+    check() {
+      if (typeof state === 'object') state.check();
+      else if (state === 'not open') throw new StoreOutage('the database is not open yet');
+    },
+  });
   return {
-    db: gated(file, async (run) => misplaced() ?? run()),
+    db,
     usesPerWrite: USES_PER_WRITE,
     replica: null,
     async open() {
-      await openFile(file, path);
-      misplaced = placeOf(path);
+      state = 'opening';
+      await openFile(db, path);
+      state = placeOf(path);
     },
     async close() {
-      if (misplaced() !== LOG_GONE) file.close(); // the last of all processes moves the log into the file
+      if (typeof state !== 'object' || !state.logIsLost) db.close(); // the last of all processes moves the log into the file
+      state = 'closed';
     },
   };
 }
-
-const NOT_OPEN: Misplaced = err(unavailable('unreachable', 'the database is not open yet'));
 
 async function openFile(db: Database, path: string): Promise<void> {
   try {
     makePrivate(path);
     await check(path);
-    unwrap(await db.read({ sql: 'PRAGMA journal_mode = WAL' })); // in a transaction SQLite would refuse it
+    await db.read({ sql: 'PRAGMA journal_mode = WAL' }); // in a transaction SQLite would refuse it
     await migrate(db);
   } catch (error) {
     db.close();
@@ -73,7 +70,7 @@ async function openFile(db: Database, path: string): Promise<void> {
 
 /** Whether it is ours and undamaged, before anything is written: closing would move the log into a damaged file. */
 async function check(path: string): Promise<void> {
-  const db = embeddedDatabase(path, true);
+  const db = embeddedDatabase(path, { readOnly: true });
   try {
     await inspect(db);
     await checkPages(db);
@@ -87,11 +84,11 @@ async function check(path: string): Promise<void> {
  * would hold up the start. Of a larger one SQLite checks header and length, and NEWEST_ENDS each table and index.
  */
 async function checkPages(db: Database): Promise<void> {
-  const [size] = unwrap(await db.read(SIZE));
+  const [size] = await db.read(SIZE);
   if (Number(size?.bytes) > READ_WHOLE_BYTES_MAX) {
-    for (const row of unwrap(await db.read(NEWEST_ENDS))) unwrap(await db.read({ sql: String(row.newest_end) }));
+    for (const row of await db.read(NEWEST_ENDS)) await db.read({ sql: String(row.newest_end) });
     return;
   }
-  const [row] = unwrap(await db.read({ sql: 'PRAGMA quick_check(1)' }));
+  const [row] = await db.read({ sql: 'PRAGMA quick_check(1)' });
   if (row?.quick_check !== 'ok') throw new Error(`SQLITE_CORRUPT: ${row?.quick_check}`);
 }

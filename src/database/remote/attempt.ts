@@ -4,8 +4,9 @@
 
 import type { Client } from '@libsql/client/web';
 import { expected } from '../../lib/expected.ts';
+import { type OutageKind, StoreOutage } from '../../lib/outage.ts';
 import { shownUrl } from '../../lib/urls.ts';
-import { errorReason, isSchemaMissing, type Outage, type Unavailable, unavailable } from '../database.ts';
+import { errorReason, isSchemaMissing } from '../database.ts';
 import type { RemoteConfig } from '../place.ts';
 
 /** Returns what runs a function once. `again`: it is not the first try. */
@@ -48,7 +49,7 @@ interface Wire {
 type Attempted<T> = { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Failure);
 
 interface Failure {
-  readonly failure: Unavailable;
+  readonly failure: StoreOutage;
   /** Another try may do better. */
   readonly again: boolean;
   /** The statement may have been carried out nevertheless. */
@@ -73,7 +74,7 @@ async function fetchWithin(request: Request, withinMs: number, again: boolean, w
 function classifyError(error: unknown, { status, failure }: Wire): Failure {
   if (failure !== null) {
     const outcomeUnknown = !NOT_SENT.test(codeOf(failure));
-    return { failure: unavailable('unreachable', errorReason(failure)), again: true, outcomeUnknown };
+    return { failure: new StoreOutage(errorReason(failure)), again: true, outcomeUnknown };
   }
   if (status === null) throw error; // nothing was sent: an argument the driver refuses
   if (status !== 200) return classifyStatus(status);
@@ -92,15 +93,15 @@ function classifyStatus(status: number): Failure {
     return permanent('refused', expected('DATABASE_AUTH_TOKEN', `${what}, but it answered ${status}`));
   }
   if (status === 429 || status >= 500) {
-    const failure = unavailable('unreachable', `the database answered ${status}`);
+    const failure = new StoreOutage(`the database answered ${status}`);
     return { failure, again: true, outcomeUnknown: status !== 429 };
   }
   return permanent('refused', expected('DATABASE_URL', `a libSQL server, but it answered ${status}`));
 }
 
 /** The database did nothing, and would do nothing at another try. */
-const permanent = (outage: Outage, reason: string): Failure => ({
-  failure: unavailable(outage, reason),
+const permanent = (kind: OutageKind, reason: string): Failure => ({
+  failure: new StoreOutage(reason, kind),
   again: false,
   outcomeUnknown: false,
 });

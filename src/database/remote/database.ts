@@ -1,11 +1,11 @@
 // A libSQL database over HTTP: Turso, or your own sqld. Statements wait for their turn, and may be tried again.
 
-import type { Client, InStatement } from '@libsql/client/web';
-import { err, ok } from '../../lib/result.ts';
+import type { Client, InStatement, ResultSet } from '@libsql/client/web';
+import { StoreOutage } from '../../lib/outage.ts';
 import { systemClock } from '../../lib/runtime.ts';
 import { sleep } from '../../lib/timeout.ts';
 import { createWaitingShare, type WaitingShare } from '../../limits/share.ts';
-import { type Database, type DbResult, mapped, type Statement, unavailable } from '../database.ts';
+import type { Database, Row, Statement, Written } from '../database.ts';
 import type { RemoteConfig } from '../place.ts';
 import { createAttempt } from './attempt.ts';
 
@@ -44,18 +44,18 @@ export async function remoteDatabase(config: RemoteConfig): Promise<Database> {
   async function call<T>(
     run: (client: Client) => Promise<T>,
     { attemptMs, totalMs }: Timeouts,
-  ): DbResult<{ value: T; repeated: boolean }> {
+  ): Promise<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
     let repeated = false;
     for (let tries = 1; ; tries += 1) {
-      if (closed) return err(unavailable('unreachable', 'the store is closed'));
+      if (closed) throw new StoreOutage('the store is closed');
       const leftMs = totalMs - (performance.now() - startedAtMs);
       const attempted = await attempt(run, Math.max(1, Math.min(attemptMs, leftMs)), tries > 1);
-      if (attempted.ok) return ok({ value: attempted.value, repeated });
+      if (attempted.ok) return { value: attempted.value, repeated };
       repeated ||= attempted.outcomeUnknown;
       const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, totalMs * PAUSE_PART_MAX) * tries;
       const inTime = performance.now() - startedAtMs + pauseMs < totalMs;
-      if (!attempted.again || tries === TRIES_MAX || !inTime) return err(attempted.failure);
+      if (!attempted.again || tries === TRIES_MAX || !inTime) throw attempted.failure;
       await sleep(pauseMs);
     }
   }
@@ -68,10 +68,10 @@ export async function remoteDatabase(config: RemoteConfig): Promise<Database> {
     { whose = '' }: Pick<Statement, 'whose'>,
     run: (client: Client) => Promise<T>,
     { attemptMs, totalMs }: Timeouts,
-  ): DbResult<{ value: T; repeated: boolean }> {
+  ): Promise<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
     const release = await turns.wait(whose, totalMs * TURN_PART_OF_TIME);
-    if (release === null) return err(unavailable('unreachable', 'the primary is behind'));
+    if (release === null) throw new StoreOutage('the primary is behind');
     try {
       return await call(run, { attemptMs, totalMs: totalMs - (performance.now() - startedAtMs) });
     } finally {
@@ -82,28 +82,35 @@ export async function remoteDatabase(config: RemoteConfig): Promise<Database> {
   const execute = (statement: Statement) => (client: Client) => client.execute(driverStatement(statement));
 
   return {
-    read(statement, withinMs) {
+    async read(statement, withinMs) {
       const timeouts = withinMs === undefined ? READ : { attemptMs: withinMs / 2, totalMs: withinMs };
-      const result = statement.urgent
+      const { value } = await (statement.urgent
         ? call(execute(statement), timeouts)
-        : inTurn(readers, statement, execute(statement), timeouts);
-      return mapped(result, ({ value }) => value.rows);
+        : inTurn(readers, statement, execute(statement), timeouts));
+      return rowsOf(value);
     },
     // Unsynced or not: the primary decides when it waits for its disk.
-    write(statement, withinMs) {
+    async write(statement, withinMs) {
       const timeouts = withinMs === undefined ? WRITE : { attemptMs: withinMs, totalMs: withinMs };
-      return mapped(inTurn(writers, statement, execute(statement), timeouts), ({ value, repeated }) => ({
-        rows: value.rows,
-        changed: value.rowsAffected,
-        repeated,
-      }));
+      const { value, repeated } = await inTurn(writers, statement, execute(statement), timeouts);
+      return writtenOf(value, repeated);
     },
-    writeAll(statements) {
+    async writeAll(statements) {
       const batch = (client: Client) => client.batch(statements.map(driverStatement), 'write');
-      return mapped(inTurn(writers, statements[0] ?? {}, batch, WRITE), () => undefined);
+      const { value, repeated } = await inTurn(writers, statements[0] ?? {}, batch, WRITE);
+      return value.map((result) => writtenOf(result, repeated));
     },
     close() {
       closed = true;
     },
   };
 }
+
+// The driver's rows are objects by column name, which also have each value by its place.
+const rowsOf = ({ rows }: ResultSet) => rows as readonly Row[];
+
+const writtenOf = (result: ResultSet, repeated: boolean): Written => ({
+  rows: rowsOf(result),
+  changed: result.rowsAffected,
+  repeated,
+});

@@ -1,23 +1,14 @@
 // Opens a remote database: at start-up if it responds, else when it first does, and again when it is replaced by an
 // empty one. Until then every statement fails with the reason.
 
-import { err, ok, type Result } from '../../lib/result.ts';
+import { outageIn, StoreOutage } from '../../lib/outage.ts';
 import type { Clock } from '../../lib/runtime.ts';
 import { singleFlight } from '../../lib/single-flight.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import { shownUrl } from '../../lib/urls.ts';
 import type { Log } from '../../log/log.ts';
 import { createOutageLog } from '../../log/outage.ts';
-import {
-  type Database,
-  DatabaseOutage,
-  type DbResult,
-  gated,
-  type Unavailable,
-  UnusableDatabase,
-  unavailable,
-  unwrap,
-} from '../database.ts';
+import { type Database, UnusableDatabase } from '../database.ts';
 import type { RemoteConfig } from '../place.ts';
 import { migrate, WRITE_PROBE } from '../schema.ts';
 import { remoteDatabase } from './database.ts';
@@ -42,10 +33,11 @@ export async function remoteStore(config: RemoteConfig, options: RemoteOptions) 
     usesPerWrite: USES_PER_WRITE,
     replica,
     async open() {
-      const opened = await open(START_WAIT_MS);
       // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
-      if (!opened.ok && opened.error.outage === 'refused')
-        throw new Error(`${opened.error.reason} (${shownUrl(config.url)})`);
+      await open(START_WAIT_MS).catch((error) => {
+        const { kind, reason } = outageIn(error);
+        if (kind === 'refused') throw new Error(`${reason} (${shownUrl(config.url)})`);
+      });
     },
     async close() {
       db.close();
@@ -57,7 +49,7 @@ export async function remoteStore(config: RemoteConfig, options: RemoteOptions) 
 /** Not open yet: opening hangs while the primary does, so it has to wait until the primary has responded. */
 async function replicaOf(primary: Database, file: string, options: RemoteOptions) {
   const { createReplica } = await import('../replica/replica.ts');
-  return createReplica({ file, readPrimary: async (statement) => unwrap(await primary.read(statement)), ...options });
+  return createReplica({ file, readPrimary: primary.read, ...options });
 }
 
 /** `primary`, which its statements open unless it is open. `onOpen` is called after each opening. */
@@ -65,56 +57,56 @@ function openedLater(primary: Database, onOpen: () => void, log: Log) {
   let isOpen = false;
   const outage = createOutageLog(log, { on: 'database not opened', off: 'database opened', eachReason: true });
 
-  const opening = singleFlight(async (): DbResult<void> => {
-    try {
-      await prepare(primary);
-    } catch (error) {
-      if (error instanceof DatabaseOutage) return err(error.failure);
-      throw error;
-    }
+  const opening = singleFlight(async () => {
+    await prepare(primary);
     outage.ended();
     isOpen = true;
     onOpen();
-    return ok(undefined);
   });
 
-  /** Waits no longer than `withinMs`, if given. Throws UnusableDatabase. */
-  async function open(withinMs?: number): DbResult<void> {
-    if (isOpen) return ok(undefined);
-    const opened = await (withinMs === undefined ? opening.run() : withTimeout(opening.run(), withinMs, NOT_YET));
-    return opened.ok ? opened : refuse(opened.error);
-  }
-
-  function refuse(failure: Unavailable): Result<never, Unavailable> {
-    outage.began(failure.reason);
-    return err(failure);
-  }
-
-  /** An unusable database ends a start; later it is reported like any other failure. */
-  const unusable = (error: unknown): Result<never, Unavailable> => {
-    if (error instanceof UnusableDatabase) return refuse(unavailable('refused', error.message));
-    throw error;
-  };
-
-  async function through<T>(run: () => DbResult<T>, withinMs?: number): DbResult<T> {
-    if (!isOpen) {
-      const opened = await open(withinMs).catch(unusable);
-      if (!opened.ok) return opened;
+  /** Waits no longer than `withinMs`, if given. Throws UnusableDatabase, or a StoreOutage. */
+  async function open(withinMs?: number): Promise<void> {
+    try {
+      const opened = opening.run().then(() => true);
+      if (await (withinMs === undefined ? opened : withTimeout(opened, withinMs, false))) return;
+      throw new StoreOutage('the database takes long to open');
+    } catch (error) {
+      if (error instanceof StoreOutage) outage.began(error.reason);
+      throw error;
     }
-    const result = await run();
-    if (!result.ok && result.error.outage === 'no_schema') isOpen = false; // replaced under our feet
-    return result;
   }
 
-  return { db: gated(primary, through), open };
+  /** An unusable database ends a start; later it is reported like an outage. */
+  function unusable(error: unknown): never {
+    if (!(error instanceof UnusableDatabase)) throw error;
+    outage.began(error.message);
+    throw new StoreOutage(error.message, 'refused');
+  }
+
+  async function through<T>(run: () => Promise<T>, withinMs?: number): Promise<T> {
+    if (!isOpen) await open(withinMs).catch(unusable);
+    try {
+      return await run();
+    } catch (error) {
+      if (error instanceof StoreOutage && error.kind === 'no_schema') isOpen = false; // replaced under our feet
+      throw error;
+    }
+  }
+
+  const db: Database = {
+    read: (statement, withinMs) => through(() => primary.read(statement, withinMs), withinMs),
+    write: (statement, withinMs) => through(() => primary.write(statement, withinMs), withinMs),
+    writeAll: (statements) => through(() => primary.writeAll(statements)),
+    close: primary.close,
+  };
+  return { db, open };
 }
 
-const NOT_YET = err(unavailable('unreachable', 'the database takes long to open'));
-
-/** Throws DatabaseOutage or UnusableDatabase. */
+/** Throws a StoreOutage or UnusableDatabase. */
 async function prepare(db: Database): Promise<void> {
   await migrate(db);
-  const probed = await db.write(WRITE_PROBE);
-  // Any other failure, such as a block by the operator, lets reading go on.
-  if (!probed.ok && probed.error.outage === 'refused') unwrap(probed);
+  await db.write(WRITE_PROBE).catch((error) => {
+    // Any other failure, such as a block by the operator, lets reading go on.
+    if (outageIn(error).kind === 'refused') throw error;
+  });
 }

@@ -12,7 +12,7 @@ import type { Clock } from '../../lib/runtime.ts';
 import { reasonOf } from '../../lib/text.ts';
 import type { Log } from '../../log/log.ts';
 import { createOutageLog } from '../../log/outage.ts';
-import { type Database, type Row, type Statement, unwrap } from '../database.ts';
+import type { Database, Row, Statement } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
 import { CHANGES, pageOf } from '../feed.ts';
 import { pagesOf, putRows, type Read } from '../pages.ts';
@@ -80,9 +80,9 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
     readPrimary({ sql, args }).catch((error) => {
       throw new Error('the primary is away', { cause: error });
     });
-  const readHere: Read = async (statement) => (here === null ? [] : unwrap(await here.read(statement)));
+  const readHere: Read = async (statement) => (here === null ? [] : here.read(statement));
   const put = async (statements: readonly Statement[]): Promise<void> =>
-    void unwrap(await (here as Database).writeAll(statements.map((statement) => ({ ...statement, unsynced: true }))));
+    void (await (here as Database).writeAll(statements.map((statement) => ({ ...statement, unsynced: true }))));
 
   async function open(): Promise<void> {
     makePrivate(marker(file));

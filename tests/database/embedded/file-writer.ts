@@ -16,7 +16,8 @@ await Promise.all(
   Array.from({ length: AT_A_TIME }, async () => {
     while (acknowledged.length < Number(rows)) {
       const id = crypto.randomUUID();
-      if ((await database.write({ sql: INSERT, args: [id] })).ok) acknowledged.push(id);
+      await database.write({ sql: INSERT, args: [id] });
+      acknowledged.push(id);
       await new Promise((resolve) => setTimeout(resolve, 0));
     }
   }),

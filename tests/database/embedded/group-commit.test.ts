@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Database, type Statement, unwrap } from '../../../src/database/database.ts';
+import type { Database, Statement } from '../../../src/database/database.ts';
 import { embeddedDatabase } from '../../../src/database/embedded/database.ts';
 import { openSqlite } from '../../../src/database/embedded/sqlite.ts';
 import { diskFolder } from '../../support/folder.ts';
@@ -16,12 +16,12 @@ const VALUES: Statement = { sql: 'SELECT value FROM entries ORDER BY value' };
 async function newDatabase(): Promise<{ db: Database; path: string }> {
   const path = join(diskFolder(), 'entries.db');
   const db = embeddedDatabase(path);
-  unwrap(await db.read({ sql: 'PRAGMA journal_mode = WAL' }));
-  unwrap(await db.write({ sql: 'CREATE TABLE entries (value INTEGER PRIMARY KEY CHECK (value >= 0))' }));
+  await db.read({ sql: 'PRAGMA journal_mode = WAL' });
+  await db.write({ sql: 'CREATE TABLE entries (value INTEGER PRIMARY KEY CHECK (value >= 0))' });
   return { db, path };
 }
 
-const valuesIn = async (db: Database) => unwrap(await db.read(VALUES)).map(({ value }) => value);
+const valuesIn = async (db: Database) => (await db.read(VALUES)).map(({ value }) => value);
 
 /** Commits in the write-ahead log: the frames with a size of the database in their header (sqlite.org/fileformat2.html#walformat). */
 function commitsIn(path: string): number {
@@ -37,7 +37,7 @@ test('twenty writes at the same moment are three commits, and one that comes alo
   const before = commitsIn(path);
   await Promise.all(Array.from({ length: 20 }, (_, value) => db.write(add(value))));
   expect(commitsIn(path)).toBe(before + 3);
-  unwrap(await db.write(add(20)));
+  await db.write(add(20));
   expect(commitsIn(path)).toBe(before + 4);
   db.close();
 });
@@ -48,7 +48,7 @@ test('no write of a group is answered before all of it is committed', async () =
   const seen: number[] = [];
   await Promise.all(
     [1, 2, 3].map(async (value) => {
-      unwrap(await db.write(add(value)));
+      await db.write(add(value));
       seen.push(other.all(VALUES).length);
     }),
   );
@@ -65,7 +65,7 @@ test.each([0, 3, 7])('of eight writes, one that is refused (%d) takes none with 
     values.map((value) => (value === refused ? 'rejected' : 'fulfilled')),
   );
   expect(await valuesIn(db)).toEqual(values.filter((value) => value !== refused));
-  unwrap(await db.write(add(100)));
+  await db.write(add(100));
   expect(await valuesIn(db)).toContain(100);
   db.close();
 });
@@ -73,12 +73,12 @@ test.each([0, 3, 7])('of eight writes, one that is refused (%d) takes none with 
 test('of four writes, one for which the commit fails takes none with it, and all end', async () => {
   const { db } = await newDatabase();
   const later = 'INTEGER REFERENCES entries (value) DEFERRABLE INITIALLY DEFERRED';
-  unwrap(await db.write({ sql: `CREATE TABLE owned (id INTEGER PRIMARY KEY, entry ${later})` }));
+  await db.write({ sql: `CREATE TABLE owned (id INTEGER PRIMARY KEY, entry ${later})` });
   const own = (id: number) => db.write({ sql: 'INSERT INTO owned VALUES (?1, ?2)', args: [id, id === 2 ? 99 : null] });
   const ended = await Promise.allSettled([1, 2, 3, 4].map(own));
   expect(ended.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled', 'fulfilled']);
-  expect(unwrap(await db.read({ sql: 'SELECT id FROM owned' }))).toEqual([{ id: 1 }, { id: 3 }, { id: 4 }]);
-  unwrap(await db.write(add(100)));
+  expect(await db.read({ sql: 'SELECT id FROM owned' })).toEqual([{ id: 1 }, { id: 3 }, { id: 4 }]);
+  await db.write(add(100));
   expect(await valuesIn(db)).toEqual([100]);
   db.close();
 });
@@ -88,8 +88,8 @@ test('statements of a batch are all or none, also beside writes that wait at the
   const single = [1, 2, 3].map((value) => db.write(add(value)));
   const batch = db.writeAll([add(10), add(11), add(REFUSED)]);
   await expect(batch).rejects.toThrow('CHECK constraint failed');
-  for (const written of await Promise.all(single)) unwrap(written);
-  unwrap(await db.writeAll([add(20), add(21)]));
+  await Promise.all(single);
+  await db.writeAll([add(20), add(21)]);
   expect(await valuesIn(db)).toEqual([1, 2, 3, 20, 21]);
   db.close();
 });
@@ -98,19 +98,19 @@ test('a statement that is prepared once takes the arguments of each run, and col
   const { db, path } = await newDatabase();
   const find = (value: number) => db.read({ sql: 'SELECT * FROM entries WHERE value = ?1', args: [value] });
   await Promise.all([1, 2].map((value) => db.write(add(value))));
-  expect(unwrap(await find(1))).toEqual([{ value: 1 }]);
-  expect(unwrap(await find(3))).toEqual([]);
-  expect(unwrap(await find(2))).toEqual([{ value: 2 }]);
+  expect(await find(1)).toEqual([{ value: 1 }]);
+  expect(await find(3)).toEqual([]);
+  expect(await find(2)).toEqual([{ value: 2 }]);
   const other = openSqlite(path, { lockWaitMs: 0 });
   other.run({ sql: "ALTER TABLE entries ADD COLUMN name TEXT DEFAULT 'n'" });
   other.close();
-  expect(unwrap(await find(1))).toEqual([{ value: 1, name: 'n' }]);
+  expect(await find(1)).toEqual([{ value: 1, name: 'n' }]);
   db.close();
 });
 
 test('an integer that a number cannot hold is an error, not another integer', async () => {
   const { db } = await newDatabase();
-  unwrap(await db.write({ sql: 'INSERT INTO entries VALUES (9007199254740993)' }));
+  await db.write({ sql: 'INSERT INTO entries VALUES (9007199254740993)' });
   await expect(db.read(VALUES)).rejects.toThrow('too large');
   db.close();
 });
@@ -122,10 +122,10 @@ test('while another holds the file writes wait, with the connection that they ha
   const before = openFiles(process.pid).filter((file) => file.startsWith(path)).length;
   const written = [1, 2, 3].map((value) => db.write(add(value)));
   await Bun.sleep(100); // some twenty tries
-  expect(unwrap(await db.read(VALUES))).toEqual([]);
+  expect(await db.read(VALUES)).toEqual([]);
   expect(openFiles(process.pid).filter((file) => file.startsWith(path)).length).toBe(before);
   other.run({ sql: 'ROLLBACK' });
-  for (const result of await Promise.all(written)) unwrap(result);
+  await Promise.all(written);
   expect(await valuesIn(db)).toEqual([1, 2, 3]);
   other.close();
   db.close();

@@ -111,8 +111,7 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
   for (const record of records) await store.insert(record, KEYS_PER_USER_MAX, ORIGIN);
   for (const { userId, id } of records.slice(0, REMOTE_KEYS / 2)) await store.deactivate(userId, id, ORIGIN);
   const page = await store.changesAfter({ databaseId: '', seq: 0, mark: null }, ASK_MS);
-  if (!page.ok) throw new Error(page.error.reason);
-  const { databaseId, newestSeq, newestMark, changes } = page.value;
+  const { databaseId, newestSeq, newestMark, changes } = page;
   const position = { databaseId, seq: newestSeq, mark: newestMark };
   const before = { ...position, seq: newestSeq - 1, mark: changes.at(-2)?.mark ?? null };
   const usedAtMs = Date.now();

@@ -35,7 +35,7 @@ async function waitParts(file: string): Promise<number[]> {
     const writing = (async () => {
       while (!done) {
         const startedMs = performance.now();
-        expect(await store.admin.probeWrite()).toEqual({ ok: true, value: undefined });
+        await store.admin.probeWrite();
         longestMs = Math.max(longestMs, performance.now() - startedMs);
       }
     })();
