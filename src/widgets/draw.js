@@ -41,7 +41,7 @@ function fill(parent, children) {
   const nodes = children.map((child) => {
     const at = placeOf(child);
     const index = rest.findIndex(({ shows }) => tagOf(shows) === tagOf(child));
-    const old = at === undefined ? rest.splice(index, index < 0 ? 0 : 1)[0] : named.get(at);
+    const old = at === undefined ? rest.splice(index, index < 0 ? 0 : 1)[0] : (named.get(at) ?? child.node);
     named.delete(at);
     const node = old ?? create(tagOf(child));
     update(node, child);
@@ -68,6 +68,7 @@ function update(node, wanted) {
   const { shows } = node;
   if (shows === wanted) return; // the very same description
   node.shows = wanted;
+  if (typeof wanted === 'object') wanted.node = node; // a description that comes again brings its element along
   if (typeof wanted !== 'object') {
     if (node.data !== String(wanted)) node.data = wanted;
     return;
