@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from './support/http-socket.ts';
+import { PATHS } from './support/routes.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from './support/test-app.ts';
 
 let app: TestApp;
@@ -85,9 +86,11 @@ describe('methods', () => {
   });
 });
 
+/** Their own policies are tested with them. */
+const PAGES = ['/keys', '/widgets/preview', '/authorize'];
+
 test('every response forbids sniffing, framing and running', async () => {
-  const paths = ['/', '/nope', '/mcp/health', '/openapi.json', '/tools/get_data', '/mcp', '/sse', '/messages'];
-  for (const path of [...paths, '/.well-known/oauth-protected-resource/mcp']) {
+  for (const path of [...PATHS.filter((path) => !PAGES.includes(path)), '/nope']) {
     for (const method of ['GET', 'POST', 'OPTIONS', 'DELETE', 'HEAD']) {
       const { headers, body } = await fetch(app.url + path, { method });
       await body?.cancel();

@@ -5,47 +5,28 @@ import { names } from '../http/accept.ts';
 import { SECURITY_HEADERS } from '../http/headers.ts';
 import type { Handler } from '../http/router.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
+import { keysPageUrl } from '../lib/urls.ts';
 import { metadataUrl } from './metadata.ts';
+import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts';
 
 /** IPv4 or IPv6, by its characters: a proxy may have passed on anything. */
 const IP_ADDRESS = /^[\da-f.:]{2,45}$/i;
 
-export interface AboutOptions {
-  readonly publicUrl: () => string;
-  readonly hasSse: boolean;
-  readonly hasKeysPage: boolean;
-  readonly hasConnect: boolean;
-  readonly hasDevice: boolean;
-  readonly hasMetrics: boolean;
-}
-
-const pathsOf = ({ hasSse, hasKeysPage, hasConnect, hasDevice, hasMetrics }: AboutOptions) => [
-  ['/mcp', 'MCP, Streamable HTTP'],
-  ...(hasSse ? [['/sse', 'MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)']] : []),
-  ['/tools/<tool_name>', 'the same tools over plain HTTP (POST, JSON)'],
-  ...(hasKeysPage ? [['/keys', 'the page where people make and end their API keys']] : []),
-  ['/openapi.json', 'their description'],
-  ['/verify', 'whether an API key is good, for proxies'],
-  ['/introspect', 'the same for services (OAuth token introspection)'],
-  ['/revoke', 'ends a leaked API key (POST, token=<key>)'],
-  ...(hasConnect ? [['/authorize', 'where OAuth clients get a key (with /register and /token)']] : []),
-  ...(hasDevice ? [['/device_authorization', 'where programs without a browser ask for a key']] : []),
-  ['/mcp/health', 'health'],
-  ...(hasMetrics ? [['/metrics', 'metrics for Prometheus, with METRICS_TOKEN']] : []),
-  ['/widgets/preview', 'preview of the widgets'],
-];
-
-export function aboutRoute(options: AboutOptions): Handler {
-  const paths = pathsOf(options);
-  const columns = Math.max(...paths.map(([path = '']) => path.length));
+export function aboutRoute(publicUrl: () => string, isOn: (name: RouteName) => boolean): Handler {
+  const listed = routeNames
+    .filter(isOn)
+    .map((name): RouteFacts => ROUTES[name])
+    .filter(({ says }) => says !== undefined);
+  const columns = Math.max(...listed.map(({ path }) => path.length));
+  const linked = listed.flatMap(({ path, isLinked }) => (isLinked ? [path] : []));
   return async (context) => {
-    const url = options.publicUrl();
+    const url = publicUrl();
     const address = context.clientAddress();
     const text = `${SERVER_NAME}: MCP server, version ${SERVER_VERSION}
 
-This is not a website. Connect to it with an MCP client.
+This is not a website. Connect to it with an MCP client.${isOn('keys') ? ` People manage their keys at ${keysPageUrl(url)}` : ''}
 
-${paths.map(([path = '', what]) => `  ${url}${path.padEnd(columns)} ${what}\n`).join('')}  ${metadataUrl(url, '')}
+${listed.map(({ path, says }) => `  ${url}${path.padEnd(columns)} ${says}\n`).join('')}  ${metadataUrl(url, '')}
                            where users sign in, if that is with an authorization server
 
 Your address, as this server sees it: ${IP_ADDRESS.test(address) ? address : 'unknown'}
@@ -54,21 +35,21 @@ Your address, as this server sees it: ${IP_ADDRESS.test(address) ? address : 'un
     if (!names(context.headers.get('accept'), 'text/html')) {
       return new Response(text, { headers: { ...headers, 'Content-Type': 'text/plain; charset=utf-8' } });
     }
-    const { html, policy } = await pageOf(text, url);
+    const { html, policy } = await pageOf(
+      text,
+      linked.map((path) => url + path),
+    );
     return new Response(html, {
       headers: { ...headers, 'Content-Type': 'text/html; charset=utf-8', 'Content-Security-Policy': policy },
     });
   };
 }
 
-const LINKED = ['/keys', '/openapi.json', '/mcp/health', '/widgets/preview'];
-
 const STYLE = `<style>:root{color-scheme:light dark}body{max-width:60rem;margin:2rem auto;padding:0 1rem}
 h1,pre{margin:0 0 1lh;white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.6 ui-monospace,Menlo,Consolas,monospace}</style>`;
 
-async function pageOf(text: string, url: string) {
+async function pageOf(text: string, links: readonly string[]) {
   const { escaped, inlineHashes } = await import('../lib/html.ts'); // at first use: start-up doesn't wait for it
-  const links = LINKED.map((path) => url + path);
   const linked = escaped(text).replace(/https?:\/\/[^\s&]+/g, (url) =>
     links.includes(url) ? `<a href="${url}">${url}</a>` : url,
   );

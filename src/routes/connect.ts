@@ -2,13 +2,11 @@
 // All decisions are connect/'s.
 
 import { callerOf } from '../calls/call.ts';
-import type { Config } from '../config/config.ts';
 import { DEVICE_GRANT, type Device } from '../connect/device.ts';
 import type { Connect } from '../connect/index.ts';
 import { grantTypeOf, type TokenError } from '../connect/requests.ts';
 import { type Body, formIn } from '../http/body.ts';
 import type { RequestContext } from '../http/context.ts';
-import type { Route } from '../http/router.ts';
 import { type AuthorizeRouteOptions, authorizeRoute } from './authorize.ts';
 import { deviceRoutes } from './device.ts';
 import { failed, json, oauthError, refuse } from './oauth-responses.ts';
@@ -18,7 +16,6 @@ export interface ConnectRoutesOptions extends Omit<AuthorizeRouteOptions, 'conne
   readonly connect: Connect | null;
   /** Null: no program without a browser may ask for a key. */
   readonly device: Device | null;
-  readonly config: AuthorizeRouteOptions['config'] & Pick<Config, 'basePath'>;
   readonly publicPath: string;
   /** Those that tools and prompts ask keys for. */
   readonly scopes: readonly string[];
@@ -29,9 +26,8 @@ const REGISTRATION_BYTES_MAX = 16 * 1024;
 
 const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
-export function connectRoutes(options: ConnectRoutesOptions): Route[] {
-  const { connect, device, config, publicUrl, publicPath, scopes } = options;
-  const { basePath } = config;
+export function connectRoutes(options: ConnectRoutesOptions) {
+  const { connect, device, publicUrl, publicPath, scopes } = options;
   const metadata = () => json(200, metadataOf(publicUrl(), scopes, connect !== null, device !== null));
 
   async function token(context: RequestContext, body: Body): Promise<Response> {
@@ -56,20 +52,16 @@ export function connectRoutes(options: ConnectRoutesOptions): Route[] {
     }
   }
 
-  return [
-    ...[...new Set([WELL_KNOWN, WELL_KNOWN + publicPath])].map(
-      (path): Route => ({ path, get: metadata, openToAnyOrigin: true }),
-    ),
-    { path: `${basePath}/token`, post: token, takes: 'form', takesSecrets: true, openToAnyOrigin: true, refuse },
-    ...(connect === null
-      ? []
-      : [
-          { path: `${basePath}/register`, post: registerWith(connect), openToAnyOrigin: true, refuse },
-          { path: `${basePath}/authorize`, takesSecrets: true, ...authorizeRoute({ ...options, connect }) },
-        ]),
-    ...(device === null ? [] : deviceRoutes(basePath, { ...options, device })),
-  ];
+  return {
+    server: [...new Set([WELL_KNOWN, WELL_KNOWN + publicPath])].map((path) => ({ path, get: metadata })),
+    token: { post: token, refuse },
+    register: connect && { post: registerWith(connect), refuse },
+    authorize: connect && authorizeRoute({ ...options, connect }),
+    ...(device ? deviceRoutes({ ...options, device }) : NO_DEVICE),
+  };
 }
+
+const NO_DEVICE = { ask: null, request: null, decision: null };
 
 const registerWith = (connect: Connect) => async (context: RequestContext, body: Body) => {
   if (!body.ok) {

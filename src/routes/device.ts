@@ -17,7 +17,6 @@ import { challengeFor } from '../http/challenge.ts';
 import type { RequestContext } from '../http/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
 import { problemResponse } from '../http/problem-response.ts';
-import type { Route } from '../http/router.ts';
 import { ok, type Result } from '../lib/result.ts';
 import type { Problem } from '../problem.ts';
 import type { ReadKeyRequest } from './authorize.ts';
@@ -37,7 +36,7 @@ const userCode = v.pipe(v.string(), v.maxLength(CODE_CHARS_MAX, `Expected at mos
 const readLook = parserOf(v.strictObject({ userCode }));
 const readDecision = parserOf(v.looseObject({ userCode, approve: v.boolean() }));
 
-export function deviceRoutes(basePath: string, { device, guards, readKeyRequest }: DeviceRoutesOptions): Route[] {
+export function deviceRoutes({ device, guards, readKeyRequest }: DeviceRoutesOptions) {
   async function ask(context: RequestContext, body: Body): Promise<Response> {
     if (!body.ok) return refuse(context, body.error);
     const asked = await device.ask(formIn(body.value), callerOf(context));
@@ -73,9 +72,9 @@ export function deviceRoutes(basePath: string, { device, guards, readKeyRequest 
     return decided.ok ? ok({ approved: approve }) : decided;
   }
 
-  return [
-    { path: `${basePath}/device_authorization`, post: ask, takes: 'form', takesSecrets: true, refuse },
-    { path: `${basePath}/device/request`, post: ofPerson(look), takesSecrets: true },
-    { path: `${basePath}/device/decision`, post: ofPerson(decide), takesSecrets: true },
-  ];
+  return {
+    ask: { post: ask, refuse },
+    request: { post: ofPerson(look) },
+    decision: { post: ofPerson(decide) },
+  };
 }

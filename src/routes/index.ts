@@ -1,4 +1,4 @@
-// The route table: each path, what handles it, and who may read it.
+// The handlers of the routes. What is said of each route is in table.ts.
 
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
@@ -21,6 +21,7 @@ import { openapiRoute } from './openapi.ts';
 import { previewRoute } from './preview.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
 import { type SseRouteOptions, sseRoutes, sseUnavailable } from './sse.ts';
+import { ROUTES, type RouteName, routeNames } from './table.ts';
 import { type ToolRouteOptions, toolRoutes } from './tools.ts';
 import { type VerifyRouteOptions, verifyRoute } from './verify.ts';
 
@@ -60,14 +61,14 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
     const at = memoize((url: string): SignIn => ({ metadataUrl: metadataUrl(url, path), scopes, handsOutKeys }));
     return () => at(publicUrl());
   }
-  const about = aboutRoute({
-    publicUrl,
-    hasSse: !config.reusePort,
-    hasKeysPage: config.keysPage !== null,
-    hasConnect: handsOutKeys,
-    hasDevice: device !== null,
-    hasMetrics: metrics !== null && metricsToken !== null,
-  });
+  const off: readonly RouteName[] = [
+    ...(config.reusePort ? (['sse'] as const) : []),
+    ...(config.keysPage === null ? (['keys'] as const) : []),
+    ...(handsOutKeys ? [] : (['authorize'] as const)),
+    ...(device === null ? (['ask'] as const) : []),
+    ...(metrics !== null && metricsToken !== null ? [] : (['metrics'] as const)),
+  ];
+  const about = aboutRoute(publicUrl, (name) => !off.includes(name));
   const runOver = (transport: Transport): Run => metrics?.run(transport, options.run) ?? options.run;
   function mcpOver(transport: Transport): Mcp {
     const mcp = createMcp({ ...options.offered, run: runOver(transport), listsAll: config.toolsList === 'all' });
@@ -81,36 +82,48 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
   });
   const sse = sseRoutes({ ...options, mcp: mcpOver('sse'), publicPath, signIn: signInAt('/sse') });
 
-  return [
-    { path: `${basePath}/`, get: about, openToAnyOrigin: true },
-    { path: basePath, get: about, openToAnyOrigin: true },
-    ...toolRoutes(`${basePath}/tools/`, tools, {
+  const served: Readonly<Record<RouteName, Served>> = {
+    about: ['/', ''].map((path) => ({ path: `${basePath}${path}`, get: about })),
+    mcp: { post: mcp },
+    sse: { get: config.reusePort ? sseUnavailable : sse.open },
+    messages: { post: sse.post },
+    tools: toolRoutes(`${basePath}/tools/`, tools, {
       ...options,
       run: runOver('rest'),
       signIn: handsOutKeys ? () => null : signInAt(''), // signing in gives keys, not user tokens
     }),
-    { path: `${basePath}/mcp`, post: mcp },
-    { path: `${basePath}/sse`, get: config.reusePort ? sseUnavailable : sse.open },
-    { path: `${basePath}/messages`, post: sse.post },
-    { path: `${basePath}/mcp/health`, get: options.health, openToAnyOrigin: true, anyHost: true },
-    { path: `${basePath}/widgets/preview`, get: previewRoute(config.revocationLagMaxMs) },
-    ...(config.keysPage === null ? [] : [{ path: `${basePath}/keys`, get: keysPageRoute(options) }]),
-    { path: `${basePath}/openapi.json`, get: openapiRoute(tools, publicUrl), openToAnyOrigin: true },
-    ...(metrics !== null && metricsToken !== null
-      ? [
-          {
-            path: `${basePath}/metrics`,
-            get: metricsRoute({ token: metricsToken, sha256, text: metrics.text }),
-            takesPlainHttp: true,
-          },
-        ]
-      : []),
-    { path: `${basePath}/verify`, ...verifyRoute(options) },
-    { path: `${basePath}/introspect`, ...introspectRoute(options) },
-    { path: `${basePath}/revoke`, ...revokeRoute(options.revokeTokens) },
+    openapi: { get: openapiRoute(tools, publicUrl) },
+    keys: config.keysPage && { get: keysPageRoute(options) },
+    verify: verifyRoute(options),
+    introspect: introspectRoute(options),
+    revoke: revokeRoute(options.revokeTokens),
     ...(connect === null && device === null
-      ? []
+      ? HANDS_OUT_NONE
       : connectRoutes({ ...options, publicPath, scopes: options.keyScopes })),
-    ...metadataRoutes({ publicUrl, publicPath, authorizationServer: server, scopes }),
-  ];
+    health: { get: options.health },
+    metrics:
+      metrics && metricsToken ? { get: metricsRoute({ token: metricsToken, sha256, text: metrics.text }) } : null,
+    preview: { get: previewRoute(config.revocationLagMaxMs) },
+    resource: metadataRoutes({ publicUrl, publicPath, authorizationServer: server, scopes }),
+  };
+  return routeNames.flatMap((name): readonly Route[] => {
+    const handled = served[name];
+    if (handled === null) return [];
+    const places = 'map' in handled ? handled : [{ ...handled, path: basePath + ROUTES[name].path }];
+    return places.map((place) => ({ ...ROUTES[name], ...place }));
+  });
 }
+
+/** At its path of the table, or at others. Null: it is switched off. */
+export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;
+type Handlers = Pick<Route, 'get' | 'post' | 'any' | 'takes' | 'refuse' | 'missing'>;
+
+const HANDS_OUT_NONE = {
+  server: null,
+  token: null,
+  register: null,
+  authorize: null,
+  ask: null,
+  request: null,
+  decision: null,
+};

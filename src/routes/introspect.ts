@@ -32,9 +32,7 @@ interface ClientCall {
   readonly client: ClientCredentials | null;
 }
 
-export function introspectRoute(
-  options: IntrospectRouteOptions,
-): Pick<Route, 'post' | 'takes' | 'takesSecrets' | 'refuse'> {
+export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'post' | 'refuse'> {
   const { verifyKey, guards, recheck, publicUrl, log } = options;
   const keyGuard = apiKeyGuard(verifyKey, log);
   const callerGuard = sequence<Call & ClientCall, KeyAuth, object, object>(
@@ -70,7 +68,7 @@ export function introspectRoute(
     return json(activeToken(found.value, publicUrl()));
   }
 
-  return { post, takes: 'form', takesSecrets: true, refuse };
+  return { post, refuse };
 }
 
 const INVALID: Problem = { code: 'invalid_input', issues: [] };

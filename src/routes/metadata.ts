@@ -2,7 +2,6 @@
 // given, because clients refuse a document that names another (§3.3).
 
 import { UNCACHED_JSON_HEADERS } from '../http/headers.ts';
-import type { Route } from '../http/router.ts';
 import { SERVER_NAME } from '../lib/server-info.ts';
 
 const WELL_KNOWN = '/.well-known/oauth-protected-resource';
@@ -27,12 +26,11 @@ export function metadataUrl(publicUrl: string, path: ProtectedPath): string {
 }
 
 /** At the root of the host, whatever BASE_PATH is. */
-export const metadataRoutes = ({ publicUrl, publicPath, authorizationServer, scopes }: MetadataOptions): Route[] =>
+export const metadataRoutes = ({ publicUrl, publicPath, authorizationServer, scopes }: MetadataOptions) =>
   PROTECTED.map((path) => ({
     path: `${WELL_KNOWN}${publicPath}${path}`,
-    openToAnyOrigin: true,
     ...(authorizationServer === null
-      ? { missing: { code: 'not_found' } }
+      ? { missing: { code: 'not_found' } as const }
       : {
           get() {
             const document = {

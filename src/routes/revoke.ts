@@ -15,7 +15,7 @@ const TOKENS_MAX = 100;
 /** Ends all keys among `texts`, or fails if that can't be confirmed. */
 export type RevokeTokens = (texts: readonly string[], context: RequestContext) => Promise<Result<void, Problem>>;
 
-export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post' | 'takes' | 'takesSecrets'> {
+export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post'> {
   async function post(context: RequestContext, body: Body): Promise<Response> {
     const { requestId } = context;
     const tokens = body.ok ? tokensIn(body.value) : unread(body.error);
@@ -24,7 +24,7 @@ export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post' | 't
       ? new Response('{}', { headers: UNCACHED_JSON_HEADERS })
       : problemResponse(revoked.error, requestId);
   }
-  return { post, takes: 'json_or_form', takesSecrets: true };
+  return { post };
 }
 
 /** All tokens or none are understood, so that no caller believes that an unread key has ended. */

@@ -4,6 +4,7 @@
 import { describe, expect, test } from 'bun:test';
 import { createIssuer } from '../support/issuer.ts';
 import { openSse } from '../support/mcp.ts';
+import { PATHS } from '../support/routes.ts';
 import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 const FORGED: Readonly<Record<string, string>> = {
@@ -30,14 +31,15 @@ const FORGED: Readonly<Record<string, string>> = {
   'x-forwarded-user': 'alice',
   'x-remote-user': 'alice',
 };
-const PATHS = ['/', '/openapi.json', '/mcp/health', '/widgets/preview', '/.well-known/oauth-protected-resource/mcp'];
+/** But for a stream, which has no end, and what says the time. */
+const READ = PATHS.filter((path) => path !== '/sse' && path !== '/mcp/health');
 
-/** All of a response, without what differs from one to the next. */
+/** All of a response, without what differs from one to the next: its id has one digit more at times. */
 async function said(app: TestApp, path: string, init: RequestInit): Promise<object> {
   const { status, headers, body } = await readResponse(await fetch(app.url + path, init));
   return {
     status,
-    headers: [...headers].filter(([name]) => name !== 'date'),
+    headers: [...headers].filter(([name]) => name !== 'date' && name !== 'content-length'),
     body: typeof body === 'string' ? body : { ...body, requestId: 'any' },
   };
 }
@@ -56,7 +58,7 @@ describe.each([
     const forged = { ...FORGED, ...more };
     const kinds = [forged, ...Object.entries(forged).map(([name, value]) => ({ [name]: value }))];
     const key = { 'x-api-key': `sk_live_${'0'.repeat(64)}` };
-    for (const path of PATHS) {
+    for (const path of READ) {
       const plain = await said(app, path, {});
       for (const headers of kinds) expect(await said(app, path, { headers })).toEqual(plain);
     }

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { userToken } from '../support/client.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
 import { modern, openSse } from '../support/mcp.ts';
+import { PATHS } from '../support/routes.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 
@@ -161,20 +162,7 @@ test('/revoke: any token, field or name, understood or not', async () => {
 });
 
 test('pages and lists: any header, the path, the query', async () => {
-  const paths = [
-    '/verify',
-    '/introspect',
-    '/revoke',
-    '/',
-    '/mcp',
-    '/sse',
-    '/mcp/health',
-    '/widgets/preview',
-    '/openapi.json',
-    '/messages',
-    '/nope',
-  ];
-  for (const path of paths) {
+  for (const path of [...PATHS, '/nope']) {
     for (const secret of secrets) {
       for (const method of ['HEAD', 'DELETE', 'OPTIONS', 'PUT']) await expectKept(secret, { path, method });
       const read = path === '/sse' ? 'HEAD' : 'GET'; // an open stream has no end

@@ -1,6 +1,7 @@
 // Requests that make sense: every route, every transport, every protocol revision, with every kind of credential.
 
 import fc from 'fast-check';
+import { PATHS } from '../../support/routes.ts';
 import { SERVER_TOOLS as TOOLS } from '../../support/tools.ts';
 import { bytesOf, jsonText, mutated, oddValue } from './json.ts';
 import type { PlantedSecrets } from './planted-secrets.ts';
@@ -268,24 +269,10 @@ const posted = (planted: PlantedSecrets, sessions: readonly string[]): fc.Arbitr
     }));
 
 const READS = [
-  '/',
-  '/verify',
+  ...PATHS,
   '/verify?scope=read&scope=x',
-  '/introspect',
-  '/revoke',
-  '/mcp',
-  '/mcp/health',
-  '/openapi.json',
-  '/widgets/preview',
   '/widgets/preview?widget=api-keys-list&theme=dark',
-  '/.well-known/oauth-protected-resource/mcp',
-  '/.well-known/oauth-authorization-server',
-  '/authorize',
   '/authorize?client_id=x&redirect_uri=http://127.0.0.1/&response_type=code',
-  '/token',
-  '/register',
-  '/tools/get_data',
-  '/messages',
   '/%2e%2e/etc/passwd',
   '//evil.example/',
   '/tools/../mcp/health',
