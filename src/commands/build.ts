@@ -2,9 +2,7 @@
 // packages. `bun run build --compile`: the self-contained executable dist/mcp-key-server.
 
 import { existsSync, readdirSync, rmSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { basename, join } from 'node:path';
-import type { BunPlugin } from 'bun';
+import { join } from 'node:path';
 import { SERVER_NAME } from '../lib/server-info.ts';
 import { command, mainOf } from './command.ts';
 import { CommandError } from './io.ts';
@@ -14,38 +12,6 @@ const ROOT = join(import.meta.dirname, '../..');
 const SRC = join(ROOT, 'src');
 const DIST = join(ROOT, 'dist');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
-/** Worker threads, each an entry point: the bundler doesn't follow the URLs that name them. */
-const THREADS = [{ file: 'database/backup/copier.ts', startedBy: /\/backup\/backup\.ts$/ }] as const;
-const THREAD_FILES = THREADS.map(({ file }) => join(SRC, file));
-
-/** Replaces `text`, which must be in the file exactly once. */
-function replacing(file: RegExp, text: string, replacement: string): BunPlugin {
-  return {
-    name: `replace ${text}`,
-    setup(build) {
-      build.onLoad({ filter: file }, async ({ path, loader }) => {
-        const parts = (await Bun.file(path).text()).split(text);
-        if (parts.length !== 2) throw new Error(`${path}: expected ${text} once`);
-        return { contents: parts.join(replacement), loader };
-      });
-    },
-  };
-}
-
-/** Rewrites the URLs of the threads to where `place` says that their files are. */
-const threadsAt = (place: (file: string) => string): BunPlugin[] =>
-  THREADS.map(({ file, startedBy }) =>
-    replacing(startedBy, `new URL('./${basename(file)}'`, `new URL('${place(file.replace(/ts$/, 'js'))}'`),
-  );
-
-/** The database driver computes the name of its native part at run time, so that the bundler would miss it. */
-function nativeDriver(): BunPlugin {
-  const require = createRequire(import.meta.url);
-  require('libsql');
-  const native = Object.keys(require.cache).find((path) => path.endsWith('.node'));
-  if (native === undefined) throw new Error('the native part of libsql is not installed');
-  return replacing(/\/libsql\/index\.js$/, 'require(`@libsql/$' + '{target}`)', `require(${JSON.stringify(native)})`);
-}
 
 /** Keeps the executable, which is no part of the package. */
 function removeOldPackage(): void {
@@ -56,16 +22,12 @@ function removeOldPackage(): void {
 
 async function buildPackage(): Promise<void> {
   await Bun.build({
-    entrypoints: [
-      ...['package/index.ts', 'package/testing.ts', 'cli.ts'].map((file) => join(SRC, file)),
-      ...THREAD_FILES,
-    ],
+    entrypoints: ['package/index.ts', 'package/testing.ts', 'cli.ts'].map((file) => join(SRC, file)),
     outdir: DIST,
     naming: '[name].js',
     target: 'bun',
     packages: 'external',
     splitting: true,
-    plugins: threadsAt((file) => `./${basename(file)}`),
   });
   const cli = join(DIST, 'cli.js');
   await Bun.write(cli, `#!/usr/bin/env bun\n${await Bun.file(cli).text()}`);
@@ -94,7 +56,7 @@ async function buildDeclarations(): Promise<void> {
 
 async function buildExecutable(): Promise<void> {
   await Bun.build({
-    entrypoints: [join(SRC, 'cli.ts'), ...THREAD_FILES],
+    entrypoints: [join(SRC, 'cli.ts')],
     target: 'bun',
     // As bytecode it starts in half the time. Names are kept for the stacks in the log.
     format: 'esm',
@@ -105,7 +67,6 @@ async function buildExecutable(): Promise<void> {
       execArgv: ['--no-install'], // a missing package that a tool file imports must not be fetched
       autoloadBunfig: false, // it is for Bun in this repository, not for a server in another folder
     },
-    plugins: [...threadsAt((file) => `./${file}`), nativeDriver()],
   });
 }
 

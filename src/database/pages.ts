@@ -1,18 +1,26 @@
 // The rows of a table, page by page, and how they are put into the same table of another database.
 
-import type { Row, Statement } from './database.ts';
+import { held, type Row, type Statement } from './database.ts';
 
 export type Read = (statement: Statement) => Promise<readonly Row[]>;
 
-const PRIMARY_KEY = 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk';
+const COLUMNS = 'SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk';
 
-/** Along the primary key; from the first row on, or after the one that is given. */
+/**
+ * Along the primary key; from the first row on, or after the one that is given. Numbers that were typed by hand, and that
+ * JavaScript doesn't hold, are cut (db/README.md).
+ */
 export async function* pagesOf(read: Read, table: string, rows: number, after?: Row): AsyncGenerator<readonly Row[]> {
-  const key = (await read({ sql: PRIMARY_KEY, args: [table] })).map(({ name }) => String(name));
-  const isAfter = `WHERE (${key}) > (${key.map(() => '?')})`;
+  const columns = await read({ sql: COLUMNS, args: [table] });
+  const key = columns.filter(({ pk }) => Number(pk) > 0).map(({ name }) => String(name));
+  const selected = columns.map(({ name, type }) =>
+    type === 'INTEGER' ? `${held(`t.${name}`)} AS ${name}` : `t.${name}`,
+  );
+  const places = key.map((name) => `t.${name}`);
+  const isAfter = `WHERE (${places}) > (${key.map(() => '?')})`;
   for (let last = after; ; ) {
     const page = await read({
-      sql: `SELECT * FROM ${table} ${last === undefined ? '' : isAfter} ORDER BY ${key} LIMIT ${rows}`,
+      sql: `SELECT ${selected} FROM ${table} t ${last === undefined ? '' : isAfter} ORDER BY ${places} LIMIT ${rows}`,
       args: last === undefined ? [] : key.map((name) => last?.[name] ?? null),
     });
     last = page.at(-1);

@@ -38,9 +38,9 @@ const ADD_COLUMN_MS_MAX = 120_000;
 const BETWEEN_COLUMNS_MS = 30;
 
 // Without the tables of SQLite, the driver and the database server, which an empty database may have too.
-const TABLES: Statement = {
-  sql: "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'",
-};
+export const MAY_BE_OURS =
+  "name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'";
+const TABLES: Statement = { sql: `SELECT name FROM sqlite_master WHERE type = 'table' AND ${MAY_BE_OURS}` };
 const APPLIED: Statement = { sql: 'SELECT version, name FROM schema_migrations ORDER BY version' };
 const CREATE_LEDGER: Statement = {
   sql: 'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',

@@ -10,6 +10,7 @@ import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand, keysProcess, startKeys } from '../support/keys-command.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
+import { startStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -190,6 +191,22 @@ test('owners who were unblocked since are named, are blocked again, and an event
     [5, 'restored', null],
   ]);
   expect(events[4]).toMatchObject({ how: 'command', keyId: null, actor: null, backupSeq: 3 });
+});
+
+test.each(['embedded', 'remote'] as const)('owners who were blocked since stay blocked (%s)', async (mode) => {
+  await using store = await startStore(mode);
+  const env = { ...ENV, REVOCATION_LAG_MAX_MS: '1000', ...store.env() };
+  await using server = await startServer({ env });
+  const { key } = await create(server, 'heidi');
+  const keys = (...args: string[]) => keysCommand(env, args);
+  const backup = join(temporaryFolder(), 'backup.db');
+  expect((await keys('backup', backup)).code).toBe(0);
+  await keys('block', 'heidi', '--yes');
+  await waitFor(async () => (await use(server, key)) === 401);
+  expect((await keys('restore', backup, '--yes')).code).toBe(0);
+  await using next = await startServer({ env }); // which knows nothing of before
+  expect(await use(next, key)).toBe(401);
+  await waitFor(async () => (await use(server, key)) === 401);
 });
 
 test('what a killed restore left in the temporary folder is removed by the next one, which says so', async () => {

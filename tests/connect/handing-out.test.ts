@@ -314,7 +314,7 @@ describe('what the database keeps of a code', () => {
     const code = await codeFor(await register(app), key);
     const folder = temporaryFolder();
     const file = join(folder, 'backup.db');
-    await backUp({ config: { mode: 'embedded', path: join(app.folder, 'keys.db') }, file, folder });
+    await backUp({ mode: 'embedded', path: join(app.folder, 'keys.db') }, file);
     const bytes = readFileSync(file);
     expect(bytes.includes(Bun.SHA256.hash(key, 'hex'))).toBe(true);
     expect(bytes.includes(Bun.SHA256.hash(code, 'hex'))).toBe(false);

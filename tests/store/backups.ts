@@ -22,6 +22,6 @@ SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i, lower(hex
   client.close();
   await close();
   const file = join(folder, 'backup.db');
-  await backUp({ config: { mode: 'embedded', path }, file, folder });
+  await backUp({ mode: 'embedded', path }, file);
   return file;
 }

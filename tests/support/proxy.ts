@@ -1,20 +1,16 @@
-// A TCP proxy in front of a libSQL server: holds back the pulls of a backup while statements pass, loses responses and
+// A TCP proxy in front of a libSQL server: loses responses and
 // connections, counts; and can be as far away as one likes.
 
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** How a backup pulls: gRPC-web, on connections of their own. */
-export const PULL = 'POST /wal_log.ReplicationLog/';
 /** With this a replica takes over keys; while it is refused, the replica stays as it is. */
-export const TAKING = 'SELECT * FROM api_keys';
+export const TAKING = 'FROM api_keys t';
 const STATEMENT = 'POST /v2/pipeline';
 
 export interface Proxy extends AsyncDisposable {
   readonly url: string;
   /** Requests with statements so far. */
   statements(): number;
-  /** From now on pulls get no response. */
-  holdPulls(): void;
   /** The next statement with this text is carried out, and its connection dies instead of bringing the response. */
   loseResponseTo(text: string): void;
   /**
@@ -43,8 +39,6 @@ export interface Proxy extends AsyncDisposable {
 export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<Proxy> {
   const { hostname, port } = new URL(target);
   const sockets = new Set<Socket>();
-  const pulls = new Set<Socket>();
-  let held = false;
   let refused: string | null = null;
   let distorted: { readonly text: string; readonly lateMs: number } | null = null;
   let distortions = 0;
@@ -79,7 +73,6 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
       socket.on('close', () => {
         other.destroy();
         sockets.delete(socket);
-        pulls.delete(socket);
       });
     }
     client.on('data', (chunk) => {
@@ -96,10 +89,6 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
       }
       if (refused !== null && request.includes(refused)) client.destroy();
       if (request.startsWith(STATEMENT)) statements += 1;
-      if (request.startsWith(PULL)) {
-        pulls.add(server);
-        if (held) server.pause();
-      }
     });
     client.pipe(server);
     if (delayMs === 0) server.pipe(client);
@@ -110,10 +99,6 @@ export async function startProxy(target: string, { delayMs = 0 } = {}): Promise<
   return {
     url: `http://127.0.0.1:${(listener.address() as AddressInfo).port}`,
     statements: () => statements,
-    holdPulls() {
-      held = true;
-      for (const server of pulls) server.pause();
-    },
     loseResponseTo(text) {
       next = { text, act: loseResponse };
     },

@@ -1,14 +1,13 @@
 // `keys backup`: a copy of the database, taken while servers run.
 
 import { existsSync, renameSync, statSync } from 'node:fs';
-import { join } from 'node:path';
 import { backUp } from '../../database/backup/backup.ts';
 import { reasonOf } from '../../lib/text.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io } from '../io.ts';
 import { FILE, needed } from '../options.ts';
 import { configOf, mustExist } from './database.ts';
-import { removing, withPrivateFolder } from './private-folder.ts';
+import { removing } from './private-folder.ts';
 
 const SHOW_EVERY_MS = 2000;
 
@@ -38,14 +37,13 @@ export const verb = command({
     mustExist(database);
     // An unfinished backup must not look complete, and no other process may write or remove it.
     const unfinished = `${file}.${crypto.randomUUID()}.part`;
-    const write = async (folder: string) => {
-      const copies = [unfinished, join(folder, 'copy.db')];
-      const shown = showProgress(io, () => copies.reduce((bytes, copy) => bytes + sizeOf(copy), 0));
-      await backUp({ config: database, file: unfinished, folder }).finally(shown);
+    const write = async () => {
+      const shown = showProgress(io, () => sizeOf(unfinished));
+      await backUp(database, unfinished).finally(shown);
       renameSync(unfinished, file);
     };
     try {
-      await removing(unfinished, () => withPrivateFolder(io, write));
+      await removing(unfinished, write);
     } catch (error) {
       throw new CommandError(reasonOf(error));
     }

@@ -54,11 +54,12 @@ const COPYING = 'copying ';
 const IS_AT = "(SELECT database_id || ' ' || pruned_seq FROM feed) = ?2";
 const IDS_OF = `SELECT id FROM api_keys WHERE key_hash IN (SELECT value FROM json_each(?1))
 UNION SELECT id FROM api_keys WHERE second_hash IN (SELECT value FROM json_each(?1))`;
-const KEYS = 'SELECT * FROM api_keys WHERE id IN (SELECT value FROM json_each(?1))';
+const KEYS = 'SELECT * FROM api_keys t WHERE t.id IN (SELECT value FROM json_each(?1))';
 const REMOVE_KEYS = `DELETE FROM api_keys WHERE id IN (SELECT value FROM json_each(?1)) AND ${IS_AT}`;
 const BLOCKED: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners' };
 const LAST_ROW: Statement = { sql: 'SELECT max(row) AS row FROM api_keys' };
 
+const AWAY = 'the primary is away';
 const REPLACED = 'the primary was replaced';
 const LOST = 'it is of another database, or holds what its primary has lost';
 
@@ -78,7 +79,7 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
   /** Of the primary or the file, what a statement returns. */
   const ask = (sql: string, ...args: NonNullable<Statement['args']>) =>
     readPrimary({ sql, args }).catch((error) => {
-      throw new Error('the primary is away', { cause: error });
+      throw new Error(AWAY, { cause: error });
     });
   const readHere: Read = async (statement) => (here === null ? [] : here.read(statement));
   const put = async (statements: readonly Statement[]): Promise<void> =>
@@ -198,7 +199,7 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
 
   /** A primary that is away leaves the replica as it is. */
   function failed(error: unknown): void {
-    const isHere = !(error instanceof Error && error.cause !== undefined);
+    const isHere = !(error instanceof Error && error.message === AWAY);
     if (isOpen && !isHere) return;
     outage.began(reasonOf(error));
     if (!isHere || !DAMAGED.test(String(error))) return;
