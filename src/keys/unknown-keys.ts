@@ -23,6 +23,10 @@ const TOGETHER_MAX = 500;
 const TOGETHER_EVERY_MS = 25;
 /** Reads of one source at once that its bucket pays for: a remote database has 64 for all (remote/database.ts). */
 const ALONE_MAX = 16;
+/** The same of all sources: whoever has an IPv6 /48 is 65,536 of them. Beyond it, all are read together. */
+const ALONE_TOTAL_MAX = 32;
+/** The source in whose name those of all are read together. */
+const ALL = 'all networks';
 /** Keys of all sources that may wait, at some kilobytes each. */
 const WAITING_MAX = 10_000;
 
@@ -69,10 +73,10 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
   const { readOne, readAll, isGood, budgets, log } = options;
   const sources = new Map<string, Source<T>>();
   let waiting = 0;
+  let aloneTotal = 0;
   let reads = 0;
 
-  function sourceOf(caller: Caller): Source<T> {
-    const name = caller.lookupKeyId === undefined ? networkOf(caller.clientAddress()) : `key ${caller.lookupKeyId}`;
+  function sourceNamed(name: string): Source<T> {
     const known = sources.get(name);
     if (known !== undefined) return known;
     const source: Source<T> = { name, alone: 0, next: [], seen: 0, serving: false };
@@ -81,7 +85,12 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
   }
 
   const mayReadAlone = ({ name, alone }: Source<T>, keys: number) =>
-    alone < ALONE_MAX && budgets.take(name, keys) === 0;
+    alone < ALONE_MAX && aloneTotal < ALONE_TOTAL_MAX && budgets.take(name, keys) === 0;
+
+  /** Whose next statement has a place for who may not read alone. */
+  const jointOf = (name: string) => sourceNamed(aloneTotal < ALONE_TOTAL_MAX ? name : ALL);
+
+  const forgetIdle = ({ name, alone, serving }: Source<T>) => void (alone === 0 && !serving && sources.delete(name));
 
   /** Runs a read that is paid for, and gives back what good ones cost. A failed read costs too: it is as much work. */
   async function alone<R>(
@@ -90,6 +99,7 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
     good: (found: R) => number,
   ): Promise<Result<R, Problem>> {
     source.alone += 1;
+    aloneTotal += 1;
     reads += 1;
     try {
       const found = await read();
@@ -97,7 +107,8 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
       return ok(found);
     } finally {
       source.alone -= 1;
-      if (source.alone === 0 && !source.serving) sources.delete(source.name);
+      aloneTotal -= 1;
+      forgetIdle(source);
     }
   }
 
@@ -135,7 +146,7 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
       await Promise.all([readTogether(source.name, waiters), sleep(TOGETHER_EVERY_MS)]);
     }
     source.serving = false;
-    if (source.alone === 0) sources.delete(source.name);
+    forgetIdle(source);
   }
 
   async function readTogether(name: string, waiters: readonly Waiter<T>[]): Promise<void> {
@@ -159,8 +170,8 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
 
   return {
     async find(hash, caller) {
-      const source = sourceOf(caller);
-      const { name } = source;
+      const name = nameOf(caller);
+      const source = sourceNamed(name);
       if (mayReadAlone(source, 1)) {
         return alone(
           source,
@@ -168,12 +179,13 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
           (found) => Number(isGood(found)),
         );
       }
-      return (await together(source, hash)) ?? refused(name, caller, log);
+      forgetIdle(source);
+      return (await together(jointOf(name), hash)) ?? refused(name, caller, log);
     },
 
     async findAll(hashes, caller) {
-      const source = sourceOf(caller);
-      const { name } = source;
+      const name = nameOf(caller);
+      const source = sourceNamed(name);
       if (mayReadAlone(source, hashes.length)) {
         return alone(
           source,
@@ -181,8 +193,10 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
           (found) => found.filter(isGood).length,
         );
       }
+      forgetIdle(source);
+      const joint = jointOf(name);
       const all: T[] = [];
-      for (const found of await Promise.all(hashes.map((hash) => together(source, hash)))) {
+      for (const found of await Promise.all(hashes.map((hash) => together(joint, hash)))) {
         if (found === null) return refused(name, caller, log);
         if (!found.ok) return found;
         all.push(found.value);
@@ -195,6 +209,9 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
     },
   };
 }
+
+const nameOf = (caller: Caller): string =>
+  caller.lookupKeyId === undefined ? networkOf(caller.clientAddress()) : `key ${caller.lookupKeyId}`;
 
 function refused(name: string, { requestId, lookupKeyId: keyId }: Caller, log: Log): Result<never, Problem> {
   log.warnThrottled('Too many unknown keys', name, {

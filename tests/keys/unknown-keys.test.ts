@@ -17,6 +17,7 @@ import { waitFor } from '../support/wait-for.ts';
 const { burst: BURST } = LIMITS.unknownKeys;
 const TOGETHER_MAX = 500;
 const ALONE_MAX = 16;
+const ALONE_TOTAL_MAX = 32;
 const WAITING_MAX = 10_000;
 const guess = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
 const guesses = (from: number, count: number) => Array.from({ length: count }, (_, n) => guess(from + n));
@@ -205,6 +206,18 @@ describe('statements for unknown keys', () => {
     slow.resolve();
     expect((await Promise.all(all)).filter(({ ok }) => ok)).toHaveLength(100);
     expect(statements.map(({ length }) => length).sort((a, b) => a - b)).toEqual([...Array(ALONE_MAX).fill(1), 84]);
+  });
+
+  test('of single keys are at most 32 of all sources at the same time: those of further networks are read together', async () => {
+    const slow = Promise.withResolvers<void>();
+    const { find, statements } = counted({ slow: () => slow.promise });
+    const all = names(100, 'source').map((source) => find(`of ${source}`, source));
+    await waitFor(() => statements.length === ALONE_TOTAL_MAX + 1);
+    slow.resolve();
+    expect((await Promise.all(all)).filter(({ ok }) => ok)).toHaveLength(100);
+    expect(statements.map(({ length }) => length)).toEqual([...Array(ALONE_TOTAL_MAX).fill(1), 68]);
+    expect((await find('after', 'source 99')).ok).toBe(true);
+    expect(statements.at(-1)).toEqual(['after']);
   });
 
   test('have 500 places, which are drawn when more come: being early or late does not help', async () => {
