@@ -41,6 +41,9 @@ const ENTITIES: Readonly<Record<string, string>> = {
 /** In a report of JUnit's form: name, file, and what is inside. */
 const TEST = /<testcase name="([^"]*)"[^>]*? file="([^"]*)"[^>]*?(?:\/>|>(.*?)<\/testcase>)/gs;
 
+/** What dependencies say of themselves: oidc-provider, and the SDK of the client that keeps no issuer. */
+const OF_DEPENDENCIES = /^\(node:\d+\) \[DEP0115\]|^\(Use `bun.* --trace-warnings|^\[mcp-sdk\] SEP-2352/;
+
 const TEST_FILE = /^tests\/[^:'")]+\.test\.ts/;
 
 interface Failure {
@@ -175,6 +178,7 @@ function createReader(shown: Failure[]): (line: string) => void {
       )
     )
       return;
+    if (OF_DEPENDENCIES.test(line)) return;
     process.stderr.write(`${lines.length === 0 ? `\n${file}\n` : ''}${line}\n`);
     lines.push(line);
     const name = /^\(fail\) (.*?)(?: \[[\d.]+ms\])?$/.exec(line)?.[1];
