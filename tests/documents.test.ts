@@ -8,6 +8,7 @@ import PACKAGE from '../package.json';
 import { NAMES } from '../src/config/env.ts';
 import { LIMITS, type Limit } from '../src/limits/index.ts';
 import { EVENTS } from '../src/log/events.ts';
+import { METRICS } from '../src/telemetry/series.ts';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 
 test('the documents are found', () => {
@@ -168,6 +169,15 @@ test('the table of the log names every event under its level, and no other; each
           .some((known) => known === event),
     ),
   ).toEqual([]);
+});
+
+test('every variable has its row, and every metric', () => {
+  const names = (document: string, heading: string) =>
+    readDocument(document)
+      .table(heading)
+      .flatMap(([cell = '']) => unquoted(cell).split(', '));
+  expect(names('src/config/README.md', 'Variables').sort()).toEqual([...NAMES].sort());
+  expect(names('src/telemetry/README.md', 'Metrics').sort()).toEqual(Object.keys(METRICS).sort());
 });
 
 describe('on Deno', () => {

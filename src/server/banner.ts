@@ -50,16 +50,16 @@ export function banner(config: Config, facts: BannerFacts): string {
   const { listening, publicUrl } = facts;
   const { database, jwt } = config;
   const where = database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
-  const signIn =
-    jwt.kind === 'secret' || jwt.kind === 'dev-secret'
-      ? `sign in (mint a token)   ${tokenCommand(config, facts)}${jwt.kind === 'secret' ? WITH_SECRET : ''}`
-      : `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`;
+  const mints = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
+  const signIn = mints
+    ? `sign in (mint a token)   ${tokenCommand(config, facts)}${jwt.kind === 'secret' ? WITH_SECRET : ''}`
+    : `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`;
   const unnamed = !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null;
   const insecure = config.production && config.tls === null && config.trustProxy === 0;
   return `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}
   environment              ${config.environment}
   MCP clients connect to   ${publicUrl}/mcp
-${config.keysPage === null ? '' : `  people manage keys at    ${keysPageUrl(publicUrl)}\n`}  keys are kept in         ${where}
+${config.keysPage === null ? '' : `  people manage keys at    ${keysPageUrl(publicUrl)}${mints ? ' (token --link makes a link)' : ''}\n`}  keys are kept in         ${where}
 ${ownTools(facts)}  ${signIn}
 ${unnamed ? NO_HOST_NAME_WARNING : ''}${insecure ? NO_HTTPS_WARNING : ''}`;
 }
