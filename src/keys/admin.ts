@@ -1,10 +1,14 @@
 // What an operator does with anybody's keys, for the command `keys` and the admin tools: finds, revokes and imports
 // them, blocks owners. What may touch many keys runs in batches, so that other statements do not wait for it.
 
+import { MS_PER_DAY } from '../lib/duration.ts';
 import type { Quota, RateLimit } from '../lib/rate-limit.ts';
+import { err, ok, type Result } from '../lib/result.ts';
 import type { Clock } from '../lib/runtime.ts';
 import type { Log } from '../log/log.ts';
+import type { Problem } from '../problem.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
+import { isIdShaped } from './key-format.ts';
 import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';
 import type { ApiKeyRecord, ListedKey } from './record.ts';
 import type { Changed } from './store.ts';
@@ -104,11 +108,30 @@ export async function revokeAll(
   }
 }
 
+/** As an operator says it; `expiresInDays` counts from now, and null is never. */
+export interface KeyUpdate extends Omit<KeyEdit, 'expiresAtMs'> {
+  readonly expiresInDays?: number | null | undefined;
+}
+
+/** Changes what is given of a key, whoever owns it; `changed` is null where it was so already. Null: no such key. */
+export async function updateKey(
+  store: AdminStore,
+  id: string,
+  { expiresInDays: days, ...edit }: KeyUpdate,
+  origin: Origin,
+): Promise<{ readonly changed: Changed | null } | null> {
+  if ((await store.find({ id })).length === 0) return null;
+  const expiresAtMs = typeof days === 'number' ? Math.round((await store.nowMs()) + days * MS_PER_DAY) : days;
+  return { changed: await store.edit(id, { ...edit, expiresAtMs }, origin) };
+}
+
 /** What an admin may do through tools. It makes no keys. */
 export interface AdminKeys {
   /** Keys of all owners, or of one, newest first, that were made before the one in row `before`. */
   page(owner: string | undefined, before: number): Promise<AdminPage>;
   revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<number>;
+  /** The key as it is then; a revoked key stays revoked. */
+  update(actor: Actor, keyId: string, update: KeyUpdate): Promise<Result<OwnKey, Problem>>;
 }
 
 export interface AdminPage {
@@ -129,6 +152,8 @@ export interface AdminKeysOptions {
   readonly log: Log;
 }
 
+const NOT_FOUND = err({ code: 'key_not_found' } as const);
+
 export function createAdminKeys(options: AdminKeysOptions): AdminKeys {
   const { store, usage, originOf, refresh, clock, log } = options;
   return {
@@ -146,6 +171,16 @@ export function createAdminKeys(options: AdminKeysOptions): AdminKeys {
       );
       await refresh();
       return revoked;
+    },
+
+    async update(actor, keyId, update) {
+      if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
+      const updated = await updateKey(store, keyId, update, originOf('tool', actor, actor.actor));
+      if (updated === null) return NOT_FOUND;
+      await refresh();
+      log.info('API key updated', { ...actorFields(actor), keyId, ...(updated.changed ?? { changed: false }) });
+      const [key] = await ownKeys(await store.find({ id: keyId }), usage, clock.nowMs());
+      return key === undefined ? NOT_FOUND : ok(key);
     },
   };
 }

@@ -7,6 +7,7 @@ import type { AdminKeys } from '../keys/admin.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import { adminListKeys } from './admin-list-keys.ts';
 import { adminRevokeKeys } from './admin-revoke-keys.ts';
+import { adminUpdateKey } from './admin-update-key.ts';
 import { createApiKey } from './create-api-key.ts';
 import { deleteApiKey } from './delete-api-key.ts';
 import { checkOperation, makePrompts, makeTools, type ToolFile } from './folder/tool-file.ts';
@@ -26,7 +27,11 @@ const FOR_ALL = {
   whoami,
   get_data: getData,
 };
-const FOR_ADMINS = { admin_list_keys: adminListKeys, admin_revoke_keys: adminRevokeKeys };
+const FOR_ADMINS = {
+  admin_list_keys: adminListKeys,
+  admin_revoke_keys: adminRevokeKeys,
+  admin_update_key: adminUpdateKey,
+};
 
 /** Names that no tool file may use, also while a tool is switched off. */
 export const RESERVED_NAMES: readonly string[] = Object.keys({ ...FOR_ALL, ...FOR_ADMINS });

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { labelled } from '../support/labels.ts';
+import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -18,11 +19,14 @@ afterAll(() => app.close());
 const withRoles = async (roles: unknown) => ({ authorization: `Bearer ${await app.token('root', { roles })}` });
 const list = (input: object = {}, headers = admin) => app.call('admin_list_keys', input, headers);
 const revoke = (input: object, headers = admin) => app.call('admin_revoke_keys', input, headers);
+const update = (input: object, headers = admin) => app.call('admin_update_key', input, headers);
 
 describe('who may call them', () => {
   test('without ADMIN_CLAIM there are no admin tools', async () => {
     await using other = await createTestApp();
-    expect((await other.call('admin_list_keys', {}, await bearer(other, 'root'))).status).toBe(404);
+    for (const tool of ['admin_list_keys', 'admin_revoke_keys', 'admin_update_key']) {
+      expect((await other.call(tool, {}, await bearer(other, 'root'))).body.code).toBe('tool_not_found');
+    }
   });
 
   test.each([[['keys-admin']], ['keys-admin'], ['reader keys-admin']])('%j is an admin', async (roles) => {
@@ -33,7 +37,13 @@ describe('who may call them', () => {
     '%j is none',
     async (roles) => {
       const headers = await withRoles(roles);
-      for (const response of [await list({}, headers), await revoke({ owner: 'alice' }, headers)]) {
+      const nothing = { keyId: 'f'.repeat(32), name: 'n' };
+      const responses = [
+        await list({}, headers),
+        await revoke({ owner: 'alice' }, headers),
+        await update(nothing, headers),
+      ];
+      for (const response of responses) {
         expect(response).toMatchObject({ status: 403, body: { code: 'admin_required' } });
       }
     },
@@ -54,7 +64,10 @@ describe('who may call them', () => {
 
   test('an API key is never an admin, whatever its scopes and owner', async () => {
     const { key } = await app.createKey('root', { scopes: ['keys-admin'] });
-    expect((await list({}, { authorization: `Bearer ${key}` })).body).toMatchObject({ code: 'invalid_token' });
+    const asKey = { authorization: `Bearer ${key}` };
+    for (const response of [await list({}, asKey), await update({ keyId: 'x', name: 'n' }, asKey)]) {
+      expect(response.body).toMatchObject({ code: 'invalid_token' });
+    }
   });
 });
 
@@ -132,6 +145,101 @@ test('a revocation that arrives once more, late, ends no key made since', async 
   await letThrough();
   remote.clock.advance(1001);
   expect((await remote.useKey(key)).status).toBe(200);
+});
+
+describe('admin_update_key', () => {
+  const RATE_LIMIT = { requests: 2, window: '1h' };
+  const eventsOf = async (keyId: string) => {
+    const events = await app.service.keyDomain.events({ afterSeq: null, limit: 100, keyId });
+    return events;
+  };
+
+  test('changes what is given of anybody’s key, returns it, and leaves an event with the admin', async () => {
+    const { id, key } = await app.createKey('rita', { name: 'old', scopes: ['read'] });
+    expect((await app.useKey(key)).status).toBe(200);
+    const quota = { requests: 5, period: 'day' };
+    const changes = { name: 'new', scopes: ['write'], expiresInDays: 1, rateLimit: RATE_LIMIT, quota };
+    const { status, body } = await update({ keyId: id, ...changes });
+    expect(status).toBe(200);
+    const { expiresAt, ...shown } = body;
+    expect(shown).toMatchObject({ id, owner: 'rita', name: 'new', scopes: ['write'], rateLimit: RATE_LIMIT, quota });
+    expect(Math.abs(expiresAt - Date.now() - 86_400_000)).toBeLessThan(60_000); // by the clock of the database
+    expect((await list({ owner: 'rita' })).body.keys).toEqual([body]);
+    expect((await app.useKey(key)).body.code).toBe('insufficient_scope'); // at once
+    expect((await eventsOf(id)).at(-1)).toMatchObject({ kind: 'changed', how: 'tool', actor: 'root' });
+    expect((await app.logText()).includes('API key updated')).toBe(true);
+  });
+
+  test('null takes the expiry, the limit and the quota away; what is not given stays', async () => {
+    const { id } = await app.createKey('sam', { expiresInDays: 1 });
+    await update({ keyId: id, rateLimit: RATE_LIMIT, quota: { requests: 5, period: 'month' } });
+    const { body } = await update({ keyId: id, expiresInDays: null, rateLimit: null, quota: null });
+    expect(body).toMatchObject({ id, name: 'test key', scopes: ['read'], active: true, expiresAt: null });
+    expect(body).not.toHaveProperty('rateLimit');
+    expect(body).not.toHaveProperty('quota');
+  });
+
+  test('an expired key may get days, and a revoked key stays revoked', async () => {
+    const { id, key } = await app.createKey('tom');
+    await revoke({ keyIds: [id] });
+    expect((await update({ keyId: id, name: 'named', expiresInDays: 3 })).body).toMatchObject({ active: false });
+    expect((await app.useKey(key)).status).toBe(401);
+  });
+
+  test('what is so already is no change, and leaves no event', async () => {
+    const { id } = await app.createKey('uma', { name: 'n' });
+    const before = (await eventsOf(id)).length;
+    expect((await update({ keyId: id, name: 'n' })).body).toMatchObject({ id, name: 'n' });
+    expect(await eventsOf(id)).toHaveLength(before);
+  });
+
+  test('an admin is held to no ceiling, like an operator', async () => {
+    const env = { ADMIN_CLAIM: 'sub=root', KEY_MAX_DAYS: '30', RATE_LIMIT_REQUESTS: '10' };
+    await using other = await createTestApp({ env });
+    const { id } = await other.createKey('vera', { expiresInDays: 1 });
+    const rateLimit = { requests: 1000, window: '1m' };
+    const input = { keyId: id, expiresInDays: 400, rateLimit };
+    const { body } = await other.call('admin_update_key', input, await bearer(other, 'root'));
+    expect(body).toMatchObject({ rateLimit });
+    expect(body.expiresAt - Date.now()).toBeGreaterThan(390 * 86_400_000);
+  });
+
+  test.each(
+    labelled([
+      {},
+      { name: '' },
+      { name: ' ' },
+      { scopes: 'read' },
+      { scopes: ['a b'] },
+      { expiresInDays: 0 },
+      { expiresInDays: '1' },
+      { rateLimit: { requests: 0, window: '1h' } },
+      { rateLimit: { requests: 1, window: 'soon' } },
+      { quota: { requests: 1, period: 'year' } },
+      { active: true },
+    ]),
+  )('%s is bad input, and changes nothing', async (_label, input) => {
+    const { id } = await app.createKey('wim');
+    const [before] = (await list({ owner: 'wim' })).body.keys;
+    expect(await update({ keyId: id, ...input })).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
+    expect((await list({ owner: 'wim' })).body.keys[0]).toEqual(before);
+  });
+
+  test('an unknown id, and a key in place of one, are 404, and the key is in no log', async () => {
+    const { key } = await app.createKey('xenia');
+    for (const keyId of ['f'.repeat(32), 'no id', key]) {
+      expect((await update({ keyId, name: 'n' })).body).toMatchObject({ status: 404, code: 'key_not_found' });
+    }
+    expect(await app.logText()).not.toContain(key);
+  });
+
+  test('the same over MCP', async () => {
+    const { id } = await app.createKey('yara');
+    const changed = await post(app, call('admin_update_key', { keyId: id, scopes: [] }), admin);
+    expect(changed.body.result.structuredContent).toMatchObject({ id, owner: 'yara', scopes: [] });
+    const refused = await post(app, call('admin_update_key', { keyId: id, name: 'n' }), await withRoles('none'));
+    expect(refused.body.result).toMatchObject({ isError: true, content: [{ text: 'Only an admin may do this' }] });
+  });
 });
 
 test('the log has the ids of all keys that an admin revoked', async () => {

@@ -2,7 +2,7 @@
 
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
-import { MS_PER_DAY } from '../../lib/duration.ts';
+import { updateKey } from '../../keys/admin.ts';
 import { NO_CEILINGS } from '../../lib/rate-limit.ts';
 import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { command } from '../command.ts';
@@ -37,13 +37,9 @@ export const verb = command({
       const given = Object.entries({ name, scopes, expiresInDays }).filter(([, value]) => value !== undefined);
       const fit = parserOf(fields)(Object.fromEntries(given));
       if (!fit.ok) throw unfit(fit.error);
-      const nowMs = await admin.nowMs();
-      const lastsMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
-      const found = await admin.find({ id });
-      if (found.length === 0) throw new CommandError('there is no such key');
-      const expiresAtMs = days === undefined ? undefined : lastsMs;
-      const edited = await admin.edit(id, { ...changes, expiresAtMs }, BY_COMMAND);
-      io.say(edited === null ? `${id} was so already` : `updated ${id}`);
+      const updated = await updateKey(admin, id, { ...changes, expiresInDays: orNull(days) }, BY_COMMAND);
+      if (updated === null) throw new CommandError('there is no such key');
+      io.say(updated.changed === null ? `${id} was so already` : `updated ${id}`);
     });
   },
 });

@@ -1,0 +1,45 @@
+// The tool that changes the settings of one key of any owner, for admins: what `keys update` does beside the database.
+
+import * as v from 'valibot';
+import { sequence } from '../calls/guard.ts';
+import { defineTool } from '../calls/tool.ts';
+import { actorOf } from '../calls/user-jwt.ts';
+import type { AdminKeys } from '../keys/admin.ts';
+import { NO_CEILINGS, windowSecondsOf } from '../lib/rate-limit.ts';
+import { err, ok } from '../lib/result.ts';
+import { daysOf, keyRequestFields, quotaFields, rateLimitFields } from './create-api-key.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
+import { keyIdInput } from './key-id.ts';
+import { listedKey, listedKeyFields } from './listed-key.ts';
+
+export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys) => {
+  const operators = { ...ceilings, daysMax: null, limits: NO_CEILINGS };
+  const { name, scopes } = keyRequestFields(operators);
+  return defineTool(sequence(guards.userJwt, guards.admin), {
+    name: 'admin_update_key',
+    title: 'Change a key of any owner',
+    description:
+      'Changes the name, scopes, expiry, rate limit or quota of an API key, whoever owns it, and returns the key as it is then. Only what is given changes. A revoked key stays revoked. For admins only.',
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+    input: v.strictObject({
+      ...keyIdInput.entries,
+      name: v.optional(name),
+      scopes: v.optional(v.pipe(scopes, v.description('All scopes that it has from then on.'))),
+      expiresInDays: v.optional(
+        v.pipe(v.nullable(daysOf(operators)), v.description('Days from now until it expires; null: it never does.')),
+      ),
+      rateLimit: v.optional(v.pipe(v.nullable(rateLimitFields), v.description("Its own; null: the server's counts."))),
+      quota: v.optional(v.pipe(v.nullable(quotaFields), v.description("Its own; null: the server's counts."))),
+    }),
+    output: v.strictObject({ owner: v.string(), ...listedKeyFields }),
+    async run({ keyId, rateLimit, ...changes }, call) {
+      const limit = rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 };
+      const update = { ...changes, rateLimit: limit };
+      if (Object.values(update).every((given) => given === undefined)) {
+        return err({ code: 'invalid_input', issues: [{ path: '', message: 'Expected something to change' }] });
+      }
+      const updated = await admin.update(actorOf(call), keyId, update);
+      return updated.ok ? ok({ owner: updated.value.userId, ...listedKey(updated.value) }) : updated;
+    },
+  });
+};
