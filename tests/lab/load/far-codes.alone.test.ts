@@ -5,6 +5,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test';
 import { randomBytes } from 'node:crypto';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { type Registered, register } from '../../support/hand-over.ts';
+import { postText } from '../../support/http-socket.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
@@ -87,7 +88,10 @@ test.each(PLACES.flatMap(([place, delayMs]) => FLOODS.map((flood) => [place, flo
 function redemption({ clientId, verifier }: Registered, code: string, address: string): string {
   const fields = { grant_type: 'authorization_code', code, code_verifier: verifier, client_id: clientId };
   const body = new URLSearchParams(fields).toString();
-  return `POST /token HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Forwarded-For: ${address}\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  return postText('/token', body, {
+    'Content-Type': 'application/x-www-form-urlencoded',
+    'X-Forwarded-For': address,
+  });
 }
 
 async function codeAt(url: string, { page }: Registered, key: string): Promise<string> {
