@@ -144,3 +144,11 @@ test('every file begins by saying what it does', () => {
   const tests = [...new Glob('**/*.ts').scanSync(import.meta.dir)].map((file) => join('../tests', file));
   expect([...files, ...tests].filter((file) => !source(file).startsWith('// '))).toEqual([]);
 });
+
+test('a test that needs Chromium is in browser/, and one that measures or takes minutes is in lab/', () => {
+  const own = [...new Glob('**/*.ts').scanSync(import.meta.dir)].filter((file) => !/^(lab|support)\//.test(file));
+  const inChromium = own.filter((file) => /support\/browser\.ts'/.test(source(join('../tests', file))));
+  expect(inChromium.filter((file) => !file.startsWith('browser/'))).toEqual([]);
+  expect(inChromium.length).toBeGreaterThan(5);
+  expect(own.filter((file) => /\.(alone\.test|long)\.ts$/.test(file))).toEqual([]);
+});
