@@ -8,8 +8,6 @@ export interface Connections {
   address(request: Request): string | null;
   /** Disables the idle timeout of the request's connection, or (false) enables it again. */
   holdOpen(request: Request, hold: boolean): void;
-  /** True when each connection ends with the response on its way. */
-  readonly ending?: boolean;
   /** True for an HTTP/1.1 request without Host. Absent where the runtime refuses those itself. */
   lacksHost?(request: Request): boolean;
 }
@@ -96,10 +94,6 @@ export class RequestContext {
 
   get lacksHost(): boolean {
     return this.#connections.lacksHost?.(this.request) ?? false;
-  }
-
-  get connectionEnds(): boolean {
-    return this.#connections.ending ?? false;
   }
 
   /** Disables the idle timeout of the connection until it was called with `false` as often. */

@@ -84,7 +84,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     found: Route | undefined,
     isReadable: boolean,
   ): Response {
-    const { origin, secure, idIsGiven, requestId, observed, connectionEnds } = context;
+    const { origin, secure, idIsGiven, requestId, observed } = context;
     inFlight.leave();
     context.endPart();
     // The response to a proxy is not for the browser: Host and Origin are another server's.
@@ -95,7 +95,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     }
     if (idIsGiven) response.headers.set('X-Request-Id', requestId);
     observed?.(response);
-    if (draining || connectionEnds) response.headers.set('Connection', 'close');
+    if (draining) response.headers.set('Connection', 'close');
     return response;
   }
 
