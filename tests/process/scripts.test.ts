@@ -151,7 +151,7 @@ describe('bun run test', () => {
 test('start installs what the lock names for run time, and nothing that only development or a peer asks for', () => {
   const [, install, serve] = (scripts.start ?? '').split(' && ');
   expect(install?.split(' ')).toEqual(
-    expect.arrayContaining(['install', '--production', '--omit=peer', '--frozen-lockfile', '1>&2']),
+    expect.arrayContaining(['install', '--production', '--omit=peer', '--omit=optional', '--frozen-lockfile', '1>&2']),
   );
   expect(serve).toBe('RUST_LOG=off exec bun src/main.ts'); // the server is what gets the signals
 });
