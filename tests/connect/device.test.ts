@@ -270,7 +270,7 @@ describe('the person', () => {
     ['decision', { userCode: 'BBBB-BBBB', approve: true }, 'name'],
     ['decision', { userCode: 'BBBB-BBBB', ...DECIDED, scopes: ['x'] }, 'scopes.0'],
     ['decision', { userCode: 'BBBB-BBBB', ...DECIDED, resource: 'https://evil.example' }, ''],
-  ])('sends something else to /device/%s: %o', async (path, body, at) => {
+  ])('sends something else to /device/%s (%#)', async (path, body, at) => {
     await using app = await createTestApp({ env: { ...ENV, KEY_SCOPES: 'read' } });
     const { user_code: userCode } = (await ask(app)).body;
     const sent = 'userCode' in body && body.userCode !== 1 ? { ...body, userCode } : body;
