@@ -65,7 +65,7 @@ test.skipIf(WITHOUT_CURL)(
     const root = copyOfSource();
     await using server = await startServer({ root, folder: root });
     const responses = await paste(README.codeBlocks('A first session', 'sh').join(''), root, server.url);
-    expect(responses).toHaveLength(4);
+    expect(responses).toHaveLength(5);
     const [created, data, listed, revoked, refused] = responses;
     expect(created).toMatchObject({ name: 'my first key', scopes: ['read'], key: expect.stringMatching(/^sk_test_/) });
     expect(created.expiresAt - Date.now()).toBeGreaterThan(29 * 86_400_000);
