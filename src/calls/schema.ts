@@ -30,13 +30,10 @@ export type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S
 /** The issues never show what was sent, not even the name of an unknown field: it could be a misplaced key. */
 export function parserOf<S extends Schema>(schema: S): Parse<S> {
   return (input) => {
-    const parsed = v.safeParse(schema, input, {
-      message: expectation,
-      abortPipeEarly: true, // one issue for a value
-      abortEarly: !isSmall(input),
-    });
+    const parsed = v.safeParse(schema, input, FIRST_ISSUE);
     if (parsed.success) return ok(parsed.output);
-    const issues = parsed.issues.slice(0, ISSUES_MAX).map((issue) => issueOf(schema, issue));
+    const all = isSmall(input) ? v.safeParse(schema, input, ALL_ISSUES) : parsed;
+    const issues = (all.issues ?? parsed.issues).slice(0, ISSUES_MAX).map((issue) => issueOf(schema, issue));
     return err({ code: 'invalid_input', issues });
   };
 }
@@ -82,6 +79,10 @@ function isSmall(input: unknown): boolean {
 // a function nothing useful.
 const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
   `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : wordsOf(type))}`;
+
+/** `abortPipeEarly`: one issue for a value. */
+const ALL_ISSUES = { message: expectation, abortPipeEarly: true };
+const FIRST_ISSUE = { ...ALL_ISSUES, abortEarly: true };
 
 const wordsOf = (type: string) =>
   type
