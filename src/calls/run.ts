@@ -17,6 +17,7 @@ import { isProblem } from './failure.ts';
 import { addTo } from './guard.ts';
 import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
 import type { Recheck } from './recheck.ts';
+import { inWords } from './schema.ts';
 import type { UserIdentity } from './user-jwt.ts';
 
 /** Its signal cancels a call: of a request, or an AbortController. Read only when the tool doesn't return at once. */
@@ -154,9 +155,15 @@ async function perform(operation: Operation, input: unknown, call: Call, timeLim
   const error = result?.error;
   if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
   if (error.code === 'input_required') return suspend(operation, input, call, error);
-  if (isProblem(error)) return err(error);
+  if (isProblem(error)) return err(inOwnWords(error));
   throw new Error(`${name}: expected err(failure(…)) or err of a problem with all that it needs`);
 }
+
+/** Of input that fits the schema, the tool alone says what is wrong. */
+const inOwnWords = (problem: Problem): Problem =>
+  problem.code === 'invalid_input' && problem.issues.length > 0
+    ? { detail: inWords(problem.issues), ...problem }
+    : problem;
 
 async function suspend(
   operation: Operation,

@@ -50,8 +50,10 @@ export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   };
 }
 
-const fieldsOf = (schema: Schema): readonly string[] =>
-  'entries' in schema ? Object.keys(schema.entries as object) : [];
+const entriesOf = (schema: Schema): Readonly<Record<string, Schema>> =>
+  'entries' in schema ? (schema.entries as Record<string, Schema>) : {};
+
+const fieldsOf = (schema: Schema): readonly string[] => Object.keys(entriesOf(schema));
 
 const TOO_DEEP = `Expected values nested at most ${DEPTH_MAX} deep`;
 
@@ -102,6 +104,10 @@ function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
   return { path: keys.slice(0, -1).join('.'), message: `Unknown field; ${hint}` };
 }
 
+/** In one line. The issues quote nothing of what was sent. */
+export const inWords = (issues: readonly InputIssue[]): string =>
+  issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
+
 /** Text of `min` to `max` characters (code points) without control characters. */
 export const text = (min: number, max: number) =>
   v.pipe(
@@ -120,26 +126,34 @@ export function wholeNumber(min: number, max: number) {
 export const epochMs = v.pipe(v.number(), v.integer());
 
 /**
- * The JSON Schema (2020-12) of what a schema of `tool` accepts, or a little more: checks that it can't express are left
- * out, and checks by a function count only with metadata beside them. Throws for a type that it can't express, like a
- * date, and for a root that is no object.
+ * The JSON Schema (2020-12) of what a schema accepts, or a little more: checks that it can't express are left out, and
+ * checks by a function count only with metadata beside them. Throws for a type that it can't express, like a date, and
+ * for a root that is no object; `whose` names the schema, like `list_orders: input`.
  */
-export function jsonSchemaOf(tool: string, schema: Schema): JsonSchema {
-  const { $schema: _, ...converted } = toJsonSchema(schema, {
+export function jsonSchemaOf(whose: string, schema: Schema): JsonSchema {
+  const { $schema: _, ...converted } = convert(whose, schema);
+  const json = { type: 'object', ...converted }; // alternatives have no type of their own; MCP clients want one
+  if (json.type !== 'object')
+    throw new Error(`${whose}: expected the schema of an object, got one of type ${json.type}`);
+  const { properties, required, ...bare } = json;
+  // As tools without arguments must (MCP, server/tools): `{"type":"object","additionalProperties":false}`.
+  return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
+}
+
+/** `path`: of the field that `schema` is. */
+function convert(whose: string, schema: Schema, path: readonly string[] = []) {
+  return toJsonSchema(schema, {
     target: 'draft-2020-12',
     typeMode: 'input',
-    overrideSchema: ({ errors }) => {
-      if (errors) throw new Error(`${tool}: ${errors.join(' ')}`);
+    overrideSchema: ({ valibotSchema, errors }) => {
+      if (!errors) return;
+      for (const [name, field] of Object.entries(entriesOf(schema))) convert(whose, field, [...path, name]);
+      const place = path.length === 0 ? whose : `${whose}: ${path.join('.')}`; // the innermost field is the first to throw
+      throw new Error(`${place}: expected what JSON Schema can express, got v.${valibotSchema.type}()`);
     },
     overrideAction: ({ valibotAction, jsonSchema, errors }) => {
       if (valibotAction.type === 'regex' && errors) return { ...jsonSchema, pattern: undefined }; // its flags are lost
       return errors && jsonSchema;
     },
   });
-  const json = { type: 'object', ...converted }; // alternatives have no type of their own; MCP clients want one
-  if (json.type !== 'object')
-    throw new Error(`${tool}: expected the schema of an object, got one of type ${json.type}`);
-  const { properties, required, ...bare } = json;
-  // As tools without arguments must (MCP, server/tools): `{"type":"object","additionalProperties":false}`.
-  return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
 }

@@ -4,7 +4,7 @@ import type * as v from 'valibot';
 import { once } from '../lib/memoize.ts';
 import { limitInWords } from '../lib/rate-limit.ts';
 import type { Awaitable, Result } from '../lib/result.ts';
-import type { InvalidInput, Problem } from '../problem.ts';
+import type { Problem } from '../problem.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ToolContent } from './content.ts';
@@ -12,7 +12,7 @@ import { assertDefinition } from './definition.ts';
 import type { Guard } from './guard.ts';
 import { type HeaderParam, headerParams } from './header-params.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
-import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
+import { inputParserOf, inWords, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 /** What agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
@@ -91,12 +91,12 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   function encode(returned: unknown, { forWidget }: Call): CompleteOutput {
     if (check === null) return encodedContent(returned as ToolContent);
     const checked = check(returned);
-    if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${listed(checked.error)}`);
+    if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${inWords(checked.error.issues)}`);
     const json = JSON.stringify(checked.value);
     return forWidget === undefined ? { json } : { json, widgetJson: JSON.stringify(forWidget) };
   }
 
-  const inputSchema = once(() => jsonSchemaOf(name, input));
+  const inputSchema = once(() => jsonSchemaOf(`${name}: input`, input));
   const operation = operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, encode });
 
   return {
@@ -105,7 +105,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
     description: withRequirements(description, operation),
     inputSchema,
     headerParams: once(() => headerParams(name, inputSchema())),
-    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(name, output)),
+    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(`${name}: output`, output)),
   };
 }
 
@@ -129,7 +129,3 @@ function encodedContent({ content, isError = false }: ToolContent): CompleteOutp
   if (!Array.isArray(content)) throw new Error('expected an object with a list of content blocks');
   return { contentJson: JSON.stringify(isError ? { content, isError } : { content }), isError };
 }
-
-/** For the author. The issues quote nothing of the output. */
-const listed = ({ issues }: InvalidInput): string =>
-  issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');

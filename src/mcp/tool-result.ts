@@ -25,12 +25,8 @@ function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
 /** Of a prompt's problem: a result of a prompt has no in-band form for it. */
 function promptError(problem: Problem, requestId: string): RpcError {
   if (problem.code !== 'invalid_input') return rpcErrorOf(problem, requestId) ?? deniedError(problem);
-  const { issues } = problem;
-  return {
-    code: CODES.invalidParams,
-    message: listed('The arguments do not fit the prompt', issues),
-    data: { issues },
-  };
+  const { issues, detail = listed('The arguments do not fit the prompt', issues) } = problem;
+  return { code: CODES.invalidParams, message: detail, data: { issues } };
 }
 
 /** The reply to a request that did not run, or whose reply can't be sent. */
@@ -69,10 +65,12 @@ function refusalMembers(sentence: string, hint: string | null): string {
   return `"content":${JSON.stringify(content)},"isError":true`;
 }
 
-/** REST's `detail`; for bad input with the issues. */
+/** REST's `detail`; for bad input with the issues, unless a tool has said it in its own words. */
 function sentenceOf(problem: Problem): string {
   const { detail } = publicPart(problem);
-  return 'issues' in problem ? listed(detail, problem.issues) : detail;
+  return 'issues' in problem && !('detail' in problem && problem.detail !== undefined) && problem.issues.length > 0
+    ? listed(detail, problem.issues)
+    : detail;
 }
 
 const listed = (sentence: string, issues: readonly InputIssue[]): string =>

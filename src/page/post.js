@@ -20,7 +20,9 @@ export async function post(url, token, body) {
     const told = await response.json();
     if (ok) return { status, result: { structuredContent: told } };
     const { detail, code, issues = [], previousUntil } = told;
-    const more = issues.filter(({ message }) => message !== detail).map(({ path, message }) => `${path}: ${message}`);
+    const more = issues
+      .filter(({ message }) => !detail.includes(message))
+      .map(({ path, message }) => `${path}: ${message}`);
     if (headers.has('Retry-After')) more.push(`Try again in ${headers.get('Retry-After')} s`);
     return { status, result: { ...failed(detail, ...more), _meta: { [FOR_WIDGET]: { code, previousUntil } } } };
   } catch {

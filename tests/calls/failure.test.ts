@@ -5,13 +5,20 @@ import * as v from 'valibot';
 import { type Failure, failure } from '../../src/calls/failure.ts';
 import { defineTool } from '../../src/calls/tool.ts';
 import { err } from '../../src/lib/result.ts';
+import type { InputIssue } from '../../src/problem.ts';
 import { call, openSse, post } from '../support/mcp.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
+let invalid: InputIssue[] = [];
 let fails: Failure = { status: 500, code: 'x', detail: 'x' };
 const failing = [
   defineTool(anyone, { ...facts('fail'), input: v.strictObject({}), run: () => err(failure(fails)) }),
+  defineTool(anyone, {
+    ...facts('refuse'),
+    input: v.strictObject({}),
+    run: () => err({ code: 'invalid_input', issues: invalid }),
+  }),
   defineTool(anyone, { ...facts('fail_later'), input: v.strictObject({}), run: async () => err(failure(fails)) }),
 ];
 
@@ -22,6 +29,30 @@ beforeAll(async () => {
 afterAll(() => app.close());
 
 const SHOP_CLOSED: Failure = { status: 503, code: 'shop_closed', detail: 'The shop is closed', retryAfterS: 90 };
+
+describe('an invalid_input of a tool', () => {
+  test('is in its own words alone, over REST, MCP and /sse', async () => {
+    invalid = [{ path: 'id', message: 'No such page' }];
+    const { status, body } = await app.call('refuse');
+    expect([status, body.code, body.detail, body.issues]).toEqual([400, 'invalid_input', 'id: No such page', invalid]);
+    const result = { content: [{ type: 'text', text: 'id: No such page' }], isError: true };
+    expect((await post(app, call('refuse'))).body.result).toEqual(result);
+    const session = await openSse(app);
+    await session.post(call('refuse'));
+    expect((await session.nextMessage()).result).toEqual(result);
+  });
+
+  test('may have several issues, of the input as a whole, or none', async () => {
+    const textOf = async () => (await post(app, call('refuse'))).body.result.content[0].text;
+    invalid = [
+      { path: '', message: 'Expected either a or b' },
+      { path: 'c.0', message: 'Expected another' },
+    ];
+    expect(await textOf()).toBe('Expected either a or b; c.0: Expected another');
+    invalid = [];
+    expect(await textOf()).toBe('The input does not fit the schema of the tool');
+  });
+});
 
 describe('a failure', () => {
   test.each(['fail', 'fail_later'])('is a problem over REST, and a line in the log (%s)', async (tool) => {
