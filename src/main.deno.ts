@@ -87,6 +87,14 @@ export const runtime: Runtime = {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const)
       Deno.addSignalListener(signal, () => handler(signal));
   },
+  onExit(handler) {
+    const failed = () => {
+      Deno.exitCode = 1;
+      handler();
+    };
+    addEventListener('unload', failed, { once: true });
+    return () => removeEventListener('unload', failed);
+  },
   onStrayError(handler) {
     addEventListener('unhandledrejection', (event: PromiseRejectionEvent) => {
       event.preventDefault();

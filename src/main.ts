@@ -89,6 +89,14 @@ export const runtime: Runtime = {
   onSignal(handler) {
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, handler);
   },
+  onExit(handler) {
+    const failed = () => {
+      process.exitCode = 1;
+      handler();
+    };
+    process.once('exit', failed);
+    return () => void process.off('exit', failed);
+  },
   onStrayError(handler) {
     process.on('unhandledRejection', handler);
     process.on('uncaughtException', handler);

@@ -7,7 +7,7 @@ import type { Env } from './config/env.ts';
 import { contradictions, settingsOf, withoutEffect } from './config/settings-report.ts';
 import type { Tls } from './config/tls.ts';
 import { expected } from './lib/expected.ts';
-import { type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
+import { type Cancel, type Sha256, systemClock, systemRandom } from './lib/runtime.ts';
 import { SERVER_NAME, SERVER_VERSION } from './lib/server-info.ts';
 import { reasonOf } from './lib/text.ts';
 import { createLog, type Log } from './log/log.ts';
@@ -38,6 +38,8 @@ export interface Runtime {
   usage: NonNullable<ServiceOptions['usage']>;
   /** SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
+  /** When the process ends before it is cancelled, whoever ends it; then the exit code is 1. */
+  onExit(handler: () => void): Cancel;
   /** Rejections and exceptions that nothing handles; without a handler they end the process. */
   onStrayError(handler: (error: unknown) => void): void;
   exit(code: number): never;
@@ -56,9 +58,11 @@ export async function start(runtime: Runtime, own: Own = {}): Promise<void> {
   }
 }
 
+/** A bad value is shown, but no key or token that stands in the wrong variable. */
+const errorLine = (line: string): string => `${SERVER_NAME}: ${redact(line)}\n`;
+
 function fail(runtime: Runtime, lines: readonly string[]): never {
-  // A bad value is shown, but no key or token that stands in the wrong variable.
-  for (const line of lines) runtime.writeErr(`${SERVER_NAME}: ${redact(line)}\n`);
+  for (const line of lines) runtime.writeErr(errorLine(line));
   return runtime.exit(1);
 }
 
@@ -73,7 +77,8 @@ async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promis
   runtime.onStrayError((error) => log.error('internal error', { perhaps: lastCalled(), error }));
   const tls = config.tls && (await import('./config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const readFolder = own.tools === undefined || config.toolsDir !== null; // own.tools may come from ./tools
-  const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool) : null;
+  const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
+  const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null;
   let publicUrl = config.publicUrl ?? '';
   const service = await prepareService(config, {
     clock,

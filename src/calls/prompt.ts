@@ -116,7 +116,7 @@ const completionJson = (found: readonly string[]): string => {
 };
 
 function argumentsOf(prompt: string, schema: ObjectSchema): PromptArgument[] {
-  const { properties = {}, required = [] } = jsonSchemaOf(prompt, schema);
+  const { properties = {}, required = [] } = jsonSchemaOf(`${prompt}: arguments`, schema);
   return Object.entries(properties as Record<string, unknown>).map(([name, property]) => {
     const { type, title, description } = isObject(property) ? property : {};
     if (type !== 'string') throw new Error(`${prompt}: arguments: expected strings, got another type for "${name}"`);

@@ -23,6 +23,7 @@ declare namespace Deno {
   /** Writes some of the bytes and resolves to how many. */
   const stdout: { write(bytes: Uint8Array): Promise<number> };
   const stderr: { writeSync(bytes: Uint8Array): number };
+  let exitCode: number;
   function memoryUsage(): { readonly rss: number };
   function addSignalListener(signal: 'SIGTERM' | 'SIGINT' | 'SIGHUP', handler: () => void): void;
   function exit(code: number): never;

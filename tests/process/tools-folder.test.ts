@@ -118,6 +118,11 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
       /:2:\d+: no database; correct it, or rename it to tools\/_a\.ts to leave it out$/,
     ],
     ['with an error of syntax', '\n\nexport default (  => 3;', /:3:\d+: .*; correct it, or rename it to tools\/_a\.ts/],
+    [
+      'that ends the process',
+      'process.exit(0);',
+      'expected it to be loaded, but it ended the process; correct it, or rename it to tools/_a.ts to leave it out',
+    ],
     ["with a name of the server's own", tool('whoami'), "expected another tool name, whoami is the server's own"],
   ])('a file %s stops the start with one line', async (_, text, expected) => {
     const { code, stderr, stdout } = await runToExit({ runtime, folder: fill(diskFolder(), { 'tools/a.ts': text }) });
@@ -180,7 +185,12 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
   [
     'a schema that clients cannot be told',
     tool('a').replace('v.strictObject({})', 'v.strictObject({ d: v.date() })'),
-    /: a: The "date" schema cannot be converted to JSON Schema/,
+    'a: input: d: expected what JSON Schema can express, got v.date()',
+  ],
+  [
+    'a field of a field that clients cannot be told',
+    tool('a').replace("name: 'a',", "name: 'a', output: v.object({ o: v.object({ at: v.optional(v.date()) }) }),"),
+    'a: output: o.at: expected what JSON Schema can express, got v.date()',
   ],
   [
     'a header that clients would not send',
@@ -239,19 +249,19 @@ export default ({ guards }) => defineTool(sequence(guards.apiKey, guards.scopes(
   [
     'input that is no object',
     tool('a').replace('v.strictObject({})', 'v.string()'),
-    'a: expected the schema of an object, got one of type string',
+    'a: input: expected the schema of an object, got one of type string',
   ],
   [
     'output that is no object',
     tool('a').replace("name: 'a',", "name: 'a', output: v.array(v.string()),"),
-    'a: expected the schema of an object, got one of type array',
+    'a: output: expected the schema of an object, got one of type array',
   ],
   [
     'a prompt with arguments that are no object',
     `import { definePrompt, ok, v } from 'mcp-key-server';
 export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', description: '',
   arguments: v.string(), run: () => ok({ messages: [] }) });`,
-    /: p: expected the schema of an object, got one of type string$/,
+    /: p: arguments: expected the schema of an object, got one of type string$/,
   ],
   [
     'a prompt without arguments',
@@ -282,6 +292,28 @@ export const prompts = () => definePrompt({ name: 'p', title: '', description: '
   else expect(stderr.trim()).toMatch(expected);
   expect(stderr).toStartWith('mcp-key-server: tools/a.ts');
 });
+
+test.each(['bun', 'deno'] as const)(
+  'a place is in the file, however it is called and wherever it is (%s)',
+  async (runtime) => {
+    const text = (code: string) => `import { defineTool } from 'mcp-key-server';\n\nexport default () => ${code};`;
+    for (const [code, place] of [
+      ['[defineTool()]', ':3:\\d+'],
+      ['[{}]', ''],
+    ] as const) {
+      const folder = fill(diskFolder(), { 'my tools/tool.ts': text(code) });
+      const { stderr } = await runToExit({ runtime, folder, env: { TOOLS_DIR: 'my tools' } });
+      expect(stderr).toMatch(
+        new RegExp(`^mcp-key-server: my tools/tool\\.ts${place}: (defineTool: )?expected [^\\n]*\\n$`),
+      );
+    }
+    const spread = { 'tools/tool.ts': tool('a').replace('v.strictObject({})', 'v.strictObject({ d: v.date() })') };
+    const { stderr } = await runToExit({ runtime, folder: fill(diskFolder(), spread) });
+    expect(stderr).toBe(
+      'mcp-key-server: tools/tool.ts: a: input: d: expected what JSON Schema can express, got v.date()\n',
+    );
+  },
+);
 
 test('a package that is not there stops the start; Bun does not fetch it, because bunfig.toml says so', async () => {
   const folder = folderWith({
@@ -336,7 +368,11 @@ describe('TOOLS_DIR', () => {
     chmodSync(folder, 0);
     const isRoot = process.getuid?.() === 0;
     if (isRoot) process.seteuid?.(65534);
-    const read = await readToolFolder(folder, () => Promise.reject()).catch(({ message }) => message);
+    const read = await readToolFolder(
+      folder,
+      () => Promise.reject(),
+      () => () => {},
+    ).catch(({ message }) => message);
     if (isRoot) process.seteuid?.(0);
     expect(read).toBe(`${expected}, got "${folder}" (EACCES)`);
   });

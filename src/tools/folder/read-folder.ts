@@ -3,11 +3,15 @@
 
 import { readdirSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
+import type { Cancel } from '../../lib/runtime.ts';
 import { withTimeout } from '../../lib/timeout.ts';
 import { type MakePrompts, type MakeTools, type ToolFile, unusable } from './tool-file.ts';
 
 /** `path` is absolute. */
 export type ImportModule = (path: string) => Promise<object>;
+
+/** What is said in case the process ends before it is cancelled. */
+export type LastWords = (line: string) => Cancel;
 
 export const DEFAULT_FOLDER = './tools';
 
@@ -25,6 +29,7 @@ export const toolFileNames = (names: readonly string[]): readonly string[] =>
 export async function readToolFolder(
   toolsDir: string | null,
   importModule: ImportModule,
+  lastWords: LastWords,
 ): Promise<readonly ToolFile[] | null> {
   const folder = toolsDir ?? DEFAULT_FOLDER;
   const files: ToolFile[] = [];
@@ -32,7 +37,9 @@ export async function readToolFolder(
   if (names === null) return null;
   for (const name of toolFileNames(names)) {
     const file = posix.join(folder, name);
-    files.push(toolFileOf(file, await loaded(file, importModule(resolve(folder, name)))));
+    const cancel = lastWords(`${file}: expected it to be loaded, but it ended the process${remedyOf(file)}`);
+    const module = await loaded(file, importModule(resolve(folder, name))).finally(cancel);
+    files.push(toolFileOf(file, module));
   }
   return files;
 }
@@ -50,13 +57,15 @@ function namesIn(folder: string, optional: boolean): readonly string[] | null {
 
 const leftOut = (file: string) => posix.join(posix.dirname(file), `_${basename(file)}`);
 
+const remedyOf = (file: string) => `; correct it, or rename it to ${leftOut(file)} to leave it out`;
+
 async function loaded(file: string, importing: Promise<object>): Promise<object> {
   try {
     const module = await withTimeout(importing, LOAD_MS_MAX, null);
     if (module === null) throw new Error(`expected it to be loaded within ${LOAD_MS_MAX / 1000} s`);
     return module;
   } catch (error) {
-    throw unusable(file, error, `; correct it, or rename it to ${leftOut(file)} to leave it out`);
+    throw unusable(file, error, remedyOf(file));
   }
 }
 

@@ -1,7 +1,9 @@
 // What tool files export, and making tools and prompts of it. For one that can't be used the error is one line with
 // file, place and what was expected.
 
-import { basename } from 'node:path';
+import { realpathSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import type { Operation } from '../../calls/operation.ts';
 import type { Prompt } from '../../calls/prompt.ts';
 import type { Tool } from '../../calls/tool.ts';
@@ -169,6 +171,20 @@ function placeOf(file: string, error: unknown): string {
   const { position, message, stack }: Thrown = Object(error);
   if (position) return `:${position.line}:${position.column}`;
   const text = `${message}\n${stack}`;
-  const start = text.indexOf(`/${basename(file)}:`);
-  return start === -1 ? '' : (/^[^:]*(:\d+:\d+)/.exec(text.slice(start))?.[1] ?? '');
+  for (const written of writtenAs(file)) {
+    const [, after] = text.split(`${written}:`, 2);
+    const place = after && /^\d+:\d+/.exec(after)?.[0];
+    if (place) return `:${place}`;
+  }
+  return '';
+}
+
+/** How stacks name the file: by its path or URL, with links followed. In full: the library has a tool.ts, too. */
+function writtenAs(file: string): readonly string[] {
+  try {
+    const paths = [resolve(file), realpathSync(file)];
+    return paths.flatMap((path) => [path, pathToFileURL(path).href]);
+  } catch {
+    return []; // of a program's own tools, which are in no file that is known
+  }
 }
