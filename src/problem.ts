@@ -1,4 +1,4 @@
-// The one union of expected failures, as values, with the HTTP status and sentence of each. http/problem-response.ts
+// The one union of expected failures, as values, with what each is on the wire, in one table. http/problem-response.ts
 // and mcp/tool-result.ts write them to clients.
 
 import { rfc3339 } from './lib/duration.ts';
@@ -113,18 +113,27 @@ export interface ProblemText {
 /** Seconds after which an unreachable store or key set may be tried again. */
 export const RETRY_UNAVAILABLE_S = 1;
 
-const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
-  invalid_json: { status: 400, detail: 'The body is not JSON' },
-  invalid_input: { status: 400, detail: 'The input does not fit the schema of the tool' },
+/** A problem on the wire: `status` and `detail` on all transports, its names in protocols that have one for it. */
+interface ProblemRow extends ProblemText {
+  /** The JSON-RPC error (mcp/message.ts); without one it is in-band: a result with `isError`, which an agent reads. */
+  readonly rpc?: 'parse' | 'invalidParams' | 'internal';
+  /** The OAuth error (RFC 6749 §4.1.2.1 and §5.2, RFC 6750 §3.1); without one it keeps our code. */
+  readonly oauth?: string;
+}
+
+const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
+  invalid_json: { status: 400, detail: 'The body is not JSON', rpc: 'parse', oauth: 'invalid_request' },
+  invalid_input: { status: 400, detail: 'The input does not fit the schema of the tool', oauth: 'invalid_request' },
   invalid_state: {
     status: 400,
     detail: 'The requestState is not of this call, or older than 10 minutes; call again without',
+    rpc: 'invalidParams',
   },
-  invalid_response: { status: 400, detail: 'A response does not fit its request' },
+  invalid_response: { status: 400, detail: 'A response does not fit its request', rpc: 'invalidParams' },
   missing_token: { status: 401, detail: 'No user token provided' },
   invalid_token: { status: 401, detail: 'Invalid or expired user token' },
-  missing_api_key: { status: 401, detail: 'No API key provided' },
-  invalid_api_key: { status: 401, detail: 'Invalid or expired API key' },
+  missing_api_key: { status: 401, detail: 'No API key provided', oauth: 'invalid_client' },
+  invalid_api_key: { status: 401, detail: 'Invalid or expired API key', oauth: 'invalid_client' },
   insufficient_scope: { status: 403, detail: 'Insufficient permissions' },
   key_not_shown: {
     status: 403,
@@ -141,26 +150,34 @@ const TEXTS: Readonly<Record<ServerCode, ProblemText>> = {
   key_not_found: { status: 404, detail: 'You have no key with this id' },
   request_not_found: { status: 404, detail: 'No program waits with this code; it may have ended' },
   session_not_found: { status: 404, detail: 'No such session here; behind a balancer /sse needs sticky routing' },
-  method_not_allowed: { status: 405, detail: 'This path does not support this method' },
-  payload_too_large: { status: 413, detail: 'The body may have at most 1 MiB' },
-  unsupported_media_type: { status: 415, detail: 'Content-Type must be application/json' },
+  method_not_allowed: { status: 405, detail: 'This path does not support this method', oauth: 'invalid_request' },
+  payload_too_large: { status: 413, detail: 'The body may have at most 1 MiB', oauth: 'invalid_request' },
+  unsupported_media_type: { status: 415, detail: 'Content-Type must be application/json', oauth: 'invalid_request' },
   key_limit_reached: { status: 409, detail: 'A user may hold at most 1000 API keys; delete one first' },
   key_not_active: { status: 409, detail: 'The key is revoked or has expired; create a new one' },
   rotation_under_way: { status: 409, detail: 'The previous secret of this key is still accepted' },
   rate_limited: { status: 429, detail: 'Rate limit exceeded; try again later' },
   quota_exceeded: { status: 429, detail: 'The quota of this API key is used up; try again when its period is over' },
   tool_timeout: { status: 504, detail: 'The tool took too long and was stopped' },
-  internal: { status: 500, detail: 'Something went wrong on the server' },
-  store_unavailable: { status: 503, detail: 'The key store is out of reach; try again' },
+  internal: { status: 500, detail: 'Something went wrong on the server', rpc: 'internal', oauth: 'server_error' },
+  store_unavailable: {
+    status: 503,
+    detail: 'The key store is out of reach; try again',
+    oauth: 'temporarily_unavailable',
+  },
   auth_unavailable: { status: 503, detail: 'The key set of the token issuer is out of reach; try again' },
-  overloaded: { status: 503, detail: 'The server is at its limit; try again' },
+  overloaded: { status: 503, detail: 'The server is at its limit; try again', oauth: 'temporarily_unavailable' },
   sse_unavailable: { status: 503, detail: 'Several processes share this port, and /sse needs a single one; use /mcp' },
 };
 
-export const problemText = (code: ServerCode): ProblemText => TEXTS[code];
+export const problemText = (code: ServerCode): ProblemText => PROBLEMS[code];
+
+/** Its names in other protocols; a tool's own failure has none. */
+export const protocolNames = ({ code }: Problem): Pick<ProblemRow, 'rpc' | 'oauth'> =>
+  code === 'tool_failure' ? {} : PROBLEMS[code];
 
 /** False for codes that an untyped tool made up. `tool_failure` is the code of a tool's own failures. */
-export const isProblemCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(TEXTS, code);
+export const isProblemCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(PROBLEMS, code);
 
 const METRICS_TOKEN_WANTED = 'This path needs METRICS_TOKEN as the bearer token';
 
@@ -179,7 +196,7 @@ export function publicPart(problem: Problem): ProblemText & { readonly code: str
     return { status, code, detail };
   }
   const { code } = problem;
-  const { status, detail } = TEXTS[code];
+  const { status, detail } = PROBLEMS[code];
   return { status, code, detail: exactDetail(problem) ?? detail };
 }
 
@@ -187,7 +204,7 @@ const WITHOUT_SCHEME = 'expected "Bearer " before it in Authorization';
 
 function exactDetail(problem: Problem): string | undefined {
   if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
-  if ('lacksScheme' in problem && problem.lacksScheme) return `${TEXTS[problem.code].detail}: ${WITHOUT_SCHEME}`;
+  if ('lacksScheme' in problem && problem.lacksScheme) return `${PROBLEMS[problem.code].detail}: ${WITHOUT_SCHEME}`;
   if (problem.code === 'invalid_token' && problem.expired) return 'The user token has expired';
   if ('wanted' in problem && problem.wanted !== undefined) return METRICS_TOKEN_WANTED;
   if (problem.code === 'invalid_input') return problem.detail;
@@ -195,7 +212,7 @@ function exactDetail(problem: Problem): string | undefined {
   if (problem.code === 'unsupported_media_type' && problem.orForm) return NEITHER_JSON_NOR_FORM;
   if (problem.code !== 'rotation_under_way') return undefined;
   const until = rfc3339(problem.untilMs);
-  return `${TEXTS.rotation_under_way.detail} until ${until}; with overlapHours 0 it ends now`;
+  return `${PROBLEMS.rotation_under_way.detail} until ${until}; with overlapHours 0 it ends now`;
 }
 
 /** Seconds for `Retry-After` (RFC 9110 §10.2.3); null if trying again changes nothing. */

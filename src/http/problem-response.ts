@@ -1,7 +1,7 @@
 // A problem as an HTTP response, with the headers for its kind: application/problem+json (RFC 9457), or an OAuth error.
 
 import type { RateLimitState } from '../lib/rate-limit.ts';
-import { type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
+import { type Problem, protocolNames, publicPart, retryAfterSeconds } from '../problem.ts';
 import { SECURITY_HEADERS, setRateLimit, UNCACHED_JSON_HEADERS } from './headers.ts';
 
 /**
@@ -73,24 +73,10 @@ export function problemHeaders(common: HeadersInit, problem: Problem, challenge?
   return headers;
 }
 
-/** Codes that OAuth has a name for (also RFC 6749 §4.1.2.1, RFC 6750 §3.1). The others keep ours. */
-const OAUTH_ERRORS: Partial<Record<ProblemCode, string>> = {
-  invalid_json: 'invalid_request',
-  invalid_input: 'invalid_request',
-  method_not_allowed: 'invalid_request',
-  payload_too_large: 'invalid_request',
-  unsupported_media_type: 'invalid_request',
-  missing_api_key: 'invalid_client',
-  invalid_api_key: 'invalid_client',
-  internal: 'server_error',
-  store_unavailable: 'temporarily_unavailable',
-  overloaded: 'temporarily_unavailable',
-};
-
 /** {"error": …} (RFC 6749 §5.2), with the problem's usual status and headers. */
 export function oauthErrorResponse(problem: Problem, challenge: string | null): Response {
   const { status, code } = publicPart(problem);
-  return new Response(JSON.stringify({ error: OAUTH_ERRORS[problem.code] ?? code }), {
+  return new Response(JSON.stringify({ error: protocolNames(problem).oauth ?? code }), {
     status,
     headers: problemHeaders(UNCACHED_JSON_HEADERS, problem, challenge),
   });

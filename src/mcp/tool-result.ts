@@ -2,24 +2,21 @@
 
 import type { Call } from '../calls/call.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
-import { type InputIssue, type Problem, type ProblemCode, publicPart, retryAfterSeconds } from '../problem.ts';
+import { type InputIssue, type Problem, protocolNames, publicPart, retryAfterSeconds } from '../problem.ts';
 import { WIDGET_DATA } from './apps.ts';
 import { eraMembers } from './descriptions.ts';
 import type { Era } from './era.ts';
 import { CODES, errorText, type Id, type RequestMessage, type RpcError, resultText } from './message.ts';
 
-/** Problems that are JSON-RPC errors. All others are in-band: results with `isError`, which an agent reads. */
-const ERROR_CODES: Partial<Record<ProblemCode, number>> = {
-  invalid_json: CODES.parse,
-  invalid_state: CODES.invalidParams,
-  invalid_response: CODES.invalidParams,
-  internal: CODES.internal,
-};
-
+/** Undefined: the problem is in-band. */
 function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
-  const code = ERROR_CODES[problem.code];
-  if (code === undefined) return undefined;
-  return { code, message: sentenceOf(problem), data: 'issues' in problem ? { issues: problem.issues } : { requestId } };
+  const { rpc } = protocolNames(problem);
+  if (rpc === undefined) return undefined;
+  return {
+    code: CODES[rpc],
+    message: sentenceOf(problem),
+    data: 'issues' in problem ? { issues: problem.issues } : { requestId },
+  };
 }
 
 /** Of a prompt's problem: a result of a prompt has no in-band form for it. */
