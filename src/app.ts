@@ -1,5 +1,10 @@
 // The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests.
 
+import { createAccessLog } from './api/access-log.ts';
+import { healthRoute } from './api/health.ts';
+import { createRoutes } from './api/index.ts';
+import type { ProcessUsage } from './api/metrics/gauges.ts';
+import { createMetrics } from './api/metrics/measures.ts';
 import { createCheckBlock } from './calls/blocks.ts';
 import { createIdentify } from './calls/identify.ts';
 import { createRecheck } from './calls/recheck.ts';
@@ -8,36 +13,31 @@ import type { VerifyUserJwt } from './calls/user-jwt.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { mintingCommand } from './config/token-settings.ts';
-import { createDevice } from './connect/device.ts';
-import { createConnect } from './connect/index.ts';
-import { createRequestChecks } from './http/checks.ts';
-import { createDispatch, type Dispatch, type DispatchOptions } from './http/dispatch.ts';
-import type { Route } from './http/router.ts';
-import { createStreams } from './http/stream.ts';
-import { createUserJwts } from './jwt/index.ts';
-import { createFindSignIn } from './jwt/sign-in.ts';
+import { createInFlight } from './ground/in-flight.ts';
+import { LIMITS } from './ground/limits/index.ts';
+import { createPool } from './ground/limits/pool.ts';
+import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './ground/runtime.ts';
+import { keysPageUrl } from './ground/urls.ts';
 import { createOriginOf } from './keys/actor.ts';
 import { createAudience } from './keys/audience.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createFindCode } from './keys/unknown-keys.ts';
-import { createInFlight } from './lib/in-flight.ts';
-import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './lib/runtime.ts';
-import { keysPageUrl } from './lib/urls.ts';
-import { LIMITS } from './limits/index.ts';
-import { createPool } from './limits/pool.ts';
-import type { Log } from './log/log.ts';
 import { createRequestStates } from './mcp/asking.ts';
 import { createSessions } from './mcp/sessions.ts';
-import { healthRoute } from './routes/health.ts';
-import { createRoutes } from './routes/index.ts';
+import { createWidgets } from './pages/widgets/index.ts';
+import { createDevice } from './signin/device.ts';
+import { createConnect } from './signin/index.ts';
+import { createFindSignIn } from './signin/sign-in.ts';
 import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
-import { createAccessLog } from './telemetry/access-log.ts';
-import type { ProcessUsage } from './telemetry/gauges.ts';
-import { createMetrics } from './telemetry/metrics.ts';
 import { keyRequestReader } from './tools/create-api-key.ts';
 import { createToolDeps } from './tools/folder/toolbox.ts';
 import { type OfferOptions, type OwnNames, offer } from './tools/index.ts';
-import { createWidgets } from './widgets/index.ts';
+import { createUserJwts } from './users/index.ts';
+import type { Log } from './watch/log.ts';
+import { createRequestChecks } from './web/checks.ts';
+import { createDispatch, type Dispatch, type DispatchOptions } from './web/dispatch.ts';
+import type { Route } from './web/router.ts';
+import { createStreams } from './web/stream.ts';
 
 export interface App extends Dispatch {
   /** Ends each event stream when its calls are done, because the runtime's own stop would wait for it. */

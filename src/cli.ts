@@ -1,6 +1,6 @@
 // The command `mcp-key-server` of the package and the executable: serves, or runs one of the other commands.
 
-import { start } from './package/start.ts';
+import { start } from './start/package/start.ts';
 
 if (import.meta.main) {
   const args = process.argv.slice(2);

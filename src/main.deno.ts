@@ -4,8 +4,8 @@ import { hash } from 'node:crypto';
 import { cpuUsage } from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { type Env, NAMES } from './config/env.ts';
-import type { RunningServer, ServeOptions } from './server/listener.ts';
-import { type Runtime, start } from './server.ts';
+import type { RunningServer, ServeOptions } from './start/listener.ts';
+import { type Runtime, start } from './start/server.ts';
 
 /** Deno's own shutdown breaks off bodies that are being read, so `stop` waits first, refusing new requests. */
 function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {

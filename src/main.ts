@@ -1,10 +1,10 @@
 // The server on Bun: what server.ts needs of this runtime.
 
 import { basename, delimiter, relative } from 'node:path';
-import { once } from './lib/memoize.ts';
-import { SERVER_NAME } from './lib/server-info.ts';
-import type { RunningServer, ServeOptions } from './server/listener.ts';
-import { type Runtime, start } from './server.ts';
+import { once } from './ground/memoize.ts';
+import { SERVER_NAME } from './ground/server-info.ts';
+import type { RunningServer, ServeOptions } from './start/listener.ts';
+import { type Runtime, start } from './start/server.ts';
 
 /** Longer than proxies keep idle connections (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;

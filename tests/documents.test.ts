@@ -6,9 +6,9 @@ import { dirname, join } from 'node:path';
 import { Glob } from 'bun';
 import PACKAGE from '../package.json';
 import { NAMES } from '../src/config/env.ts';
-import { LIMITS, type Limit } from '../src/limits/index.ts';
-import { EVENTS } from '../src/log/events.ts';
-import { METRICS } from '../src/telemetry/series.ts';
+import { LIMITS, type Limit } from '../src/ground/limits/index.ts';
+import { EVENTS } from '../src/watch/events.ts';
+import { METRICS } from '../src/watch/series.ts';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 
 test('the documents are found', () => {
@@ -144,14 +144,14 @@ test('the table of scripts has all of them', () => {
 });
 
 test('the table of the log names every event under its level, and no other; each is logged somewhere', () => {
-  const rows = readDocument('src/server/README.md').table('The log');
+  const rows = readDocument('src/start/README.md').table('The log');
   const named = (level: string) =>
     rows.filter(([head = '']) => head.startsWith(`\`${level}\``)).flatMap(([, cell = '']) => eventsIn(cell));
   const shown = (events: readonly string[]) => events.map((event) => event.replace(/:.*/, '')).sort();
   expect(named('info').sort()).toEqual(shown(EVENTS.info));
   expect(named('warn').sort()).toEqual(shown(EVENTS.warn));
   const source = [...new Glob('**/*.ts').scanSync(join(ROOT, 'src'))]
-    .filter((file) => file !== 'log/events.ts')
+    .filter((file) => file !== 'watch/events.ts')
     .map((file) => readFileSync(join(ROOT, 'src', file), 'utf8'))
     .join('\n');
   expect(
@@ -177,11 +177,11 @@ test('every variable has its row, and every metric', () => {
       .table(heading)
       .flatMap(([cell = '']) => unquoted(cell).split(', '));
   expect(names('src/config/README.md', 'Variables').sort()).toEqual([...NAMES].sort());
-  expect(names('src/telemetry/README.md', 'Metrics').sort()).toEqual(Object.keys(METRICS).sort());
+  expect(names('src/watch/README.md', 'Metrics').sort()).toEqual(Object.keys(METRICS).sort());
 });
 
 describe('on Deno', () => {
-  const deno = readDocument('src/server/README.md');
+  const deno = readDocument('src/start/README.md');
 
   test('the version is the one that is installed', () => {
     expect(deno.section('Deno')).toContain(`(tested with ${PACKAGE.devDependencies.deno})`);

@@ -33,37 +33,35 @@ const imports: Import[] = files.flatMap((file) =>
 const partOf = (file: string) => (file.includes('/') ? `${file.split('/')[0]}/` : file);
 
 /** For all rooms. */
-const BASE = ['lib/', 'limits/', 'log/', 'problem.ts'];
-/** What may be imported from each room, beside itself. */
+const BASE = ['ground/', 'watch/'];
+/** The rooms, each above those that it may import, with what those are beside the base. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
-  'lib/': [],
-  'limits/': ['lib/'],
-  'log/': ['lib/', 'limits/'],
-  'problem.ts': ['lib/'],
-  'config/': [...BASE, 'connect/', 'database/', 'jwt/'],
-  'uses/': BASE,
-  'keys/': [...BASE, 'uses/'],
-  'http/': BASE,
-  'connect/': [...BASE, 'keys/'],
-  'calls/': [...BASE, 'http/', 'keys/'],
-  'jwt/': [...BASE, 'calls/'],
-  'tools/': [...BASE, 'calls/', 'keys/'],
-  'mcp/': [...BASE, 'calls/', 'http/'],
-  'telemetry/': ['calls/', 'http/', 'keys/', 'lib/', 'log/', 'mcp/'],
-  'widgets/': [...BASE, 'calls/', 'mcp/'],
-  'page/': [...BASE, 'widgets/'],
-  'routes/': [...BASE, 'calls/', 'config/', 'connect/', 'http/', 'mcp/', 'page/', 'telemetry/', 'widgets/'],
-  'database/': ['lib/', 'limits/', 'log/'],
-  'store/': [...BASE, 'database/', 'keys/', 'uses/'],
-  'server/': [...BASE, 'config/', 'http/'],
-  'server.ts': [...BASE, 'app.ts', 'config/', 'server/', 'tools/'],
-  'commands/': [...BASE, 'calls/', 'config/', 'database/', 'jwt/', 'keys/', 'server/', 'store/', 'tools/', 'uses/'],
+  'commands/': ['calls/', 'config/', 'keys/', 'start/', 'store/', 'tools/', 'users/', 'uses/'],
+  'start/': ['app.ts', 'calls/', 'config/', 'main.deno.ts', 'main.ts', 'tools/', 'web/'],
+  'api/': ['calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'signin/', 'web/'],
+  'config/': ['signin/', 'store/', 'users/'],
+  'signin/': ['calls/', 'keys/', 'users/', 'web/'],
+  'pages/': ['calls/', 'mcp/'],
+  'mcp/': ['calls/', 'web/'],
+  'tools/': ['calls/', 'keys/'],
+  'users/': ['calls/'],
+  'store/': ['keys/', 'uses/'],
+  'calls/': ['keys/', 'web/'],
+  'keys/': ['uses/'],
+  'uses/': [],
+  'web/': [],
+  'watch/': [],
+  'ground/': [],
 };
+
+/** All rooms may import the base; within it, the log what is below it. */
+const isBelow = (part: string, to: string) => to === 'ground/' || (to === 'watch/' && part !== 'ground/');
 
 describe.each(Object.entries(ALLOWED))('src/%s', (part, allowed) => {
   test(`imports only itself and ${allowed.length} other parts`, () => {
     const others = imports
-      .filter(({ from, to }) => partOf(from) === part && partOf(to) !== part && !allowed.includes(partOf(to)))
+      .filter(({ from, to }) => partOf(from) === part && partOf(to) !== part)
+      .filter(({ to }) => !allowed.includes(partOf(to)) && !isBelow(part, partOf(to)))
       .map(({ from, to }) => `${from} → ${to}`);
     expect(others).toEqual([]);
   });
@@ -78,17 +76,20 @@ const importersOf = (part: string) => [
   ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
 ];
 
-test('only the wiring and commands import the store, and only that, commands and the configuration the database', () => {
-  expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'commands/']);
-  expect([...new Set(importersOf('database/').map(partOf))].sort()).toEqual(['commands/', 'config/', 'store/']);
+test('only the wiring, commands and the configuration import the store', () => {
+  expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'commands/', 'config/']);
 });
 
 test('only the server, the package and its test app import the wiring', () => {
-  expect(importersOf('app.ts').sort()).toEqual(['package/index.ts', 'package/testing/test-app.ts', 'server.ts']);
+  expect(importersOf('app.ts').sort()).toEqual([
+    'start/package/index.ts',
+    'start/package/testing/test-app.ts',
+    'start/server.ts',
+  ]);
 });
 
 test('every room of the source is in the table, or puts the rooms together', () => {
-  const together = ['app.ts', 'main.ts', 'main.deno.ts', 'cli.ts', 'package/'];
+  const together = ['app.ts', 'main.ts', 'main.deno.ts', 'cli.ts'];
   const parts = new Set(files.map(partOf));
   expect([...parts].filter((part) => !(part in ALLOWED) && !together.includes(part))).toEqual([]);
 });
@@ -107,7 +108,7 @@ test('no file imports itself through others, not even for types', () => {
 });
 
 /** Modules besides the source that every start loads. Each takes ms: others are imported when they are needed. */
-const LOADED_AT_START = ['@valibot/to-json-schema', 'node:fs', 'node:path', 'valibot'];
+const LOADED_AT_START = ['@valibot/to-json-schema', 'node:fs', 'node:path', 'node:url', 'valibot'];
 
 test('a start loads what it needs; cryptography, streams, the driver and the like are imported when they are needed', () => {
   const loaded = new Set(['main.ts']);
@@ -130,9 +131,9 @@ test('only entry files name a runtime', () => {
 
 /** Files with timers of real time, beside the commands, and what those wait for. */
 const REAL_TIMERS = {
-  'lib/runtime.ts': 'they are the clock’s',
-  'log/log.ts': 'more lines for the same write',
-  'database/remote/attempt.ts': 'a response over the network',
+  'ground/runtime.ts': 'they are the clock’s',
+  'watch/log.ts': 'more lines for the same write',
+  'store/remote/attempt.ts': 'a response over the network',
 };
 
 test('timers come from the clock, so that tests can move them, but for those that wait for what is real', () => {

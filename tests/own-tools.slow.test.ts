@@ -21,7 +21,7 @@ const TESTS = [
   'tests/documents.test.ts',
   'tests/imports.test.ts',
   'tests/mcp/clients.test.ts',
-  'tests/routes/openapi.test.ts',
+  'tests/api/openapi.test.ts',
 ];
 
 test('the tests stay green with the example of the README in place, and another tool beside it', async () => {

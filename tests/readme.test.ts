@@ -7,10 +7,10 @@ import { dirname, join } from 'node:path';
 import { TOOL_TIMEOUT_MS } from '../src/calls/operation.ts';
 import { parseConfig } from '../src/config/config.ts';
 import type { Env } from '../src/config/env.ts';
-import { BODY_BYTES_MAX } from '../src/http/body.ts';
-import { SUBJECT_CHARS_MAX } from '../src/jwt/identity.ts';
+import { problemText, type ServerCode } from '../src/ground/problem.ts';
 import { KEYS_PER_USER_MAX } from '../src/keys/minting.ts';
-import { problemText, type ServerCode } from '../src/problem.ts';
+import { SUBJECT_CHARS_MAX } from '../src/users/identity.ts';
+import { BODY_BYTES_MAX } from '../src/web/body.ts';
 import { callOver, userHeaders } from './support/client.ts';
 import { run } from './support/command.ts';
 import { filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
@@ -20,9 +20,9 @@ import { createTestApp, readResponse, TEST_SECRET } from './support/test-app.ts'
 
 const README = readDocument('README.md');
 const CONFIG_README = readDocument('src/config/README.md');
-const HTTP_README = readDocument('src/http/README.md');
-const LIMITS_README = readDocument('src/limits/README.md');
-const ROUTES_README = readDocument('src/routes/README.md');
+const HTTP_README = readDocument('src/web/README.md');
+const LIMITS_README = readDocument('src/ground/limits/README.md');
+const ROUTES_README = readDocument('src/api/README.md');
 const TOOLS_README = readDocument('src/tools/README.md');
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
@@ -167,7 +167,7 @@ test('the table of routes: each is there, and takes the method it names', async 
 });
 
 test('the table of errors: every code there is, with its status', () => {
-  const source = readFileSync(join(ROOT, 'src/problem.ts'), 'utf8');
+  const source = readFileSync(join(ROOT, 'src/ground/problem.ts'), 'utf8');
   const codes = [...source.matchAll(/readonly code: '(\w+)'/g)]
     .map(([, code]) => code as ServerCode)
     .filter((code) => (code as string) !== 'tool_failure'); // has the code that the tool gives it
@@ -244,7 +244,7 @@ test('the table of what the package exports: every name, and no other', () => {
       )
       .map((name) => name.replace('type ', '').trim())
       .filter(Boolean);
-  const exported = ['package/index.ts', 'package/testing.ts'].flatMap(exportsOf);
+  const exported = ['start/package/index.ts', 'start/package/testing.ts'].flatMap(exportsOf);
   const listed = TOOLS_README.table('As a package').flatMap(([, cell = '']) => cell.match(/(?<=`)\w+(?=`)/g) ?? []);
   expect(exported.length).toBeGreaterThan(40);
   expect(listed.sort()).toEqual(exported.sort());

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseConfig } from '../src/config/config.ts';
-import { err, failure } from '../src/package/index.ts';
+import { err, failure } from '../src/start/package/index.ts';
 import { run } from './support/command.ts';
 import { DOCUMENTS, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { temporaryFolder } from './support/folder.ts';
@@ -15,7 +15,7 @@ import { bearer, createTestApp, TEST_SECRET, type TestApp } from './support/test
 const README = readDocument('README.md');
 const MCP = readDocument('src/mcp/README.md');
 const KEYS = readDocument('src/keys/README.md');
-const ROUTES = readDocument('src/routes/README.md');
+const ROUTES = readDocument('src/api/README.md');
 const COMMANDS = readDocument('src/commands/README.md');
 
 /** The commands of a document: lines of its shell blocks, and what stands in the text. */
@@ -174,7 +174,7 @@ test('the table of metrics has every one that is offered, and no other', async (
   await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET, METRICS_TOKEN: 'a-token-for-scrapers' } });
   const response = await fetch(`${server.url}/metrics`, { headers: { authorization: 'Bearer a-token-for-scrapers' } });
   const offered = [...(await response.text()).matchAll(/^# TYPE (\w+)/gm)].map(([, name = '']) => name);
-  const listed = readDocument('src/telemetry/README.md')
+  const listed = readDocument('src/watch/README.md')
     .table('Metrics')
     .flatMap(([names = '']) => unquoted(names).split(', '));
   expect(offered.length).toBeGreaterThan(10);
@@ -188,7 +188,7 @@ test('the sections of the benchmark are those that its document names', () => {
 });
 
 test('the alert of the metrics’ document is one of the recipe', () => {
-  const [, shown = ''] = /^```\n(mcp_keys.*)\n```$/m.exec(readDocument('src/telemetry/README.md').text) ?? [];
+  const [, shown = ''] = /^```\n(mcp_keys.*)\n```$/m.exec(readDocument('src/watch/README.md').text) ?? [];
   const recipe = readFileSync(join(ROOT, 'tests/recipes/metrics/alerts.yml'), 'utf8');
   expect([...recipe.matchAll(/expr: (.*)/g)].map(([, expression]) => expression)).toContain(shown);
 });

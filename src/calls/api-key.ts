@@ -1,12 +1,12 @@
 // The API key guard: finds the presented key, has it verified, and adds its identity.
 
-import type { Credentials } from '../http/credentials.ts';
+import type { Problem } from '../ground/problem.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
 import type { Caller, RequestIds } from '../keys/actor.ts';
 import { isKeyShaped } from '../keys/key-format.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
-import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import type { Log } from '../watch/log.ts';
+import type { Credentials } from '../web/credentials.ts';
 import type { Guard } from './guard.ts';
 
 export interface CredentialedCall extends Caller {

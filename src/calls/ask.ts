@@ -1,8 +1,8 @@
 // `ask`, for tools and prompts. It never waits: a question without a response is a value that the tool returns, and the
 // client calls again with the response. Between two rounds nothing of the call stays in the server.
 
-import { type Awaitable, err, ok, type Result } from '../lib/result.ts';
-import type { InputIssue, Problem } from '../problem.ts';
+import type { InputIssue, Problem } from '../ground/problem.ts';
+import { type Awaitable, err, ok, type Result } from '../ground/result.ts';
 import type { InputRequest, Question } from './questions.ts';
 
 /** The client did not declare that it takes this, or speaks an older revision or REST. The tool decides what to do. */

@@ -1,12 +1,12 @@
 // Whether the owner that a user token names is blocked; a key's record says it itself. Cached while the change feed is
 // current, like a key.
 
+import { createLruCache } from '../ground/lru-cache.ts';
+import type { Problem } from '../ground/problem.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
+import { singleFlights } from '../ground/single-flight.ts';
 import type { Feed } from '../keys/feed.ts';
 import type { KeyStore } from '../keys/store.ts';
-import { createLruCache } from '../lib/lru-cache.ts';
-import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
-import { singleFlights } from '../lib/single-flight.ts';
-import type { Problem } from '../problem.ts';
 
 export type CheckBlock = (owner: string) => Awaitable<Result<void, Problem>>;
 

@@ -1,12 +1,12 @@
 // One call of a tool or prompt: what it carries, and how it is made from a request.
 
-import type { RequestContext } from '../http/context.ts';
-import { type Credentials, readCredentials } from '../http/credentials.ts';
-import type { RateLimitState } from '../lib/rate-limit.ts';
-import type { Result } from '../lib/result.ts';
-import type { JsonObject } from '../lib/text.ts';
-import { parseTraceparent, type Trace } from '../lib/trace.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem } from '../ground/problem.ts';
+import type { RateLimitState } from '../ground/rate-limit.ts';
+import type { Result } from '../ground/result.ts';
+import type { JsonObject } from '../ground/text.ts';
+import { parseTraceparent, type Trace } from '../ground/trace.ts';
+import type { RequestContext } from '../web/context.ts';
+import { type Credentials, readCredentials } from '../web/credentials.ts';
 import type { CredentialedCall } from './api-key.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 import type { UserIdentity } from './user-jwt.ts';

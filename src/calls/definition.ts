@@ -1,7 +1,7 @@
 // Checks at start-up what the compiler demands of a tool or prompt: a server starts without the compiler, and a mistake
 // should stop the start rather than the first call.
 
-import { isObject } from '../lib/text.ts';
+import { isObject } from '../ground/text.ts';
 
 const KINDS = {
   text: { expected: 'text', fits: (value: unknown) => typeof value === 'string' },

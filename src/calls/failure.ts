@@ -1,9 +1,9 @@
 // What a tool, prompt or guard may report: failures in a tool's own words, like
 // `err(failure({ status: 502, code: 'orders_down', detail: 'The shop is closed' }))`, and whole problems.
 
-import { hasLength, isObject, type JsonObject } from '../lib/text.ts';
-import { redactKeys } from '../log/redact.ts';
-import { isProblemCode, type Problem, type ProblemCode, type ToolFailure } from '../problem.ts';
+import { isProblemCode, type Problem, type ProblemCode, type ToolFailure } from '../ground/problem.ts';
+import { hasLength, isObject, type JsonObject } from '../ground/text.ts';
+import { redactKeys } from '../watch/redact.ts';
 
 export interface Failure {
   /** An HTTP status from 400 to 599. Not 401 and 407: they ask for credentials, which guards do. */

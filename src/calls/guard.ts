@@ -1,8 +1,8 @@
 // A guard decides whether a call may go on: it returns what it adds to the context, or a problem. It never responds.
 
-import { beside, type RateLimitState } from '../lib/rate-limit.ts';
-import { type Awaitable, isPromise, ok, type Result } from '../lib/result.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem } from '../ground/problem.ts';
+import { beside, type RateLimitState } from '../ground/rate-limit.ts';
+import { type Awaitable, isPromise, ok, type Result } from '../ground/result.ts';
 
 export type Credential = 'user_jwt' | 'api_key';
 

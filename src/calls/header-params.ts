@@ -1,7 +1,7 @@
 // Parameters that clients of MCP 2026-07-28 repeat in headers: `x-mcp-header` on fields of a tool's input
 // (basic/transports/streamable-http, "Schema Extension"). Clients drop a tool that marks others.
 
-import { isObject } from '../lib/text.ts';
+import { isObject } from '../ground/text.ts';
 import type { JsonSchema } from './schema.ts';
 
 export interface HeaderParam {

@@ -1,11 +1,11 @@
 // Who sends a request, by its credentials: each is looked at once, whatever is asked for. Denies nothing, and is no use
 // of a key.
 
+import { outageIn } from '../ground/outage.ts';
+import type { Problem } from '../ground/problem.ts';
+import { type Awaitable, err, isPromise, type Result } from '../ground/result.ts';
 import { isKeyShaped } from '../keys/key-format.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
-import { outageIn } from '../lib/outage.ts';
-import { type Awaitable, err, isPromise, type Result } from '../lib/result.ts';
-import type { Problem } from '../problem.ts';
 import { type CredentialedCall, presentedKey, type VerifyKey } from './api-key.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
 

@@ -1,8 +1,8 @@
 // What a call of a tool or prompt runs: guard, then input, then one function, then the output check. run.ts runs it.
 
-import type { RateLimitState } from '../lib/rate-limit.ts';
-import type { Awaitable, Result } from '../lib/result.ts';
-import type { InvalidInput, Problem } from '../problem.ts';
+import type { InvalidInput, Problem } from '../ground/problem.ts';
+import type { RateLimitState } from '../ground/rate-limit.ts';
+import type { Awaitable, Result } from '../ground/result.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { Credential, Guard } from './guard.ts';

@@ -1,9 +1,9 @@
 // What a prompt is: data, a function that makes its messages, and functions that complete its arguments.
 
 import * as v from 'valibot';
-import { type Awaitable, ok, type Result } from '../lib/result.ts';
-import { isObject } from '../lib/text.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem } from '../ground/problem.ts';
+import { type Awaitable, ok, type Result } from '../ground/result.ts';
+import { isObject } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ContentBlock } from './content.ts';

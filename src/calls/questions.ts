@@ -1,9 +1,9 @@
 // What a tool can ask through its caller's client (MCP 2026-07-28): forms for the person. Each reads its own response.
 
 import * as v from 'valibot';
-import { ok, type Result } from '../lib/result.ts';
-import { isObject, type JsonObject } from '../lib/text.ts';
-import type { InvalidInput } from '../problem.ts';
+import type { InvalidInput } from '../ground/problem.ts';
+import { ok, type Result } from '../ground/result.ts';
+import { isObject, type JsonObject } from '../ground/text.ts';
 import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 export interface InputRequest {

@@ -1,11 +1,11 @@
 // Rate limits: those of keys, and a number of requests per bucket and window, counted in this process. Adds the limit's
 // state for the response's headers (draft-ietf-httpapi-ratelimit-headers); a refusal carries it too.
 
-import { beside, type LimitName, type RateLimit, type RateLimitState } from '../lib/rate-limit.ts';
-import { err, ok, type Result } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
-import { createWindowCounter } from '../limits/windows.ts';
-import type { Problem } from '../problem.ts';
+import { createWindowCounter } from '../ground/limits/windows.ts';
+import type { Problem } from '../ground/problem.ts';
+import { beside, type LimitName, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
 import { type Guard, PASS } from './guard.ts';
 
 /** Empty while the limit is off. */

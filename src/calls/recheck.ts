@@ -1,11 +1,11 @@
 // The last check before a success leaves. The proof of its key may have become older than the revocation bound: the
 // tool took long, the process was stopped, the machine slept. Then the key is verified again, at no charge.
 
+import { outageIn, StoreOutage } from '../ground/outage.ts';
+import type { Problem } from '../ground/problem.ts';
 import type { KeyDomain } from '../keys/index.ts';
-import { outageIn, StoreOutage } from '../lib/outage.ts';
-import type { Log } from '../log/log.ts';
-import { outageProblem } from '../log/outage.ts';
-import type { Problem } from '../problem.ts';
+import type { Log } from '../watch/log.ts';
+import { outageProblem } from '../watch/outage.ts';
 import { logRefused, presentedKey } from './api-key.ts';
 import type { Call } from './call.ts';
 

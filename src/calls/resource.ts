@@ -1,6 +1,6 @@
 // Resources that MCP clients can list and read. Public: the same for everyone, decided when the server starts.
 
-import { isObject, type JsonObject } from '../lib/text.ts';
+import { isObject, type JsonObject } from '../ground/text.ts';
 
 /** `blob` is base64. */
 export type ResourceContent = { readonly text: string } | { readonly blob: string };

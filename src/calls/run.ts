@@ -1,16 +1,16 @@
 // The one way to run a tool, a prompt or a completion, for REST and every MCP era: guard, input, its function, output;
 // within its time, with bugs caught, and with a key that is still good at the end.
 
+import type { InFlight } from '../ground/in-flight.ts';
+import { LIMITS } from '../ground/limits/index.ts';
+import { StoreOutage } from '../ground/outage.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, isPromise, ok } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import { bytesInMemory, isObject } from '../ground/text.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
-import type { InFlight } from '../lib/in-flight.ts';
-import { StoreOutage } from '../lib/outage.ts';
-import { err, isPromise, ok } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
-import { bytesInMemory, isObject } from '../lib/text.ts';
-import { LIMITS } from '../limits/index.ts';
-import type { Log } from '../log/log.ts';
-import { outageProblem } from '../log/outage.ts';
-import type { Problem } from '../problem.ts';
+import type { Log } from '../watch/log.ts';
+import { outageProblem } from '../watch/outage.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { isProblem } from './failure.ts';

@@ -2,9 +2,9 @@
 
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
-import { err, ok, type Result } from '../lib/result.ts';
-import { hasLength, isObject, isStorable } from '../lib/text.ts';
-import type { InputIssue, InvalidInput } from '../problem.ts';
+import type { InputIssue, InvalidInput } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import { hasLength, isObject, isStorable } from '../ground/text.ts';
 
 export type Schema = v.GenericSchema;
 

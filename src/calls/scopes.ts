@@ -1,8 +1,8 @@
 // The scope guard: every required scope must be held, by exact string. Comes after a guard that adds `auth`.
 
+import { err } from '../ground/result.ts';
 import type { RequestIds } from '../keys/actor.ts';
-import { err } from '../lib/result.ts';
-import type { Log } from '../log/log.ts';
+import type { Log } from '../watch/log.ts';
 import { type Guard, PASS } from './guard.ts';
 
 export interface ScopedCall extends RequestIds {

@@ -1,10 +1,10 @@
 // What a tool is: data plus one function.
 
 import type * as v from 'valibot';
-import { once } from '../lib/memoize.ts';
-import { limitInWords } from '../lib/rate-limit.ts';
-import type { Awaitable, Result } from '../lib/result.ts';
-import type { Problem } from '../problem.ts';
+import { once } from '../ground/memoize.ts';
+import type { Problem } from '../ground/problem.ts';
+import { limitInWords } from '../ground/rate-limit.ts';
+import type { Awaitable, Result } from '../ground/result.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ToolContent } from './content.ts';

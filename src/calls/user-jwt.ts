@@ -1,10 +1,10 @@
 // The user JWT guard: takes only `Authorization: Bearer`, has the token verified, and adds the user. Also the guard for
 // admins.
 
+import type { Problem } from '../ground/problem.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
 import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
-import { type Awaitable, chain, err, ok, type Result } from '../lib/result.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import type { Log } from '../watch/log.ts';
 import { type CredentialedCall, keyInstead, presentedKey } from './api-key.ts';
 import type { CheckBlock } from './blocks.ts';
 import { type Guard, PASS } from './guard.ts';

@@ -1,6 +1,6 @@
 // What `mcp-key-server` is called with, beside nothing.
 
-import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { asksForHelp, type Command, chosen, mainOf } from './command.ts';
 
 const COMMANDS = {

@@ -3,7 +3,7 @@
 
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { SERVER_NAME } from '../lib/server-info.ts';
+import { SERVER_NAME } from '../ground/server-info.ts';
 import { command, mainOf } from './command.ts';
 import { CommandError } from './io.ts';
 import { flag } from './options.ts';
@@ -22,7 +22,7 @@ function removeOldPackage(): void {
 
 async function buildPackage(): Promise<void> {
   await Bun.build({
-    entrypoints: ['package/index.ts', 'package/testing.ts', 'cli.ts'].map((file) => join(SRC, file)),
+    entrypoints: ['start/package/index.ts', 'start/package/testing.ts', 'cli.ts'].map((file) => join(SRC, file)),
     outdir: DIST,
     naming: '[name].js',
     target: 'bun',
@@ -45,9 +45,12 @@ async function buildDeclarations(): Promise<void> {
     rootDir: SRC,
     outDir: join(DIST, 'types'),
   };
-  const files = ['package/index.ts', 'package/testing.ts', 'types/modules.d.ts', 'types/deno.d.ts'].map((file) =>
-    join(SRC, file),
-  );
+  const files = [
+    'start/package/index.ts',
+    'start/package/testing.ts',
+    'ground/types/modules.d.ts',
+    'ground/types/deno.d.ts',
+  ].map((file) => join(SRC, file));
   await Bun.write(config, JSON.stringify({ extends: '../tsconfig.json', compilerOptions, files, include: [] }));
   const tsc = Bun.spawn([TSC, '-p', config], { stdio: ['ignore', 2, 2] });
   if ((await tsc.exited) !== 0) throw new Error('tsc found errors');

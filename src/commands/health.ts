@@ -2,8 +2,8 @@
 // which has neither shell nor curl. Liveness alone: a restart does not help while only the database is down.
 
 import { parseConfig } from '../config/config.ts';
-import { reasonOf } from '../lib/text.ts';
-import { addressOf } from '../server/banner.ts';
+import { reasonOf } from '../ground/text.ts';
+import { addressOf } from '../start/banner.ts';
 import { command, mainOf } from './command.ts';
 import { CommandError } from './io.ts';
 

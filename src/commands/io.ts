@@ -2,9 +2,9 @@
 
 import { createInterface } from 'node:readline/promises';
 import type { Env } from '../config/env.ts';
-import { rfc3339 } from '../lib/duration.ts';
-import { withoutControls } from '../lib/text.ts';
-import { redact } from '../log/redact.ts';
+import { rfc3339 } from '../ground/duration.ts';
+import { withoutControls } from '../ground/text.ts';
+import { redact } from '../watch/redact.ts';
 
 /** Ends the command with a line for the person, redacted. */
 export class CommandError extends Error {

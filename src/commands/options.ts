@@ -1,11 +1,11 @@
 // What a command is called with: options and arguments are declared once, for the parser, the types and the usage.
 
 import { parseArgs } from 'node:util';
+import { parseDuration } from '../ground/duration.ts';
+import { isWithinEdits } from '../ground/edit-distance.ts';
+import { parseLimit, parseQuota } from '../ground/rate-limit.ts';
+import { isStorable, reasonOf } from '../ground/text.ts';
 import { isIdShaped } from '../keys/key-format.ts';
-import { parseDuration } from '../lib/duration.ts';
-import { isWithinEdits } from '../lib/edit-distance.ts';
-import { parseLimit, parseQuota } from '../lib/rate-limit.ts';
-import { isStorable, reasonOf } from '../lib/text.ts';
 import { UsageError } from './io.ts';
 
 /** A kind of value. */

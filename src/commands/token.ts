@@ -3,11 +3,11 @@
 
 import { SignJWT } from 'jose/jwt/sign';
 import { type Config, parseConfig } from '../config/config.ts';
-import { developmentSecret } from '../jwt/dev-secret.ts';
-import { isSubject, SUBJECT_CHARS_MAX } from '../jwt/identity.ts';
-import { parseDuration } from '../lib/duration.ts';
-import { keysPageUrl } from '../lib/urls.ts';
-import { addressOf } from '../server/banner.ts';
+import { parseDuration } from '../ground/duration.ts';
+import { keysPageUrl } from '../ground/urls.ts';
+import { addressOf } from '../start/banner.ts';
+import { developmentSecret } from '../users/dev-secret.ts';
+import { isSubject, SUBJECT_CHARS_MAX } from '../users/identity.ts';
 import { command, mainOf } from './command.ts';
 import { CommandError } from './io.ts';
 import { flag, kind, many, needed, optional } from './options.ts';

@@ -1,9 +1,9 @@
 // Configuration: environment variables in; a checked Config, or all that is wrong, out. Pure. env.ts checks each
 // variable by itself; here is what several say together.
 
-import type { ConnectConfig } from '../connect/redirects.ts';
-import { expected, type NoteFault } from '../lib/expected.ts';
-import { err, ok, type Result } from '../lib/result.ts';
+import { expected, type NoteFault } from '../ground/expected.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { ConnectConfig } from '../signin/redirects.ts';
 import { databaseConfig } from './database.ts';
 import { type Env, type Values, valuesOf } from './env.ts';
 import { environment, mayMakeSecret } from './environment.ts';

@@ -1,9 +1,9 @@
 // DATABASE_URL: which places are one, and what goes with which.
 
-import type { DatabaseConfig, EmbeddedConfig, RemoteConfig } from '../database/place.ts';
-import type { NoteFault } from '../lib/expected.ts';
-import { isLoopback } from '../lib/ip.ts';
-import { shownUrl } from '../lib/urls.ts';
+import type { NoteFault } from '../ground/expected.ts';
+import { isLoopback } from '../ground/ip.ts';
+import { shownUrl } from '../ground/urls.ts';
+import type { DatabaseConfig, EmbeddedConfig, RemoteConfig } from '../store/place.ts';
 
 type DatabasePlace = EmbeddedConfig | Pick<RemoteConfig, 'mode' | 'url'>;
 

@@ -1,15 +1,15 @@
 // The environment as one table: how each variable is parsed, what its value must be, and its default. What several of
 // them say together is in config.ts; what they mean to people, in README.md.
 
-import { redirectsOf, resourcesOf } from '../connect/redirects.ts';
-import { JWT_SECRET_BYTES_MIN } from '../jwt/identity.ts';
-import { parseDuration } from '../lib/duration.ts';
-import { expected } from '../lib/expected.ts';
-import { KEY_PREFIX_PATTERN } from '../lib/key-prefix.ts';
-import { parseLimit, parseQuota, REQUESTS_MAX } from '../lib/rate-limit.ts';
-import { isScope, splitScopes } from '../lib/scope.ts';
-import { outlinedUrl, publicUrl, shownUrl, trustedUrl, webOrigin } from '../lib/urls.ts';
-import { LOG_LEVELS } from '../log/log.ts';
+import { parseDuration } from '../ground/duration.ts';
+import { expected } from '../ground/expected.ts';
+import { KEY_PREFIX_PATTERN } from '../ground/key-prefix.ts';
+import { parseLimit, parseQuota, REQUESTS_MAX } from '../ground/rate-limit.ts';
+import { isScope, splitScopes } from '../ground/scope.ts';
+import { outlinedUrl, publicUrl, shownUrl, trustedUrl, webOrigin } from '../ground/urls.ts';
+import { redirectsOf, resourcesOf } from '../signin/redirects.ts';
+import { JWT_SECRET_BYTES_MIN } from '../users/identity.ts';
+import { LOG_LEVELS } from '../watch/log.ts';
 import { databasePlace } from './database.ts';
 
 interface Variable<T> {

@@ -1,7 +1,7 @@
 // NODE_ENV. Only `production` turns on the production rules, so a likely slip of it must not start.
 
-import { isWithinEdits } from '../lib/edit-distance.ts';
-import type { NoteFault } from '../lib/expected.ts';
+import { isWithinEdits } from '../ground/edit-distance.ts';
+import type { NoteFault } from '../ground/expected.ts';
 
 const PRODUCTION = 'production';
 const SHORT_FOR_PRODUCTION = new Set(['prod', 'prd', 'live']);

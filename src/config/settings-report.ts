@@ -1,7 +1,7 @@
 // What the start says of the configuration: the variables that are set, and those that are surely not as they are meant.
 
-import { isLoopback } from '../lib/ip.ts';
-import { shownUrl } from '../lib/urls.ts';
+import { isLoopback } from '../ground/ip.ts';
+import { shownUrl } from '../ground/urls.ts';
 import type { Config } from './config.ts';
 import { type Env, NAMES, VARIABLES } from './env.ts';
 

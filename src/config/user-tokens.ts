@@ -1,9 +1,9 @@
 // Who signs user tokens, and what they must say.
 
 import { dirname } from 'node:path';
-import type { JwtConfig } from '../jwt/index.ts';
-import type { NoteFault } from '../lib/expected.ts';
-import { isIssuer, outlinedUrl, shownUrl } from '../lib/urls.ts';
+import type { NoteFault } from '../ground/expected.ts';
+import { isIssuer, outlinedUrl, shownUrl } from '../ground/urls.ts';
+import type { JwtConfig } from '../users/index.ts';
 import type { Values } from './env.ts';
 
 /** What examples have in place of a secret, and what was typed to fill the length. */

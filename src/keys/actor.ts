@@ -1,15 +1,15 @@
 // Who asks for something to be done with keys: the request, the owner, the person; how they appear in the log and in
 // events, and how fast one person may ask.
 
-import { err, ok, type Result } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
-import { createTokenBuckets, type Rate } from '../limits/token-bucket.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import { createTokenBuckets, type Rate } from '../ground/limits/token-bucket.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
 
 export interface RequestIds {
   readonly requestId: string;
-  /** Of the caller's trace (lib/trace.ts), if it sent one. */
+  /** Of the caller's trace (ground/trace.ts), if it sent one. */
   readonly traceId?: string | undefined;
 }
 

@@ -1,10 +1,10 @@
 // Changes of existing keys: revoke, delete, new name or scopes. What changes nothing writes nothing, and has a budget.
 
-import { ok, type Result } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
-import type { InfoEvent } from '../log/events.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem } from '../ground/problem.ts';
+import { ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { InfoEvent } from '../watch/events.ts';
+import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import type { Granted } from './grants.ts';
 import { isIdShaped } from './key-format.ts';

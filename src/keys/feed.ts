@@ -5,13 +5,13 @@
 // Each poll also proves that the last change seen is still there. If it isn't, the database was put back to an earlier
 // state, and everything is forgotten.
 
-import { repeat } from '../lib/background.ts';
-import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../lib/change-feed.ts';
-import { outageIn, StoreOutage } from '../lib/outage.ts';
-import type { Awaitable } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
-import type { Log } from '../log/log.ts';
-import { createOutageLog } from '../log/outage.ts';
+import { repeat } from '../ground/background.ts';
+import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../ground/change-feed.ts';
+import { outageIn, StoreOutage } from '../ground/outage.ts';
+import type { Awaitable } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
+import { createOutageLog } from '../watch/outage.ts';
 import type { KeyStore } from './store.ts';
 
 /** Polls per bound. Four, so that one lost and one slow poll still leave a fresh one. */

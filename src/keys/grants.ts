@@ -1,10 +1,10 @@
 // What a key may be given: the ceilings of the configuration, and those of the person who asks.
 
-import { type LimitCeilings, type Quota, type RateLimit, writtenLimit } from '../lib/rate-limit.ts';
-import { err, ok, type Result } from '../lib/result.ts';
-import type { Log } from '../log/log.ts';
-import type { InputIssue, Problem } from '../problem.ts';
+import type { InputIssue, Problem } from '../ground/problem.ts';
+import { type LimitCeilings, type Quota, type RateLimit, writtenLimit } from '../ground/rate-limit.ts';
+import { err, ok, type Result } from '../ground/result.ts';
 import { SHARED_WINDOW_S_MIN } from '../uses/key-usage.ts';
+import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields } from './actor.ts';
 import type { Audience } from './audience.ts';
 

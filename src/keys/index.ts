@@ -1,11 +1,11 @@
 // The key domain, put together over a store: what owners and admins do with keys, and how keys are verified.
 
-import type { Quota } from '../lib/rate-limit.ts';
-import type { Clock, RandomBytes, Sha256 } from '../lib/runtime.ts';
-import { LIMITS } from '../limits/index.ts';
-import type { TokenBuckets } from '../limits/token-bucket.ts';
-import type { Log } from '../log/log.ts';
+import { LIMITS } from '../ground/limits/index.ts';
+import type { TokenBuckets } from '../ground/limits/token-bucket.ts';
+import type { Quota } from '../ground/rate-limit.ts';
+import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
 import { createUsage, type Usage } from '../uses/usage.ts';
+import type { Log } from '../watch/log.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
 import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';
 import type { Audience } from './audience.ts';

@@ -1,7 +1,7 @@
 // API keys as strings, `<prefix>_<live|test>_<64 hex>`: made, recognized and hashed. The plain key is never stored.
 
-import { KEY_PREFIX_PATTERN } from '../lib/key-prefix.ts';
-import type { RandomBytes, Sha256 } from '../lib/runtime.ts';
+import { KEY_PREFIX_PATTERN } from '../ground/key-prefix.ts';
+import type { RandomBytes, Sha256 } from '../ground/runtime.ts';
 
 const KEY_RANDOM_BYTES = 32;
 const ID_RANDOM_BYTES = 16;

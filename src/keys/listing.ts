@@ -1,14 +1,14 @@
 // The keys of one owner as a list: in pages bounded by bytes, with the uses that the store does not have yet.
 
-import { err, ok, type Result } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
-import { nextTurn } from '../lib/timeout.ts';
-import { LIMITS } from '../limits/index.ts';
-import { createWaitingShare } from '../limits/share.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import { LIMITS } from '../ground/limits/index.ts';
+import { createWaitingShare } from '../ground/limits/share.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import { nextTurn } from '../ground/timeout.ts';
 import type { Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
+import type { Log } from '../watch/log.ts';
 import { type Actor, createPersonBudget, personOf } from './actor.ts';
 import { type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { KeyStore, ListPlace } from './store.ts';

@@ -1,11 +1,11 @@
 // New secrets: of a new key, and of one that is rotated. A person may make only so many, so fast.
 
-import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
-import { err, ok, type Result } from '../lib/result.ts';
-import type { RandomBytes, Sha256 } from '../lib/runtime.ts';
-import { LIMITS } from '../limits/index.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import { MS_PER_DAY, MS_PER_HOUR } from '../ground/duration.ts';
+import { LIMITS } from '../ground/limits/index.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { RandomBytes, Sha256 } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, createPersonBudget, type RequestIds } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
 import type { Grant, KeyCeilings, KeyRequest } from './grants.ts';

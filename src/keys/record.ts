@@ -1,8 +1,8 @@
 // The API key record: whether the key is usable, and how its rotation stands. Pure. In a rotation with an overlap the
 // secret in force stays until the next one is used: a lost response, or a secret never deployed, locks nobody out.
 
-import type { Quota, RateLimit } from '../lib/rate-limit.ts';
-import type { KeyRefusal, Problem } from '../problem.ts';
+import type { KeyRefusal, Problem } from '../ground/problem.ts';
+import type { Quota, RateLimit } from '../ground/rate-limit.ts';
 
 /** The second secret of a key that is being rotated. */
 export type SecondSecret = {

@@ -1,10 +1,10 @@
 // Ends leaked secrets for anyone who has them: possession is proof enough, because less harm can be done with this than
 // with the secret itself. The secret in force ends its key; the next or the previous one of a rotation only itself.
 
-import { ok, type Result } from '../lib/result.ts';
-import type { Clock, Sha256 } from '../lib/runtime.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem } from '../ground/problem.ts';
+import { ok, type Result } from '../ground/result.ts';
+import type { Clock, Sha256 } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
 import type { Caller, OriginOf } from './actor.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { fingerprintOf, type PresentedKey } from './record.ts';

@@ -1,7 +1,7 @@
 // What is stored of keys, as the domain needs it: records, the trail of their changes, and what is kept of keys that
 // are handed to OAuth clients (connect/). src/store implements the interfaces.
 
-import type { FeedPage, FeedPosition, ReachedPosition } from '../lib/change-feed.ts';
+import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
@@ -132,7 +132,7 @@ export interface KeyStore extends UsesStore {
   events(query: EventQuery): Promise<KeyEvent[]>;
 }
 
-/** What a code stands for (connect/codes.ts). */
+/** What a code stands for (signin/codes.ts). */
 export interface CodeRow {
   readonly endsAtMs: number;
   /** Empty once the code was taken. */

@@ -4,14 +4,14 @@
 // meanwhile. Callers wait for that, so a flood slows itself down. Only what finds no place in the next statement is
 // refused, and who gets one is drawn (reservoir sampling): each has the same chance.
 
-import { networkOf } from '../lib/ip.ts';
-import { err, ok, type Result } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
-import { sleep } from '../lib/timeout.ts';
-import { LIMITS } from '../limits/index.ts';
-import { createTokenBuckets, type TokenBuckets } from '../limits/token-bucket.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import { networkOf } from '../ground/ip.ts';
+import { LIMITS } from '../ground/limits/index.ts';
+import { createTokenBuckets, type TokenBuckets } from '../ground/limits/token-bucket.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import { sleep } from '../ground/timeout.ts';
+import type { Log } from '../watch/log.ts';
 import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { refusalAt } from './record.ts';

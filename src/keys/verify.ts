@@ -1,11 +1,11 @@
 // Verifies a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
 
-import { StoreOutage } from '../lib/outage.ts';
-import { type Awaitable, chain, ok, type Result } from '../lib/result.ts';
-import type { Clock, Sha256 } from '../lib/runtime.ts';
-import type { Log } from '../log/log.ts';
-import type { KeyRefusal, Problem } from '../problem.ts';
+import { StoreOutage } from '../ground/outage.ts';
+import type { KeyRefusal, Problem } from '../ground/problem.ts';
+import { type Awaitable, chain, ok, type Result } from '../ground/result.ts';
+import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
+import type { Log } from '../watch/log.ts';
 import type { Caller, OriginOf } from './actor.ts';
 import type { Audience } from './audience.ts';
 import type { Feed } from './feed.ts';

@@ -1,12 +1,12 @@
 // MCP Apps (protocol 2026-01-26): its names, and whether a client shows widgets.
 
-import { isObject } from '../lib/text.ts';
+import { isObject } from '../ground/text.ts';
 
 export const UI_EXTENSION = 'io.modelcontextprotocol/ui';
 
 export const WIDGET_TYPE = 'text/html;profile=mcp-app';
 
-/** The member of a result's `_meta` with what is for the widget alone. The widgets read it too (widgets/results.js). */
+/** The member of a result's `_meta` with what is for the widget alone. The widgets read it too (pages/widgets/results.js). */
 export const WIDGET_DATA = 'mcp-key-server/widget';
 
 /** The capabilities of a client that shows widgets. */

@@ -3,11 +3,11 @@
 // keeps nothing and any process can take the next round. Signed, not encrypted: it holds the client's own responses.
 
 import type { Asking, InputRequired } from '../calls/ask.ts';
-import { err, ok, type Result } from '../lib/result.ts';
-import type { Clock } from '../lib/runtime.ts';
-import { createSignedText, type SignedTextOptions } from '../lib/signed-text.ts';
-import { isObject, type JsonObject } from '../lib/text.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import { createSignedText, type SignedTextOptions } from '../ground/signed-text.ts';
+import { isObject, type JsonObject } from '../ground/text.ts';
 import { missingCapabilities } from './capabilities.ts';
 import type { Params } from './message.ts';
 

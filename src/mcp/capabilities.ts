@@ -1,7 +1,7 @@
 // Which capabilities a client lacks. Compared in depth: a client that opens URLs may show no forms, and extensions
 // differ.
 
-import { isObject, type JsonObject } from '../lib/text.ts';
+import { isObject, type JsonObject } from '../ground/text.ts';
 
 /** What of `required` is not in `declared`; undefined if nothing. */
 export function missingCapabilities(required: JsonObject, declared: JsonObject): JsonObject | undefined {

@@ -4,7 +4,7 @@
 import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
-import { SERVER_NAME, SERVER_VERSION } from '../lib/server-info.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { UI_EXTENSION } from './apps.ts';
 import type { Era } from './era.ts';
 

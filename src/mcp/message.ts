@@ -1,7 +1,7 @@
 // JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses. Checked by hand: this runs on every call.
 
-import { metaApiKey } from '../http/credentials.ts';
-import { isObject, type JsonObject, quoted } from '../lib/text.ts';
+import { isObject, type JsonObject, quoted } from '../ground/text.ts';
+import { metaApiKey } from '../web/credentials.ts';
 
 export type Id = string | number;
 

@@ -5,11 +5,11 @@ import type { Operation } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
-import { carriesCredential, metaApiKey } from '../http/credentials.ts';
-import { once } from '../lib/memoize.ts';
-import { type Awaitable, chain } from '../lib/result.ts';
-import { isObject, type JsonObject } from '../lib/text.ts';
-import { redact } from '../log/redact.ts';
+import { once } from '../ground/memoize.ts';
+import { type Awaitable, chain } from '../ground/result.ts';
+import { isObject, type JsonObject } from '../ground/text.ts';
+import { redact } from '../watch/redact.ts';
+import { carriesCredential, metaApiKey } from '../web/credentials.ts';
 import { missingCapabilities } from './capabilities.ts';
 import {
   capabilitiesOf,

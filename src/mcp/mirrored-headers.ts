@@ -2,7 +2,7 @@
 // without reading bodies. A server must refuse a request in which they differ.
 
 import type { HeaderParam } from '../calls/header-params.ts';
-import type { JsonObject } from '../lib/text.ts';
+import type { JsonObject } from '../ground/text.ts';
 
 export type HeaderReader = Pick<Headers, 'get'>;
 

@@ -1,6 +1,6 @@
 // Progress of a call (basic/utilities/progress): which of it is sent, and how.
 
-import type { JsonObject } from '../lib/text.ts';
+import type { JsonObject } from '../ground/text.ts';
 import { notificationText } from './message.ts';
 
 export type ProgressToken = string | number;

@@ -3,11 +3,11 @@
 import { logRefused } from '../calls/api-key.ts';
 import { callerOf } from '../calls/call.ts';
 import { type Identify, type Identity, isWrong } from '../calls/identify.ts';
-import type { RequestContext } from '../http/context.ts';
-import { type Credentials, carriesCredential, readCredentials } from '../http/credentials.ts';
-import { type Awaitable, chain } from '../lib/result.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem } from '../ground/problem.ts';
+import { type Awaitable, chain } from '../ground/result.ts';
+import type { Log } from '../watch/log.ts';
+import type { RequestContext } from '../web/context.ts';
+import { type Credentials, carriesCredential, readCredentials } from '../web/credentials.ts';
 
 /** A class: every request on /mcp makes one, and most ask it nothing. */
 export class Sender {

@@ -1,15 +1,15 @@
 // What the server does for an MCP request: one message in, one reply out, whatever the revision. The transports
-// (routes/mcp.ts, routes/sse.ts) only write the reply.
+// (mcp/streamable-http.ts, mcp/sse.ts) only write the reply.
 
 import { type Call, callOf, withoutMeta } from '../calls/call.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
-import { challengeFor, type SignIn } from '../http/challenge.ts';
-import { holdingOpen } from '../http/context.ts';
-import { carriesCredential } from '../http/credentials.ts';
-import { type Awaitable, chain } from '../lib/result.ts';
-import { metaTrace } from '../lib/trace.ts';
-import type { Problem } from '../problem.ts';
+import type { Problem } from '../ground/problem.ts';
+import { type Awaitable, chain } from '../ground/result.ts';
+import { metaTrace } from '../ground/trace.ts';
+import { challengeFor, type SignIn } from '../web/challenge.ts';
+import { holdingOpen } from '../web/context.ts';
+import { carriesCredential } from '../web/credentials.ts';
 import { showsWidgets } from './apps.ts';
 import { askingOf, type RequestStates } from './asking.ts';
 import { eraMembers } from './descriptions.ts';

@@ -3,14 +3,14 @@
 
 import { presentedKey } from '../calls/api-key.ts';
 import { type Identity, isWrong } from '../calls/identify.ts';
-import type { Credentials } from '../http/credentials.ts';
-import type { EventStream } from '../http/stream.ts';
-import { networkOf } from '../lib/ip.ts';
-import { err, ok, type Result } from '../lib/result.ts';
-import type { Sha256 } from '../lib/runtime.ts';
-import type { JsonObject } from '../lib/text.ts';
-import { LIMITS } from '../limits/index.ts';
-import { OVERLOADED, type Problem } from '../problem.ts';
+import { networkOf } from '../ground/ip.ts';
+import { LIMITS } from '../ground/limits/index.ts';
+import { OVERLOADED, type Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Sha256 } from '../ground/runtime.ts';
+import type { JsonObject } from '../ground/text.ts';
+import type { Credentials } from '../web/credentials.ts';
+import type { EventStream } from '../web/stream.ts';
 import { NO_CAPABILITIES } from './era.ts';
 import type { Id } from './message.ts';
 

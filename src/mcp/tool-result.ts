@@ -2,7 +2,7 @@
 
 import type { Call } from '../calls/call.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
-import { type InputIssue, type Problem, protocolNames, publicPart, retryAfterSeconds } from '../problem.ts';
+import { type InputIssue, type Problem, protocolNames, publicPart, retryAfterSeconds } from '../ground/problem.ts';
 import { WIDGET_DATA } from './apps.ts';
 import { eraMembers } from './descriptions.ts';
 import type { Era } from './era.ts';

@@ -1,11 +1,11 @@
 // AdminStore over a Database. Filters may fit any key, so they read the table in the order of creation, in batches.
 
-import type { Database, Row, Statement } from '../database/database.ts';
-import { WRITE_PROBE } from '../database/schema.ts';
 import { type AdminStore, COUNTED_MAX, type KeyEdit, type KeyFilter, type KeyName } from '../keys/admin.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
+import type { Database, Row, Statement } from './database.ts';
 import { changeKey, INSERT, insertArgs } from './key-changes.ts';
 import { IS_BLOCKED, KEY_COLUMNS, listedOf, USED_AT } from './rows.ts';
+import { WRITE_PROBE } from './schema.ts';
 
 type Args = NonNullable<Statement['args']>;
 

@@ -1,9 +1,9 @@
 // CodeStore over a Database: what codes stand for (db/README.md). Each write may be repeated.
 
-import type { Database, Row, Statement } from '../database/database.ts';
+import { MS_PER_HOUR } from '../ground/duration.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
-import { MS_PER_HOUR } from '../lib/duration.ts';
+import type { Database, Row, Statement } from './database.ts';
 import { hasChanged, INSERT, insertArgs } from './key-changes.ts';
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3

@@ -1,9 +1,9 @@
 // Last uses and counts of uses, which all processes add to, and their upkeep: what is long over is removed.
 
-import type { Database, Row } from '../database/database.ts';
-import { sleep } from '../lib/timeout.ts';
-import { DAY_S, dayAt, monthOf } from '../limits/windows.ts';
+import { DAY_S, dayAt, monthOf } from '../ground/limits/windows.ts';
+import { sleep } from '../ground/timeout.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
+import type { Database, Row } from './database.ts';
 
 /** Of all processes, in windows of the key `k`. Versions before had a row for each process; those count too. */
 const sum = (windowS: string, first: string, last: string) =>

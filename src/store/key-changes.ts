@@ -1,9 +1,9 @@
 // The key store's changes, each one statement that may be sent twice. If one changes nothing, an earlier try may have.
 
-import type { Database, Statement } from '../database/database.ts';
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyStore } from '../keys/store.ts';
+import type { Database, Statement } from './database.ts';
 import { rowBy } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` names it.

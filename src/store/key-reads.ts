@@ -1,11 +1,11 @@
 // The key store's reads. A record may come from a replica, everything else comes from the primary.
 
-import type { Database, Statement } from '../database/database.ts';
-import { CHANGES, pageOf } from '../database/feed.ts';
-import type { Replica } from '../database/replica/replica.ts';
+import { isLost } from '../ground/change-feed.ts';
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
-import { isLost } from '../lib/change-feed.ts';
 import { COUNTS, countArgs } from './counts.ts';
+import type { Database, Statement } from './database.ts';
+import { CHANGES, pageOf } from './feed.ts';
+import type { Replica } from './replica/replica.ts';
 import { eventOf, foundOf, IS_BLOCKED, isRecord, KEY_COLUMNS, listedOf, recordOf, rowBy, USED_AT } from './rows.ts';
 
 type Reads = Pick<

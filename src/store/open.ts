@@ -2,20 +2,20 @@
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
-import type { Database } from '../database/database.ts';
-import type { DatabaseConfig } from '../database/place.ts';
-import type { Replica } from '../database/replica/replica.ts';
+import { expected } from '../ground/expected.ts';
+import { makeOwn } from '../ground/private-files.ts';
+import { reasonOf } from '../ground/text.ts';
 import type { AdminStore } from '../keys/admin.ts';
 import type { CodeStore, KeyStore } from '../keys/store.ts';
-import { expected } from '../lib/expected.ts';
-import { makeOwn } from '../lib/private-files.ts';
-import { reasonOf } from '../lib/text.ts';
 import { createAdminStore } from './admin-store.ts';
 import { createCodeStore } from './codes.ts';
 import { countsStore } from './counts.ts';
+import type { Database } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { keyReads } from './key-reads.ts';
+import type { DatabaseConfig } from './place.ts';
 import { type Pruning, type PruningOptions, pruneRegularly } from './pruning.ts';
+import type { Replica } from './replica/replica.ts';
 import { watchWrites } from './writable.ts';
 
 /** Makes the folder that files of the database go into. Returns that of a database that is new. Throws an Error that names the variable. */
@@ -115,8 +115,8 @@ export async function prepareStore(config: DatabaseConfig, options: PruningOptio
 }
 
 async function openingOf(config: DatabaseConfig, options: PruningOptions) {
-  if (config.mode === 'embedded') return (await import('../database/embedded/open.ts')).embeddedStore(config.path);
-  return (await import('../database/remote/open.ts')).remoteStore(config, options);
+  if (config.mode === 'embedded') return (await import('./embedded/open.ts')).embeddedStore(config.path);
+  return (await import('./remote/open.ts')).remoteStore(config, options);
 }
 
 async function serverSecret(db: Database, name: ServerSecret): Promise<string> {

@@ -1,14 +1,14 @@
 // When what is old is removed: the change feed, events, counts, and codes.
 
-import type { Database } from '../database/database.ts';
-import { CHANGES_KEPT_MAX, prune } from '../database/feed.ts';
-import { repeat } from '../lib/background.ts';
-import type { FeedPage } from '../lib/change-feed.ts';
-import { MS_PER_DAY, MS_PER_HOUR } from '../lib/duration.ts';
-import type { Clock } from '../lib/runtime.ts';
-import type { Log } from '../log/log.ts';
+import { repeat } from '../ground/background.ts';
+import type { FeedPage } from '../ground/change-feed.ts';
+import { MS_PER_DAY, MS_PER_HOUR } from '../ground/duration.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
 import type { CodeUpkeep } from './codes.ts';
 import { pruneCounts } from './counts.ts';
+import type { Database } from './database.ts';
+import { CHANGES_KEPT_MAX, prune } from './feed.ts';
 
 /** The first run is soon after start-up, off its critical path. */
 const PRUNE_FIRST_AFTER_MS = 2000;

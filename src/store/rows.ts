@@ -1,12 +1,12 @@
 // What queries select of a key, and what their rows say.
 
-import { held, type Row } from '../database/database.ts';
+import type { FeedPosition } from '../ground/change-feed.ts';
+import { memoize } from '../ground/memoize.ts';
+import type { Quota } from '../ground/rate-limit.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey, SecondSecret } from '../keys/record.ts';
 import type { Found, KeyEvent } from '../keys/store.ts';
-import type { FeedPosition } from '../lib/change-feed.ts';
-import { memoize } from '../lib/memoize.ts';
-import type { Quota } from '../lib/rate-limit.ts';
 import { countsOf } from './counts.ts';
+import { held, type Row } from './database.ts';
 
 /** The row of the key that has a secret of this hash: two index searches, the second only if the first fails. */
 export const rowBy = (hash: string) =>

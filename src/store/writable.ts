@@ -2,13 +2,13 @@
 // Meanwhile each write waits for a probe, which all that come at the same moment share, so that a full disk has one
 // small write to refuse. Known keys go on verifying, so nothing else would show it.
 
-import type { Database } from '../database/database.ts';
-import { WRITE_PROBE } from '../database/schema.ts';
-import { outageIn, StoreOutage } from '../lib/outage.ts';
-import type { Cancel, Clock } from '../lib/runtime.ts';
-import { singleFlight } from '../lib/single-flight.ts';
-import type { Log } from '../log/log.ts';
-import { createOutageLog } from '../log/outage.ts';
+import { outageIn, StoreOutage } from '../ground/outage.ts';
+import type { Cancel, Clock } from '../ground/runtime.ts';
+import { singleFlight } from '../ground/single-flight.ts';
+import type { Log } from '../watch/log.ts';
+import { createOutageLog } from '../watch/outage.ts';
+import type { Database } from './database.ts';
+import { WRITE_PROBE } from './schema.ts';
 
 /** SQLite's, here or on a server: no space, no rights, a failing disk. BLOCKED: the server's operator forbids it. */
 const NOT_WRITABLE = /BLOCKED|SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN)/;

@@ -4,8 +4,8 @@ import * as v from 'valibot';
 import { sequence } from '../calls/guard.ts';
 import { text } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
+import { err, ok } from '../ground/result.ts';
 import { type AdminKeys, LAST_ROW } from '../keys/admin.ts';
-import { err, ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 import { listedKey, listedKeyFields } from './listed-key.ts';
 

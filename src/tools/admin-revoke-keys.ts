@@ -5,8 +5,8 @@ import { sequence } from '../calls/guard.ts';
 import { text } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
+import { err, ok } from '../ground/result.ts';
 import type { AdminKeys } from '../keys/admin.ts';
-import { err, ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 
 const KEY_IDS_MAX = 100;

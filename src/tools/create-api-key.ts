@@ -4,10 +4,10 @@ import * as v from 'valibot';
 import { parserOf, text, wholeNumber } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
+import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf } from '../ground/rate-limit.ts';
+import { ok } from '../ground/result.ts';
+import { isScope, SCOPE_PATTERN } from '../ground/scope.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
-import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf } from '../lib/rate-limit.ts';
-import { ok } from '../lib/result.ts';
-import { isScope, SCOPE_PATTERN } from '../lib/scope.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 import { deliveryOf, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 

@@ -3,7 +3,7 @@
 import * as v from 'valibot';
 import { sequence } from '../calls/guard.ts';
 import { defineTool } from '../calls/tool.ts';
-import { ok } from '../lib/result.ts';
+import { ok } from '../ground/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 
 const row = v.strictObject({ id: v.string(), title: v.string(), amount: v.number() });

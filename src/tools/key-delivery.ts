@@ -3,9 +3,9 @@
 import * as v from 'valibot';
 import type { Call } from '../calls/call.ts';
 import { epochMs } from '../calls/schema.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
 import type { MadeKey } from '../keys/minting.ts';
-import { err, ok, type Result } from '../lib/result.ts';
-import type { Problem } from '../problem.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 
 /** The output: without `key` if the widget has it. */

@@ -1,7 +1,7 @@
 // Key ids as tools take them, and what revoking and deleting share: both succeed for a key that does not exist.
 
 import * as v from 'valibot';
-import { hasLength } from '../lib/text.ts';
+import { hasLength } from '../ground/text.ts';
 
 const KEY_ID_CHARS_MAX = 200; // any text is accepted: what is no id names a key that doesn't exist
 

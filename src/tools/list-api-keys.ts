@@ -3,9 +3,9 @@
 import * as v from 'valibot';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
+import { err, ok } from '../ground/result.ts';
 import { LIST_BYTES_MAX } from '../keys/listing.ts';
 import type { ListPlace } from '../keys/store.ts';
-import { err, ok } from '../lib/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 import { listedKey, listedKeyFields } from './listed-key.ts';
 

@@ -2,9 +2,9 @@
 
 import * as v from 'valibot';
 import { epochMs } from '../calls/schema.ts';
+import { writtenLimit } from '../ground/rate-limit.ts';
 import type { OwnKey } from '../keys/listing.ts';
 import { fingerprintOf, type Rotation } from '../keys/record.ts';
-import { writtenLimit } from '../lib/rate-limit.ts';
 import { quotaFields, rateLimitFields } from './create-api-key.ts';
 
 const count = v.pipe(v.number(), v.integer());

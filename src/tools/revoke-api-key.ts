@@ -2,7 +2,7 @@
 
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
-import { ok } from '../lib/result.ts';
+import { ok } from '../ground/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 import { endAnnotations, endOutput, keyIdInput } from './key-id.ts';
 

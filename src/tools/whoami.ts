@@ -4,9 +4,9 @@
 import * as v from 'valibot';
 import { epochMs } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
-import { MS_PER_DAY } from '../lib/duration.ts';
-import type { LimitName, RateLimitState } from '../lib/rate-limit.ts';
-import { ok } from '../lib/result.ts';
+import { MS_PER_DAY } from '../ground/duration.ts';
+import type { LimitName, RateLimitState } from '../ground/rate-limit.ts';
+import { ok } from '../ground/result.ts';
 import type { ToolDeps } from './folder/toolbox.ts';
 
 const count = v.pipe(v.number(), v.integer());

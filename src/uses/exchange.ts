@@ -2,11 +2,11 @@
 // have. They have numbers, one after the other: one whose outcome is unknown is sent again as it was, and adds nothing
 // if it was carried out. Never a write per call; a database that is away delays it.
 
-import { outageIn } from '../lib/outage.ts';
-import type { Cancel, Clock } from '../lib/runtime.ts';
-import { slicesOf } from '../lib/slices.ts';
-import { nextTurn, sleep, withTimeout } from '../lib/timeout.ts';
-import type { Log } from '../log/log.ts';
+import { outageIn } from '../ground/outage.ts';
+import type { Cancel, Clock } from '../ground/runtime.ts';
+import { slicesOf } from '../ground/slices.ts';
+import { nextTurn, sleep, withTimeout } from '../ground/timeout.ts';
+import type { Log } from '../watch/log.ts';
 import type { KeyUsage, WindowUsage } from './key-usage.ts';
 import type { ExchangedUses, UsesStore } from './store.ts';
 

@@ -2,10 +2,10 @@
 // what all processes had when last told, and this one's uses since: together never more than there were, so nobody is
 // refused too early.
 
-import type { FeedPosition } from '../lib/change-feed.ts';
-import { memoize } from '../lib/memoize.ts';
-import type { Quota, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
-import { type Calendar, contains, DAY_S, lengthS, type Period, resetS, type Window } from '../limits/windows.ts';
+import type { FeedPosition } from '../ground/change-feed.ts';
+import { type Calendar, contains, DAY_S, lengthS, type Period, resetS, type Window } from '../ground/limits/windows.ts';
+import { memoize } from '../ground/memoize.ts';
+import type { Quota, RateLimit, RateLimitState } from '../ground/rate-limit.ts';
 import type { KeyCounts } from './store.ts';
 
 /** Shorter windows are over before others could know of them: each process counts them for itself. */

@@ -1,14 +1,14 @@
 // Notes last uses of keys, counts uses, and holds keys to limits and quotas, for all processes on a database. A call is
 // decided in memory: by what this process has counted, and what the others had when last read (exchange.ts).
 
-import type { FeedPosition } from '../lib/change-feed.ts';
-import { createLruCache } from '../lib/lru-cache.ts';
-import type { Quota, RateLimit, RateLimitState } from '../lib/rate-limit.ts';
-import { err, ok, type Result } from '../lib/result.ts';
-import type { Clock, RandomBytes } from '../lib/runtime.ts';
-import { createCalendar } from '../limits/windows.ts';
-import type { Log } from '../log/log.ts';
-import type { Problem } from '../problem.ts';
+import type { FeedPosition } from '../ground/change-feed.ts';
+import { createCalendar } from '../ground/limits/windows.ts';
+import { createLruCache } from '../ground/lru-cache.ts';
+import type { Problem } from '../ground/problem.ts';
+import type { Quota, RateLimit, RateLimitState } from '../ground/rate-limit.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock, RandomBytes } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
 import { createExchange } from './exchange.ts';
 import { type InForce, KeyUsage, limitOf, usesIn } from './key-usage.ts';
 import { type Uses, usesOf } from './shown-uses.ts';

@@ -5,10 +5,10 @@ import * as v from 'valibot';
 import { type Guard, PASS, sequence } from '../../src/calls/guard.ts';
 import { scopesGuard } from '../../src/calls/scopes.ts';
 import { defineTool } from '../../src/calls/tool.ts';
-import { err, ok } from '../../src/lib/result.ts';
-import { systemClock } from '../../src/lib/runtime.ts';
-import { createLog } from '../../src/log/log.ts';
+import { err, ok } from '../../src/ground/result.ts';
+import { systemClock } from '../../src/ground/runtime.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
+import { createLog } from '../../src/watch/log.ts';
 import { createTestApp, insertKey } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 

@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { sequence } from '../../src/calls/guard.ts';
 import { rateLimitGuard } from '../../src/calls/rate-limit.ts';
 import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/lib/result.ts';
+import { ok } from '../../src/ground/result.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { testClock } from '../support/clock.ts';
 import { postText, sendOverSocket } from '../support/http-socket.ts';

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import { appendFileSync, copyFileSync, cpSync, existsSync, type PathLike, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { withBackup } from '../../src/database/backup/file.ts';
+import { withBackup } from '../../src/store/backup/file.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';

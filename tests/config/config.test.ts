@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { type Config, parseConfig } from '../../src/config/config.ts';
 import type { Env } from '../../src/config/env.ts';
-import { shownUrl } from '../../src/lib/urls.ts';
+import { shownUrl } from '../../src/ground/urls.ts';
 import { label } from '../support/labels.ts';
 
 const SECRET_32 = 'q7Zt0pWm3Lx9Vb2Nc5Rk8Hd1Fg6Js4Ye';

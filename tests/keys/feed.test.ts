@@ -3,12 +3,12 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { prune } from '../../src/database/feed.ts';
+import type { FeedPage } from '../../src/ground/change-feed.ts';
+import { StoreOutage } from '../../src/ground/outage.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
-import type { FeedPage } from '../../src/lib/change-feed.ts';
-import { StoreOutage } from '../../src/lib/outage.ts';
-import { createLog } from '../../src/log/log.ts';
+import { prune } from '../../src/store/feed.ts';
+import { createLog } from '../../src/watch/log.ts';
 import { testClock } from '../support/clock.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';

@@ -2,9 +2,9 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
+import { systemRandom } from '../../src/ground/runtime.ts';
 import { mintKey } from '../../src/keys/key-format.ts';
-import { systemRandom } from '../../src/lib/runtime.ts';
-import { redact } from '../../src/log/redact.ts';
+import { redact } from '../../src/watch/redact.ts';
 import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { createTestApp, failureOf } from '../support/test-app.ts';

@@ -1,7 +1,7 @@
 // Revoking, deleting and rotating keys that are not there: it writes nothing, and nobody may do it without end.
 
 import { expect, test } from 'bun:test';
-import { LIMITS } from '../../src/limits/index.ts';
+import { LIMITS } from '../../src/ground/limits/index.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';

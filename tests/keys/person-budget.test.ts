@@ -1,9 +1,9 @@
 // What one person may create and rotate over a day, so that the trail, which is kept for 400 days, stays small.
 
 import { expect, test } from 'bun:test';
+import { LIMITS } from '../../src/ground/limits/index.ts';
 import { createPersonBudget } from '../../src/keys/actor.ts';
-import { LIMITS } from '../../src/limits/index.ts';
-import { createLog } from '../../src/log/log.ts';
+import { createLog } from '../../src/watch/log.ts';
 import { testClock } from '../support/clock.ts';
 import { actorFor } from '../support/test-app.ts';
 

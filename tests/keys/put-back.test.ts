@@ -2,7 +2,7 @@
 // followed: its numbers are as high as before or higher, so they prove nothing. And what the feed can't notice.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { LIMITS } from '../../src/limits/index.ts';
+import { LIMITS } from '../../src/ground/limits/index.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.ts';
 import { bearer, CALLER, createTestApp } from '../support/test-app.ts';

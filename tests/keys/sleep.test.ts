@@ -2,11 +2,11 @@
 // wall clock, which look the same from inside.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import type { FeedPage } from '../../src/ground/change-feed.ts';
+import { countingSleep } from '../../src/ground/runtime.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
-import type { FeedPage } from '../../src/lib/change-feed.ts';
-import { countingSleep } from '../../src/lib/runtime.ts';
-import { createLog } from '../../src/log/log.ts';
+import { createLog } from '../../src/watch/log.ts';
 import { testClock } from '../support/clock.ts';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';

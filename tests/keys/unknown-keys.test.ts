@@ -3,13 +3,13 @@
 import { describe, expect, test } from 'bun:test';
 import { renameSync } from 'node:fs';
 import { join } from 'node:path';
+import { networkOf } from '../../src/ground/ip.ts';
+import { LIMITS } from '../../src/ground/limits/index.ts';
 import type { Caller } from '../../src/keys/actor.ts';
 import type { Feed } from '../../src/keys/feed.ts';
 import type { Found } from '../../src/keys/store.ts';
 import { createUnknownKeys, type UnknownKeysOptions } from '../../src/keys/unknown-keys.ts';
-import { networkOf } from '../../src/lib/ip.ts';
-import { LIMITS } from '../../src/limits/index.ts';
-import { createLog } from '../../src/log/log.ts';
+import { createLog } from '../../src/watch/log.ts';
 import { testClock } from '../support/clock.ts';
 import { bearer, CALLER, createTestApp, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';

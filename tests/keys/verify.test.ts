@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
+import type { FeedPage } from '../../src/ground/change-feed.ts';
 import { createOriginOf } from '../../src/keys/actor.ts';
 import { createAudience } from '../../src/keys/audience.ts';
 import { createFeed } from '../../src/keys/feed.ts';
@@ -9,8 +10,7 @@ import type { PresentedKey } from '../../src/keys/record.ts';
 import type { Found, KeyStore } from '../../src/keys/store.ts';
 import { createUnknownKeys } from '../../src/keys/unknown-keys.ts';
 import { createVerifier } from '../../src/keys/verify.ts';
-import type { FeedPage } from '../../src/lib/change-feed.ts';
-import { createLog } from '../../src/log/log.ts';
+import { createLog } from '../../src/watch/log.ts';
 import { testClock } from '../support/clock.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { CALLER, createTestApp } from '../support/test-app.ts';

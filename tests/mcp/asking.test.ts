@@ -5,7 +5,7 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import * as v from 'valibot';
 import { definePrompt } from '../../src/calls/prompt.ts';
 import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/lib/result.ts';
+import { ok } from '../../src/ground/result.ts';
 import {
   ALICE,
   ALL,

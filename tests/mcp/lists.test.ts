@@ -6,7 +6,7 @@ import * as v from 'valibot';
 import { sequence } from '../../src/calls/guard.ts';
 import { definePrompt } from '../../src/calls/prompt.ts';
 import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/lib/result.ts';
+import { ok } from '../../src/ground/result.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { callOver, userHeaders } from '../support/client.ts';

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/lib/result.ts';
+import { ok } from '../../src/ground/result.ts';
 import { openHttpSocket, postText } from '../support/http-socket.ts';
 import { call, openSse, request } from '../support/mcp.ts';
 import {

@@ -3,8 +3,8 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../src/calls/tool.ts';
-import { err, ok } from '../../src/lib/result.ts';
-import type { Problem } from '../../src/problem.ts';
+import type { Problem } from '../../src/ground/problem.ts';
+import { err, ok } from '../../src/ground/result.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';

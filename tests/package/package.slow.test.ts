@@ -5,8 +5,8 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync }
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { dependencies } from '../../package.json';
-import * as index from '../../src/package/index.ts';
-import * as testing from '../../src/package/testing.ts';
+import * as index from '../../src/start/package/index.ts';
+import * as testing from '../../src/start/package/testing.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { output, run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';

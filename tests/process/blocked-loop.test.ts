@@ -1,7 +1,7 @@
 // A tool that blocks the process is a line in the log, on both runtimes. And what is none, with a clock moved by hand.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
-import { BLOCKED_MS_MIN, watchLoop } from '../../src/server/loop-watch.ts';
+import { BLOCKED_MS_MIN, watchLoop } from '../../src/start/loop-watch.ts';
 import { callOver } from '../support/client.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';

@@ -15,7 +15,7 @@ function listedPackages(): string[] {
 
 test('a production install, as it is typed, brings the packages that SECURITY.md lists, and none for development', async () => {
   const folder = productionFolder();
-  const typed = readDocument('src/server/README.md').codeBlock('Start', 'sh').trim().split('\n');
+  const typed = readDocument('src/start/README.md').codeBlock('Start', 'sh').trim().split('\n');
   expect(typed.filter((command) => !scripts.start.includes(command))).toEqual([]);
   const [install = ''] = typed;
   const child = Bun.spawn(['sh', '-c', install], {

@@ -14,11 +14,11 @@ import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
-/** On Deno the listener goes last, and closing is left to the client: see src/server/README.md. */
+/** On Deno the listener goes last, and closing is left to the client: see src/start/README.md. */
 const onDeno = USUAL_RUNTIME === 'deno';
 /** What a stuck request gets: a stop that waits for one takes longer, one that doesn't far less, on a busy machine too. */
 const STOP_MS_MAX = 10_000;
-/** A client that asks within this time after the signal gets a response: half of the notice (src/server.ts). */
+/** A client that asks within this time after the signal gets a response: half of the notice (src/start/server.ts). */
 const NOTICED_MS = 150;
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const events = (server: ServerProcess) =>

@@ -121,7 +121,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     [
       'that ends the process',
       'process.exit(0);',
-      'expected it to be loaded, but it ended the process; correct it, or rename it to tools/_a.ts to leave it out',
+      'expected it to be loaded, but it ended the server; correct it, or rename it to tools/_a.ts to leave it out',
     ],
     ["with a name of the server's own", tool('whoami'), "expected another tool name, whoami is the server's own"],
   ])('a file %s stops the start with one line', async (_, text, expected) => {

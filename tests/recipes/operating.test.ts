@@ -11,7 +11,7 @@ import { keysCommand } from '../support/keys-command.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
-const DOCUMENT = readDocument('src/server/README.md');
+const DOCUMENT = readDocument('src/start/README.md');
 const ENV = { JWT_SECRET: TEST_SECRET };
 const PATH = process.env.PATH ?? '';
 

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
-import { problemText, publicPart, type ServerCode } from '../../src/problem.ts';
+import { problemText, publicPart, type ServerCode } from '../../src/ground/problem.ts';
 import { type HeaderMap, META, MODERN, openSse } from '../support/mcp.ts';
 import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 

@@ -1,5 +1,5 @@
 // Headers in which proxies tell what a request was before it reached them. Anybody can send them: except for the two
-// that are believed from a trusted proxy (tests/routes/production.test.ts), they change nothing.
+// that are believed from a trusted proxy (tests/api/production.test.ts), they change nothing.
 
 import { describe, expect, test } from 'bun:test';
 import { createIssuer } from '../support/issuer.ts';

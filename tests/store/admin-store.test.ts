@@ -2,10 +2,10 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import type { Statement } from '../../src/database/database.ts';
 import { createOriginOf } from '../../src/keys/actor.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import { createAdminStore } from '../../src/store/admin-store.ts';
+import type { Statement } from '../../src/store/database.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { CALLER } from '../support/test-app.ts';

@@ -3,9 +3,9 @@
 import { expect, test } from 'bun:test';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import { backUp } from '../../src/database/backup/backup.ts';
-import { withBackup } from '../../src/database/backup/file.ts';
-import { restore } from '../../src/database/backup/restore.ts';
+import { backUp } from '../../src/store/backup/backup.ts';
+import { withBackup } from '../../src/store/backup/file.ts';
+import { restore } from '../../src/store/backup/restore.ts';
 import { openStore } from '../../src/store/open.ts';
 import { callOver } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';

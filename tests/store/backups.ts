@@ -1,9 +1,9 @@
 // A backup of a database with so many keys.
 
 import { join } from 'node:path';
-import { backUp } from '../../src/database/backup/backup.ts';
-import { systemClock } from '../../src/lib/runtime.ts';
-import { createLog } from '../../src/log/log.ts';
+import { systemClock } from '../../src/ground/runtime.ts';
+import { backUp } from '../../src/store/backup/backup.ts';
+import { createLog } from '../../src/watch/log.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';

@@ -2,9 +2,9 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import type { Database } from '../../src/database/database.ts';
-import { embeddedDatabase } from '../../src/database/embedded/database.ts';
-import { inspect, migrate } from '../../src/database/schema.ts';
+import type { Database } from '../../src/store/database.ts';
+import { embeddedDatabase } from '../../src/store/embedded/database.ts';
+import { inspect, migrate } from '../../src/store/schema.ts';
 import type { Client } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { createByOld, MIGRATIONS, OLD_MIGRATIONS, oldDatabase } from '../support/old-database.ts';

@@ -2,9 +2,9 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import type { Database } from '../../src/database/database.ts';
-import { embeddedDatabase } from '../../src/database/embedded/database.ts';
-import { remoteDatabase } from '../../src/database/remote/database.ts';
+import type { Database } from '../../src/store/database.ts';
+import { embeddedDatabase } from '../../src/store/embedded/database.ts';
+import { remoteDatabase } from '../../src/store/remote/database.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 

@@ -1,3 +1,3 @@
 // A clock that moves only by hand: the one that the package offers for tests.
 
-export { type TestClock, testClock } from '../../src/package/testing/clock.ts';
+export { type TestClock, testClock } from '../../src/start/package/testing/clock.ts';

@@ -1,6 +1,6 @@
 // The routes of the table, as the sweeps ask them.
 
-import { ROUTES, type RouteFacts, routeNames } from '../../src/routes/table.ts';
+import { ROUTES, type RouteFacts, routeNames } from '../../src/api/table.ts';
 
 export const rows = routeNames.map((name): [string, RouteFacts] => [name, ROUTES[name]]);
 

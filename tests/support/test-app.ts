@@ -1,4 +1,4 @@
-// The app for tests (src/package/testing), on each kind of store, and with what only these tests look at.
+// The app for tests (src/start/package/testing), on each kind of store, and with what only these tests look at.
 
 import type { Service, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
@@ -11,12 +11,12 @@ import {
   serveTestApp,
   TEST_SECRET,
   type TestResponse,
-} from '../../src/package/testing/test-app.ts';
+} from '../../src/start/package/testing/test-app.ts';
 import type { TestClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
 
-export type { LogLine } from '../../src/package/testing/test-app.ts';
+export type { LogLine } from '../../src/start/package/testing/test-app.ts';
 export { readResponse, TEST_SECRET, type TestResponse };
 
 export interface TestApp extends PublicTestApp {

@@ -5,7 +5,7 @@ import type { Call } from '../../src/calls/call.ts';
 import type { ToolContent } from '../../src/calls/content.ts';
 import type { Guard } from '../../src/calls/guard.ts';
 import { defineTool, type Tool, type ToolFacts } from '../../src/calls/tool.ts';
-import { ok } from '../../src/lib/result.ts';
+import { ok } from '../../src/ground/result.ts';
 
 /** The server's own, in the order clients see them. */
 export const SERVER_TOOLS = [

@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
-import type { Quota } from '../../src/lib/rate-limit.ts';
+import type { Quota } from '../../src/ground/rate-limit.ts';
 import type { Store } from '../../src/store/open.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';

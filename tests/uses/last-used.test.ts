@@ -1,11 +1,11 @@
 // When the uses of keys are written, and that none is lost on the way.
 
 import { expect, test } from 'bun:test';
-import { StoreOutage } from '../../src/lib/outage.ts';
-import { systemRandom } from '../../src/lib/runtime.ts';
-import { createLog, type LogWrite } from '../../src/log/log.ts';
+import { StoreOutage } from '../../src/ground/outage.ts';
+import { systemRandom } from '../../src/ground/runtime.ts';
 import type { ExchangedUses, UsesStore } from '../../src/uses/store.ts';
 import { createUsage } from '../../src/uses/usage.ts';
+import { createLog, type LogWrite } from '../../src/watch/log.ts';
 import { shuffled } from '../lab/bench/database.ts';
 import { testClock } from '../support/clock.ts';
 

@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { dayAt, monthOf, windowAt } from '../../src/limits/windows.ts';
+import { dayAt, monthOf, windowAt } from '../../src/ground/limits/windows.ts';
 import type { Store } from '../../src/store/open.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';

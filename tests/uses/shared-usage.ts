@@ -1,16 +1,16 @@
 // Processes that count the uses of one key on one database, with a clock that is moved: each has its own wall clock, and
 // what it sends to the database comes late, twice, or not at all.
 
-import type { DatabaseConfig } from '../../src/database/place.ts';
+import { StoreOutage } from '../../src/ground/outage.ts';
+import { type Clock, countingSleep, systemRandom } from '../../src/ground/runtime.ts';
+import { nextTurn } from '../../src/ground/timeout.ts';
 import { withCounts } from '../../src/keys/index.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
-import { StoreOutage } from '../../src/lib/outage.ts';
-import { type Clock, countingSleep, systemRandom } from '../../src/lib/runtime.ts';
-import { nextTurn } from '../../src/lib/timeout.ts';
-import { createLog } from '../../src/log/log.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
+import type { DatabaseConfig } from '../../src/store/place.ts';
 import { createUsage, type Usage } from '../../src/uses/usage.ts';
+import { createLog } from '../../src/watch/log.ts';
 import { OPTIONS } from '../store/backups.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 

@@ -2,9 +2,9 @@
 // that server's page; only the key goes to stdout.
 
 import * as v from 'valibot';
-import { reasonOf, withoutControls } from '../../lib/text.ts';
-import { sleep } from '../../lib/timeout.ts';
-import { publicUrl, trustedUrl } from '../../lib/urls.ts';
+import { reasonOf, withoutControls } from '../../ground/text.ts';
+import { sleep } from '../../ground/timeout.ts';
+import { publicUrl, trustedUrl } from '../../ground/urls.ts';
 import { CommandError, type Io } from '../io.ts';
 import { kind } from '../options.ts';
 

@@ -1,8 +1,8 @@
 // `keys backup`: a copy of the database, taken while servers run.
 
 import { existsSync, renameSync, statSync } from 'node:fs';
-import { backUp } from '../../database/backup/backup.ts';
-import { reasonOf } from '../../lib/text.ts';
+import { reasonOf } from '../../ground/text.ts';
+import { backUp } from '../../store/backup/backup.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io } from '../io.ts';
 import { FILE, needed } from '../options.ts';

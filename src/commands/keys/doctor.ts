@@ -2,11 +2,11 @@
 
 import type { Config } from '../../config/config.ts';
 import { readTls } from '../../config/tls.ts';
-import { isLoopback } from '../../lib/ip.ts';
-import { StoreOutage } from '../../lib/outage.ts';
-import { isObject, reasonOf } from '../../lib/text.ts';
-import { addressOf } from '../../server/banner.ts';
-import { CERTIFICATE_MS_MIN } from '../../server/listener.ts';
+import { isLoopback } from '../../ground/ip.ts';
+import { StoreOutage } from '../../ground/outage.ts';
+import { isObject, reasonOf } from '../../ground/text.ts';
+import { addressOf } from '../../start/banner.ts';
+import { CERTIFICATE_MS_MIN } from '../../start/listener.ts';
 import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
 import { CommandError, localTime } from '../io.ts';

@@ -1,7 +1,7 @@
 // `keys events`: the events of keys, oldest first.
 
+import { sleep } from '../../ground/timeout.ts';
 import type { KeyEvent } from '../../keys/store.ts';
-import { sleep } from '../../lib/timeout.ts';
 import { command } from '../command.ts';
 import { isoTime, localTime } from '../io.ts';
 import { flag, kind, OWNER, optional, wholeNumber } from '../options.ts';

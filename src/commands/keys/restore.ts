@@ -1,9 +1,9 @@
 // `keys restore`: puts a backup back, also beside running servers, which then drop their caches.
 
-import { compare, type Restoring } from '../../database/backup/compare.ts';
-import { type Backup, withBackup } from '../../database/backup/file.ts';
-import { restore } from '../../database/backup/restore.ts';
-import { reasonOf } from '../../lib/text.ts';
+import { reasonOf } from '../../ground/text.ts';
+import { compare, type Restoring } from '../../store/backup/compare.ts';
+import { type Backup, withBackup } from '../../store/backup/file.ts';
+import { restore } from '../../store/backup/restore.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io } from '../io.ts';
 import { FILE, flag, needed } from '../options.ts';

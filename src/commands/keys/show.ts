@@ -1,9 +1,9 @@
 // `keys show`: one key, by id, by fingerprint, or by the key itself on stdin: an argument would stay in the history.
 
 import { text } from 'node:stream/consumers';
+import { MS_PER_DAY } from '../../ground/duration.ts';
 import type { KeyName } from '../../keys/admin.ts';
 import { hashKey, isIdShaped, isKeyShaped } from '../../keys/key-format.ts';
-import { MS_PER_DAY } from '../../lib/duration.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';

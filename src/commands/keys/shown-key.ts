@@ -1,9 +1,9 @@
 // A key as the verbs show it: as an object, and as table cells, with its uses. Never a whole hash.
 
+import { type Quota, writtenLimit } from '../../ground/rate-limit.ts';
+import { systemClock } from '../../ground/runtime.ts';
 import type { PlacedKey } from '../../keys/admin.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
-import { type Quota, writtenLimit } from '../../lib/rate-limit.ts';
-import { systemClock } from '../../lib/runtime.ts';
 import type { Store } from '../../store/open.ts';
 import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
 import { cut, isoTime, localTime } from '../io.ts';

@@ -2,8 +2,8 @@
 
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
+import { NO_CEILINGS } from '../../ground/rate-limit.ts';
 import { updateKey } from '../../keys/admin.ts';
-import { NO_CEILINGS } from '../../lib/rate-limit.ts';
 import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';

@@ -3,8 +3,8 @@
 
 import { readdirSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
-import type { Cancel } from '../../lib/runtime.ts';
-import { withTimeout } from '../../lib/timeout.ts';
+import type { Cancel } from '../../ground/runtime.ts';
+import { withTimeout } from '../../ground/timeout.ts';
 import { type MakePrompts, type MakeTools, type ToolFile, unusable } from './tool-file.ts';
 
 /** `path` is absolute. */
@@ -37,7 +37,7 @@ export async function readToolFolder(
   if (names === null) return null;
   for (const name of toolFileNames(names)) {
     const file = posix.join(folder, name);
-    const cancel = lastWords(`${file}: expected it to be loaded, but it ended the process${remedyOf(file)}`);
+    const cancel = lastWords(`${file}: expected it to be loaded, but it ended the server${remedyOf(file)}`);
     const module = await loaded(file, importModule(resolve(folder, name))).finally(cancel);
     files.push(toolFileOf(file, module));
   }

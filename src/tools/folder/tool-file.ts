@@ -7,9 +7,9 @@ import { pathToFileURL } from 'node:url';
 import type { Operation } from '../../calls/operation.ts';
 import type { Prompt } from '../../calls/prompt.ts';
 import type { Tool } from '../../calls/tool.ts';
+import { isScope } from '../../ground/scope.ts';
+import { isObject } from '../../ground/text.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
-import { isScope } from '../../lib/scope.ts';
-import { isObject } from '../../lib/text.ts';
 import type { ToolDeps } from './toolbox.ts';
 
 /** What a tool file exports by default. */

@@ -15,12 +15,12 @@ import {
   userJwtGuard,
   type VerifyUserJwt,
 } from '../../calls/user-jwt.ts';
+import { parseDuration } from '../../ground/duration.ts';
+import type { Clock } from '../../ground/runtime.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/index.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
-import { parseDuration } from '../../lib/duration.ts';
-import type { Clock } from '../../lib/runtime.ts';
-import type { Log, LogFields } from '../../log/log.ts';
+import type { Log, LogFields } from '../../watch/log.ts';
 
 export interface ToolDeps {
   readonly guards: {

@@ -3,8 +3,8 @@
 import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
-import { inlineAssets } from '../../../src/lib/inline.ts';
-import { createWidgets } from '../../../src/widgets/index.ts';
+import { inlineAssets } from '../../../src/ground/inline.ts';
+import { createWidgets } from '../../../src/pages/widgets/index.ts';
 import { describeInBrowser } from '../../support/browser.ts';
 import { startServer } from '../../support/server-process.ts';
 import { createTestApp } from '../../support/test-app.ts';

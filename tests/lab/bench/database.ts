@@ -3,8 +3,8 @@
 import { join } from 'node:path';
 import { createClient } from '@libsql/client/sqlite3';
 import { SignJWT } from 'jose';
+import { systemRandom } from '../../../src/ground/runtime.ts';
 import { hashKey, mintId, mintKey } from '../../../src/keys/key-format.ts';
-import { systemRandom } from '../../../src/lib/runtime.ts';
 import { openEmbedded } from '../../support/embedded.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { BENCH_SECRET } from './ours.ts';

@@ -3,14 +3,14 @@
 
 import { statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
+import { DAY_S, dayAt } from '../../../src/ground/limits/windows.ts';
+import { createLruCache } from '../../../src/ground/lru-cache.ts';
+import { systemClock, systemRandom } from '../../../src/ground/runtime.ts';
 import { createOriginOf } from '../../../src/keys/actor.ts';
 import { hashKey, mintId, mintKey } from '../../../src/keys/key-format.ts';
 import type { ApiKeyRecord } from '../../../src/keys/record.ts';
-import { createLruCache } from '../../../src/lib/lru-cache.ts';
-import { systemClock, systemRandom } from '../../../src/lib/runtime.ts';
-import { DAY_S, dayAt } from '../../../src/limits/windows.ts';
-import { createLog } from '../../../src/log/log.ts';
 import { openStore, type Store } from '../../../src/store/open.ts';
+import { createLog } from '../../../src/watch/log.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { buildDatabase } from './database.ts';
 import { machineLine, markdown } from './report.ts';

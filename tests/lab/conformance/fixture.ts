@@ -8,7 +8,7 @@ import { definePrompt, type Prompt, type PromptMessages } from '../../../src/cal
 import { form } from '../../../src/calls/questions.ts';
 import type { Resource } from '../../../src/calls/resource.ts';
 import { defineTool, type Tool, type ToolFacts } from '../../../src/calls/tool.ts';
-import { ok } from '../../../src/lib/result.ts';
+import { ok } from '../../../src/ground/result.ts';
 import { anyone, facts } from '../../support/tools.ts';
 
 // One red pixel, and 16 bytes of silence.

@@ -1,8 +1,8 @@
 // A backup put back into a remote database: for how long others wait to write.
 
 import { expect, test } from 'bun:test';
-import { withBackup } from '../../../src/database/backup/file.ts';
-import { restore } from '../../../src/database/backup/restore.ts';
+import { withBackup } from '../../../src/store/backup/file.ts';
+import { restore } from '../../../src/store/backup/restore.ts';
 import { openStore } from '../../../src/store/open.ts';
 import { backupOf, OPTIONS } from '../../store/backups.ts';
 import { openDatabase } from '../../support/database-client.ts';

@@ -1,10 +1,10 @@
 // A host in which the widgets can be tried: themes, widths, data that misleads, and calls that fail. Its query chooses,
 // and the page lists every message between a widget and its host.
 
-import { pagePolicy } from '../../../../src/lib/html.ts';
-import { inlineAssets } from '../../../../src/lib/inline.ts';
-import { createWidgets } from '../../../../src/widgets/index.ts';
-import { frame } from '../../../../src/widgets/preview.ts';
+import { pagePolicy } from '../../../../src/ground/html.ts';
+import { inlineAssets } from '../../../../src/ground/inline.ts';
+import { createWidgets } from '../../../../src/pages/widgets/index.ts';
+import { frame } from '../../../../src/pages/widgets/preview.ts';
 import host from './host.js' with { type: 'text' };
 import css from './lab.css' with { type: 'text' };
 import html from './lab.html' with { type: 'text' };

@@ -4,9 +4,9 @@
 // the start, as those in use are in the server's. What is refused gets its status and nothing else: no load asks for it.
 
 import { Database } from 'bun:sqlite';
-import { createResponseBatcher } from '../../../../src/http/response-batching.ts';
-import { SERVER_NAME, SERVER_VERSION } from '../../../../src/lib/server-info.ts';
-import { redactKeys } from '../../../../src/log/redact.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../../../../src/ground/server-info.ts';
+import { redactKeys } from '../../../../src/watch/redact.ts';
+import { createResponseBatcher } from '../../../../src/web/response-batching.ts';
 import { announce } from './announce.ts';
 
 interface Key {

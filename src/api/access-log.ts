@@ -1,0 +1,46 @@
+// The access log: one line for each request, when its response leaves. Only with ACCESS_LOG=1.
+
+import { callerOf } from '../calls/call.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
+import type { ObserveRequest } from '../web/context.ts';
+import { forwardedPath } from '../web/forwarded.ts';
+
+export interface AccessLogOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The route of /verify: its lines have the path that a trusted proxy asks about. */
+  readonly verifyRoute: string;
+  readonly trustProxy: number;
+}
+
+export const createAccessLog =
+  ({ clock, log, verifyRoute, trustProxy }: AccessLogOptions): ObserveRequest =>
+  (context) => {
+    const startedMs = clock.monotonicMs();
+    const address = context.clientAddress(); // now: a client that has left has none
+    return ({ status }) => {
+      const { requestId, request, headers, route, call } = context;
+      const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
+      const tool = call?.tool || undefined;
+      const { keyId, keyName, subject, actor } = call?.auth ?? {};
+      const caller =
+        keyId === undefined
+          ? { userId: subject, ...(actor !== subject && { actor }) }
+          : { keyId, keyName, owner: subject };
+      const { traceId } = call ?? callerOf(context);
+      const path = route === verifyRoute && trustProxy > 0 ? forwardedPath(headers) : undefined;
+      log.info('request', {
+        requestId,
+        traceId,
+        method: request.method,
+        route,
+        path,
+        tool,
+        status,
+        durationMs,
+        address,
+        ...caller,
+      });
+    };
+  };

@@ -1,0 +1,49 @@
+// GET /mcp/health: readiness, 200 or 503.
+
+import { RETRY_UNAVAILABLE_S } from '../ground/problem.ts';
+import type { Awaitable } from '../ground/result.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
+import { ALL_VERSIONS } from '../mcp/era.ts';
+import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import type { Handler } from '../web/router.ts';
+
+export interface HealthOptions<Position> {
+  /** Random for each process; its request ids begin with it. */
+  readonly instance: string;
+  readonly store: {
+    readonly mode: string;
+    /** False while the last write failed for lack of space or rights; known keys still verify. */
+    readonly writable: () => boolean;
+    readonly replicaState?: ((reached: Position) => Promise<string>) | undefined;
+  };
+  readonly feed: {
+    /** Whether the store responds, cached for a moment because anybody may ask, as often as they like. */
+    readonly probe: () => Awaitable<boolean>;
+    readonly lagMs: () => number | null;
+    readonly position: Position;
+  };
+  readonly sessions: { readonly count: number };
+  readonly uptimeMs: () => number;
+}
+
+export function healthRoute<Position>(options: HealthOptions<Position>): Handler {
+  const { store, feed, sessions, instance, uptimeMs } = options;
+  return async () => {
+    const ok = await feed.probe();
+    const replica = await store.replicaState?.(feed.position); // after the poll: it says what the replica should have
+    const body = {
+      status: ok ? 'ok' : 'unavailable',
+      name: SERVER_NAME,
+      version: SERVER_VERSION,
+      uptimeSeconds: Math.floor(uptimeMs() / 1000),
+      protocolVersions: ALL_VERSIONS,
+      store: { mode: store.mode, ok, writable: store.writable(), lagMs: feed.lagMs(), replica },
+      sessions: sessions.count,
+      instance,
+    };
+    return new Response(JSON.stringify(body), {
+      status: ok ? 200 : 503,
+      headers: ok ? UNCACHED_JSON_HEADERS : { ...UNCACHED_JSON_HEADERS, 'Retry-After': String(RETRY_UNAVAILABLE_S) },
+    });
+  };
+}

@@ -1,0 +1,129 @@
+// The handlers of the routes. What is said of each route is in table.ts.
+
+import type { Run } from '../calls/run.ts';
+import type { Tool } from '../calls/tool.ts';
+import type { Config } from '../config/config.ts';
+import { memoize } from '../ground/memoize.ts';
+import type { Sha256 } from '../ground/runtime.ts';
+import { createMcp, type Mcp, type McpOptions } from '../mcp/server.ts';
+import { type SseRouteOptions, sseRoutes, sseUnavailable } from '../mcp/sse.ts';
+import { type McpRouteOptions, mcpRoute } from '../mcp/streamable-http.ts';
+import type { Connect } from '../signin/index.ts';
+import { type ConnectRoutesOptions, connectRoutes } from '../signin/routes/connect.ts';
+import { metadataRoutes, metadataUrl, type ProtectedPath } from '../signin/routes/metadata.ts';
+import type { SignIn } from '../web/challenge.ts';
+import type { Handler, Route } from '../web/router.ts';
+import { aboutRoute } from './about.ts';
+import { type IntrospectRouteOptions, introspectRoute } from './introspect.ts';
+import { type KeysPageOptions, keysPageRoute } from './keys-page.ts';
+import type { Metrics, Transport } from './metrics/measures.ts';
+import { metricsRoute } from './metrics/route.ts';
+import { openapiRoute } from './openapi.ts';
+import { previewRoute } from './preview.ts';
+import { type RevokeTokens, revokeRoute } from './revoke.ts';
+import { ROUTES, type RouteName, routeNames } from './table.ts';
+import { type ToolRouteOptions, toolRoutes } from './tools.ts';
+import { type VerifyRouteOptions, verifyRoute } from './verify.ts';
+
+type OptionsOfRoutes = McpRouteOptions &
+  SseRouteOptions &
+  ToolRouteOptions &
+  KeysPageOptions &
+  ConnectRoutesOptions &
+  IntrospectRouteOptions &
+  VerifyRouteOptions;
+
+/** What the routes need; the members left out are made here for each. */
+export interface RoutesOptions
+  extends Omit<OptionsOfRoutes, 'mcp' | 'signIn' | 'eager' | 'publicPath' | 'config' | 'connect' | 'scopes'> {
+  readonly config: Config;
+  readonly tools: readonly Tool[];
+  /** What MCP clients are offered. */
+  readonly offered: Omit<McpOptions, 'run' | 'listsAll'>;
+  readonly revokeTokens: RevokeTokens;
+  /** Null: no keys are handed out. */
+  readonly connect: Connect | null;
+  readonly health: Handler;
+  readonly metrics: Metrics | null;
+  readonly sha256: Sha256;
+}
+
+export function createRoutes(options: RoutesOptions): readonly Route[] {
+  const { config, publicUrl, tools, metrics, connect, device, sha256 } = options;
+  const { basePath, authorizationServer, metricsToken } = config;
+  const publicPath = config.publicUrl === null ? basePath : new URL(config.publicUrl).pathname.replace(/^\/$/, '');
+  // No challenge without an authorization server: OAuth clients would look for one here.
+  const handsOutKeys = connect !== null;
+  const server = handsOutKeys ? publicUrl : authorizationServer === null ? null : () => authorizationServer;
+  const scopes = handsOutKeys ? options.keyScopes : config.jwtScopes;
+  function signInAt(path: ProtectedPath): () => SignIn | null {
+    if (server === null) return () => null;
+    const at = memoize((url: string): SignIn => ({ metadataUrl: metadataUrl(url, path), scopes, handsOutKeys }));
+    return () => at(publicUrl());
+  }
+  const off: readonly RouteName[] = [
+    ...(config.reusePort ? (['sse'] as const) : []),
+    ...(config.keysPage === null ? (['keys'] as const) : []),
+    ...(handsOutKeys ? [] : (['authorize'] as const)),
+    ...(device === null ? (['ask'] as const) : []),
+    ...(metrics !== null && metricsToken !== null ? [] : (['metrics'] as const)),
+  ];
+  const about = aboutRoute(publicUrl, (name) => !off.includes(name));
+  const runOver = (transport: Transport): Run => metrics?.run(transport, options.run) ?? options.run;
+  function mcpOver(transport: Transport): Mcp {
+    const mcp = createMcp({ ...options.offered, run: runOver(transport), listsAll: config.toolsList === 'all' });
+    return metrics?.mcp(transport, mcp) ?? mcp;
+  }
+  const mcp = mcpRoute({
+    ...options,
+    mcp: mcpOver('http'),
+    signIn: signInAt('/mcp'),
+    eager: config.mcpAuth === 'eager',
+  });
+  const sse = sseRoutes({ ...options, mcp: mcpOver('sse'), publicPath, signIn: signInAt('/sse') });
+
+  const served: Readonly<Record<RouteName, Served>> = {
+    about: ['/', ''].map((path) => ({ path: `${basePath}${path}`, get: about })),
+    mcp: { post: mcp },
+    sse: { get: config.reusePort ? sseUnavailable : sse.open },
+    messages: { post: sse.post },
+    tools: toolRoutes(`${basePath}/tools/`, tools, {
+      ...options,
+      run: runOver('rest'),
+      signIn: handsOutKeys ? () => null : signInAt(''), // signing in gives keys, not user tokens
+    }),
+    openapi: { get: openapiRoute(tools, publicUrl) },
+    keys: config.keysPage && { get: keysPageRoute(options) },
+    verify: verifyRoute(options),
+    introspect: introspectRoute(options),
+    revoke: revokeRoute(options.revokeTokens),
+    ...(connect === null && device === null
+      ? HANDS_OUT_NONE
+      : connectRoutes({ ...options, publicPath, scopes: options.keyScopes })),
+    health: { get: options.health },
+    metrics:
+      metrics && metricsToken ? { get: metricsRoute({ token: metricsToken, sha256, text: metrics.text }) } : null,
+    preview: { get: previewRoute(config.revocationLagMaxMs) },
+    resource: metadataRoutes({ publicUrl, publicPath, authorizationServer: server, scopes }),
+  };
+  return routeNames.flatMap((name): readonly Route[] => {
+    const handled = served[name];
+    if (handled === null) return [];
+    const places = 'map' in handled ? handled : [{ ...handled, path: basePath + ROUTES[name].path }];
+    return places.map((place) => ({ ...ROUTES[name], ...place }));
+  });
+}
+
+/** At its path of the table, or at others. Null: it is switched off. */
+export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;
+type Handlers = Pick<Route, 'get' | 'post' | 'any' | 'takes' | 'refuse' | 'missing'>;
+
+const HANDS_OUT_NONE = {
+  server: null,
+  token: null,
+  register: null,
+  authorize: null,
+  ask: null,
+  request: null,
+  decision: null,
+};

@@ -1,0 +1,78 @@
+// What the metrics read when their text is made: the feed, sessions, keys that expire, the certificate, the process.
+
+import { MS_PER_DAY } from '../../ground/duration.ts';
+import { outageIn } from '../../ground/outage.ts';
+import type { Clock } from '../../ground/runtime.ts';
+import { SERVER_VERSION } from '../../ground/server-info.ts';
+import { withTimeout } from '../../ground/timeout.ts';
+import type { AdminStore } from '../../keys/admin.ts';
+import type { Feed } from '../../keys/feed.ts';
+import type { Sample } from '../../watch/series.ts';
+
+const EXPIRING_DAYS = [1, 7, 30];
+const COUNT_EVERY_MS = 60_000;
+/** A scrape waits this long for a count, to succeed while the database is away. Its own timeout is 10 s by default. */
+const COUNT_WAIT_MS_MAX = 500;
+
+export interface ProcessUsage {
+  readonly residentBytes: number;
+  readonly cpuSeconds: number;
+}
+
+export interface GaugeOptions {
+  readonly adminStore: AdminStore;
+  readonly feed: Feed;
+  readonly lagMaxMs: number;
+  /** False while the last write failed for want of space or rights. */
+  readonly writable: () => boolean;
+  readonly sessions: () => number;
+  readonly usage: (() => ProcessUsage) | undefined;
+  /** Of the server's own TLS. */
+  readonly certificateEndsAtMs: number | undefined;
+}
+
+export function createGauges(clock: Clock, options: GaugeOptions): () => Promise<readonly Sample[]> {
+  const { adminStore, feed, lagMaxMs, writable, sessions, usage, certificateEndsAtMs } = options;
+  const expiring = EXPIRING_DAYS.map((days) => createExpiring(adminStore, days, clock));
+  const startedAtMs = clock.nowMs();
+  return async () => {
+    const { residentBytes, cpuSeconds } = usage?.() ?? {};
+    const counted = await Promise.all(expiring.map((count) => count()));
+    const samples: readonly (readonly [Sample[0], number | undefined, Sample[2]?])[] = [
+      ['mcp_keys_feed_lag_seconds', feed.idle ? 0 : (feed.lagMs() ?? Number.POSITIVE_INFINITY) / 1000],
+      ['mcp_keys_feed_lag_limit_seconds', lagMaxMs / 1000],
+      ['mcp_keys_store_writable', Number(writable())],
+      ['mcp_server_sessions', sessions()],
+      ...counted.map((count, at) => ['mcp_keys_expiring', count, { within: `${EXPIRING_DAYS[at]}d` }] as const),
+      ['mcp_server_certificate_end_time_seconds', certificateEndsAtMs && certificateEndsAtMs / 1000],
+      ['mcp_server_build_info', 1, { version: SERVER_VERSION }],
+      ['process_start_time_seconds', startedAtMs / 1000],
+      ['process_resident_memory_bytes', residentBytes],
+      ['process_cpu_seconds_total', cpuSeconds],
+    ];
+    return samples.flatMap(([metric, value, labels]) => (value === undefined ? [] : [[metric, value, labels ?? {}]]));
+  };
+}
+
+/** Keys that expire within so many days, as last counted; undefined before the first count. */
+function createExpiring({ countExpiring }: AdminStore, days: number, clock: Clock) {
+  let last: number | undefined;
+  let asking: Promise<number | undefined> | undefined;
+  let askedAtMs = 0;
+
+  async function ask(): Promise<number | undefined> {
+    const nowMs = clock.nowMs();
+    const count = await countExpiring(nowMs, nowMs + days * MS_PER_DAY).catch(outageIn);
+    if (typeof count === 'number') last = count;
+    return last;
+  }
+
+  return () => {
+    const nowMs = clock.monotonicMs();
+    if (asking === undefined || nowMs - askedAtMs >= COUNT_EVERY_MS) {
+      askedAtMs = nowMs;
+      asking = ask();
+    }
+    return withTimeout(asking, COUNT_WAIT_MS_MAX, last);
+  };
+}

@@ -1,0 +1,153 @@
+// What the server counts and times for its operators, by wrapping its parts; nothing without METRICS_TOKEN. No label
+// holds what a caller can make up.
+
+import type { Guard } from '../../calls/guard.ts';
+import type { Operation, ToolResult } from '../../calls/operation.ts';
+import type { Run } from '../../calls/run.ts';
+import { type Awaitable, chain, isPromise } from '../../ground/result.ts';
+import type { Clock } from '../../ground/runtime.ts';
+import type { AdminStore } from '../../keys/admin.ts';
+import type { KeyStore } from '../../keys/store.ts';
+import type { Verifier } from '../../keys/verify.ts';
+import { CODES } from '../../mcp/message.ts';
+import type { Mcp, Reply } from '../../mcp/server.ts';
+import { createSeries, type Sample, type Series } from '../../watch/series.ts';
+import { createGauges, type GaugeOptions } from './gauges.ts';
+
+export type Transport = 'rest' | 'http' | 'sse';
+
+/** Any tool or method that the server doesn't have. */
+const OTHER = 'other';
+
+/** The method that calls an operation. */
+const METHODS: Readonly<Record<Operation['kind'], string>> = {
+  tool: 'tools/call',
+  prompt: 'prompts/get',
+  completion: 'completion/complete',
+};
+
+export interface Metrics {
+  run(transport: Transport, run: Run): Run;
+  mcp(transport: Transport, mcp: Mcp): Mcp;
+  /** Counts refusals by their code. */
+  guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
+  verify(verifier: Pick<Verifier, 'verify' | 'reads'>): Verifier['verify'];
+  /** Times every call of the store. */
+  store<S extends KeyStore | AdminStore>(store: S): S;
+  /** Adds what is read when the text is made. */
+  addGauges(options: GaugeOptions): void;
+  text(): Promise<string>;
+}
+
+export function createMetrics(clock: Clock): Metrics {
+  const series = createSeries();
+  const operations = (mcp_method_name: string, gen_ai_tool_name: string, error_type: string, transport: Transport) =>
+    series.of('mcp_server_operation_duration_seconds', { mcp_method_name, gen_ai_tool_name, error_type, transport });
+  const verified = (result: string) => series.of('mcp_keys_verifications_total', { result });
+  const [memory, fromStore] = [verified('memory'), verified('store')];
+  const [refused, unavailable] = [verified('refused'), verified('unavailable')];
+  let gauges = async (): Promise<readonly Sample[]> => [];
+
+  const secondsSince = (startedMs: number) => (clock.monotonicMs() - startedMs) / 1000;
+
+  return {
+    run(transport, run) {
+      const successes = new Map<Operation, Series>(); // spares nearly all calls the look-up by labels
+      return async (operation, input, call, canceller) => {
+        const startedMs = clock.monotonicMs();
+        const result = await run(operation, input, call, canceller);
+        const errorType = errorTypeOf(result);
+        let durations = errorType === '' ? successes.get(operation) : undefined;
+        if (durations === undefined) {
+          const { kind, name } = operation;
+          durations = operations(METHODS[kind], kind === 'tool' ? name : '', errorType, transport);
+          if (errorType === '') successes.set(operation, durations);
+        }
+        durations.observe(secondsSince(startedMs));
+        return result;
+      };
+    },
+
+    mcp(transport, mcp) {
+      return (request, peer) => {
+        const startedMs = clock.monotonicMs();
+        return chain(mcp(request, peer), (reply) => {
+          if (reply.call !== undefined) return reply; // counted where it ran
+          const { method, tool } = shownAs(request.method, reply);
+          operations(method, tool, String(reply.errorCode ?? ''), transport).observe(secondsSince(startedMs));
+          return reply;
+        });
+      };
+    },
+
+    guard(guard) {
+      const counted: typeof guard = (context) => chain(guard(context), count);
+      function count(result: Awaited<ReturnType<typeof guard>>) {
+        if (!result.ok) series.of('mcp_keys_refused_total', { code: result.error.code }).value += 1;
+        return result;
+      }
+      return Object.assign(counted, guard);
+    },
+
+    verify(verifier) {
+      function count(verified: Awaited<ReturnType<Verifier['verify']>>, wasKnown: boolean) {
+        if (verified.ok) (wasKnown ? memory : fromStore).value += 1;
+        else refused.value += 1;
+        return verified;
+      }
+      function countOutage(error: unknown): never {
+        unavailable.value += 1;
+        throw error;
+      }
+      return (token, caller) => {
+        const { reads } = verifier;
+        const verified = verifier.verify(token, caller);
+        if (isPromise(verified)) return verified.then((found) => count(found, false), countOutage);
+        return count(verified, verifier.reads === reads);
+      };
+    },
+
+    store(store) {
+      const timed = Object.entries(store).map(([name, member]) => {
+        if (typeof member !== 'function' || name === 'close') return [name, member];
+        const durations = series.of('mcp_keys_store_duration_seconds', { operation: snakeCase(name) });
+        return [name, timedBy(member as (...args: unknown[]) => Awaitable<unknown>, durations)];
+      });
+      // Each method has the type it had.
+      return Object.fromEntries(timed) as typeof store;
+    },
+
+    addGauges(options) {
+      gauges = createGauges(clock, options);
+    },
+    text: async () => series.text(await gauges()),
+  };
+
+  function timedBy<T>(ask: (...args: unknown[]) => Awaitable<T>, durations: Series) {
+    return async (...args: unknown[]) => {
+      const startedMs = clock.monotonicMs();
+      try {
+        return await ask(...args);
+      } finally {
+        durations.observe(secondsSince(startedMs));
+      }
+    };
+  }
+}
+
+/** OpenTelemetry's `error.type`: empty for a success, `tool_error` for a failure that a tool reports as content. */
+function errorTypeOf(result: ToolResult): string {
+  if (!result.ok) {
+    const { error } = result;
+    return error.code === 'tool_timeout' && error.byClient ? 'cancelled' : error.code;
+  }
+  return 'contentJson' in result.value && result.value.isError ? 'tool_error' : '';
+}
+
+/** What a message that calls no tool is counted as. */
+function shownAs(method: string, { errorCode }: Reply): { readonly method: string; readonly tool: string } {
+  if (errorCode === CODES.methodNotFound) return { method: OTHER, tool: '' };
+  return { method, tool: method === 'tools/call' ? OTHER : '' };
+}
+
+const snakeCase = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -1,0 +1,36 @@
+// GET /metrics: for a scraper with METRICS_TOKEN. Over plain HTTP too: the token guards counts, not keys.
+
+import type { Problem } from '../../ground/problem.ts';
+import type { Sha256 } from '../../ground/runtime.ts';
+import { challengeFor } from '../../web/challenge.ts';
+import { readCredentials } from '../../web/credentials.ts';
+import { SECURITY_HEADERS } from '../../web/headers.ts';
+import { problemResponse } from '../../web/problem-response.ts';
+import type { Handler } from '../../web/router.ts';
+
+export interface MetricsRouteOptions {
+  readonly token: string;
+  readonly sha256: Sha256;
+  readonly text: () => Promise<string>;
+}
+
+export function metricsRoute({ token, sha256, text }: MetricsRouteOptions): Handler {
+  // Hashes are compared, so that timing says nothing of the token.
+  const tokenHash = sha256(token, 'hex');
+
+  return async ({ request, requestId }) => {
+    const { bearer } = readCredentials(request.headers, null);
+    if (bearer === null || sha256(bearer, 'hex') !== tokenHash) {
+      const wanted = 'METRICS_TOKEN';
+      const problem: Problem =
+        bearer === null ? { code: 'missing_token', wanted } : { code: 'invalid_token', reason: 'another', wanted };
+      return problemResponse(problem, requestId, challengeFor(problem, null));
+    }
+    const headers = {
+      ...SECURITY_HEADERS,
+      'Content-Type': 'text/plain; version=0.0.4; charset=utf-8',
+      'Cache-Control': 'no-store',
+    };
+    return new Response(await text(), { headers });
+  };
+}

@@ -1,0 +1,107 @@
+// GET /openapi.json: OpenAPI 3.1 of /tools/*, from the schemas that validate.
+
+import type { JsonSchema } from '../calls/schema.ts';
+import type { Tool } from '../calls/tool.ts';
+import { once } from '../ground/memoize.ts';
+import { limitInWords } from '../ground/rate-limit.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
+import { SECURITY_HEADERS } from '../web/headers.ts';
+import type { Handler } from '../web/router.ts';
+
+/** The alternatives, each with the scopes that the key needs (OpenAPI 3.1, "Security Requirement Object"). */
+function securityOf({ credential, requiredScopes }: Tool) {
+  if (credential === null) return [];
+  return credential === 'user_jwt'
+    ? [{ userJwt: [] }]
+    : [{ apiKeyHeader: requiredScopes }, { apiKeyBearer: requiredScopes }];
+}
+
+const PROBLEM_SCHEMA = {
+  type: 'object',
+  description: 'Problem details, RFC 9457',
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    code: { type: 'string' },
+    requestId: { type: 'string' },
+    issues: {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: { path: { type: 'string' }, message: { type: 'string' } },
+        required: ['path', 'message'],
+      },
+    },
+    requiredScopes: { type: 'array', items: { type: 'string' } },
+    previousUntil: { type: 'integer' },
+  },
+  required: ['type', 'title', 'status', 'detail', 'code', 'requestId'],
+} as const;
+
+const CONTENT_SCHEMA = {
+  type: 'object',
+  properties: { content: { type: 'array', items: { type: 'object' } }, isError: { type: 'boolean' } },
+  required: ['content'],
+} as const;
+
+export function openapiRoute(tools: readonly Tool[], publicUrl: () => string): Handler {
+  const json = once(() => JSON.stringify(describe(tools, publicUrl())));
+  return () => new Response(json(), { headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json' } });
+}
+
+function describe(tools: readonly Tool[], url: string) {
+  return {
+    openapi: '3.1.0',
+    info: { title: SERVER_NAME, version: SERVER_VERSION, license: { name: 'MIT', identifier: 'MIT' } },
+    servers: [{ url }],
+    paths: Object.fromEntries(tools.map((tool) => [`/tools/${tool.name}`, { post: operation(tool) }])),
+    components: {
+      securitySchemes: {
+        userJwt: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT', description: 'A signed-in user' },
+        apiKeyHeader: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+        apiKeyBearer: { type: 'http', scheme: 'bearer', description: 'An API key' },
+      },
+      schemas: { Problem: PROBLEM_SCHEMA },
+    },
+  };
+}
+
+/** A missing body counts as `{}`, which is enough when all fields are optional. */
+const needsBody = ({ required }: JsonSchema) => Array.isArray(required) && required.length > 0;
+
+const operation = (tool: Tool) => ({
+  operationId: tool.name,
+  summary: tool.title,
+  description: tool.description,
+  security: securityOf(tool),
+  requestBody: {
+    required: needsBody(tool.inputSchema()),
+    content: { 'application/json': { schema: tool.inputSchema() } },
+  },
+  responses: {
+    '200': {
+      description: 'Success',
+      content: { 'application/json': { schema: tool.outputSchema?.() ?? CONTENT_SCHEMA } },
+    },
+    ...(tool.requiredScopes.length > 0 && {
+      '403': problem(`The key lacks a scope: ${tool.requiredScopes.join(' ')}`),
+    }),
+    ...(tool.initialLimit !== null && {
+      '429': { ...problem(`More than ${limitInWords(tool.initialLimit.limit)}`), headers: LIMIT_HEADERS },
+    }),
+    default: problem('A problem'),
+  },
+});
+
+const problem = (description: string) => ({
+  description,
+  content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+});
+
+const LIMIT_HEADERS = {
+  'Retry-After': { description: 'Seconds until the window ends', schema: { type: 'integer' } },
+  'RateLimit-Policy': { schema: { type: 'string' } },
+  RateLimit: { schema: { type: 'string' } },
+} as const;

@@ -1,0 +1,53 @@
+// POST /revoke: ends the leaked keys that are sent (RFC 7009). Possession of a key is enough: no other credential is
+// asked for. The response is the same for unknown keys.
+
+import type { InputIssue, Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import { isObject } from '../ground/text.ts';
+import type { Body } from '../web/body.ts';
+import type { RequestContext } from '../web/context.ts';
+import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { problemResponse } from '../web/problem-response.ts';
+import type { Route } from '../web/router.ts';
+
+const TOKENS_MAX = 100;
+
+/** Ends all keys among `texts`, or fails if that can't be confirmed. */
+export type RevokeTokens = (texts: readonly string[], context: RequestContext) => Promise<Result<void, Problem>>;
+
+export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post'> {
+  async function post(context: RequestContext, body: Body): Promise<Response> {
+    const { requestId } = context;
+    const tokens = body.ok ? tokensIn(body.value) : unread(body.error);
+    const revoked = tokens.ok ? await revokeTokens(tokens.value, context) : tokens;
+    return revoked.ok
+      ? new Response('{}', { headers: UNCACHED_JSON_HEADERS })
+      : problemResponse(revoked.error, requestId);
+  }
+  return { post };
+}
+
+/** All tokens or none are understood, so that no caller believes that an unread key has ended. */
+function tokensIn(body: unknown): Result<readonly string[], Problem> {
+  if (body instanceof URLSearchParams) {
+    const tokens = body.getAll('token');
+    return tokens.length === 1 && tokens[0] !== '' ? ok(tokens) : invalid(NO_TOKENS);
+  }
+  if (!Array.isArray(body) || body.length === 0 || body.length > TOKENS_MAX) return invalid(NO_TOKENS);
+  const tokens = body.map((item) => (isObject(item) ? item.token : item));
+  const bad = tokens.findIndex((token) => typeof token !== 'string');
+  return bad === -1 ? ok(tokens as string[]) : invalid({ path: String(bad), message: NO_TOKEN });
+}
+
+const NO_TOKEN = 'Expected a string, or an object with a string `token`';
+const NO_TOKENS: InputIssue = {
+  path: '',
+  message: `Expected a JSON array of 1 to ${TOKENS_MAX} tokens, or a form with one field \`token\``,
+};
+
+const invalid = (issue: InputIssue): Result<never, Problem> => err({ code: 'invalid_input', issues: [issue] });
+
+function unread(problem: Problem): Result<never, Problem> {
+  if (problem.code === 'invalid_json') return invalid(NO_TOKENS);
+  return err(problem.code === 'unsupported_media_type' ? { ...problem, orForm: true } : problem);
+}

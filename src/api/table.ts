@@ -1,0 +1,92 @@
+// The routes: path, method, body, who may, and what documents say of each. The router, `GET /`, the documents and the
+// sweeps of the tests are driven from this table; index.ts has the handler of each.
+
+import type { BodyKind } from '../web/body.ts';
+
+export interface RouteFacts {
+  /** `any`: see `any` of web/router.ts. */
+  readonly method: 'GET' | 'POST' | 'GET, POST' | 'any';
+  /** Below BASE_PATH, but for what is well known; `<…>` stands for one segment. */
+  readonly path: string;
+  /** Whose credential a request needs; none: anybody, or the handler decides by what was sent. */
+  readonly who?: 'key' | 'user' | 'client' | 'scraper';
+  /** The body; JSON unless given. */
+  readonly takes?: BodyKind;
+  /** Every body holds a credential, so POST is refused over plain HTTP in production. */
+  readonly takesSecrets?: boolean;
+  /** Any web page may read it: it says the same to everyone. */
+  readonly openToAnyOrigin?: boolean;
+  /** Responds to any Host: probes use whatever name they know. */
+  readonly anyHost?: boolean;
+  /** Takes its credential over plain HTTP in production too: it guards no keys. */
+  readonly takesPlainHttp?: boolean;
+  /** In `GET /`; none: it is not listed there. */
+  readonly says?: string;
+  /** A page or document that a browser can show. */
+  readonly isLinked?: boolean;
+}
+
+export const ROUTES = {
+  about: { method: 'GET', path: '/', openToAnyOrigin: true },
+  mcp: { method: 'POST', path: '/mcp', says: 'MCP, Streamable HTTP' },
+  sse: { method: 'GET', path: '/sse', says: 'MCP, HTTP+SSE of 2024-11-05 (its messages go to /messages)' },
+  messages: { method: 'POST', path: '/messages' },
+  tools: { method: 'POST', path: '/tools/<tool_name>', says: 'the same tools over plain HTTP (POST, JSON)' },
+  openapi: {
+    method: 'GET',
+    path: '/openapi.json',
+    openToAnyOrigin: true,
+    says: 'their description, OpenAPI 3.1',
+    isLinked: true,
+  },
+  keys: { method: 'GET', path: '/keys', says: 'the page where people make and end their API keys', isLinked: true },
+  verify: { method: 'any', path: '/verify', who: 'key', says: 'whether an API key is good, for proxies' },
+  introspect: {
+    method: 'POST',
+    path: '/introspect',
+    who: 'client',
+    takes: 'form',
+    takesSecrets: true,
+    says: 'the same for services (OAuth token introspection)',
+  },
+  revoke: {
+    method: 'POST',
+    path: '/revoke',
+    takes: 'json_or_form',
+    takesSecrets: true,
+    says: 'ends a leaked API key (POST, token=<key>)',
+  },
+  authorize: {
+    method: 'GET, POST',
+    path: '/authorize',
+    takes: 'form',
+    takesSecrets: true,
+    says: 'where OAuth clients get a key (with /register and /token)',
+  },
+  register: { method: 'POST', path: '/register', openToAnyOrigin: true },
+  token: { method: 'POST', path: '/token', takes: 'form', takesSecrets: true, openToAnyOrigin: true },
+  ask: {
+    method: 'POST',
+    path: '/device_authorization',
+    takes: 'form',
+    takesSecrets: true,
+    says: 'where programs without a browser ask for a key',
+  },
+  request: { method: 'POST', path: '/device/request', who: 'user', takesSecrets: true },
+  decision: { method: 'POST', path: '/device/decision', who: 'user', takesSecrets: true },
+  health: { method: 'GET', path: '/mcp/health', openToAnyOrigin: true, anyHost: true, says: 'health', isLinked: true },
+  metrics: {
+    method: 'GET',
+    path: '/metrics',
+    who: 'scraper',
+    takesPlainHttp: true,
+    says: 'metrics for Prometheus, with METRICS_TOKEN',
+  },
+  preview: { method: 'GET', path: '/widgets/preview', says: 'preview of the widgets', isLinked: true },
+  server: { method: 'GET', path: '/.well-known/oauth-authorization-server', openToAnyOrigin: true },
+  resource: { method: 'GET', path: '/.well-known/oauth-protected-resource', openToAnyOrigin: true },
+} as const satisfies Readonly<Record<string, RouteFacts>>;
+
+export type RouteName = keyof typeof ROUTES;
+
+export const routeNames = Object.keys(ROUTES) as RouteName[];

@@ -1,0 +1,75 @@
+// POST /tools/<name>: calls a tool over plain HTTP.
+
+import { callOf, withoutMeta } from '../calls/call.ts';
+import type { Output } from '../calls/operation.ts';
+import type { Run } from '../calls/run.ts';
+import type { Tool } from '../calls/tool.ts';
+import { OVERLOADED, type Problem } from '../ground/problem.ts';
+import { isObject } from '../ground/text.ts';
+import { metaTrace } from '../ground/trace.ts';
+import type { Log } from '../watch/log.ts';
+import type { Body } from '../web/body.ts';
+import { challengeFor, type SignIn } from '../web/challenge.ts';
+import { refuseInClear } from '../web/checks.ts';
+import type { RequestContext } from '../web/context.ts';
+import { holdingOpen } from '../web/context.ts';
+import { metaApiKey } from '../web/credentials.ts';
+import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { problemResponse } from '../web/problem-response.ts';
+import type { Route } from '../web/router.ts';
+import type { Streams } from '../web/stream.ts';
+
+export interface ToolRouteOptions {
+  readonly run: Run;
+  readonly streams: Streams;
+  /** Where users sign in; null: clients are never sent there. */
+  readonly signIn: () => SignIn | null;
+  readonly log: Log;
+}
+
+/** A route for each tool, and one for every other path below `prefix`. */
+export function toolRoutes(prefix: string, tools: readonly Tool[], options: ToolRouteOptions): Route[] {
+  return [
+    ...tools.map((tool) => ({ path: `${prefix}${tool.name}`, ...toolRoute(tool, options) })),
+    { path: `${prefix}*`, missing: { code: 'tool_not_found' } },
+  ];
+}
+
+function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 'refuse'> {
+  const { run, streams, signIn, log } = options;
+  const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
+
+  /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
+  function refuse(context: RequestContext, problem: Problem, limit = tool.initialLimit ?? undefined): Response {
+    return problemResponse(
+      problem,
+      context.requestId,
+      challengeFor(problem, tool.credential === 'user_jwt' ? signIn() : null),
+      limit,
+    );
+  }
+
+  async function post(context: RequestContext, body: Body): Promise<Response> {
+    if (!body.ok) return refuse(context, body.error);
+    const { value: input = NO_INPUT } = body;
+    if (!isObject(input)) return refuse(context, { code: 'invalid_json', notObject: true });
+    const { _meta: meta } = input;
+    const key = metaApiKey(meta);
+    if (key !== null && !context.acceptsCredentials) return refuse(context, refuseInClear(log, context));
+    const call = callOf(context, key, { operation: tool, reader: 'program', trace: metaTrace(meta) });
+    const result = await holdingOpen(context, tool.timeoutMs, run(tool, withoutMeta(input), call));
+    if (!result.ok) return refuse(context, result.error, call.rateLimit);
+    const sent = streams.text(context, textOf(result.value), { headers: responseHeaders(call.rateLimit) });
+    return sent ?? refuse(context, OVERLOADED, call.rateLimit);
+  }
+
+  return { post, refuse };
+}
+
+const NO_INPUT = {};
+
+function textOf(output: Output): string {
+  if ('json' in output) return output.json;
+  if ('contentJson' in output) return output.contentJson;
+  throw new Error('over REST nobody can be asked');
+}

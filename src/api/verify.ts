@@ -1,0 +1,126 @@
+// /verify: tells a proxy that asks before it passes a request on (forward_auth, auth_request, ext_authz) whether the
+// request's key is good. Guarded like a tool; status and headers are the whole response.
+
+import type { KeyAuth } from '../calls/api-key.ts';
+import { type Call, callOf } from '../calls/call.ts';
+import { type Guard, sequence } from '../calls/guard.ts';
+import type { Recheck } from '../calls/recheck.ts';
+import type { scopesGuard } from '../calls/scopes.ts';
+import type { Config } from '../config/config.ts';
+import { rfc3339 } from '../ground/duration.ts';
+import { memoize } from '../ground/memoize.ts';
+import type { Problem } from '../ground/problem.ts';
+import { isScope, joinScopes, splitScopes } from '../ground/scope.ts';
+import type { Log } from '../watch/log.ts';
+import { redact } from '../watch/redact.ts';
+import { challengeFor } from '../web/challenge.ts';
+import type { RequestContext } from '../web/context.ts';
+import { createResponseHeaders, UNCACHED_HEADERS } from '../web/headers.ts';
+import { problemResponse } from '../web/problem-response.ts';
+import { queryOf, type Route } from '../web/router.ts';
+
+export interface VerifyRouteOptions {
+  readonly guards: {
+    readonly apiKey: Guard<Call, KeyAuth>;
+    readonly scopes: ReturnType<typeof scopesGuard>;
+  };
+  readonly recheck: Recheck;
+  readonly config: Pick<Config, 'trustProxy'>;
+  readonly log: Log;
+}
+
+export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
+  const responseHeaders = createResponseHeaders(UNCACHED_HEADERS);
+  const { initialLimit } = guards.apiKey;
+  const operation = { name: '', initialLimit: initialLimit ?? null };
+  // A proxy demands the same scopes again and again, and parsing them is a third of the work.
+  const demandIn = memoize((demand: string) => {
+    const { scopes, resources } = demandsIn(demand);
+    const guard: Guard<Call, KeyAuth> =
+      scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
+    return { guard, extras: { operation, ...(resources.length > 0 && { resources }) } };
+  });
+  let isWarned = config.trustProxy > 0;
+
+  /** Without TRUST_PROXY all clients of a proxy share one budget of unknown keys. */
+  function warnOnce({ request, requestId }: RequestContext): void {
+    if (isWarned || !request.headers.has('x-forwarded-for')) return;
+    isWarned = true;
+    log.warn('X-Forwarded-For not believed', { requestId, setting: 'TRUST_PROXY' });
+  }
+
+  /** Has the identity headers too, empty: else a proxy would pass on the client's own. */
+  function refuse({ requestId }: RequestContext, problem: Problem, limit = initialLimit): Response {
+    const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
+    const isLimit = problem.code === 'rate_limited' || problem.code === 'quota_exceeded';
+    const reached = isLimit ? (problem.rateLimit ?? limit) : limit;
+    const response = problemResponse(shown, requestId, challengeFor(shown, null), reached);
+    identify(response.headers, null);
+    return response;
+  }
+
+  async function verify(context: RequestContext): Promise<Response> {
+    warnOnce(context);
+    const { guard, extras } = demandIn(demandOf(context.request));
+    const call = callOf(context, null, extras);
+    const guarded = await guard(call);
+    if (!guarded.ok) return refuse(context, guarded.error, call.rateLimit);
+    const ended = (await recheck([call])).get(call);
+    if (ended !== undefined) return refuse(context, ended, call.rateLimit);
+    const headers = responseHeaders(call.rateLimit);
+    identify(headers, guarded.value.auth);
+    return new Response(null, { headers });
+  }
+
+  return { any: verify, refuse };
+}
+
+type InsufficientScope = Extract<Problem, { code: 'insufficient_scope' }>;
+
+/** Demands come with the request: what is no scope, or could be a misplaced key, is not sent back. */
+const withoutSent = (problem: InsufficientScope): Problem => ({
+  ...problem,
+  required: problem.required.filter((scope) => isScope(scope) && redact(scope) === scope),
+});
+
+function demandOf({ url, headers }: Request): string {
+  const start = url.indexOf('?');
+  const header = headers.get('x-required-scope');
+  return start === -1 && header === null ? '' : `${start === -1 ? '' : url.slice(start)}\n${header ?? ''}`;
+}
+
+/**
+ * Each demanded scope once. Query and header can only add to each other, and so can several resources: what a client
+ * may have added to the query admits no key that is bound to another server.
+ */
+function demandsIn(demand: string) {
+  const [query = '', header = ''] = demand.split('\n');
+  const parameters = queryOf(query);
+  const scopes = new Set(splitScopes([...parameters.getAll('scope'), header].join(' ')));
+  return { scopes: [...scopes], resources: parameters.getAll('resource') };
+}
+
+/** Sets all five identity headers; null: to empty values. */
+function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
+  // An id that was typed into the database may have characters that no header takes.
+  headers.set('X-Key-Id', percentEncode(auth?.keyId ?? ''));
+  headers.set('X-Key-Owner', percentEncode(auth?.subject ?? ''));
+  headers.set('X-Key-Name', percentEncode(auth?.keyName ?? ''));
+  headers.set('X-Key-Scopes', joinScopes(auth?.scopes ?? []));
+  const expiresAtMs = auth?.expiresAtMs ?? null;
+  headers.set('X-Key-Expires', expiresAtMs === null ? '' : rfc3339(expiresAtMs));
+}
+
+/** Unreserved characters (RFC 3986 §2.3), and `@ : /`, which are frequent in owners, stay as they are. */
+const STAYS = /^[\w.~@:/-]*$/;
+
+/** Reserved characters that encodeURIComponent leaves. */
+const RESERVED = /[!'()*]/g;
+
+/** Percent-encoding (RFC 3986 §2.1) of free text for header values: UTF-8, exact and reversible. */
+export function percentEncode(text: string): string {
+  if (STAYS.test(text)) return text;
+  return encodeURIComponent(text)
+    .replace(RESERVED, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replace(/%40|%3A|%2F/g, decodeURIComponent);
+}

@@ -1,0 +1,101 @@
+// Fixed windows of time in UTC, aligned to the Unix epoch, and what is counted in them: of a tool's or a person's limit
+// here; of a key's, which all processes share, in uses/.
+
+import { MS_PER_DAY } from '../duration.ts';
+import { createLruCache } from '../lru-cache.ts';
+import type { RateLimit } from '../rate-limit.ts';
+import type { Clock } from '../runtime.ts';
+
+export const DAY_S = MS_PER_DAY / 1000;
+
+export const windowAt = (ms: number, windowS: number): number => Math.floor(ms / (windowS * 1000));
+
+export const dayAt = (ms: number): number => windowAt(ms, DAY_S);
+
+/** The number of the first day of the month in which a day lies, and of the last. */
+export function monthOf(day: number): { readonly first: number; readonly last: number } {
+  const date = new Date(day * MS_PER_DAY);
+  const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
+  return { first: dayAt(Date.UTC(year, month, 1)), last: dayAt(Date.UTC(year, month + 1, 1)) - 1 };
+}
+
+/** The length of windows in seconds, or months. */
+export type Period = number | 'month';
+
+export interface Window {
+  readonly period: Period;
+  /** Of what is counted: a month's uses are those of its days. */
+  readonly windowS: number;
+  /** Its number, counted from the Unix epoch; of a month that of the first day. */
+  readonly first: number;
+  /** As `first`; of a month that of the last day. */
+  readonly last: number;
+  readonly startsAtMs: number;
+  readonly endsAtMs: number;
+  /** Monotonic. Before it, a wall clock that is set back reopens no earlier window. */
+  readonly overAtMs: number;
+}
+
+export const lengthS = ({ startsAtMs, endsAtMs }: Window): number => (endsAtMs - startsAtMs) / 1000;
+
+export const contains = ({ startsAtMs, endsAtMs }: Window, ms: number): boolean => ms >= startsAtMs && ms < endsAtMs;
+
+/** Whole seconds to its end, rounded up: 1 at least, and no more than it has, wherever the wall clock was set. */
+export const resetS = (window: Window, nowMs: number): number =>
+  Math.max(1, Math.min(lengthS(window), Math.ceil((window.endsAtMs - nowMs) / 1000)));
+
+/** The window of each length that has begun, and is not over: one object, whoever counts in it. */
+export type Calendar = (period: Period) => Window;
+
+/** Lengths that are remembered. Of one that is evicted, a wall clock that is set back may reopen a window. */
+const PERIODS_MAX = 10_000;
+
+export function createCalendar(clock: Pick<Clock, 'nowMs' | 'monotonicMs'>): Calendar {
+  const current = createLruCache<Window>({ entries: PERIODS_MAX });
+  return (period) => {
+    const nowMs = clock.nowMs();
+    const known = current.get(String(period));
+    if (known !== undefined && !isOver(known, nowMs, clock)) return known;
+    const window = windowOf(period, nowMs, clock.monotonicMs());
+    current.set(String(period), window);
+    return window;
+  };
+}
+
+const isOver = (window: Window, nowMs: number, clock: Pick<Clock, 'monotonicMs'>): boolean =>
+  nowMs >= window.endsAtMs || (nowMs < window.startsAtMs && clock.monotonicMs() >= window.overAtMs);
+
+function windowOf(period: Period, nowMs: number, monotonicMs: number): Window {
+  const windowS = period === 'month' ? DAY_S : period;
+  const number = windowAt(nowMs, windowS);
+  const { first, last } = period === 'month' ? monthOf(number) : { first: number, last: number };
+  const [startsAtMs, endsAtMs] = [first * windowS * 1000, (last + 1) * windowS * 1000];
+  return { period, windowS, first, last, startsAtMs, endsAtMs, overAtMs: monotonicMs + endsAtMs - nowMs };
+}
+
+export interface Admission {
+  readonly isAdmitted: boolean;
+  readonly remaining: number;
+  /** Whole seconds until the window ends, rounded up. */
+  readonly resetS: number;
+}
+
+/** Buckets remembered, about 20 MB. Beyond half of them, the longest unused may be evicted, and begin anew. */
+const BUCKETS_MAX = 200_000;
+
+/** Counts the calls of each bucket in this process. Returns what counts one call, unless the window is full. */
+export function createWindowCounter({ requests, windowS }: RateLimit, clock: Clock): (bucket: string) => Admission {
+  const calendar = createCalendar(clock);
+  const buckets = createLruCache<{ readonly window: Window; used: number }>({ entries: BUCKETS_MAX });
+  return (name) => {
+    const window = calendar(windowS);
+    let bucket = buckets.get(name);
+    if (bucket?.window !== window) {
+      bucket = { window, used: 0 };
+      buckets.set(name, bucket);
+    }
+    const isAdmitted = bucket.used < requests;
+    if (isAdmitted) bucket.used += 1;
+    return { isAdmitted, remaining: requests - bucket.used, resetS: resetS(window, clock.nowMs()) };
+  };
+}

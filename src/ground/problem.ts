@@ -1,0 +1,233 @@
+// The one union of expected failures, as values, with what each is on the wire, in one table. web/problem-response.ts
+// and mcp/tool-result.ts write them to clients.
+
+import { rfc3339 } from './duration.ts';
+import type { RateLimitState } from './rate-limit.ts';
+
+/** `path` is dotted (`scopes.2`), empty for the input itself. Neither field quotes what was sent. */
+export interface InputIssue {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** Why a presented key was refused. For the log alone; callers get one sentence for all. */
+export type KeyRefusal =
+  | 'malformed'
+  | 'unknown'
+  | 'revoked'
+  | 'expired'
+  | 'blocked'
+  | 'rotated'
+  | 'other_client_id'
+  | 'other resource';
+
+/**
+ * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is for the
+ * log alone. `sent`: a credential of the wrong kind, judged by its shape. `wanted`: the credential that is, in place
+ * of a user token. `help`: for agents, beside the sentence. `byClient`: its
+ * client cancelled the call.
+ */
+export type Problem =
+  | { readonly code: 'invalid_json'; readonly notObject?: true }
+  /** `detail`: the tool's own sentence. */
+  | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[]; readonly detail?: string }
+  | { readonly code: 'invalid_state' }
+  | { readonly code: 'invalid_response'; readonly issues: readonly InputIssue[] }
+  | {
+      readonly code: 'missing_token';
+      readonly sent?: 'api_key';
+      readonly lacksScheme?: true;
+      readonly wanted?: 'METRICS_TOKEN';
+      readonly help?: string;
+    }
+  | {
+      readonly code: 'invalid_token';
+      readonly reason: string;
+      /** The signature is right; the time is over. */
+      readonly expired?: true;
+      readonly sent?: 'api_key';
+      readonly wanted?: 'METRICS_TOKEN';
+      readonly help?: string;
+    }
+  | { readonly code: 'missing_api_key'; readonly lacksScheme?: true }
+  | {
+      readonly code: 'invalid_api_key';
+      readonly reason: KeyRefusal;
+      readonly keyId?: string;
+      readonly userId?: string;
+      readonly fingerprint?: string;
+      readonly sent?: 'user_token';
+    }
+  | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
+  | { readonly code: 'scope_not_granted'; readonly grantable: readonly string[] }
+  | { readonly code: 'key_not_shown' }
+  | { readonly code: 'user_blocked' }
+  | { readonly code: 'admin_required' }
+  | { readonly code: 'origin_denied' }
+  | { readonly code: 'host_denied' }
+  | { readonly code: 'https_required' }
+  | { readonly code: 'not_found' }
+  | { readonly code: 'tool_not_found' }
+  | { readonly code: 'key_not_found' }
+  | { readonly code: 'request_not_found' }
+  | { readonly code: 'session_not_found' }
+  | { readonly code: 'method_not_allowed'; readonly allow: string }
+  | { readonly code: 'payload_too_large' }
+  | { readonly code: 'unsupported_media_type'; readonly orForm?: true }
+  | { readonly code: 'key_limit_reached' }
+  | { readonly code: 'key_not_active' }
+  | { readonly code: 'rotation_under_way'; readonly untilMs: number }
+  | { readonly code: 'rate_limited'; readonly retryAfterS: number; readonly rateLimit?: RateLimitState }
+  | { readonly code: 'quota_exceeded'; readonly retryAfterS: number; readonly rateLimit?: RateLimitState }
+  | { readonly code: 'tool_timeout'; readonly byClient?: true }
+  | { readonly code: 'internal' }
+  | { readonly code: 'store_unavailable'; readonly reason: string }
+  | { readonly code: 'auth_unavailable'; readonly reason: string }
+  | { readonly code: 'overloaded' }
+  | { readonly code: 'sse_unavailable' }
+  | ToolFailure;
+
+/** A failure in a tool's own words, made and checked by calls/failure.ts. Callers see `ownCode` as its code. */
+export interface ToolFailure {
+  readonly code: 'tool_failure';
+  readonly status: number;
+  readonly ownCode: string;
+  readonly detail: string;
+  readonly retryAfterS?: number;
+}
+
+export const OVERLOADED: Problem = { code: 'overloaded' };
+
+export type ProblemCode = Problem['code'];
+
+export type ServerCode = Exclude<ProblemCode, ToolFailure['code']>;
+
+export type InvalidInput = Extract<Problem, { code: 'invalid_input' }>;
+
+/** What a caller reads: the HTTP status, and one sentence that is the same on every transport. */
+export interface ProblemText {
+  readonly status: number;
+  readonly detail: string;
+}
+
+/** Seconds after which an unreachable store or key set may be tried again. */
+export const RETRY_UNAVAILABLE_S = 1;
+
+/** A problem on the wire: `status` and `detail` on all transports, its names in protocols that have one for it. */
+interface ProblemRow extends ProblemText {
+  /** The JSON-RPC error (mcp/message.ts); without one it is in-band: a result with `isError`, which an agent reads. */
+  readonly rpc?: 'parse' | 'invalidParams' | 'internal';
+  /** The OAuth error (RFC 6749 §4.1.2.1 and §5.2, RFC 6750 §3.1); without one it keeps our code. */
+  readonly oauth?: string;
+}
+
+const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
+  invalid_json: { status: 400, detail: 'The body is not JSON', rpc: 'parse', oauth: 'invalid_request' },
+  invalid_input: { status: 400, detail: 'The input does not fit the schema of the tool', oauth: 'invalid_request' },
+  invalid_state: {
+    status: 400,
+    detail: 'The requestState is not of this call, or older than 10 minutes; call again without',
+    rpc: 'invalidParams',
+  },
+  invalid_response: { status: 400, detail: 'A response does not fit its request', rpc: 'invalidParams' },
+  missing_token: { status: 401, detail: 'No user token provided' },
+  invalid_token: { status: 401, detail: 'Invalid or expired user token' },
+  missing_api_key: { status: 401, detail: 'No API key provided', oauth: 'invalid_client' },
+  invalid_api_key: { status: 401, detail: 'Invalid or expired API key', oauth: 'invalid_client' },
+  insufficient_scope: { status: 403, detail: 'Insufficient permissions' },
+  key_not_shown: {
+    status: 403,
+    detail: 'A new key is not shown to this client; use the page /keys, or a client with widgets',
+  },
+  scope_not_granted: { status: 403, detail: 'You may not give a key these scopes' },
+  admin_required: { status: 403, detail: 'Only an admin may do this' },
+  user_blocked: { status: 403, detail: 'This user is blocked' },
+  origin_denied: { status: 403, detail: 'This origin may not call the server' },
+  host_denied: { status: 403, detail: 'The server does not answer to this host name' },
+  https_required: { status: 403, detail: 'Credentials are accepted over HTTPS only' },
+  not_found: { status: 404, detail: 'No such route' },
+  tool_not_found: { status: 404, detail: 'There is no tool of this name; /openapi.json lists all tools' },
+  key_not_found: { status: 404, detail: 'You have no key with this id' },
+  request_not_found: { status: 404, detail: 'No program waits with this code; it may have ended' },
+  session_not_found: { status: 404, detail: 'No such session here; behind a balancer /sse needs sticky routing' },
+  method_not_allowed: { status: 405, detail: 'This path does not support this method', oauth: 'invalid_request' },
+  payload_too_large: { status: 413, detail: 'The body may have at most 1 MiB', oauth: 'invalid_request' },
+  unsupported_media_type: { status: 415, detail: 'Content-Type must be application/json', oauth: 'invalid_request' },
+  key_limit_reached: { status: 409, detail: 'A user may hold at most 1000 API keys; delete one first' },
+  key_not_active: { status: 409, detail: 'The key is revoked or has expired; create a new one' },
+  rotation_under_way: { status: 409, detail: 'The previous secret of this key is still accepted' },
+  rate_limited: { status: 429, detail: 'Rate limit exceeded; try again later' },
+  quota_exceeded: { status: 429, detail: 'The quota of this API key is used up; try again when its period is over' },
+  tool_timeout: { status: 504, detail: 'The tool took too long and was stopped' },
+  internal: { status: 500, detail: 'Something went wrong on the server', rpc: 'internal', oauth: 'server_error' },
+  store_unavailable: {
+    status: 503,
+    detail: 'The key store is out of reach; try again',
+    oauth: 'temporarily_unavailable',
+  },
+  auth_unavailable: { status: 503, detail: 'The key set of the token issuer is out of reach; try again' },
+  overloaded: { status: 503, detail: 'The server is at its limit; try again', oauth: 'temporarily_unavailable' },
+  sse_unavailable: { status: 503, detail: 'Several processes share this port, and /sse needs a single one; use /mcp' },
+};
+
+export const problemText = (code: ServerCode): ProblemText => PROBLEMS[code];
+
+/** Its names in other protocols; a tool's own failure has none. */
+export const protocolNames = ({ code }: Problem): Pick<ProblemRow, 'rpc' | 'oauth'> =>
+  code === 'tool_failure' ? {} : PROBLEMS[code];
+
+/** False for codes that an untyped tool made up. `tool_failure` is the code of a tool's own failures. */
+export const isProblemCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(PROBLEMS, code);
+
+const METRICS_TOKEN_WANTED = 'This path needs METRICS_TOKEN as the bearer token';
+
+const NOT_AN_OBJECT = 'The body must be one JSON object';
+
+const NEITHER_JSON_NOR_FORM = 'Content-Type must be application/json or application/x-www-form-urlencoded';
+
+const WRONG_KIND = {
+  api_key: 'This tool needs a user token; an API key was sent',
+  user_token: 'This tool needs an API key; a user token was sent',
+} as const;
+
+export function publicPart(problem: Problem): ProblemText & { readonly code: string } {
+  if (problem.code === 'tool_failure') {
+    const { status, ownCode: code, detail } = problem;
+    return { status, code, detail };
+  }
+  const { code } = problem;
+  const { status, detail } = PROBLEMS[code];
+  return { status, code, detail: exactDetail(problem) ?? detail };
+}
+
+const WITHOUT_SCHEME = 'expected "Bearer " before it in Authorization';
+
+function exactDetail(problem: Problem): string | undefined {
+  if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
+  if ('lacksScheme' in problem && problem.lacksScheme) return `${PROBLEMS[problem.code].detail}: ${WITHOUT_SCHEME}`;
+  if (problem.code === 'invalid_token' && problem.expired) return 'The user token has expired';
+  if ('wanted' in problem && problem.wanted !== undefined) return METRICS_TOKEN_WANTED;
+  if (problem.code === 'invalid_input') return problem.detail;
+  if (problem.code === 'invalid_json' && problem.notObject) return NOT_AN_OBJECT;
+  if (problem.code === 'unsupported_media_type' && problem.orForm) return NEITHER_JSON_NOR_FORM;
+  if (problem.code !== 'rotation_under_way') return undefined;
+  const until = rfc3339(problem.untilMs);
+  return `${PROBLEMS.rotation_under_way.detail} until ${until}; with overlapHours 0 it ends now`;
+}
+
+/** Seconds for `Retry-After` (RFC 9110 §10.2.3); null if trying again changes nothing. */
+export function retryAfterSeconds(problem: Problem): number | null {
+  switch (problem.code) {
+    case 'rate_limited':
+    case 'quota_exceeded':
+      return problem.retryAfterS;
+    case 'tool_failure':
+      return problem.retryAfterS ?? null;
+    case 'store_unavailable':
+    case 'auth_unavailable':
+    case 'overloaded':
+      return RETRY_UNAVAILABLE_S;
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,162 @@
+// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream has the replies to what is posted.
+// Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
+
+import type { Identify } from '../calls/identify.ts';
+import { OVERLOADED, type Problem } from '../ground/problem.ts';
+import type { Sha256 } from '../ground/runtime.ts';
+import type { JsonObject } from '../ground/text.ts';
+import type { Log } from '../watch/log.ts';
+import type { Body } from '../web/body.ts';
+import { challengeFor, type SignIn } from '../web/challenge.ts';
+import { refuseInClear } from '../web/checks.ts';
+import type { RequestContext } from '../web/context.ts';
+import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { problemResponse } from '../web/problem-response.ts';
+import { type BodyHandler, type Handler, queryOf } from '../web/router.ts';
+import { EVENT_STREAM_HEADERS, type Streams } from '../web/stream.ts';
+import { showsWidgets, WIDGETS_SHOWN } from './apps.ts';
+import { NO_CAPABILITIES } from './era.ts';
+import {
+  apiKeyIn,
+  CODES,
+  carriesApiKey,
+  errorText,
+  type Id,
+  type Message,
+  PARSE_ERROR,
+  type RequestMessage,
+  type RpcError,
+  readMessage,
+} from './message.ts';
+import { makesCall } from './methods.ts';
+import { Sender } from './sender.ts';
+import type { Mcp, Peer } from './server.ts';
+import { asVisitor, NO_SESSION, type Session, type Sessions, type Visitor } from './sessions.ts';
+import { accepted, sendReply } from './streamable-http.ts';
+import { deniedText } from './tool-result.ts';
+
+export interface SseRouteOptions {
+  readonly mcp: Mcp;
+  readonly streams: Streams;
+  readonly sessions: Sessions;
+  readonly identify: Identify;
+  /** The path of PUBLIC_URL: empty or `/…`. */
+  readonly publicPath: string;
+  /** Where OAuth clients sign in; null: they are never challenged. */
+  readonly signIn: () => SignIn | null;
+  readonly sha256: Sha256;
+  readonly log: Log;
+}
+
+const NO_SESSION_ID: Problem = {
+  code: 'invalid_input',
+  issues: [{ path: 'sessionId', message: 'Expected the session id that the stream began with' }],
+};
+const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
+
+/** GET /sse where several processes share the port: a POST may reach another process than the one with the stream. */
+export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
+
+export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
+  const { mcp, streams, sessions, identify, publicPath, signIn, sha256, log } = options;
+
+  async function open(context: RequestContext): Promise<Response> {
+    const { request, requestId } = context;
+    if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
+    const sender = new Sender(context, identify, log);
+    const address = context.clientAddress(); // read now: a client that leaves has none
+    const ended = await badBearer(sender);
+    if (ended !== null) return ended;
+    const visitor = await visitorOf(sender, null);
+    if (visitor.subjects.length === 0 && visitor.unknown !== null) return problemResponse(visitor.unknown, requestId);
+    const session = sessions.open((onEnd) => streams.open(context, onEnd), visitor, address);
+    if (session === undefined) return problemResponse(OVERLOADED, requestId);
+    // A path without an origin: clients require the origin they connected to.
+    session.stream.send('endpoint', `${publicPath}/messages?sessionId=${session.id}`);
+    return session.stream.response;
+  }
+
+  const visitorOf = async (sender: Sender, metaKey: string | null): Promise<Visitor> =>
+    asVisitor(await sender.identify(metaKey), { ...sender.credentials, metaApiKey: metaKey }, sha256);
+
+  async function badBearer(sender: Sender): Promise<Response | null> {
+    const server = signIn();
+    const problem = server && (await sender.badBearer());
+    return problem && problemResponse(problem, sender.context.requestId, challengeFor(problem, server));
+  }
+
+  async function post(context: RequestContext, body: Body): Promise<Response> {
+    const { request, requestId } = context;
+    const sessionId = queryOf(request.url).get('sessionId');
+    if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
+    if (!sessions.has(sessionId)) return problemResponse(NO_SESSION, requestId);
+    if (!body.ok) {
+      if (body.error.code === 'invalid_json') return refusal(undefined, PARSE_ERROR);
+      return problemResponse(body.error, requestId);
+    }
+    if (!context.acceptsCredentials && carriesApiKey(body.value))
+      return problemResponse(refuseInClear(log, context), requestId);
+    const message = readMessage(body.value);
+    if (message.kind === 'invalid') return refusal(message.id, message.error);
+    const sender = new Sender(context, identify, log);
+    const isCall = message.kind === 'request' && makesCall(message.method);
+    const found = sessions.find(sessionId, await visitorOf(sender, keyIn(message)), isCall);
+    if (!found.ok) return problemResponse(found.error, requestId);
+    const session = found.value;
+    const ended = await badBearer(sender);
+    if (ended !== null) return ended;
+    if (message.kind === 'notification' && message.method === 'notifications/cancelled') {
+      session.calls.get(message.params.requestId as Id)?.abort();
+    }
+    if (message.kind !== 'request') return accepted();
+    session.used = true;
+    if (message.method === 'initialize') session.capabilities = usedOf(message.params.capabilities);
+    if (!isCall) return reply(session, sender, message);
+    const { id } = message;
+    if (session.calls.has(id)) return refusal(id, ID_IN_USE);
+    const canceller = sessions.beginCall(session, id);
+    if (canceller === null) return problemResponse(OVERLOADED, requestId);
+    return reply(session, sender, message, canceller);
+  }
+
+  /** Responds to the POST with 202, unless the call is challenged; the reply comes on the stream. */
+  function reply(
+    session: Session,
+    sender: Sender,
+    message: RequestMessage,
+    canceller?: AbortController,
+  ): Promise<Response> {
+    const { stream, capabilities } = session;
+    const begun = Promise.withResolvers<Response>();
+    function begin() {
+      begun.resolve(accepted());
+      return (text: string) => stream.offer('message', text);
+    }
+    async function finished(): Promise<Response> {
+      const peer: Peer = { sender, era: 'legacy', capabilities, signIn: signIn(), begin, canceller };
+      try {
+        const { text, challenge, call } = await mcp(message, peer);
+        if (challenge) {
+          return problemResponse(challenge.problem, sender.context.requestId, challenge.header, call?.rateLimit);
+        }
+        // A cancelled request gets no response (basic/utilities/cancellation).
+        if (!canceller?.signal.aborted) sendReply(stream, text, () => deniedText(message, 'legacy', OVERLOADED));
+        return accepted();
+      } finally {
+        if (canceller !== undefined) sessions.endCall(session, message.id);
+      }
+    }
+    return Promise.race([begun.promise, finished()]);
+  }
+
+  return { open, post };
+}
+
+/** A key in the metadata counts with any message: clients may send it with all. */
+const keyIn = (message: Message): string | null => ('params' in message ? apiKeyIn(message.params) : null);
+
+/** All that a session keeps of the capabilities that its client declares. */
+const usedOf = (capabilities: unknown): JsonObject => (showsWidgets(capabilities) ? WIDGETS_SHOWN : NO_CAPABILITIES);
+
+const refusal = (id: Id | undefined, error: RpcError) =>
+  new Response(errorText(id, error), { status: 400, headers: UNCACHED_JSON_HEADERS });

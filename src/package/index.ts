@@ -1,8 +1,0 @@
-// The package `mcp-key-server`: what tool files import, and what starts a server with them. Exports only.
-
-export { type App, createService, type Service, type ServiceOptions } from '../app.ts';
-export { type Config, parseConfig } from '../config/config.ts';
-export { type Clock, type RandomBytes, type Sha256, systemClock, systemRandom } from '../lib/runtime.ts';
-export { createLog, type Log } from '../log/log.ts';
-export * from '../tools/folder/module.ts';
-export { type StartOptions, start } from './start.ts';

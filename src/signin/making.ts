@@ -1,0 +1,43 @@
+// Makes the key that a person has decided on, once, when the code for it is redeemed.
+
+import { err, ok, type Result } from '../ground/result.ts';
+import type { RandomBytes } from '../ground/runtime.ts';
+import type { Caller, Origin, OriginOf } from '../keys/actor.ts';
+import { KEYS_PER_USER_MAX, type KeyOrder, logCreated, type MadeKey, type Minting } from '../keys/minting.ts';
+import type { CodeStore } from '../keys/store.ts';
+import type { Log } from '../watch/log.ts';
+
+const ATTEMPT_BYTES = 16;
+
+/** Tells this request from others that redeem the same code. */
+export const makeAttempt = (random: RandomBytes): string => random(ATTEMPT_BYTES).toHex();
+
+export interface MakingOptions {
+  readonly store: CodeStore;
+  readonly keys: Pick<Minting, 'mint'>;
+  readonly originOf: OriginOf;
+  readonly random: RandomBytes;
+  readonly log: Log;
+}
+
+/** `handed`: for the event that a client got the key; null: a device has, and was created for it. */
+export type MakeKey = (
+  order: KeyOrder,
+  hash: string,
+  how: 'oauth' | 'device',
+  handed: Origin | null,
+  caller: Caller,
+) => Promise<Result<MadeKey, 'invalid_grant'>>;
+
+export const createMakeKey =
+  ({ store, keys, originOf, random, log }: MakingOptions): MakeKey =>
+  async (order, hash, how, handed, caller) => {
+    const minted = keys.mint(order, caller);
+    if (!minted.ok) return err('invalid_grant'); // a ceiling was lowered meanwhile
+    const { record } = minted.value;
+    const making = { hash, attempt: makeAttempt(random), record };
+    const made = await store.make(making, KEYS_PER_USER_MAX, originOf(how, caller, order.actor), handed);
+    if (!made) return err('invalid_grant'); // redeemed at the same time, or the owner is blocked, or has too many
+    logCreated(log, record, { ...caller, ...order });
+    return ok(minted.value);
+  };

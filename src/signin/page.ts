@@ -1,0 +1,90 @@
+// The pages of /authorize: one asks for a key and says who gets it, one says why nobody does. No script, no cookie.
+// Parts of the request are shown as text, and the key never.
+
+import { escaped, inlineHashes } from '../ground/html.ts';
+import { inlineAssets } from '../ground/inline.ts';
+import { SERVER_NAME } from '../ground/server-info.ts';
+import type { Audience } from '../keys/audience.ts';
+import style from '../pages/widgets/style.css' with { type: 'text' };
+import { isLoopbackRedirect } from './redirects.ts';
+import { type AuthorizationRequest, hostOf, parametersOf, serverOf } from './requests.ts';
+
+export interface AskPage {
+  readonly request: AuthorizationRequest;
+  readonly audience: Audience;
+  /** Where a key is made for this connection; null: no such page. */
+  readonly connectUrl: string | null;
+  /** Why the page is shown again. */
+  readonly problem: string | null;
+}
+
+const HEAD = inlineAssets(
+  `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<link rel="stylesheet" href="./style.css">
+`,
+  { 'style.css': style },
+);
+
+/** No `form-action`: browsers apply it to every hop of the redirect that follows the form. */
+export const POLICY = [
+  "default-src 'none'",
+  `style-src ${inlineHashes([HEAD], 'style')}`,
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const page = (title: string, main: string) => `${HEAD}<title>${title} · ${SERVER_NAME}</title>
+</head>
+<body class="page">
+<main class="card stack narrow">
+${main}
+</main>
+</body>
+</html>
+`;
+
+/** The request's parameters for the form, whose URL has none. */
+const hiddenFields = (request: AuthorizationRequest): string =>
+  Object.entries(parametersOf(request))
+    .map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(value)}">`)
+    .join('\n');
+
+export function askPage({ request, audience, connectUrl, problem }: AskPage): string {
+  const isHere = isLoopbackRedirect(request.redirectUri);
+  const host = isHere ? 'a program on this computer' : hostOf(request.redirectUri);
+  const who = isHere ? 'the program' : `<bdi>${escaped(host)}</bdi>`;
+  const make =
+    connectUrl === null
+      ? ''
+      : `<p><a class="solid" href="${escaped(connectUrl)}">Make a key for this connection</a></p>\n`;
+  // A key for another server is bound to it; one for this server may be good elsewhere too.
+  const where = serverOf(request, audience) === audience.own() ? 'wherever it is accepted' : 'there';
+  const described = problem === null ? 'own' : 'problem own';
+  return page(
+    'Hand over an API key',
+    `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(host)}</span></h1>
+<p>The connection is for <bdi>${escaped(request.resource ?? audience.own())}</bdi>. With the key, ${who} can do everything that it may ${where}, until it ends.
+Go on only if you have just asked for this connection yourself.</p>
+${make}<form class="field${connectUrl === null ? '' : ' next'}" method="post" action="${escaped(audience.own())}/authorize">
+${hiddenFields(request)}
+<label for="key">${connectUrl === null ? 'API key' : 'Or paste an API key'}</label>
+<input id="key" name="key" type="password" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="${described}"${problem === null ? '' : ' aria-invalid="true"'} required autofocus>
+${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(problem)}</p>\n`}<p id="own" class="hint">Best is a key of its own for this connection, with no more scopes than it needs: it can be ended alone.</p>
+<div class="line">
+<button${connectUrl === null ? ' class="solid"' : ''}>Hand over the key</button>
+<button name="cancel" value="1" formnovalidate>Cancel</button>
+</div>
+</form>`,
+  );
+}
+
+/** Redirects nowhere. */
+export const stopPage = (why: string): string =>
+  page(
+    'No key is handed over',
+    `<h1>No key is handed over</h1>\n<p>${escaped(why)}</p>\n<p>You can close this page.</p>`,
+  );

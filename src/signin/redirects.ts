@@ -1,0 +1,82 @@
+// OAUTH_REDIRECTS, OAUTH_RESOURCES: where keys may be handed to, and for which servers. Redirect URIs are compared as
+// written: a normalized one could lead elsewhere.
+
+import { splitScopes } from '../ground/scope.ts';
+import { publicUrl, trustedUrl } from '../ground/urls.ts';
+
+export interface Redirects {
+  readonly exact: readonly string[];
+  /** Each ends with a slash; one more segment follows. */
+  readonly prefixes: readonly string[];
+  /** Any port, path and query of this machine (RFC 8252 §7.3). */
+  readonly loopback: boolean;
+}
+
+export interface ConnectConfig {
+  readonly redirects: Redirects;
+}
+
+/** Schemes that run, read or show something and open no app (RFC 8252 §7.1). */
+const NO_APPS = ['http', 'https', 'javascript', 'vbscript', 'data', 'blob', 'file', 'filesystem', 'about', 'ws', 'wss'];
+const NO_APP = new Set([...NO_APPS, 'ftp', 'view-source', 'mailto', 'tel', 'sms', 'intent']);
+
+const SCHEME = /^([a-z][a-z0-9+.-]*):/;
+/** The characters of a URI (RFC 3986 §2) without fragment and user-info. In a query @ is allowed. */
+const URI = /^[\w.~:/[\]!$&'()*+,;=%-]+(?:\?[\w.~:/?@[\]!$&'()*+,;=%-]*)?$/;
+const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?(?=[/?]|$)/;
+/** One more path segment, which some clients have for each connection. */
+const SEGMENT = /^[\w-]{1,200}$/;
+
+/** True without user-info, fragment, backslash or dot segment, encoded or not: clients may read those differently. */
+function isPlain(uri: string): boolean {
+  if (!URI.test(uri) || /%(?![\da-f]{2})/i.test(uri) || !URL.canParse(uri)) return false;
+  const [path = ''] = uri.split('?', 1);
+  const segments = path
+    .replace(/%2e/gi, '.')
+    .replace(/%2f|%5c/gi, '/')
+    .split('/');
+  return !segments.includes('.') && !segments.includes('..') && !/%5c/i.test(path);
+}
+
+export const isAdmitted = ({ exact, prefixes, loopback }: Redirects, uri: string): boolean =>
+  exact.includes(uri) ||
+  prefixes.some((prefix) => uri.startsWith(prefix) && SEGMENT.test(uri.slice(prefix.length))) ||
+  (loopback && isLoopbackRedirect(uri));
+
+export const isLoopbackRedirect = (uri: string): boolean => LOOPBACK.test(uri) && isPlain(uri);
+
+/** The same but for the port, on this machine (RFC 8252 §7.3). */
+export const isSameRedirect = (a: string, b: string): boolean =>
+  a === b || (isLoopbackRedirect(a) && isLoopbackRedirect(b) && withoutPort(a) === withoutPort(b));
+
+const withoutPort = (uri: string): string => uri.replace(LOOPBACK, (origin) => origin.replace(/:\d+$/, ''));
+
+export function redirectsOf(value: string): Redirects | null {
+  const items = splitScopes(value);
+  const uris = items.filter((item) => item !== 'loopback');
+  if (items.length === 0 || !uris.every(isRule)) return null;
+  const isPrefix = (uri: string) => uri.endsWith('/*');
+  return {
+    exact: uris.filter((uri) => !isPrefix(uri)),
+    prefixes: uris.filter(isPrefix).map((uri) => uri.slice(0, -1)),
+    loopback: items.includes('loopback'),
+  };
+}
+
+/** An exact URI, or one of https with `/*` at its end. */
+function isRule(uri: string): boolean {
+  const scheme = SCHEME.exec(uri)?.[1];
+  if (scheme === undefined) return false;
+  if (scheme !== 'https') return !NO_APP.has(scheme) && isPlain(uri) && !uri.includes('*') && !/:\/*$/.test(uri);
+  const bare = uri.endsWith('/*') ? uri.slice(0, -1) : uri;
+  // As a URL parser writes it: other spellings are never sent, or name another host than it seems.
+  const { href, host } = URL.parse(bare) ?? { href: '', host: '' };
+  if (bare !== uri && bare.includes('?')) return false; // the query would be open
+  return isPlain(bare) && !bare.includes('*') && (href === bare || href === `${bare}/`) && host !== '';
+}
+
+/** Spelled as clients send them, by a URL parser. */
+export function resourcesOf(value: string): readonly string[] | null {
+  const urls = splitScopes(value).map((url) => trustedUrl(url) && publicUrl(url));
+  return urls.length > 0 && urls.every((url) => url !== null) ? urls : null;
+}

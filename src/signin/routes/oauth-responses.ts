@@ -1,0 +1,17 @@
+// Responses to OAuth clients: JSON that nobody keeps, and errors by their names (RFC 6749 §5.2).
+
+import type { Problem } from '../../ground/problem.ts';
+import type { RequestContext } from '../../web/context.ts';
+import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
+import { oauthErrorResponse } from '../../web/problem-response.ts';
+
+export const json = (status: number, body: object): Response =>
+  new Response(JSON.stringify(body), { status, headers: UNCACHED_JSON_HEADERS });
+
+export const oauthError = (error: string): Response => json(error === 'invalid_client' ? 401 : 400, { error });
+
+/** `error`: a name of OAuth, or a problem of ours. */
+export const failed = (context: RequestContext, error: string | Problem): Response =>
+  typeof error === 'string' ? oauthError(error) : refuse(context, error);
+
+export const refuse = (_context: RequestContext, problem: Problem): Response => oauthErrorResponse(problem, null);

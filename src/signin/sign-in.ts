@@ -1,0 +1,32 @@
+// Where the visitors of the page /keys sign in: the issuer's endpoints, cached.
+
+import type { Clock } from '../ground/runtime.ts';
+import { singleFlight } from '../ground/single-flight.ts';
+import { discoverSignIn, type SignInEndpoints } from '../users/discovery.ts';
+import type { Log } from '../watch/log.ts';
+import { createOutageLog } from '../watch/outage.ts';
+
+/** Also how long the page may offer a sign-in at an issuer that is down. */
+const ENDPOINTS_TTL_MS = 60_000;
+/** Negative cache: visitors don't wait again for an issuer that just did not respond. */
+const FAILURE_PAUSE_MS = 5000;
+
+/** Null while the issuer is out of reach. */
+export type FindSignIn = () => Promise<SignInEndpoints | null>;
+
+export function createFindSignIn(issuer: string, clock: Clock, log: Log): FindSignIn {
+  const outage = createOutageLog(log, { on: 'issuer out of reach', off: 'issuer back' });
+  let found: SignInEndpoints | null = null;
+  let goodUntilMs = Number.NEGATIVE_INFINITY;
+
+  const looking = singleFlight(async () => {
+    const discovered = await discoverSignIn(issuer, clock);
+    if (discovered.ok) outage.ended();
+    else outage.began(discovered.error.reason);
+    found = discovered.ok ? discovered.value : null;
+    goodUntilMs = clock.monotonicMs() + (discovered.ok ? ENDPOINTS_TTL_MS : FAILURE_PAUSE_MS);
+    return found;
+  });
+
+  return async () => (clock.monotonicMs() < goodUntilMs ? found : looking.run());
+}

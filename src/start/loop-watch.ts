@@ -1,0 +1,34 @@
+// Notices when the event loop was blocked, so that no request got a response: nearly always by a tool that computes for
+// long, or waits without `await`.
+
+import type { Cancel, Clock } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
+
+/** Health checks and clients give up after a few of these. */
+export const BLOCKED_MS_MIN = 1000;
+const TICK_MS = 250;
+
+export interface LoopWatchOptions {
+  /** Its monotonic time stands still while the machine sleeps, as timers do: sleep is no blocking. */
+  readonly clock: Pick<Clock, 'monotonicMs' | 'after'>;
+  readonly log: Pick<Log, 'warnOnce'>;
+  /** The tool or prompt that ran last: the likely cause. */
+  readonly lastCalled: () => string | undefined;
+}
+
+/** Logs that the loop was blocked, until cancelled; again only after a minute without (warnOnce). */
+export function watchLoop({ clock, log, lastCalled }: LoopWatchOptions): Cancel {
+  let cancel: Cancel = () => {};
+
+  function tick(): void {
+    const dueMs = clock.monotonicMs() + TICK_MS;
+    cancel = clock.after(TICK_MS, () => {
+      const blockedMs = Math.round(clock.monotonicMs() - dueMs);
+      if (blockedMs >= BLOCKED_MS_MIN) log.warnOnce('event loop blocked', { blockedMs, perhaps: lastCalled() });
+      tick();
+    });
+  }
+
+  tick();
+  return () => cancel();
+}

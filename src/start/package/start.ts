@@ -1,0 +1,29 @@
+// Starts the server from a program, as the command does: with signals, graceful shutdown, TLS and banner. The
+// configuration comes from the environment.
+
+import type { Resource } from '../../calls/resource.ts';
+import { SERVER_NAME } from '../../ground/server-info.ts';
+import type { MakePrompts, MakeTools } from '../../tools/folder/tool-file.ts';
+import { start as startOn } from '../server.ts';
+
+/** Bun's or Deno's. */
+export function thisRuntime() {
+  if ('Deno' in globalThis) return import('../../main.deno.ts');
+  if ('Bun' in globalThis) return import('../../main.ts');
+  throw new Error('mcp-key-server runs on Bun and on Deno, and this is neither');
+}
+
+export interface StartOptions {
+  /** What tool files export by default. Unless given, the folder ./tools is read; TOOLS_DIR always is. */
+  readonly tools?: readonly MakeTools[];
+  /** What tool files export as `prompts`. */
+  readonly prompts?: readonly MakePrompts[];
+  /** Pages and other resources, in addition to the widgets. */
+  readonly resources?: readonly Resource[];
+}
+
+/** Resolves when the server listens. A start that fails ends the process, with one line on stderr. */
+export async function start(options: StartOptions = {}): Promise<void> {
+  const { runtime } = await thisRuntime();
+  await startOn({ ...runtime, runScript: runtime.executable ?? SERVER_NAME }, options);
+}

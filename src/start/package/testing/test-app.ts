@@ -1,0 +1,163 @@
+// The real service behind a real socket, in this process, with a clock moved by hand: for tests of tools.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { SignJWT } from 'jose/jwt/sign';
+import { createService, type Service, type ServiceOptions } from '../../../app.ts';
+import { parseConfig } from '../../../config/config.ts';
+import type { Env } from '../../../config/env.ts';
+import { systemRandom } from '../../../ground/runtime.ts';
+import { SERVER_NAME } from '../../../ground/server-info.ts';
+import { toolFilesOf } from '../../../tools/folder/tool-file.ts';
+import { createLog } from '../../../watch/log.ts';
+import type { StartOptions } from '../start.ts';
+import { thisRuntime } from '../start.ts';
+import { type TestClock, testClock } from './clock.ts';
+
+export const TEST_SECRET = 'a secret for tests, of more than 32 bytes';
+
+export interface LogLine {
+  time: string;
+  level: string;
+  event: string;
+  requestId?: string;
+  [field: string]: unknown;
+}
+
+export interface TestResponse {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
+  readonly body: any;
+}
+
+export interface TestApp extends AsyncDisposable {
+  /** Without a trailing slash; BASE_PATH included. */
+  readonly url: string;
+  readonly clock: TestClock;
+  /** A user token that is good for an hour of the test clock, unless `claims` say otherwise. */
+  token(sub: string, claims?: Record<string, unknown>): Promise<string>;
+  /** POST /tools/<tool> with a JSON body. */
+  call(tool: string, input?: unknown, headers?: Record<string, string>): Promise<TestResponse>;
+  /** Creates a key for `sub`, with the scope `read` unless `input` says otherwise; returns the tool's output. */
+  createKey(
+    sub: string,
+    input?: Record<string, unknown>,
+  ): Promise<{ id: string; key: string; expiresAt: number | null }>;
+  /** Everything logged so far. */
+  log(): Promise<LogLine[]>;
+  /** The same, as written. */
+  logText(): Promise<string>;
+  close(): Promise<void>;
+}
+
+export interface TestAppOptions extends StartOptions {
+  /** The configuration, instead of the environment. Keys are kept in a temporary folder, unless it says otherwise. */
+  readonly env?: Env;
+}
+
+/** An app with these tools, prompts and resources beside the server's own. */
+export async function createTestApp({ env, ...own }: TestAppOptions = {}): Promise<TestApp> {
+  const folder = mkdtempSync(join(tmpdir(), `${SERVER_NAME}-`));
+  const removeFolder = () => rmSync(folder, { recursive: true, force: true });
+  try {
+    const app = await serveTestApp({
+      env: { DATABASE_URL: `file:${join(folder, 'keys.db')}`, ...env },
+      service: { toolFiles: toolFilesOf(own) },
+    });
+    const close = () => app.close().finally(removeFolder);
+    return { ...app, close, [Symbol.asyncDispose]: close };
+  } catch (error) {
+    removeFolder();
+    throw error;
+  }
+}
+
+export interface ServeTestAppOptions {
+  readonly env: Env;
+  readonly clock?: TestClock;
+  readonly service?: Partial<ServiceOptions>;
+}
+
+/** As createTestApp, with every option, but without a folder. */
+export async function serveTestApp(options: ServeTestAppOptions): Promise<TestApp & { readonly service: Service }> {
+  const config = parseConfig({ JWT_SECRET: TEST_SECRET, PORT: '0', ...options.env });
+  if (!config.ok) throw new Error(config.error.join('\n'));
+  const { runtime } = await thisRuntime();
+  const clock = options.clock ?? testClock();
+  let logged = '';
+  const log = createLog({
+    level: config.value.logLevel,
+    clock,
+    write: async (chunk) => {
+      logged += new TextDecoder().decode(chunk);
+    },
+  });
+  let publicUrl = config.value.publicUrl ?? '';
+  const service = await createService(config.value, {
+    clock,
+    random: systemRandom,
+    sha256: runtime.sha256,
+    log,
+    publicUrl: () => publicUrl,
+    env: options.env,
+    ...options.service,
+  });
+  const server = runtime.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    reusePort: false,
+    tls: null,
+    fetch: service.app.fetch,
+  });
+  const url = `http://127.0.0.1:${server.port}${config.value.basePath}`;
+  publicUrl ||= url;
+
+  const app: TestApp = {
+    url,
+    clock,
+    token(sub, claims = {}) {
+      const nowS = Math.floor(clock.nowMs() / 1000);
+      const all = { sub, iat: nowS, exp: nowS + 3600, ...claims };
+      return new SignJWT(all).setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(TEST_SECRET));
+    },
+    async call(tool, input = {}, headers = {}) {
+      const response = await fetch(`${url}/tools/${tool}`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify(input),
+      });
+      return readResponse(response);
+    },
+    async createKey(sub, input = {}) {
+      const headers = { authorization: `Bearer ${await app.token(sub)}` };
+      const created = await app.call('create_api_key', { name: 'test key', scopes: ['read'], ...input }, headers);
+      if (created.status !== 200) throw new Error(`create_api_key responded ${created.status}`);
+      return created.body;
+    },
+    async log() {
+      return (await app.logText())
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as LogLine);
+    },
+    async logText() {
+      await log.flush();
+      return logged;
+    },
+    async close() {
+      server.kill();
+      await service.close();
+    },
+    [Symbol.asyncDispose]: () => app.close(),
+  };
+  return { ...app, service };
+}
+
+/** The body is parsed if it is JSON. */
+export async function readResponse(response: Response): Promise<TestResponse> {
+  const text = await response.text();
+  const json = response.headers.get('content-type')?.includes('json');
+  return { status: response.status, headers: response.headers, body: json && text !== '' ? JSON.parse(text) : text };
+}

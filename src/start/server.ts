@@ -1,0 +1,185 @@
+// Start and stop, the same on every runtime: configuration → app → listen → database → signals → banner, and a graceful
+// shutdown. What differs between Bun and Deno comes in as `Runtime`.
+
+import { type PreparedService, prepareService, type ServiceOptions } from '../app.ts';
+import { type Config, parseConfig } from '../config/config.ts';
+import type { Env } from '../config/env.ts';
+import { contradictions, settingsOf, withoutEffect } from '../config/settings-report.ts';
+import type { Tls } from '../config/tls.ts';
+import { expected } from '../ground/expected.ts';
+import { type Cancel, type Sha256, systemClock, systemRandom } from '../ground/runtime.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
+import { reasonOf } from '../ground/text.ts';
+import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from '../tools/folder/read-folder.ts';
+import { type Own, toolFilesOf } from '../tools/folder/tool-file.ts';
+import { createLog, type Log } from '../watch/log.ts';
+import { redact } from '../watch/redact.ts';
+import { addressOf, banner } from './banner.ts';
+import { CERTIFICATE_MS_MIN, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
+import { watchLoop } from './loop-watch.ts';
+import { flushed, obeySignals, shutDown } from './stop.ts';
+
+export interface Runtime {
+  readonly name: 'bun' | 'deno';
+  /** Whether connections to a port are distributed among the processes that listen on it. */
+  readonly sharesPorts: boolean;
+  /** Runs a script of package.json. */
+  readonly runScript: string;
+  /** How a shell names this executable, if it is one. */
+  readonly executable?: string | undefined;
+  readonly env: Env;
+  readonly sha256: Sha256;
+  /** Takes a chunk of log lines; resolves when it has left the process. */
+  writeOut(chunk: Uint8Array): Promise<void>;
+  writeErr(text: string): void;
+  serve(options: ServeOptions): RunningServer;
+  /** Imports a tool file, for which `mcp-key-server` is tools/folder/module.ts. */
+  readonly importTool: ImportModule;
+  usage: NonNullable<ServiceOptions['usage']>;
+  /** SIGTERM, SIGINT and SIGHUP. */
+  onSignal(handler: (signal: string) => void): void;
+  /** When the process ends before it is cancelled, whoever ends it; then the exit code is 1. */
+  onExit(handler: () => void): Cancel;
+  /** Rejections and exceptions that nothing handles; without a handler they end the process. */
+  onStrayError(handler: (error: unknown) => void): void;
+  exit(code: number): never;
+}
+
+/** `own`: tools and resources besides those of the tools folder. */
+export async function start(runtime: Runtime, own: Own = {}): Promise<void> {
+  const parsed = parseConfig(runtime.env);
+  if (!parsed.ok) return fail(runtime, parsed.error);
+  const log = createLog({ level: parsed.value.logLevel, clock: systemClock, write: runtime.writeOut });
+  try {
+    await run(runtime, parsed.value, own, log);
+  } catch (error) {
+    await flushed(log); // its warnings may be the cause
+    fail(runtime, [reasonOf(error)]);
+  }
+}
+
+/** A bad value is shown, but no key or token that stands in the wrong variable. */
+const errorLine = (line: string): string => `${SERVER_NAME}: ${redact(line)}\n`;
+
+function fail(runtime: Runtime, lines: readonly string[]): never {
+  for (const line of lines) runtime.writeErr(errorLine(line));
+  return runtime.exit(1);
+}
+
+async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promise<void> {
+  if (config.reusePort && !runtime.sharesPorts) {
+    throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
+  }
+  const clock = systemClock;
+  let lastCalled: () => string | undefined = () => undefined;
+  // Nearly always a tool left it behind whose call is over, and a tool's bug must not end the service for others. Before
+  // any tool file is loaded, which may leave some behind too.
+  runtime.onStrayError((error) => log.error('internal error', { perhaps: lastCalled(), error }));
+  const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
+  const readFolder = own.tools === undefined || config.toolsDir !== null; // own.tools may come from ./tools
+  const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
+  const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null;
+  let publicUrl = config.publicUrl ?? '';
+  const service = await prepareService(config, {
+    clock,
+    random: systemRandom,
+    sha256: runtime.sha256,
+    log,
+    publicUrl: () => publicUrl,
+    usage: runtime.usage,
+    env: runtime.env,
+    runScript: runtime.runScript,
+    toolFiles: [...toolFilesOf(own), ...(inFolder ?? [])],
+    certificateEndsAtMs: tls?.endsAtMs,
+  });
+  lastCalled = service.lastCalled;
+  let listening = '';
+  const server = await serveAndOpen(runtime, config, tls, service, {
+    onListening(port) {
+      listening = addressOf(config, port);
+      publicUrl ||= listening + config.basePath;
+    },
+    beforeOpening() {
+      log.info('started', {
+        version: SERVER_VERSION,
+        environment: config.environment,
+        store: service.storeMode,
+        settings: settingsOf(runtime.env),
+        tools: Object.fromEntries(service.own),
+      });
+      for (const { variable, reason } of withoutEffect(runtime.env, config)) {
+        log.warn('variable without effect', { variable, reason });
+      }
+      for (const { variable, reason } of contradictions(runtime.env, config)) {
+        log.warn('variable contradicts another', { variable, reason });
+      }
+      if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
+    },
+  });
+  obeySignals({
+    onSignal: runtime.onSignal,
+    exit: runtime.exit,
+    fail: (error) => fail(runtime, [String(error)]),
+    shutDown: () => shutDown(service, server, log),
+    clock,
+    log,
+  });
+  void service.fetchKeys();
+  watchLoop({ clock, log, lastCalled });
+  runtime.writeErr(
+    banner(config, {
+      listening,
+      publicUrl,
+      runScript: runtime.runScript,
+      env: runtime.env,
+      own: service.own,
+      folder: config.toolsDir ?? DEFAULT_FOLDER,
+      hasFolder: inFolder !== null,
+    }),
+  ); // last: its reader may send a signal at once
+}
+
+/** A certificate that clients refuse, or soon will. */
+function warnOfCertificate({ endsAtMs }: Tls, nowMs: number, log: Log): void {
+  const end = new Date(endsAtMs).toISOString();
+  if (endsAtMs <= nowMs) log.warn('certificate has expired', { end });
+  else if (endsAtMs - nowMs < CERTIFICATE_MS_MIN) log.warn('certificate ends soon', { end });
+}
+
+/**
+ * Listens, then opens the database last: a start that fails must not have migrated it, or the version before could not
+ * be started again. Requests that arrive meanwhile wait. With a shared port it opens first: no port is in use there,
+ * and other processes take the requests.
+ */
+async function serveAndOpen(
+  runtime: Runtime,
+  { host: hostname, port, reusePort }: Config,
+  tls: Tls | null,
+  service: PreparedService,
+  { onListening, beforeOpening }: { onListening(port: number): void; beforeOpening(): void },
+): Promise<RunningServer> {
+  async function open(): Promise<void> {
+    beforeOpening();
+    await service.open();
+  }
+  if (reusePort) await open();
+  const opened = Promise.withResolvers<void>();
+  let serve: ServeOptions['fetch'] = (request, peer) => opened.promise.then(() => service.app.fetch(request, peer));
+  let server: RunningServer;
+  try {
+    server = runtime.serve({ hostname, port, reusePort, tls, fetch: (request, peer) => serve(request, peer) });
+  } catch (error) {
+    await service.close();
+    throw new Error(await whyNotListening(error, hostname, port));
+  }
+  onListening(server.port);
+  try {
+    if (!reusePort) await open();
+  } catch (error) {
+    server.kill();
+    throw error;
+  }
+  serve = service.app.fetch;
+  opened.resolve();
+  return server;
+}

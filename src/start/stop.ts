@@ -1,0 +1,84 @@
+// What signals do, and the graceful shutdown.
+
+import type { Clock } from '../ground/runtime.ts';
+import { sleep, withTimeout } from '../ground/timeout.ts';
+import type { Log } from '../watch/log.ts';
+import type { RunningServer } from './listener.ts';
+
+/** Responses say `Connection: close` this long before the listener closes: keep-alive clients reconnect elsewhere. */
+const DRAIN_NOTICE_MS = 300;
+
+/**
+ * At the end of the notice responses wait. A client that waits for a response sends nothing, so hardly any request is
+ * on its way when the socket closes, which would reset it.
+ */
+const PAUSE_MS = 50;
+
+/** Then requests may take this long to finish. */
+const DRAIN_MS_MAX = 10_000;
+
+/** Time to flush a response after its handler returned. */
+const RESPONSE_FLUSH_MS_MAX = 1000;
+
+/** Time to flush the log: a reader that does not read must not keep the process alive. */
+const LOG_FLUSH_MS_MAX = 1000;
+
+export const flushed = (log: Log): Promise<void> => withTimeout(log.flush(), LOG_FLUSH_MS_MAX, undefined);
+
+/** Under a package runner one Ctrl-C arrives twice. Only a second signal this much later exits at once. */
+const SECOND_SIGNAL_AFTER_MS = 1000;
+
+export interface SignalOptions {
+  onSignal(handler: (signal: string) => void): void;
+  exit(code: number): never;
+  fail(error: unknown): never;
+  shutDown(): Promise<void>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The first signal, whichever, begins the shutdown; a later second one exits at once. */
+export function obeySignals({ onSignal, exit, fail, shutDown, clock, log }: SignalOptions): void {
+  let stoppingSinceMs: number | undefined;
+  onSignal((signal) => {
+    if (stoppingSinceMs !== undefined) {
+      if (clock.monotonicMs() - stoppingSinceMs >= SECOND_SIGNAL_AFTER_MS) exit(1);
+      return;
+    }
+    stoppingSinceMs = clock.monotonicMs();
+    log.info('stopping', { signal });
+    void shutDown().then(() => exit(0), fail);
+  });
+}
+
+export interface Stoppable {
+  readonly app: {
+    beginDrain(): void;
+    /** Until the returned function is called. */
+    pauseResponses(): () => void;
+    endStreams(): void;
+    idle(): Promise<void>;
+  };
+  close(): Promise<void>;
+}
+
+/** Drains requests and streams, then closes the store and flushes the log. */
+export async function shutDown({ app, close }: Stoppable, server: RunningServer, log: Log): Promise<void> {
+  app.beginDrain();
+  await sleep(DRAIN_NOTICE_MS - PAUSE_MS);
+  const resume = app.pauseResponses();
+  await sleep(PAUSE_MS);
+  app.endStreams();
+  const stopped = server.stop(); // closes the socket at once
+  resume();
+  // `stopped` also waits for half-sent requests, which are not handled yet; `handled` does not.
+  const handled = app.idle().then(() => sleep(RESPONSE_FLUSH_MS_MAX));
+  await Promise.race([stopped, handled, sleep(DRAIN_MS_MAX)]);
+  server.kill();
+  try {
+    await close();
+    log.info('stopped');
+  } finally {
+    await flushed(log);
+  }
+}

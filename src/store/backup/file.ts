@@ -1,0 +1,136 @@
+// A backup as a file: copied with what belongs to it, checked, brought up to date, and read in chunks.
+
+import { copyFileSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { makePrivate } from '../../ground/private-files.ts';
+import { reasonOf } from '../../ground/text.ts';
+import { sleep } from '../../ground/timeout.ts';
+import { type Database, held, type Row, type Statement, UnusableDatabase } from '../database.ts';
+import { embeddedDatabase } from '../embedded/database.ts';
+import { openSqlite, type SqliteConnection } from '../embedded/sqlite.ts';
+import { inspect, migrate } from '../schema.ts';
+
+/** Servers write meanwhile, each for milliseconds. */
+const LOCK_WAIT_MS = 10_000;
+
+export interface Backup {
+  /** A copy of the file, of this version of the schema. */
+  readonly path: string;
+  readonly keys: number;
+}
+
+/**
+ * Checks a backup and gives it to `use`, brought up to date in a copy. Throws UnusableDatabase if it can't be read, is
+ * damaged or empty, or not ours. `folder` is a private one for the copy, which the caller removes.
+ */
+export async function withBackup<T>(
+  file: string,
+  folder: string,
+  use: (backup: Backup) => Promise<T>,
+  copy = copyFileSync,
+): Promise<T> {
+  const path = join(folder, 'backup.db');
+  makePrivate(path);
+  copyBackup(file, path, copy);
+  await letSignalsIn();
+  const db = embeddedDatabase(path);
+  try {
+    await check(db).catch((error) => {
+      throw new UnusableDatabase(`expected a backup, got ${JSON.stringify(file)}: ${reasonOf(error)}`);
+    });
+    await letSignalsIn();
+    const [row] = await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' });
+    return await use({ path, keys: Number(row?.keys) });
+  } finally {
+    db.close();
+  }
+}
+
+/** The driver holds up the thread, and statements that follow each other leave it no turn to notice a signal. */
+export const letSignalsIn = () => sleep(1);
+
+/** What SQLite keeps beside a file that was in use when its process ended: changes that the file itself lacks. */
+const PARTS = ['', '-wal', '-journal'];
+
+/** As often as a server that writes to the file may come in between. */
+const COPY_TRIES_MAX = 5;
+
+function copyBackup(file: string, path: string, copy: typeof copyFileSync): void {
+  try {
+    const real = realpathSync(file); // the parts are beside the file itself
+    for (let tries = 0; tries < COPY_TRIES_MAX; tries += 1) {
+      const before = statesOf(real);
+      for (const part of PARTS) {
+        if (!isThere(`${real}${part}`)) continue;
+        makePrivate(`${path}${part}`);
+        copy(`${real}${part}`, `${path}${part}`);
+      }
+      if (statesOf(real) === before) return;
+    }
+  } catch (error) {
+    const { code } = error as { readonly code?: string };
+    throw new UnusableDatabase(`expected a backup that can be read, got ${JSON.stringify(file)} (${code})`);
+  }
+  throw new UnusableDatabase(
+    `expected a backup that nobody writes to, got ${JSON.stringify(file)}; of a database in use take one with keys backup`,
+  );
+}
+
+const statOf = (path: string): Stats | undefined => statSync(path, { throwIfNoEntry: false });
+
+/** An empty log holds nothing. */
+const isThere = (path: string): boolean => (statOf(path)?.size ?? 0) > 0;
+
+/** The same as long as nobody has written to the file or to what is beside it. */
+const statesOf = (file: string): string =>
+  PARTS.map((part) => {
+    const { ino, size, mtimeMs, ctimeMs } = statOf(`${file}${part}`) ?? {};
+    return [ino, size, mtimeMs, ctimeMs].join(' ');
+  }).join('\n');
+
+async function check(db: Database): Promise<void> {
+  const [integrity] = await db.read({ sql: 'PRAGMA integrity_check(1)' });
+  if (integrity?.integrity_check !== 'ok') throw new UnusableDatabase('it is damaged');
+  if ((await inspect(db)) === 0) throw new UnusableDatabase('it is empty');
+  await migrate(db);
+  await db.write(CUT);
+}
+
+const NUMBERS = ['created_at_ms', 'expires_at_ms', 'last_used_at_ms', 'second_ends_at_ms', 'overlap_ms', 'rotations'];
+const isBeyond = (column: string) => `${column} NOT BETWEEN ${Number.MIN_SAFE_INTEGER} AND ${Number.MAX_SAFE_INTEGER}`;
+
+/** Numbers that were typed before the database refused them (db/README.md): the driver would throw. */
+const CUT: Statement = {
+  sql: `UPDATE api_keys SET ${NUMBERS.map((column) => `${column} = ${held(column)}`)} WHERE ${NUMBERS.map(isBeyond).join(' OR ')}`,
+};
+
+/** The rows of a table in a file, in the order of its columns; page by page along its primary key. */
+export function* chunksOf(path: string, table: string, rows: number): Generator<readonly Row[]> {
+  const db = openSqlite(path, { lockWaitMs: LOCK_WAIT_MS });
+  try {
+    const key = db.all({ sql: PRIMARY_KEY, args: [table] }).map(({ name }) => String(name));
+    const after = `WHERE (${key}) > (${key.map(() => '?')})`;
+    for (let last: Row | undefined; ; ) {
+      const page = db.all({
+        sql: `SELECT * FROM ${table} ${last === undefined ? '' : after} ORDER BY ${key} LIMIT ${rows}`,
+        args: last === undefined ? [] : key.map((name) => last?.[name] ?? null),
+      });
+      last = page.at(-1);
+      if (last === undefined) return;
+      yield page;
+    }
+  } finally {
+    db.close();
+  }
+}
+
+const PRIMARY_KEY = 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk';
+
+export function onFile(path: string, use: (db: SqliteConnection) => void): void {
+  const db = openSqlite(path, { lockWaitMs: LOCK_WAIT_MS });
+  try {
+    use(db);
+  } finally {
+    db.close();
+  }
+}

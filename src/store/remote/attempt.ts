@@ -1,0 +1,119 @@
+// One try of a statement on a remote database: over in time, and with what its failure means. The driver has no
+// deadlines and runs twenty calls at once at most, so a primary that hangs would hang everything. Each try therefore
+// has a client of its own (no connection, microseconds to make), whose fetch gives up in time and sees the responses.
+
+import type { Client } from '@libsql/client/web';
+import { expected } from '../../ground/expected.ts';
+import { type OutageKind, StoreOutage } from '../../ground/outage.ts';
+import { shownUrl } from '../../ground/urls.ts';
+import { errorReason, isSchemaMissing } from '../database.ts';
+import type { RemoteConfig } from '../place.ts';
+
+/** Returns what runs a function once. `again`: it is not the first try. */
+export async function createAttempt({ url, authToken }: RemoteConfig) {
+  // Imported here, so that an embedded start loads no HTTP client, and a remote one no native driver.
+  const { createClient } = await import('@libsql/client/web');
+  try {
+    createClient({ url }).close();
+  } catch {
+    // In our own words: the driver's message quotes the query, which may hold a token.
+    const what = 'a URL without fragment, and in its query only authToken, or a tls that fits the rest';
+    throw new Error(expected('DATABASE_URL', what, shownUrl(url)));
+  }
+  return async function attempt<T>(
+    run: (client: Client) => Promise<T>,
+    withinMs: number,
+    again: boolean,
+  ): Promise<Attempted<T>> {
+    const wire: Wire = { status: null, failure: null };
+    const client = createClient({
+      url,
+      ...(authToken !== null && { authToken }),
+      fetch: (request: Request) => fetchWithin(request, withinMs, again, wire),
+    });
+    try {
+      return { ok: true, value: await run(client) };
+    } catch (error) {
+      return { ok: false, ...classifyError(error, wire) };
+    } finally {
+      client.close();
+    }
+  };
+}
+
+interface Wire {
+  status: number | null;
+  failure: unknown;
+}
+
+type Attempted<T> = { readonly ok: true; readonly value: T } | ({ readonly ok: false } & Failure);
+
+interface Failure {
+  readonly failure: StoreOutage;
+  /** Another try may do better. */
+  readonly again: boolean;
+  /** The statement may have been carried out nevertheless. */
+  readonly outcomeUnknown: boolean;
+}
+
+/** `again`: on a new connection. When one died silently, those that were opened with it died too. */
+async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
+  try {
+    const signal = AbortSignal.timeout(withinMs);
+    const response = await fetch(request, { signal, ...(again && { keepalive: false }) });
+    const body = await response.arrayBuffer(); // within the deadline too
+    wire.status = response.status;
+    return new Response(body, { status: response.status, headers: response.headers });
+  } catch (error) {
+    wire.failure = error;
+    throw error;
+  }
+}
+
+/** Throws if it is a bug of this program: a statement that the database can't make sense of. */
+function classifyError(error: unknown, { status, failure }: Wire): Failure {
+  if (failure !== null) {
+    const outcomeUnknown = !NOT_SENT.test(codeOf(failure));
+    return { failure: new StoreOutage(errorReason(failure)), again: true, outcomeUnknown };
+  }
+  if (status === null) throw error; // nothing was sent: an argument the driver refuses
+  if (status !== 200) return classifyStatus(status);
+  const reason = errorReason(error);
+  const code = codeOf(error);
+  if (isSchemaMissing(error)) return permanent('no_schema', reason);
+  if (BUSY.test(code)) return { ...permanent('unreachable', reason), again: true };
+  if (/^SQL/.test(code) && !OUT_OF_ORDER.test(code)) throw error;
+  return permanent('unreachable', reason); // out of order; or not libSQL: a proxy's page, another protocol version
+}
+
+function classifyStatus(status: number): Failure {
+  if (status === 400) throw new Error('the database could not read a statement'); // text that ground/text.ts should refuse
+  if (status === 401 || status === 403) {
+    const what = status === 401 ? 'a token that this database accepts' : 'a token that may read and write';
+    return permanent('refused', expected('DATABASE_AUTH_TOKEN', `${what}, but it answered ${status}`));
+  }
+  if (status === 429 || status >= 500) {
+    const failure = new StoreOutage(`the database answered ${status}`);
+    return { failure, again: true, outcomeUnknown: status !== 429 };
+  }
+  return permanent('refused', expected('DATABASE_URL', `a libSQL server, but it answered ${status}`));
+}
+
+/** The database did nothing, and would do nothing at another try. */
+const permanent = (kind: OutageKind, reason: string): Failure => ({
+  failure: new StoreOutage(reason, kind),
+  again: false,
+  outcomeUnknown: false,
+});
+
+/** No connection came about, so nothing was carried out. */
+const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EPROTO|CERT/i;
+/** The server's file is locked for a moment, or all its responses together have no room for this one. */
+const BUSY = /^(SQLITE_(BUSY|LOCKED)|RESPONSE_TOO_LARGE)/;
+/** The server responds, but can't do it: blocked by its operator, full, damaged. */
+const OUT_OF_ORDER = /^(BLOCKED|SQLITE_(FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|AUTH|PERM))/;
+
+const codeOf = (error: unknown): string => {
+  const { code, name } = error as { code?: unknown; name?: unknown };
+  return typeof code === 'string' ? code : String(name);
+};

@@ -1,0 +1,116 @@
+// A libSQL database over HTTP: Turso, or your own sqld. Statements wait for their turn, and may be tried again.
+
+import type { Client, InStatement, ResultSet } from '@libsql/client/web';
+import { createWaitingShare, type WaitingShare } from '../../ground/limits/share.ts';
+import { StoreOutage } from '../../ground/outage.ts';
+import { systemClock } from '../../ground/runtime.ts';
+import { sleep } from '../../ground/timeout.ts';
+import type { Database, Row, Statement, Written } from '../database.ts';
+import type { RemoteConfig } from '../place.ts';
+import { createAttempt } from './attempt.ts';
+
+const TRIES_MAX = 3;
+/** Before the second try there is a random pause of up to this, before the third of up to twice this. */
+const PAUSE_MS_MAX = 150;
+/** When there is little time in all, the pauses are shorter: up to this part of it, then up to twice that. */
+const PAUSE_PART_MAX = 0.1;
+/**
+ * Of one try, and of all together. A second try helps when a connection died silently, or when this process was too
+ * busy to read. To a busy primary it is more work, so writes, which run one after the other, get more time.
+ */
+interface Timeouts {
+  readonly attemptMs: number;
+  readonly totalMs: number;
+}
+const READ: Timeouts = { attemptMs: 1500, totalMs: 3000 };
+// A try of several statements must end before `sqld` takes the file away from them, after 5 s: each of those that are
+// left then fails, and the driver leaves all but the first failure unhandled, which ends the process.
+const WRITE: Timeouts = { attemptMs: 4000, totalMs: 6000 };
+/** One runs while the next is on its way. With four, one in some thousand waited 5 s, until `sqld` ended another. */
+const WRITES_AT_ONCE = 2;
+/** Far below the runtime's 256 requests at once, so that polls never wait. At 100 ms each still 640 reads a second. */
+const READS_AT_ONCE = 64;
+/** Statements that may wait for a turn, a kilobyte each. An owner's are served as they came, owners in turn. */
+const WAITING = { total: 4000, each: 500 };
+/** The part of its time for which a statement may wait for its turn; the rest is for the call itself. */
+const TURN_PART_OF_TIME = 0.6;
+
+const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
+
+export async function remoteDatabase(config: RemoteConfig): Promise<Database> {
+  const attempt = await createAttempt(config);
+  let closed = false;
+
+  async function call<T>(
+    run: (client: Client) => Promise<T>,
+    { attemptMs, totalMs }: Timeouts,
+  ): Promise<{ value: T; repeated: boolean }> {
+    const startedAtMs = performance.now();
+    let repeated = false;
+    for (let tries = 1; ; tries += 1) {
+      if (closed) throw new StoreOutage('the store is closed');
+      const leftMs = totalMs - (performance.now() - startedAtMs);
+      const attempted = await attempt(run, Math.max(1, Math.min(attemptMs, leftMs)), tries > 1);
+      if (attempted.ok) return { value: attempted.value, repeated };
+      repeated ||= attempted.outcomeUnknown;
+      const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, totalMs * PAUSE_PART_MAX) * tries;
+      const inTime = performance.now() - startedAtMs + pauseMs < totalMs;
+      if (!attempted.again || tries === TRIES_MAX || !inTime) throw attempted.failure;
+      await sleep(pauseMs);
+    }
+  }
+
+  const writers = createWaitingShare({ total: WRITES_AT_ONCE, each: WRITES_AT_ONCE }, WAITING, systemClock);
+  const readers = createWaitingShare({ total: READS_AT_ONCE, each: READS_AT_ONCE }, WAITING, systemClock);
+
+  async function inTurn<T>(
+    turns: WaitingShare,
+    { whose = '' }: Pick<Statement, 'whose'>,
+    run: (client: Client) => Promise<T>,
+    { attemptMs, totalMs }: Timeouts,
+  ): Promise<{ value: T; repeated: boolean }> {
+    const startedAtMs = performance.now();
+    const release = await turns.wait(whose, totalMs * TURN_PART_OF_TIME);
+    if (release === null) throw new StoreOutage('the primary is behind');
+    try {
+      return await call(run, { attemptMs, totalMs: totalMs - (performance.now() - startedAtMs) });
+    } finally {
+      release();
+    }
+  }
+
+  const execute = (statement: Statement) => (client: Client) => client.execute(driverStatement(statement));
+
+  return {
+    async read(statement, withinMs) {
+      const timeouts = withinMs === undefined ? READ : { attemptMs: withinMs / 2, totalMs: withinMs };
+      const { value } = await (statement.urgent
+        ? call(execute(statement), timeouts)
+        : inTurn(readers, statement, execute(statement), timeouts));
+      return rowsOf(value);
+    },
+    // Unsynced or not: the primary decides when it waits for its disk.
+    async write(statement, withinMs) {
+      const timeouts = withinMs === undefined ? WRITE : { attemptMs: withinMs, totalMs: withinMs };
+      const { value, repeated } = await inTurn(writers, statement, execute(statement), timeouts);
+      return writtenOf(value, repeated);
+    },
+    async writeAll(statements) {
+      const batch = (client: Client) => client.batch(statements.map(driverStatement), 'write');
+      const { value, repeated } = await inTurn(writers, statements[0] ?? {}, batch, WRITE);
+      return value.map((result) => writtenOf(result, repeated));
+    },
+    close() {
+      closed = true;
+    },
+  };
+}
+
+// The driver's rows are objects by column name, which also have each value by its place.
+const rowsOf = ({ rows }: ResultSet) => rows as readonly Row[];
+
+const writtenOf = (result: ResultSet, repeated: boolean): Written => ({
+  rows: rowsOf(result),
+  changed: result.rowsAffected,
+  repeated,
+});

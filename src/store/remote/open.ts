@@ -1,0 +1,112 @@
+// Opens a remote database: at start-up if it responds, else when it first does, and again when it is replaced by an
+// empty one. Until then every statement fails with the reason.
+
+import { outageIn, StoreOutage } from '../../ground/outage.ts';
+import type { Clock } from '../../ground/runtime.ts';
+import { singleFlight } from '../../ground/single-flight.ts';
+import { withTimeout } from '../../ground/timeout.ts';
+import { shownUrl } from '../../ground/urls.ts';
+import type { Log } from '../../watch/log.ts';
+import { createOutageLog } from '../../watch/outage.ts';
+import { type Database, UnusableDatabase } from '../database.ts';
+import type { RemoteConfig } from '../place.ts';
+import { migrate, WRITE_PROBE } from '../schema.ts';
+import { remoteDatabase } from './database.ts';
+
+/** The start waits this long for a primary that hangs, then goes on without it. */
+const START_WAIT_MS = 2000;
+
+/** 2 ms of the primary's time. Many at once, because it may be far away, and waiting for it holds up nothing. */
+const USES_PER_WRITE = 1000;
+
+export interface RemoteOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export async function remoteStore(config: RemoteConfig, options: RemoteOptions) {
+  const primary = await remoteDatabase(config);
+  const replica = config.replicaFile === null ? null : await replicaOf(primary, config.replicaFile, options);
+  const { db, open } = openedLater(primary, () => replica?.open(), options.log);
+  return {
+    db,
+    usesPerWrite: USES_PER_WRITE,
+    replica,
+    async open() {
+      // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
+      await open(START_WAIT_MS).catch((error) => {
+        const { kind, reason } = outageIn(error);
+        if (kind === 'refused') throw new Error(`${reason} (${shownUrl(config.url)})`);
+      });
+    },
+    async close() {
+      db.close();
+      await replica?.close();
+    },
+  };
+}
+
+/** Not open yet: opening hangs while the primary does, so it has to wait until the primary has responded. */
+async function replicaOf(primary: Database, file: string, options: RemoteOptions) {
+  const { createReplica } = await import('../replica/replica.ts');
+  return createReplica({ file, readPrimary: primary.read, ...options });
+}
+
+/** `primary`, which its statements open unless it is open. `onOpen` is called after each opening. */
+function openedLater(primary: Database, onOpen: () => void, log: Log) {
+  let isOpen = false;
+  const outage = createOutageLog(log, { on: 'database not opened', off: 'database opened', eachReason: true });
+
+  const opening = singleFlight(async () => {
+    await prepare(primary);
+    outage.ended();
+    isOpen = true;
+    onOpen();
+  });
+
+  /** Waits no longer than `withinMs`, if given. Throws UnusableDatabase, or a StoreOutage. */
+  async function open(withinMs?: number): Promise<void> {
+    try {
+      const opened = opening.run().then(() => true);
+      if (await (withinMs === undefined ? opened : withTimeout(opened, withinMs, false))) return;
+      throw new StoreOutage('the database takes long to open');
+    } catch (error) {
+      if (error instanceof StoreOutage) outage.began(error.reason);
+      throw error;
+    }
+  }
+
+  /** An unusable database ends a start; later it is reported like an outage. */
+  function unusable(error: unknown): never {
+    if (!(error instanceof UnusableDatabase)) throw error;
+    outage.began(error.message);
+    throw new StoreOutage(error.message, 'refused');
+  }
+
+  async function through<T>(run: () => Promise<T>, withinMs?: number): Promise<T> {
+    if (!isOpen) await open(withinMs).catch(unusable);
+    try {
+      return await run();
+    } catch (error) {
+      if (error instanceof StoreOutage && error.kind === 'no_schema') isOpen = false; // replaced under our feet
+      throw error;
+    }
+  }
+
+  const db: Database = {
+    read: (statement, withinMs) => through(() => primary.read(statement, withinMs), withinMs),
+    write: (statement, withinMs) => through(() => primary.write(statement, withinMs), withinMs),
+    writeAll: (statements) => through(() => primary.writeAll(statements)),
+    close: primary.close,
+  };
+  return { db, open };
+}
+
+/** Throws a StoreOutage or UnusableDatabase. */
+async function prepare(db: Database): Promise<void> {
+  await migrate(db);
+  await db.write(WRITE_PROBE).catch((error) => {
+    // Any other failure, such as a block by the operator, lets reading go on.
+    if (outageIn(error).kind === 'refused') throw error;
+  });
+}

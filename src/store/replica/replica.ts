@@ -1,0 +1,260 @@
+// A replica of the keys near by, for reads: a file that follows the primary's change feed. Position and rows change in
+// one transaction, so they fit, however the process ends. The reader decides whether to trust a response, by its position
+// (store/key-reads.ts): a replica that lags, or lacks a key, costs a read of the primary and nothing else. Several
+// processes may follow with one file: what was read at a position is put in only where that is still there.
+
+import { existsSync, rmSync, statSync } from 'node:fs';
+import { repeat } from '../../ground/background.ts';
+import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../../ground/change-feed.ts';
+import { expected } from '../../ground/expected.ts';
+import { makePrivate } from '../../ground/private-files.ts';
+import type { Clock } from '../../ground/runtime.ts';
+import { reasonOf } from '../../ground/text.ts';
+import type { Log } from '../../watch/log.ts';
+import { createOutageLog } from '../../watch/outage.ts';
+import type { Database, Row, Statement } from '../database.ts';
+import { embeddedDatabase } from '../embedded/database.ts';
+import { CHANGES, pageOf } from '../feed.ts';
+import { pagesOf, putRows, type Read } from '../pages.ts';
+import { migrate, SCHEMA_VERSION } from '../schema.ts';
+
+/** While the replica lags, unknown keys are read from the primary: a lag costs a few reads. */
+const FOLLOW_EVERY_MS = 1000;
+/** Keys that are read at once, some 400 KB. */
+const READ_ROWS = 1000;
+/** Keys that are put in at once, which takes a few milliseconds of this process. */
+const PUT_ROWS = 100;
+
+/** `catching_up`: it responds, but does not have yet what its process knows of. */
+export type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
+
+export interface ReplicaOptions {
+  readonly file: string;
+  readonly readPrimary: Read;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export type Replica = ReturnType<typeof createReplica>;
+
+/** An empty file beside the replica: who made it. */
+const marker = (file: string) => `${file}-owner`;
+/** What SQLite keeps beside it, and what the driver of versions before did. */
+const PARTS = ['', '-wal', '-shm', '-client_wal_index', '-closed'];
+
+/** Its row has the mark of the change that was followed last. One of another version of the schema is made anew. */
+const FOLLOWED = `replica_of_${SCHEMA_VERSION}`;
+const IS_FIT: Statement = { sql: `SELECT 1 FROM sqlite_master WHERE name = '${FOLLOWED}'` };
+const MAKE = [`CREATE TABLE ${FOLLOWED} (mark TEXT)`, `INSERT INTO ${FOLLOWED} VALUES (NULL)`];
+const TRIGGERS: Statement = { sql: "SELECT 'DROP TRIGGER ' || name AS sql FROM sqlite_master WHERE type = 'trigger'" };
+
+const POSITION: Statement = { sql: `SELECT database_id, pruned_seq AS seq, mark FROM feed, ${FOLLOWED}` };
+/** A position whose keys are still being copied counts for nobody: it is that of no database. */
+const COPYING = 'copying ';
+const IS_AT = "(SELECT database_id || ' ' || pruned_seq FROM feed) = ?2";
+const IDS_OF = `SELECT id FROM api_keys WHERE key_hash IN (SELECT value FROM json_each(?1))
+UNION SELECT id FROM api_keys WHERE second_hash IN (SELECT value FROM json_each(?1))`;
+const KEYS = 'SELECT * FROM api_keys t WHERE t.id IN (SELECT value FROM json_each(?1))';
+const REMOVE_KEYS = `DELETE FROM api_keys WHERE id IN (SELECT value FROM json_each(?1)) AND ${IS_AT}`;
+const BLOCKED: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners' };
+const LAST_ROW: Statement = { sql: 'SELECT max(row) AS row FROM api_keys' };
+
+const AWAY = 'the primary is away';
+const REPLACED = 'the primary was replaced';
+const LOST = 'it is of another database, or holds what its primary has lost';
+
+/** Throws if the file belongs to another program, or is a database of keys. */
+export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions) {
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(marker(file))) {
+    throw new Error(expected('DATABASE_REPLICA_FILE', 'a new file, or a replica made by this program', file));
+  }
+  const outage = createOutageLog(log, { on: 'replica not in use', eachReason: true });
+  let here: Database | null = null;
+  let isDamaged = false;
+  let isReplaced = false;
+  let isOpen = false;
+  let kept = true;
+  let stopping = false;
+
+  /** Of the primary or the file, what a statement returns. */
+  const ask = (sql: string, ...args: NonNullable<Statement['args']>) =>
+    readPrimary({ sql, args }).catch((error) => {
+      throw new Error(AWAY, { cause: error });
+    });
+  const readHere: Read = async (statement) => (here === null ? [] : here.read(statement));
+  const put = async (statements: readonly Statement[]): Promise<void> =>
+    void (await (here as Database).writeAll(statements.map((statement) => ({ ...statement, unsynced: true }))));
+
+  async function open(): Promise<void> {
+    makePrivate(marker(file));
+    makePrivate(file);
+    here = embeddedDatabase(file);
+    const rows = isDamaged ? [] : await readHere(IS_FIT).catch(noneIfDamaged);
+    if (rows.length > 0) return;
+    here.close();
+    for (const part of PARTS) rmSync(file + part, { force: true });
+    makePrivate(file);
+    here = embeddedDatabase(file);
+    isDamaged = false;
+    await readHere({ sql: 'PRAGMA journal_mode = WAL' });
+    await migrate(here);
+    const triggers = (await readHere(TRIGGERS)).map(({ sql }) => String(sql));
+    await put([...triggers, ...MAKE, "UPDATE feed SET database_id = ''"].map((sql) => ({ sql })));
+  }
+
+  async function positionHere(): Promise<ReachedPosition> {
+    const [row] = await readHere(POSITION);
+    return { databaseId: String(row?.database_id), seq: Number(row?.seq), mark: row?.mark as string | null };
+  }
+
+  /** Puts in rows that were read at a position, and moves on to the next; nothing if another process did. */
+  const moveOn = (from: ReachedPosition, to: ReachedPosition, statements: readonly Statement[]) =>
+    put([
+      ...statements,
+      { sql: `UPDATE ${FOLLOWED} SET mark = ?1 WHERE ${IS_AT}`, args: [to.mark, at(from)] },
+      {
+        sql: `UPDATE feed SET database_id = ?1, pruned_seq = ?3 WHERE ${IS_AT}`,
+        args: [to.databaseId, at(from), to.seq],
+      },
+    ]);
+
+  const replace = (table: string, rows: readonly Row[], from: ReachedPosition): Statement[] =>
+    rows.length === 0 ? [] : [putRows('REPLACE', table, rows, { where: IS_AT, arg: at(from) })];
+
+  const replaceBlocked = async (from: ReachedPosition): Promise<Statement[]> => [
+    { sql: `DELETE FROM blocked_owners WHERE ${IS_AT}`, args: ['', at(from)] },
+    ...replace('blocked_owners', await ask(BLOCKED.sql), from),
+  ];
+
+  /** Takes over keys that were made since. */
+  async function takeNewer(from: ReachedPosition): Promise<void> {
+    const [last] = await readHere(LAST_ROW);
+    const after = last?.row == null ? undefined : last;
+    for await (const rows of pagesOf(({ sql, args = [] }) => ask(sql, ...args), 'api_keys', READ_ROWS, after)) {
+      for (let first = 0; first < rows.length; first += PUT_ROWS) {
+        await put(replace('api_keys', rows.slice(first, first + PUT_ROWS), from));
+      }
+      if (stopping) return;
+    }
+  }
+
+  /** Forgets all. What is copied from now on is as new as the position at least, and what changes meanwhile follows. */
+  async function beginCopy(from: ReachedPosition, to: ReachedPosition): Promise<void> {
+    if (from.databaseId !== '') outage.began(isReplaced ? REPLACED : LOST);
+    isReplaced = false;
+    kept = false;
+    isOpen = false;
+    const empty = ['api_keys', 'blocked_owners'].map((table) => ({
+      sql: `DELETE FROM ${table} WHERE ${IS_AT}`,
+      args: ['', at(from)],
+    }));
+    await moveOn(from, { ...to, databaseId: COPYING + to.databaseId }, empty);
+  }
+
+  /** One page of changes. False: there are no more. */
+  async function follow(): Promise<boolean> {
+    const from = await positionHere();
+    const isCopying = from.databaseId.startsWith(COPYING);
+    const databaseId = isCopying ? from.databaseId.slice(COPYING.length) : from.databaseId;
+    const page = pageOf(await ask(CHANGES, from.seq), from.seq);
+    if (isReplaced || isLost({ ...from, databaseId }, page) || page.prunedSeq > from.seq) {
+      await beginCopy(from, { databaseId: page.databaseId, seq: page.newestSeq, mark: page.newestMark });
+      return true;
+    }
+    if (isCopying) {
+      await takeNewer(from);
+      if (stopping) return false;
+      await moveOn(from, { ...from, databaseId }, await replaceBlocked(from));
+      return true;
+    }
+    const last = page.changes.at(-1);
+    if (last !== undefined) {
+      const hashes = JSON.stringify(page.changes.map(({ changed }) => changed));
+      const ids = JSON.stringify((await readHere({ sql: IDS_OF, args: [hashes] })).map(({ id }) => id));
+      const owners = page.changes.some(({ changed }) => changed.startsWith('owner:'));
+      await moveOn(from, { databaseId, seq: last.seq, mark: last.mark }, [
+        { sql: REMOVE_KEYS, args: [ids, at(from)] },
+        ...(ids === '[]' ? [] : replace('api_keys', await ask(KEYS, ids), from)),
+        ...(owners ? await replaceBlocked(from) : []),
+      ]);
+    }
+    if (page.changes.length === FEED_PAGE_MAX) return true;
+    await takeNewer(await positionHere());
+    return false;
+  }
+
+  async function followAll(): Promise<void> {
+    try {
+      if (here === null) await open();
+      while (await follow());
+      if (stopping) return;
+      if (!isOpen) log.info('replica opened', { kept });
+      outage.ended();
+      isOpen = true;
+      kept = true;
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  /** A primary that is away leaves the replica as it is. */
+  function failed(error: unknown): void {
+    const isHere = !(error instanceof Error && error.message === AWAY);
+    if (isOpen && !isHere) return;
+    outage.began(reasonOf(error));
+    if (!isHere || !DAMAGED.test(String(error))) return;
+    isDamaged = true;
+    isOpen = false;
+    here?.close();
+    here = null;
+  }
+
+  const following = repeat(
+    { everyMs: FOLLOW_EVERY_MS, firstMs: null, clock, log, event: 'replica not in use' },
+    followAll,
+  );
+
+  /** Reads one statement; null when nothing here responds. */
+  async function read(statement: Statement): Promise<readonly Row[] | null> {
+    if (!isOpen || isReplaced) return null;
+    try {
+      return await readHere(statement);
+    } catch (error) {
+      failed(error);
+      return null;
+    }
+  }
+
+  return {
+    read,
+    /** Opens it, once the primary is known to respond. */
+    open: following.hasten,
+    /** Whether its responses count in a process that knows of everything up to `reached`. */
+    async state(reached: ReachedPosition): Promise<ReplicaState> {
+      const rows = await read(POSITION);
+      const [row] = rows ?? [];
+      if (row === undefined) return 'not_in_use';
+      return row.database_id === reached.databaseId && Number(row.seq) >= reached.seq ? 'in_use' : 'catching_up';
+    },
+    /** The primary was replaced: drops what is here, which belongs to the one before. */
+    discard(): void {
+      isReplaced = true;
+      following.hasten();
+    },
+    async close(): Promise<void> {
+      stopping = true;
+      following.stop();
+      await following.underWay;
+      here?.close();
+    },
+  };
+}
+
+const at = ({ databaseId, seq }: ReachedPosition): string => `${databaseId} ${seq}`;
+
+const DAMAGED = /SQLITE_(CORRUPT|NOTADB)/;
+
+function noneIfDamaged(error: unknown): readonly Row[] {
+  if (DAMAGED.test(String(error))) return [];
+  throw error;
+}

@@ -1,0 +1,174 @@
+// The schema: which migrations there are, whether a database is ours, and bringing it up to date.
+
+import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
+import migration0002 from '../../db/0002_key_uses.sql' with { type: 'text' };
+import migration0003 from '../../db/0003_changes_by_key.sql' with { type: 'text' };
+import migration0004 from '../../db/0004_rotation_and_events.sql' with { type: 'text' };
+import migration0005 from '../../db/0005_expiring.sql' with { type: 'text' };
+import migration0006 from '../../db/0006_ranges_and_restores.sql' with { type: 'text' };
+import migration0007 from '../../db/0007_connect.sql' with { type: 'text' };
+import migration0008 from '../../db/0008_limits_and_counts.sql' with { type: 'text' };
+import migration0009 from '../../db/0009_windows_replaced.sql' with { type: 'text' };
+import migration0010 from '../../db/0010_codes.sql' with { type: 'text' };
+import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
+import { outageIn } from '../ground/outage.ts';
+import { sleep } from '../ground/timeout.ts';
+import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
+
+/** In order. A file is never edited after it has landed; see db/README.md. */
+const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
+  { name: '0001_keys', sql: migration0001 },
+  { name: '0002_key_uses', sql: migration0002 },
+  { name: '0003_changes_by_key', sql: migration0003 },
+  { name: '0004_rotation_and_events', sql: migration0004 },
+  { name: '0005_expiring', sql: migration0005 },
+  { name: '0006_ranges_and_restores', sql: migration0006 },
+  { name: '0007_connect', sql: migration0007 },
+  { name: '0008_limits_and_counts', sql: migration0008 },
+  { name: '0009_windows_replaced', sql: migration0009 },
+  { name: '0010_codes', sql: migration0010 },
+  { name: '0011_exchanges', sql: migration0011 },
+];
+
+export const SCHEMA_VERSION = MIGRATIONS.length;
+
+/** A remote database may take this long to add a column. */
+const ADD_COLUMN_MS_MAX = 120_000;
+/** Longer than the pause of a process that waits for the file (embedded/waiting.ts), so that it gets it. */
+const BETWEEN_COLUMNS_MS = 30;
+
+// Without the tables of SQLite, the driver and the database server, which an empty database may have too.
+export const MAY_BE_OURS =
+  "name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'";
+const TABLES: Statement = { sql: `SELECT name FROM sqlite_master WHERE type = 'table' AND ${MAY_BE_OURS}` };
+const APPLIED: Statement = { sql: 'SELECT version, name FROM schema_migrations ORDER BY version' };
+const CREATE_LEDGER: Statement = {
+  sql: 'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
+};
+/** SQLite refuses it if a table or column is missing. */
+const SHAPE: Statement = {
+  sql: `SELECT k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.created_at_ms, k.expires_at_ms,
+k.last_used_at_ms, k.second_hash, k.second_is, k.second_ends_at_ms, k.overlap_ms, k.rotations, k.changed_by, k.deleting,
+k.limit_requests, k.limit_window_s, k.quota_requests, k.quota_period, k.resource, n.row, n.window_s, n.number, n.instance, n.uses,
+x.instance, x.number, x.at_ms, u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq,
+e.seq, e.at_ms, e.key_id, e.owner, e.kind, e.how, e.actor, e.request_id, e.address, e.fingerprint, e.secret, e.backup_seq,
+b.owner, b.blocked_at_ms, b.changed_by, b.deleting, s.name, s.value, o.hash, o.ends_at_ms, o.content,
+o.user_code_hash, o.asked_from, o.decision, o.taken_by, o.key_id, o.fingerprint, o.changed_by
+FROM api_keys k, key_counts n, exchanges x, key_uses u, changes c, feed f, key_events e, blocked_owners b, server_secrets s, codes o LIMIT 0`,
+};
+const TRIGGERS = [
+  'api_keys_created',
+  'api_keys_updated',
+  'api_keys_inserted_range',
+  'api_keys_updated_range',
+  'api_keys_deleting',
+  'api_keys_deleted',
+  'api_keys_limited',
+  'key_uses_deleted',
+  'key_counts_deleted',
+  'key_counts_replaced',
+  'blocked_owners_blocked',
+  'blocked_owners_renamed',
+  'blocked_owners_deleting',
+  'blocked_owners_unblocked',
+  'api_keys_bound',
+  'codes_taken',
+];
+/** Without triggers no process would learn of a revocation, and a new key could inherit a deleted one's last use. */
+const FEED: Statement = {
+  sql: `SELECT (SELECT count(*) FROM sqlite_master WHERE type = 'trigger' AND name IN ('${TRIGGERS.join("', '")}')) AS triggers FROM feed`,
+};
+
+/** Changes nothing, but writes a page: fails where nothing may be written, and where there is no room. */
+export const WRITE_PROBE: Statement = { sql: 'UPDATE feed SET pruned_seq = pruned_seq', unsynced: true };
+
+const FOREIGN_DATABASE =
+  'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
+
+/** How many migrations are applied. Changes nothing; throws UnusableDatabase unless the database is ours or empty. */
+export async function inspect(db: Database): Promise<number> {
+  const tables = (await db.read(TABLES)).map((row) => row.name);
+  if (tables.length === 0) return 0;
+  if (!tables.includes('schema_migrations')) throw new UnusableDatabase(FOREIGN_DATABASE);
+  const applied = await ownRows(db.read(APPLIED));
+  if (applied.some((row, index) => index < MIGRATIONS.length && row.name !== MIGRATIONS[index]?.name)) {
+    throw new UnusableDatabase(FOREIGN_DATABASE);
+  }
+  if (applied.length > MIGRATIONS.length) {
+    throw new UnusableDatabase(
+      `DATABASE_URL: this database was written by a newer version of this program (${applied.length} migrations, this one knows ${MIGRATIONS.length}). Start that version`,
+    );
+  }
+  return applied.length;
+}
+
+/** Applies what is missing, one transaction per migration, after its first columns. Processes may do so at once. */
+export async function migrate(db: Database): Promise<void> {
+  let applied = await inspect(db);
+  let columnsFirst = applied > 0; // an empty database is made at once
+  for (;;) {
+    const migration = MIGRATIONS[applied];
+    if (migration === undefined) break;
+    const statements = statementsOf(migration.sql);
+    const left = columnsFirst ? await addColumns(db, statements) : statements;
+    // The version's row comes first: if another process was faster, its uniqueness undoes this whole transaction.
+    const claim: Statement = {
+      sql: "INSERT INTO schema_migrations (version, name, applied_at_ms) VALUES (?, ?, CAST(unixepoch('subsec') * 1000 AS INTEGER))",
+      args: [applied + 1, migration.name],
+    };
+    try {
+      await db.writeAll([CREATE_LEDGER, claim, ...left]);
+    } catch (error) {
+      if ((await inspect(db)) <= applied) {
+        if (columnsFirst) throw error;
+        columnsFirst = true; // another process, which came later, may have added some
+      }
+    }
+    applied = await inspect(db);
+  }
+  await checkShape(db);
+}
+
+/**
+ * Adds the columns that a migration begins with, each in a transaction of its own, and returns the statements that are
+ * left. For each one SQLite reads the whole table: in one transaction, no other process could write meanwhile, and on
+ * `sqld` it would take longer than one may (remote/database.ts). Servers of the version before ignore new columns.
+ */
+async function addColumns(db: Database, statements: readonly Statement[]): Promise<readonly Statement[]> {
+  for (const [index, statement] of statements.entries()) {
+    const [, table, column] = ADDS_COLUMN.exec(statement.sql) ?? [];
+    if (table === undefined || column === undefined) return statements.slice(index);
+    const isThere = async () => (await db.read({ sql: HAS_COLUMN, args: [table, column] })).length > 0;
+    if (await isThere()) continue;
+    try {
+      await db.write(statement, ADD_COLUMN_MS_MAX);
+    } catch (error) {
+      if (!(await isThere())) throw error; // else another process was faster
+    }
+    await sleep(BETWEEN_COLUMNS_MS);
+  }
+  return [];
+}
+
+const ADDS_COLUMN = /^(?:\s|--.*\n)*ALTER TABLE (\w+) ADD COLUMN (\w+)/;
+const HAS_COLUMN = 'SELECT 1 FROM pragma_table_info(?) WHERE name = ?';
+
+async function checkShape(db: Database): Promise<void> {
+  await ownRows(db.read(SHAPE));
+  const feeds = await db.read(FEED);
+  if (feeds.length !== 1 || feeds[0]?.triggers !== TRIGGERS.length) throw new UnusableDatabase(FOREIGN_DATABASE);
+}
+
+/** Rows of a statement that every database of ours can run. */
+const ownRows = (rows: Promise<readonly Row[]>): Promise<readonly Row[]> =>
+  rows.catch((error) => {
+    throw outageIn(error).kind === 'no_schema' ? new UnusableDatabase(FOREIGN_DATABASE) : error;
+  });
+
+/** A statement ends with a semicolon before an empty line or the file's end, so that triggers stay whole. */
+const statementsOf = (sql: string): Statement[] =>
+  sql
+    .split(/;[ \t]*(?:--[^\n]*)?\n(?:[ \t]*\n|$)/)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement.replace(/^--.*$/gm, '').trim() !== '')
+    .map((statement) => ({ sql: statement }));

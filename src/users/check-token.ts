@@ -1,0 +1,128 @@
+// Checks a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token, so that no
+// start-up, and no server with API keys alone, waits for it.
+
+import type { JWTPayload, JWTVerifyOptions } from 'jose';
+import { decodeProtectedHeader } from 'jose/decode/protected_header';
+import * as errors from 'jose/errors';
+import { jwtVerify } from 'jose/jwt/verify';
+import type { UserIdentity } from '../calls/user-jwt.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import { type IdentityClaims, identityOf } from './identity.ts';
+import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
+
+const CLOCK_TOLERANCE_S = 5;
+
+/** Keys tried for a token that names none (`kid`), each a signature check. */
+const KEYS_TRIED_MAX = 8;
+
+export interface TokenCheckOptions {
+  readonly keys: VerificationKeys;
+  /** Required `iss`; null: not compared. */
+  readonly issuer: string | null;
+  /** Accepted `aud` values; null: not compared. Read at each use: the port may be chosen by the system. */
+  readonly audiences: () => readonly string[] | null;
+  readonly claims: IdentityClaims;
+  readonly clock: Clock;
+}
+
+export interface CheckedToken {
+  readonly user: UserIdentity;
+  readonly keys: JwtKeys;
+  /** `exp`, by the wall clock. */
+  readonly expiresAtMs: number;
+}
+
+export type CheckToken = (token: string) => Promise<Result<CheckedToken, Problem>>;
+
+export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
+  const { keys: verificationKeys, issuer, audiences, claims, clock } = checkOptions;
+  return async (token) => {
+    const alg = algorithmOf(token);
+    if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
+    // Jose checks this too, but only after fetching keys: a token that no key could verify must cause no fetch.
+    if (!verificationKeys.algorithms.includes(alg))
+      return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
+    const accepted = audiences();
+    const options: JWTVerifyOptions = {
+      algorithms: [...verificationKeys.algorithms],
+      requiredClaims: ['exp', 'sub'],
+      clockTolerance: CLOCK_TOLERANCE_S,
+      currentDate: new Date(clock.nowMs()),
+      ...(issuer !== null && { issuer }),
+      ...(accepted !== null && { audience: [...accepted] }),
+    };
+    let keys = await verificationKeys.get();
+    if (!keys.ok) return keys;
+    let verified = await verifyWith(keys.value, token, options);
+    if (!verified.ok && mayHaveNewerKey(verified.error, token)) {
+      const newer = await verificationKeys.refreshedAfter(keys.value);
+      if (!newer.ok) return newer;
+      if (newer.value !== keys.value) verified = await verifyWith(newer.value, token, options);
+      keys = newer;
+    }
+    if (!verified.ok) return err(problemOf(verified.error));
+    const user = identityOf(verified.value, claims);
+    if (!user.ok) return user;
+    const expiresAtMs = Number(verified.value.exp) * 1000; // required and checked above
+    return ok({ user: user.value, keys: keys.value, expiresAtMs });
+  };
+}
+
+/** The `alg` of the header; null if there is none, or the token is not a JWT. */
+function algorithmOf(token: string): string | null {
+  try {
+    return decodeProtectedHeader(token).alg ?? null;
+  } catch {
+    return null;
+  }
+}
+
+async function verifyWith(
+  keys: JwtKeys,
+  token: string,
+  options: JWTVerifyOptions,
+): Promise<Result<JWTPayload, unknown>> {
+  try {
+    return ok((await jwtVerify(token, keys, options)).payload);
+  } catch (error) {
+    return error instanceof errors.JWKSMultipleMatchingKeys ? tryEach(error, token, options) : err(error);
+  }
+}
+
+/** For a token that several keys fit: the first of up to KEYS_TRIED_MAX that verifies the signature decides. */
+async function tryEach(
+  candidates: errors.JWKSMultipleMatchingKeys,
+  token: string,
+  options: JWTVerifyOptions,
+): Promise<Result<JWTPayload, unknown>> {
+  let tries = 0;
+  for await (const key of candidates) {
+    tries += 1;
+    if (tries > KEYS_TRIED_MAX) break;
+    try {
+      return ok((await jwtVerify(token, key, options)).payload);
+    } catch (error) {
+      if (!(error instanceof errors.JWSSignatureVerificationFailed)) return err(error);
+    }
+  }
+  return err(new errors.JWSSignatureVerificationFailed());
+}
+
+/** True when the issuer may sign with a key that is not in the set yet. */
+const mayHaveNewerKey = (error: unknown, token: string): boolean =>
+  error instanceof errors.JWKSNoMatchingKey ||
+  (error instanceof errors.JWSSignatureVerificationFailed && decodeProtectedHeader(token).kid === undefined);
+
+// Of jose's messages only those about claims quote nothing of the token. Other errors come from an unusable key.
+const problemOf = (error: unknown): Problem => ({
+  code: 'invalid_token',
+  ...(error instanceof errors.JWTExpired && { expired: true }),
+  reason:
+    error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired
+      ? error.message
+      : error instanceof errors.JOSEError
+        ? error.code
+        : 'unusable key',
+});

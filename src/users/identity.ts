@@ -1,0 +1,49 @@
+// Who a token speaks for, by its claims: the owner of keys, the person, and what the person may grant. Pure;
+// check-token.ts decides whether the token is valid.
+
+import type { UserIdentity } from '../calls/user-jwt.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import { isScope, splitScopes } from '../ground/scope.ts';
+import { hasLength, isStorable, type JsonObject } from '../ground/text.ts';
+
+export interface IdentityClaims {
+  readonly owner: string;
+  /** Null: anybody may grant anything. */
+  readonly scope: string | null;
+  /** The claim of admins and its value; null: nobody is one. */
+  readonly admin: { readonly name: string; readonly value: string } | null;
+}
+
+export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as the hash (RFC 7518 §3.2)
+
+export const SUBJECT_CHARS_MAX = 255; // the limit of OpenID Connect Core §2
+
+/** True for text that can own keys. */
+export const isSubject = (sub: string): boolean => hasLength(sub, 1, SUBJECT_CHARS_MAX) && isStorable(sub);
+
+export function identityOf(claims: JsonObject, names: IdentityClaims): Result<UserIdentity, Problem> {
+  const actor = subjectIn(claims, 'sub');
+  if (!actor.ok) return actor;
+  const subject = subjectIn(claims, names.owner); // no fallback: keys would change owners later
+  if (!subject.ok) return subject;
+  const grantable = names.scope === null ? null : scopesIn(claims[names.scope]);
+  const isAdmin = names.admin !== null && textsIn(claims[names.admin.name]).includes(names.admin.value);
+  return ok({ subject: subject.value, actor: actor.value, grantable, isAdmin });
+}
+
+function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
+  const value = claims[name];
+  if (typeof value === 'string' && isSubject(value)) return ok(value);
+  const reason = `${name} must be 1 to ${SUBJECT_CHARS_MAX} characters without controls`;
+  return err({ code: 'invalid_token', reason });
+}
+
+/** Words that are not scopes grant nothing. */
+const scopesIn = (claim: unknown): readonly string[] => textsIn(claim).filter(isScope);
+
+/** A claim is text with spaces between, or a list of text. Anything else has none. */
+function textsIn(claim: unknown): readonly string[] {
+  const texts: unknown = typeof claim === 'string' ? splitScopes(claim) : claim;
+  return Array.isArray(texts) && texts.every((text) => typeof text === 'string') ? texts : [];
+}

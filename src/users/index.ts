@@ -1,0 +1,88 @@
+// The verifier of user JWTs for a configuration.
+
+import type { VerifyUserJwt } from '../calls/user-jwt.ts';
+import { expected } from '../ground/expected.ts';
+import type { Clock, Sha256 } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
+import { developmentSecret } from './dev-secret.ts';
+import { discoverJwksUri, jwksAt, jwksOfIssuer } from './discovery.ts';
+import type { IdentityClaims } from './identity.ts';
+import type { LoadJwks } from './jwks.ts';
+import { secretKey, type VerificationKeys } from './verification-keys.ts';
+import { createJwtVerifier } from './verifier.ts';
+
+export type JwtConfig =
+  | { readonly kind: 'secret'; readonly secret: string; readonly previous: string | null } // signed with the first
+  | { readonly kind: 'dev-secret'; readonly folder: string } // made at first start, kept in a file there
+  | { readonly kind: 'jwks'; readonly url: URL }
+  | { readonly kind: 'discovery'; readonly issuer: string }; // the issuer's metadata names the key set
+
+export interface UserJwtConfig {
+  readonly jwt: JwtConfig;
+  readonly jwtIssuer: string | null;
+  readonly jwtAudience: string | null;
+  readonly jwtClaims: IdentityClaims;
+  readonly production: boolean;
+}
+
+export interface UserJwtOptions {
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  readonly log: Log;
+  /** The URL clients see. Read at each use: the port may be chosen by the system. */
+  readonly publicUrl: () => string;
+}
+
+export interface UserJwts {
+  readonly verify: VerifyUserJwt;
+  /** Fetches the key set, if there is one, so that an outage is in the log before the first user comes. */
+  fetchKeys(): Promise<void>;
+}
+
+export async function createUserJwts(
+  config: UserJwtConfig,
+  { clock, sha256, log, publicUrl }: UserJwtOptions,
+): Promise<UserJwts> {
+  const { jwt, jwtIssuer: issuer, jwtAudience, jwtClaims: claims } = config;
+  const keys = await verificationKeys(config, { clock, log });
+  // A secret signs for this server alone; an issuer also signs for others.
+  const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
+  const usual = () => (isSecret ? null : ownAudiences(publicUrl()));
+  const audiences = jwtAudience === null ? usual : () => [jwtAudience];
+  return {
+    verify: createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256 }),
+    fetchKeys: async () => void (await keys.get()),
+  };
+}
+
+async function verificationKeys(
+  config: UserJwtConfig,
+  context: Pick<UserJwtOptions, 'clock' | 'log'>,
+): Promise<VerificationKeys> {
+  const { jwt } = config;
+  const { clock } = context;
+  const keySet = async (load: LoadJwks) => (await import('./jwks.ts')).createJwks({ load, ...context });
+  switch (jwt.kind) {
+    case 'secret':
+      return secretKey(jwt.secret, jwt.previous);
+    case 'dev-secret':
+      return secretKey(developmentSecret(jwt.folder));
+    case 'jwks':
+      return keySet(jwksAt(jwt.url, clock));
+    case 'discovery': {
+      // In production a wrong issuer must stop the start.
+      const found = config.production ? await discoverJwksUri(jwt.issuer, clock) : null;
+      if (found?.ok === false) {
+        const what = `an issuer whose metadata names its key set, but ${found.error.reason}`;
+        throw new Error(expected('JWT_ISSUER', what, jwt.issuer));
+      }
+      return keySet(jwksOfIssuer(jwt.issuer, clock));
+    }
+  }
+}
+
+/** The audiences for this server (RFC 8707): the origin, or a resource that a client was given. */
+function ownAudiences(publicUrl: string): readonly string[] {
+  const { origin } = new URL(publicUrl);
+  return [origin, `${origin}/`, publicUrl, `${publicUrl}/mcp`, `${publicUrl}/sse`];
+}

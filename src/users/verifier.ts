@@ -1,0 +1,67 @@
+// Verifies user JWTs: checks their form and caches verdicts, so that check-token.ts checks signature and claims once.
+
+import type { UserIdentity, VerifyUserJwt } from '../calls/user-jwt.ts';
+import { createLruCache } from '../ground/lru-cache.ts';
+import { once } from '../ground/memoize.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Sha256 } from '../ground/runtime.ts';
+import type { CheckedToken, TokenCheckOptions } from './check-token.ts';
+
+/** RFC 7515 §7.1. Jose also accepts padding and white space, which would give one token many spellings. */
+const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
+
+const VERDICT_TTL_MS = 5 * 60_000;
+const VERDICTS_MAX = 10_000; // about 3 MB
+const GRANTABLE_BYTES_MAX = 4 * 1024 * 1024; // in all: one token may have thousands of scopes
+
+interface Verdict extends CheckedToken {
+  /** End of VERDICT_TTL_MS, monotonic, so that setting the wall clock back extends nothing. */
+  readonly untilMs: number;
+}
+
+export function createJwtVerifier(options: TokenCheckOptions & { readonly sha256: Sha256 }): VerifyUserJwt {
+  const { keys: verificationKeys, clock, sha256 } = options;
+  // Keyed by hash, so that no token stays in memory longer than its request.
+  const verdicts = createLruCache<Verdict>({
+    entries: VERDICTS_MAX,
+    bytes: GRANTABLE_BYTES_MAX,
+    bytesOf: ({ user }) => grantableBytes(user),
+  });
+  const checker = once(async () => (await import('./check-token.ts')).createTokenCheck(options));
+
+  function known(tokenHash: string): Verdict | undefined {
+    const cached = verdicts.get(tokenHash);
+    if (cached === undefined) return undefined;
+    const isValid =
+      cached.keys === verificationKeys.current() &&
+      clock.nowMs() < cached.expiresAtMs &&
+      clock.monotonicMs() < cached.untilMs;
+    if (isValid) return cached;
+    verdicts.delete(tokenHash);
+    return undefined;
+  }
+
+  async function check(token: string, tokenHash: string): Promise<Result<UserIdentity, Problem>> {
+    const checkToken = await checker();
+    const untilMs = clock.monotonicMs() + VERDICT_TTL_MS;
+    const checked = await checkToken(token);
+    if (!checked.ok) return checked;
+    verdicts.set(tokenHash, { ...checked.value, untilMs });
+    return ok(checked.value.user);
+  }
+
+  return (token) => {
+    if (!COMPACT_JWS.test(token)) return err({ code: 'invalid_token', reason: 'malformed' });
+    if (token.length > TOKEN_CHARS_MAX) return err({ code: 'invalid_token', reason: 'too long' });
+    const tokenHash = sha256(token, 'base64url');
+    const cached = known(tokenHash);
+    return cached !== undefined ? ok(cached.user) : check(token, tokenHash);
+  };
+}
+
+const STRING_BYTES = 40; // overhead of a short string in a list
+
+const grantableBytes = ({ grantable }: UserIdentity): number =>
+  grantable?.reduce((bytes, { length }) => bytes + length + STRING_BYTES, 0) ?? 0;

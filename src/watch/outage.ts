@@ -1,0 +1,48 @@
+// Logs an outage once, and its end once; and the outage of the key store that calls and requests meet.
+
+import type { StoreOutage } from '../ground/outage.ts';
+import type { InfoEvent, WarnEvent } from './events.ts';
+import type { Log } from './log.ts';
+
+export interface OutageLog {
+  /** True from the first `began` to the next `ended`. */
+  readonly isOn: boolean;
+  began(reason: string): void;
+  ended(): void;
+}
+
+export interface OutageEvents {
+  readonly on: WarnEvent;
+  /** Without it, the caller logs the end, with more detail. */
+  readonly off?: InfoEvent;
+  /** Tells a new reason too. */
+  readonly eachReason?: boolean;
+}
+
+export function createOutageLog(log: Log, { on, off, eachReason = false }: OutageEvents): OutageLog {
+  let reason: string | null = null;
+  return {
+    get isOn() {
+      return reason !== null;
+    },
+    began(why) {
+      if (reason === null || (eachReason && why !== reason)) log.warn(on, { reason: why });
+      reason = why;
+    },
+    ended() {
+      if (reason !== null && off !== undefined) log.info(off);
+      reason = null;
+    },
+  };
+}
+
+export interface MetBy {
+  readonly requestId: string;
+  readonly traceId?: string | undefined;
+}
+
+/** What a caller is told of an outage: that there is one. Why is for the log, once for all that meet it. */
+export function outageProblem({ reason }: StoreOutage, log: Log, { requestId, traceId }: MetBy) {
+  log.warnOnce('key store out of reach', { requestId, traceId, reason });
+  return { code: 'store_unavailable', reason } as const;
+}

@@ -1,0 +1,34 @@
+// Takes secrets out of text that has to be repeated: log lines, and what errors echo to callers and operators.
+
+import { withoutControls } from '../ground/text.ts';
+
+/**
+ * A JWT, or its first two parts. An `eyJ…` without a dot is matched too, and put back: otherwise the search for the dot
+ * would begin anew at every `eyJ`, and a body can hold 300,000 of them.
+ */
+const TOKEN = /eyJ[\w-]{8,}(\.[\w-]+\.?[\w-]*)?/g;
+const KEY = /sk_(?:live|test)_[0-9A-Za-z]{6,}/g;
+/** Of a key with any prefix, which is not secret: matching that too would cost every line 40 times as much. */
+const KEY_WITHOUT_PREFIX = /_(?:live|test)_[0-9A-Fa-f]{16,}/g;
+const HASH = /\b[0-9a-f]{64}\b/g;
+const HASH_DIGITS = /[0-9a-f]{64}/;
+const REDACTED = '[redacted]';
+
+export const redactKeys = (text: string): string =>
+  text
+    .replace(TOKEN, (found, rest?: string) => (rest === undefined ? found : REDACTED))
+    .replace(KEY, REDACTED)
+    .replace(KEY_WITHOUT_PREFIX, REDACTED);
+
+/** Whether there may be a hash in it, or in the text that it is the JSON of. */
+export const hasHash = (text: string): boolean => HASH_DIGITS.test(text);
+
+export const redactHashes = (text: string): string => text.replace(HASH, REDACTED);
+
+/** Without anything that looks like a secret. */
+export const redact = (text: string): string => redactHashes(redactKeys(text));
+
+const EXCERPT_CHARS_MAX = 100;
+
+/** What the log may show of a text that a stranger sent. Redacted before it is cut: half a hash looks like none. */
+export const excerptOf = (text: string): string => redact(withoutControls(text)).slice(0, EXCERPT_CHARS_MAX);

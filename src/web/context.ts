@@ -1,0 +1,139 @@
+// One HTTP request on its way through the server, with what every step needs of it.
+
+import { type Awaitable, isPromise } from '../ground/result.ts';
+import { forwardedFor, forwardedProto, forwardedRequestId } from './forwarded.ts';
+
+export interface Connections {
+  /** The address of the socket's other end; null when it is gone. */
+  address(request: Request): string | null;
+  /** Disables the idle timeout of the request's connection, or (false) enables it again. */
+  holdOpen(request: Request, hold: boolean): void;
+  /** True for an HTTP/1.1 request without Host. Absent where the runtime refuses those itself. */
+  lacksHost?(request: Request): boolean;
+}
+
+export interface ServerFacts {
+  /** The number of proxies in front to trust. */
+  readonly trustProxy: number;
+  /** Production refuses credentials over plain HTTP. */
+  readonly production: boolean;
+  readonly ownTls: boolean;
+  readonly newRequestId: () => string;
+  readonly observe?: ObserveRequest | undefined;
+}
+
+/** What a request asked for and who asked, for the access log. */
+export interface RequestFacts {
+  readonly tool?: string | undefined;
+  readonly traceId?: string | undefined;
+  readonly auth?: {
+    readonly keyId?: string;
+    readonly keyName?: string;
+    readonly subject?: string;
+    readonly actor?: string;
+  };
+}
+
+/** Called when a request begins. What it returns is called with the response. */
+export type ObserveRequest = (context: RequestContext) => (response: Response) => void;
+
+export class RequestContext {
+  /** The call that the request makes; of a batch, the last. */
+  call: RequestFacts | undefined = undefined;
+  /** 0 until the body is read. */
+  bodyBytes = 0;
+  /** In the log, and in every problem that callers see. Unique, unless a trusted proxy gave it. */
+  readonly requestId: string;
+  /** True when a trusted proxy gave the id, which is then sent back. */
+  readonly idIsGiven: boolean;
+  /** True when the request came over this server's TLS, or over a trusted proxy's. */
+  readonly secure: boolean;
+  readonly observed: ReturnType<ObserveRequest> | undefined;
+  /** The Origin header: of the page that sent the request. */
+  readonly origin: string | null;
+  /** Of the request, read once: each `request.headers` is a call into the runtime. */
+  readonly headers: Headers;
+  readonly #server: ServerFacts;
+  readonly #connections: Connections;
+  /** Its handling, and what extends it. */
+  #partsUnderWay = 1;
+  #holds = 0;
+  #deferred: (() => void)[] | undefined = undefined;
+
+  constructor(
+    server: ServerFacts,
+    connections: Connections,
+    readonly request: Request,
+    /** The route's path in the route table; null if there is no route. */
+    readonly route: string | null,
+  ) {
+    const { headers } = request;
+    this.#server = server;
+    this.#connections = connections;
+    this.headers = headers;
+    this.origin = headers.get('origin');
+    const { trustProxy, ownTls } = server;
+    const given = trustProxy > 0 ? forwardedRequestId(headers) : null;
+    this.idIsGiven = given !== null;
+    this.requestId = given ?? server.newRequestId();
+    this.secure = ownTls || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https');
+    this.observed = server.observe?.(this);
+  }
+
+  /** False on plain HTTP in production. Credentials in headers are refused before any handler, in bodies by routes. */
+  get acceptsCredentials(): boolean {
+    return this.secure || !this.#server.production;
+  }
+
+  /** For budgets. A system call on Bun: call it late. */
+  clientAddress(): string {
+    const { trustProxy } = this.#server;
+    const forwarded = trustProxy > 0 ? forwardedFor(this.headers, trustProxy) : null;
+    return forwarded ?? this.#connections.address(this.request) ?? 'unknown';
+  }
+
+  get lacksHost(): boolean {
+    return this.#connections.lacksHost?.(this.request) ?? false;
+  }
+
+  /** Disables the idle timeout of the connection until it was called with `false` as often. */
+  holdOpen(hold: boolean): void {
+    this.#holds += hold ? 1 : -1;
+    if (this.#holds === (hold ? 1 : 0)) this.#connections.holdOpen(this.request, hold);
+  }
+
+  /** `release` runs once, when the request is over: its handling and all that extends it have ended. */
+  defer(release: () => void): void {
+    this.#deferred ??= [];
+    this.#deferred.push(release);
+  }
+
+  /** Keeps the request from being over until the returned function is called: for a body sent in pieces, or a tool. */
+  extend(): () => void {
+    this.#partsUnderWay += 1;
+    let ended = false;
+    return () => {
+      if (ended) return;
+      ended = true;
+      this.endPart();
+    };
+  }
+
+  /** Ends a part of the request: dispatch.ts its handling, `extend` what extends it. */
+  endPart(): void {
+    this.#partsUnderWay -= 1;
+    if (this.#partsUnderWay > 0 || this.#deferred === undefined) return;
+    for (const release of this.#deferred) release();
+    this.#deferred = undefined;
+  }
+}
+
+/** Below the idle timeout of connections, 75 s (main.ts). */
+const QUIET_CALL_MS_MAX = 60_000;
+
+/** Keeps the connection open until the response is there, if `timeoutMs` is near its idle timeout or above. */
+export function holdingOpen<T>(context: RequestContext, timeoutMs: number, result: Awaitable<T>): Awaitable<T> {
+  if (!isPromise(result) || timeoutMs <= QUIET_CALL_MS_MAX) return result;
+  context.holdOpen(true);
+  return result.finally(() => context.holdOpen(false));
+}

@@ -1,0 +1,174 @@
+// A success that was decided before the machine slept, or before the tool took its time, on every way that it can
+// leave: with the revocation bound behind it, it leaves only if the key is still good.
+
+import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { defineTool } from '../../src/calls/tool.ts';
+import { ok } from '../../src/ground/result.ts';
+import { openDatabase } from '../support/database-client.ts';
+import { call, eventReader, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';
+import { actorFor, createTestApp, insertKey, listedKeys, type TestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
+
+/** Less than a tool may take, and than a stream may stay quiet. */
+const LAG_MAX_MS = 8000;
+
+interface Started extends AsyncDisposable {
+  readonly app: TestApp;
+  readonly key: string;
+  /** What happens while `slow` runs. */
+  during: () => unknown;
+  /** Revokes the key behind the app's back. */
+  revoke(): Promise<void>;
+}
+
+/** An app with tools for keys alone: `slow`, which reports progress, and `quick`, which responds at once. */
+async function start(): Promise<Started> {
+  const schema = { input: v.strictObject({}), output: v.strictObject({ done: v.boolean() }) };
+  const app = await createTestApp({
+    store: 'embedded',
+    env: { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) },
+    tools: ({ guards }) => [
+      defineTool(guards.apiKey, {
+        ...facts('slow'),
+        ...schema,
+        async run(_input, { progress }) {
+          progress(1);
+          await started.during();
+          return ok({ done: true });
+        },
+      }),
+      defineTool(guards.apiKey, {
+        ...facts('quick'),
+        ...schema,
+        run: () => ok({ done: true }),
+      }),
+    ],
+  });
+  const key = await insertKey(app, 'alice');
+  const started: Started = {
+    app,
+    key,
+    during: () => {},
+    async revoke() {
+      const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+      await db.execute('UPDATE api_keys SET active = 0');
+      db.close();
+    },
+    [Symbol.asyncDispose]: app.close,
+  };
+  return started;
+}
+
+type Outcome = 'success' | 'refused' | 'later';
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
+function inBand({ result }: any): Outcome {
+  if (result.isError !== true) return 'success';
+  const [{ text }] = result.content;
+  return text === 'Invalid or expired API key' ? 'refused' : text.startsWith('The key store is out') ? 'later' : text;
+}
+
+const OF_STATUS: Record<number, Outcome> = { 200: 'success', 401: 'refused', 503: 'later' };
+
+type Transport = (started: Started) => Promise<readonly (Outcome | undefined)[]>;
+
+const TRANSPORTS: Record<string, Transport> = {
+  REST: async ({ app, key }) => [OF_STATUS[(await app.call('slow', {}, { 'x-api-key': key })).status]],
+  '/mcp until 2025': async ({ app, key }) => [inBand((await post(app, call('slow'), { 'x-api-key': key })).body)],
+  '/mcp 2026-07-28': async ({ app, key }) => {
+    const { body, headers } = modern('tools/call', { name: 'slow', arguments: {} });
+    return [inBand((await post(app, body, { ...headers, 'x-api-key': key })).body)];
+  },
+  'a batch, in which the first call was done before': async ({ app, key }) => {
+    const batch = [call('quick'), { ...call('slow'), id: 2 }, request('ping', {}, 3)];
+    const { body } = await post(app, batch, { 'x-api-key': key });
+    expect(body).toHaveLength(3);
+    return body.slice(0, 2).map(inBand);
+  },
+  'a stream with progress': async ({ app, key }) => {
+    const body = call('slow', {}, { _meta: { progressToken: 'p' } });
+    const response = await fetchMcp(app, body, { 'x-api-key': key });
+    expect(response.headers.get('content-type')).toBe('text/event-stream');
+    const events = await eventReader(response.body as ReadableStream<Uint8Array>).rest();
+    return [inBand(JSON.parse(events.at(-1)?.data ?? ''))];
+  },
+  '/sse': async ({ app, key }) => {
+    const session = await openSse(app, { 'x-api-key': key });
+    await session.post(call('slow'));
+    const message = await session.nextMessage();
+    await session.drop();
+    return [inBand(message)];
+  },
+};
+
+describe.each(Object.entries(TRANSPORTS))('%s', (_, use) => {
+  const expectAll = async (started: Started, outcome: Outcome) => {
+    for (const seen of await use(started)) expect(seen).toBe(outcome);
+  };
+
+  test('a machine that slept while the tool ran, and the key was revoked elsewhere: refused', async () => {
+    await using started = await start();
+    started.during = async () => {
+      await started.revoke();
+      started.app.clock.sleep(LAG_MAX_MS);
+    };
+    await expectAll(started, 'refused');
+  });
+
+  test('a tool that took longer than the bound, and the key was revoked elsewhere: refused', async () => {
+    await using started = await start();
+    started.during = async () => {
+      await started.revoke();
+      started.app.clock.advance(LAG_MAX_MS);
+    };
+    await expectAll(started, 'refused');
+  });
+
+  test('a call that ran past the bound is 503 if the store is away by then', async () => {
+    await using started = await start();
+    started.during = async () => {
+      await started.app.service.close();
+      started.app.clock.sleep(LAG_MAX_MS);
+    };
+    await expectAll(started, 'later');
+  });
+
+  test('the key is good: success, and the one use that it is', async () => {
+    await using started = await start();
+    const { app, key } = started;
+    const calledAtMs = app.clock.nowMs();
+    started.during = () => app.clock.sleep(LAG_MAX_MS);
+    const responses = await use(started);
+    for (const seen of responses) expect(seen).toBe('success');
+    const [listed] = await listedKeys(app, actorFor('alice'));
+    expect(listed?.lastUsedAtMs).toBe(calledAtMs);
+    const { headers } = await app.call('quick', {}, { 'x-api-key': key });
+    expect(headers.get('ratelimit')).toStartWith(`"key";r=${1000 - responses.length - 1};`);
+  });
+});
+
+test('a call that ends within the bound is not verified again', async () => {
+  await using started = await start();
+  started.during = async () => {
+    await started.revoke();
+    started.app.clock.advance(LAG_MAX_MS - 26);
+  };
+  expect((await started.app.call('slow', {}, { 'x-api-key': started.key })).status).toBe(200);
+});
+
+test('a refusal after the call is logged like one before it', async () => {
+  await using started = await start();
+  const { app, key, revoke } = started;
+  started.during = async () => {
+    await revoke();
+    app.clock.sleep(LAG_MAX_MS);
+  };
+  const { body } = await app.call('slow', {}, { 'x-api-key': key });
+  const lines = (await app.log()).filter(({ requestId }) => requestId === body.requestId);
+  expect(lines).toMatchObject([
+    { event: 'API key authentication successful' },
+    { event: 'Invalid or expired API key', reason: 'revoked', userId: 'alice' },
+  ]);
+});

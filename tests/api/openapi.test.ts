@@ -1,0 +1,161 @@
+// GET /openapi.json describes /tools/* with the schemas the tools validate with.
+
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import type { Call } from '../../src/calls/call.ts';
+import { type Guard, sequence } from '../../src/calls/guard.ts';
+import { defineTool } from '../../src/calls/tool.ts';
+import { ok } from '../../src/ground/result.ts';
+import { post, request } from '../support/mcp.ts';
+import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
+
+let app: TestApp;
+// biome-ignore lint/suspicious/noExplicitAny: a document read by paths
+let document: any;
+beforeAll(async () => {
+  app = await createTestApp();
+  document = (await readResponse(await fetch(`${app.url}/openapi.json`))).body;
+});
+afterAll(() => app.close());
+
+test('it is OpenAPI 3.1 of this server', () => {
+  expect(document).toMatchObject({
+    openapi: '3.1.0',
+    info: { title: 'mcp-key-server', version: '1.0.0' },
+    servers: [{ url: app.url }],
+  });
+});
+
+test('every tool is there, with its credential, and responds at its path', async () => {
+  const security = Object.fromEntries(
+    Object.entries(document.paths).map(([path, item]) => [
+      path,
+      (item as { post: { security: object[] } }).post.security.flatMap((scheme) => Object.keys(scheme)),
+    ]),
+  );
+  const expected = {
+    '/tools/create_api_key': ['userJwt'],
+    '/tools/list_api_keys': ['userJwt'],
+    '/tools/revoke_api_key': ['userJwt'],
+    '/tools/delete_api_key': ['userJwt'],
+    '/tools/get_data': ['apiKeyHeader', 'apiKeyBearer'],
+  };
+  expect(security).toMatchObject(expected);
+  for (const path of Object.keys(expected)) {
+    expect((await fetch(app.url + path, { method: 'POST' })).status).toBe(401);
+  }
+});
+
+test('the bounds of create_api_key stand in its schema', () => {
+  const { schema } = document.paths['/tools/create_api_key'].post.requestBody.content['application/json'];
+  expect(schema).toMatchObject({
+    type: 'object',
+    required: ['name', 'scopes'],
+    additionalProperties: false,
+    properties: {
+      name: { type: 'string', minLength: 1, maxLength: 200 },
+      scopes: { type: 'array', maxItems: 100, items: { type: 'string', pattern: expect.any(String) } },
+      expiresInDays: { type: 'number', exclusiveMinimum: 0, maximum: 36_500 },
+    },
+  });
+  const { schema: keyId } = document.paths['/tools/revoke_api_key'].post.requestBody.content['application/json'];
+  expect(keyId).toMatchObject({ properties: { keyId: { type: 'string', maxLength: 200 } }, required: ['keyId'] });
+});
+
+test('times are integers', () => {
+  const output = (tool: string) =>
+    document.paths[`/tools/${tool}`].post.responses[200].content['application/json'].schema.properties;
+  const orNull = { anyOf: [{ type: 'integer' }, { type: 'null' }] };
+  expect(output('create_api_key')).toMatchObject({ expiresAt: orNull });
+  expect(output('list_api_keys').keys.items.properties).toMatchObject({
+    createdAt: { type: 'integer' },
+    expiresAt: orNull,
+    lastUsedAt: { type: 'integer' },
+  });
+});
+
+test('what a tool asks for is what its guards ask for, in whatever order they are composed', async () => {
+  const tool = (name: string, guard: Guard<Call>) =>
+    defineTool(guard, {
+      ...facts(name),
+      input: v.strictObject({}),
+      output: v.strictObject({}),
+      run: () => ok({}),
+    });
+  await using own = await createTestApp({
+    tools: ({ guards }) => {
+      const limit = guards.rateLimit({ requests: 5, window: '1m', key: () => undefined });
+      return [
+        tool('anyone', limit),
+        tool('person', sequence(limit, guards.userJwt)),
+        tool('program', sequence(guards.apiKey, guards.scopes('read'), limit)),
+      ];
+    },
+  });
+  const { paths } = (await readResponse(await fetch(`${own.url}/openapi.json`))).body;
+  const security = (name: string) => paths[`/tools/${name}`].post.security;
+  expect(['anyone', 'person', 'program'].map(security)).toEqual([
+    [],
+    [{ userJwt: [] }],
+    [{ apiKeyHeader: ['read'] }, { apiKeyBearer: ['read'] }],
+  ]);
+  const described = (name: string) => paths[`/tools/${name}`].post.description;
+  expect(['anyone', 'person', 'program'].map(described)).toEqual([
+    'anyone At most 5 calls in 1m.',
+    'person Needs a user token. At most 5 calls in 1m.',
+    'program Needs an API key with the scope `read` (X-API-Key, or Authorization: Bearer). At most 5 calls in 1m.',
+  ]);
+  const { result } = (await post(own, request('tools/list'))).body;
+  expect(result.tools.map(({ description }: { description: string }) => description)).toEqual(
+    ['anyone', 'person', 'program'].map(described),
+  );
+});
+
+/** The members of a problem that its schema does not have. */
+const undescribed = (problem: object) =>
+  Object.keys(problem).filter((name) => !(name in document.components.schemas.Problem.properties));
+
+test('a rotation that is under way is a problem with until when, as described', async () => {
+  const headers = await bearer(app, 'alice');
+  const { id } = await app.createKey('alice', { scopes: ['read'] });
+  const rotate = () => app.call('rotate_api_key', { keyId: id }, headers);
+  await app.useKey((await rotate()).body.key);
+  const refused = await rotate();
+  expect(refused).toMatchObject({ status: 409, body: { previousUntil: expect.any(Number) } });
+  expect(undescribed(refused.body)).toEqual([]);
+});
+
+test('a scope and a rate limit are a 403 and a 429 in the responses, and nothing else is', async () => {
+  const { responses } = document.paths['/tools/get_data'].post;
+  expect(Object.keys(responses)).toEqual(['200', '403', '429', 'default']);
+  expect(responses[403].description).toBe('The key lacks a scope: read');
+  expect(responses[429].description).toBe('More than 1000 calls in 1h');
+  expect(Object.keys(responses[429].headers)).toEqual(['Retry-After', 'RateLimit-Policy', 'RateLimit']);
+  const { key } = await app.createKey('alice', { scopes: [] });
+  const refused = (await app.useKey(key)).body;
+  expect(undescribed(refused)).toEqual([]);
+  expect(Object.keys(document.paths['/tools/list_api_keys'].post.responses)).toEqual(['200', '429', 'default']);
+  await using unlimited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+  const { paths } = (await readResponse(await fetch(`${unlimited.url}/openapi.json`))).body;
+  expect(Object.keys(paths['/tools/get_data'].post.responses)).toEqual(['200', '403', 'default']);
+  expect(paths['/tools/get_data'].post.description).not.toContain('At most');
+});
+
+test('the description of revoke_api_key says that it works at once, and that the record stays', () => {
+  const { description } = document.paths['/tools/revoke_api_key'].post;
+  expect(description).toContain('stops working at once');
+  expect(description).toContain('could be reactivated');
+});
+
+test('a body is required if a tool has required fields', () => {
+  const required = (tool: string) => document.paths[`/tools/${tool}`].post.requestBody.required;
+  expect(['create_api_key', 'revoke_api_key', 'delete_api_key'].map(required)).toEqual([true, true, true]);
+  expect(['list_api_keys', 'get_data'].map(required)).toEqual([false, false]);
+});
+
+test('refusals are described as problem+json', () => {
+  const refusal = document.paths['/tools/get_data'].post.responses.default.content['application/problem+json'];
+  expect(refusal.schema).toEqual({ $ref: '#/components/schemas/Problem' });
+  expect(document.components.schemas.Problem.required).toContain('code');
+});

@@ -1,0 +1,101 @@
+// Every route of the table, in each sweep: none is forgotten when one is added.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import type { RouteFacts } from '../../src/api/table.ts';
+import { readDocument, unquoted } from '../support/documents.ts';
+import { sendOverSocket } from '../support/http-socket.ts';
+import { methodOf, pathOf, rows } from '../support/routes.ts';
+import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
+
+/** Everything is on. */
+const env = { METRICS_TOKEN: 'a-token-for-scrapers', OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
+const EVIL = 'https://evil.example';
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await createTestApp({ env });
+});
+afterAll(() => app.close());
+
+const send = async (route: RouteFacts, init: RequestInit, at = app) => {
+  const response = await fetch(at.url + pathOf(route), init);
+  if (response.headers.get('content-type')?.startsWith('text/event-stream')) {
+    await response.body?.cancel();
+    return { status: response.status, headers: response.headers, body: '' };
+  }
+  return readResponse(response);
+};
+
+describe.each(rows)('%s', (_name, route) => {
+  const isAny = route.method === 'any';
+
+  test('is there, and says what it is not asked with', async () => {
+    expect((await send(route, { method: methodOf(route) })).status).not.toBe(404);
+    const wrong = await send(route, { method: 'DELETE' });
+    const allow = route.method.replace('GET', 'GET, HEAD');
+    if (isAny) expect(wrong.status).toBe(401);
+    else expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, allow]);
+  });
+
+  test('forbids sniffing', async () => {
+    const { headers } = await send(route, { method: methodOf(route) });
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
+  });
+
+  test('checks the host', async () => {
+    const asked = `${methodOf(route)} ${pathOf(route)} HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n`;
+    const { status } = await sendOverSocket(app.url, asked);
+    if (isAny) expect(status).toBe(401);
+    else if (route.anyHost) expect(status).toBe(200);
+    else expect(status).toBe(403);
+  });
+
+  test('is open to any origin, or checks it', async () => {
+    const { status, headers, body } = await send(route, { method: methodOf(route), headers: { origin: EVIL } });
+    const allowed = headers.get('access-control-allow-origin');
+    if (route.openToAnyOrigin)
+      expect({ allowed, code: body.code }).not.toEqual({ allowed: null, code: 'origin_denied' });
+    else expect({ status, allowed }).toEqual({ status: isAny ? 401 : 403, allowed: null });
+    expect(allowed).toBe(route.openToAnyOrigin ? '*' : null);
+  });
+
+  test('in production takes no credential over plain HTTP', async () => {
+    await using production = await createTestApp({ env: { ...env, NODE_ENV: 'production' } });
+    const headers = { 'x-api-key': `sk_live_${'0'.repeat(64)}` };
+    const { status, body } = await send(route, { method: methodOf(route), headers }, production);
+    if (route.takesPlainHttp) expect(status).toBe(401);
+    else expect({ status, code: body.code ?? body.error }).toMatchObject({ status: 403 });
+  });
+
+  test('GET / lists it, if it says something', async () => {
+    const about = await (await fetch(app.url)).text();
+    const line = about.split('\n').find((line) => line.startsWith(`  ${app.url}${route.path} `));
+    expect(line === undefined ? undefined : line.endsWith(` ${route.says}`)).toBe(
+      route.says === undefined ? undefined : true,
+    );
+  });
+});
+
+test.each(rows.filter(([, { who }]) => who !== undefined))(
+  '%s takes nobody without a credential',
+  async (_name, route) => {
+    const body = route.takes === 'form' ? { body: new URLSearchParams({ token: 'x' }) } : {};
+    expect((await send(route, { method: methodOf(route), ...body })).status).toBe(401);
+  },
+);
+
+test('the table of the documents has each route, and no other', () => {
+  const documented = readDocument('src/api/README.md')
+    .table('Routes')
+    .map(([method = '', path = '']) => `${unquoted(method)} ${unquoted(path)}`);
+  const there = rows.map(([, { method, path }]) => `${method} ${path}`);
+  expect(documented.toSorted()).toEqual(there.toSorted());
+});
+
+test('GET / links the pages, and says that keys are managed on one', async () => {
+  const html = await (await fetch(app.url, { headers: { accept: 'text/html' } })).text();
+  const linked = [...html.matchAll(/href="(http[^"]+)"/g)].map(([, url = '']) => url.replace(app.url, ''));
+  const pages = rows.flatMap(([, { isLinked, path }]) => (isLinked ? [path] : []));
+  expect([...new Set(linked)].toSorted()).toEqual(pages.toSorted());
+  expect(html).toContain('This is not a website. Connect to it with an MCP client. People manage their keys at ');
+});

@@ -1,0 +1,372 @@
+// /verify, asked as a proxy asks: any method, with the original request's headers.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { percentEncode } from '../../src/api/verify.ts';
+import { runElsewhere } from '../support/elsewhere.ts';
+import { openHttpSocket } from '../support/http-socket.ts';
+import { labelled } from '../support/labels.ts';
+import { NO_CONNECTION } from '../support/peer.ts';
+import { type SlowStore, startSlowStore } from '../support/slow-store.ts';
+import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../support/test-app.ts';
+
+const IDENTITY = ['x-key-id', 'x-key-owner', 'x-key-name', 'x-key-scopes', 'x-key-expires'] as const;
+const FORGED = Object.fromEntries(IDENTITY.map((name) => [name, 'forged']));
+
+let app: TestApp;
+let key: string;
+beforeAll(async () => {
+  app = await createTestApp();
+  ({ key } = await app.createKey('alice', { scopes: ['read', 'write'], expiresInDays: 1 }));
+});
+afterAll(() => app.close());
+
+const ask = async (
+  headers: Record<string, string> = {},
+  { path = '/verify', of = app, method = 'GET' }: { path?: string; of?: TestApp; method?: string } = {},
+): Promise<TestResponse> => readResponse(await fetch(of.url + path, { method, headers: { ...FORGED, ...headers } }));
+
+const identityOf = ({ headers }: TestResponse) => IDENTITY.map((name) => headers.get(name));
+const NOBODY = ['', '', '', '', ''];
+
+function expectRefused(response: TestResponse, status: number, code: string) {
+  expect({ status: response.status, code: response.body.code }).toEqual({ status, code });
+  expect(identityOf(response)).toEqual(NOBODY);
+  expect(response.headers.get('cache-control')).toBe('no-store');
+  expect(response.headers.get('content-type')).toBe('application/problem+json');
+}
+
+describe('a good key', () => {
+  test('is 200 without a body, with who is behind it and what is left of its limit', async () => {
+    await using fresh = await createTestApp();
+    const made = await fresh.createKey('alice', { name: 'ci', scopes: ['read', 'write'], expiresInDays: 1 });
+    const response = await ask({ 'x-api-key': made.key }, { of: fresh });
+    expect(response.status).toBe(200);
+    expect(response.body).toBe('');
+    expect(identityOf(response)).toEqual([made.id, 'alice', 'ci', 'read write', '2026-01-03T03:00:00.000Z']);
+    expect(response.headers.get('ratelimit-policy')).toBe('"key";q=1000;w=3600');
+    expect(response.headers.get('ratelimit')).toBe('"key";r=999;t=3600');
+    expect(response.headers.get('cache-control')).toBe('no-store');
+    expect(response.headers.get('content-type')).toBeNull();
+  });
+
+  test('counts against the limit that tools have, and its use is noted', async () => {
+    await using fresh = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
+    const made = await fresh.createKey('alice');
+    await ask({ 'x-api-key': made.key }, { of: fresh });
+    expect((await fresh.useKey(made.key)).headers.get('ratelimit')).toStartWith('"key";r=0;');
+    fresh.clock.advance(1);
+    const refused = await ask({ 'x-api-key': made.key }, { of: fresh });
+    expectRefused(refused, 429, 'rate_limited');
+    expect(refused.headers.get('ratelimit')).toBe('"key";r=0;t=3600');
+    expect(refused.headers.get('retry-after')).toBe('3600');
+    const { body } = await fresh.call('list_api_keys', {}, await bearer(fresh, 'alice'));
+    expect(body.keys[0].lastUsedAt).toBe(fresh.clock.nowMs());
+  });
+
+  test('costs no read and no write of the store once it is known', async () => {
+    await using counted = await createTestApp({ env: { METRICS_TOKEN: 'x'.repeat(16) } });
+    const made = await counted.createKey('alice', { scopes: ['introspect'] });
+    const headers = { 'x-api-key': made.key };
+    const asked = async () => {
+      const response = await fetch(`${counted.url}/metrics`, {
+        headers: { authorization: `Bearer ${'x'.repeat(16)}` },
+      });
+      return (await response.text()).match(/^mcp_keys_store_duration_seconds_count.*$/gm);
+    };
+    expect((await ask(headers, { of: counted })).status).toBe(200);
+    const before = await asked();
+    expect(before).not.toBeEmpty();
+    for (let calls = 0; calls < 20; calls += 1) {
+      expect((await ask(headers, { of: counted })).status).toBe(200);
+      const body = new URLSearchParams({ token: made.key });
+      expect((await fetch(`${counted.url}/introspect`, { method: 'POST', headers, body })).status).toBe(200);
+    }
+    expect(await asked()).toEqual(before);
+  });
+
+  test('a key without expiry or scopes has those headers empty; a limit switched off adds none', async () => {
+    await using unlimited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+    const made = await unlimited.createKey('alice', { scopes: [] });
+    const response = await ask({ 'x-api-key': made.key }, { of: unlimited });
+    expect(response.status).toBe(200);
+    expect(identityOf(response)).toEqual([made.id, 'alice', 'test%20key', '', '']);
+    expect(response.headers.has('ratelimit')).toBe(false);
+  });
+
+  test('two keys in a row each get their own identity headers', async () => {
+    const bob = await app.createKey('bob', { scopes: [] });
+    const [first, second, third] = [
+      await ask({ 'x-api-key': key }),
+      await ask({ 'x-api-key': bob.key }),
+      await ask({ 'x-api-key': key }),
+    ];
+    expect(identityOf(second)).toEqual([bob.id, 'bob', 'test%20key', '', '']);
+    expect(identityOf(third)).toEqual(identityOf(first));
+  });
+});
+
+describe('a key with an id that was typed into the database', () => {
+  test.each([
+    ['from\nthe shell', 'from%0Athe%20shell'],
+    ['a\rb', 'a%0Db'],
+    [' ', '%20'],
+    ['schlüssel-1', 'schl%C3%BCssel-1'],
+    ['key-1', 'key-1'],
+  ])('has it percent-encoded: %j', async (id, encoded) => {
+    await using file = await createTestApp({ store: 'embedded' });
+    const made = await file.createKey('alice', { scopes: ['read'] });
+    runElsewhere(file.folder, 'UPDATE api_keys SET id = ? WHERE id = ?', [id, made.id]);
+    const response = await ask({ 'x-api-key': made.key }, { of: file });
+    expect(response.status).toBe(200);
+    expect(identityOf(response)).toEqual([encoded, 'alice', 'test%20key', 'read', '']);
+  });
+});
+
+describe('where the key is', () => {
+  test('X-API-Key, else Bearer: the first one present decides', async () => {
+    const wrong = `sk_test_${'0'.repeat(64)}`;
+    expect((await ask({ authorization: `Bearer ${key}` })).status).toBe(200);
+    expect((await ask({ authorization: `bearer ${key}`, 'x-api-key': '' })).status).toBe(200);
+    expect((await ask({ authorization: `Bearer ${wrong}`, 'x-api-key': key })).status).toBe(200);
+    expectRefused(await ask({ authorization: `Bearer ${key}`, 'x-api-key': wrong }), 401, 'invalid_api_key');
+  });
+
+  test('a body or a query is not looked at', async () => {
+    const body = JSON.stringify({ _meta: { api_key: key } });
+    const sent = { method: 'POST', headers: { 'content-type': 'application/json' }, body };
+    expectRefused(await readResponse(await fetch(`${app.url}/verify?api_key=${key}`, sent)), 401, 'missing_api_key');
+    const huge = { method: 'POST', headers: { 'content-type': 'text/plain', 'x-api-key': key }, body: 'x'.repeat(2e6) };
+    expect((await fetch(`${app.url}/verify`, huge)).status).toBe(200);
+  });
+
+  test('a user token is no key', async () => {
+    expectRefused(await ask(await bearer(app, 'alice')), 401, 'invalid_api_key');
+  });
+});
+
+describe('scopes', () => {
+  const demand = async (query: string, header?: string) =>
+    ask({ 'x-api-key': key, ...(header !== undefined && { 'x-required-scope': header }) }, { path: `/verify${query}` });
+
+  test.each([
+    ['?scope=read', undefined],
+    ['?scope=read&scope=write', undefined],
+    ['?scope=read%20write', undefined],
+    ['?scope=read&scope=read', 'read'],
+    ['', 'read write'],
+    ['', ' write  read '],
+    ['?scope=', ''],
+    ['?path=/../x?scope', undefined],
+    ['?scopes=admin&SCOPE=admin', undefined],
+  ])('%s with the header %p: held', async (query, header) => {
+    expect((await demand(query, header)).status).toBe(200);
+  });
+
+  test.each([
+    ['?scope=admin', undefined, 'admin'],
+    ['?scope=read&scope=admin', undefined, 'read admin'],
+    ['?scope=read', 'admin', 'read admin'],
+    ['?scope=admin', 'read', 'admin read'],
+    ['', 'read admin', 'read admin'],
+    ['?scope=READ', undefined, 'READ'],
+    ['?path=/x&scope=admin', 'read write', 'admin read write'],
+  ])('%s with the header %p: refused', async (query, header, required) => {
+    const response = await demand(query, header);
+    expectRefused(response, 403, 'insufficient_scope');
+    expect(response.headers.get('www-authenticate')).toContain(`scope="${required}"`);
+    expect(response.headers.get('ratelimit')).toStartWith('"key";r=');
+  });
+
+  test.each(
+    labelled([
+      '?scope=%22',
+      '?scope=%0d%0aX-Key-Owner:root',
+      '?scope=%00',
+      '?scope=%ff',
+      '?scope=ü',
+      `?scope=${'x'.repeat(101)}`,
+    ]),
+  )('what is no scope is held by nobody, and not sent back: %s', async (_label, query) => {
+    const response = await demand(query);
+    expectRefused(response, 403, 'insufficient_scope');
+    expect(response.headers.get('www-authenticate')).toBe(
+      'Bearer error="insufficient_scope", error_description="Insufficient permissions"',
+    );
+  });
+
+  test('a key in the place of a scope does not come back, and is not logged', async () => {
+    const response = await demand(`?scope=${key}`, `read ${key}`);
+    expectRefused(response, 403, 'insufficient_scope');
+    expect(response.headers.get('www-authenticate')).toEndWith('scope="read"');
+    expect(await app.logText()).not.toContain(key);
+  });
+});
+
+describe('every refusal has the identity headers, empty', () => {
+  test('no key, a wrong one, a revoked one: 401, with a challenge and the full limit', async () => {
+    const gone = await app.createKey('alice');
+    await app.call('revoke_api_key', { keyId: gone.id }, await bearer(app, 'alice'));
+    for (const [headers, code] of [
+      [{}, 'missing_api_key'],
+      [{ 'x-api-key': 'nonsense' }, 'invalid_api_key'],
+      [{ 'x-api-key': gone.key }, 'invalid_api_key'],
+    ] as [Record<string, string>, string][]) {
+      const response = await ask(headers);
+      expectRefused(response, 401, code);
+      expect(response.headers.get('www-authenticate')).toStartWith('Bearer ');
+      expect(response.headers.get('ratelimit')).toBe('"key";r=1000;t=3600');
+    }
+  });
+
+  test('in production over plain HTTP: 403, over HTTPS of the proxy: 200', async () => {
+    await using production = await createTestApp({ env: { NODE_ENV: 'production', TRUST_PROXY: '1' } });
+    const headers = { 'x-api-key': await productionKey(production) };
+    expectRefused(await ask(headers, { of: production }), 403, 'https_required');
+    const secure = await ask({ ...headers, 'x-forwarded-proto': 'https' }, { of: production });
+    expect(secure.status).toBe(200);
+    expect(secure.headers.has('strict-transport-security')).toBe(false);
+  });
+
+  test('an expired key, and a store that is away: 401 and 503', async () => {
+    await using other = await createTestApp({ store: 'embedded' });
+    const made = await other.createKey('alice', { expiresInDays: 1 });
+    other.clock.advance(86_400_000);
+    expect((await ask({ 'x-api-key': made.key }, { of: other })).status).toBe(200);
+    other.clock.advance(1);
+    expectRefused(await ask({ 'x-api-key': made.key }, { of: other }), 401, 'invalid_api_key');
+    await other.service.close();
+    other.clock.advance(1000);
+    const away = await ask({ 'x-api-key': made.key }, { of: other });
+    expectRefused(away, 503, 'store_unavailable');
+    expect(away.headers.get('retry-after')).toBe('1');
+  });
+
+  test('a bug is 500, with empty identity headers', async () => {
+    await using broken = await createTestApp();
+    const { fetch } = broken.service.app;
+    const connection = {
+      ...NO_CONNECTION,
+      address(): never {
+        throw new Error('a bug');
+      },
+    };
+    const request = new Request(`${broken.url}/verify`, { headers: { 'x-api-key': `sk_test_${'0'.repeat(64)}` } });
+    expectRefused(await readResponse(await fetch(request, connection)), 500, 'internal');
+  });
+});
+
+const productionKey = async (production: TestApp) => {
+  const made = await production.call(
+    'create_api_key',
+    { name: 'k', scopes: [] },
+    { ...(await bearer(production, 'alice')), 'x-forwarded-proto': 'https' },
+  );
+  return made.body.key as string;
+};
+
+describe('asked for another server', () => {
+  test.each(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND', 'PURGE'])(
+    '%s is verified, whatever Host and Origin say, and no page may read it',
+    async (method) => {
+      const requestWith = (more: string) =>
+        `${method} /verify HTTP/1.1\r\nHost: app.example\r\nOrigin: https://app.example\r\nConnection: close\r\n` +
+        `Access-Control-Request-Method: GET\r\n${more}\r\n`;
+      const good = await statusAndNames(requestWith(`X-API-Key: ${key}\r\n`));
+      const bad = await statusAndNames(requestWith(''));
+      expect({ good: good.status, bad: bad.status }).toEqual({ good: 200, bad: 401 });
+      for (const { names } of [good, bad]) {
+        expect(names).toContain('x-key-owner');
+        expect(names.filter((name) => /^access-control|^vary$|^allow$/.test(name))).toEqual([]);
+      }
+    },
+  );
+
+  async function statusAndNames(request: string) {
+    const { socket, readUntil } = await openHttpSocket(app.url);
+    socket.write(request);
+    const [head = ''] = (await readUntil((received) => received.includes('\r\n\r\n'))).split('\r\n\r\n');
+    socket.destroy();
+    const [status = '', ...lines] = head.split('\r\n');
+    return {
+      status: Number(status.split(' ')[1]),
+      names: lines.map((line) => line.split(':')[0]?.toLowerCase() ?? ''),
+    };
+  }
+
+  test('a path below it is not found', async () => {
+    expect((await ask({ 'x-api-key': key }, { path: '/verify/x' })).status).toBe(404);
+  });
+});
+
+describe('names and owners', () => {
+  const NASTY = [
+    'plain-name_1.~@:/',
+    'with "quotes" and \'these\'',
+    '100% %41 %2F %',
+    'a+b c!*()',
+    '😀'.repeat(200),
+    'ü\u00a0\u2028\u202e',
+    ' leading and trailing ',
+    '\\ ; , = < >',
+  ];
+
+  test.each(labelled(NASTY))('%s comes through exactly, and back', async (_label, text) => {
+    const made = await app.createKey(`o${text}`, { name: text });
+    const { headers } = await ask({ 'x-api-key': made.key });
+    expect(decodeURIComponent(headers.get('x-key-name') ?? '')).toBe(text);
+    expect(decodeURIComponent(headers.get('x-key-owner') ?? '')).toBe(`o${text}`);
+    expect(headers.get('x-key-name')).toMatch(/^(?:[A-Za-z0-9._~@:/-]|%[0-9A-F]{2})*$/);
+  });
+
+  test('a name of plain ASCII is not percent-encoded', () => {
+    expect(percentEncode('https://idp.example/users/a@b.example')).toBe('https://idp.example/users/a@b.example');
+    expect(percentEncode("!'()*%")).toBe('%21%27%28%29%2A%25');
+  });
+});
+
+describe('a success that is late', () => {
+  const LAG_MAX_MS = 60_000;
+
+  /** The response to a key that is read for the first time, during which `then` happens and the machine sleeps. */
+  async function lateResponse(then: (slow: SlowStore) => unknown): Promise<TestResponse> {
+    await using slow = await startSlowStore();
+    const env = { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
+    await using late = await createTestApp({ store: slow.store, env });
+    const { key } = await late.createKey('alice');
+    const read = slow.delayReadOf(key);
+    const response = fetch(`${late.url}/verify`, { headers: { 'x-api-key': key } });
+    await read.made;
+    await then(slow);
+    late.clock.sleep(LAG_MAX_MS);
+    read.release();
+    return readResponse(await response);
+  }
+
+  test('a late success is sent if the key is still good', async () => {
+    expect((await lateResponse(() => {})).status).toBe(200);
+  });
+
+  test('a late success becomes a refusal if the key was revoked elsewhere', async () => {
+    const response = await lateResponse(({ revoke }) => revoke('alice'));
+    expectRefused(response, 401, 'invalid_api_key');
+  });
+});
+
+describe('X-Forwarded-For without TRUST_PROXY', () => {
+  const warnings = async (of: TestApp) =>
+    (await of.log()).filter(({ event }) => event === 'X-Forwarded-For not believed');
+
+  test('X-Forwarded-For without TRUST_PROXY is logged once', async () => {
+    await using fresh = await createTestApp();
+    await ask({}, { of: fresh });
+    expect(await warnings(fresh)).toEqual([]);
+    for (let calls = 0; calls < 3; calls += 1) await ask({ 'x-forwarded-for': '192.0.2.7' }, { of: fresh });
+    expect(await warnings(fresh)).toMatchObject([{ level: 'warn', setting: 'TRUST_PROXY' }]);
+  });
+
+  test('X-Forwarded-For with TRUST_PROXY is not logged', async () => {
+    await using trusting = await createTestApp({ env: { TRUST_PROXY: '1' } });
+    await ask({ 'x-forwarded-for': '192.0.2.7' }, { of: trusting });
+    expect(await warnings(trusting)).toEqual([]);
+  });
+});

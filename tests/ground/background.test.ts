@@ -1,0 +1,141 @@
+// Work that repeats in the background.
+
+import { expect, test } from 'bun:test';
+import { every, repeat } from '../../src/ground/background.ts';
+import { testClock } from '../support/clock.ts';
+
+/** Work that is done when told to be, and what was logged. */
+function repeated({ firstMs, jitter }: { firstMs?: number | null; jitter?: number } = {}) {
+  const clock = testClock();
+  const logged: unknown[] = [];
+  const runs: PromiseWithResolvers<string>[] = [];
+  let everyMs: number | null = 100;
+  const work = repeat(
+    {
+      everyMs: () => everyMs,
+      ...(firstMs !== undefined && { firstMs }),
+      ...(jitter !== undefined && { jitter }),
+      clock,
+      log: {
+        error: (event, { error }) => void logged.push([event, String(error)]),
+        warn: (event, { reason }) => void logged.push([event, reason]),
+      },
+      event: 'work broken',
+    },
+    () => {
+      const run = Promise.withResolvers<string>();
+      runs.push(run);
+      return run.promise;
+    },
+  );
+  return {
+    ...work,
+    clock,
+    logged,
+    runs,
+    setEvery: (ms: number | null) => (everyMs = ms),
+    /** Ends the newest run, and lets what waits for it go on. */
+    async end(bug?: Error) {
+      const run = runs.at(-1);
+      if (bug === undefined) run?.resolve('done');
+      else run?.reject(bug);
+      await new Promise(setImmediate);
+    },
+  };
+}
+
+test('a pause lies before the first run, and between the end of a run and the next', async () => {
+  const { clock, runs, end } = repeated();
+  clock.advance(99);
+  expect(runs).toHaveLength(0);
+  clock.advance(1);
+  expect(runs).toHaveLength(1);
+  clock.advance(1000);
+  expect(runs).toHaveLength(1);
+  await end();
+  clock.advance(99);
+  expect(runs).toHaveLength(1);
+  clock.advance(1);
+  expect(runs).toHaveLength(2);
+});
+
+test('what a run throws is logged, and the next run comes', async () => {
+  const { clock, runs, end, logged } = repeated();
+  clock.advance(100);
+  await end(new Error('a bug'));
+  expect(logged).toEqual([['work broken', 'Error: a bug']]);
+  clock.advance(100);
+  expect(runs).toHaveLength(2);
+});
+
+test('who asks for a run joins the one under way, and gets what it throws; the pause begins anew', async () => {
+  const { clock, runs, run, end, logged } = repeated();
+  clock.advance(50);
+  const both = Promise.allSettled([run(), run()]);
+  expect(runs).toHaveLength(1);
+  await end(new Error('a bug'));
+  expect((await both).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+  expect(logged).toEqual([]);
+  clock.advance(99);
+  expect(runs).toHaveLength(1);
+  clock.advance(1);
+  expect(runs).toHaveLength(2);
+});
+
+test('it rests when there is no pause to make, until it is woken or hastened', async () => {
+  const { clock, runs, wake, hasten, setEvery, end } = repeated({ firstMs: null });
+  clock.advance(1000);
+  expect(runs).toHaveLength(0);
+  wake();
+  clock.advance(60);
+  wake(); // the pause goes on
+  clock.advance(40);
+  expect(runs).toHaveLength(1);
+  setEvery(null);
+  await end();
+  clock.advance(1000);
+  expect(runs).toHaveLength(1);
+  hasten();
+  expect(runs).toHaveLength(2);
+});
+
+test('once stopped, no run begins by itself', async () => {
+  const { clock, runs, stop, end } = repeated();
+  clock.advance(100);
+  stop();
+  await end();
+  clock.advance(1000);
+  expect(runs).toHaveLength(1);
+});
+
+test('jitter makes pauses longer or shorter by up to its part', () => {
+  const pauses = Array.from({ length: 200 }, () => {
+    const { clock, runs } = repeated({ jitter: 0.5 });
+    let ms = 0;
+    for (; runs.length === 0; ms += 1) clock.advance(1);
+    return ms;
+  });
+  expect(Math.min(...pauses)).toBeGreaterThanOrEqual(50);
+  expect(Math.max(...pauses)).toBeLessThanOrEqual(151);
+  expect(new Set(pauses).size).toBeGreaterThan(30);
+});
+
+test('what waits for nothing runs until it is cancelled, and what it throws is logged, and ends nothing', () => {
+  const clock = testClock();
+  const startedAtMs = clock.monotonicMs();
+  const [ranAtMs, logged]: [number[], unknown[]] = [[], []];
+  const log = {
+    warn() {},
+    error: (event: string, { error }: { error: unknown }) => void logged.push([event, String(error)]),
+  };
+  const cancel = every({ everyMs: 10, clock, log, event: 'work broken' }, () => {
+    ranAtMs.push(clock.monotonicMs() - startedAtMs);
+    if (ranAtMs.length === 2) throw new Error('a bug');
+  });
+  clock.advance(35);
+  expect(ranAtMs).toEqual([10, 20, 30]);
+  expect(logged).toEqual([['work broken', 'Error: a bug']]);
+  cancel();
+  clock.advance(35);
+  expect(ranAtMs).toHaveLength(3);
+});

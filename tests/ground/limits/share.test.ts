@@ -1,0 +1,97 @@
+// Shares: what all take together and each takes alone, and whose turn it is when there is nothing left.
+
+import { describe, expect, test } from 'bun:test';
+import { createShare, createWaitingShare, type Release } from '../../../src/ground/limits/share.ts';
+import { testClock } from '../../../src/start/package/testing/clock.ts';
+
+describe('a share', () => {
+  test('is taken up to the part of each, and up to the total, and no further', () => {
+    const share = createShare({ total: 10, each: 4 });
+    expect(share.take('alice', 5)).toBeNull();
+    expect(share.take('alice', 4)).not.toBeNull();
+    expect(share.take('alice', 1)).toBeNull();
+    expect(share.take('bob', 4)).not.toBeNull();
+    expect(share.take('carol', 3)).toBeNull();
+    expect(share.take('carol', 2)).not.toBeNull();
+    expect(share.take('dave', 1)).toBeNull();
+  });
+
+  test('gets back what was taken, once', () => {
+    const share = createShare({ total: 2, each: 1 });
+    const release = share.take('alice', 1);
+    share.take('bob', 1);
+    release?.();
+    release?.();
+    expect(share.take('alice', 1)).not.toBeNull();
+    expect(share.take('bob', 1)).toBeNull();
+  });
+});
+
+describe('waiting for a share', () => {
+  /** Notes who gets one, in order. */
+  function startWaiting(total: number, each = total, waiting = { total: 100, each: 100 }) {
+    const clock = testClock();
+    const share = createWaitingShare({ total, each }, waiting, clock);
+    const got: string[] = [];
+    const releases: Release[] = [];
+    const come = (owner: string, name = owner) =>
+      share.wait(owner, 1000).then((release) => {
+        got.push(release === null ? `${name} refused` : name);
+        if (release !== null) releases.push(release);
+      });
+    return { clock, got, releases, come };
+  }
+
+  const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+  test('another owner waits for one of the hog at most, however many of its own wait', async () => {
+    const { got, releases, come } = startWaiting(1);
+    for (let n = 1; n <= 5; n += 1) void come('hog', `hog ${n}`);
+    void come('alice');
+    await settled();
+    expect(got).toEqual(['hog 1']);
+    for (let n = 0; n < 3; n += 1) {
+      releases.shift()?.();
+      await settled();
+    }
+    expect(got).toEqual(['hog 1', 'hog 2', 'alice', 'hog 3']);
+  });
+
+  test('an owner that has its part leaves the rest to others who come later', async () => {
+    const { got, come } = startWaiting(3, 2);
+    for (let n = 1; n <= 4; n += 1) void come('hog', `hog ${n}`);
+    void come('alice');
+    await settled();
+    expect(got).toEqual(['hog 1', 'hog 2', 'alice']);
+  });
+
+  test('ends in time, and what comes free later is not lost to who has gone', async () => {
+    const { clock, got, releases, come } = startWaiting(1);
+    void come('alice');
+    void come('bob');
+    await settled();
+    clock.advance(1000);
+    await settled();
+    expect(got).toEqual(['alice', 'bob refused']);
+    releases.shift()?.();
+    void come('carol');
+    await settled();
+    expect(got.at(-1)).toBe('carol');
+  });
+
+  test('too many of one owner are refused at once; with too many in all, the longest queue makes room', async () => {
+    const { got, come } = startWaiting(1, 1, { total: 3, each: 3 });
+    for (let n = 1; n <= 5; n += 1) void come('hog', `hog ${n}`);
+    await settled();
+    expect(got).toEqual(['hog 1', 'hog 5 refused']);
+    void come('alice');
+    await settled();
+    expect(got.slice(2)).toEqual(['hog 4 refused']);
+    void come('bob');
+    await settled();
+    expect(got.slice(3)).toEqual(['hog 3 refused']);
+    void come('carol');
+    await settled();
+    expect(got.slice(4)).toEqual(['carol refused']);
+  });
+});

@@ -1,0 +1,52 @@
+// The bounded map behind every cache.
+
+import { expect, test } from 'bun:test';
+import { createLruCache } from '../../src/ground/lru-cache.ts';
+
+const text = (length: number) => 'x'.repeat(length);
+
+test('keeps what is used, forgets what is not, and never holds more than its entries', () => {
+  const recent = createLruCache<number>({ entries: 100 });
+  recent.set('used', -1);
+  for (let n = 0; n < 10_000; n += 1) {
+    recent.set(`once ${n}`, n);
+    expect(recent.get('used')).toBe(-1);
+  }
+  const kept = Array.from({ length: 10_000 }, (_, n) => n).filter((n) => recent.get(`once ${n}`) === n);
+  expect(kept.length).toBeGreaterThanOrEqual(49);
+  expect(kept.length).toBeLessThanOrEqual(100);
+  expect(kept.at(-1)).toBe(9999);
+});
+
+test('never holds more than its bytes, but one entry whatever its size', () => {
+  const recent = createLruCache<string>({ entries: 100, bytes: 1000, bytesOf: (value) => value.length });
+  for (let n = 0; n < 50; n += 1) recent.set(`key ${n}`, text(100));
+  const held = Array.from({ length: 50 }, (_, n) => recent.get(`key ${n}`)?.length ?? 0).reduce((sum, n) => sum + n);
+  expect(held).toBeGreaterThanOrEqual(500);
+  expect(held).toBeLessThanOrEqual(1000);
+  recent.set('large', text(5000));
+  expect(recent.get('large')).toHaveLength(5000);
+});
+
+test('what is set again, or deleted, takes its bytes once', () => {
+  const recent = createLruCache<string>({ bytes: 1000, bytesOf: (value) => value.length });
+  recent.set('stays', text(200));
+  for (let n = 0; n < 20; n += 1) recent.set('again', text(200));
+  for (let n = 0; n < 20; n += 1) {
+    recent.set(`short-lived ${n}`, text(100));
+    recent.delete(`short-lived ${n}`);
+  }
+  expect(recent.get('stays')).toHaveLength(200);
+});
+
+test('what is set again, deleted or cleared is gone, in both generations', () => {
+  const recent = createLruCache<number>({ entries: 4 });
+  for (const [index, key] of ['a', 'b', 'c'].entries()) recent.set(key, index); // `a` and `b` are the old ones now
+  recent.set('a', 7);
+  expect(recent.get('a')).toBe(7);
+  recent.delete('a');
+  recent.delete('b');
+  expect([recent.get('a'), recent.get('b'), recent.get('c')]).toEqual([undefined, undefined, 2]);
+  recent.clear();
+  expect(recent.get('c')).toBeUndefined();
+});

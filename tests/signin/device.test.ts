@@ -1,0 +1,365 @@
+// A program without a browser asks for a key, a person decides, the program gets it (RFC 8628).
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { LIMITS } from '../../src/ground/limits/index.ts';
+import { openDatabase } from '../support/database-client.ts';
+import { codeFor, register } from '../support/hand-over.ts';
+import { bearer, createTestApp, eventsIn, failureOf, type TestApp } from '../support/test-app.ts';
+
+const ENV = { OAUTH_DEVICE: '1' };
+const GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
+const DECIDED = { approve: true, name: 'build agent', scopes: ['read'], expiresInDays: 30 };
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
+type Answer = { status: number; headers: Headers; body: any };
+
+async function form(
+  app: Pick<TestApp, 'url'>,
+  path: string,
+  fields: Record<string, string>,
+  headers = {},
+): Promise<Answer> {
+  const response = await fetch(app.url + path, { method: 'POST', body: new URLSearchParams(fields), headers });
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+
+const ask = (app: Pick<TestApp, 'url'>, fields: Record<string, string> = {}, headers = {}) =>
+  form(app, '/device_authorization', fields, headers);
+
+const poll = (app: Pick<TestApp, 'url'>, deviceCode: string, headers = {}) =>
+  form(app, '/token', { grant_type: GRANT, device_code: deviceCode }, headers);
+
+async function person(app: TestApp, path: string, body: object, sub = 'alice'): Promise<Answer> {
+  const response = await fetch(`${app.url}/device/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(await bearer(app, sub)) },
+    body: JSON.stringify(body),
+  });
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+
+const keysOf = async (app: TestApp, sub: string) =>
+  (await app.call('list_api_keys', {}, await bearer(app, sub))).body.keys as Record<string, unknown>[];
+
+test('a program asks, a person sees what it says and decides, and the program gets a key, once', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const asked = await ask(app, { client_name: 'ci "runner"', scope: 'read write', client_id: 'ignored' });
+  expect([asked.status, asked.headers.get('cache-control')]).toEqual([200, 'no-store']);
+  const { device_code: deviceCode, user_code: userCode } = asked.body;
+  expect(asked.body).toEqual({
+    device_code: expect.stringMatching(/^[\w-]{43}$/),
+    user_code: expect.stringMatching(/^[BCDFGHJKLMNPQRSTVWXZ]{4}-[BCDFGHJKLMNPQRSTVWXZ]{4}$/),
+    verification_uri: `${app.url}/keys`,
+    verification_uri_complete: `${app.url}/keys#ask=${userCode}`,
+    expires_in: 600,
+    interval: 5,
+  });
+  expect((await poll(app, deviceCode)).body).toEqual({ error: 'authorization_pending' });
+
+  const shown = await person(app, 'request', { userCode: userCode.replace('-', '').toLowerCase() });
+  expect([shown.status, shown.headers.get('cache-control')]).toEqual([200, 'no-store']);
+  expect(shown.body).toEqual({
+    clientName: 'ci "runner"',
+    address: '127.0.0.1',
+    askedAt: app.clock.nowMs(),
+    expiresAt: app.clock.nowMs() + 600_000,
+    resource: app.url,
+    scopes: ['read', 'write'],
+  });
+  const limits = { rateLimit: { requests: 10, window: '1h' }, quota: { requests: 100, period: 'day' } };
+  const decided = await person(app, 'decision', { userCode, ...DECIDED, ...limits });
+  expect([decided.status, decided.body]).toEqual([200, { approved: true }]);
+  expect(await keysOf(app, 'alice')).toEqual([]);
+
+  app.clock.advance(5000);
+  const { status, headers, body } = await poll(app, deviceCode);
+  const { access_token: key, key_id: keyId } = body;
+  expect([status, headers.get('cache-control')]).toEqual([200, 'no-store']);
+  expect(body).toEqual({
+    access_token: key,
+    token_type: 'Bearer',
+    scope: 'read',
+    expires_in: 30 * 86_400,
+    key_id: keyId,
+  });
+  expect(await keysOf(app, 'alice')).toMatchObject([{ id: keyId, name: 'build agent', resource: app.url, ...limits }]);
+  expect((await app.useKey(key)).status).toBe(200);
+  expect((await poll(app, deviceCode)).body).toEqual({ error: 'invalid_grant' });
+
+  expect(await eventsIn(app)).toMatchObject([
+    { keyId, owner: 'alice', kind: 'created', how: 'device', actor: 'alice' },
+  ]);
+  const events = (await app.log()).map(({ event }) => event);
+  for (const event of ['API key requested', 'API key request decided', 'API key created'])
+    expect(events).toContain(event);
+  for (const secret of [key, deviceCode, userCode, userCode.replace('-', '')])
+    expect(await app.logText()).not.toContain(secret);
+});
+
+test('what is refused is no key, and a decision can’t be taken back or made twice', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
+  expect((await person(app, 'decision', { userCode, approve: false })).body).toEqual({ approved: false });
+  expect((await poll(app, deviceCode)).body).toEqual({ error: 'access_denied' });
+  for (const body of [{ userCode }, { userCode, ...DECIDED }]) {
+    const path = 'approve' in body ? 'decision' : 'request';
+    expect((await person(app, path, body)).body).toMatchObject({ status: 404, code: 'request_not_found' });
+  }
+  expect(await keysOf(app, 'alice')).toEqual([]);
+});
+
+test('who asks sooner than told is told to slow down, by five seconds each time', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const { device_code: deviceCode } = (await ask(app)).body;
+  const after = async (ms: number) => {
+    app.clock.advance(ms);
+    return (await poll(app, deviceCode)).body.error;
+  };
+  expect(await after(0)).toBe('authorization_pending');
+  expect(await after(4999)).toBe('slow_down');
+  expect(await after(9999)).toBe('slow_down');
+  expect(await after(15_000)).toBe('authorization_pending');
+});
+
+test('after ten minutes it has ended, decided or not', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const [first, second] = [(await ask(app)).body, (await ask(app)).body];
+  await person(app, 'decision', { userCode: second.user_code, ...DECIDED });
+  app.clock.advance(600_000);
+  expect((await person(app, 'request', { userCode: first.user_code })).status).toBe(404);
+  expect((await person(app, 'decision', { userCode: first.user_code, ...DECIDED })).status).toBe(404);
+  for (const { device_code: deviceCode } of [first, second]) {
+    expect((await poll(app, deviceCode)).body).toEqual({ error: 'expired_token' });
+  }
+  expect(await keysOf(app, 'alice')).toEqual([]);
+});
+
+test('of a hundred who ask with a code at once one gets a key, and one is made', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
+  await person(app, 'decision', { userCode, ...DECIDED });
+  const answers = await Promise.all(Array.from({ length: 100 }, () => poll(app, deviceCode)));
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+  expect(answers.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(99);
+  expect(await keysOf(app, 'alice')).toHaveLength(1);
+});
+
+test('a request may be for another server, and the key is bound to it', async () => {
+  const other = 'https://other.example/mcp';
+  await using app = await createTestApp({ env: { ...ENV, OAUTH_RESOURCES: other } });
+  const { device_code: deviceCode, user_code: userCode } = (await ask(app, { resource: `${other}/` })).body;
+  expect((await person(app, 'request', { userCode })).body.resource).toBe(other);
+  await person(app, 'decision', { userCode, ...DECIDED });
+  const { body } = await poll(app, deviceCode);
+  expect((await keysOf(app, 'alice'))[0]?.resource).toBe(other);
+  expect((await app.useKey(body.access_token)).status).toBe(401);
+});
+
+describe('what a program may say', () => {
+  let app: TestApp;
+  beforeAll(async () => {
+    app = await createTestApp({ env: { ...ENV, TRUST_PROXY: '1' } });
+  });
+  afterAll(() => app.close());
+
+  test.each([
+    ['a name of 201 characters', { client_name: 'x'.repeat(201) }, 'invalid_request'],
+    ['a name with controls', { client_name: 'a\u0000b' }, 'invalid_request'],
+    ['another server', { resource: 'https://evil.example' }, 'invalid_target'],
+  ])('%s is refused', async (_, fields, error) => {
+    expect(await ask(app, fields)).toMatchObject({ status: 400, body: { error } });
+  });
+
+  test('150 emoji are a name, and scopes that are none are left out', async () => {
+    const name = '🔑'.repeat(150);
+    const headers = { 'x-forwarded-for': '192.0.2.9' };
+    const { user_code: userCode } = (await ask(app, { client_name: name, scope: 'read "x" read <b>' }, headers)).body;
+    const { body } = await person(app, 'request', { userCode });
+    expect(body).toMatchObject({ clientName: name, scopes: ['read', '<b>'], address: '192.0.2.9' });
+  });
+
+  test('a field twice, and another type of body, are refused', async () => {
+    const twice = await fetch(`${app.url}/device_authorization`, {
+      method: 'POST',
+      body: new URLSearchParams('scope=a&scope=b'),
+    });
+    expect([twice.status, await twice.json()]).toEqual([400, { error: 'invalid_request' }]);
+    const json = await fetch(`${app.url}/device_authorization`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+    });
+    expect(json.status).toBe(415);
+  });
+
+  test('ten requests of an address are open at once; then it has to wait, and others don’t', async () => {
+    const from = (address: string) => ask(app, {}, { 'x-forwarded-for': address });
+    const open = await Promise.all(Array.from({ length: LIMITS.keyRequests.each }, () => from('192.0.2.1')));
+    expect(new Set(open.map(({ status }) => status))).toEqual(new Set([200]));
+    const refused = await from('192.0.2.1');
+    expect([refused.status, refused.body, refused.headers.get('retry-after')]).toEqual([
+      429,
+      { error: 'rate_limited' },
+      '60',
+    ]);
+    expect((await from('192.0.2.2')).status).toBe(200);
+    app.clock.advance(600_000);
+    expect((await from('192.0.2.1')).status).toBe(200);
+  });
+});
+
+describe('/token', () => {
+  let app: TestApp;
+  beforeAll(async () => {
+    app = await createTestApp({ env: { ...ENV, OAUTH_REDIRECTS: 'loopback' } });
+  });
+  afterAll(() => app.close());
+
+  test.each([
+    ['no code', {}, 'invalid_request'],
+    ['a word', { device_code: 'x' }, 'invalid_grant'],
+    ['a made-up code', { device_code: 'a'.repeat(43) }, 'invalid_grant'],
+  ])('with %s', async (_, fields, error) => {
+    expect(await form(app, '/token', { grant_type: GRANT, ...fields })).toMatchObject({ status: 400, body: { error } });
+  });
+
+  test('the code of one kind is none of the other', async () => {
+    const client = await register(app);
+    const { key } = await app.createKey('alice');
+    const code = await codeFor(client, key);
+    expect((await poll(app, code)).body).toEqual({ error: 'invalid_grant' });
+    const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
+    expect((await client.redeem(deviceCode)).body).toEqual({ error: 'invalid_grant' });
+    await person(app, 'decision', { userCode, ...DECIDED });
+    expect((await client.redeem(deviceCode)).body).toEqual({ error: 'invalid_grant' });
+    expect((await client.redeem(code)).status).toBe(200);
+    expect((await poll(app, deviceCode)).status).toBe(200);
+  });
+
+  test.each(['constructor', '__proto__', 'refresh_token', 'password'])('no grant type %s', async (grantType) => {
+    expect((await form(app, '/token', { grant_type: grantType, device_code: 'x' })).body).toEqual({
+      error: 'unsupported_grant_type',
+    });
+  });
+});
+
+describe('the person', () => {
+  test('is wrong ten times in ten minutes at most, others’ guesses cost him nothing, and a thousand find nothing', async () => {
+    await using app = await createTestApp({ env: ENV });
+    const { user_code: userCode } = (await ask(app)).body;
+    const guess = (sub: string) => person(app, 'request', { userCode: 'BBBB-BBBB' }, sub);
+    for (let times = 0; times < 10; times += 1) expect((await guess('mallory')).status).toBe(404);
+    const refused = await guess('mallory');
+    expect([refused.status, refused.body.code, Number(refused.headers.get('retry-after')) > 0]).toEqual([
+      429,
+      'rate_limited',
+      true,
+    ]);
+    expect((await person(app, 'decision', { userCode, ...DECIDED }, 'mallory')).status).toBe(429);
+    for (let times = 0; times < 1000; times += 1) expect((await guess('mallory')).status).toBe(429);
+    for (let times = 0; times < 30; times += 1) expect((await person(app, 'request', { userCode })).status).toBe(200);
+    app.clock.advance(600_000);
+    expect((await guess('mallory')).status).toBe(404);
+  });
+
+  test.each([
+    ['request', { userCode: 1 }, 'userCode'],
+    ['request', {}, 'userCode'],
+    ['decision', { userCode: 'BBBB-BBBB' }, 'approve'],
+    ['decision', { userCode: 'BBBB-BBBB', approve: true }, 'name'],
+    ['decision', { userCode: 'BBBB-BBBB', ...DECIDED, scopes: ['x'] }, 'scopes.0'],
+    ['decision', { userCode: 'BBBB-BBBB', ...DECIDED, resource: 'https://evil.example' }, ''],
+  ])('sends something else to /device/%s (%#)', async (path, body, at) => {
+    await using app = await createTestApp({ env: { ...ENV, KEY_SCOPES: 'read' } });
+    const { user_code: userCode } = (await ask(app)).body;
+    const sent = 'userCode' in body && body.userCode !== 1 ? { ...body, userCode } : body;
+    const answer = await person(app, path, sent);
+    expect([answer.status, answer.body.code, answer.body.issues?.[0].path]).toEqual([400, 'invalid_input', at]);
+  });
+
+  test('needs a user token: an API key approves nothing, and no tool does', async () => {
+    await using app = await createTestApp({ env: ENV });
+    const { key } = await app.createKey('alice');
+    for (const path of ['request', 'decision']) {
+      for (const [headers, code] of [
+        [{}, 'missing_token'],
+        [{ authorization: `Bearer ${key}` }, 'invalid_token'],
+        [{ 'x-api-key': key }, 'missing_token'],
+      ] as const) {
+        const response = await fetch(`${app.url}/device/${path}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', ...headers },
+          body: '{}',
+        });
+        expect([response.status, (await response.json()).code]).toEqual([401, code]);
+      }
+    }
+    const { paths } = (await (await fetch(`${app.url}/openapi.json`)).json()) as { paths: object };
+    expect(Object.keys(paths).filter((path) => /device|request|decision/.test(path))).toEqual([]);
+  });
+
+  test('who is blocked, or whose ceiling was lowered, gets no key for the program', async () => {
+    await using app = await createTestApp({ env: ENV, store: 'embedded' });
+    const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
+    await person(app, 'decision', { userCode, ...DECIDED });
+    const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    await shell.execute("INSERT INTO blocked_owners (owner) VALUES ('alice')");
+    shell.close();
+    expect((await poll(app, deviceCode)).body).toEqual({ error: 'invalid_grant' });
+  });
+});
+
+test('a copy of the database, made while a request is open, has neither code nor key', async () => {
+  await using app = await createTestApp({ env: ENV, store: 'embedded' });
+  const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
+  await person(app, 'decision', { userCode, ...DECIDED });
+  const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const copied = JSON.stringify((await shell.execute('SELECT * FROM codes')).rows);
+  shell.close();
+  for (const secret of [deviceCode, userCode, userCode.replace('-', '')]) expect(copied).not.toContain(secret);
+  const { access_token: key } = (await poll(app, deviceCode)).body;
+  expect(copied).not.toContain(Bun.SHA256.hash(key, 'hex'));
+});
+
+test('the metadata names what there is, with OAUTH_REDIRECTS and without', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const metadataOf = async ({ url }: TestApp) => (await fetch(`${url}/.well-known/oauth-authorization-server`)).json();
+  expect(await metadataOf(app)).toEqual({
+    issuer: app.url,
+    token_endpoint: `${app.url}/token`,
+    device_authorization_endpoint: `${app.url}/device_authorization`,
+    response_types_supported: [],
+    grant_types_supported: [GRANT],
+    token_endpoint_auth_methods_supported: ['none'],
+    scopes_supported: ['read'],
+  });
+  for (const path of ['/authorize', '/register'])
+    expect((await fetch(app.url + path, { method: 'POST' })).status).toBe(404);
+  expect((await form(app, '/token', { grant_type: 'authorization_code', code: 'x' })).body.error).toBe(
+    'unsupported_grant_type',
+  );
+  await using both = await createTestApp({ env: { ...ENV, OAUTH_REDIRECTS: 'loopback' } });
+  expect(await metadataOf(both)).toMatchObject({
+    authorization_endpoint: `${both.url}/authorize`,
+    device_authorization_endpoint: `${both.url}/device_authorization`,
+    grant_types_supported: ['authorization_code', GRANT],
+  });
+  await using without = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback' } });
+  expect(await metadataOf(without)).not.toHaveProperty('device_authorization_endpoint');
+  for (const path of ['/device_authorization', '/device/request', '/device/decision']) {
+    expect((await fetch(without.url + path, { method: 'POST' })).status).toBe(404);
+  }
+  expect((await poll(without, 'x')).body.error).toBe('unsupported_grant_type');
+});
+
+test('without the page there is nobody to decide', async () => {
+  expect(await failureOf(createTestApp({ env: { ...ENV, KEYS_PAGE: '0' } }))).toContain('OAUTH_DEVICE');
+});
+
+test('in production over plain HTTP nobody asks', async () => {
+  await using app = await createTestApp({
+    env: { ...ENV, NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example' },
+  });
+  expect(await ask(app)).toMatchObject({ status: 403, body: { error: 'https_required' } });
+});

@@ -1,0 +1,325 @@
+// Key sets over the network: fetched, cached, rotated, out of reach. The issuer is real, the clock is moved by hand.
+
+import { expect, test } from 'bun:test';
+import { ok } from '../../src/ground/result.ts';
+import { createJwks } from '../../src/users/jwks.ts';
+import { createLog } from '../../src/watch/log.ts';
+import { testClock } from '../support/clock.ts';
+import { createIssuer, createKey, type Issuer, JWKS_PATH } from '../support/issuer.ts';
+import { createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
+
+const SECOND_MS = 1000;
+const MINUTE_MS = 60_000;
+
+const appFor = (issuer: Issuer, env: Record<string, string> = {}) =>
+  createTestApp({ env: { JWT_SECRET: undefined, JWT_JWKS_URL: issuer.jwksUrl, JWT_ISSUER: issuer.url, ...env } });
+
+/** A token of alice for this app, good for ten hours. */
+const tokenFor = (
+  app: TestApp,
+  issuer: Issuer,
+  options?: Parameters<Issuer['token']>[1],
+  claims: Record<string, unknown> = {},
+) => issuer.token({ sub: 'alice', aud: app.url, exp: app.clock.nowMs() / 1000 + 36_000, ...claims }, options);
+
+const present = (app: TestApp, token: string): Promise<TestResponse> =>
+  app.call('list_api_keys', {}, { authorization: `Bearer ${token}` });
+
+async function expectUnavailable(app: TestApp, token: string): Promise<void> {
+  const response = await present(app, token);
+  expect(response.body).toMatchObject({ status: 503, code: 'auth_unavailable' });
+  expect(response.headers.get('retry-after')).toBe('1');
+  expect(response.headers.get('www-authenticate')).toBeNull();
+}
+
+test.each(['RS256', 'PS256', 'ES256', 'ES384', 'EdDSA'])('a token signed with %s is accepted', async (alg) => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  issuer.keys = [await createKey(alg, 'only')];
+  expect((await present(app, await tokenFor(app, issuer))).status).toBe(200);
+});
+
+test('the key set is fetched once for many callers at once, and for many tokens', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const tokens = await Promise.all(
+    Array.from({ length: 20 }, (_, n) => tokenFor(app, issuer, {}, { sub: `user-${n}` })),
+  );
+  const responses = await Promise.all(tokens.map((token) => present(app, token)));
+  expect(responses.map(({ status }) => status)).toEqual(tokens.map(() => 200));
+  expect(issuer.hits(JWKS_PATH)).toBe(1);
+});
+
+test('a token signed with a key that came after the last fetch is accepted at once', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  await present(app, await tokenFor(app, issuer));
+  issuer.keys.push(await createKey('RS256', 'second'));
+  const [, second] = issuer.keys;
+  expect((await present(app, await tokenFor(app, issuer, second && { key: second }))).status).toBe(200);
+});
+
+test('made-up kids cause one fetch in ten seconds', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  await present(app, await tokenFor(app, issuer));
+  for (let n = 0; n < 20; n += 1) {
+    const madeUp = await tokenFor(app, issuer, { header: { kid: `made-up-${n}` } });
+    expect((await present(app, madeUp)).body.code).toBe('invalid_token');
+  }
+  expect(issuer.hits(JWKS_PATH)).toBe(2);
+  app.clock.advance(10 * SECOND_MS - 1);
+  await present(app, await tokenFor(app, issuer, { header: { kid: 'too early' } }));
+  expect(issuer.hits(JWKS_PATH)).toBe(2);
+  app.clock.advance(1);
+  await present(app, await tokenFor(app, issuer, { header: { kid: 'another' } }));
+  expect(issuer.hits(JWKS_PATH)).toBe(3);
+});
+
+test('made-up kids do not keep a known key from being accepted', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  await present(app, await tokenFor(app, issuer, { header: { kid: 'made-up' } }));
+  expect((await present(app, await tokenFor(app, issuer))).status).toBe(200);
+});
+
+test('a verdict ends when its key is seen to have left the set', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const old = await tokenFor(app, issuer);
+  expect((await present(app, old)).status).toBe(200);
+  issuer.keys = [await createKey('ES256', 'second')];
+  expect((await present(app, await tokenFor(app, issuer))).status).toBe(200); // fetched for its unknown kid
+  expect((await present(app, old)).body.code).toBe('invalid_token');
+});
+
+test('a key that left the set is refused five minutes after the last fetch, whoever asks', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const early = await tokenFor(app, issuer);
+  await present(app, early);
+  app.clock.advance(4 * MINUTE_MS);
+  const late = await tokenFor(app, issuer, {}, { sub: 'bob' });
+  expect((await present(app, late)).status).toBe(200); // a verdict of its own, younger than the set
+  issuer.keys = [];
+  app.clock.advance(MINUTE_MS - 1);
+  expect((await present(app, late)).status).toBe(200);
+  app.clock.advance(1);
+  expect((await present(app, late)).body.code).toBe('invalid_token');
+});
+
+test('a key that left the set while the machine slept verifies nothing afterwards, known token or not', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const known = await tokenFor(app, issuer);
+  const unseen = await tokenFor(app, issuer, {}, { sub: 'bob' });
+  expect((await present(app, known)).status).toBe(200);
+  issuer.keys = [];
+  app.clock.sleep(5 * MINUTE_MS);
+  expect((await present(app, unseen)).body.code).toBe('invalid_token');
+  expect((await present(app, known)).body.code).toBe('invalid_token');
+});
+
+test('a set that was on its way while the machine slept is fetched again', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const token = await tokenFor(app, issuer);
+  const before = { keys: issuer.keys.map(({ jwk }) => jwk) };
+  issuer.overrides.set(JWKS_PATH, () => {
+    issuer.overrides.clear();
+    issuer.keys = [];
+    app.clock.sleep(60 * MINUTE_MS);
+    return Response.json(before);
+  });
+  expect((await present(app, token)).body.code).toBe('invalid_token');
+});
+
+test('a wall clock that is set forward costs a fetch, one that is set back prolongs nothing', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const token = await tokenFor(app, issuer);
+  expect((await present(app, token)).status).toBe(200);
+  app.clock.setNow(app.clock.nowMs() + 60 * MINUTE_MS);
+  expect([(await present(app, token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
+  app.clock.setNow(app.clock.nowMs() - 30 * MINUTE_MS);
+  expect([(await present(app, token)).status, issuer.hits(JWKS_PATH)]).toEqual([200, 2]);
+  issuer.keys = [];
+  app.clock.advance(5 * MINUTE_MS);
+  expect((await present(app, token)).body.code).toBe('invalid_token');
+});
+
+test('an unchanged set that is fetched again keeps the verdicts reached with it', async () => {
+  const clock = testClock();
+  const set = { keys: [(await createKey()).jwk] };
+  let fetched = 0;
+  const load = async () => {
+    fetched += 1;
+    return ok(structuredClone(set));
+  };
+  const log = createLog({ level: 'error', clock, write: async () => {} });
+  const keySet = createJwks({ load, clock, log });
+  await keySet.get();
+  const first = keySet.current();
+  clock.advance(5 * MINUTE_MS);
+  await keySet.get();
+  expect(fetched).toBe(2);
+  expect(keySet.current()).toBe(first);
+});
+
+test('a token without kid is tried against every key that fits', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  issuer.keys = [await createKey('ES256'), await createKey('ES256'), await createKey('RS256')];
+  for (const key of issuer.keys) expect((await present(app, await tokenFor(app, issuer, { key }))).status).toBe(200);
+  const stranger = await createKey('ES256');
+  expect((await present(app, await tokenFor(app, issuer, { key: stranger }))).body.code).toBe('invalid_token');
+});
+
+test('of many keys that fit a token without kid, the first eight are tried', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  issuer.keys = await Promise.all(Array.from({ length: 9 }, () => createKey('ES256')));
+  const codes: unknown[] = [];
+  for (const key of issuer.keys.slice(7)) codes.push((await present(app, await tokenFor(app, issuer, { key }))).status);
+  expect(codes).toEqual([200, 401]);
+});
+
+test('a token without kid has a new key fetched if the old one does not fit', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  issuer.keys = [await createKey('ES256')];
+  await present(app, await tokenFor(app, issuer));
+  issuer.keys = [await createKey('ES256')];
+  expect((await present(app, await tokenFor(app, issuer))).status).toBe(200);
+});
+
+test('a signature that is wrong for a known kid is refused without asking the issuer', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  await present(app, await tokenFor(app, issuer));
+  const impostor = await createKey('ES256', 'first');
+  expect((await present(app, await tokenFor(app, issuer, { key: impostor }))).body.code).toBe('invalid_token');
+  expect(issuer.hits(JWKS_PATH)).toBe(1);
+});
+
+test('useless entries of a key set do not spoil the good ones', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const { keys } = issuer;
+  const useless = [
+    {},
+    { kty: 'oct', k: 'c2VjcmV0', kid: 'first' },
+    { kty: 'EC', crv: 'P-256', kid: 'broken' },
+    { kty: 'new' },
+  ];
+  issuer.overrides.set(JWKS_PATH, () => Response.json({ keys: [...useless, ...keys.map(({ jwk }) => jwk)] }));
+  expect((await present(app, await tokenFor(app, issuer))).status).toBe(200);
+  const broken = await tokenFor(app, issuer, { header: { kid: 'broken' } });
+  expect((await present(app, broken)).body.code).toBe('invalid_token');
+});
+
+const UNUSABLE: [string, () => Response][] = [
+  ['an error', () => new Response('no', { status: 500 })],
+  ['nothing', () => new Response(null, { status: 204 })],
+  ['no JSON', () => new Response('<html>')],
+  ['null', () => Response.json(null)],
+  ['an array', () => Response.json([])],
+  ['no keys', () => Response.json({ jwks: [] })],
+  ['keys of a wrong type', () => Response.json({ keys: ['a'] })],
+  ['a megabyte', () => Response.json({ keys: [], padding: 'x'.repeat(1024 * 1024) })],
+];
+
+test.each(UNUSABLE)(
+  'a key set address that responds %s is 503, and is asked again a second later',
+  async (_, response) => {
+    await using issuer = await createIssuer();
+    await using app = await appFor(issuer);
+    issuer.overrides.set(JWKS_PATH, response);
+    const token = await tokenFor(app, issuer);
+    await expectUnavailable(app, token);
+    await expectUnavailable(app, token);
+    expect(issuer.hits(JWKS_PATH)).toBe(1);
+    issuer.overrides.clear();
+    app.clock.advance(SECOND_MS);
+    expect((await present(app, token)).status).toBe(200);
+  },
+);
+
+test('a redirect to a good key set is not followed', async () => {
+  await using issuer = await createIssuer();
+  await using elsewhere = await createIssuer();
+  elsewhere.keys = issuer.keys;
+  await using app = await appFor(issuer);
+  issuer.overrides.set(JWKS_PATH, () => Response.redirect(elsewhere.jwksUrl, 302));
+  await expectUnavailable(app, await tokenFor(app, issuer));
+  expect(elsewhere.hits(JWKS_PATH)).toBe(0);
+});
+
+test('an endless key set is cut off', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  let cancelled: () => void = () => {};
+  const ended = new Promise<void>((resolve) => {
+    cancelled = resolve;
+  });
+  const chunk = new TextEncoder().encode(' '.repeat(16 * 1024));
+  issuer.overrides.set(
+    JWKS_PATH,
+    () => new Response(new ReadableStream({ pull: (controller) => controller.enqueue(chunk), cancel: cancelled })),
+  );
+  await expectUnavailable(app, await tokenFor(app, issuer));
+  await ended;
+});
+
+test('an issuer that never responds is given up after five seconds', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const asked = Promise.withResolvers<void>();
+  issuer.overrides.set(JWKS_PATH, () => {
+    asked.resolve();
+    return new Promise(() => {});
+  });
+  let isGivenUp = false;
+  const refused = expectUnavailable(app, await tokenFor(app, issuer)).then(() => {
+    isGivenUp = true;
+  });
+  await asked.promise;
+  app.clock.advance(4999);
+  expect((await fetch(`${app.url}/mcp/health`)).status).toBe(200); // a whole request takes longer than giving up would
+  expect(isGivenUp).toBe(false);
+  app.clock.advance(1);
+  await refused;
+});
+
+test('an issuer that is away is 503 for new tokens, not for those whose key is known', async () => {
+  const issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  const known = await tokenFor(app, issuer);
+  expect((await present(app, known)).status).toBe(200);
+  await issuer[Symbol.asyncDispose]();
+  expect((await present(app, known)).status).toBe(200);
+  expect((await present(app, await tokenFor(app, issuer, {}, { sub: 'bob' }))).status).toBe(200);
+  await expectUnavailable(app, await tokenFor(app, issuer, { header: { kid: 'unknown' } }));
+  await expectUnavailable(app, await tokenFor(app, issuer, { header: { kid: 'unknown' } })); // in the pause, too
+  app.clock.advance(5 * MINUTE_MS);
+  await expectUnavailable(app, known);
+});
+
+test('an outage is logged once, with its reason, and so is its end', async () => {
+  await using issuer = await createIssuer();
+  await using app = await appFor(issuer);
+  issuer.overrides.set(JWKS_PATH, () => new Response('no', { status: 500 }));
+  const token = await tokenFor(app, issuer);
+  for (let n = 0; n < 3; n += 1) {
+    await present(app, token);
+    app.clock.advance(SECOND_MS);
+  }
+  issuer.overrides.clear();
+  await present(app, token);
+  const lines = (await app.log()).filter(({ event }) => event.startsWith('key set'));
+  expect(lines).toMatchObject([
+    { level: 'warn', event: 'key set out of reach', reason: 'the key set answered 500' },
+    { level: 'info', event: 'key set back' },
+  ]);
+  expect(await app.logText()).not.toContain(token);
+});

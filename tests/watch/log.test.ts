@@ -1,0 +1,254 @@
+// The log, line by line. What must never be in it is tested in secrets.test.ts.
+
+import { describe, expect, test } from 'bun:test';
+import { systemClock } from '../../src/ground/runtime.ts';
+import { createLog } from '../../src/watch/log.ts';
+import { bearer, createTestApp, type LogLine, type TestApp } from '../support/test-app.ts';
+
+const named = async (app: TestApp, event: string): Promise<LogLine[]> =>
+  (await app.log()).filter((line) => line.event === event);
+
+describe('events', () => {
+  test('created, used, revoked, deleted: with requestId, keyId and userId; changes with the fingerprint', async () => {
+    await using app = await createTestApp();
+    const alice = await bearer(app, 'alice');
+    const { id: keyId, key } = await app.createKey('alice');
+    await app.useKey(key);
+    await app.call('revoke_api_key', { keyId }, alice);
+    await app.call('delete_api_key', { keyId }, alice);
+    const events = ['API key created', 'API key authentication successful', 'API key revoked', 'API key deleted'];
+    const lines = await app.log();
+    expect(lines).toEqual(
+      events.map((event) => ({
+        time: new Date(app.clock.nowMs()).toISOString(),
+        level: 'info',
+        event,
+        requestId: expect.stringMatching(/./),
+        keyId,
+        userId: 'alice',
+        ...(event !== 'API key authentication successful' && {
+          fingerprint: Bun.SHA256.hash(key, 'hex').slice(0, 12),
+        }),
+      })),
+    );
+    expect(new Set(lines.map(({ requestId }) => requestId)).size).toBe(4);
+  });
+
+  test('a request refused for its host, its origin or plain HTTP is found by its id', async () => {
+    await using app = await createTestApp({ env: { NODE_ENV: 'production' } });
+    const asked = [{ host: 'other.example' }, { origin: 'https://other.example' }, { 'x-api-key': 'x' }];
+    const responses: unknown[] = [];
+    for (const headers of asked) {
+      const { requestId, code } = (await app.call('get_data', {}, headers)).body;
+      responses.push({ level: 'warn', event: 'request refused', requestId, code });
+    }
+    expect(await app.log()).toMatchObject(responses);
+  });
+
+  test('a revoke or delete that touched nothing says so', async () => {
+    await using app = await createTestApp();
+    const { id: keyId } = await app.createKey('alice');
+    const mallory = await bearer(app, 'mallory');
+    await app.call('revoke_api_key', { keyId }, mallory);
+    await app.call('delete_api_key', { keyId }, mallory);
+    await app.call('revoke_api_key', { keyId }, await bearer(app, 'alice'));
+    await app.call('revoke_api_key', { keyId }, await bearer(app, 'alice'));
+    expect(await named(app, 'API key revoked')).toMatchObject([
+      { userId: 'mallory', keyId, changed: false },
+      { userId: 'alice', keyId },
+      { userId: 'alice', keyId, changed: false },
+    ]);
+    expect((await named(app, 'API key revoked'))[1]).not.toHaveProperty('changed');
+    expect(await named(app, 'API key deleted')).toMatchObject([{ userId: 'mallory', keyId, changed: false }]);
+  });
+
+  test('a keyId is logged only if it is 32 hex', async () => {
+    await using app = await createTestApp();
+    const { key } = await app.createKey('alice');
+    for (const keyId of [key, 'x', 'A'.repeat(32), '0'.repeat(33), ` ${'0'.repeat(32)}`]) {
+      await app.call('revoke_api_key', { keyId }, await bearer(app, 'alice'));
+    }
+    for (const line of await named(app, 'API key revoked')) {
+      expect(line).toMatchObject({ userId: 'alice', changed: false });
+      expect(line).not.toHaveProperty('keyId');
+    }
+  });
+
+  test('no key, a bad key and missing scopes are warnings, with the real reason, and required and held scopes', async () => {
+    await using app = await createTestApp();
+    const { key, id: keyId } = await app.createKey('alice', { scopes: ['write', 'admin'] });
+    const none = await app.call('get_data');
+    const bad = await app.useKey('x');
+    const denied = await app.useKey(key);
+    expect((await app.log()).filter(({ level }) => level === 'warn')).toEqual([
+      expect.objectContaining({ event: 'No API key provided', requestId: none.body.requestId }),
+      expect.objectContaining({
+        event: 'Invalid or expired API key',
+        requestId: bad.body.requestId,
+        reason: 'malformed',
+      }),
+      expect.objectContaining({
+        event: 'Insufficient scopes',
+        requestId: denied.body.requestId,
+        keyId,
+        userId: 'alice',
+        required: ['read'],
+        held: ['write', 'admin'],
+      }),
+    ]);
+  });
+
+  test('the refusal of a key on record says which; of any other there is nothing to say', async () => {
+    await using app = await createTestApp();
+    const revoked = await app.createKey('alice');
+    const expired = await app.createKey('bob', { expiresInDays: 1 });
+    await app.call('revoke_api_key', { keyId: revoked.id }, await bearer(app, 'alice'));
+    app.clock.advance(86_400_001);
+    for (const key of [revoked.key, expired.key, `sk_test_${'0'.repeat(64)}`]) {
+      await app.useKey(key);
+    }
+    const [first, second, third] = await named(app, 'Invalid or expired API key');
+    expect(first).toMatchObject({ level: 'warn', reason: 'revoked', keyId: revoked.id, userId: 'alice' });
+    expect(second).toMatchObject({ level: 'warn', reason: 'expired', keyId: expired.id, userId: 'bob' });
+    expect(third).toMatchObject({ level: 'warn', reason: 'unknown' });
+    expect(third).not.toHaveProperty('keyId');
+  });
+
+  test('LOG_LEVEL leaves out what is below it', async () => {
+    await using app = await createTestApp({ env: { LOG_LEVEL: 'warn' } });
+    await app.createKey('alice');
+    await app.call('get_data');
+    expect((await app.log()).map(({ event }) => event)).toEqual(['No API key provided']);
+  });
+});
+
+describe('the writer', () => {
+  const collected = (level: 'debug' | 'info' = 'info') => {
+    const chunks: string[] = [];
+    const log = createLog({
+      level,
+      clock: systemClock,
+      write: async (chunk) => {
+        chunks.push(new TextDecoder().decode(chunk));
+      },
+    });
+    return { log, chunks };
+  };
+
+  test('each line is one JSON object, whatever is in it, and many share one write', async () => {
+    const { log, chunks } = collected();
+    log.info('started', { text: 'a\nb\u2028\0', nested: { deep: [1] }, nothing: undefined });
+    log.warn('tool failed');
+    await log.flush();
+    expect(chunks).toHaveLength(1);
+    const [first, second, rest] = chunks.join('').split('\n');
+    expect(JSON.parse(first ?? '')).toMatchObject({ level: 'info', event: 'started', text: 'a\nb\u2028\0' });
+    expect(JSON.parse(second ?? '')).toMatchObject({ level: 'warn', event: 'tool failed' });
+    expect(rest).toBe('');
+  });
+
+  test('a secret that a library quotes is cut out, and the line stays JSON', async () => {
+    const { log, chunks } = collected();
+    const key = `sk_live_${'a1'.repeat(32)}`;
+    log.error('internal error', { error: new Error(`bad key "${key}" with hash ${'0f'.repeat(32)}`) });
+    log.info('started', { held: [key] });
+    log.info('stopped', { sub: 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhMWExIn0.a1a1' });
+    await log.flush();
+    const lines = chunks.join('').trim().split('\n');
+    expect(lines).toHaveLength(3);
+    for (const line of lines) {
+      expect(line).not.toContain('a1a1');
+      expect(line).not.toContain('0f0f');
+      expect(JSON.parse(line)).toHaveProperty('event');
+    }
+  });
+
+  const cyclic: Record<string, unknown> = {};
+  cyclic.self = cyclic;
+  test.each([
+    ['an error without a stack', Object.assign(new Error('x'), { stack: undefined }), 'Error: x'],
+    ['an object', { message: 'x' }, { message: 'x' }],
+    ['a cyclic object', cyclic, 'object without a JSON form'],
+    ['a bigint', 1n, 'bigint without a JSON form'],
+    [
+      'a proxy that throws',
+      new Proxy(new Error('x'), { get: () => expect.unreachable() }),
+      'object without a JSON form',
+    ],
+  ])('whatever was thrown is logged: %s', async (_what, error, shown) => {
+    const { log, chunks } = collected();
+    log.error('internal error', { tool: 'x', error });
+    await log.flush();
+    expect(JSON.parse(chunks.join(''))).toMatchObject({ tool: 'x', error: shown });
+  });
+
+  test('what JSON has no form for is logged by its type, in any field', async () => {
+    const { log, chunks } = collected();
+    log.info('request', { tool: 'x', userId: 1n, nested: { deep: [1] }, nothing: undefined });
+    await log.flush();
+    const line = { tool: 'x', userId: 'bigint without a JSON form', nested: { deep: [1] } };
+    expect(JSON.parse(chunks.join(''))).toMatchObject(line);
+  });
+
+  test('a hash is cut out after a line break or another control character too, and the line stays JSON', async () => {
+    const { log, chunks } = collected();
+    const hash = '0f'.repeat(32);
+    log.error('internal error', { error: new Error(`bad hash:\n${hash}`) });
+    log.warn('tool failed', {
+      nested: [`\t${hash}`, `\b${hash}`, `\u001f${hash}`, `\b${hash.slice(1)}`, `\f${hash.slice(1)}`],
+    });
+    await log.flush();
+    const [first, second] = chunks.join('').trim().split('\n');
+    expect(JSON.parse(first ?? '').error).toStartWith('Error: bad hash:\n[redacted]\n');
+    expect(JSON.parse(second ?? '').nested).toEqual([
+      '\t[redacted]',
+      '\b[redacted]',
+      '\u001f[redacted]',
+      `\b${hash.slice(1)}`,
+      `\f${hash.slice(1)}`,
+    ]);
+  });
+
+  test.each([
+    ['of one byte', 'x'.repeat(100_000)],
+    ['of three bytes', '€'.repeat(33_000)],
+  ])(
+    'a reader that does not read costs bounded memory: lines, in characters %s, are dropped and counted',
+    async (_, text) => {
+      const written: string[] = [];
+      let release: () => void = () => {};
+      const stuck = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      const log = createLog({
+        level: 'info',
+        clock: systemClock,
+        write: async (chunk) => {
+          await stuck;
+          written.push(new TextDecoder().decode(chunk));
+        },
+      });
+      for (let line = 0; line < 200; line += 1) log.info('request', { text });
+      release();
+      await log.flush();
+      await log.flush();
+      const bytes = written.reduce((sum, chunk) => sum + Buffer.byteLength(chunk), 0);
+      expect(bytes).toBeLessThan(9 * 1024 * 1024);
+      const lines = written.join('').trim().split('\n');
+      const told = lines.map((line) => JSON.parse(line)).find(({ event }) => event === 'log lines dropped');
+      expect(told.count + lines.length - 1).toBe(200);
+    },
+  );
+
+  test('a closed reader hurts nobody', async () => {
+    const log = createLog({
+      level: 'info',
+      clock: systemClock,
+      write: () => Promise.reject(new Error('EPIPE')),
+    });
+    log.info('stopping');
+    await log.flush();
+    log.info('stopped');
+    await log.flush();
+  });
+});

@@ -1,0 +1,58 @@
+// Outages: one line when one begins, one when it ends.
+
+import { expect, test } from 'bun:test';
+import { createLog } from '../../src/watch/log.ts';
+import { createOutageLog, type OutageEvents } from '../../src/watch/outage.ts';
+import { testClock } from '../support/clock.ts';
+
+async function linesOf(events: OutageEvents, happens: (outage: ReturnType<typeof createOutageLog>) => void) {
+  let written = '';
+  const log = createLog({
+    level: 'info',
+    clock: testClock(),
+    write: async (chunk) => {
+      written += new TextDecoder().decode(chunk);
+    },
+  });
+  happens(createOutageLog(log, events));
+  await log.flush();
+  const lines = written.split('\n').filter(Boolean);
+  return lines
+    .map((line) => JSON.parse(line))
+    .map(({ level, event, reason }) => [level, event, reason].join(' ').trim());
+}
+
+const EVENTS = { on: 'database not opened', off: 'database opened' } as const;
+
+function twice(outage: ReturnType<typeof createOutageLog>): void {
+  outage.ended();
+  for (const reason of ['hangs', 'hangs', 'refuses']) outage.began(reason);
+  expect(outage.isOn).toBe(true);
+  for (let times = 0; times < 2; times += 1) outage.ended();
+  expect(outage.isOn).toBe(false);
+  outage.began('hangs');
+}
+
+test('an outage has one line, and its end another', async () => {
+  expect(await linesOf(EVENTS, twice)).toEqual([
+    'warn database not opened hangs',
+    'info database opened',
+    'warn database not opened hangs',
+  ]);
+});
+
+test('where each reason counts, a new one has a line too', async () => {
+  expect(await linesOf({ ...EVENTS, eachReason: true }, twice)).toEqual([
+    'warn database not opened hangs',
+    'warn database not opened refuses',
+    'info database opened',
+    'warn database not opened hangs',
+  ]);
+});
+
+test('without an event for its end, only the beginning of an outage is logged', async () => {
+  expect(await linesOf({ on: 'database not opened' }, twice)).toEqual([
+    'warn database not opened hangs',
+    'warn database not opened hangs',
+  ]);
+});

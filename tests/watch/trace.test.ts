@@ -1,0 +1,121 @@
+// traceparent (W3C Trace Context): its trace id is in the log, and tools get it; a malformed one is ignored.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { defineTool } from '../../src/calls/tool.ts';
+import { ok } from '../../src/ground/result.ts';
+import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
+import { createTools } from '../../src/tools/index.ts';
+import { labelled } from '../support/labels.ts';
+import { call, openSse, post, postModern } from '../support/mcp.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
+
+const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
+const PARENT_ID = '00f067aa0ba902b7';
+const SAMPLED = `00-${TRACE_ID}-${PARENT_ID}-01`;
+const OTHER_ID = '0af7651916cd43dd8448eb211c80319c';
+const OTHER = `00-${OTHER_ID}-${PARENT_ID}-00`;
+
+const traceTool = ({ guards }: ToolDeps) =>
+  defineTool(guards.apiKey, {
+    name: 'trace',
+    title: 'Trace',
+    description: 'Returns the trace it was called in.',
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    input: v.strictObject({}),
+    output: v.strictObject({ trace: v.any() }),
+    run: (_input, { trace }) => ok({ trace: trace ?? null }),
+  });
+
+let app: TestApp;
+let headers: { 'x-api-key': string };
+beforeAll(async () => {
+  app = await createTestApp({ tools: (deps) => [...createTools(deps), traceTool(deps)] });
+  headers = { 'x-api-key': (await app.createKey('alice')).key };
+});
+afterAll(() => app.close());
+
+const traceOf = async (traceparent: string, input: object = {}) =>
+  (await app.call('trace', input, { ...headers, traceparent })).body.trace;
+
+describe('the header', () => {
+  test('gives a tool the trace, and the log its id', async () => {
+    expect(await traceOf(SAMPLED)).toEqual({ traceId: TRACE_ID, parentId: PARENT_ID, sampled: true });
+    expect(await traceOf(OTHER)).toEqual({ traceId: OTHER_ID, parentId: PARENT_ID, sampled: false });
+    const lines = (await app.log()).filter(({ traceId }) => traceId === OTHER_ID);
+    expect(lines.map(({ event }) => event)).toEqual(['API key authentication successful']);
+  });
+
+  test('of a call that changes a key is in the line of the change', async () => {
+    const traced = { authorization: `Bearer ${await app.token('bob')}`, traceparent: OTHER };
+    const { id } = (await app.call('create_api_key', { name: 'traced', scopes: [] }, traced)).body;
+    for (const tool of ['rotate_api_key', 'revoke_api_key', 'delete_api_key'])
+      await app.call(tool, { keyId: id }, traced);
+    const changes = (await app.log()).filter(({ userId }) => userId === 'bob');
+    expect(changes.map(({ event, traceId }) => [event, traceId])).toEqual(
+      ['created', 'rotated', 'revoked', 'deleted'].map((done) => [`API key ${done}`, OTHER_ID]),
+    );
+  });
+
+  test('of the first use of a new secret is in the line of the rotation', async () => {
+    const user = { authorization: `Bearer ${await app.token('carol')}` };
+    const { id } = (await app.call('create_api_key', { name: 'traced', scopes: [] }, user)).body;
+    const { key } = (await app.call('rotate_api_key', { keyId: id }, user)).body;
+    await app.call('whoami', {}, { 'x-api-key': key, traceparent: OTHER });
+    const completed = (await app.log()).find(({ event }) => event === 'API key rotation completed');
+    expect(completed).toMatchObject({ keyId: id, traceId: OTHER_ID });
+  });
+
+  test('of a refused call is in the log too', async () => {
+    await app.call('get_data', {}, { 'x-api-key': 'no key', traceparent: OTHER });
+    expect((await app.log()).at(-1)).toMatchObject({ event: 'Invalid or expired API key', traceId: OTHER_ID });
+  });
+
+  test('of a later version may have more parts', async () => {
+    expect(await traceOf(`01-${TRACE_ID}-${PARENT_ID}-01-more`)).toMatchObject({ traceId: TRACE_ID });
+  });
+
+  test.each(
+    labelled([
+      '',
+      'x',
+      SAMPLED.toUpperCase(),
+      `ff-${TRACE_ID}-${PARENT_ID}-01`,
+      `00-${'0'.repeat(32)}-${PARENT_ID}-01`,
+      `00-${TRACE_ID}-${'0'.repeat(16)}-01`,
+      `${SAMPLED}-more`,
+      `00-${TRACE_ID}-${PARENT_ID}`,
+      `01-${TRACE_ID}-${PARENT_ID}-01-${'x'.repeat(300)}`,
+    ]),
+  )('%s is ignored', async (_label, traceparent) => {
+    expect(await traceOf(traceparent)).toBeNull();
+  });
+});
+
+describe('_meta comes before the header', () => {
+  const meta = { _meta: { traceparent: OTHER } };
+
+  test('over REST a trace in _meta comes before the header', async () => {
+    expect(await traceOf(SAMPLED, meta)).toMatchObject({ traceId: OTHER_ID });
+    expect(await traceOf(SAMPLED, { _meta: { traceparent: 'malformed' } })).toMatchObject({ traceId: TRACE_ID });
+  });
+
+  test('over MCP a trace in _meta comes before the header, in every revision and in batches', async () => {
+    const both = { ...headers, traceparent: SAMPLED };
+    const legacy = await post(app, call('trace', {}, meta), both);
+    const modern = await postModern(
+      app,
+      'tools/call',
+      { name: 'trace', arguments: {} },
+      { meta: meta._meta, headers: both },
+    );
+    const batch = await post(app, [call('trace', {}, meta)], both);
+    const session = await openSse(app, both);
+    await session.post(call('trace', {}, meta));
+    const streamed = await session.nextMessage();
+    await session.drop();
+    for (const { result } of [legacy.body, modern.body, batch.body[0], streamed]) {
+      expect(result.structuredContent.trace).toMatchObject({ traceId: OTHER_ID });
+    }
+  });
+});

@@ -1,0 +1,47 @@
+// Which path leads to which route.
+
+import { describe, expect, test } from 'bun:test';
+import { methodOf, pathOf, rows } from '../support/routes.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
+
+/** A stream has no end; what is well known is not below BASE_PATH. */
+const ROUTES = rows
+  .filter(([name]) => !['about', 'sse', 'server', 'resource'].includes(name))
+  .map(([, route]) => [methodOf(route), pathOf(route)] as const);
+
+const env = { METRICS_TOKEN: 'm'.repeat(32), OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
+
+async function asked(app: TestApp, method: string, path: string, base = '') {
+  const response = await fetch(`${new URL(app.url).origin}${base}${path}`, { method, redirect: 'manual' });
+  const body = (await response.text()).replace(/"requestId":"[^"]*"|"(uptimeSeconds|lagMs|sinceMs)":[\d.]+/g, '');
+  return [response.status, response.headers.get('content-type'), body];
+}
+
+describe('a slash at the end of a path is ignored', () => {
+  test.each(ROUTES)('%s %s', async (method, path) => {
+    await using app = await createTestApp({ env });
+    await using below = await createTestApp({ env: { ...env, BASE_PATH: '/api' } });
+    const without = await asked(app, method, path);
+    expect(without[0]).not.toBe(404);
+    expect(await asked(app, method, `${path}/`)).toEqual(without);
+    expect((await asked(below, method, `${path}/`, '/api'))[0]).toBe(without[0]);
+  });
+
+  test('one alone, and not that of a path with nothing at it', async () => {
+    await using app = await createTestApp();
+    const problem = { status: 404, code: 'not_found', detail: 'No such route' };
+    for (const path of ['/mcp//', '/nothing', '/nothing/', '/mcp/health/x']) {
+      expect(await (await fetch(app.url + path)).json()).toMatchObject(problem);
+    }
+    expect(await (await fetch(`${app.url}/tools/nope/`, { method: 'POST' })).json()).toMatchObject({
+      code: 'tool_not_found',
+    });
+  });
+
+  test('a method that the route lacks is named as one', async () => {
+    await using app = await createTestApp();
+    const response = await fetch(`${app.url}/mcp/`, { method: 'DELETE' });
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST']);
+    expect(await response.json()).toMatchObject({ detail: 'This path does not support this method' });
+  });
+});
