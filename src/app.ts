@@ -30,8 +30,10 @@ import { createConnect } from './signin/index.ts';
 import { createFindSignIn } from './signin/sign-in.ts';
 import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
 import { keyRequestReader } from './tools/create-api-key.ts';
+import type { ToolFile } from './tools/folder/tool-file.ts';
 import { createToolDeps } from './tools/folder/toolbox.ts';
-import { type OfferOptions, type OwnNames, offer } from './tools/index.ts';
+import { type CustomNames, register } from './tools/registry.ts';
+import { type ServerFileOptions, serverFile } from './tools/server-tools.ts';
 import { createUserJwts } from './users/index.ts';
 import type { Log } from './watch/log.ts';
 import { createRequestChecks } from './web/checks.ts';
@@ -46,7 +48,9 @@ export interface App extends Dispatch {
   idle(): Promise<void>;
 }
 
-export interface ServiceOptions extends Partial<Pick<OfferOptions, 'tools' | 'prompts' | 'resources' | 'toolFiles'>> {
+export interface ServiceOptions extends Partial<Pick<ServerFileOptions, 'tools' | 'prompts' | 'resources'>> {
+  /** Tools, prompts and resources of the operator, in addition. */
+  readonly toolFiles?: readonly ToolFile[] | undefined;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly sha256: Sha256;
@@ -68,7 +72,7 @@ export interface Service {
   readonly keyDomain: KeyDomain;
   readonly storeMode: Store['mode'];
   /** Tools and prompts of tool files. */
-  readonly own: OwnNames;
+  readonly custom: CustomNames;
   readonly lastCalled: () => string | undefined;
   /** Writes what is pending, and closes the store. */
   close(): Promise<void>;
@@ -165,14 +169,16 @@ function serviceOn(
     observeGuard: metrics?.guard,
     keysManagedAt: config.connect === null ? undefined : () => config.keysPage && keysPageUrl(publicUrl()),
   });
-  const { tools, prompts, resources, keyScopes, own } = offer(deps, {
-    tools: options.tools,
-    prompts: options.prompts,
-    resources: options.resources ?? createWidgets(lagMaxMs),
-    toolFiles: options.toolFiles,
-    sample: config.sampleTool,
-    admin: config.jwtClaims.admin && keyDomain.admin,
-  });
+  const { tools, prompts, resources, keyScopes, custom } = register(deps, [
+    serverFile({
+      tools: options.tools,
+      prompts: options.prompts,
+      resources: options.resources ?? createWidgets(lagMaxMs),
+      sample: config.sampleTool,
+      admin: config.jwtClaims.admin && keyDomain.admin,
+    }),
+    ...(options.toolFiles ?? []),
+  ]);
 
   const inFlight = createInFlight();
   const recheck = createRecheck(keyDomain, log);
@@ -241,7 +247,7 @@ function serviceOn(
       idle: inFlight.idle,
     },
     storeMode: store.mode,
-    own,
+    custom,
     lastCalled,
     keyDomain,
     async close() {

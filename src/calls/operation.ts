@@ -3,6 +3,7 @@
 import type { InvalidInput, Problem } from '../ground/problem.ts';
 import type { RateLimitState } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
+import { isScope } from '../ground/scope.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { Credential, Guard } from './guard.ts';
@@ -51,7 +52,10 @@ type Definition<K extends Kind, Added extends object, Input, Returned> = Omit<
   'timeoutMs'
 > & { readonly timeoutMs: number | undefined };
 
-/** Throws an Error for a time that no timer can wait. */
+/** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
+const NAME = /^[\w.-]{1,128}$/;
+
+/** Throws an Error for a bad name, a time that no timer can wait, and scopes that no caller can have. */
 export function operationOf<K extends Kind, Added extends object, Input, Returned>(
   guard: Guard<Call, Added>,
   { timeoutMs = TOOL_TIMEOUT_MS, ...parts }: Definition<K, Added, Input, Returned>,
@@ -59,15 +63,31 @@ export function operationOf<K extends Kind, Added extends object, Input, Returne
   if (!(timeoutMs > 0 && timeoutMs <= TIMEOUT_MS_MAX)) {
     throw new Error(`${parts.name}: timeoutMs: expected above 0 and at most ${TIMEOUT_MS_MAX}, got ${timeoutMs}`);
   }
+  const { kind, name } = parts;
+  if (!NAME.test(name)) {
+    throw new Error(`${kind} name: expected 1-128 letters, digits, "_", "-" or ".", got ${JSON.stringify(name)}`);
+  }
+  const { credential = null, requiredScopes = [] } = guard;
+  checkScopes(name, credential, requiredScopes);
   const operation = {
     ...parts,
     guard,
-    credential: guard.credential ?? null,
-    requiredScopes: guard.requiredScopes ?? [],
+    credential,
+    requiredScopes,
     forAdmins: guard.forAdmins ?? false,
     timeoutMs,
     initialLimit: guard.initialLimit ?? null,
   };
   // `run` gets only what `parse` and `guard` returned, and `encode` only what `run` did: see run.ts.
   return operation as unknown as Operation<K>;
+}
+
+function checkScopes(name: string, credential: Credential | null, scopes: readonly unknown[]): void {
+  if (scopes.length > 0 && credential !== 'api_key') {
+    throw new Error(`${name}: expected guards.apiKey before guards.scopes: only keys have scopes`);
+  }
+  const odd = scopes.find((scope) => typeof scope !== 'string' || !isScope(scope));
+  if (odd === undefined) return;
+  const got = JSON.stringify(odd);
+  throw new Error(`${name}: guards.scopes: expected scopes that a key can have, like "read", got ${got}`);
 }

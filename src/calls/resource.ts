@@ -29,12 +29,3 @@ function isResource(value: unknown): value is Resource {
   const texts = [value.uri, value.name, value.title, value.description, value.mimeType];
   return texts.every((text) => typeof text === 'string') && typeof value.read === 'function';
 }
-
-/** Throws an Error if two have the same URI. */
-export function checkUris(resources: readonly Resource[]): void {
-  const seen = new Set<string>();
-  for (const { uri } of resources) {
-    if (seen.has(uri)) throw new Error(`resource: expected a different uri for each, got ${JSON.stringify(uri)} twice`);
-    seen.add(uri);
-  }
-}

@@ -26,16 +26,16 @@ export interface BannerFacts {
   readonly runScript: string;
   readonly env: Env;
   /** The names of what each tool file of the operator offers. */
-  readonly own: ReadonlyMap<string, readonly string[]>;
+  readonly custom: ReadonlyMap<string, readonly string[]>;
   /** The operator's folder of tools, and whether it exists. */
   readonly folder: string;
   readonly hasFolder: boolean;
 }
 
-function ownTools({ own, folder, hasFolder }: BannerFacts): string {
-  if (own.size === 0)
+function ownTools({ custom, folder, hasFolder }: BannerFacts): string {
+  if (custom.size === 0)
     return `  tools of your own        none: ${folder} ${hasFolder ? 'has none' : 'does not exist'}\n`;
-  return [...own].map(([file, names]) => `  tools of your own        ${names.join(', ')} (${file})\n`).join('');
+  return [...custom].map(([file, names]) => `  tools of your own        ${names.join(', ')} (${file})\n`).join('');
 }
 
 /** The command that mints a token for this server, in the shell that started it. */

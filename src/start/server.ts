@@ -11,7 +11,7 @@ import { type Cancel, type Sha256, systemClock, systemRandom } from '../ground/r
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { reasonOf } from '../ground/text.ts';
 import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from '../tools/folder/read-folder.ts';
-import { type Own, toolFilesOf } from '../tools/folder/tool-file.ts';
+import { type Custom, toolFilesOf } from '../tools/folder/tool-file.ts';
 import { createLog, type Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
 import { addressOf, banner } from './banner.ts';
@@ -45,13 +45,13 @@ export interface Runtime {
   exit(code: number): never;
 }
 
-/** `own`: tools and resources besides those of the tools folder. */
-export async function start(runtime: Runtime, own: Own = {}): Promise<void> {
+/** `custom`: tools and resources besides those of the tools folder. */
+export async function start(runtime: Runtime, custom: Custom = {}): Promise<void> {
   const parsed = parseConfig(runtime.env);
   if (!parsed.ok) return fail(runtime, parsed.error);
   const log = createLog({ level: parsed.value.logLevel, clock: systemClock, write: runtime.writeOut });
   try {
-    await run(runtime, parsed.value, own, log);
+    await run(runtime, parsed.value, custom, log);
   } catch (error) {
     await flushed(log); // its warnings may be the cause
     fail(runtime, [reasonOf(error)]);
@@ -66,7 +66,7 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
   return runtime.exit(1);
 }
 
-async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promise<void> {
+async function run(runtime: Runtime, config: Config, custom: Custom, log: Log): Promise<void> {
   if (config.reusePort && !runtime.sharesPorts) {
     throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
   }
@@ -76,7 +76,7 @@ async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promis
   // any tool file is loaded, which may leave some behind too.
   runtime.onStrayError((error) => log.error('internal error', { perhaps: lastCalled(), error }));
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
-  const readFolder = own.tools === undefined || config.toolsDir !== null; // own.tools may come from ./tools
+  const readFolder = custom.tools === undefined || config.toolsDir !== null; // custom.tools may come from ./tools
   const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
   const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null;
   let publicUrl = config.publicUrl ?? '';
@@ -89,7 +89,7 @@ async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promis
     usage: runtime.usage,
     env: runtime.env,
     runScript: runtime.runScript,
-    toolFiles: [...toolFilesOf(own), ...(inFolder ?? [])],
+    toolFiles: [...toolFilesOf(custom), ...(inFolder ?? [])],
     certificateEndsAtMs: tls?.endsAtMs,
   });
   lastCalled = service.lastCalled;
@@ -105,7 +105,7 @@ async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promis
         environment: config.environment,
         store: service.storeMode,
         settings: settingsOf(runtime.env),
-        tools: Object.fromEntries(service.own),
+        tools: Object.fromEntries(service.custom),
       });
       for (const { variable, reason } of withoutEffect(runtime.env, config)) {
         log.warn('variable without effect', { variable, reason });
@@ -132,7 +132,7 @@ async function run(runtime: Runtime, config: Config, own: Own, log: Log): Promis
       publicUrl,
       runScript: runtime.runScript,
       env: runtime.env,
-      own: service.own,
+      custom: service.custom,
       folder: config.toolsDir ?? DEFAULT_FOLDER,
       hasFolder: inFolder !== null,
     }),

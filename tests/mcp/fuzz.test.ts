@@ -7,7 +7,7 @@ import { definePrompt } from '../../src/calls/prompt.ts';
 import { form } from '../../src/calls/questions.ts';
 import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/ground/result.ts';
-import { createTools } from '../../src/tools/index.ts';
+import { createTools } from '../../src/tools/server-tools.ts';
 import { META, openSse, post, postModern } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';

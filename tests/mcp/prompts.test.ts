@@ -310,7 +310,7 @@ describe('a definition that can not work stops the start', () => {
 
   test('two prompts of one name stop the start', async () => {
     const failure = await failureOf(serve(() => [open('same'), open('same')]));
-    expect(failure).toContain('prompt name: expected a different one for each prompt, got "same" twice');
+    expect(failure).toContain('expected another prompt name, same is in the server already');
   });
 });
 

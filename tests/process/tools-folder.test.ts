@@ -5,7 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { chmodSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readToolFolder } from '../../src/tools/folder/read-folder.ts';
-import { RESERVED_NAMES } from '../../src/tools/index.ts';
+import { RESERVED_NAMES } from '../../src/tools/server-tools.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { diskFolder, fill, folderWith, temporaryFolder } from '../support/folder.ts';
@@ -344,7 +344,7 @@ test('a name that two files use, and a page that two files bring, stop the start
   );
   const pages = folderWith({ 'tools/a.ts': tool('a') + page, 'tools/b.ts': tool('b') + page });
   expect((await runToExit({ runtime: 'bun', folder: pages })).stderr).toBe(
-    'mcp-key-server: resource: expected a different uri for each, got "ui://x" twice\n',
+    'mcp-key-server: tools/b.ts: expected another uri of a resource, ui://x is in tools/a.ts already\n',
   );
 });
 

@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/ground/result.ts';
 import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
-import { createTools } from '../../src/tools/index.ts';
+import { createTools } from '../../src/tools/server-tools.ts';
 import { labelled } from '../support/labels.ts';
 import { call, openSse, post, postModern } from '../support/mcp.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';

@@ -12,7 +12,7 @@ import { hashKey } from '../../../src/keys/key-format.ts';
 import { toolResultMembers } from '../../../src/mcp/tool-result.ts';
 import type { ToolDeps } from '../../../src/tools/folder/toolbox.ts';
 import { getData } from '../../../src/tools/get-data.ts';
-import { createTools } from '../../../src/tools/index.ts';
+import { createTools } from '../../../src/tools/server-tools.ts';
 import { createLog } from '../../../src/watch/log.ts';
 import { readCredentials } from '../../../src/web/credentials.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../../../src/web/headers.ts';

@@ -58,13 +58,13 @@ export interface TestAppOptions extends StartOptions {
 }
 
 /** An app with these tools, prompts and resources beside the server's own. */
-export async function createTestApp({ env, ...own }: TestAppOptions = {}): Promise<TestApp> {
+export async function createTestApp({ env, ...custom }: TestAppOptions = {}): Promise<TestApp> {
   const folder = mkdtempSync(join(tmpdir(), `${SERVER_NAME}-`));
   const removeFolder = () => rmSync(folder, { recursive: true, force: true });
   try {
     const app = await serveTestApp({
       env: { DATABASE_URL: `file:${join(folder, 'keys.db')}`, ...env },
-      service: { toolFiles: toolFilesOf(own) },
+      service: { toolFiles: toolFilesOf(custom) },
     });
     const close = () => app.close().finally(removeFolder);
     return { ...app, close, [Symbol.asyncDispose]: close };

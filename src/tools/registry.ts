@@ -1,0 +1,101 @@
+// What a server offers, made in one pass over files: the server's own, and those of the operator. The compiler may not
+// have seen any of it.
+
+import type { Prompt } from '../calls/prompt.ts';
+import { type Resource, resourcesOf } from '../calls/resource.ts';
+import type { Tool } from '../calls/tool.ts';
+import { isObject } from '../ground/text.ts';
+import { attempt, faultOf, SERVER_FILE, type ToolFile } from './folder/tool-file.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
+import { RESERVED_NAMES } from './server-tools.ts';
+
+/** The names of the tools and prompts of each tool file, by file. */
+export type CustomNames = ReadonlyMap<string, readonly string[]>;
+
+export interface Registry {
+  readonly tools: ReadonlyMap<string, Tool>;
+  readonly prompts: ReadonlyMap<string, Prompt>;
+  readonly resources: readonly Resource[];
+  /** The scopes that tools and prompts ask keys for. */
+  readonly keyScopes: readonly string[];
+  readonly custom: CustomNames;
+}
+
+interface Made<T> {
+  readonly file: string;
+  readonly made: T;
+}
+
+/** In the order of the files. Throws an Error, for the operator, that names the file with the fault. */
+export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
+  const all = files.flatMap(({ file, resources }) => resourcesOf(file, resources).map((made) => ({ file, made })));
+  const resources = distinct('uri of a resource', all, ({ uri }) => uri);
+  const madeTools = files.flatMap(({ file, make }) => madeBy<Tool>('tool', file, () => make(deps)));
+  for (const made of madeTools) if (made.file !== SERVER_FILE) checkCustom(made, resources);
+  const madePrompts = files.flatMap(({ file, makePrompts }) =>
+    madeBy<Prompt>('prompt', file, () => makePrompts?.(deps) ?? []),
+  );
+  const operations = [...madeTools, ...madePrompts];
+  for (const made of operations) checkScopes(made, deps);
+  const custom = Map.groupBy(operations, ({ file }) => file);
+  custom.delete(SERVER_FILE);
+  return {
+    tools: distinct('tool name', madeTools, ({ name }) => name),
+    prompts: distinct('prompt name', madePrompts, ({ name }) => name),
+    resources: [...resources.values()],
+    keyScopes: [...new Set(operations.flatMap(({ made }) => made.requiredScopes))].sort(),
+    custom: new Map([...custom].map(([file, all]) => [file, all.map(({ made }) => made.name)])),
+  };
+}
+
+const EXPECTED = {
+  tool: 'its default export to return what defineTool makes',
+  prompt: 'its export prompts to return what definePrompt makes',
+} as const;
+
+function madeBy<T extends Tool | Prompt>(
+  kind: T['kind'],
+  file: string,
+  make: () => T | readonly T[],
+): readonly Made<T>[] {
+  const all = attempt(file, () => [make()].flat() as readonly T[]);
+  const isMade = (value: unknown) => isObject(value) && value.kind === kind;
+  if (!all.every(isMade)) throw faultOf(file, `expected ${EXPECTED[kind]}, or an array of that`);
+  return all.map((made) => ({ file, made }));
+}
+
+/** What the server's own tools have been tested for. */
+function checkCustom({ file, made }: Made<Tool>, resources: ReadonlyMap<string, Resource>): void {
+  const { name, widget, headerParams, outputSchema } = made;
+  attempt(file, () => {
+    headerParams(); // throws for a type that JSON Schema can't express: later it would break the list of all tools
+    outputSchema?.();
+  });
+  if (widget !== undefined && !resources.has(widget)) {
+    throw faultOf(file, `expected the widget of ${name} to be the uri of a resource, got ${JSON.stringify(widget)}`);
+  }
+  if (RESERVED_NAMES.includes(name)) throw faultOf(file, `expected another tool name, ${name} is the server's own`);
+}
+
+/** Throws for a scope that no key can have. */
+function checkScopes({ file, made }: Made<Tool | Prompt>, { ceilings: { scopes: existing } }: ToolDeps): void {
+  const missing = existing && made.requiredScopes.find((scope) => !existing.includes(scope));
+  if (!missing) return;
+  const got = JSON.stringify(existing.join(' '));
+  throw faultOf(
+    file,
+    `KEY_SCOPES: expected ${JSON.stringify(missing)} in it, because ${made.name} needs it, got ${got}`,
+  );
+}
+
+/** By its name. Throws if two have the same. */
+function distinct<T>(what: string, all: readonly Made<T>[], nameOf: (made: T) => string): ReadonlyMap<string, T> {
+  const fileOf = new Map<string, string>();
+  for (const { file, made } of all) {
+    const name = nameOf(made);
+    const other = fileOf.get(name);
+    if (other !== undefined) throw faultOf(file, `expected another ${what}, ${name} is in ${other} already`);
+    fileOf.set(name, file);
+  }
+  return new Map(all.map(({ made }) => [nameOf(made), made]));
+}

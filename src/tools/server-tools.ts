@@ -1,0 +1,65 @@
+// The server's own tools in the order clients see them, as one more tool file.
+
+import type { Prompt } from '../calls/prompt.ts';
+import type { Resource } from '../calls/resource.ts';
+import type { Tool } from '../calls/tool.ts';
+import type { AdminKeys } from '../keys/admin.ts';
+import { adminListKeys } from './admin-list-keys.ts';
+import { adminRevokeKeys } from './admin-revoke-keys.ts';
+import { adminUpdateKey } from './admin-update-key.ts';
+import { createApiKey } from './create-api-key.ts';
+import { deleteApiKey } from './delete-api-key.ts';
+import { SERVER_FILE, type ToolFile } from './folder/tool-file.ts';
+import type { ToolDeps } from './folder/toolbox.ts';
+import { getData } from './get-data.ts';
+import { listApiKeys } from './list-api-keys.ts';
+import { revokeApiKey } from './revoke-api-key.ts';
+import { rotateApiKey } from './rotate-api-key.ts';
+import { whoami } from './whoami.ts';
+
+const FOR_ALL = {
+  create_api_key: createApiKey,
+  list_api_keys: listApiKeys,
+  rotate_api_key: rotateApiKey,
+  revoke_api_key: revokeApiKey,
+  delete_api_key: deleteApiKey,
+  whoami,
+  get_data: getData,
+};
+const FOR_ADMINS = {
+  admin_list_keys: adminListKeys,
+  admin_revoke_keys: adminRevokeKeys,
+  admin_update_key: adminUpdateKey,
+};
+
+/** Names that no tool file may use, also while a tool is switched off. */
+export const RESERVED_NAMES: readonly string[] = Object.keys({ ...FOR_ALL, ...FOR_ADMINS });
+
+export interface OfferedTools {
+  /** With the tool get_data; true unless given. */
+  readonly sample?: boolean;
+  /** For the tools for admins; without it there are none. */
+  readonly admin?: AdminKeys | null;
+}
+
+export const createTools = (deps: ToolDeps, { sample = true, admin }: OfferedTools = {}): readonly Tool[] => [
+  ...Object.values(FOR_ALL)
+    .filter((make) => sample || make !== getData)
+    .map((make) => make(deps)),
+  ...(admin ? Object.values(FOR_ADMINS).map((make) => make(deps, admin)) : []),
+];
+
+export interface ServerFileOptions extends OfferedTools {
+  /** In place of the server's own. */
+  readonly tools?: ((deps: ToolDeps) => readonly Tool[]) | undefined;
+  /** None unless given. */
+  readonly prompts?: ((deps: ToolDeps) => readonly Prompt[]) | undefined;
+  readonly resources: readonly Resource[];
+}
+
+export const serverFile = ({ tools, prompts, resources, ...offered }: ServerFileOptions): ToolFile => ({
+  file: SERVER_FILE,
+  make: (deps) => tools?.(deps) ?? createTools(deps, offered),
+  makePrompts: prompts,
+  resources,
+});
