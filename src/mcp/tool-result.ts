@@ -2,6 +2,7 @@
 
 import type { Call } from '../calls/call.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
+import { inWords } from '../calls/schema.ts';
 import { type InputIssue, type Problem, protocolNames, publicPart, retryAfterSeconds } from '../ground/problem.ts';
 import { WIDGET_DATA } from './apps.ts';
 import { eraMembers } from './descriptions.ts';
@@ -22,8 +23,8 @@ function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
 /** Of a prompt's problem: a result of a prompt has no in-band form for it. */
 function promptError(problem: Problem, requestId: string): RpcError {
   if (problem.code !== 'invalid_input') return rpcErrorOf(problem, requestId) ?? deniedError(problem);
-  const { issues, detail = listed('The arguments do not fit the prompt', issues) } = problem;
-  return { code: CODES.invalidParams, message: detail, data: { issues } };
+  const { issues, detail = 'The arguments do not fit the prompt' } = problem;
+  return { code: CODES.invalidParams, message: listed(detail, issues), data: { issues } };
 }
 
 /** The reply to a request that did not run, or whose reply can't be sent. */
@@ -62,16 +63,17 @@ function refusalMembers(sentence: string, hint: string | null): string {
   return `"content":${JSON.stringify(content)},"isError":true`;
 }
 
-/** REST's `detail`; for bad input with the issues, unless a tool has said it in its own words. */
+/** REST's `detail`; for bad input with the issues. */
 function sentenceOf(problem: Problem): string {
   const { detail } = publicPart(problem);
-  return 'issues' in problem && !('detail' in problem && problem.detail !== undefined) && problem.issues.length > 0
-    ? listed(detail, problem.issues)
-    : detail;
+  return 'issues' in problem ? listed(detail, problem.issues) : detail;
 }
 
-const listed = (sentence: string, issues: readonly InputIssue[]): string =>
-  [`${sentence}:`, ...issues.map(({ path, message }) => `- ${path === '' ? '' : `${path}: `}${message}`)].join('\n');
+/** Followed by the issues that it doesn't say itself, as the words of a tool may. */
+function listed(sentence: string, issues: readonly InputIssue[]): string {
+  const lines = issues.map((issue) => inWords([issue])).filter((line) => !sentence.includes(line));
+  return lines.length === 0 ? sentence : [`${sentence}:`, ...lines.map((line) => `- ${line}`)].join('\n');
+}
 
 /** What would help: scopes, the problem's `help`, or when to try again. */
 function hintOf(problem: Problem): string | null {
