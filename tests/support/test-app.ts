@@ -4,7 +4,7 @@ import type { Service, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
 import type { Actor, Caller } from '../../src/keys/actor.ts';
 import type { OwnKey } from '../../src/keys/listing.ts';
-import type { EventQuery, KeyEvent } from '../../src/keys/store.ts';
+import type { EventQuery, KeyEvent, ListPlace } from '../../src/keys/store.ts';
 import {
   type TestApp as PublicTestApp,
   readResponse,
@@ -96,7 +96,11 @@ export const bearer = async (app: TestApp, sub: string) => ({ authorization: `Be
 
 /** The keys of a user as the key domain lists them, the first page. */
 export async function listedKeys({ service }: TestApp, actor: Actor): Promise<readonly OwnKey[]> {
-  const result = await service.keyDomain.keys.list(actor, null);
-  if (!result.ok) throw new Error(result.error.code);
-  return result.value.keys;
+  const keys: (OwnKey & ListPlace)[] = [];
+  for (;;) {
+    const page = await service.keyDomain.keys.list(actor, keys.at(-1) ?? null);
+    if (!page.ok) throw new Error(page.error.code);
+    keys.push(...page.value.keys);
+    if (page.value.remaining <= page.value.keys.length) return keys;
+  }
 }

@@ -13,7 +13,10 @@ const env = { METRICS_TOKEN: 'm'.repeat(32), OAUTH_REDIRECTS: 'loopback', OAUTH_
 
 async function asked(app: TestApp, method: string, path: string, base = '') {
   const response = await fetch(`${new URL(app.url).origin}${base}${path}`, { method, redirect: 'manual' });
-  const body = (await response.text()).replace(/"requestId":"[^"]*"|"(uptimeSeconds|lagMs|sinceMs)":[\d.]+/g, '');
+  const body = (await response.text()).replace(
+    /"requestId":"[^"]*"|"(uptimeSeconds|lagMs|sinceMs)":[\d.]+|"(device|user)_code":"[^"]*"|#ask=[\w-]+/g,
+    '',
+  );
   return [response.status, response.headers.get('content-type'), body];
 }
 

@@ -1,5 +1,6 @@
 // Opens a SQLite file: checks that it is ours and undamaged, switches to WAL, migrates. Each step waits for locks.
 
+import { existsSync } from 'node:fs';
 import { expected } from '../../ground/expected.ts';
 import { StoreOutage } from '../../ground/outage.ts';
 import { makePrivate } from '../../ground/private-files.ts';
@@ -56,7 +57,7 @@ export function embeddedStore(path: string) {
 async function openFile(db: Database, path: string): Promise<void> {
   try {
     makePrivate(path);
-    await check(path);
+    if (existsSync(path)) await check(path); // a link may lead to where nothing is yet
     await db.read({ sql: 'PRAGMA journal_mode = WAL' }); // in a transaction SQLite would refuse it
     await migrate(db);
   } catch (error) {
