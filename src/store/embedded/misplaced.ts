@@ -23,7 +23,7 @@ const LOG_GONE =
 export interface Place {
   /** Throws a StoreOutage unless everything is in its place. */
   check(): void;
-  /** Closing the database would write the lost log over what others have written since: the system closes it. */
+  /** Then nothing of it may get into the file: others have written there since. */
   readonly logIsLost: boolean;
 }
 

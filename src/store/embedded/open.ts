@@ -29,8 +29,15 @@ const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;
 const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
 
-/** The database of the file, and what opens it: until then every statement fails. */
+/**
+ * The database of the file, and what opens it: until then every statement fails.
+ *
+ * SQLite moves the log into the file when the last connection is closed, which the runtime does at the latest when the
+ * process ends. One that may only read can't, and while it is open no other does: it is closed first, or, if the log was
+ * lost, left to the system.
+ */
 export function embeddedStore(path: string) {
+  const idle = embeddedDatabase(path, { readOnly: true });
   let state: 'not open' | 'opening' | Place | 'closed' = 'not open';
   const db = embeddedDatabase(path, {
     check() {
@@ -45,10 +52,12 @@ export function embeddedStore(path: string) {
     async open() {
       state = 'opening';
       await openFile(db, path);
+      await idle.read(SIZE); // opens the log
       state = placeOf(path);
     },
     async close() {
-      if (typeof state !== 'object' || !state.logIsLost) db.close(); // the last of all processes moves the log into the file
+      if (typeof state !== 'object' || !state.logIsLost) idle.close();
+      db.close();
       state = 'closed';
     },
   };
