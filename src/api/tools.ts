@@ -56,7 +56,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     const { _meta: meta } = input;
     const key = metaApiKey(meta);
     if (key !== null && !context.acceptsCredentials) return refuse(context, refuseInClear(log, context));
-    const call = callOf(context, key, { operation: tool, reader: 'program', trace: metaTrace(meta) });
+    const call = callOf(context, key, { operation: tool, audience: 'program', trace: metaTrace(meta) });
     const result = await holdingOpen(context, tool.timeoutMs, run(tool, withoutMeta(input), call));
     if (!result.ok) return refuse(context, result.error, call.rateLimit);
     const sent = streams.text(context, textOf(result.value), { headers: responseHeaders(call.rateLimit) });

@@ -15,7 +15,7 @@ export interface CredentialedCall extends Caller {
 
 export interface KeyCall extends CredentialedCall {
   /** Set by the guard: the time of the proof that the key is good. Monotonic. */
-  freshAsOfMs: number;
+  verifiedAtMs: number;
 }
 
 export interface KeyAuth {
@@ -33,7 +33,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
     const { requestId, traceId, credentials } = call;
     if (verified.ok) {
       const auth = verified.value;
-      call.freshAsOfMs = verified.freshAsOfMs;
+      call.verifiedAtMs = verified.verifiedAtMs;
       const { keyId, subject: userId } = auth;
       log.info('API key authentication successful', { requestId, traceId, keyId, userId });
       return ok({ auth });

@@ -38,13 +38,13 @@ export interface Asking {
   /** Undefined if there is none yet. */
   responseTo(name: string): unknown;
   /** Carries a response to the next round, if there is one. */
-  keep(name: string, response: unknown): void;
+  addToRequestState(name: string, response: unknown): void;
   /** What the client sent back of earlier rounds; undefined in the first. */
-  readonly state: string | undefined;
-  /** Takes the responses out of `state`. A problem if they are of another call. */
-  resume(state: string, subject: string): Promise<Problem | undefined>;
-  /** JSON members of the result that ends this round: the requests, and all responses kept. */
-  suspend(subject: string, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
+  readonly requestState: string | undefined;
+  /** Takes the responses out of it. A problem if they are of another call. */
+  readRequestState(requestState: string, subject: string): Promise<Problem | undefined>;
+  /** JSON members of the result that ends this round: the requests, and all responses so far, as requestState. */
+  inputRequiredResult(subject: string, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
 }
 
 /** Without `asking` every question is unavailable. */
@@ -70,7 +70,7 @@ export const askThrough =
         continue;
       }
       answers[name] = understood.value.answer;
-      asking.keep(name, understood.value.response);
+      asking.addToRequestState(name, understood.value.response);
     }
     if (Object.keys(requests).length > 0) return err({ code: 'input_required', requests });
     return ok(answers as Answers<Q>);

@@ -12,7 +12,7 @@ import { type Ask, type Asking, askThrough } from './ask.ts';
 import type { UserIdentity } from './user-jwt.ts';
 
 /** Who gets the result: a program, or over MCP a model, whose client may also show the tool's widget. */
-export type Reader = 'program' | 'model' | 'model_with_widget';
+export type Audience = 'program' | 'model' | 'model_with_widget';
 
 /** Tells the client how far a call is. */
 type Progress = (progress: number, total?: number, message?: string) => void;
@@ -26,7 +26,7 @@ export interface CallExtras {
   readonly trace?: Trace | undefined;
   /** Without it nothing can be asked. */
   readonly asking?: Asking | undefined;
-  readonly reader?: Reader;
+  readonly audience?: Audience;
   /** The verdict on its bearer token as a user token, if it has been looked at before. */
   readonly user?: Result<UserIdentity, Problem> | null;
   /** The key whose budget of unknown keys counts, in place of the client address's. */
@@ -49,13 +49,13 @@ export class Call {
   readonly trace: Trace | undefined;
   readonly asking: Asking | undefined;
   /** A model unless the transport says otherwise: a transport that says nothing must give no secret to one. */
-  readonly reader: Reader;
+  readonly audience: Audience;
   /** What the tool's widget gets beside the result, hidden from the model. For a `model_with_widget` alone. */
   forWidget: JsonObject | undefined = undefined;
   /** For the response's headers: first the full quota, then what the guard decided. */
   rateLimit: RateLimitState | undefined;
   /** The time of the proof that its API key is good. Monotonic; infinity while it needs none. */
-  freshAsOfMs = Number.POSITIVE_INFINITY;
+  verifiedAtMs = Number.POSITIVE_INFINITY;
   readonly lookupKeyId: string | undefined;
   readonly resources: readonly string[] | undefined;
   readonly user: Result<UserIdentity, Problem> | null;
@@ -80,7 +80,7 @@ export class Call {
     this.user = extras?.user ?? null;
     this.progress = extras?.progress ?? NOTHING;
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
-    this.reader = extras?.reader ?? 'model';
+    this.audience = extras?.audience ?? 'model';
     this.asking = extras?.asking;
   }
 

@@ -22,7 +22,7 @@ const TRIES = 2;
 const TOO_SLOW = new StoreOutage('the key store answers slower than the revocation bound');
 
 export function createRecheck({ feed, verifier }: Pick<KeyDomain, 'feed' | 'verifier'>, log: Log): Recheck {
-  const isFresh = ({ freshAsOfMs }: Call): boolean => feed.isFresh(freshAsOfMs);
+  const isFresh = ({ verifiedAtMs }: Call): boolean => feed.isFresh(verifiedAtMs);
 
   /** At its end all calls not refused are fresh at the same moment. */
   async function recheck(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
@@ -33,7 +33,7 @@ export function createRecheck({ feed, verifier }: Pick<KeyDomain, 'feed' | 'veri
       const verifying = stale().map(async (call) => {
         try {
           const verified = await verifier.confirm(presentedKey(call.credentials) ?? '', call);
-          if (verified.ok) call.freshAsOfMs = verified.freshAsOfMs;
+          if (verified.ok) call.verifiedAtMs = verified.verifiedAtMs;
           else {
             refused.set(call, verified.error);
             logRefused(log, verified.error, call);

@@ -145,8 +145,10 @@ async function perform(operation: Operation, input: unknown, call: Call, timeLim
   if (!parsed.ok) return parsed;
   const context = addTo(call, guarded.value);
   const { asking } = call;
-  if (asking?.state !== undefined) {
-    const problem = await timeLimit.race(asking.resume(asking.state, subjectOf(operation, input, call)));
+  if (asking?.requestState !== undefined) {
+    const problem = await timeLimit.race(
+      asking.readRequestState(asking.requestState, subjectOf(operation, input, call)),
+    );
     if (problem !== undefined) return err(problem);
   }
   const running = run(parsed.value, context);
@@ -154,7 +156,7 @@ async function perform(operation: Operation, input: unknown, call: Call, timeLim
   if (result?.ok) return ok(ofAllowedSize(name, encode(result.value, call)));
   const error = result?.error;
   if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
-  if (error.code === 'input_required') return suspend(operation, input, call, error);
+  if (error.code === 'input_required') return inputRequired(operation, input, call, error);
   if (isProblem(error)) return err(inOwnWords(error));
   throw new Error(`${name}: expected err(failure(…)) or err of a problem with all that it needs`);
 }
@@ -165,7 +167,7 @@ const inOwnWords = (problem: Problem): Problem =>
     ? { detail: inWords(problem.issues), ...problem }
     : problem;
 
-async function suspend(
+async function inputRequired(
   operation: Operation,
   input: unknown,
   call: Call,
@@ -173,7 +175,7 @@ async function suspend(
 ): Promise<ToolResult> {
   if (!isObject(requests)) throw new Error(`${operation.name}: expected the error of ask as it is`);
   if (call.asking === undefined) throw new Error(`${operation.name}: it asks, but nobody can be asked`);
-  const members = await call.asking.suspend(subjectOf(operation, input, call), requests);
+  const members = await call.asking.inputRequiredResult(subjectOf(operation, input, call), requests);
   return members.ok ? ok({ inputRequired: members.value }) : members;
 }
 

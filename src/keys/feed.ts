@@ -34,9 +34,9 @@ export interface Feed {
   /** True while memory may be trusted. Counts as a verification, which keeps the feed polling. `nowMs`: monotonic. */
   current(nowMs?: number): boolean;
   /** When the last complete poll began, monotonic: what memory says was right then. */
-  readonly freshAsOfMs: number;
-  /** Whether a decision that rests on what was right at `freshAsOfMs` may still be acted on. */
-  isFresh(freshAsOfMs: number): boolean;
+  readonly polledAtMs: number;
+  /** Whether a decision that rests on what was right at this time may still be acted on. */
+  isFresh(atMs: number): boolean;
   /** Resolves when memory may be trusted again; rejects with a StoreOutage if it can't be. */
   ensureFresh(): Promise<void>;
   /** After a change by this process: resolves when a poll has seen it; if that fails, memory is no longer trusted. */
@@ -77,7 +77,7 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
   const pollEveryMs = lagMaxMs / POLLS_PER_LAG;
   const retryAfterMs = lagMaxMs / RETRIES_PER_LAG;
   let position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
-  let freshAsOfMs = Number.NEGATIVE_INFINITY; // start of the last complete poll
+  let polledAtMs = Number.NEGATIVE_INFINITY; // start of the last complete poll
   let lastUseMs = Number.NEGATIVE_INFINITY; // the last verification
   let probeAgainAtMs = Number.NEGATIVE_INFINITY; // the last probe failed a moment ago
 
@@ -109,7 +109,7 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
       }
       if (changes.length < FEED_PAGE_MAX) break;
     }
-    freshAsOfMs = startedAtMs;
+    polledAtMs = startedAtMs;
   }
 
   const isIdle = () => clock.monotonicMs() - lastUseMs > IDLE_AFTER_MS;
@@ -135,7 +135,7 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     // A poll that was already under way may have begun too long ago to prove anything; then poll once more.
     for (let tries = 0; tries < 2; tries += 1) {
       await poll();
-      if (isFreshAt(clock.monotonicMs(), freshAsOfMs)) return;
+      if (isFreshAt(clock.monotonicMs(), polledAtMs)) return;
     }
     throw new StoreOutage('the change feed answers slower than the revocation bound');
   }
@@ -156,10 +156,10 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     subscribe: (listener) => void listeners.push(listener),
     current(nowMs = clock.monotonicMs()) {
       lastUseMs = nowMs;
-      return isFreshAt(nowMs, freshAsOfMs);
+      return isFreshAt(nowMs, polledAtMs);
     },
-    get freshAsOfMs() {
-      return freshAsOfMs;
+    get polledAtMs() {
+      return polledAtMs;
     },
     isFresh: (atMs) => isFreshAt(clock.monotonicMs(), atMs),
     ensureFresh,
@@ -168,13 +168,13 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
       try {
         await poll();
       } catch (error) {
-        freshAsOfMs = Number.NEGATIVE_INFINITY;
+        polledAtMs = Number.NEGATIVE_INFINITY;
         outageIn(error);
       }
     },
     probe() {
       const nowMs = clock.monotonicMs();
-      if (!outage.isOn && nowMs - freshAsOfMs <= pollEveryMs) return true;
+      if (!outage.isOn && nowMs - polledAtMs <= pollEveryMs) return true;
       return nowMs >= probeAgainAtMs && probeOnce();
     },
     get position() {
@@ -184,7 +184,7 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     get idle() {
       return isIdle();
     },
-    lagMs: () => (freshAsOfMs === Number.NEGATIVE_INFINITY ? null : Math.round(clock.monotonicMs() - freshAsOfMs)),
+    lagMs: () => (polledAtMs === Number.NEGATIVE_INFINITY ? null : Math.round(clock.monotonicMs() - polledAtMs)),
     stop: polling.stop,
   };
 }

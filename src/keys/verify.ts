@@ -29,9 +29,9 @@ export interface KeyIdentity {
   readonly token: string;
 }
 
-/** `freshAsOfMs`, monotonic: changes after it were not looked at. */
+/** `verifiedAtMs`, monotonic: changes after it were not looked at. */
 export type Verified =
-  | { readonly ok: true; readonly value: KeyIdentity; readonly freshAsOfMs: number }
+  | { readonly ok: true; readonly value: KeyIdentity; readonly verifiedAtMs: number }
   | { readonly ok: false; readonly error: Problem };
 
 /**
@@ -45,7 +45,7 @@ interface Verification {
   readonly keyHash: string;
   readonly caller: Caller;
   readonly purpose: Purpose;
-  readonly freshAsOfMs: number;
+  readonly verifiedAtMs: number;
 }
 
 export interface Verifier {
@@ -100,13 +100,13 @@ export function createVerifier(options: VerifierOptions): Verifier {
     purpose: Purpose,
     nowMs: number,
   ): Awaitable<Verified> {
-    const { freshAsOfMs } = feed;
+    const { polledAtMs: verifiedAtMs } = feed;
     const known = cache.recall(keyHash, nowMs);
     if (known === undefined) {
-      return chain(read(keyHash, caller), evaluateFound, { token, keyHash, caller, purpose, freshAsOfMs });
+      return chain(read(keyHash, caller), evaluateFound, { token, keyHash, caller, purpose, verifiedAtMs });
     }
-    if (isFirstUse(known, caller, purpose)) return useFirst(known, { token, keyHash, caller, purpose, freshAsOfMs });
-    const evaluated = evaluate(token, known, caller, purpose, freshAsOfMs);
+    if (isFirstUse(known, caller, purpose)) return useFirst(known, { token, keyHash, caller, purpose, verifiedAtMs });
+    const evaluated = evaluate(token, known, caller, purpose, verifiedAtMs);
     if (!evaluated.ok && known !== null && !cache.isUsable(known)) cache.drop(keyHash, known); // it has expired
     return evaluated;
   }
@@ -114,9 +114,9 @@ export function createVerifier(options: VerifierOptions): Verifier {
   function evaluateFound(found: Result<KnownKey | null, Problem>, verification: Verification): Awaitable<Verified> {
     if (!found.ok) return found;
     const key = found.value;
-    const { token, caller, purpose, freshAsOfMs } = verification;
+    const { token, caller, purpose, verifiedAtMs } = verification;
     if (isFirstUse(key, caller, purpose)) return useFirst(key, verification);
-    return evaluate(token, key, caller, purpose, freshAsOfMs);
+    return evaluate(token, key, caller, purpose, verifiedAtMs);
   }
 
   const isFirstUse = (key: KnownKey | null, { resources }: Caller, purpose: Purpose): key is KnownKey =>
@@ -144,7 +144,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     if (found?.record.presented === 'next' && cache.isUsable(found)) {
       throw new StoreOutage('the first use of a secret could not be noted'); // the record was changed by hand meanwhile
     }
-    return evaluate(token, found, caller, purpose, feed.freshAsOfMs);
+    return evaluate(token, found, caller, purpose, feed.polledAtMs);
   }
 
   async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<KnownKey | null> {
@@ -166,7 +166,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     key: KnownKey | null,
     { resources }: Caller,
     purpose: Purpose,
-    freshAsOfMs: number,
+    verifiedAtMs: number,
   ): Verified {
     if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
@@ -175,7 +175,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
     if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.record.keyHash) });
     if (purpose === 'use' || purpose === 'pasting') usage.note(key.record, nowMs);
     const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, resource, token };
-    return { ok: true, value, freshAsOfMs };
+    return { ok: true, value, verifiedAtMs };
   }
 
   return {

@@ -11,7 +11,7 @@ import { isObject, type JsonObject } from '../ground/text.ts';
 import { missingCapabilities } from './capabilities.ts';
 import type { Params } from './message.ts';
 
-/** Of all responses kept, as JSON: they fit as base64 into a body, with the last round's beside. */
+/** Of the responses in requestState, as JSON: they fit as base64 into a body, with the last round's beside. */
 const RESPONSES_BYTES_MAX = 256 * 1024;
 
 const NO_RESPONSES: JsonObject = {};
@@ -29,13 +29,13 @@ export function askingOf(
 /** A class: every call of 2026-07-28 makes one, nearly none asks, and closures would cost each call more. */
 class ClientAsking implements Asking {
   #responses: JsonObject;
-  #kept: JsonObject = NO_RESPONSES;
+  #stated: JsonObject = NO_RESPONSES;
 
   constructor(
     readonly states: RequestStates,
     readonly clientCapabilities: JsonObject,
     responses: JsonObject,
-    readonly state: string | undefined,
+    readonly requestState: string | undefined,
   ) {
     this.#responses = responses;
   }
@@ -48,20 +48,20 @@ class ClientAsking implements Asking {
     return Object.hasOwn(this.#responses, name) ? this.#responses[name] : undefined;
   }
 
-  keep(name: string, response: unknown): void {
-    this.#kept = { ...this.#kept, [name]: response };
+  addToRequestState(name: string, response: unknown): void {
+    this.#stated = { ...this.#stated, [name]: response };
   }
 
-  async resume(state: string, subject: string): Promise<Problem | undefined> {
-    const opened = await this.states.open(subject, state);
+  async readRequestState(requestState: string, subject: string): Promise<Problem | undefined> {
+    const opened = await this.states.open(subject, requestState);
     if (!opened.ok) return opened.error;
     this.#responses = { ...this.#responses, ...opened.value };
     return undefined;
   }
 
-  async suspend(subject: string, requests: InputRequired['requests']): Promise<Result<string, Problem>> {
-    if (new TextEncoder().encode(JSON.stringify(this.#kept)).length > RESPONSES_BYTES_MAX) return TOO_LARGE;
-    const state = await this.states.seal(subject, this.#kept);
+  async inputRequiredResult(subject: string, requests: InputRequired['requests']): Promise<Result<string, Problem>> {
+    if (new TextEncoder().encode(JSON.stringify(this.#stated)).length > RESPONSES_BYTES_MAX) return TOO_LARGE;
+    const state = await this.states.seal(subject, this.#stated);
     return ok(`"inputRequests":${JSON.stringify(requests)},"requestState":"${state}"`);
   }
 }

@@ -79,7 +79,7 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
       clientCapabilities: capabilities,
       trace: metaTrace(meta) ?? metaTrace(given._meta),
       asking: asking.value,
-      reader: showsWidgets(capabilities) ? 'model_with_widget' : 'model',
+      audience: showsWidgets(capabilities) ? 'model_with_widget' : 'model',
       user: sender.user,
     });
     const running = run(operation, withoutMeta(given), call, canceller);

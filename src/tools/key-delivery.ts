@@ -31,10 +31,10 @@ type NewKey = v.InferInput<v.StrictObjectSchema<typeof newKeyFields, undefined>>
 
 /** How the key will be delivered once made, or why it can't be. */
 export function deliveryOf(keyReveal: ToolDeps['keyReveal'], call: Call): Result<(made: MadeKey) => NewKey, Problem> {
-  if (keyReveal === 'result' || call.reader === 'program') {
+  if (keyReveal === 'result' || call.audience === 'program') {
     return ok(({ key, record }) => ({ ...fieldsOf(record), key, warning: WARNING }));
   }
-  if (call.reader === 'model') return err({ code: 'key_not_shown' });
+  if (call.audience === 'model') return err({ code: 'key_not_shown' });
   return ok(({ key, record }) => {
     call.forWidget = { key, warning: WARNING };
     return { ...fieldsOf(record), warning: IN_WIDGET };

@@ -35,21 +35,21 @@ const FOR_ADMINS = {
 /** Names that no tool file may use, also while a tool is switched off. */
 export const RESERVED_NAMES: readonly string[] = Object.keys({ ...FOR_ALL, ...FOR_ADMINS });
 
-export interface OfferedTools {
+export interface ServerToolsOptions {
   /** With the tool get_data; true unless given. */
   readonly sample?: boolean;
   /** For the tools for admins; without it there are none. */
   readonly admin?: AdminKeys | null;
 }
 
-export const createTools = (deps: ToolDeps, { sample = true, admin }: OfferedTools = {}): readonly Tool[] => [
+export const createTools = (deps: ToolDeps, { sample = true, admin }: ServerToolsOptions = {}): readonly Tool[] => [
   ...Object.values(FOR_ALL)
     .filter((make) => sample || make !== getData)
     .map((make) => make(deps)),
   ...(admin ? Object.values(FOR_ADMINS).map((make) => make(deps, admin)) : []),
 ];
 
-export interface ServerFileOptions extends OfferedTools {
+export interface ServerFileOptions extends ServerToolsOptions {
   /** In place of the server's own. */
   readonly tools?: ((deps: ToolDeps) => readonly Tool[]) | undefined;
   /** None unless given. */
@@ -57,9 +57,9 @@ export interface ServerFileOptions extends OfferedTools {
   readonly resources: readonly Resource[];
 }
 
-export const serverFile = ({ tools, prompts, resources, ...offered }: ServerFileOptions): ToolFile => ({
+export const serverFile = ({ tools, prompts, resources, ...which }: ServerFileOptions): ToolFile => ({
   file: SERVER_FILE,
-  make: (deps) => tools?.(deps) ?? createTools(deps, offered),
+  make: (deps) => tools?.(deps) ?? createTools(deps, which),
   makePrompts: prompts,
   resources,
 });

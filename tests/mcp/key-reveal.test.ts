@@ -178,7 +178,7 @@ test('a tool of one’s own that reports progress may have something for its wid
     output,
     async run(_input, call) {
       call.progress(1);
-      if (call.reader === 'model_with_widget') call.forWidget = { picture: 'a' };
+      if (call.audience === 'model_with_widget') call.forWidget = { picture: 'a' };
       return ok({ done: true });
     },
   });
