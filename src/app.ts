@@ -225,6 +225,7 @@ function serviceOn(
     offered: { tools, prompts, resources, requestStates },
     run,
     recheck,
+    stateOf: keyDomain.usage.stateOf,
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     connect,
     device: config.device ? createDevice(handing) : null,

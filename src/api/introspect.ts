@@ -6,9 +6,11 @@ import { Call, callOf } from '../calls/call.ts';
 import { type Guard, PASS, sequence } from '../calls/guard.ts';
 import type { Recheck } from '../calls/recheck.ts';
 import type { Problem } from '../ground/problem.ts';
+import { type RateLimitState, scarcest } from '../ground/rate-limit.ts';
 import { err } from '../ground/result.ts';
 import { joinScopes } from '../ground/scope.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
+import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Body, formIn } from '../web/body.ts';
 import { challengeFor } from '../web/challenge.ts';
@@ -23,6 +25,7 @@ export interface IntrospectRouteOptions {
   readonly verifyKey: VerifyKey;
   readonly guards: Pick<VerifyRouteOptions['guards'], 'scopes'>;
   readonly recheck: Recheck;
+  readonly stateOf: Usage['stateOf'];
   readonly publicUrl: () => string;
   readonly log: Log;
 }
@@ -33,7 +36,7 @@ interface ClientCall {
 }
 
 export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { verifyKey, guards, recheck, publicUrl, log } = options;
+  const { verifyKey, guards, recheck, stateOf, publicUrl, log } = options;
   const keyGuard = apiKeyGuard(verifyKey, log);
   const callerGuard = sequence<Call & ClientCall, KeyAuth, object, object>(
     keyGuard,
@@ -65,7 +68,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
     if (refused !== undefined) return refuse(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
-    return json(activeToken(found.value, publicUrl()));
+    return json({ ...activeToken(found.value, publicUrl()), ...membersOf(stateOf(found.value.auth.keyId)) });
   }
 
   return { post, refuse };
@@ -120,6 +123,13 @@ const activeToken = ({ auth }: KeyAuth, iss: string) => ({
   jti: auth.keyId,
   key_name: auth.keyName,
 });
+
+/** What is left of the key's limit or quota. */
+function membersOf(state: RateLimitState | undefined) {
+  if (state === undefined) return {};
+  const { limit, remaining, resetS } = scarcest(state);
+  return { limit: limit.requests, remaining, reset: resetS };
+}
 
 /** Filled once: copying costs a fraction of filling. */
 const HEADERS = new Headers(UNCACHED_JSON_HEADERS);

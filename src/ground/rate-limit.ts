@@ -29,6 +29,14 @@ export function beside(before: RateLimitState | undefined, state: RateLimitState
   return state.name === 'user' ? { ...others, and: state } : { ...state, and: others };
 }
 
+/** The limit that refuses first: it has the least left. Of two that have the same, the one that ends later. */
+export function scarcest({ and, ...first }: RateLimitState): RateLimitState {
+  if (and === undefined) return first;
+  const other = scarcest(and);
+  const isOther = other.remaining === first.remaining ? other.resetS > first.resetS : other.remaining < first.remaining;
+  return isOther ? other : first;
+}
+
 /** So many calls in each period of UTC. */
 export interface Quota {
   readonly requests: number;

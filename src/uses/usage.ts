@@ -46,6 +46,8 @@ export interface Usage {
   lastUsedAt(key: { readonly id: string; readonly lastUsedAtMs: number | null }): number | null;
   /** Counts a call if limit and quota both admit it. Returns the state of both. Reads and writes nothing. */
   admit(keyId: string): Result<RateLimitState | undefined, Problem>;
+  /** Of its limit and quota, as `admit` returns it. Counts, reads and writes nothing. */
+  stateOf(keyId: string): RateLimitState | undefined;
   /** Of today (UTC), by all processes as far as is known. */
   usesToday(keyId: string): number;
   /** Counts are read with each key, so that a quota goes on where it was. */
@@ -143,6 +145,13 @@ export function createUsage(options: UsageOptions): Usage {
 
   const known = (keyId: string) => keys.get(keyId) ?? exchange.waiting(keyId);
 
+  /** As of now. */
+  function current(keyId: string): KeyUsage | undefined {
+    const key = known(keyId);
+    if (key?.isDue(clock.nowMs())) key.turn(calendar);
+    return key;
+  }
+
   return {
     note,
     lastUsedAt({ id, lastUsedAtMs }) {
@@ -152,11 +161,10 @@ export function createUsage(options: UsageOptions): Usage {
     admit,
     beginRead,
     quotaOf,
+    stateOf: (keyId) => current(keyId)?.state(clock.nowMs()),
     usesToday(keyId) {
-      const key = known(keyId);
-      if (key === undefined) return 0;
-      if (key.isDue(clock.nowMs())) key.turn(calendar);
-      return usesIn(key.day);
+      const key = current(keyId);
+      return key === undefined ? 0 : usesIn(key.day);
     },
     usesOf: (keyIds) => usesOf(keyIds, { store, clock, known }),
     flush: exchange.flush,

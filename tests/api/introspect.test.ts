@@ -63,6 +63,9 @@ describe('a good key', () => {
       iss: 'https://keys.example',
       jti: id,
       key_name: 'ci',
+      limit: 1000,
+      remaining: 1000,
+      reset: 3600,
     });
   });
 
@@ -88,6 +91,53 @@ describe('a good key', () => {
       const { headers } = await readResponse(await fetch(`${fresh.url}/verify`, { headers: { 'x-api-key': one } }));
       expect(headers.get('ratelimit')).toStartWith('"key";r=1;t='); // windows are aligned to the clock
     }
+  });
+
+  describe('what is left of its limit or quota', () => {
+    const limitOf = ({ body }: TestResponse) => {
+      const { limit, remaining, reset } = body;
+      return { limit, remaining, reset };
+    };
+
+    test('is said of a fresh key, of one in use, of one that is over it, and of one whose window is new', async () => {
+      await using fresh = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '1m' } });
+      const caller = await fresh.createKey('operator', { scopes: ['introspect'] });
+      const made = await fresh.createKey('alice');
+      const left = async () => limitOf(await ask(made.key, { 'x-api-key': caller.key }, fresh));
+      const reset = 60 - (Math.floor(fresh.clock.nowMs() / 1000) % 60);
+      expect(await left()).toEqual({ limit: 2, remaining: 2, reset });
+      const { headers } = await fresh.useKey(made.key);
+      expect(headers.get('ratelimit')).toBe(`"key";r=1;t=${reset}`);
+      expect(await left()).toEqual({ limit: 2, remaining: 1, reset });
+      for (const status of [200, 429, 429]) expect((await fresh.useKey(made.key)).status).toBe(status);
+      expect(await left()).toEqual({ limit: 2, remaining: 0, reset });
+      expect((await ask(made.key, { 'x-api-key': caller.key }, fresh)).body.active).toBe(true);
+      fresh.clock.advance(reset * 1000);
+      expect(await left()).toMatchObject({ limit: 2, remaining: 2 });
+    });
+
+    test('is of the one with the least left, if it has both', async () => {
+      const made = await app.createKey('alice', {
+        rateLimit: { requests: 3, window: '1m' },
+        quota: { requests: 4, period: 'day' },
+      });
+      expect(limitOf(await ask(made.key))).toMatchObject({ limit: 3, remaining: 3 });
+      await app.useKey(made.key);
+      await app.useKey(made.key);
+      app.clock.advance(60_000);
+      const { reset, ...quota } = limitOf(await ask(made.key));
+      expect(quota).toEqual({ limit: 4, remaining: 2 });
+      expect(reset).toBeGreaterThan(60);
+    });
+
+    test('is not said of a key that has neither', async () => {
+      await using fresh = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+      const caller = await fresh.createKey('operator', { scopes: ['introspect'] });
+      const made = await fresh.createKey('alice');
+      await fresh.useKey(made.key);
+      const { body } = await ask(made.key, { 'x-api-key': caller.key }, fresh);
+      for (const member of ['limit', 'remaining', 'reset']) expect(body).not.toHaveProperty(member);
+    });
   });
 
   test('introspection costs no read of the store once both keys are known', async () => {
