@@ -50,7 +50,7 @@ const eventsIn = (cell: string) =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code).filter((code) => !/[=:]/.test(code));
 
 /** The variables of the server, of the tests, of the replica's driver, and of Bun. */
-const READ: readonly string[] = [...NAMES, 'TEST_STORE', 'SERVER_RUNTIME', 'RUST_LOG', 'BUN_TMPDIR'];
+const READ: readonly string[] = [...NAMES, 'TEST_STORE', 'SERVER_RUNTIME', 'BUN_TMPDIR'];
 
 /** `RATE_LIMIT_*` names several. */
 const startsGroup = (name: string, read: string): boolean => name.endsWith('_') && read.startsWith(name);

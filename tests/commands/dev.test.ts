@@ -17,7 +17,7 @@ export default () => defineTool(() => ok({}), { name: 'hello', title: '', descri
 test('it starts again when a tool appears, changes, breaks and is mended, and when the source changes', async () => {
   const root = copyOfSource();
   rmSync(join(root, 'tools'), { recursive: true });
-  expect(scripts.dev).toBe('RUST_LOG=off exec bun src/commands/dev.ts');
+  expect(scripts.dev).toBe('exec bun src/commands/dev.ts');
   const command = [process.execPath, join(root, 'src/commands/dev.ts')];
   await using dev = await startServer({ folder: root, command });
   const said = async () => {

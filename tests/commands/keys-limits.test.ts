@@ -13,7 +13,7 @@ let server: ServerProcess;
 let env: Record<string, string>;
 beforeAll(async () => {
   store = await startStore('embedded');
-  env = { JWT_SECRET: TEST_SECRET, RUST_LOG: 'off', RATE_LIMIT_WINDOW: '366d', ...store.env() };
+  env = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_WINDOW: '366d', ...store.env() };
   server = await startServer({ env });
 });
 afterAll(async () => {

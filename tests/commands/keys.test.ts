@@ -24,7 +24,6 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
     store = await startStore(mode);
     env = {
       JWT_SECRET: TEST_SECRET,
-      RUST_LOG: 'off',
       RATE_LIMIT_REQUESTS: '0',
       REVOCATION_LAG_MAX_MS: String(BOUND_MS),
       ...store.env(),

@@ -79,7 +79,7 @@ test('the executable serves a remote database, and a replica of it', async () =>
   const folder = folderWithTool();
   await using remote = await start(folder, env);
   await live(remote, await userHeaders('alice'));
-  await using replica = await start(folder, { ...env, DATABASE_REPLICA_FILE: './replica.db', RUST_LOG: 'off' });
+  await using replica = await start(folder, { ...env, DATABASE_REPLICA_FILE: './replica.db' });
   await waitFor(async () => (await (await fetch(`${replica.url}/mcp/health`)).json()).store.replica === 'in_use');
   await live(replica, await userHeaders('alice'));
   expect(existsSync(join(folder, 'replica.db'))).toBe(true);

@@ -68,7 +68,7 @@ test.each([
         TMPDIR: _tmp,
         ...rest
       } = env;
-      expect(rest).toEqual({ HOME: folder, NODE_ENV: 'test', RUST_LOG: 'off' });
+      expect(rest).toEqual({ HOME: folder, NODE_ENV: 'test' });
     }
   },
 );
@@ -153,7 +153,7 @@ test('start installs what the lock names for run time, and nothing that only dev
   expect(install?.split(' ')).toEqual(
     expect.arrayContaining(['install', '--production', '--omit=peer', '--omit=optional', '--frozen-lockfile', '1>&2']),
   );
-  expect(serve).toBe('RUST_LOG=off exec bun src/main.ts'); // the server is what gets the signals
+  expect(serve).toBe('exec bun src/main.ts'); // the server is what gets the signals
 });
 
 describe('the version of Bun', () => {

@@ -19,7 +19,7 @@ function promtool(args: readonly string[], stdin = '') {
   return { exitCode, output: `${stdout}${stderr}` };
 }
 
-const environment = { JWT_SECRET: TEST_SECRET, METRICS_TOKEN: TOKEN, RUST_LOG: 'off' };
+const environment = { JWT_SECRET: TEST_SECRET, METRICS_TOKEN: TOKEN };
 const scrape = async (url: string) =>
   (await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${TOKEN}` } })).text();
 

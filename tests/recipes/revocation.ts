@@ -30,7 +30,6 @@ export async function expectRevokedInTime(mode: StoreMode, program: Program, rec
         TRUST_PROXY: '1',
         RATE_LIMIT_REQUESTS: '0',
         REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS),
-        RUST_LOG: 'off',
         ...store.env(),
       },
     });

@@ -63,7 +63,7 @@ describe.each(['mcp-key-server.service', 'mcp-key-server@.service'])('%s', (name
         return [name, value.replace('/var/lib/mcp-key-server', state)];
       }),
     );
-    expect(env).toMatchObject({ NODE_ENV: 'production', RUST_LOG: 'off', DATABASE_URL: `file:${state}/keys.db` });
+    expect(env).toMatchObject({ NODE_ENV: 'production', DATABASE_URL: `file:${state}/keys.db` });
     const [port] = freePorts(1);
     await using server = await startServer({
       env: { ...env, PORT: String(port), JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1' },

@@ -38,7 +38,7 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
     let proxy: FrontProxy;
     beforeAll(async () => {
       sqld = await startSqld();
-      const env = { ...serverEnv, ...sqld.env, RUST_LOG: 'off', RATE_LIMIT_REQUESTS: '20', RATE_LIMIT_WINDOW: '366d' };
+      const env = { ...serverEnv, ...sqld.env, RATE_LIMIT_REQUESTS: '20', RATE_LIMIT_WINDOW: '366d' };
       keys = await startServer({ env });
       service = startEcho();
       proxy = await startFrontProxy(program, recipe, backends(keys, service));

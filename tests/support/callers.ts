@@ -25,7 +25,7 @@ export const startServers = (
 ): Promise<ServerProcess[]> =>
   Promise.all(
     Array.from({ length: count }, async () =>
-      started.use(await startServer({ env: { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'error', RUST_LOG: 'off', ...env } })),
+      started.use(await startServer({ env: { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'error', ...env } })),
     ),
   );
 

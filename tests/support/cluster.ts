@@ -27,7 +27,7 @@ export async function startCluster(
 ): Promise<Cluster> {
   const embedded = modes.includes('embedded') ? await startStore('embedded', folderFor(runtimes)) : null;
   const sqld = embedded === null ? await startSqld() : null;
-  const all = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'warn', RUST_LOG: 'off', ...env };
+  const all = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'warn', ...env };
   const servers = await Promise.all(
     modes.map((mode, at) =>
       startServer({

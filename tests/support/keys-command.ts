@@ -58,11 +58,10 @@ export const startKeys = (
 ) =>
   Bun.spawn(argvOf(args), {
     cwd: temporaryFolder(),
-    env: { PATH: process.env.PATH ?? '', HOME: temporaryFolder(), RUST_LOG: 'off', TMPDIR: temporary, ...env },
+    env: { PATH: process.env.PATH ?? '', HOME: temporaryFolder(), TMPDIR: temporary, ...env },
     ...more,
   });
 
 const argvOf = (args: readonly string[]) => [process.execPath, '--no-env-file', COMMAND, ...args];
 
-const ended = (argv: readonly string[], env: Env) =>
-  run(argv, { cwd: temporaryFolder(), env: { TZ: 'UTC', RUST_LOG: 'off', ...env } });
+const ended = (argv: readonly string[], env: Env) => run(argv, { cwd: temporaryFolder(), env: { TZ: 'UTC', ...env } });

@@ -137,7 +137,7 @@ async function startAway(onStdout: OnStdout): Promise<Target> {
 }
 
 async function startReplica(onStdout: OnStdout): Promise<Target> {
-  const replica = { DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db'), RUST_LOG: 'off' };
+  const replica = { DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') };
   const { target, sqld } = await withSqld(onStdout, replica);
   return { ...target, trouble: () => troubleWith(sqld) };
 }

@@ -33,7 +33,7 @@ describe.skipIf(missing !== null).each(['bun', 'deno'] as const)('%s', (runtime:
       await using elsewhere = await startServer({ env: { ...env, ...store.env(), DATABASE_REPLICA_FILE: '' } });
       await using here = await startServer({
         runtime,
-        env: { ...env, ...store.env(), RUST_LOG: 'off', ...clocks.env },
+        env: { ...env, ...store.env(), ...clocks.env },
       });
       const { key: good } = await create(elsewhere);
       const alice = await userHeaders('alice');

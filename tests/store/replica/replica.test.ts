@@ -118,7 +118,7 @@ describe('reading', () => {
 describe('the file', () => {
   test('is used again after an orderly stop, and after a kill', async () => {
     await using sqld = await startSqld();
-    const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: newFile(), RUST_LOG: 'off' };
+    const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: newFile() };
     const kept = async (end: 'stop' | 'kill') => {
       await using server = await startServer({ env });
       await waitFor(() => server.stdout().includes('replica opened'));
