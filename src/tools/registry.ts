@@ -2,7 +2,7 @@
 // have seen any of it.
 
 import type { Prompt } from '../calls/prompt.ts';
-import { type Resource, resourcesOf } from '../calls/resource.ts';
+import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
 import { isObject } from '../ground/text.ts';
 import { attempt, faultOf, SERVER_FILE, type ToolFile } from './folder/tool-file.ts';
@@ -28,7 +28,7 @@ interface Made<T> {
 
 /** In the order of the files. Throws an Error, for the operator, that names the file with the fault. */
 export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
-  const all = files.flatMap(({ file, resources }) => resourcesOf(file, resources).map((made) => ({ file, made })));
+  const all = files.flatMap(resourcesOf);
   const resources = distinct('uri of a resource', all, ({ uri }) => uri);
   const madeTools = files.flatMap(({ file, make }) => madeBy<Tool>('tool', file, () => make(deps)));
   for (const made of madeTools) if (made.file !== SERVER_FILE) checkCustom(made, resources);
@@ -46,6 +46,18 @@ export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
     keyScopes: [...new Set(operations.flatMap(({ made }) => made.requiredScopes))].sort(),
     custom: new Map([...custom].map(([file, all]) => [file, all.map(({ made }) => made.name)])),
   };
+}
+
+function resourcesOf({ file, resources = [] }: ToolFile): readonly Made<Resource>[] {
+  if (Array.isArray(resources) && resources.every(isResource)) return resources.map((made) => ({ file, made }));
+  const fields = 'uri, name, title, description, mimeType and a function read';
+  throw faultOf(file, `expected the export resources to be an array of objects with ${fields}`);
+}
+
+function isResource(value: unknown): value is Resource {
+  if (!isObject(value)) return false;
+  const texts = [value.uri, value.name, value.title, value.description, value.mimeType];
+  return texts.every((text) => typeof text === 'string') && typeof value.read === 'function';
 }
 
 const EXPECTED = {

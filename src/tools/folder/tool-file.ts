@@ -21,7 +21,7 @@ export interface ToolFile {
   readonly file: string;
   readonly make: MakeTools;
   readonly makePrompts?: MakePrompts | undefined;
-  /** Unchecked: calls/resource.ts checks it. */
+  /** Unchecked: registry.ts checks it. */
   readonly resources?: unknown;
 }
 
