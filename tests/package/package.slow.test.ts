@@ -151,9 +151,9 @@ test('its command serves the tools folder, and mints a token that it takes', asy
   expect((await callOver(server.url, 'list_orders')).body.code).toBe('missing_api_key');
   const unknown = await run([...command, 'tokens'], { cwd: project });
   expect(unknown).toEqual({
-    code: 1,
+    code: 2,
     stdout: '',
-    stderr: expect.stringMatching(/^usage: mcp-key-server \[token \| .*\] …\n$/),
+    stderr: 'mcp-key-server: there is no command tokens; did you mean token?\n',
   });
 });
 
