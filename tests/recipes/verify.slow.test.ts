@@ -122,6 +122,23 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
       expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
     });
 
+    test('a success says what is left of the limit, and a key without one has none', async () => {
+      const forged = { ratelimit: 'forged', 'ratelimit-policy': 'forged' };
+      const { key } = await makeKey(keys.url);
+      const { response, reached } = await ask({ ...forged, 'x-api-key': key }, { method: 'POST', body: 'x' });
+      expect(response.headers.get('ratelimit')).toMatch(/^"key";r=19;t=\d+$/);
+      expect(response.headers.get('ratelimit-policy')).toBe(`"key";q=20;w=${366 * 86_400}`);
+      expect(reached).toHaveLength(1);
+
+      await using unlimited = await startServer({ env: { ...serverEnv, RATE_LIMIT_REQUESTS: '0' } });
+      await using other = await startFrontProxy(program, recipe, backends(unlimited, service));
+      const free = await makeKey(unlimited.url);
+      const { status, headers } = await other.fetch('/orders', { headers: { ...forged, 'x-api-key': free.key } });
+      expect(status).toBe(200);
+      expect(headers.has('ratelimit')).toBe(false);
+      expect(headers.has('ratelimit-policy')).toBe(false);
+    });
+
     test('preflights of a known page are answered by the proxy, any other OPTIONS needs a key', async () => {
       const preflight = { origin: 'https://page.example', 'access-control-request-method': 'POST' };
       const options = (headers: Record<string, string>) => ask(headers, { method: 'OPTIONS' });

@@ -4,6 +4,7 @@
 local ASKED_WITH = { "x-api-key", "authorization", "x-required-scope" }
 local IDENTITY = { "x-key-id", "x-key-owner", "x-key-name", "x-key-scopes", "x-key-expires" }
 local PASSED_BACK = { "content-type", "www-authenticate", "retry-after", "ratelimit", "ratelimit-policy" }
+local LEFT = { ["ratelimit"] = "txn.ratelimit", ["ratelimit-policy"] = "txn.ratelimit_policy" }
 
 -- HAProxy counts the values of a header from 0, Lua from 1.
 local function listed(values)
@@ -40,6 +41,10 @@ core.register_action("verify", { "http-req" }, function(txn, url)
   for _, name in ipairs(IDENTITY) do
     local values = response.headers and response.headers[name]
     txn.http:req_set_header(name, values and values[0] or "")
+  end
+  for name, variable in pairs(LEFT) do
+    local values = response.headers and response.headers[name]
+    if values then txn:set_var(variable, values[0]) end
   end
   if response.status ~= 200 then refuse(txn, response) end
 end, 1)
