@@ -1,7 +1,7 @@
 // What the documents have people type or paste, where no test of a recipe or of the README does: it works as it stands.
 
 import { describe, expect, test } from 'bun:test';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseConfig } from '../src/config/config.ts';
 import { err, failure } from '../src/start/package/index.ts';
@@ -154,6 +154,43 @@ describe('the documents for callers', () => {
     expect(new Function('err', 'failure', line)(err, failure)).toMatchObject({
       error: { code: 'tool_failure', status: 503, retryAfterS: 3600 },
     });
+  });
+
+  test('a backend’s own code asks /verify, and passes refusals on', async () => {
+    await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
+    const code = ROUTES.codeBlock('`/verify`: for your own code', 'ts');
+    expect(code).toContain('http://127.0.0.1:3000');
+    const file = join(app.folder, 'verify.ts');
+    writeFileSync(file, code.replace('http://127.0.0.1:3000', app.url));
+    const { verify } = await import(file);
+    const ask = (headers: Record<string, string>) => verify(new Request('https://app.example', { headers }));
+    const { id, key } = await app.createKey('Zoë Ω', { scopes: ['read'] });
+    const owner = { keyId: id, owner: 'Zoë Ω' };
+    expect(await ask({ 'x-api-key': key })).toEqual(owner);
+    expect(await ask({ authorization: `Bearer ${key}` })).toEqual(owner);
+    const over = await ask({ 'x-api-key': key });
+    expect(over.status).toBe(429);
+    expect(over.headers.get('retry-after')).toBeTruthy();
+    for (const headers of [{}, { 'x-api-key': 'wrong' }]) expect((await ask(headers)).status).toBe(401);
+    const other = await app.createKey('bob', { scopes: ['write'] });
+    expect((await ask({ 'x-api-key': other.key })).status).toBe(403);
+  });
+
+  test('a backend signs a user token, and makes a key with it', async () => {
+    await using app = await createTestApp();
+    symlinkSync(join(ROOT, 'node_modules'), join(app.folder, 'node_modules'));
+    const code = ROUTES.codeBlock('User tokens of your own backend', 'ts');
+    writeFileSync(join(app.folder, 'token.ts'), `${code}process.stdout.write(await userToken('alice'));\n`);
+    const env = { JWT_SECRET: TEST_SECRET };
+    const { stdout } = await run([process.execPath, 'token.ts'], { cwd: app.folder, env });
+    const { status, body } = await app.call(
+      'create_api_key',
+      { name: 'n', scopes: [] },
+      { authorization: `Bearer ${stdout}` },
+    );
+    expect(status).toBe(200);
+    const { key } = body;
+    expect((await app.call('whoami', {}, { 'x-api-key': key })).body).toMatchObject({ owner: 'alice' });
   });
 
   test.skipIf(Bun.which('curl') === null)('a service asks about a key, and whoever finds one ends it', async () => {
