@@ -6,8 +6,8 @@ import { isIssuer, outlinedUrl, shownUrl } from '../ground/urls.ts';
 import type { JwtConfig } from '../users/index.ts';
 import type { Values } from './env.ts';
 
-/** What examples have in place of a secret, and what was typed to fill the length. */
-const PLACEHOLDER = /change[-_ ]?(me|this)|^your[-_ ]|replace[-_ ]?(me|this)|placeholder|^(.{1,4})\3+.{0,3}$/i;
+/** What examples have in place of a secret. */
+const PLACEHOLDER = /change[-_ ]?(me|this)|^your[-_ ]|replace[-_ ]?(me|this)|placeholder/i;
 
 export interface UserTokens {
   readonly jwt: JwtConfig;
