@@ -38,7 +38,7 @@ const BASE = ['ground/', 'watch/'];
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'commands/': ['calls/', 'config/', 'keys/', 'start/', 'store/', 'tools/', 'users/', 'uses/'],
   'start/': ['app.ts', 'calls/', 'config/', 'main.deno.ts', 'main.ts', 'tools/', 'web/'],
-  'api/': ['calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'signin/', 'web/'],
+  'api/': ['calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'signin/', 'uses/', 'web/'],
   'config/': ['signin/', 'store/', 'users/'],
   'signin/': ['calls/', 'keys/', 'users/', 'web/'],
   'pages/': ['calls/', 'mcp/'],
