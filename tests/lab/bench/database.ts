@@ -1,10 +1,10 @@
 // Databases to measure on, filled in bulk.
 
 import { join } from 'node:path';
-import { createClient } from '@libsql/client/sqlite3';
 import { SignJWT } from 'jose';
 import { systemRandom } from '../../../src/ground/runtime.ts';
 import { hashKey, mintId, mintKey } from '../../../src/keys/key-format.ts';
+import { openDatabase } from '../../support/database-client.ts';
 import { openEmbedded } from '../../support/embedded.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { BENCH_SECRET } from './ours.ts';
@@ -43,7 +43,7 @@ export async function buildDatabase(inUse: number, others = 0, scopes = '["read"
     userName(Math.floor(index / KEYS_PER_USER)),
     hashKey(Bun.SHA256.hash, key),
   ]);
-  const client = createClient({ url: `file:${path}`, concurrency: 1 });
+  const client = openDatabase(`file:${path}`);
   await client.execute('PRAGMA synchronous = OFF');
   await client.execute('PRAGMA cache_size = -262144'); // KiB: the indices of a million random hashes
   if (others > 0) await client.execute({ sql: FILL, args: [others, Date.now()] });

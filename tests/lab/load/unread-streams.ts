@@ -2,8 +2,8 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createClient } from '@libsql/client/sqlite3';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { openDatabase } from '../../support/database-client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { postText } from '../../support/http-socket.ts';
@@ -104,7 +104,7 @@ export async function folderWithKeys(
     const made = await app.service.keyDomain.keys.create(actorFor(USER), { name: 'n', scopes });
     if (!made.ok) throw new Error(made.error.code);
   }
-  const database = createClient({ url: databaseIn(folder).DATABASE_URL });
+  const database = openDatabase(databaseIn(folder).DATABASE_URL);
   for (const other of others) await database.execute({ sql: COPY_KEYS, args: [other, USER] });
   database.close();
   return folder;
