@@ -164,10 +164,6 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
     }
   }
 
-  async function readEach(hashes: readonly string[], name: string): Promise<readonly T[]> {
-    return hashes.map(await readAll(hashes, name));
-  }
-
   return {
     async find(hash, caller) {
       const name = nameOf(caller);
@@ -189,7 +185,7 @@ function createLookups<T>(options: LookupsOptions<T>): Lookups<T> {
       if (mayReadAlone(source, hashes.length)) {
         return alone(
           source,
-          () => readEach(hashes, name),
+          async () => hashes.map(await readAll(hashes, name)),
           (found) => found.filter(isGood).length,
         );
       }
