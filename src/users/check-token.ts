@@ -84,6 +84,7 @@ async function verifyWith(
   token: string,
   options: JWTVerifyOptions,
 ): Promise<Result<JWTPayload, unknown>> {
+  if (typeof keys !== 'function') return tryEach(keys, token, options);
   try {
     return ok((await jwtVerify(token, keys, options)).payload);
   } catch (error) {
@@ -93,7 +94,7 @@ async function verifyWith(
 
 /** For a token that several keys fit: the first of up to KEYS_TRIED_MAX that verifies the signature decides. */
 async function tryEach(
-  candidates: errors.JWKSMultipleMatchingKeys,
+  candidates: Iterable<Uint8Array> | errors.JWKSMultipleMatchingKeys,
   token: string,
   options: JWTVerifyOptions,
 ): Promise<Result<JWTPayload, unknown>> {

@@ -64,7 +64,7 @@ async function verificationKeys(
   const keySet = async (load: LoadJwks) => (await import('./jwks.ts')).createJwks({ load, ...context });
   switch (jwt.kind) {
     case 'secret':
-      return secretKey(jwt.secret, jwt.previous);
+      return jwt.previous === null ? secretKey(jwt.secret) : secretKey(jwt.secret, jwt.previous);
     case 'dev-secret':
       return secretKey(developmentSecret(jwt.folder));
     case 'jwks':

@@ -7,8 +7,8 @@ import { type Awaitable, ok, type Result } from '../ground/result.ts';
 /** The keys can't be fetched now. Says nothing about any token. */
 export type KeysUnavailable = Extract<Problem, { code: 'auth_unavailable' }>;
 
-/** Finds the key for a token's header, as jose takes it. Different keys are a different function. */
-export type JwtKeys = JWTVerifyGetKey;
+/** Secrets, each of which may have signed; or finds the key for a token's header. Different keys are another object. */
+export type JwtKeys = readonly Uint8Array[] | JWTVerifyGetKey;
 
 export interface VerificationKeys {
   readonly algorithms: readonly string[];
@@ -20,21 +20,8 @@ export interface VerificationKeys {
 }
 
 /** An HS256 secret, and one accepted beside it while secrets are exchanged. */
-export function secretKey(secret: string, previous: string | null = null): VerificationKeys {
-  const bytes = new TextEncoder().encode(secret);
-  const keys = previous === null ? () => bytes : eitherOf(bytes, new TextEncoder().encode(previous));
+export function secretKey(...secrets: readonly string[]): VerificationKeys {
+  const keys = secrets.map((secret) => new TextEncoder().encode(secret));
   const always = () => ok(keys);
   return { algorithms: ['HS256'], current: () => keys, get: always, refreshedAfter: always };
 }
-
-/** Throws jose's error for several matching keys, so that check-token.ts tries each. */
-const eitherOf =
-  (...keys: readonly Uint8Array[]): JwtKeys =>
-  async () => {
-    const { JWKSMultipleMatchingKeys } = await import('jose/errors'); // loaded by check-token.ts already
-    throw Object.assign(new JWKSMultipleMatchingKeys(), {
-      async *[Symbol.asyncIterator]() {
-        yield* keys;
-      },
-    });
-  };
