@@ -70,6 +70,8 @@ export interface KeyEvent {
   readonly secret: 'in_force' | 'next' | 'previous' | null;
   /** Of `restored`: the newest event of the backup that was put back. */
   readonly backupSeq: number | null;
+  /** Of `changed`: what did. Null: an event of a version before, or of another kind. */
+  readonly fields: readonly string[] | null;
 }
 
 export interface EventQuery {

@@ -89,6 +89,7 @@ export const eventOf = (row: Row): KeyEvent => ({
   fingerprint: row.fingerprint as string | null,
   secret: row.secret as KeyEvent['secret'],
   backupSeq: row.backup_seq as number | null,
+  fields: row.fields === null ? null : JSON.parse(String(row.fields)),
 });
 
 export const listedOf = (row: Row): ListedKey => ({

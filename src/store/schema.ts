@@ -11,6 +11,7 @@ import migration0008 from '../../db/0008_limits_and_counts.sql' with { type: 'te
 import migration0009 from '../../db/0009_windows_replaced.sql' with { type: 'text' };
 import migration0010 from '../../db/0010_codes.sql' with { type: 'text' };
 import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
+import migration0012 from '../../db/0012_changed_fields.sql' with { type: 'text' };
 import { outageIn } from '../ground/outage.ts';
 import { sleep } from '../ground/timeout.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
@@ -28,6 +29,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0009_windows_replaced', sql: migration0009 },
   { name: '0010_codes', sql: migration0010 },
   { name: '0011_exchanges', sql: migration0011 },
+  { name: '0012_changed_fields', sql: migration0012 },
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
@@ -51,7 +53,7 @@ const SHAPE: Statement = {
 k.last_used_at_ms, k.second_hash, k.second_is, k.second_ends_at_ms, k.overlap_ms, k.rotations, k.changed_by, k.deleting,
 k.limit_requests, k.limit_window_s, k.quota_requests, k.quota_period, k.resource, n.row, n.window_s, n.number, n.instance, n.uses,
 x.instance, x.number, x.at_ms, u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq,
-e.seq, e.at_ms, e.key_id, e.owner, e.kind, e.how, e.actor, e.request_id, e.address, e.fingerprint, e.secret, e.backup_seq,
+e.seq, e.at_ms, e.key_id, e.owner, e.kind, e.how, e.actor, e.request_id, e.address, e.fingerprint, e.secret, e.backup_seq, e.fields,
 b.owner, b.blocked_at_ms, b.changed_by, b.deleting, s.name, s.value, o.hash, o.ends_at_ms, o.content,
 o.user_code_hash, o.asked_from, o.decision, o.taken_by, o.key_id, o.fingerprint, o.changed_by
 FROM api_keys k, key_counts n, exchanges x, key_uses u, changes c, feed f, key_events e, blocked_owners b, server_secrets s, codes o LIMIT 0`,
@@ -63,7 +65,6 @@ const TRIGGERS = [
   'api_keys_updated_range',
   'api_keys_deleting',
   'api_keys_deleted',
-  'api_keys_limited',
   'key_uses_deleted',
   'key_counts_deleted',
   'key_counts_replaced',
@@ -71,7 +72,6 @@ const TRIGGERS = [
   'blocked_owners_renamed',
   'blocked_owners_deleting',
   'blocked_owners_unblocked',
-  'api_keys_bound',
   'codes_taken',
 ];
 /** Without triggers no process would learn of a revocation, and a new key could inherit a deleted one's last use. */

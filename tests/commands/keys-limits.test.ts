@@ -47,7 +47,9 @@ test('update sets limit, quota, name, scopes and days, and takes them away; a se
   });
   expect(Date.parse(shown.expiresAt) - Date.now()).toBeGreaterThan(2 * 86_400_000);
   const [event] = jsonOf(await keys('events', '--key', id, '--limit', '1', '--json'));
-  expect(event).toMatchObject({ kind: 'changed', how: 'command' });
+  const fields = ['name', 'expiresAt', 'rateLimit', 'quota'];
+  expect(event).toMatchObject({ kind: 'changed', how: 'command', fields });
+  expect((await keys('events', '--key', id)).stdout).toContain('changed (name, expiresAt, rateLimit, quota)');
 
   await keys('update', id, '--limit', 'default', '--quota', 'default', '--days', 'never', '--scope', 'read');
   await waitFor(async () => (await policyOf(key)) === '"key";q=1000;w=31622400');

@@ -73,6 +73,7 @@ describe.each(['embedded', 'remote', 'replica'] as const)('%s:', (store) => {
       address: '127.0.0.1',
       secret: null,
       backupSeq: null,
+      fields: null,
     };
     const possessed = { ...byTool, kind: 'revoked', how: 'possession', actor: null };
     const seen: object[] = events.map(({ seq, atMs, requestId, ...event }) => event);
@@ -84,7 +85,7 @@ describe.each(['embedded', 'remote', 'replica'] as const)('%s:', (store) => {
       { ...byTool, kind: 'rotated', fingerprint: fingerprint(third) },
       { ...byTool, kind: 'rotated', fingerprint: fingerprint(fourth) },
       { ...possessed, fingerprint: fingerprint(fourth), secret: 'next' },
-      { ...byTool, address: 'here', kind: 'changed', fingerprint: fingerprint(third) },
+      { ...byTool, address: 'here', kind: 'changed', fields: ['name'], fingerprint: fingerprint(third) },
       { ...byTool, kind: 'revoked', fingerprint: fingerprint(third) },
       { ...byTool, kind: 'deleted', fingerprint: fingerprint(third) },
       { ...byTool, kind: 'created', owner: 'bob', actor: 'bob', keyId: other.id, fingerprint: fingerprint(other.key) },
@@ -118,6 +119,25 @@ test('the statements of the store that change a key are known: each was tried he
     'UPDATE api_keys SET name = coalesce(?3, name)', // changed
     'UPDATE api_keys SET second_hash = ?4, second_', // rotated
     'UPDATE blocked_owners SET deleting = 1, chang', // unblocked
+  ]);
+});
+
+test('a change typed into a database shell is one event, which says what changed', async () => {
+  await using app = await createTestApp({ store: 'embedded' });
+  const { id } = await app.createKey('alice');
+  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const set = (columns: string) => db.execute({ sql: `UPDATE api_keys SET ${columns} WHERE id = ?`, args: [id] });
+  await set("resource = 'https://a.example/mcp', name = 'new', limit_requests = 5, limit_window_s = 60");
+  await set("quota_requests = 5, quota_period = 'day', scopes = '[]', expires_at_ms = 1, name = 'new'");
+  await set('active = 0');
+  await set('active = 1');
+  db.close();
+  expect((await eventsIn(app)).map(({ kind, fields }) => [kind, fields])).toEqual([
+    ['created', null],
+    ['changed', ['name', 'rateLimit', 'resource']],
+    ['changed', ['scopes', 'expiresAt', 'quota']],
+    ['revoked', null],
+    ['changed', ['active']],
   ]);
 });
 

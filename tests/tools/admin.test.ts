@@ -166,7 +166,8 @@ describe('admin_update_key', () => {
     expect(Math.abs(expiresAt - Date.now() - 86_400_000)).toBeLessThan(60_000); // by the clock of the database
     expect((await list({ owner: 'rita' })).body.keys).toEqual([body]);
     expect((await app.useKey(key)).body.code).toBe('insufficient_scope'); // at once
-    expect((await eventsOf(id)).at(-1)).toMatchObject({ kind: 'changed', how: 'tool', actor: 'root' });
+    const fields = ['name', 'scopes', 'expiresAt', 'rateLimit', 'quota'];
+    expect((await eventsOf(id)).at(-1)).toMatchObject({ kind: 'changed', how: 'tool', actor: 'root', fields });
     expect((await app.logText()).includes('API key updated')).toBe(true);
   });
 

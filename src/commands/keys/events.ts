@@ -38,12 +38,13 @@ export const verb = command({
     }),
 });
 
-const eventObject = ({ atMs, secret, backupSeq, seq, ...event }: KeyEvent) => ({
+const eventObject = ({ atMs, secret, backupSeq, fields, seq, ...event }: KeyEvent) => ({
   seq,
   at: isoTime(atMs),
   ...event,
   ...(secret !== null && { secret }),
   ...(backupSeq !== null && { backupSeq }),
+  ...(fields !== null && { fields }),
 });
 
 const HEADS = ['SEQ', 'AT', 'KIND', 'KEY', 'OWNER', 'HOW', 'ACTOR', 'REQUEST', 'ADDRESS', 'FINGERPRINT'];
@@ -51,8 +52,13 @@ const HEADS = ['SEQ', 'AT', 'KIND', 'KEY', 'OWNER', 'HOW', 'ACTOR', 'REQUEST', '
 const eventCells = (event: KeyEvent): string[] => [
   String(event.seq),
   localTime(event.atMs),
-  event.secret === null ? event.kind : `${event.kind} (${event.secret})`,
+  kindCell(event),
   ...[event.keyId, event.owner, event.how, event.actor, event.requestId, event.address, event.fingerprint].map(
     (text) => text ?? '-',
   ),
 ];
+
+function kindCell({ kind, secret, fields }: KeyEvent): string {
+  const detail = secret ?? fields?.join(', ') ?? '';
+  return detail === '' ? kind : `${kind} (${detail})`;
+}
