@@ -21,6 +21,7 @@ interface ScriptCoverage {
 
 const [deno = '', run = '', ...words] = commandOf('deno');
 await using server = await startServer({
+  runtime: 'deno',
   command: [deno, run, '--inspect=127.0.0.1:0', ...words],
   env: { JWT_SECRET: SECRET, RATE_LIMIT_REQUESTS: '1000000', USER_RATE_LIMIT: '0' },
 });
