@@ -7,6 +7,7 @@ import { Glob } from 'bun';
 import PACKAGE from '../package.json';
 import { NAMES } from '../src/config/env.ts';
 import { LIMITS, type Limit } from '../src/ground/limits/index.ts';
+import { EVENT_KINDS } from '../src/keys/event-kinds.ts';
 import { EVENTS } from '../src/watch/events.ts';
 import { METRICS } from '../src/watch/series.ts';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
@@ -169,6 +170,20 @@ test('the table of the log names every event under its level, and no other; each
           .some((known) => known === event),
     ),
   ).toEqual([]);
+});
+
+test('the kinds of events are those that triggers and a restore write, and db/README.md lists', () => {
+  const read = (file: string) => readFileSync(join(ROOT, file), 'utf8');
+  const sql = [...new Glob('db/*.sql').scanSync(ROOT), 'src/store/backup/restore.ts'].map(read).join('\n');
+  const alone = sql.matchAll(/'(\w+)', coalesce\(\w+\.changed_by ->> 'how'|'(restored)', '/g);
+  const cases = [...sql.matchAll(/SELECT CASE((?:(?!SELECT).)*?)END AS kind/gs)].map(([, chosen]) => chosen).join();
+  const chosen = cases.matchAll(/(?:THEN|ELSE) '(\w+)'/g);
+  const written = [...alone, ...chosen].map(([, first, second]) => first ?? second);
+  const row = /^\| `kind` \|(.*)$/m.exec(read('db/README.md'))?.[1] ?? '';
+  const listed = [...row.matchAll(/`(\w+)`/g)].map(([, name]) => name);
+  const kinds: readonly string[] = EVENT_KINDS;
+  expect([...new Set(written)].sort()).toEqual([...kinds].sort());
+  expect(listed.sort()).toEqual([...kinds].sort());
 });
 
 test('every variable has its row, and every metric', () => {

@@ -4,6 +4,7 @@
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
+import type { EventKind } from './event-kinds.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
 export interface NextSecret {
@@ -47,17 +48,7 @@ export interface KeyEvent {
   readonly keyId: string | null;
   /** Null: about the whole database. */
   readonly owner: string | null;
-  readonly kind:
-    | 'created'
-    | 'rotated'
-    | 'first_used'
-    | 'revoked'
-    | 'deleted'
-    | 'changed'
-    | 'blocked'
-    | 'unblocked'
-    | 'connected'
-    | 'restored';
+  readonly kind: EventKind;
   /** `sql`: by a database's shell, or by a server of a version before events. */
   readonly how: Origin['how'] | 'sql';
   /** The `sub` of a user token; of `connected`, the host that got the key. */
