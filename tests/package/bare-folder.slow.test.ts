@@ -32,7 +32,7 @@ test('the compiler knows the package, and says where a tool does not fit', async
   const wrong = "import { defineTool } from 'mcp-key-server';\n\nexport default () => defineTool(1);\n";
   writeFileSync(join(folder, '_wrong.ts'), wrong);
   expect((await run(tsc, { cwd: folder, env })).stdout).toContain('_wrong.ts(3,');
-}, 60_000);
+}, 240_000);
 
 test("a tool's test runs there", async () => {
   const { code, stderr } = await run([process.execPath, 'test'], { cwd: folder, env });
