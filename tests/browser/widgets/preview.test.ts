@@ -13,7 +13,7 @@ import { rowOf, watch } from './preview-page.ts';
 const FILE_BYTES_MAX = 20_000;
 
 test('each file of the widgets is under 20 KB', async () => {
-  const folder = `${import.meta.dir}/../../../src/widgets`;
+  const folder = `${import.meta.dir}/../../../src/pages/widgets`;
   for await (const name of new Glob('*').scan(folder)) {
     expect({ name, small: Bun.file(`${folder}/${name}`).size < FILE_BYTES_MAX }).toEqual({ name, small: true });
   }
@@ -128,7 +128,7 @@ describeInBrowser('the preview page', (browser) => {
     );
     await app.useKey(created.key);
     const { body: listed } = await app.call('list_api_keys', {}, authorization);
-    const path = `${import.meta.dir}/../../../src/widgets/samples.js`;
+    const path = `${import.meta.dir}/../../../src/pages/widgets/samples.js`;
     const { samplesAt } = await import(path);
     const samples = samplesAt(Date.now());
     const missing = (sample: object, real: object) => Object.keys(sample).filter((name) => !(name in real));
