@@ -4,6 +4,8 @@ import { expect, test } from 'bun:test';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
+import { freePorts } from '../support/sqld.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const MAIN = join(import.meta.dir, '../../src/main.ts');
 
@@ -59,17 +61,19 @@ test('a reader that pauses gets every line afterwards, whole and in order', asyn
 
 test('with its stderr closed the server starts, and stops in order', async () => {
   const folder = temporaryFolder();
+  const [port = 0] = freePorts(1);
   const child = Bun.spawn(['sh', '-c', 'exec "$0" "$1" 2>&-', process.execPath, MAIN], {
     cwd: folder,
-    env: { PORT: '0' },
+    env: { PORT: String(port) },
     stdout: 'pipe',
   });
-  let said = '';
-  const decoder = new TextDecoder();
-  for await (const chunk of child.stdout) {
-    said += decoder.decode(chunk, { stream: true });
-    if (said.includes('"event":"started"') && child.killed === false) child.kill('SIGTERM');
-  }
+  const isUp = () =>
+    fetch(`http://127.0.0.1:${port}/mcp/health`).then(
+      ({ status }) => status === 200, // its database is open, so it obeys signals
+      () => false,
+    );
+  await waitFor(isUp);
+  child.kill('SIGTERM');
   expect(await child.exited).toBe(0);
-  expect(said).toContain('"event":"stopped"');
+  expect(await new Response(child.stdout).text()).toContain('"event":"stopped"');
 });
