@@ -1,6 +1,6 @@
 // The change feed: reading a page of it, and removing what is old or too much.
 
-import { type ChangeMark, FEED_PAGE_MAX, type FeedPage, type ReachedPosition } from '../ground/change-feed.ts';
+import { type ChangeMark, FEED_PAGE_MAX, type FeedPage } from '../ground/change-feed.ts';
 import { MS_PER_DAY } from '../ground/duration.ts';
 import { sleep } from '../ground/timeout.ts';
 import type { Database, Row, Statement } from './database.ts';
@@ -41,23 +41,6 @@ const PRUNE_MARKED: Statement = { sql: 'DELETE FROM changes WHERE seq <= (SELECT
 const PRUNE_EVENTS = `DELETE FROM key_events
 WHERE seq <= (SELECT max(seq) FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${PRUNE_ROWS})
 WHERE at_ms < unixepoch('subsec') * 1000 - ?1) AND seq < (SELECT max(seq) FROM key_events) RETURNING seq`;
-
-/** Where the change feed of a database stands; null when it doesn't say. */
-export async function readPosition(
-  read: (statement: Statement) => Promise<readonly Row[] | null>,
-): Promise<ReachedPosition | null> {
-  const page = await readPage(read, Number.MAX_SAFE_INTEGER);
-  return page && { databaseId: page.databaseId, seq: page.newestSeq, mark: page.newestMark };
-}
-
-/** The change feed of a database after `seq`; null when it doesn't say. */
-export async function readPage(
-  read: (statement: Statement) => Promise<readonly Row[] | null>,
-  seq: number,
-): Promise<FeedPage | null> {
-  const rows = await read({ sql: CHANGES, args: [seq] });
-  return rows === null || rows.length === 0 ? null : pageOf(rows, seq);
-}
 
 export function pageOf(rows: readonly Row[], seq: number): FeedPage {
   const [first] = rows;

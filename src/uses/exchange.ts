@@ -38,8 +38,6 @@ export interface ExchangeOptions {
   readonly log: Log;
 }
 
-export type Exchange = ReturnType<typeof createExchange>;
-
 export function createExchange({ store, instance, clock, log }: ExchangeOptions) {
   /** Keys of which the database may lack something, and of those the ones that are not to wait. */
   const waiting = new Map<string, KeyUsage>();
