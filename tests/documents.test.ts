@@ -50,8 +50,8 @@ function leadsSomewhere(document: string, target: string): boolean {
 const eventsIn = (cell: string) =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code).filter((code) => !/[=:]/.test(code));
 
-/** The variables of the server, of the tests, of the replica's driver, and of Bun. */
-const READ: readonly string[] = [...NAMES, 'TEST_STORE', 'SERVER_RUNTIME', 'BUN_TMPDIR'];
+/** The variables of the server and of the tests. */
+const READ: readonly string[] = [...NAMES, 'TEST_STORE', 'SERVER_RUNTIME'];
 
 /** `RATE_LIMIT_*` names several. */
 const startsGroup = (name: string, read: string): boolean => name.endsWith('_') && read.startsWith(name);
