@@ -1,9 +1,8 @@
 // CodeStore over a Database: what codes stand for (db/README.md). Each write may be repeated.
 
-import { MS_PER_HOUR } from '../ground/duration.ts';
 import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
-import type { Database, Row, Statement } from './database.ts';
+import type { Database, Row } from './database.ts';
 import { hasChanged, INSERT, insertArgs } from './key-changes.ts';
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3
@@ -21,15 +20,6 @@ const TAKE = `UPDATE codes SET taken_by = ?2, key_id = ?3, fingerprint = ?4, cha
 WHERE ${IS_OPEN} AND EXISTS (SELECT 1 FROM api_keys WHERE id = ?3 AND active = 1) RETURNING hash`;
 
 const HAS_TAKEN = 'SELECT 1 FROM codes WHERE hash = ?1 AND taken_by = ?2';
-
-/** So long after its end a code is known to have ended, also to a server whose clock is behind. */
-const KEPT_MS = MS_PER_HOUR;
-
-/** Of the version before: its codes, and what they were sealed with, are of no use to anybody. */
-const LEFT_OVER: readonly Statement[] = [
-  { sql: "DELETE FROM redeemed_codes WHERE redeemed_at_ms < (unixepoch('subsec') - 3600) * 1000" },
-  { sql: 'DELETE FROM code_secrets WHERE hour < unixepoch() / 3600 - 2' },
-];
 
 /** As INSERT (key-changes.ts), for an open code whose owner is not blocked. */
 const MAKE = INSERT.replace(
@@ -53,11 +43,7 @@ AND (?4 IS NULL OR (SELECT count(*) FROM api_keys WHERE user_id = ?4) < ?5) RETU
 
 const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision = ?2';
 
-export interface CodeUpkeep extends CodeStore {
-  forgetEnded(nowMs: number): Promise<void>;
-}
-
-export function createCodeStore(db: Database): CodeUpkeep {
+export function createCodeStore(db: Database): CodeStore {
   async function findAsked(hash: string, nowMs: number, whose: string) {
     const [row] = await db.read({ sql: FIND_ASKED, args: [hash, nowMs], whose });
     return row === undefined ? null : { content: String(row.content), endsAtMs: Number(row.ends_at_ms) };
@@ -111,10 +97,6 @@ export function createCodeStore(db: Database): CodeUpkeep {
       );
       if (decided) return 'decided';
       return (await findAsked(hash, nowMs, whose)) === null ? 'not_open' : 'full';
-    },
-
-    async forgetEnded(nowMs) {
-      await db.writeAll([{ sql: 'DELETE FROM codes WHERE ends_at_ms < ?1', args: [nowMs - KEPT_MS] }, ...LEFT_OVER]);
     },
   };
 }

@@ -1,7 +1,6 @@
-// Last uses and counts of uses, which all processes add to, and their upkeep: what is long over is removed.
+// Last uses and counts of uses, which all processes add to.
 
 import { DAY_S, dayAt, monthOf } from '../ground/limits/windows.ts';
-import { sleep } from '../ground/timeout.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Database, Row } from './database.ts';
 
@@ -73,36 +72,3 @@ export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
     return new Map(rows.map(({ id, days }) => [String(id), new Map(JSON.parse(String(days)) as [number, number][])]));
   },
 });
-
-/** Keys in one slice, which takes a few milliseconds of a local file's process. */
-const SLICE_KEYS = 100;
-/** Between two slices, for everybody else. */
-const PAUSE_MS = 10;
-/** A window that is over is of no use; so much longer for clocks that disagree. */
-const WINDOW_KEPT_S = 600;
-/** Far longer than a statement can be under way. */
-const EXCHANGES_KEPT_DAYS = 7;
-
-// Of the clocks of this process and of the database the one that is behind: a wrong one removes nothing too early.
-const NOW_S = "CAST(min(?2, CAST(strftime('%s', 'now') AS INTEGER)) AS INTEGER)";
-const IS_OLD = `(window_s = ${DAY_S} AND number < ${NOW_S} / ${DAY_S} - ?3
-OR window_s <> ${DAY_S} AND (number + 1) * window_s + ${WINDOW_KEPT_S} < ${NOW_S})`;
-
-/** The last key of the slice after ?1, and whether it has old counts. */
-const NEXT_SLICE = `SELECT last, EXISTS (SELECT 1 FROM key_counts WHERE row > ?1 AND row <= last AND ${IS_OLD}) AS old
-FROM (SELECT max(row) AS last FROM (SELECT row FROM api_keys WHERE row > ?1 ORDER BY row LIMIT ${SLICE_KEYS}))`;
-const REMOVE_OLD = `DELETE FROM key_counts WHERE row > ?1 AND row <= ?4 AND ${IS_OLD}`;
-const REMOVE_EXCHANGES = `DELETE FROM exchanges WHERE at_ms < (unixepoch() - ${EXCHANGES_KEPT_DAYS * DAY_S}) * 1000`;
-
-export async function pruneCounts(db: Database, nowMs: number, daysKept: number): Promise<void> {
-  await db.write({ sql: REMOVE_EXCHANGES });
-  const nowS = Math.floor(nowMs / 1000);
-  for (let after = 0; ; ) {
-    const [next] = await db.read({ sql: NEXT_SLICE, args: [after, nowS, daysKept] });
-    const { last = null, old } = next ?? {};
-    if (typeof last !== 'number') return;
-    if (old === 1) await db.write({ sql: REMOVE_OLD, args: [after, nowS, daysKept, last] });
-    after = last;
-    await sleep(PAUSE_MS);
-  }
-}

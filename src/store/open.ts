@@ -14,8 +14,8 @@ import type { Database } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { keyReads } from './key-reads.ts';
 import type { DatabaseConfig } from './place.ts';
-import { type Pruning, type PruningOptions, pruneRegularly } from './pruning.ts';
 import type { Replica } from './replica/replica.ts';
+import { createUpkeep, type UpkeepOptions } from './upkeep.ts';
 import { watchWrites } from './writable.ts';
 
 /** Makes the folder that files of the database go into. Returns that of a database that is new. Throws an Error that names the variable. */
@@ -57,7 +57,7 @@ export interface Store extends KeyStore {
 }
 
 /** As `prepareStore`, opened. */
-export async function openStore(config: DatabaseConfig, options: PruningOptions): Promise<Store> {
+export async function openStore(config: DatabaseConfig, options: UpkeepOptions): Promise<Store> {
   const store = await prepareStore(config, options);
   await store.open();
   return store;
@@ -72,15 +72,14 @@ export interface PreparedStore extends Store {
   open(): Promise<void>;
 }
 
-export async function prepareStore(config: DatabaseConfig, options: PruningOptions): Promise<PreparedStore> {
+export async function prepareStore(config: DatabaseConfig, options: UpkeepOptions): Promise<PreparedStore> {
   const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
   const writes = watchWrites(unwatched, options);
   const { db } = writes;
   const reads = keyReads(db, replica);
-  let pruning: Pruning | undefined;
-  const codes = createCodeStore(db);
+  let upkeep: ReturnType<typeof createUpkeep> | undefined;
   async function closeAll(): Promise<void> {
-    pruning?.stop();
+    upkeep?.stop();
     writes.stop();
     await close();
   }
@@ -90,7 +89,7 @@ export async function prepareStore(config: DatabaseConfig, options: PruningOptio
     ...countsStore(db),
     usesPerWrite,
     admin: createAdminStore(db),
-    codes,
+    codes: createCodeStore(db),
     db,
     mode: replica === null ? config.mode : 'replica',
     replicaState: replica?.state,
@@ -98,7 +97,7 @@ export async function prepareStore(config: DatabaseConfig, options: PruningOptio
     writable: writes.writable,
     async changesAfter(reached, withinMs) {
       const page = await reads.changesAfter(reached, withinMs);
-      pruning?.saw(page);
+      upkeep?.saw(page);
       return page;
     },
     async open() {
@@ -108,13 +107,13 @@ export async function prepareStore(config: DatabaseConfig, options: PruningOptio
         await closeAll();
         throw error;
       }
-      pruning = pruneRegularly(db, codes, options);
+      upkeep = createUpkeep(db, options);
     },
     close: closeAll,
   };
 }
 
-async function openingOf(config: DatabaseConfig, options: PruningOptions) {
+async function openingOf(config: DatabaseConfig, options: UpkeepOptions) {
   if (config.mode === 'embedded') return (await import('./embedded/open.ts')).embeddedStore(config.path);
   return (await import('./remote/open.ts')).remoteStore(config, options);
 }

@@ -1,13 +1,10 @@
-// The trail of changes: what each leaves behind, that none can be forgotten, how it is read and pruned.
+// The trail of changes: what each leaves behind, that none can be forgotten, and how it is read.
 
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Glob } from 'bun';
-import { prune } from '../../src/store/feed.ts';
 import { openDatabase } from '../support/database-client.ts';
-import { openEmbedded } from '../support/embedded.ts';
-import { temporaryFolder } from '../support/folder.ts';
 import { actorFor, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
 const STORE = join(import.meta.dir, '../../src/store');
@@ -191,32 +188,6 @@ describe('reading', () => {
     expect(await read({ keyId: a.id })).toEqual([all[0], all[3]] as string[][]);
     expect(await read({ owner: 'bob' })).toEqual([all[1]] as string[][]);
     expect(await read({ owner: 'bob', keyId: a.id })).toEqual([]);
-  });
-});
-
-describe('pruning', () => {
-  test('pruning removes events older than asked for, no younger one, and never the newest', async () => {
-    const path = join(temporaryFolder(), 'keys.db');
-    const opened = await openEmbedded(path);
-    const db = openDatabase(`file:${path}`);
-    const add = (count: number, ageMs: number) =>
-      db.execute({
-        sql: `INSERT INTO key_events (at_ms, owner, kind, how) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
-        args: [count, ageMs],
-      });
-    await add(1001, 61_000);
-    await add(3, 30_000);
-    const left = async () => {
-      const { rows } = await db.execute('SELECT count(*) AS kept, min(seq) AS oldest FROM key_events');
-      return { ...rows[0] };
-    };
-    await prune(opened.db, 60_000);
-    expect(await left()).toMatchObject({ kept: 3, oldest: 1002 });
-    await prune(opened.db, 1000);
-    expect(await left()).toMatchObject({ kept: 1, oldest: 1004 }); // the newest: its number is not given again
-    db.close();
-    await opened.close();
   });
 });
 

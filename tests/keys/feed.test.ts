@@ -1,5 +1,4 @@
-// How long the change feed proves that memory is current, what a process that missed changes does, and the feed's
-// upkeep.
+// How long the change feed proves that memory is current, and what a process that missed changes does.
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -7,14 +6,10 @@ import type { FeedPage } from '../../src/ground/change-feed.ts';
 import { StoreOutage } from '../../src/ground/outage.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
-import { prune } from '../../src/store/feed.ts';
 import { createLog } from '../../src/watch/log.ts';
 import { testClock } from '../support/clock.ts';
-import { type Client, openDatabase } from '../support/database-client.ts';
-import { openEmbedded } from '../support/embedded.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
-import { advanceUntil, waitFor } from '../support/wait-for.ts';
 
 describe('memory is current', () => {
   const NOTHING_NEW: FeedPage = {
@@ -145,103 +140,3 @@ WHERE i < ${others}) SELECT 'other', unixepoch() * 1000 FROM n`;
     expect((await app.useKey(key)).status).toBe(401);
   },
 );
-
-const DAY_MS = 24 * 60 * 60 * 1000;
-const HOUR_MS = DAY_MS / 24;
-const CHANGES_KEPT_MAX = 500_000;
-
-/** Adds `count` changes of this age. */
-const addChanges = (database: Client, count: number, ageMs: number) =>
-  database.execute({
-    sql: `INSERT INTO changes (key_hash, changed_at_ms) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-SELECT 'hash', unixepoch('subsec') * 1000 - ? FROM n`,
-    args: [count, ageMs],
-  });
-
-/** Adds one change after so many others that nobody wrote. */
-const addChangeAt = (database: Client, seq: number) =>
-  database.execute({ sql: "INSERT INTO changes VALUES (?, 'hash', unixepoch('subsec') * 1000)", args: [seq] });
-
-const changesIn = async (database: Client) => {
-  const { rows } = await database.execute(
-    'SELECT count(*) AS kept, min(seq) AS oldest, (SELECT pruned_seq FROM feed) AS pruned FROM changes',
-  );
-  return { ...rows[0] };
-};
-
-const EVENTS_KEPT_MS = 400 * 24 * 3_600_000;
-
-describe('pruning', () => {
-  /** What is left after `prepare` and pruning. */
-  async function pruned(prepare: (database: Client) => Promise<unknown>) {
-    const path = join(temporaryFolder(), 'keys.db');
-    const opened = await openEmbedded(path);
-    const database = openDatabase(`file:${path}`);
-    await prepare(database);
-    expect(await prune(opened.db, EVENTS_KEPT_MS)).toBe(true);
-    expect(await prune(opened.db, EVENTS_KEPT_MS)).toBe(false);
-    const left = await changesIn(database);
-    database.close();
-    await opened.close();
-    return left;
-  }
-
-  test('pruning removes changes older than a day, however many there are, and no younger ones', async () => {
-    const left = await pruned(async (database) => {
-      await addChanges(database, 2500, DAY_MS + 1);
-      await addChanges(database, 3, DAY_MS - 60_000);
-    });
-    expect(left).toEqual({ kept: 3, oldest: 2501, pruned: 2500 });
-  });
-
-  test('pruning removes young changes too, once there are half a million newer ones', async () => {
-    const left = await pruned(async (database) => {
-      await addChanges(database, 1000, 0);
-      await addChangeAt(database, CHANGES_KEPT_MAX + 600);
-    });
-    expect(left).toEqual({ kept: 401, oldest: 601, pruned: 600 });
-  });
-
-  test('pruning continues after a process died that had raised the mark', async () => {
-    const left = await pruned(async (database) => {
-      await addChanges(database, 2500, DAY_MS + 1);
-      await addChanges(database, 3, 0);
-      await database.execute('UPDATE feed SET pruned_seq = 2000');
-    });
-    expect(left).toEqual({ kept: 3, oldest: 2501, pruned: 2500 });
-  });
-
-  test('pruning runs two seconds after the start, and again half an hour later at the earliest', async () => {
-    await using app = await createTestApp({ store: 'embedded' });
-    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-    const kept = async () => (await changesIn(database)).kept;
-    // In small steps, and a minute less: what goes by before the first pruning is seen brings the second one nearer.
-    for (const [notAfterMs, stepMs] of [
-      [2000 - 1, 1],
-      [HOUR_MS / 2 - 60_000, 60_000],
-    ] as const) {
-      await addChanges(database, 1, DAY_MS + 1);
-      app.clock.advance(notAfterMs);
-      expect((await fetch(`${app.url}/`)).status).toBe(200); // pruning would have begun
-      expect(await kept()).toBe(1);
-      await advanceUntil(app.clock, async () => (await kept()) === 0, stepMs);
-    }
-    database.close();
-  });
-
-  test('pruning runs at once when a poll finds far too many changes', async () => {
-    await using app = await createTestApp({ store: 'embedded' });
-    const { key, id } = await app.createKey('alice');
-    expect((await app.useKey(key)).status).toBe(200);
-    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-    await addChanges(database, 1, DAY_MS + 1);
-    app.clock.advance(2000);
-    await waitFor(async () => (await changesIn(database)).kept === 0); // pruned after the start; the next time is in an hour
-    await addChanges(database, 1000, 0);
-    await addChangeAt(database, 1.1 * CHANGES_KEPT_MAX + 2);
-    await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice')); // polls, as every change does
-    await waitFor(async () => (await changesIn(database)).kept === 2);
-    expect((await app.useKey(key)).status).toBe(401);
-    database.close();
-  });
-});

@@ -4,8 +4,8 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { windowAt } from '../../src/ground/limits/windows.ts';
-import { pruneCounts } from '../../src/store/counts.ts';
 import type { Store } from '../../src/store/open.ts';
+import { removeOld } from '../../src/store/upkeep.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { MIGRATIONS, oldDatabase } from '../support/old-database.ts';
@@ -65,8 +65,8 @@ describe.each(['embedded', 'remote'] as const)('on a store that is %s', (mode) =
         all += use(brief, uses) + use(lasting, 1);
         await stop(brief, pass);
       }
-      const nowMs = clock.nowMs();
-      await Promise.all([1, 2].map(() => pruneCounts(store.db, nowMs, USAGE_DAYS)));
+      const upkeep = { clock, eventDays: 400, usageDays: USAGE_DAYS };
+      await Promise.all([1, 2].map(() => removeOld(store.db, upkeep)));
       await processes.pass(DAY_MS);
     }
     expect(all).toBe(days * restarts * (uses + 1));

@@ -1,0 +1,168 @@
+// Upkeep: what is old is removed, as one table says, soon after the start and then every hour. Every process does it,
+// and several may at once.
+
+import { repeat } from '../ground/background.ts';
+import type { FeedPage } from '../ground/change-feed.ts';
+import { MS_PER_DAY, MS_PER_HOUR } from '../ground/duration.ts';
+import { DAY_S } from '../ground/limits/windows.ts';
+import type { Clock } from '../ground/runtime.ts';
+import { sleep } from '../ground/timeout.ts';
+import type { Log } from '../watch/log.ts';
+import type { Database, Statement } from './database.ts';
+
+/** The first run is soon after start-up, off its critical path. */
+const FIRST_AFTER_MS = 2000;
+const EVERY_MS = MS_PER_HOUR;
+/** So much earlier or later, as a part of the pause. */
+const JITTER = 0.5;
+
+/** Rows that one transaction removes, which blocks a local file's process for some 10 ms. */
+const SLICE_ROWS = 250;
+/** Keys whose counts are looked through at once, which takes a few milliseconds of a local file's process. */
+const SLICE_KEYS = 100;
+/** Between two slices, for everybody else. */
+const PAUSE_MS = 10;
+
+/** So long after its end a code is known to have ended, also to a server whose clock is behind. */
+const CODES_KEPT_MS = MS_PER_HOUR;
+/** Far longer than a statement can be under way. */
+const EXCHANGES_KEPT_MS = 7 * MS_PER_DAY;
+/** A window that is over is of no use; so much longer for clocks that disagree. */
+const WINDOW_KEPT_S = 600;
+/** A process that polls again in this time need not forget what it knows. */
+const CHANGES_KEPT_MS = MS_PER_DAY;
+/**
+ * 100 MB: a hundred times what a process reads rather than forget all. At 5,000 changes a second it takes 100 s: no
+ * creation that was given up still arrives then (INSERT in store/key-changes.ts).
+ */
+const CHANGES_KEPT_MAX = 500_000;
+
+/**
+ * When a poll shows that there are too many changes, a run begins at once, no sooner than this after the one before.
+ * "Too many" is a multiple of the limit: each process draws its own, so that usually one of a cluster does it.
+ */
+const OVERDUE_AGAIN_AFTER_MS = 10_000;
+const OVERDUE_FROM = 1.02;
+const OVERDUE_TO = 1.1;
+
+/** What a statement may ask for. */
+interface Run {
+  readonly nowMs: number;
+  readonly eventDays: number;
+  readonly usageDays: number;
+  /** Of a slice of keys: rows from here on, */
+  readonly after: number;
+  /** up to this one. */
+  readonly last: number;
+}
+
+/** All of a run is one argument. */
+const of = (name: keyof Run) => `(?1 ->> '${name}')`;
+
+interface Removal {
+  /** In one transaction, and again as long as there was a full slice. */
+  readonly remove: readonly string[];
+  /** For each slice of keys instead: the row that ends it, null after all of them, and whether there is `old` in it. */
+  readonly slice?: string;
+}
+
+const DB_NOW_MS = "unixepoch('subsec') * 1000";
+
+// Of the clocks of this process and of the database the one that is behind: a wrong one removes nothing too early.
+const NOW_S = `CAST(min(${of('nowMs')} / 1000, unixepoch()) AS INTEGER)`;
+const oldCounts = (last: string) => `FROM key_counts WHERE row > ${of('after')} AND row <= ${last}
+AND (window_s = ${DAY_S} AND number < ${NOW_S} / ${DAY_S} - ${of('usageDays')}
+OR window_s <> ${DAY_S} AND (number + 1) * window_s + ${WINDOW_KEPT_S} < ${NOW_S})`;
+
+const REMOVALS: readonly Removal[] = [
+  { remove: [`DELETE FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS}`] },
+  // Of the version before: its codes, and what they were sealed with, are of no use to anybody.
+  { remove: [`DELETE FROM redeemed_codes WHERE redeemed_at_ms < ${DB_NOW_MS} - ${MS_PER_HOUR}`] },
+  { remove: ['DELETE FROM code_secrets WHERE hour < unixepoch() / 3600 - 2'] },
+  { remove: [`DELETE FROM exchanges WHERE at_ms < ${DB_NOW_MS} - ${EXCHANGES_KEPT_MS}`] },
+  {
+    slice: `SELECT last, EXISTS (SELECT 1 ${oldCounts('last')}) AS old
+FROM (SELECT max(row) AS last FROM (SELECT row FROM api_keys WHERE row > ${of('after')} ORDER BY row LIMIT ${SLICE_KEYS}))`,
+    remove: [`DELETE ${oldCounts(of('last'))}`],
+  },
+  {
+    // The newest stays, whatever its age, so that its number is not given again.
+    remove: [
+      `DELETE FROM key_events WHERE seq <= (
+SELECT max(seq) FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${SLICE_ROWS})
+WHERE at_ms < ${DB_NOW_MS} - ${of('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`,
+    ],
+  },
+  {
+    // The mark tells readers who have not come that far that changes are missing.
+    remove: [
+      `UPDATE feed SET pruned_seq = old.seq FROM (
+SELECT max(seq) AS seq FROM (SELECT seq, changed_at_ms FROM changes ORDER BY seq LIMIT ${SLICE_ROWS})
+WHERE changed_at_ms < ${DB_NOW_MS} - ${CHANGES_KEPT_MS} OR seq <= (SELECT max(seq) FROM changes) - ${CHANGES_KEPT_MAX}) AS old
+WHERE old.seq > pruned_seq`,
+      'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
+    ],
+  },
+];
+
+export interface UpkeepOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly eventDays: number;
+  readonly usageDays: number;
+}
+
+/** Removes all that is old. */
+export async function removeOld(db: Database, { clock, eventDays, usageDays }: Omit<UpkeepOptions, 'log'>) {
+  const run: Run = { nowMs: clock.nowMs(), eventDays, usageDays, after: 0, last: 0 };
+  for (const { remove, slice } of REMOVALS) {
+    if (slice === undefined) while (await removed(db, remove, run)) await sleep(PAUSE_MS);
+    else await removeFromSlices(db, remove, slice, run);
+  }
+}
+
+/** Whether there may be more. */
+async function removed(db: Database, remove: Removal['remove'], run: Run): Promise<boolean> {
+  const written = await db.writeAll(remove.map((sql) => ({ ...statementOf(sql, run), unsynced: true })));
+  return written.some(({ changed, repeated }) => changed >= SLICE_ROWS || repeated);
+}
+
+async function removeFromSlices(db: Database, remove: Removal['remove'], slice: string, run: Run): Promise<void> {
+  for (let after = 0; ; ) {
+    const [found] = await db.read(statementOf(slice, { ...run, after }));
+    const { last = null, old } = found ?? {};
+    if (typeof last !== 'number') return;
+    if (old === 1) await removed(db, remove, { ...run, after, last });
+    after = last;
+    await sleep(PAUSE_MS);
+  }
+}
+
+/** Only a statement that asks for something has an argument. */
+const statementOf = (sql: string, run: Run): Statement => ({
+  sql,
+  args: sql.includes('?1') ? [JSON.stringify(run)] : [],
+});
+
+export function createUpkeep(db: Database, options: UpkeepOptions) {
+  const { clock, log } = options;
+  const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
+  let overdueAgainAtMs = Number.NEGATIVE_INFINITY;
+  const runs = repeat(
+    { everyMs: EVERY_MS, firstMs: FIRST_AFTER_MS, jitter: JITTER, clock, log, event: 'old changes not removed' },
+    () => removeOld(db, options),
+  );
+  return {
+    /** Begins a run at once if the page shows too many changes. */
+    saw({ newestSeq, prunedSeq }: FeedPage): void {
+      const nowMs = clock.monotonicMs();
+      if (newestSeq - prunedSeq <= overdueAt || nowMs < overdueAgainAtMs) return;
+      overdueAgainAtMs = nowMs + OVERDUE_AGAIN_AFTER_MS;
+      runs.hasten();
+    },
+    stop(): void {
+      overdueAgainAtMs = Number.POSITIVE_INFINITY;
+      runs.stop();
+    },
+  };
+}

@@ -1,0 +1,202 @@
+// Upkeep: what is old is removed, nothing younger is, and when that is done.
+
+import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { removeOld } from '../../src/store/upkeep.ts';
+import { type Client, openDatabase } from '../support/database-client.ts';
+import { openEmbedded } from '../support/embedded.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { startSqld } from '../support/sqld.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
+import { advanceUntil, waitFor } from '../support/wait-for.ts';
+import { openStill } from '../uses/shared-usage.ts';
+
+const HOUR_MS = 60 * 60 * 1000;
+const DAY_MS = 24 * HOUR_MS;
+const CHANGES_KEPT_MAX = 500_000;
+const KEPT = { eventDays: 400, usageDays: 31 };
+
+/** Adds `count` changes of this age. */
+const addChanges = (database: Client, count: number, ageMs: number) =>
+  database.execute({
+    sql: `INSERT INTO changes (key_hash, changed_at_ms) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+SELECT 'hash', unixepoch('subsec') * 1000 - ? FROM n`,
+    args: [count, ageMs],
+  });
+
+/** Adds one change after so many others that nobody wrote. */
+const addChangeAt = (database: Client, seq: number) =>
+  database.execute({ sql: "INSERT INTO changes VALUES (?, 'hash', unixepoch('subsec') * 1000)", args: [seq] });
+
+const changesIn = async (database: Client) => {
+  const { rows } = await database.execute(
+    'SELECT count(*) AS kept, min(seq) AS oldest, (SELECT pruned_seq FROM feed) AS pruned FROM changes',
+  );
+  return { ...rows[0] };
+};
+
+const clock = { nowMs: Date.now, monotonicMs: () => 0, after: () => () => {} };
+
+const msAgo = (ms: number) => `CAST(unixepoch('subsec') * 1000 AS INTEGER) - ${ms}`;
+
+/** Of each table two rows, the first of them old enough; each has its name in this column. */
+const PAIRS = [
+  {
+    rows: 'hash AS name FROM codes',
+    add: (name: string, ms: number) =>
+      `INSERT INTO codes (hash, ends_at_ms, content) VALUES ('${name}', ${msAgo(ms)}, '')`,
+    ages: [HOUR_MS + 1, HOUR_MS - 60_000],
+  },
+  {
+    rows: 'number AS name FROM redeemed_codes',
+    add: (name: string, ms: number) => `INSERT INTO redeemed_codes VALUES ('${name}', '', '', '', ${msAgo(ms)}, NULL)`,
+    ages: [HOUR_MS + 1, HOUR_MS - 60_000],
+  },
+  {
+    rows: 'value AS name FROM code_secrets',
+    add: (name: string, ms: number) => `INSERT INTO code_secrets VALUES ((${msAgo(ms)}) / ${HOUR_MS}, '${name}')`,
+    ages: [3 * HOUR_MS, HOUR_MS],
+  },
+  {
+    rows: 'instance AS name FROM exchanges',
+    add: (name: string, ms: number) => `INSERT INTO exchanges VALUES ('${name}', 1, ${msAgo(ms)})`,
+    ages: [7 * DAY_MS + 1, 7 * DAY_MS - 60_000],
+  },
+  {
+    rows: 'owner AS name FROM key_events',
+    add: (name: string, ms: number) =>
+      `INSERT INTO key_events (at_ms, owner, kind, how) VALUES (${msAgo(ms)}, '${name}', 'changed', 'sql')`,
+    ages: [KEPT.eventDays * DAY_MS + 1, KEPT.eventDays * DAY_MS - 60_000],
+  },
+  {
+    rows: 'key_hash AS name FROM changes',
+    add: (name: string, ms: number) => `INSERT INTO changes (key_hash, changed_at_ms) VALUES ('${name}', ${msAgo(ms)})`,
+    ages: [DAY_MS + 1, DAY_MS - 60_000],
+  },
+] as const;
+
+test.each(['embedded', 'remote'] as const)(
+  'what is old is removed from every table of a store that is %s',
+  async (mode) => {
+    await using started = new AsyncDisposableStack();
+    const path = join(temporaryFolder(), 'keys.db');
+    const url = mode === 'remote' ? started.use(await startSqld()).url : `file:${path}`;
+    const store = await openStill(
+      mode === 'remote' ? { mode, url, authToken: null, replicaFile: null } : { mode, path },
+    );
+    started.defer(store.close);
+    const database = openDatabase(url);
+    started.defer(database.close);
+    for (const { add, ages } of PAIRS) {
+      await database.execute(add('old', ages[0]));
+      await database.execute(add('young', ages[1]));
+    }
+    await removeOld(store.db, { clock, ...KEPT });
+    for (const { rows } of PAIRS) {
+      expect([rows, (await database.execute(`SELECT ${rows}`)).rows.map(({ name }) => name)]).toEqual([
+        rows,
+        ['young'],
+      ]);
+    }
+  },
+);
+
+describe('events', () => {
+  test('events that are old are removed, however many, no younger one, and never the newest', async () => {
+    const path = join(temporaryFolder(), 'keys.db');
+    const opened = await openEmbedded(path);
+    const database = openDatabase(`file:${path}`);
+    const add = (count: number, ageMs: number) =>
+      database.execute({
+        sql: `INSERT INTO key_events (at_ms, owner, kind, how) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
+        args: [count, ageMs],
+      });
+    await add(1001, 3 * DAY_MS + 1000);
+    await add(3, 2 * DAY_MS);
+    const left = async () => {
+      const { rows } = await database.execute('SELECT count(*) AS kept, min(seq) AS oldest FROM key_events');
+      return { ...rows[0] };
+    };
+    await removeOld(opened.db, { clock, ...KEPT, eventDays: 3 });
+    expect(await left()).toMatchObject({ kept: 3, oldest: 1002 });
+    await removeOld(opened.db, { clock, ...KEPT, eventDays: 1 });
+    expect(await left()).toMatchObject({ kept: 1, oldest: 1004 }); // the newest: its number is not given again
+    database.close();
+    await opened.close();
+  });
+});
+
+describe('the change feed', () => {
+  /** What upkeep leaves after `prepare`. */
+  async function pruned(prepare: (database: Client) => Promise<unknown>) {
+    const path = join(temporaryFolder(), 'keys.db');
+    const opened = await openEmbedded(path);
+    const database = openDatabase(`file:${path}`);
+    await prepare(database);
+    await removeOld(opened.db, { clock, ...KEPT });
+    const left = await changesIn(database);
+    database.close();
+    await opened.close();
+    return left;
+  }
+
+  test('changes are removed that are older than a day, however many there are, and no younger ones', async () => {
+    const left = await pruned(async (database) => {
+      await addChanges(database, 2500, DAY_MS + 1);
+      await addChanges(database, 3, DAY_MS - 60_000);
+    });
+    expect(left).toEqual({ kept: 3, oldest: 2501, pruned: 2500 });
+  });
+
+  test('young changes are removed too, once there are half a million newer ones', async () => {
+    const left = await pruned(async (database) => {
+      await addChanges(database, 1000, 0);
+      await addChangeAt(database, CHANGES_KEPT_MAX + 600);
+    });
+    expect(left).toEqual({ kept: 401, oldest: 601, pruned: 600 });
+  });
+
+  test('upkeep continues after a process died that had raised the mark', async () => {
+    const left = await pruned(async (database) => {
+      await addChanges(database, 2500, DAY_MS + 1);
+      await addChanges(database, 3, 0);
+      await database.execute('UPDATE feed SET pruned_seq = 2000');
+    });
+    expect(left).toEqual({ kept: 3, oldest: 2501, pruned: 2500 });
+  });
+
+  test('upkeep runs two seconds after the start, and again half an hour later at the earliest', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    const kept = async () => (await changesIn(database)).kept;
+    // In small steps, and a minute less: what goes by before the first run is seen brings the second one nearer.
+    for (const [notAfterMs, stepMs] of [
+      [2000 - 1, 1],
+      [HOUR_MS / 2 - 60_000, 60_000],
+    ] as const) {
+      await addChanges(database, 1, DAY_MS + 1);
+      app.clock.advance(notAfterMs);
+      expect((await fetch(`${app.url}/`)).status).toBe(200); // it would have begun
+      expect(await kept()).toBe(1);
+      await advanceUntil(app.clock, async () => (await kept()) === 0, stepMs);
+    }
+    database.close();
+  });
+
+  test('upkeep runs at once when a poll finds far too many changes', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const { key, id } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    await addChanges(database, 1, DAY_MS + 1);
+    app.clock.advance(2000);
+    await waitFor(async () => (await changesIn(database)).kept === 0); // removed after the start; the next time is in an hour
+    await addChanges(database, 1000, 0);
+    await addChangeAt(database, 1.1 * CHANGES_KEPT_MAX + 2);
+    await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice')); // polls, as every change does
+    await waitFor(async () => (await changesIn(database)).kept === 2);
+    expect((await app.useKey(key)).status).toBe(401);
+    database.close();
+  });
+});
