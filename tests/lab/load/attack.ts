@@ -53,18 +53,18 @@ export async function attack(
   };
 }
 
-/** Guesses keys, a new one each time. */
+/** Guesses keys, a new one each time. `headersOf`: by the number of the key. */
 export function guess(
   url: string,
-  options: AttackOptions & { readonly inBatches: boolean; readonly headers?: Readonly<Record<string, string>> },
+  options: AttackOptions & { readonly inBatches: boolean; headersOf?(count: number): Record<string, string> },
 ): Promise<Attack> {
-  const { inBatches, headers } = options;
+  const { inBatches, headersOf } = options;
   let count = 0;
   const nextKey = () => {
     count += 1;
     return `sk_test_${count.toString(16).padStart(64, '0')}`;
   };
-  const single = () => postText('/tools/get_data', '{}', { 'X-API-Key': nextKey(), ...headers });
+  const single = () => postText('/tools/get_data', '{}', { 'X-API-Key': nextKey(), ...headersOf?.(count) });
   const batch = () => {
     const calls = Array.from({ length: BATCH_CALLS }, (_, id) => ({
       jsonrpc: '2.0',
@@ -73,7 +73,7 @@ export function guess(
       params: { name: 'get_data', arguments: {}, _meta: { api_key: nextKey() } },
     }));
     const accepted = { Accept: 'application/json', 'MCP-Protocol-Version': '2025-03-26' };
-    return postText('/mcp', JSON.stringify(calls), { ...accepted, ...headers });
+    return postText('/mcp', JSON.stringify(calls), { ...accepted, ...headersOf?.(count) });
   };
   return attack(url, options, inBatches ? { next: batch, calls: BATCH_CALLS, last: ']' } : { next: single });
 }
