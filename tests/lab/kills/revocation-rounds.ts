@@ -41,7 +41,11 @@ interface MadeKey {
  * One key: made on one server, used on all until everybody refuses it. The next server ends its secret, from round to
  * round in another way; in every other round that secret is the previous one, or the next, of a rotation.
  */
-export async function revocationRound({ servers }: Cluster, round: number, user: string): Promise<Round> {
+export async function revocationRound(
+  { servers }: Pick<Cluster, 'servers'>,
+  round: number,
+  user: string,
+): Promise<Round> {
   const maker = servers[round % servers.length];
   const revoker = servers[(round + 1) % servers.length];
   if (maker === undefined || revoker === undefined) throw new Error('a cluster without servers');

@@ -1,0 +1,65 @@
+// `bun tests/lab/upgrade.ts [--on file|remote|replica] [--from 18fbde9|d3d4447]`: today's server on databases that versions before have left, and
+// beside one that still runs. Checks these out into temporary folders. Exit code 1 if something doesn't hold. Not over
+// midnight (UTC): quotas begin anew then.
+
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { diskFolder } from '../support/folder.ts';
+import { startSqld } from '../support/sqld.ts';
+import { beside } from './upgrade/beside.ts';
+import { leave } from './upgrade/left.ts';
+import { opens, restores } from './upgrade/opens.ts';
+import { report } from './upgrade/report.ts';
+import { checkedOut, today } from './upgrade/version.ts';
+
+const COMMITS = ['18fbde9', 'd3d4447'];
+/** The one that today's server may run beside. */
+const ROLLING = 'd3d4447';
+const PLACES = ['file', 'remote', 'replica'] as const;
+type Place = (typeof PLACES)[number];
+
+const { values } = parseArgs({ options: { on: { type: 'string' }, from: { type: 'string' } } });
+const places = PLACES.filter((place) => values.on === undefined || values.on === place);
+
+/** A new database, and the environments of two servers on it. */
+async function placed(place: Place) {
+  const folder = diskFolder();
+  if (place === 'file') {
+    const env = { DATABASE_URL: `file:${join(folder, 'keys.db')}` };
+    return { before: env, now: env, stop: async () => {} };
+  }
+  const sqld = await startSqld({ folder });
+  const withReplica = (name: string) => ({
+    ...sqld.env,
+    ...(place === 'replica' && { DATABASE_REPLICA_FILE: join(folder, name) }),
+  });
+  return { before: withReplica('before.db'), now: withReplica('now.db'), stop: sqld.stop };
+}
+
+const found = report();
+const begin = (what: string) => console.log(`\n${what}\n\n| | held | |\n|---|---|---|`);
+for (const commit of COMMITS.filter((one) => values.from === undefined || values.from === one)) {
+  await using before = await checkedOut(commit);
+  for (const place of places) {
+    begin(`${commit} on a ${place}, then today`);
+    const one = await placed(place);
+    try {
+      const left = await leave(before, one.before);
+      await opens(today(), one.before, left, found); // with the replica of the version before
+      await restores(today(), left, found);
+    } finally {
+      await one.stop();
+    }
+    if (commit === ROLLING) {
+      begin(`today beside ${commit} on a ${place}`);
+      const two = await placed(place);
+      try {
+        await beside(before, today(), two, found);
+      } finally {
+        await two.stop();
+      }
+    }
+  }
+}
+console.log(found.failed() === 0 ? '\nall held' : `\n${found.failed()} did not hold`);
+process.exit(found.failed() === 0 ? 0 : 1);

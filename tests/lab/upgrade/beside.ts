@@ -1,0 +1,224 @@
+// Today's server starts on the database of one of the version before that goes on: both serve, what is done at each is seen
+// at the other within the promised time, and then the one before stops.
+
+import { callOver, userHeaders } from '../../support/client.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { codeFor, register } from '../../support/hand-over.ts';
+import type { ServerProcess } from '../../support/server-process.ts';
+import { waitFor, waitForWithin } from '../../support/wait-for.ts';
+import { revocationRound } from '../kills/revocation-rounds.ts';
+import { allKeys, beyondRefusals, called, used, usesUntilRefused } from './left.ts';
+import type { Report } from './report.ts';
+import type { Version } from './version.ts';
+
+type Env = Readonly<Record<string, string>>;
+
+/** REVOCATION_LAG_MAX_MS. */
+const LAG_MAX_MS = 1000;
+/** Each way of ending a secret, by each server, of each kind of secret. */
+const ROUNDS = 12;
+const CALLERS = 4;
+const LIMIT = 640;
+const USE_EVERY_MS = 16;
+/** Of a key that was read from a replica, others' uses are known 250 ms after its first use, and an exchange. */
+const TOLD_MS_MAX = 500;
+/** Last uses and counts are in the database by then, on a busy machine too. */
+const WRITTEN_MS_MAX = 10_000;
+
+export interface Environments {
+  readonly before: Env;
+  readonly now: Env;
+}
+
+export async function beside(before: Version, now: Version, env: Environments, report: Report): Promise<void> {
+  const { say, same } = report;
+  await using old = await before.start(env.before);
+  const { key } = await called(old.url, 'create_api_key', { name: 'k', scopes: ['read'] }, 'alice');
+  const atOld = callersOf(old.url, 'old');
+  await waitFor(() => atOld.calls() > 100);
+  await using newer = await now.start(env.now);
+  const healthyMs = await waitFor(async () => (await fetch(`${newer.url}/mcp/health`)).ok);
+  const atNewer = callersOf(newer.url, 'newer');
+  await waitFor(() => atNewer.calls() > 500);
+  const calls = [await atOld.end(), await atNewer.end()];
+  same(
+    'the start of the newer one, and both at once, fail no call of either',
+    calls.flatMap(({ failed }) => failed),
+    [],
+  );
+  say(
+    'calls meanwhile, at each',
+    true,
+    `${calls.map(({ made }) => made).join(' and ')}; ready after ${healthyMs.toFixed(0)} ms`,
+  );
+  same('a key of the old one is good at the newer', await used(newer.url, key), 200);
+
+  await ends([old, newer], report);
+  await blocks(old, newer, now, env.now, report);
+  const counted = await shareLimit([old, newer], env.before, report);
+  for (const { url } of [old, newer]) {
+    const client = await register({ url });
+    const { status } = await client.redeem(await codeFor(client, key));
+    same(`${url === old.url ? 'the old' : 'the newer'} one hands a key to an OAuth client`, status, 200);
+  }
+  await keepsTrail(env.before, report);
+  const hasReplica = 'DATABASE_REPLICA_FILE' in env.now;
+  if (hasReplica) {
+    for (const [name, { url }] of [
+      ['old', old],
+      ['newer', newer],
+    ] as const) {
+      const state = async () => ((await (await fetch(`${url}/mcp/health`)).json()) as Health).store.replica;
+      await waitFor(async () => (await state()) !== 'catching_up');
+      same(`the replica of the ${name} one is in use`, await state(), 'in_use');
+    }
+  }
+
+  for (let n = 0; n < 7; n += 1) await used(old.url, key);
+  same('the old one stops in order', await old.stop(), 0);
+  same('and has logged nothing but refusals', beyondRefusals(old), []);
+  const { keys } = await called(newer.url, 'list_api_keys', {}, 'alice');
+  same('its last uses are counted', keys[0]?.uses?.today, 8);
+  const again = await before.start(env.before).then(async (server) => `it started: ${await server.stop()}`, String);
+  say('it refuses to start again', again.includes('written by a newer version'), again.split('\n')[0]);
+  same('the newer one stops in order', await newer.stop(), 0);
+  same('and has logged nothing but refusals', beyondRefusals(newer), []);
+  await using restarted = await now.start(env.now);
+  const kept = (await allKeys(restarted.url)).find(({ id }) => id === counted.id);
+  same('what both have counted is there after a restart', kept?.uses?.today, counted.uses);
+  const startedAtMs = performance.now();
+  const uses = await usesUntilRefused(restarted.url, counted.key);
+  const refusedMs = performance.now() - startedAtMs;
+  const isSoon = uses === 0 || (hasReplica && refusedMs < TOLD_MS_MAX); // a replica has no counts
+  say('a limit that they used up together stays so', isSoon, `${uses} uses in ${refusedMs.toFixed(0)} ms`);
+}
+
+interface Health {
+  readonly store: { readonly replica?: string };
+}
+
+/** People and programs who make keys, use, list and revoke them, until told to end. */
+function callersOf(url: string, name: string) {
+  let made = 0;
+  let ending = false;
+  const failed: string[] = [];
+  async function caller(nth: number): Promise<void> {
+    for (let turn = 0; !ending; turn += 1) {
+      const user = await userHeaders(`${name}-${nth}-${turn}`);
+      const call = async (tool: string, input: object, headers: Record<string, string>) => {
+        const { status, body } = await callOver(url, tool, input, headers);
+        made += 1;
+        if (status !== 200) failed.push(`${tool}: ${status} ${JSON.stringify(body)}`);
+        return body;
+      };
+      const { id, key } = await call('create_api_key', { name: 'of a caller', scopes: ['read'] }, user);
+      for (let use = 0; use < 3; use += 1) await call('get_data', {}, { 'x-api-key': key });
+      await call('list_api_keys', {}, user);
+      await call('revoke_api_key', { keyId: id }, user);
+    }
+  }
+  const callers = Promise.all(Array.from({ length: CALLERS }, (_, nth) => caller(nth)));
+  return {
+    calls: () => made,
+    async end() {
+      ending = true;
+      await callers;
+      return { made, failed };
+    },
+  };
+}
+
+/** A secret is used at both while one of them ends it. */
+async function ends(servers: readonly ServerProcess[], { say, same }: Report): Promise<void> {
+  const lastMs: number[] = [];
+  const odd: number[] = [];
+  for (let round = 0; round < ROUNDS; round += 1) {
+    const ended = await revocationRound({ servers }, round, 'hammer');
+    lastMs.push(ended.lastSuccessMs);
+    odd.push(...ended.odd);
+  }
+  same('a secret of one is good at the other at once, and a success or 401 is all it gets', odd, []);
+  const worstMs = Math.max(...lastMs);
+  say(
+    'revoked or rotated at one, refused at the other within 1,000 ms',
+    worstMs < LAG_MAX_MS,
+    `${worstMs.toFixed(0)} ms`,
+  );
+}
+
+async function blocks(old: ServerProcess, newer: ServerProcess, now: Version, env: Env, { say, same }: Report) {
+  const { id, key } = await called(old.url, 'create_api_key', { name: 'k', scopes: ['read'] }, 'bob');
+  const both = [old, newer];
+  const get = async (expected: number) => {
+    const startedAtMs = performance.now();
+    const follow = ({ url }: { url: string }) =>
+      waitForWithin(LAG_MAX_MS, async () => (await used(url, key)) === expected);
+    await Promise.all(both.map(follow)).catch(() => {});
+    return performance.now() - startedAtMs;
+  };
+  await get(200);
+  for (const [args, expected] of [
+    [['block', 'bob'], 401],
+    [['unblock', 'bob'], 200],
+    [['update', id, '--limit', '1/366d'], 429],
+  ] as const) {
+    same(`\`keys ${args[0]}\` of today`, (await now.keys(env, args)).code, 0);
+    const followedMs = await get(expected);
+    say(`both follow \`keys ${args[0]}\` within 1,000 ms`, followedMs < LAG_MAX_MS, `${followedMs.toFixed(0)} ms`);
+  }
+}
+
+/** Both use a key until each refuses it: contract section 15 bounds what is accepted beyond its limit. */
+async function shareLimit(servers: readonly ServerProcess[], env: Env, { say, same }: Report) {
+  const [first] = servers;
+  const limits = { rateLimit: { requests: LIMIT, window: '1d' } };
+  const { id, key } = await called(
+    first?.url ?? '',
+    'create_api_key',
+    { name: 'l', scopes: ['read'], ...limits },
+    'eve',
+  );
+  let busiest = 0;
+  const accepted = servers.map(async ({ url }) => {
+    const atMs: number[] = [];
+    while ((await used(url, key)) === 200) {
+      atMs.push(performance.now());
+      busiest = Math.max(busiest, 2 * atMs.filter((at) => at > performance.now() - 500).length);
+      await Bun.sleep(USE_EVERY_MS);
+    }
+    return atMs.length;
+  });
+  const uses = (await Promise.all(accepted)).reduce((sum, count) => sum + count, 0);
+  const over = 2 * servers.length * (LIMIT / 32 + busiest * 0.5);
+  say(
+    `a limit of ${LIMIT} admits as many at both together, and at most ${over} more`,
+    uses >= LIMIT && uses <= LIMIT + over,
+    `${uses}, ${busiest} a second at the busiest`,
+  );
+  const db = openDatabase(env.DATABASE_URL ?? '');
+  const sum = `SELECT sum(uses) AS uses FROM key_counts n, api_keys k WHERE k.row = n.row AND k.id = '${id}'`;
+  const written = async () => Number((await db.execute(sum)).rows[0]?.uses);
+  await waitForWithin(WRITTEN_MS_MAX, async () => (await written()) === uses).catch(() => {});
+  same('what both have counted is in the database, neither less nor more', await written(), uses);
+  db.close();
+  const shown = await Promise.all(
+    servers.map(async ({ url }) => (await allKeys(url)).find((listed) => listed.id === id)?.uses.today),
+  );
+  same('and both show the sum', shown, [uses, uses]);
+  return { id, key, uses };
+}
+
+/** The trail says of each change who made it, once. */
+async function keepsTrail(env: Env, { same }: Report): Promise<void> {
+  const db = openDatabase(env.DATABASE_URL ?? '');
+  const none = async (sql: string) => (await db.execute(`${sql} LIMIT 5`)).rows;
+  const nameless = "SELECT * FROM key_events WHERE how = 'sql' OR how <> 'command' AND request_id IS NULL";
+  same('no event lacks who made the change', await none(nameless), []);
+  const twice =
+    "SELECT key_id, kind FROM key_events WHERE kind IN ('created', 'deleted') GROUP BY 1, 2 HAVING count(*) > 1";
+  same('no creation or deletion has two', await none(twice), []);
+  const lost = `SELECT id FROM api_keys k WHERE NOT EXISTS
+(SELECT 1 FROM key_events e WHERE e.key_id = k.id AND e.kind = iif(k.active, 'created', 'revoked'))`;
+  same('none is missing', await none(lost), []);
+  db.close();
+}

@@ -1,0 +1,27 @@
+// What held, as lines of a table.
+
+export interface Report {
+  /** `found`: what was seen, said if it held too. */
+  say(what: string, held: boolean, found?: unknown): void;
+  /** Holds if both are alike as JSON; says what differs. */
+  same(what: string, found: unknown, expected: unknown): void;
+  readonly failed: () => number;
+}
+
+export function report(): Report {
+  let failed = 0;
+  function say(what: string, held: boolean, found: unknown = ''): void {
+    if (!held) failed += 1;
+    const text = typeof found === 'string' ? found : JSON.stringify(found);
+    console.log(`| ${what} | ${held ? 'yes' : 'NO'} | ${text} |`);
+  }
+  return {
+    say,
+    same(what, found, expected) {
+      const [is, ought] = [JSON.stringify(found), JSON.stringify(expected)];
+      if (is === ought) say(what, true);
+      else say(what, false, `${is} instead of ${ought}`);
+    },
+    failed: () => failed,
+  };
+}

@@ -1,0 +1,63 @@
+// A version of the program: a commit of this repository with its packages, its server, and its command.
+
+import { join } from 'node:path';
+import { output, run } from '../../support/command.ts';
+import { diskFolder } from '../../support/folder.ts';
+import { type ServerProcess, startServer } from '../../support/server-process.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
+
+const ROOT = join(import.meta.dir, '../../..');
+const CLOCK = join(import.meta.dir, 'clock-days-ago.ts');
+
+/** Of every server and command: the limit is the keys' own, and whoever is called root is an admin. */
+const SETTINGS = {
+  JWT_SECRET: TEST_SECRET,
+  ADMIN_CLAIM: 'sub=root',
+  OAUTH_REDIRECTS: 'loopback',
+  RATE_LIMIT_REQUESTS: '0',
+  LOG_LEVEL: 'warn',
+  RUST_LOG: 'off', // the driver of versions before
+};
+
+type Env = Readonly<Record<string, string>>;
+
+export interface Version {
+  readonly name: string;
+  /** `daysAgo`: what its wall clock says. */
+  start(env: Env, daysAgo?: number): Promise<ServerProcess>;
+  /** Runs `keys …`. */
+  keys(env: Env, args: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }>;
+}
+
+const versionAt = (name: string, root: string, folder: string): Version => ({
+  name,
+  start: (env, daysAgo = 0) =>
+    startServer({
+      root,
+      env: { ...SETTINGS, ...env, DAYS_AGO: String(daysAgo) },
+      folder,
+      ...(daysAgo > 0 && { runtime: 'bun', preload: [CLOCK] }),
+    }),
+  keys: (env, args) =>
+    run([process.execPath, '--no-env-file', join(root, 'src/commands/keys.ts'), ...args], {
+      cwd: folder,
+      env: { ...SETTINGS, ...env },
+    }),
+});
+
+export const today = (): Version => versionAt('today', ROOT, diskFolder());
+
+/** The version of a commit, in a work tree that is removed at the end. */
+export async function checkedOut(commit: string): Promise<Version & AsyncDisposable> {
+  const folder = diskFolder();
+  const root = join(folder, 'source');
+  const git = (...args: string[]) => output(['git', '-C', ROOT, ...args], { cwd: folder });
+  await git('worktree', 'add', '--detach', root, commit);
+  await output([process.execPath, 'install', '--frozen-lockfile', '--ignore-scripts'], { cwd: root });
+  return {
+    ...versionAt(commit, root, folder),
+    async [Symbol.asyncDispose]() {
+      await git('worktree', 'remove', '--force', root);
+    },
+  };
+}
