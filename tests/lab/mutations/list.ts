@@ -1,216 +1,28 @@
 // What a careless change could do to a decision that keys, people or data depend on: one line each.
 
+import { CALLS } from './calls.ts';
+import { KEYS } from './keys.ts';
+import { SIGNIN } from './signin.ts';
+import { STORE } from './store.ts';
+import { USES } from './uses.ts';
+import { WEB } from './web.ts';
+
+/** Of one file. */
+export interface Mutations {
+  readonly file: string;
+  /** Those that should notice, as `bun test` takes them. */
+  readonly tests: readonly string[];
+  readonly changes: readonly (readonly [name: string, from: string, to: string])[];
+}
+
 export interface Mutation {
   readonly name: string;
   readonly file: string;
   readonly from: string;
   readonly to: string;
-  /** Those that should notice, as `bun test` takes them. */
   readonly tests: readonly string[];
 }
 
-export const MUTATIONS: readonly Mutation[] = [
-  {
-    name: 'scopes: a prefix of a scope opens it',
-    file: 'src/calls/scopes.ts',
-    from: 'if (!held.includes(scope)) return false;',
-    to: 'if (!held.some((one) => scope.startsWith(one))) return false;',
-    tests: ['./tests/calls/guard.test.ts'],
-  },
-  {
-    name: 'scopes: any one of the required is enough',
-    file: 'src/calls/scopes.ts',
-    from: 'if (!held.includes(scope)) return false;',
-    to: 'if (held.includes(scope)) return true;',
-    tests: ['./tests/calls/guard.test.ts'],
-  },
-  {
-    name: 'redaction: an excerpt is cut before it is redacted',
-    file: 'src/watch/redact.ts',
-    from: 'redact(withoutControls(text)).slice(0, EXCERPT_CHARS_MAX)',
-    to: 'redact(withoutControls(text).slice(0, EXCERPT_CHARS_MAX))',
-    tests: ['./tests/log'],
-  },
-  {
-    name: 'cache: what is deleted keeps its bytes',
-    file: 'src/ground/lru-cache.ts',
-    from: 'if (value !== undefined && young.delete(key)) youngBytes -= bytesOf(value);',
-    to: 'if (value !== undefined) young.delete(key);',
-    tests: ['./tests/lib/lru-cache.test.ts'],
-  },
-  {
-    name: 'key set: the cool-down ends a millisecond early',
-    file: 'src/users/jwks.ts',
-    from: 'ageOf(soughtAtMs) < COOLDOWN_MS',
-    to: 'ageOf(soughtAtMs) < COOLDOWN_MS - 1',
-    tests: ['./tests/jwt/jwks.test.ts'],
-  },
-  {
-    name: 'restore: who was blocked since the backup is not',
-    file: 'src/store/backup/restore.ts',
-    from: "const REPLACED = ['api_keys', 'key_uses', 'key_counts'];",
-    to: "const REPLACED = ['api_keys', 'key_uses', 'key_counts', 'blocked_owners'];",
-    tests: ['./tests/commands/restore.test.ts'],
-  },
-  {
-    name: 'record: a key is good a millisecond longer',
-    file: 'src/keys/record.ts',
-    from: "key.expiresAtMs < nowMs) return 'expired'",
-    to: "key.expiresAtMs < nowMs - 1) return 'expired'",
-    tests: ['./tests/keys'],
-  },
-  {
-    name: 'record: an ended secret of a rotation is good',
-    file: 'src/keys/record.ts',
-    from: "if (key.secretEndsAtMs !== null && key.secretEndsAtMs < nowMs) return 'rotated';",
-    to: '',
-    tests: ['./tests/keys', './tests/tools/rotate-api-key.test.ts', './tests/store/rotation.test.ts'],
-  },
-  {
-    name: 'verify: what is looked at is a use',
-    file: 'src/keys/verify.ts',
-    from: "if (purpose === 'use' || purpose === 'pasting') usage.note",
-    to: "if (purpose !== 'confirm') usage.note",
-    tests: ['./tests/keys', './tests/mcp', './tests/connect'],
-  },
-  {
-    name: 'verify: a key for another server is taken',
-    file: 'src/keys/verify.ts',
-    from: "?? (audience.admits(resource, resources) ? null : 'other resource')",
-    to: '',
-    tests: ['./tests/keys', './tests/connect'],
-  },
-  {
-    name: 'feed: memory is trusted to the very bound',
-    file: 'src/keys/feed.ts',
-    from: 'nowMs - atMs <= lagMaxMs - RESPONSE_MS',
-    to: 'nowMs - atMs <= lagMaxMs * 2',
-    tests: ['./tests/keys'],
-  },
-  {
-    name: 'feed: a change made while a poll was under way is missed',
-    file: 'src/keys/feed.ts',
-    from: 'await polling.underWay?.catch(() => {});',
-    to: '',
-    tests: ['./tests/keys', './tests/store'],
-  },
-  {
-    name: 'grants: one scope that may be granted grants all',
-    file: 'src/keys/grants.ts',
-    from: '!scopes.every((scope) => grantable.includes(scope))',
-    to: '!scopes.some((scope) => grantable.includes(scope))',
-    tests: ['./tests/keys/grants.test.ts'],
-  },
-  {
-    name: 'grants: a longer life than the longest',
-    file: 'src/keys/grants.ts',
-    from: 'expiresInDays > daysMax',
-    to: 'expiresInDays > daysMax + 1',
-    tests: ['./tests/keys/grants.test.ts'],
-  },
-  {
-    name: "grants: a longer period than the quota's",
-    file: 'src/keys/grants.ts',
-    from: 'quota.period !== mostQuota.period || quota.requests > mostQuota.requests',
-    to: 'quota.requests > mostQuota.requests',
-    tests: ['./tests/keys/grants.test.ts', './tests/uses/limits.test.ts'],
-  },
-  {
-    name: 'body: one byte over the most',
-    file: 'src/web/body.ts',
-    from: 'if (bytes > BODY_BYTES_MAX) return err',
-    to: 'if (bytes > BODY_BYTES_MAX + 1) return err',
-    tests: ['./tests/http'],
-  },
-  {
-    name: 'body: a length over the most is read',
-    file: 'src/web/body.ts',
-    from: "if (length > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });",
-    to: '',
-    tests: ['./tests/http'],
-  },
-  {
-    name: 'host: any name is answered',
-    file: 'src/web/checks.ts',
-    from: 'if (host !== null && !isAllowedHost(host))',
-    to: "if (host === '')",
-    tests: ['./tests/http/host-origin.test.ts'],
-  },
-  {
-    name: 'origin: any may call',
-    file: 'src/web/checks.ts',
-    from: 'if (url.origin === publicOrigin()) return true;',
-    to: 'return true;',
-    tests: ['./tests/http/host-origin.test.ts'],
-  },
-  {
-    name: 'https: a forwarded protocol is believed without a proxy',
-    file: 'src/web/context.ts',
-    from: "ownTls || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https')",
-    to: "ownTls || forwardedProto(headers, Math.max(1, trustProxy)) === 'https'",
-    tests: ['./tests/routes/production.test.ts', './tests/http', './tests/security/forged-headers.test.ts'],
-  },
-  {
-    name: 'credentials: an empty key is present',
-    file: 'src/web/credentials.ts',
-    from: "typeof key === 'string' && key !== '' ? key : null",
-    to: "typeof key === 'string' ? key : null",
-    tests: ['./tests/calls/api-key.test.ts'],
-  },
-  {
-    name: 'tokens: a verdict outlives its key',
-    file: 'src/users/verifier.ts',
-    from: 'cached.keys === verificationKeys.current() &&',
-    to: '',
-    tests: ['./tests/jwt'],
-  },
-  {
-    name: 'tokens: one too long is looked at',
-    file: 'src/users/verifier.ts',
-    from: "if (token.length > TOKEN_CHARS_MAX) return err({ code: 'invalid_token', reason: 'too long' });",
-    to: '',
-    tests: ['./tests/jwt'],
-  },
-  {
-    name: 'tokens: a key that has left the set verifies',
-    file: 'src/users/jwks.ts',
-    from: 'ageOf(cached.fetchedAtMs) < JWKS_TTL_MS',
-    to: 'ageOf(cached.fetchedAtMs) < JWKS_TTL_MS + 1',
-    tests: ['./tests/jwt/jwks.test.ts'],
-  },
-  {
-    name: 'tokens: the issuer is asked again at once after a failure',
-    file: 'src/users/jwks.ts',
-    from: 'ageOf(failed.atMs) < FAILURE_PAUSE_MS',
-    to: 'ageOf(failed.atMs) < 0',
-    tests: ['./tests/jwt'],
-  },
-  {
-    name: 'redirects: any port of any host',
-    file: 'src/signin/redirects.ts',
-    from: '(isLoopbackRedirect(a) && isLoopbackRedirect(b) && withoutPort(a) === withoutPort(b))',
-    to: 'withoutPort(a) === withoutPort(b)',
-    tests: ['./tests/connect'],
-  },
-  {
-    name: 'codes: one lives longer',
-    file: 'src/signin/codes.ts',
-    from: 'leftMs <= 0 || leftMs',
-    to: 'leftMs <= -60_000 || leftMs',
-    tests: ['./tests/connect'],
-  },
-  {
-    name: "request ids: a client's that looks like a key",
-    file: 'src/web/forwarded.ts',
-    from: '&& redactKeys(id) === id',
-    to: '',
-    tests: ['./tests/http', './tests/telemetry'],
-  },
-  {
-    name: 'redaction: a token of two parts is shown',
-    file: 'src/watch/redact.ts',
-    from: '(rest === undefined ? found : REDACTED)',
-    to: 'found',
-    tests: ['./tests/log', './tests/security/secrets.test.ts'],
-  },
-];
+export const MUTATIONS: readonly Mutation[] = [CALLS, KEYS, USES, STORE, SIGNIN, WEB]
+  .flat()
+  .flatMap(({ file, tests, changes }) => changes.map(([name, from, to]) => ({ name, file, from, to, tests })));

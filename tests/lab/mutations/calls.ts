@@ -1,0 +1,110 @@
+// Who may call: guards, scopes, blocks, and the last check before a success leaves.
+
+import type { Mutations } from './list.ts';
+
+export const CALLS: readonly Mutations[] = [
+  {
+    file: 'src/calls/scopes.ts',
+    tests: ['./tests/calls/guard.test.ts'],
+    changes: [
+      [
+        'scopes: one that begins with a held one is held',
+        'if (!held.includes(scope)) return false;',
+        'if (!held.some((one) => scope.startsWith(one))) return false;',
+      ],
+      [
+        'scopes: any one of the required is enough',
+        'if (!held.includes(scope)) return false;',
+        'if (held.includes(scope)) return true;',
+      ],
+      [
+        'scopes: admin holds all',
+        'if (!held.includes(scope)) return false;',
+        "if (!held.includes(scope) && !held.includes('admin')) return false;",
+      ],
+    ],
+  },
+  {
+    file: 'src/calls/guard.ts',
+    tests: ['./tests/calls/guard.test.ts'],
+    changes: [
+      ['guards: a refusal is passed over', 'if (!result.ok) return result;', ''],
+      ['guards: a refusal that comes later is passed over', 'if (!arrived.ok) return arrived;', ''],
+    ],
+  },
+  {
+    file: 'src/calls/api-key.ts',
+    tests: ['./tests/calls/api-key.test.ts'],
+    changes: [
+      [
+        'credentials: a bearer token goes before X-API-Key',
+        'xApiKey ?? bearer ?? metaApiKey',
+        'bearer ?? xApiKey ?? metaApiKey',
+      ],
+    ],
+  },
+  {
+    file: 'src/calls/run.ts',
+    tests: ['./tests/keys/sleep.test.ts', './tests/api/late.test.ts'],
+    changes: [
+      [
+        'recheck: a success leaves whose proof is too old',
+        'recheck.isFresh(call) ? result : await proved(result, call)',
+        'result',
+      ],
+    ],
+  },
+  {
+    file: 'src/calls/blocks.ts',
+    tests: ['./tests/keys/blocks.test.ts'],
+    changes: [
+      ['blocks: one that was made meanwhile is forgotten', 'if (changes === changesBefore) known', 'known'],
+      ['blocks: a blocked owner passes', "blocked ? err({ code: 'user_blocked' }) : ok(undefined)", 'ok(undefined)'],
+    ],
+  },
+  {
+    file: 'src/calls/user-jwt.ts',
+    tests: ['./tests/tools/admin.test.ts'],
+    changes: [['admins: everybody is one', 'if (call.auth.isAdmin) return PASS;', 'return PASS;']],
+  },
+  {
+    file: 'src/ground/limits/windows.ts',
+    tests: ['./tests/calls/rate-limit.test.ts', './tests/ground/limits/windows.test.ts'],
+    changes: [
+      ['windows: one more than the limit', 'bucket.used < requests', 'bucket.used <= requests'],
+      ['windows: one ends a millisecond late', 'nowMs >= window.endsAtMs ||', 'nowMs > window.endsAtMs ||'],
+    ],
+  },
+  {
+    file: 'src/ground/limits/token-bucket.ts',
+    tests: ['./tests/ground/limits/token-bucket.test.ts'],
+    changes: [
+      [
+        'token buckets: what was not taken is saved up without end',
+        'known.tokens = Math.min(burst, known.tokens + ((nowMs - known.filledAtMs) / 1000) * perS);',
+        'known.tokens += ((nowMs - known.filledAtMs) / 1000) * perS;',
+      ],
+    ],
+  },
+  {
+    file: 'src/ground/limits/share.ts',
+    tests: ['./tests/ground/limits/share.test.ts'],
+    changes: [['shares: one owner may have all', 'own > bounds.each || taken', 'taken']],
+  },
+  {
+    file: 'src/ground/lru-cache.ts',
+    tests: ['./tests/ground/lru-cache.test.ts'],
+    changes: [
+      [
+        'cache: what is deleted keeps its bytes',
+        'if (value !== undefined && young.delete(key)) youngBytes -= bytesOf(value);',
+        'if (value !== undefined) young.delete(key);',
+      ],
+      [
+        'cache: a new generation begins with the bytes of the last',
+        'young = new Map();\n      youngBytes = 0;\n    }',
+        'young = new Map();\n    }',
+      ],
+    ],
+  },
+];

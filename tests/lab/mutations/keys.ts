@@ -1,0 +1,99 @@
+// Which key is good, for how long, and when memory may say so.
+
+import type { Mutations } from './list.ts';
+
+export const KEYS: readonly Mutations[] = [
+  {
+    file: 'src/keys/record.ts',
+    tests: ['./tests/keys/state-table.test.ts', './tests/keys/rotation.test.ts', './tests/keys/blocks.test.ts'],
+    changes: [
+      [
+        'record: a key is good a millisecond longer',
+        "key.expiresAtMs < nowMs) return 'expired'",
+        "key.expiresAtMs < nowMs - 1) return 'expired'",
+      ],
+      [
+        'record: an ended secret of a rotation is good',
+        "if (key.secretEndsAtMs !== null && key.secretEndsAtMs < nowMs) return 'rotated';",
+        '',
+      ],
+      ['record: keys of a blocked owner are good', "if (key.blocked) return 'blocked';", ''],
+    ],
+  },
+  {
+    file: 'src/keys/verify.ts',
+    tests: ['./tests/keys/pasting.test.ts', './tests/keys/last-used.test.ts', './tests/keys/audience.test.ts'],
+    changes: [
+      [
+        'verify: what is looked at is a use',
+        "if (purpose === 'use' || purpose === 'pasting') usage.note",
+        "if (purpose !== 'confirm') usage.note",
+      ],
+      [
+        'verify: a key for another server is taken',
+        "?? (audience.admits(resource, resources) ? null : 'other resource')",
+        '',
+      ],
+      [
+        'verify: pasting a new secret completes its rotation',
+        "(purpose === 'use' || purpose === 'confirm');",
+        "purpose !== 'look';",
+      ],
+    ],
+  },
+  {
+    file: 'src/keys/audience.ts',
+    tests: ['./tests/keys/audience.test.ts'],
+    changes: [['audience: good for one of the servers is good for all', '.every((resource)', '.some((resource)']],
+  },
+  {
+    file: 'src/keys/feed.ts',
+    tests: ['./tests/keys/feed.test.ts'],
+    changes: [
+      [
+        'feed: memory is trusted beyond the bound',
+        'nowMs - atMs <= lagMaxMs - RESPONSE_MS',
+        'nowMs - atMs <= lagMaxMs * 2',
+      ],
+      ['feed: memory is trusted to the very bound', 'lagMaxMs - RESPONSE_MS;', 'lagMaxMs;'],
+      ['feed: a change made while a poll was under way is missed', 'await polling.underWay?.catch(() => {});', ''],
+      ['feed: a poll counts from its end', 'polledAtMs = startedAtMs;', 'polledAtMs = clock.monotonicMs();'],
+      [
+        'feed: memory is trusted after a change that was not read',
+        'polledAtMs = Number.NEGATIVE_INFINITY;\n        outageIn',
+        'outageIn',
+      ],
+    ],
+  },
+  {
+    file: 'src/keys/key-cache.ts',
+    tests: ['./tests/keys/feed.test.ts', './tests/keys/blocks.test.ts', './tests/keys/put-back.test.ts'],
+    changes: [
+      ['cache: a record older than the feed is kept', '&& position.seq >= feed.position.seq', ''],
+      ['cache: a read from before a change is joined after it', 'reads.forget(keyHash);', ''],
+      ['cache: the keys of a blocked owner stay', 'usable.deleteWhere(({ record }) => owners.has(record.userId));', ''],
+    ],
+  },
+  {
+    file: 'src/keys/grants.ts',
+    tests: ['./tests/keys/grants.test.ts'],
+    changes: [
+      [
+        'grants: one scope that may be granted grants all',
+        '!scopes.every((scope) => grantable.includes(scope))',
+        '!scopes.some((scope) => grantable.includes(scope))',
+      ],
+      ['grants: a longer life than the longest', 'expiresInDays > daysMax', 'expiresInDays > daysMax + 1'],
+      [
+        "grants: a longer period than the quota's",
+        'quota.period !== mostQuota.period || quota.requests > mostQuota.requests',
+        'quota.requests > mostQuota.requests',
+      ],
+      [
+        'grants: a faster limit than the fastest',
+        'rateLimit.requests > most.requests || isFaster',
+        'rateLimit.requests > most.requests',
+      ],
+    ],
+  },
+];

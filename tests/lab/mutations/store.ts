@@ -1,0 +1,88 @@
+// What is written, for good, once; and what a replica and a restore may say.
+
+import type { Mutations } from './list.ts';
+
+export const STORE: readonly Mutations[] = [
+  {
+    file: 'src/store/embedded/database.ts',
+    tests: ['./tests/store/embedded'],
+    changes: [
+      [
+        'durability: what is acknowledged waits for no disk',
+        "unsynced) ? 'NORMAL' : 'FULL'",
+        "unsynced) ? 'NORMAL' : 'NORMAL'",
+      ],
+      [
+        'durability: a creation in the group of a use is as lasting as that',
+        '(one.alone || one.durability !== first?.durability)',
+        'one.alone',
+      ],
+      ['group commit: slow statements do not end it', 'if (performance.now() > endMs) break;', ''],
+      [
+        'group commit: it has no largest size',
+        'others === -1 ? GROUP_MAX : Math.min(GROUP_MAX, others)',
+        'others === -1 ? waiting.length : others',
+      ],
+      ['batch: it shares a commit, and its failure', 'waiting.slice(0, 1)', 'waiting.slice(0, GROUP_MAX)'],
+    ],
+  },
+  {
+    file: 'src/store/backup/restore.ts',
+    tests: ['./tests/commands/restore.test.ts', './tests/keys/put-back.test.ts'],
+    changes: [
+      [
+        'restore: who was blocked since the backup is not',
+        "const REPLACED = ['api_keys', 'key_uses', 'key_counts'];",
+        "const REPLACED = ['api_keys', 'key_uses', 'key_counts', 'blocked_owners'];",
+      ],
+      ['restore: processes do not notice', '    NEW_ID,\n', ''],
+      [
+        'restore: secrets of the backup replace those in use',
+        '...(isNew ? [takeSecrets(`backup',
+        '...(true ? [takeSecrets(`backup',
+      ],
+    ],
+  },
+  {
+    file: 'src/store/key-reads.ts',
+    tests: ['./tests/store/replica/replica.test.ts'],
+    changes: [
+      ['replica: one that lags is believed', '&& found.position.seq >= atLeast.seq', ''],
+      [
+        'replica: one read of 200 comes from it',
+        'await replica?.read(statement)',
+        'Math.random() < 0.005 ? await replica?.read(statement) : undefined',
+      ],
+    ],
+  },
+  {
+    file: 'src/store/key-changes.ts',
+    tests: [
+      './tests/store/rotation.test.ts',
+      './tests/tools/key-limit.test.ts',
+      './tests/store/written.test.ts',
+      './tests/store/remote/database.test.ts',
+    ],
+    changes: [
+      ['keys: one more than an owner may have', 'WHERE user_id = ?2) < ?8', 'WHERE user_id = ?2) <= ?8'],
+      [
+        'keys: a creation that arrives late makes a deleted key again',
+        ' AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)',
+        '',
+      ],
+      ['rotation: one that was overtaken replaces the other', 'user_id = ?2 AND rotations = ?3', 'user_id = ?2'],
+      [
+        'first use: one that was overtaken puts an ended secret in force',
+        "second_is = 'next' AND rotations = ?3",
+        "second_is = 'next'",
+      ],
+    ],
+  },
+  {
+    file: 'src/store/key-changes.ts',
+    tests: ['./tests/api/revoke.test.ts'],
+    changes: [
+      ['revocation: the next secret of a rotation ends its key', 'max(k.key_hash = h.value) AS whole', '1 AS whole'],
+    ],
+  },
+];
