@@ -77,7 +77,7 @@ test('says what a replica does, if there is one', async () => {
 
 test('while it does not: 503 and unavailable, and GET / still responds', async () => {
   await using app = await createTestApp();
-  await app.service.close();
+  await app.loseStore();
   const { status, headers, body } = await readResponse(await fetch(`${app.url}/mcp/health`));
   expect(status).toBe(503);
   expect(headers.get('retry-after')).toBe('1');

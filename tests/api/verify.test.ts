@@ -234,7 +234,7 @@ describe('every refusal has the identity headers, empty', () => {
     expect((await ask({ 'x-api-key': made.key }, { of: other })).status).toBe(200);
     other.clock.advance(1);
     expectRefused(await ask({ 'x-api-key': made.key }, { of: other }), 401, 'invalid_api_key');
-    await other.service.close();
+    await other.loseStore();
     other.clock.advance(1000);
     const away = await ask({ 'x-api-key': made.key }, { of: other });
     expectRefused(away, 503, 'store_unavailable');
@@ -243,7 +243,7 @@ describe('every refusal has the identity headers, empty', () => {
 
   test('a bug is 500, with empty identity headers', async () => {
     await using broken = await createTestApp();
-    const { fetch } = broken.service.app;
+    const { fetch } = broken.handler;
     const connection = {
       ...NO_CONNECTION,
       address(): never {

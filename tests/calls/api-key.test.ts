@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, COUNTED, createTestApp, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
 let good: string; // alice's
@@ -165,10 +165,10 @@ describe('both kinds at once', () => {
   });
 
   test('the wrong kind is told by its shape: nothing is looked up, and the log has the reason', async () => {
-    await using fresh = await createTestApp();
+    await using fresh = await createTestApp({ env: COUNTED });
     const { key } = await fresh.createKey('alice');
     const token = await fresh.token('alice');
-    const { reads } = fresh.service.keyDomain.verifier;
+    const reads = await fresh.storeReads();
     const keySent = 'This tool needs a user token; an API key was sent';
     const tokenSent = 'This tool needs an API key; a user token was sent';
     const said = async (tool: string, headers: Record<string, string>) => {
@@ -192,7 +192,7 @@ describe('both kinds at once', () => {
       ['invalid_api_key', tokenSent, challenge('Invalid or expired API key')],
       ['invalid_api_key', 'Invalid or expired API key', challenge('Invalid or expired API key')],
     ]);
-    expect(fresh.service.keyDomain.verifier.reads).toBe(reads);
+    expect(await fresh.storeReads()).toBe(reads);
     const lines = (await fresh.log()).filter(({ level }) => level === 'warn');
     expect(lines.map(({ event, reason, sent }) => ({ event, reason, sent }))).toEqual([
       { event: 'Invalid user token', reason: 'malformed', sent: 'api_key' },

@@ -101,7 +101,7 @@ test('every required scope must be held, by exact string', async () => {
   expect(await outcome('admin')).toBe(403);
   expect(await outcome('Read', 'write')).toBe(403);
   expect(await outcome('read:all', 'write')).toBe(403);
-  expect(await outcome('read write')).toBe(403);
+  expect(await outcome('read,write')).toBe(403);
 });
 
 test.each([
@@ -124,6 +124,10 @@ describe('scope guard', () => {
   test('a missing list counts as empty', async () => {
     expect(await guard('read')({ requestId: 'r', auth: {} })).toMatchObject({ ok: false });
     expect(await guard()({ requestId: 'r', auth: {} })).toMatchObject({ ok: true });
+  });
+
+  test('a text of two scopes is neither', async () => {
+    expect(await guard('read')({ requestId: 'r', auth: { scopes: ['read write'] } })).toMatchObject({ ok: false });
   });
 });
 

@@ -132,7 +132,7 @@ describe('every response of a limited tool carries the headers', () => {
   test('a 503 while the store is away carries the rate limit headers', async () => {
     await using app = await createTestApp({ env: TWO_A_MINUTE });
     const { key } = await app.createKey('alice');
-    await app.service.close();
+    await app.loseStore();
     app.clock.advance(2000);
     expect(said(await app.useKey(key))).toEqual({ status: 503, ...UNTOUCHED, retry: '1' });
   });

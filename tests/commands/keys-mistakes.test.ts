@@ -12,7 +12,7 @@ import { keysCommand, keysInto, keysIntoNothing, keysProcess, keysTo, startKeys 
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { actorFor, createTestApp, TEST_SECRET } from '../support/test-app.ts';
+import { bearer, createTestApp, TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const folder = temporaryFolder();
@@ -23,14 +23,10 @@ const KEY = `sk_live_${'0'.repeat(64)}`;
 let created: { readonly id: string; readonly fingerprints: readonly string[] };
 beforeAll(async () => {
   await using app = await createTestApp({ store: 'embedded', folder });
-  const { keys } = app.service.keyDomain;
-  const made = await keys.create(actorFor('alice'), { name: 'a', scopes: [] });
-  if (!made.ok) throw new Error('no key');
-  const { id } = made.value.record;
-  const rotated = await keys.rotate(actorFor('alice'), id, { overlapHours: 24 });
-  if (!rotated.ok) throw new Error('not rotated');
+  const { id, key } = await app.createKey('alice', { name: 'a', scopes: [] });
+  const rotated = await app.call('rotate_api_key', { keyId: id }, await bearer(app, 'alice'));
   const fingerprintOf = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
-  created = { id, fingerprints: [made.value.key, rotated.value.key].map(fingerprintOf) };
+  created = { id, fingerprints: [key, rotated.body.key].map(fingerprintOf) };
 });
 
 describe('a path where nothing is, or an empty file', () => {

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { createIssuer } from '../support/issuer.ts';
-import { call, post } from '../support/mcp.ts';
+import { call, callAll, post } from '../support/mcp.ts';
 import { actorFor, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
 
 const MS_PER_DAY = 86_400_000;
@@ -170,9 +170,10 @@ describe('JWT_SCOPE_CLAIM', () => {
 
   test('who may not grant does not use up the budget of creations', async () => {
     await using app = await createTestApp({ env });
-    const { keys } = app.service.keyDomain;
-    const alice = { ...actorFor('alice'), grantable: [] };
-    for (let n = 0; n < 2001; n += 1) await keys.create(alice, { name: 'n', scopes: ['read'] });
+    const refused = { authorization: `Bearer ${await app.token('alice', { scope: '' })}` };
+    const inputs = Array.from({ length: 2001 }, () => ({ name: 'n', scopes: ['read'] }));
+    const results = await callAll(app, 'create_api_key', inputs, refused);
+    expect(results.every(({ isError }) => isError)).toBe(true);
     expect((await create(app, {})).status).toBe(200);
   });
 });
@@ -194,10 +195,9 @@ describe('update', () => {
   test('obeys the same ceilings, and changes nothing when it is refused', async () => {
     await using app = await createTestApp({ env: { KEY_SCOPES: 'read write', JWT_SCOPE_CLAIM: 'scope' } });
     const { id } = (await create(app, { scopes: ['read'] }, { scope: 'read' })).body;
-    const { keys } = app.service.keyDomain;
     const alice = { ...actorFor('alice'), grantable: ['read'] };
     const codeOf = async (scopes: string[]) => {
-      const updated = await keys.update(alice, id, { name: 'new', scopes });
+      const updated = await app.update(alice, id, { name: 'new', scopes });
       return updated.ok ? 'ok' : updated.error.code;
     };
     expect(await codeOf(['admin'])).toBe('invalid_input');
@@ -210,7 +210,6 @@ describe('update', () => {
 
 test('no sequence of calls gives a key a scope outside its creator’s claim at that time', async () => {
   await using app = await createTestApp({ env: { JWT_SCOPE_CLAIM: 'scope', REVOCATION_LAG_MAX_MS: '60000' } });
-  const { keys } = app.service.keyDomain;
   const scopes = fc.subarray(['read', 'write', 'admin', 'read:orders']);
   const claim = fc.oneof(
     scopes,
@@ -244,7 +243,7 @@ test('no sequence of calls gives a key a scope outside its creator’s claim at 
           if (status === 200) allowed.set(body.id, granted(scope));
         } else if (does === 'update') {
           const actor = { ...actorFor(owner), grantable: granted(scope) };
-          const updated = await keys.update(actor, id, { scopes: wanted });
+          const updated = await app.update(actor, id, { scopes: wanted });
           if (updated.ok && wanted.length > 0 && allowed.has(id)) allowed.set(id, granted(scope));
         } else if (does === 'rotate') {
           const before = scopesOf.get(id) ?? [];

@@ -38,7 +38,7 @@ describe.each(STORE_MODES)('%s', (mode) => {
     await using here = await createTestApp({ store: mode, env });
     const { key } = await here.createKey('alice');
     expect((await here.useKey(key)).status).toBe(200);
-    await here.service.close();
+    await here.loseStore();
     expect((await here.useKey(key)).status).toBe(200); // within the bound
     here.clock.sleep(LAG_MAX_MS);
     expect((await here.useKey(key)).status).toBe(503);

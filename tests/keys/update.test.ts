@@ -34,21 +34,21 @@ describe('update', () => {
   ])('%j changes only what is given and not empty', async (fields, expected) => {
     await using app = await createTestApp();
     const { id } = await app.createKey('alice', { name: 'old' });
-    expect(await app.service.keyDomain.keys.update(alice, id, fields)).toEqual({ ok: true, value: undefined });
+    expect(await app.update(alice, id, fields)).toEqual({ ok: true, value: undefined });
     expect(await seen(app)).toEqual(expected);
   });
 
   test('an update with nothing given changes nothing, and logs nothing', async () => {
     await using app = await createTestApp();
     const { id } = await app.createKey('alice');
-    await app.service.keyDomain.keys.update(alice, id, { name: '', scopes: [] });
+    await app.update(alice, id, { name: '', scopes: [] });
     expect((await app.log()).map(({ event }) => event)).not.toContain('API key updated');
   });
 
   test('an update of a key of another owner changes nothing', async () => {
     await using app = await createTestApp();
     const { id } = await app.createKey('alice', { name: 'old' });
-    await app.service.keyDomain.keys.update(actorFor('mallory'), id, { name: 'mine' });
+    await app.update(actorFor('mallory'), id, { name: 'mine' });
     expect(await seen(app)).toEqual({ name: 'old', scopes: ['read'] });
     const lines = (await app.log()).filter(({ event }) => event === 'API key updated');
     expect(lines).toMatchObject([{ userId: 'mallory', changed: false }]);
@@ -59,17 +59,17 @@ describe('update', () => {
     const { id, key } = await app.createKey('alice', { scopes: ['read'] });
     const use = async () => (await app.useKey(key)).status;
     expect(await use()).toBe(200);
-    await app.service.keyDomain.keys.update(alice, id, { scopes: ['write'] });
+    await app.update(alice, id, { scopes: ['write'] });
     expect(await use()).toBe(403);
-    await app.service.keyDomain.keys.update(alice, id, { scopes: ['read'] });
+    await app.update(alice, id, { scopes: ['read'] });
     expect(await use()).toBe(200);
   });
 
   test('a revoked key stays revoked', async () => {
     await using app = await createTestApp();
     const { id, key } = await app.createKey('alice');
-    await app.service.keyDomain.keys.revoke(alice, id);
-    await app.service.keyDomain.keys.update(alice, id, { name: 'new', scopes: ['read'] });
+    await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice'));
+    await app.update(alice, id, { name: 'new', scopes: ['read'] });
     expect((await app.useKey(key)).status).toBe(401);
   });
 });

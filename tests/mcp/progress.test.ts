@@ -157,7 +157,7 @@ describe('a client that goes away', () => {
       await using app = await createTestApp({ tools: () => [steered.tool] });
       const headers = { 'content-type': 'application/json', accept: ACCEPT, ...made.headers };
       const sent = new Request(`${app.url}/mcp`, { method: 'POST', headers, body: JSON.stringify(made.body) });
-      const response = app.service.app.fetch(sent, NO_CONNECTION);
+      const response = app.handler.fetch(sent, NO_CONNECTION);
       await steered.running;
       steered.report(1);
       await (await response).body?.cancel();
@@ -229,7 +229,7 @@ describe('a client that goes away', () => {
     const { body, headers } = modern('tools/call', { name: 'steered' });
     const init = { method: 'POST', headers: { 'content-type': 'application/json', accept: ACCEPT, ...headers } };
     const request = new Request(`${app.url}/mcp`, { ...init, signal: leave.signal, body: JSON.stringify(body) });
-    const response = app.service.app.fetch(request, NO_CONNECTION);
+    const response = app.handler.fetch(request, NO_CONNECTION);
     await steered.running;
     steered.finish();
     expect((await (await response).json()).result.content).toEqual([{ type: 'text', text: 'done' }]);

@@ -245,9 +245,9 @@ describe('an orderly stop', () => {
     const [idle, busy] = [await openSse(app), await openSse(app)];
     await busy.post(call('steered'));
     await steered.running;
-    app.service.app.endStreams();
+    app.handler.endStreams();
     let isIdle = false;
-    const whenIdle = app.service.app.idle().then(() => {
+    const whenIdle = app.handler.idle().then(() => {
       isIdle = true;
     });
     expect(await idle.events.next()).toBeUndefined();

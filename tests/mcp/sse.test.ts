@@ -50,7 +50,7 @@ describe('GET /sse', () => {
   test('HEAD opens no session', async () => {
     await using app = await createTestApp();
     // Bypasses the runtime, which would end the body of a response to HEAD, and a session with it.
-    const { status, headers } = await app.service.app.fetch(
+    const { status, headers } = await app.handler.fetch(
       new Request(`${app.url}/sse`, { method: 'HEAD' }),
       NO_CONNECTION,
     );
@@ -296,7 +296,7 @@ describe('while it can’t be known whose a credential is, a session takes nothi
     const all = await credentialsIn(app);
     const hers = await openSse(app, all['a token of hers']);
     const nobodys = await openSse(app);
-    await app.service.close();
+    await app.loseStore();
     app.clock.advance(2000);
     const unavailable = { ...UNAVAILABLE, code: 'store_unavailable' };
     const refused = { status: 404, retryAfter: null, code: 'session_not_found' };

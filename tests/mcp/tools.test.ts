@@ -142,7 +142,7 @@ describe('denials are in-band, and no challenge', () => {
       'Try again in 20 s',
     ]);
     const alice = await bearer(app, 'alice');
-    await app.service.close();
+    await app.loseStore();
     expect(await textsOf('list_api_keys', alice)).toEqual([
       'The key store is out of reach; try again',
       'Try again in 1 s',

@@ -135,7 +135,7 @@ test('while the database is away nobody gets a key, and each is told so in its o
   const { key } = await app.createKey('alice');
   const code = await codeFor(client, key);
   const form = new URLSearchParams([...client.page().searchParams, ['key', key]]);
-  await app.service.close();
+  await app.loseStore();
   app.clock.advance(1000);
   const headers = { origin: app.url };
   const page = await fetch(`${app.url}/authorize`, { method: 'POST', body: form, headers, redirect: 'manual' });
@@ -146,7 +146,7 @@ test('while the database is away nobody gets a key, and each is told so in its o
 
 test('a server that has not read its secret yet registers nobody while the database is away', async () => {
   await using app = await createTestApp({ env: ENV, store: 'embedded' });
-  await app.service.close();
+  await app.loseStore();
   app.clock.advance(1000);
   const response = await fetch(`${app.url}/register`, {
     method: 'POST',

@@ -108,7 +108,7 @@ describe.each(STORE_MODES)('%s: two servers', (mode) => {
       const { id, key: old } = await here.createKey('alice');
       const rotated = await Promise.all([rotate(here, id), rotate(there, id)]);
       expect(rotated.map(({ status }) => status)).toEqual([200, 200]);
-      const events = (await eventsIn(here, { keyId: id })).map(({ kind }) => kind);
+      const events = (await eventsIn(here, '--key', id)).map(({ kind }) => kind);
       expect(events).toEqual(['created', 'rotated', 'rotated']);
       const good = await statuses(here, ...rotated.map(({ body }) => body.key));
       expect(good.sort()).toEqual([200, 401]);

@@ -14,7 +14,7 @@ type Env = Readonly<Record<string, string>>;
 /** Runs a command in this process, with an environment of its own. */
 export async function inProcess(
   command: (args: readonly string[], streams: IoStreams) => Promise<number>,
-  env: Env,
+  env: IoStreams['env'],
   args: readonly string[],
   stdin = '',
 ) {
@@ -32,7 +32,8 @@ export async function inProcess(
   return { code, ...written };
 }
 
-export const keysCommand = (env: Env, args: readonly string[], stdin = '') => inProcess(main, env, args, stdin);
+export const keysCommand = (env: IoStreams['env'], args: readonly string[], stdin = '') =>
+  inProcess(main, env, args, stdin);
 
 /** As a process, for what only one has: its time zone and temporary folder. */
 export const keysProcess = (env: Env, args: readonly string[]) => ended(argvOf(args), env);

@@ -29,6 +29,26 @@ export const request = (method: string, params?: unknown, id: unknown = 1) => ({
 export const call = (name: string, args: unknown = {}, more: object = {}) =>
   request('tools/call', { name, arguments: args, ...more });
 
+/** Requests that one batch may have. */
+const BATCH_MAX = 100;
+
+/** Calls a tool with each input, in batches: many calls with few requests. Returns the results, in order. */
+export async function callAll(
+  app: Pick<TestApp, 'url'>,
+  tool: string,
+  inputs: readonly object[],
+  headers: HeaderMap,
+  // biome-ignore lint/suspicious/noExplicitAny: tests read results of any shape
+): Promise<any[]> {
+  const results = [];
+  for (let from = 0; from < inputs.length; from += BATCH_MAX) {
+    const batch = inputs.slice(from, from + BATCH_MAX).map((input, at) => ({ ...call(tool, input), id: at }));
+    const { body } = await post(app, batch, headers);
+    results.push(...body.map(({ result }: { result: unknown }) => result));
+  }
+  return results;
+}
+
 export const META = {
   'io.modelcontextprotocol/protocolVersion': MODERN,
   'io.modelcontextprotocol/clientCapabilities': {},

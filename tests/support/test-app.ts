@@ -1,10 +1,10 @@
-// The app for tests (src/start/package/testing), on each kind of store, and with what only these tests look at.
+// The app for tests (src/start/package/testing), on each kind of store, and with what only these tests look at: the
+// database beside it, as operators see it, and the few things of it that no request reaches.
 
-import type { Service, ServiceOptions } from '../../src/app.ts';
+import type { App, ServiceOptions } from '../../src/app.ts';
 import type { Env } from '../../src/config/env.ts';
 import type { Actor, Caller } from '../../src/keys/actor.ts';
-import type { OwnKey } from '../../src/keys/listing.ts';
-import type { EventQuery, KeyEvent, ListPlace } from '../../src/keys/store.ts';
+import type { Changes } from '../../src/keys/changes.ts';
 import {
   type TestApp as PublicTestApp,
   readResponse,
@@ -14,17 +14,32 @@ import {
 } from '../../src/start/package/testing/test-app.ts';
 import type { TestClock } from './clock.ts';
 import { temporaryFolder } from './folder.ts';
+import { keysCommand } from './keys-command.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
 
 export type { LogLine } from '../../src/start/package/testing/test-app.ts';
 export { readResponse, TEST_SECRET, type TestResponse };
 
 export interface TestApp extends PublicTestApp {
-  readonly service: Service;
   readonly folder: string;
   /** Calls get_data with a key. */
   useKey(key: string): Promise<TestResponse>;
+  /** `keys <verb> …` beside it, on its database; returns what it prints. Throws if it fails. */
+  keys(...args: string[]): Promise<string>;
+  /** Takes its database away: from now on the store responds to nothing. */
+  loseStore(): Promise<void>;
+  /** How often it has asked its store for these (as its metrics name them); needs the environment COUNTED. */
+  storeCalls(...operations: string[]): Promise<number>;
+  /** How often it has read keys from its store; needs the environment COUNTED. */
+  storeReads(): Promise<number>;
+  /** As the runtime calls it: for requests and ends of them that no client can make happen at will. */
+  readonly handler: App;
+  /** The update of a key by its owner that no tool offers. */
+  readonly update: Changes['update'];
 }
+
+/** For apps whose reads are counted. */
+export const COUNTED = { METRICS_TOKEN: 'a-token-of-tests-for-metrics' };
 
 export interface TestAppOptions extends Partial<Pick<ServiceOptions, 'tools' | 'prompts' | 'resources'>> {
   readonly env?: Env;
@@ -39,12 +54,12 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
   const { folder = temporaryFolder(), store = defaultStoreMode(), env, clock, ...service } = options;
   const ownStore = typeof store === 'string' ? await startStore(store, folder) : null;
   const storeEnv = typeof store === 'string' ? ownStore?.env() : store.env();
-  const served = await serveTestApp({ env: { ...storeEnv, ...env }, service, ...(clock && { clock }) }).catch(
-    async (error) => {
-      await ownStore?.[Symbol.asyncDispose]();
-      throw error;
-    },
-  );
+  const own = { ...storeEnv, ...env };
+  const made = await serveTestApp({ env: own, service, ...(clock && { clock }) }).catch(async (error) => {
+    await ownStore?.[Symbol.asyncDispose]();
+    throw error;
+  });
+  const { service: inside, ...served } = made;
   async function close(): Promise<void> {
     await served.close();
     await ownStore?.[Symbol.asyncDispose]();
@@ -53,6 +68,16 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     ...served,
     folder,
     useKey: (key) => served.call('get_data', {}, { 'x-api-key': key }),
+    async keys(...args) {
+      const { code, stdout, stderr } = await keysCommand(own, args);
+      if (code !== 0) throw new Error(`keys ${args.join(' ')}: ${stderr}`);
+      return stdout;
+    },
+    loseStore: inside.close,
+    storeCalls: (...operations) => callsIn(served.url, operations),
+    storeReads: () => callsIn(served.url, ['find_by_hash', 'find_by_hashes']),
+    handler: inside.app,
+    update: inside.keyDomain.keys.update,
     close,
     [Symbol.asyncDispose]: close,
   };
@@ -79,28 +104,64 @@ export const actorFor = (userId: string, actor = userId): Actor => ({
   grantable: null,
 });
 
-/** The events of an app's keys so far, oldest first. */
-export function eventsIn({ service }: TestApp, query: Partial<EventQuery> = {}): Promise<KeyEvent[]> {
-  return service.keyDomain.events({ afterSeq: null, limit: 1000, ...query });
+const CALLS = /^mcp_keys_store_duration_seconds_count\{operation="(\w+)"\} (\d+)$/gm;
+
+async function callsIn(url: string, operations: readonly string[]): Promise<number> {
+  const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${COUNTED.METRICS_TOKEN}` } });
+  if (!response.ok) throw new Error('the app was made without COUNTED');
+  return [...(await response.text()).matchAll(CALLS)]
+    .filter(([, operation = '']) => operations.includes(operation))
+    .reduce((sum, [, , count]) => sum + Number(count), 0);
 }
 
-/** Makes a key for `userId` in an app that does not offer the server's own tools. */
-export async function insertKey({ service }: TestApp, userId: string, scopes: readonly string[] = []): Promise<string> {
-  const made = await service.keyDomain.keys.create(actorFor(userId), { name: 'test key', scopes });
-  if (!made.ok) throw new Error(made.error.code);
-  return made.value.key;
+/** An event as `keys events --json` prints it. */
+export interface ShownEvent {
+  readonly seq: number;
+  readonly at: string;
+  readonly keyId: string | null;
+  readonly owner: string | null;
+  readonly kind: string;
+  readonly how: string;
+  readonly actor: string | null;
+  readonly requestId: string | null;
+  readonly address: string | null;
+  readonly fingerprint: string | null;
+  readonly secret?: string;
+  readonly backupSeq?: number;
+  readonly fields?: readonly string[];
+}
+
+/** The events of an app's keys so far, oldest first; `options` of `keys events`. */
+export async function eventsIn(app: Pick<TestApp, 'keys'>, ...options: string[]): Promise<ShownEvent[]> {
+  const lines = await app.keys('events', '--json', ...options);
+  return lines
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+}
+
+/** Makes a key for `userId`, also in an app that does not offer the server's own tools. */
+export async function insertKey(
+  app: Pick<TestApp, 'keys'>,
+  userId: string,
+  scopes: readonly string[] = [],
+): Promise<string> {
+  const each = scopes.flatMap((scope) => ['--scope', scope]);
+  return (await app.keys('create', '--user', userId, '--name', 'test key', ...each)).trim();
 }
 
 /** Headers that carry a user token of `sub`. */
 export const bearer = async (app: TestApp, sub: string) => ({ authorization: `Bearer ${await app.token(sub)}` });
 
-/** The keys of a user as the key domain lists them, the first page. */
-export async function listedKeys({ service }: TestApp, actor: Actor): Promise<readonly OwnKey[]> {
-  const keys: (OwnKey & ListPlace)[] = [];
-  for (;;) {
-    const page = await service.keyDomain.keys.list(actor, keys.at(-1) ?? null);
-    if (!page.ok) throw new Error(page.error.code);
-    keys.push(...page.value.keys);
-    if (page.value.remaining <= page.value.keys.length) return keys;
+/** The keys of a user, as list_api_keys shows them, on all pages. */
+export async function listedKeys(app: TestApp, userId: string) {
+  const headers = await bearer(app, userId);
+  const keys = [];
+  for (let cursor: string | undefined; ; ) {
+    const { status, body } = await app.call('list_api_keys', { cursor }, headers);
+    if (status !== 200) throw new Error(`list_api_keys responded ${status}`);
+    keys.push(...body.keys);
+    cursor = body.nextCursor;
+    if (cursor === undefined) return keys;
   }
 }

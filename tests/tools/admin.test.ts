@@ -6,7 +6,7 @@ import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
 let admin: Record<string, string>;
@@ -103,7 +103,7 @@ test('revokes all keys of an owner, at once, and leaves an event with the admin 
   for (const { key } of keys) expect((await app.useKey(key)).status).toBe(401);
   expect((await app.useKey(other.key)).status).toBe(200);
   expect((await revoke({ owner: 'mallory' })).body).toEqual({ revoked: 0 });
-  const events = await app.service.keyDomain.events({ afterSeq: null, limit: 10, owner: 'mallory' });
+  const events = await eventsIn(app, '--user', 'mallory');
   expect(events.slice(-2)).toMatchObject([
     { kind: 'revoked', how: 'tool', actor: 'root' },
     { kind: 'revoked', how: 'tool', actor: 'root' },
@@ -149,10 +149,7 @@ test('a revocation that arrives once more, late, ends no key made since', async 
 
 describe('admin_update_key', () => {
   const RATE_LIMIT = { requests: 2, window: '1h' };
-  const eventsOf = async (keyId: string) => {
-    const events = await app.service.keyDomain.events({ afterSeq: null, limit: 100, keyId });
-    return events;
-  };
+  const eventsOf = (keyId: string) => eventsIn(app, '--key', keyId);
 
   test('changes what is given of anybody’s key, returns it, and leaves an event with the admin', async () => {
     const { id, key } = await app.createKey('rita', { name: 'old', scopes: ['read'] });

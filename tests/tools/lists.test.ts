@@ -6,9 +6,9 @@ import { LIST_BYTES_MAX } from '../../src/keys/listing.ts';
 import { KEYS_PER_USER_MAX } from '../../src/keys/minting.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { labelled } from '../support/labels.ts';
-import { call, openSse, post, postModern } from '../support/mcp.ts';
+import { call, callAll, openSse, post, postModern } from '../support/mcp.ts';
 import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';
-import { bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 /** The most that a key may have: together 2,000 characters. */
 const LARGEST_SCOPES = Array.from({ length: 20 }, (_, index) => `${index}:`.padEnd(100, 'x'));
@@ -55,7 +55,8 @@ const idsIn = (pages: readonly Page[]) => pages.flatMap(({ keys }) => keys.map((
 describe('a list in pages', () => {
   test('1,000 ordinary keys are a few pages of 100,000 bytes, which programs show a model whole', async () => {
     await using app = await createTestApp();
-    for (let n = 0; n < KEYS_PER_USER_MAX; n += 1) await insertKey(app, 'alice', ['read', 'write', 'admin']);
+    const inputs = Array(KEYS_PER_USER_MAX).fill({ name: 'test key', scopes: ['read', 'write', 'admin'] });
+    await callAll(app, 'create_api_key', inputs, await bearer(app, 'alice'));
     const pages = await pagesOf(app, 'alice');
     const bytes = pages.slice(0, -1).map((page) => JSON.stringify(page).length);
     expect(Math.max(...bytes)).toBeLessThanOrEqual(100_000);

@@ -38,7 +38,7 @@ async function startSlow() {
       void held.push(`${method} ${new URL(url).pathname} ${hold ? 'held' : 'let go'}`),
   };
   const fetch = (path: string, init: RequestInit) =>
-    app.service.app.fetch(new Request(app.url + path, { method: 'POST', ...init }), peer);
+    app.handler.fetch(new Request(app.url + path, { method: 'POST', ...init }), peer);
   return { app, fetch, held, finish, [Symbol.asyncDispose]: () => app.close() };
 }
 

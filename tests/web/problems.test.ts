@@ -121,7 +121,7 @@ const PROBLEMS: readonly {
     title: 'Service Unavailable',
     ask: async (app) => {
       const headers = await bearer(app, 'alice');
-      await app.service.close();
+      await app.loseStore();
       return post(app, 'list_api_keys', '{}', headers);
     },
     headers: { 'retry-after': /^[1-9]\d*$/ },
@@ -209,7 +209,7 @@ test('a store that is away is 503 for every tool, never a bad credential, and ne
   await using app = await createTestApp();
   const { key, id } = await app.createKey('alice');
   const alice = await bearer(app, 'alice');
-  await app.service.close();
+  await app.loseStore();
   app.clock.advance(2000);
   for (const [tool, input, headers] of [
     ['create_api_key', { name: 'n', scopes: [] }, alice],

@@ -10,7 +10,7 @@ import { postText } from '../../support/http-socket.ts';
 import { call, type HeaderMap, request } from '../../support/mcp.ts';
 import { type Runtime, residentMbOf, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { BEHIND_PROXY, cameFrom, postTo } from '../../support/sse-socket.ts';
-import { actorFor, createTestApp, TEST_SECRET } from '../../support/test-app.ts';
+import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
 
 export interface StreamsReport {
   /** The most that was resident at any time. */
@@ -101,8 +101,7 @@ export async function folderWithKeys(
   await using app = await createTestApp({ store: { env: () => databaseIn(folder), async [Symbol.asyncDispose]() {} } });
   const scopes = Array.from({ length: scopeChars / 100 }, (_, index) => `${index}`.padEnd(100, 'x'));
   for (let index = 0; index < keys; index += 1) {
-    const made = await app.service.keyDomain.keys.create(actorFor(USER), { name: 'n', scopes });
-    if (!made.ok) throw new Error(made.error.code);
+    await app.createKey(USER, { name: 'n', scopes });
   }
   const database = openDatabase(databaseIn(folder).DATABASE_URL);
   for (const other of others) await database.execute({ sql: COPY_KEYS, args: [other, USER] });
