@@ -65,14 +65,11 @@ test.skipIf(WITHOUT_CURL)(
     const root = copyOfSource();
     await using server = await startServer({ root, folder: root });
     const responses = await paste(README.codeBlocks('A first session', 'sh').join(''), root, server.url);
-    expect(responses).toHaveLength(5);
-    const [created, data, listed, revoked, refused] = responses;
+    expect(responses).toHaveLength(4);
+    const [created, data, revoked, refused] = responses;
     expect(created).toMatchObject({ name: 'my first key', scopes: ['read'], key: expect.stringMatching(/^sk_test_/) });
     expect(created.expiresAt - Date.now()).toBeGreaterThan(29 * 86_400_000);
     expect(data).toMatchObject({ owner: 'alice', key: { id: created.id } });
-    expect(listed.keys).toMatchObject([
-      { id: created.id, active: true, lastUsedAt: expect.any(Number), uses: { today: 1, last30Days: [1] } },
-    ]);
     expect(revoked).toEqual({ success: true, message: 'API key revoked successfully' });
     expect(refused).toMatchObject({ status: 401, detail: 'Invalid or expired API key' });
     // What the README shows has the same fields. A line that is indented belongs to the one before.
@@ -82,11 +79,8 @@ test.skipIf(WITHOUT_CURL)(
       .trim()
       .split('\n')
       .map((line) => JSON.parse(line));
-    const fieldsOf = ({ keys, ...more }: Record<string, unknown>) => [
-      ...Object.keys(more),
-      ...(Array.isArray(keys) ? keys.flatMap((key) => Object.keys(key)) : []),
-    ];
-    expect(shown.map((line) => fieldsOf(line).sort())).toEqual(responses.map((line) => fieldsOf(line).sort()));
+    const fieldsOf = (line: object) => Object.keys(line).sort();
+    expect(shown.map(fieldsOf)).toEqual(responses.map(fieldsOf));
   },
   60_000,
 );
