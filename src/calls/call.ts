@@ -19,7 +19,7 @@ type Progress = (progress: number, total?: number, message?: string) => void;
 
 export interface CallExtras {
   readonly operation?: { readonly name: string; readonly initialLimit: RateLimitState | null };
-  readonly progress?: Progress;
+  readonly progress?: Progress | undefined;
   /** Those the client declared (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
   /** The trace named in the message; else that of the request counts. */
@@ -108,9 +108,13 @@ export class Call {
     this.#lifetime.abort(reason);
   }
 
-  /** The request is not over before the returned function is called. */
-  extend(): () => void {
-    return this.#request?.extend() ?? NOTHING;
+  /** Its request is not over before `end` was called as often. */
+  begin(): void {
+    this.#request?.beginPart();
+  }
+
+  end(): void {
+    this.#request?.endPart();
   }
 }
 

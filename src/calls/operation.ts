@@ -1,4 +1,4 @@
-// What a call of a tool or prompt runs: guard, then input, then one function, then the output check. run.ts runs it.
+// What a call of a tool or prompt runs: guard, then input, then one function, then the output. run.ts runs it.
 
 import type { InvalidInput, Problem } from '../ground/problem.ts';
 import type { RateLimitState } from '../ground/rate-limit.ts';
@@ -28,6 +28,8 @@ interface OperationParts<K extends Kind, Added extends object, Input, Returned> 
   readonly timeoutMs: number;
   readonly parse: (input: unknown) => Result<Input, InvalidInput>;
   readonly run: (input: Input, context: Call & Added) => Awaitable<Result<Returned, Problem | InputRequired>>;
+  /** What is sent of what it returned, or throws; null: all of it, unchecked. */
+  readonly validate: ((returned: unknown) => Returned) | null;
   readonly encode: (returned: Returned, call: Call) => CompleteOutput;
 }
 

@@ -79,7 +79,7 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
     title,
     description,
     arguments: listed,
-    ...operationOf(guard, { kind: 'prompt', name, timeoutMs, parse: parserOf(schema), run, encode }),
+    ...operationOf(guard, { kind: 'prompt', name, timeoutMs, parse: parserOf(schema), run, validate: null, encode }),
     complete: completion(guard, { name, timeoutMs }, listed, complete),
     completes: Object.keys(complete).length > 0,
   };
@@ -104,6 +104,7 @@ function completion<Added extends object>(
     parse: parserOf(input),
     run: ({ argument, context: { arguments: given } }: v.InferOutput<typeof input>, call) =>
       completers.get(argument.name)?.(argument.value, Object.assign(call, { given })) ?? ok(NONE),
+    validate: null,
     encode: (found) => ({ json: completionJson(found) }),
   });
 }

@@ -5,7 +5,7 @@ import type { InFlight } from '../ground/in-flight.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import { StoreOutage } from '../ground/outage.ts';
 import type { Problem } from '../ground/problem.ts';
-import { err, isPromise, ok } from '../ground/result.ts';
+import { type Awaitable, err, isPromise, ok } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { bytesInMemory, isObject } from '../ground/text.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
@@ -55,7 +55,7 @@ export function createRun({ clock, log, inFlight, recheck }: Options): Runner {
     else log.warn('tool out of time', fields);
   }
 
-  function refusalOf(thrown: unknown, { kind, name }: Operation, call: Call, canceller?: AbortSource): Problem {
+  function problemOf(thrown: unknown, { kind, name }: Operation, call: Call, canceller?: AbortSource): Problem {
     // A throw after the abort is the tool's way of stopping, not a bug.
     if (call.isAborted) return { code: 'tool_timeout', ...(canceller?.signal.aborted && { byClient: true }) };
     if (thrown instanceof StoreOutage) return outageProblem(thrown, log, call);
@@ -64,27 +64,48 @@ export function createRun({ clock, log, inFlight, recheck }: Options): Runner {
     return { code: 'internal' };
   }
 
-  async function proved(result: ToolResult, call: Call): Promise<ToolResult> {
-    const problem = result.ok && (await recheck([call])).get(call);
-    return problem ? err(problem) : result;
+  function refused(problem: Problem, operation: Operation, call: Call): ToolResult {
+    logRefusal(problem, operation, call);
+    return err(problem);
+  }
+
+  /** The success, if its key is still good. */
+  async function proved(success: ToolResult, call: Call): Promise<ToolResult> {
+    const problem = (await recheck([call])).get(call);
+    return problem ? err(problem) : success;
   }
 
   const run: Run = async (operation, input, call, canceller) => {
+    const { name, guard, parse } = operation;
     const timeLimit = new TimeLimit(operation.timeoutMs, clock, call, canceller);
-    const over = call.extend();
-    lastCalled = operation.name;
+    lastCalled = name;
     inFlight.enter();
+    call.begin();
     try {
-      const result = await perform(operation, input, call, timeLimit);
-      if (!result.ok) logRefusal(result.error, operation, call);
+      const guarding = guard(call);
+      const guarded = isPromise(guarding) ? await timeLimit.race(guarding) : guarding;
+      if (!guarded.ok) return refused(refusalOfGuard(guarded.error, name, call), operation, call);
+      const parsed = parse(input);
+      if (!parsed.ok) return parsed;
+      const context = addTo(call, guarded.value);
+      const { asking } = call;
+      if (asking?.requestState !== undefined) {
+        const subject = subjectOf(operation, input, call);
+        const problem = await timeLimit.race(asking.readRequestState(asking.requestState, subject));
+        if (problem !== undefined) return err(problem);
+      }
+      const running = operation.run(parsed.value, context);
+      const returned = isPromise(running) ? await timeLimit.race(running) : running;
+      const result = returned?.ok
+        ? ok(ofAllowedSize(name, encodedOutput(operation, returned.value, call)))
+        : await refusalOfTool(returned?.error, operation, input, call);
+      if (!result.ok) return refused(result.error, operation, call);
       return recheck.isFresh(call) ? result : await proved(result, call);
     } catch (thrown) {
-      const problem = refusalOf(thrown, operation, call, canceller);
-      logRefusal(problem, operation, call);
-      return err(problem);
+      return refused(problemOf(thrown, operation, call, canceller), operation, call);
     } finally {
       timeLimit.end();
-      over();
+      call.end();
       inFlight.leave();
     }
   };
@@ -132,29 +153,21 @@ class TimeLimit {
   }
 }
 
-async function perform(operation: Operation, input: unknown, call: Call, timeLimit: TimeLimit): Promise<ToolResult> {
-  const { name, guard, parse, run, encode } = operation;
-  const guarding = guard(call);
-  const guarded = isPromise(guarding) ? await timeLimit.race(guarding) : guarding;
-  if (!guarded.ok) {
-    if (!isProblem(guarded.error)) throw new Error(`${name}: expected its guard to return ok(…) or err of a problem`);
-    call.rateLimit = ('rateLimit' in guarded.error && guarded.error.rateLimit) || call.rateLimit;
-    return guarded;
-  }
-  const parsed = parse(input);
-  if (!parsed.ok) return parsed;
-  const context = addTo(call, guarded.value);
-  const { asking } = call;
-  if (asking?.requestState !== undefined) {
-    const problem = await timeLimit.race(
-      asking.readRequestState(asking.requestState, subjectOf(operation, input, call)),
-    );
-    if (problem !== undefined) return err(problem);
-  }
-  const running = run(parsed.value, context);
-  const result = isPromise(running) ? await timeLimit.race(running) : running;
-  if (result?.ok) return ok(ofAllowedSize(name, encode(result.value, call)));
-  const error = result?.error;
+/** With the rate limit for the headers. Not all guards are checked by a compiler. */
+function refusalOfGuard(error: Problem, name: string, call: Call): Problem {
+  if (!isProblem(error)) throw new Error(`${name}: expected its guard to return ok(…) or err of a problem`);
+  if ('rateLimit' in error && error.rateLimit) call.rateLimit = error.rateLimit;
+  return error;
+}
+
+/** What a tool returns in place of a success: a problem, or what it asks. */
+function refusalOfTool(
+  error: Problem | InputRequired | undefined,
+  operation: Operation,
+  input: unknown,
+  call: Call,
+): Awaitable<ToolResult> {
+  const { name } = operation;
   if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
   if (error.code === 'input_required') return inputRequired(operation, input, call, error);
   if (isProblem(error)) return err(inOwnWords(error));
@@ -199,6 +212,9 @@ function sorted(value: unknown): unknown {
       .map((name) => [name, sorted(value[name])]),
   );
 }
+
+const encodedOutput = ({ validate, encode }: Operation, returned: unknown, call: Call): CompleteOutput =>
+  encode(validate === null ? returned : validate(returned), call);
 
 /** Throws an Error for an output above the limit: a problem would invite to try again. */
 function ofAllowedSize(name: string, output: CompleteOutput): Output {

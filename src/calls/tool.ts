@@ -86,18 +86,16 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   const { input, output, run, timeoutMs, ...facts } = definition as WithOutput<Added, I, O>;
   const { name, description } = facts;
   const parse = inputParserOf(input);
-  const check = output === undefined ? null : parserOf(output);
+  const validate = output === undefined ? null : outputValidator(name, output);
 
   function encode(returned: unknown, { forWidget }: Call): CompleteOutput {
-    if (check === null) return encodedContent(returned as ToolContent);
-    const checked = check(returned);
-    if (!checked.ok) throw new Error(`${name}: the output does not fit its schema: ${inWords(checked.error.issues)}`);
-    const json = JSON.stringify(checked.value);
+    if (output === undefined) return encodedContent(returned as ToolContent);
+    const json = JSON.stringify(returned);
     return forWidget === undefined ? { json } : { json, widgetJson: JSON.stringify(forWidget) };
   }
 
   const inputSchema = once(() => jsonSchemaOf(`${name}: input`, input));
-  const operation = operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, encode });
+  const operation = operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, validate, encode });
 
   return {
     ...facts,
@@ -123,6 +121,16 @@ function withRequirements(description: string, { credential, initialLimit, requi
 function scopesInWords(scopes: readonly string[]): string {
   if (scopes.length === 0) return '';
   return ` with the scope${scopes.length > 1 ? 's' : ''} ${scopes.map((scope) => `\`${scope}\``).join(', ')}`;
+}
+
+/** Of what it returns, only what its schema says is sent. Throws an Error for what doesn't fit. */
+function outputValidator<O extends ObjectSchema>(name: string, output: O): (returned: unknown) => v.InferOutput<O> {
+  const parse = parserOf(output);
+  return (returned) => {
+    const parsed = parse(returned);
+    if (!parsed.ok) throw new Error(`${name}: the output does not fit its schema: ${inWords(parsed.error.issues)}`);
+    return parsed.value;
+  };
 }
 
 function encodedContent({ content, isError = false }: ToolContent): CompleteOutput {

@@ -108,9 +108,9 @@ export class RequestContext {
     this.#deferred.push(release);
   }
 
-  /** Keeps the request from being over until the returned function is called: for a body sent in pieces, or a tool. */
+  /** Keeps the request from being over until the returned function is called: for a body sent in pieces. */
   extend(): () => void {
-    this.#partsUnderWay += 1;
+    this.beginPart();
     let ended = false;
     return () => {
       if (ended) return;
@@ -119,7 +119,11 @@ export class RequestContext {
     };
   }
 
-  /** Ends a part of the request: dispatch.ts its handling, `extend` what extends it. */
+  /** Begins a part of the request beside its handling: it is not over before all have ended. */
+  beginPart(): void {
+    this.#partsUnderWay += 1;
+  }
+
   endPart(): void {
     this.#partsUnderWay -= 1;
     if (this.#partsUnderWay > 0 || this.#deferred === undefined) return;
