@@ -5,7 +5,7 @@ import { type Call, callOf, withoutMeta } from '../calls/call.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
 import type { Problem } from '../ground/problem.ts';
-import { type Awaitable, chain } from '../ground/result.ts';
+import { type Awaitable, chain, isPromise } from '../ground/result.ts';
 import { metaTrace } from '../ground/trace.ts';
 import { challengeFor, type SignIn } from '../web/challenge.ts';
 import { holdingOpen } from '../web/context.ts';
@@ -69,13 +69,14 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     const asking = isAsking ? askingOf(requestStates, params, capabilities) : NOBODY;
     if (!asking.ok) return errorReply(id, { code: CODES.invalidParams, message: asking.error });
     const key = apiKeyIn(params);
-    const isChallenged = signIn !== null && (await lacksCredential(operation, signIn, sender, key));
+    const lacking = signIn !== null && lacksCredential(operation, signIn, sender, key);
+    const isChallenged = isPromise(lacking) ? await lacking : lacking;
     const send = isChallenged ? undefined : begin?.();
     const token = progressTokenOf(meta);
     const progress = send && token !== undefined ? progressReporter(token, send) : undefined;
     const call = callOf(context, key, {
       operation,
-      ...(progress && { progress: progress.report }),
+      progress: progress?.report,
       clientCapabilities: capabilities,
       trace: metaTrace(meta) ?? metaTrace(given._meta),
       asking: asking.value,

@@ -5,6 +5,7 @@ import type { Identify } from '../calls/identify.ts';
 import type { Recheck } from '../calls/recheck.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import type { RateLimitState } from '../ground/rate-limit.ts';
+import { type Awaitable, chain } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import { accepts } from '../web/accept.ts';
 import type { Body } from '../web/body.ts';
@@ -68,7 +69,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     );
   }
 
-  async function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Promise<Response> {
+  function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Awaitable<Response> {
     const { context } = sender;
     const isModern = era === 'modern';
     const peer: Peer = {
@@ -79,7 +80,8 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
       canceller: isModern ? context.request : undefined,
     };
     const isStream = progressTokenOf(request.params._meta) !== undefined && takesEvents(context);
-    return isStream ? streamed(request, peer) : respond(context, request, era, await mcp(request, peer));
+    if (isStream) return streamed(request, peer);
+    return chain(mcp(request, peer), (reply) => respond(context, request, era, reply));
   }
 
   /** A call with a progress token is a stream from its beginning; whatever else comes in its place is not. */
@@ -145,7 +147,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     problemResponse(problem, context.requestId, challengeFor(problem, signIn()));
 
   /** Refuses whoever must sign in first, whatever was posted. */
-  async function refuseSender(sender: Sender, value: unknown): Promise<Response | null> {
+  function refuseSender(sender: Sender, value: unknown): Awaitable<Response | null> {
     const { context, credentials } = sender;
     if (!context.acceptsCredentials && carriesApiKey(value)) {
       return problemResponse(refuseInClear(log, context), context.requestId);
@@ -155,20 +157,12 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     if (eager && !carriesCredential(credentials) && !carriesApiKey(value)) {
       return challenge(context, { code: server.handsOutKeys ? 'missing_api_key' : 'missing_token' });
     }
-    const problem = await sender.badBearer();
-    return problem && challenge(context, problem);
+    return chain(sender.badBearer(), (problem) => problem && challenge(context, problem));
   }
 
-  return async (context, body: Body) => {
-    if (!body.ok) {
-      return body.error.code === 'invalid_json'
-        ? refusal(context, errorText(undefined, PARSE_ERROR))
-        : problemResponse(body.error, context.requestId);
-    }
-    const sender = new Sender(context, identify, log);
-    const refused = await refuseSender(sender, body.value);
-    if (refused !== null) return refused;
-    const classified = classify(body.value, context.headers);
+  function respondTo(sender: Sender, value: unknown): Awaitable<Response> {
+    const { context } = sender;
+    const classified = classify(value, context.headers);
     switch (classified.kind) {
       case 'request':
         return single(sender, classified);
@@ -179,6 +173,16 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
       case 'refused':
         return refusal(context, errorText(classified.id, classified.error));
     }
+  }
+
+  return (context, body: Body) => {
+    if (!body.ok) {
+      return body.error.code === 'invalid_json'
+        ? refusal(context, errorText(undefined, PARSE_ERROR))
+        : problemResponse(body.error, context.requestId);
+    }
+    const sender = new Sender(context, identify, log);
+    return chain(refuseSender(sender, body.value), (refused) => refused ?? respondTo(sender, body.value));
   };
 }
 

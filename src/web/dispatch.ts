@@ -5,7 +5,7 @@ import type { InFlight } from '../ground/in-flight.ts';
 import type { Pool } from '../ground/limits/pool.ts';
 import { StoreOutage } from '../ground/outage.ts';
 import type { Problem, ProblemCode } from '../ground/problem.ts';
-import { type Awaitable, isPromise } from '../ground/result.ts';
+import type { Awaitable } from '../ground/result.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import { excerptOf } from '../watch/redact.ts';
@@ -99,18 +99,18 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     return response;
   }
 
-  const post = async (handler: BodyHandler, context: RequestContext, { takes }: Route) =>
-    handler(context, await readBody(takes, context));
-
+  /** `handled`: what a handler has returned; or the handler of a POST, whose body is to be read first. */
   async function settle(
-    handled: Awaitable<Response>,
+    handled: Awaitable<Response> | BodyHandler,
     context: RequestContext,
     found: Route | undefined,
     isReadable: boolean,
   ): Promise<Response> {
     let response: Response;
     try {
-      response = await handled;
+      response = await (typeof handled === 'function'
+        ? handled(context, await readBody(found?.takes, context))
+        : handled);
     } catch (error) {
       response = await failed(error, context, found);
     }
@@ -124,20 +124,20 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       const context = new RequestContext(server, connections, request, found?.path ?? null);
       inFlight.enter();
       let isReadable = true;
-      let handled: Awaitable<Response>;
+      let handled: Awaitable<Response> | BodyHandler;
       try {
         const handler = check(context, found);
         if (typeof handler !== 'function') {
           isReadable = !HIDDEN_FROM_PAGES.includes(handler.code);
           handled = refuseAndLog(context, found, handler);
-        } else if (handler === found?.post) handled = post(handler, context, found);
+        } else if (handler === found?.post) handled = handler;
         else handled = handler(context, NO_BODY);
       } catch (error) {
         handled = failed(error, context, found);
       }
-      return isPromise(handled) || paused !== null
-        ? settle(handled, context, found, isReadable)
-        : finish(handled, context, found, isReadable);
+      return handled instanceof Response && paused === null
+        ? finish(handled, context, found, isReadable)
+        : settle(handled, context, found, isReadable);
     },
     beginDrain() {
       draining = true;
