@@ -3,20 +3,16 @@
 // (store/key-reads.ts): a replica that lags, or lacks a key, costs a read of the primary and nothing else. Several
 // processes may follow with one file: what was read at a position is put in only where that is still there.
 
-import { existsSync, rmSync, statSync } from 'node:fs';
 import { repeat } from '../../ground/background.ts';
 import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../../ground/change-feed.ts';
-import { expected } from '../../ground/expected.ts';
-import { makePrivate } from '../../ground/private-files.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
 import type { Database, Row, Statement } from '../database.ts';
-import { embeddedDatabase } from '../embedded/database.ts';
 import { CHANGES, pageOf } from '../feed.ts';
 import { pagesOf, putRows, type Read } from '../pages.ts';
-import { migrate, SCHEMA_VERSION } from '../schema.ts';
+import { FOLLOWED, openReplica, refuseForeign, saysDamage } from './file.ts';
 
 /** While the replica lags, unknown keys are read from the primary: a lag costs a few reads. */
 const FOLLOW_EVERY_MS = 1000;
@@ -37,17 +33,6 @@ export interface ReplicaOptions {
 
 export type Replica = ReturnType<typeof createReplica>;
 
-/** An empty file beside the replica: who made it. */
-const marker = (file: string) => `${file}-owner`;
-/** What SQLite keeps beside it, and what the driver of versions before did. */
-const PARTS = ['', '-wal', '-shm', '-client_wal_index', '-closed'];
-
-/** Its row has the mark of the change that was followed last. One of another version of the schema is made anew. */
-const FOLLOWED = `replica_of_${SCHEMA_VERSION}`;
-const IS_FIT: Statement = { sql: `SELECT 1 FROM sqlite_master WHERE name = '${FOLLOWED}'` };
-const MAKE = [`CREATE TABLE ${FOLLOWED} (mark TEXT)`, `INSERT INTO ${FOLLOWED} VALUES (NULL)`];
-const TRIGGERS: Statement = { sql: "SELECT 'DROP TRIGGER ' || name AS sql FROM sqlite_master WHERE type = 'trigger'" };
-
 const POSITION: Statement = { sql: `SELECT database_id, pruned_seq AS seq, mark FROM feed, ${FOLLOWED}` };
 /** A position whose keys are still being copied counts for nobody: it is that of no database. */
 const COPYING = 'copying ';
@@ -65,9 +50,7 @@ const LOST = 'it is of another database, or holds what its primary has lost';
 
 /** Throws if the file belongs to another program, or is a database of keys. */
 export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions) {
-  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(marker(file))) {
-    throw new Error(expected('DATABASE_REPLICA_FILE', 'a new file, or a replica made by this program', file));
-  }
+  refuseForeign(file);
   const outage = createOutageLog(log, { on: 'replica not in use', eachReason: true });
   let here: Database | null = null;
   let isDamaged = false;
@@ -84,23 +67,6 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
   const readHere: Read = async (statement) => (here === null ? [] : here.read(statement));
   const put = async (statements: readonly Statement[]): Promise<void> =>
     void (await (here as Database).writeAll(statements.map((statement) => ({ ...statement, unsynced: true }))));
-
-  async function open(): Promise<void> {
-    makePrivate(marker(file));
-    makePrivate(file);
-    here = embeddedDatabase(file);
-    const rows = isDamaged ? [] : await readHere(IS_FIT).catch(noneIfDamaged);
-    if (rows.length > 0) return;
-    here.close();
-    for (const part of PARTS) rmSync(file + part, { force: true });
-    makePrivate(file);
-    here = embeddedDatabase(file);
-    isDamaged = false;
-    await readHere({ sql: 'PRAGMA journal_mode = WAL' });
-    await migrate(here);
-    const triggers = (await readHere(TRIGGERS)).map(({ sql }) => String(sql));
-    await put([...triggers, ...MAKE, "UPDATE feed SET database_id = ''"].map((sql) => ({ sql })));
-  }
 
   async function positionHere(): Promise<ReachedPosition> {
     const [row] = await readHere(POSITION);
@@ -185,7 +151,8 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
 
   async function followAll(): Promise<void> {
     try {
-      if (here === null) await open();
+      here ??= await openReplica(file, isDamaged);
+      isDamaged = false;
       while (await follow());
       if (stopping) return;
       if (!isOpen) log.info('replica opened', { kept });
@@ -202,7 +169,7 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
     const isHere = !(error instanceof Error && error.message === AWAY);
     if (isOpen && !isHere) return;
     outage.began(reasonOf(error));
-    if (!isHere || !DAMAGED.test(String(error))) return;
+    if (!isHere || !saysDamage(error)) return;
     isDamaged = true;
     isOpen = false;
     here?.close();
@@ -251,10 +218,3 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
 }
 
 const at = ({ databaseId, seq }: ReachedPosition): string => `${databaseId} ${seq}`;
-
-const DAMAGED = /SQLITE_(CORRUPT|NOTADB)/;
-
-function noneIfDamaged(error: unknown): readonly Row[] {
-  if (DAMAGED.test(String(error))) return [];
-  throw error;
-}

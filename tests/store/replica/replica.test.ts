@@ -243,6 +243,24 @@ describe('the file', () => {
     expect(readFileSync(file, 'utf8')).toBe('precious');
   });
 
+  test('a replica file that a server of the version before uses stays as it is until that has ended', async () => {
+    await using sqld = await startSqld();
+    const file = newFile();
+    const [before, owner] = [openDatabase(`file:${file}`), openDatabase(`file:${file}-owner`)];
+    await before.execute('CREATE TABLE of_the_version_before (page TEXT)');
+    await owner.execute('BEGIN IMMEDIATE');
+    const bytes = readFileSync(file);
+    await using app = await createTestApp({ store: withReplica(sqld, file) });
+    const reason = 'another process makes it, or a server of the version before uses it';
+    await waitFor(async () => (await app.log()).some((line) => line.reason === reason));
+    const { key } = await app.createKey('alice');
+    expect((await app.useKey(key)).status).toBe(200);
+    expect(readFileSync(file)).toEqual(bytes);
+    before.close();
+    owner.close();
+    await openedAgain(app, 1);
+  });
+
   test('is followed by two processes, on Bun and Deno, and by the one that is left', async () => {
     await using sqld = await startSqld();
     const file = join(diskFolder(), 'replica.db'); // Deno writes to no other

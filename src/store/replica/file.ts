@@ -1,0 +1,86 @@
+// The file of a replica. One that isn't fit, is made anew by one process at a time, which holds a lock meanwhile. A server
+// of the version before holds that lock as long as it runs: its driver writes into whatever is at the path.
+
+import { existsSync, rmSync, statSync } from 'node:fs';
+import { expected } from '../../ground/expected.ts';
+import { makePrivate } from '../../ground/private-files.ts';
+import type { Database, Statement } from '../database.ts';
+import { embeddedDatabase } from '../embedded/database.ts';
+import { isBusy, openSqlite } from '../embedded/sqlite.ts';
+import { migrate, SCHEMA_VERSION } from '../schema.ts';
+
+/** Its row has the mark of the change that was followed last. One of another version of the schema is made anew. */
+export const FOLLOWED = `replica_of_${SCHEMA_VERSION}`;
+
+/** An empty file beside the replica: who made it, and what is locked. */
+const marker = (file: string) => `${file}-owner`;
+/** What SQLite keeps beside it, and what the driver of versions before did. */
+const PARTS = ['', '-wal', '-shm', '-client_wal_index', '-closed'];
+
+const IS_FIT: Statement = { sql: `SELECT 1 FROM sqlite_master WHERE name = '${FOLLOWED}'` };
+const TRIGGERS: Statement = { sql: "SELECT 'DROP TRIGGER ' || name AS sql FROM sqlite_master WHERE type = 'trigger'" };
+const MAKE = [
+  `CREATE TABLE ${FOLLOWED} (mark TEXT)`,
+  `INSERT INTO ${FOLLOWED} VALUES (NULL)`,
+  "UPDATE feed SET database_id = ''",
+];
+
+/** Throws if the file belongs to another program, or is a database of keys. */
+export function refuseForeign(file: string): void {
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(marker(file))) {
+    throw new Error(expected('DATABASE_REPLICA_FILE', 'a new file, or a replica made by this program', file));
+  }
+}
+
+/** `anew`: it is damaged. */
+export async function openReplica(file: string, anew: boolean): Promise<Database> {
+  makePrivate(marker(file));
+  makePrivate(file);
+  const found = anew ? null : await fitAt(file);
+  return found ?? locked(file, async () => (anew ? null : await fitAt(file)) ?? make(file));
+}
+
+/** Null: it isn't fit. */
+async function fitAt(file: string): Promise<Database | null> {
+  const db = embeddedDatabase(file);
+  try {
+    if ((await db.read(IS_FIT)).length > 0) return db;
+  } catch (error) {
+    if (!saysDamage(error)) {
+      db.close();
+      throw error;
+    }
+  }
+  db.close();
+  return null;
+}
+
+async function locked<T>(file: string, run: () => Promise<T>): Promise<T> {
+  const lock = openSqlite(marker(file), { lockWaitMs: 0 });
+  try {
+    lock.pragma('BEGIN IMMEDIATE');
+    return await run();
+  } catch (error) {
+    throw isBusy(error) ? new Error('another process makes it, or a server of the version before uses it') : error;
+  } finally {
+    lock.close();
+  }
+}
+
+async function make(file: string): Promise<Database> {
+  for (const part of PARTS) rmSync(file + part, { force: true });
+  makePrivate(file);
+  const db = embeddedDatabase(file);
+  try {
+    await db.read({ sql: 'PRAGMA journal_mode = WAL' });
+    await migrate(db);
+    const triggers = (await db.read(TRIGGERS)).map(({ sql }) => String(sql));
+    await db.writeAll([...triggers, ...MAKE].map((sql) => ({ sql, unsynced: true })));
+    return db;
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+export const saysDamage = (error: unknown): boolean => /SQLITE_(CORRUPT|NOTADB)/.test(String(error));
