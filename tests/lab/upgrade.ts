@@ -21,19 +21,13 @@ type Place = (typeof PLACES)[number];
 const { values } = parseArgs({ options: { on: { type: 'string' }, from: { type: 'string' } } });
 const places = PLACES.filter((place) => values.on === undefined || values.on === place);
 
-/** A new database, and the environments of two servers on it. */
+/** A new database, and the environment of servers on it, which would all use one replica. */
 async function placed(place: Place) {
   const folder = diskFolder();
-  if (place === 'file') {
-    const env = { DATABASE_URL: `file:${join(folder, 'keys.db')}` };
-    return { before: env, now: env, stop: async () => {} };
-  }
+  if (place === 'file') return { env: { DATABASE_URL: `file:${join(folder, 'keys.db')}` }, stop: async () => {} };
   const sqld = await startSqld({ folder });
-  const withReplica = (name: string) => ({
-    ...sqld.env,
-    ...(place === 'replica' && { DATABASE_REPLICA_FILE: join(folder, name) }),
-  });
-  return { before: withReplica('before.db'), now: withReplica('now.db'), stop: sqld.stop };
+  const replica = place === 'replica' ? { DATABASE_REPLICA_FILE: join(folder, 'replica.db') } : {};
+  return { env: { ...sqld.env, ...replica }, stop: sqld.stop };
 }
 
 const found = report();
@@ -44,8 +38,8 @@ for (const commit of COMMITS.filter((one) => values.from === undefined || values
     begin(`${commit} on a ${place}, then today`);
     const one = await placed(place);
     try {
-      const left = await leave(before, one.before);
-      await opens(today(), one.before, left, found); // with the replica of the version before
+      const left = await leave(before, one.env);
+      await opens(today(), one.env, left, found);
       await restores(today(), left, found);
     } finally {
       await one.stop();
@@ -54,7 +48,7 @@ for (const commit of COMMITS.filter((one) => values.from === undefined || values
       begin(`today beside ${commit} on a ${place}`);
       const two = await placed(place);
       try {
-        await beside(before, today(), two, found);
+        await beside(before, today(), two.env, found);
       } finally {
         await two.stop();
       }
