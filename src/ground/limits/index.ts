@@ -22,7 +22,7 @@ export type Limit = (Facts & Rate) | (Amount & (Bounds | Pick<Bounds, 'each'> | 
 
 const MIB = 1024 * 1024;
 
-const PERSON = 'person and process';
+const PERSON = 'person';
 
 const RATE_LIMITED = '429 `rate_limited`';
 const OVERLOADED = '503 `overloaded`';
@@ -53,7 +53,7 @@ export const LIMITS = {
     what: 'handing a key to clients',
     burst: 100,
     perS: 0.1,
-    whose: 'key and process',
+    whose: 'key',
     beyond: RATE_LIMITED,
   },
   /** Programs that wait for a person's decision. */
@@ -70,7 +70,7 @@ export const LIMITS = {
     what: 'requests of programs for a key',
     burst: 100,
     perS: 1,
-    whose: 'address (IPv4, or IPv6 /64) and process',
+    whose: 'address (IPv4, or IPv6 /64)',
     beyond: RATE_LIMITED,
   },
   /** Of 2.5 * 10^10: ten minutes of guesses by a thousand persons find one of 10,000 with a chance of 1 in 250. */
@@ -97,7 +97,7 @@ export const LIMITS = {
     unit: 'lists',
     total: 6,
     each: 1,
-    whose: 'person',
+    whose: PERSON,
     beyond: 'they wait, for 5 s; then 503 `overloaded`',
   },
   /** At 40 µs each under 1 % of a core; the burst is for a cold start behind one proxy. Good keys do not count. */
@@ -105,7 +105,7 @@ export const LIMITS = {
     what: 'unknown keys, read one by one',
     burst: 1000,
     perS: 200,
-    whose: 'address (IPv4, or IPv6 /64) and process',
+    whose: 'address (IPv4, or IPv6 /64)',
     beyond: 'they are read together, 500 at a time; what finds no place among those is 429 `rate_limited`',
   },
   /** A tool that waits holds its input also when its client hung up, so a bound on connections would not do. */
