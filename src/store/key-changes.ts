@@ -4,7 +4,7 @@ import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyStore } from '../keys/store.ts';
 import type { Database, Statement } from './database.ts';
-import { rowBy } from './rows.ts';
+import { hasSecret, rowBy } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` names it.
 // Without RETURNING, which would take a fourteenth of its time.
@@ -42,7 +42,7 @@ second_is = iif(given.whole, second_is, NULL),
 second_ends_at_ms = iif(given.whole, second_ends_at_ms, NULL)
 FROM (SELECT k.row AS given_row, max(k.key_hash = h.value) AS whole
 FROM json_each(?1) h JOIN api_keys k ON k.row = ${rowBy('h.value')}
-WHERE k.key_hash = h.value OR k.second_is = 'next' OR k.second_ends_at_ms >= ?2 GROUP BY k.row) AS given
+WHERE ${hasSecret('h.value', '?2')} GROUP BY k.row) AS given
 WHERE row = given_row AND active = 1`;
 
 const HAS_SECRET = 'SELECT 1 FROM api_keys WHERE id = ?1 AND (key_hash = ?2 OR second_hash = ?2)';

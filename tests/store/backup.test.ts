@@ -1,9 +1,10 @@
-// A backup of a remote database, and one put back into it: all of it is there, and nothing of the way it went.
+// A backup of a remote database, and one put back: all of it is there, and nothing of the way it went.
 
 import { expect, test } from 'bun:test';
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { backUp } from '../../src/store/backup/backup.ts';
+import { compare } from '../../src/store/backup/compare.ts';
 import { withBackup } from '../../src/store/backup/file.ts';
 import { restore } from '../../src/store/backup/restore.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -18,21 +19,60 @@ import { bearer, createTestApp, TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { backupOf, OPTIONS } from './backups.ts';
 
-test('rows sent ahead by an interrupted restore disturb nothing, and are gone after the next restore', async () => {
-  const file = await backupOf(3);
-  await using sqld = await startSqld();
-  const config = { mode: 'remote', url: sqld.url, authToken: null, replicaFile: null } as const;
-  await (await openStore(config, OPTIONS)).close();
-  const client = openDatabase(sqld.url);
-  await client.execute('CREATE TABLE _restoring_api_keys (row INTEGER PRIMARY KEY, id TEXT)');
-  await client.execute("INSERT INTO _restoring_api_keys VALUES (1, 'left over')");
+/** A new database, opened as a store, and by hand. */
+async function databaseOf(mode: 'embedded' | 'remote', started: AsyncDisposableStack) {
+  const path = join(temporaryFolder(), 'keys.db');
+  const url = mode === 'remote' ? started.use(await startSqld()).url : `file:${path}`;
+  const config = mode === 'remote' ? { mode, url, authToken: null, replicaFile: null } : { mode, path };
   const store = await openStore(config, OPTIONS);
-  await withBackup(file, temporaryFolder(), (backup) => restore(config, store.db, backup));
-  const count = async (sql: string) => Number((await client.execute(`SELECT count(*) AS n FROM ${sql}`)).rows[0]?.n);
-  expect(await count('api_keys')).toBe(3);
-  expect(await count("sqlite_master WHERE name LIKE '\\_restoring%' ESCAPE '\\'")).toBe(0);
-  await store.close();
-  client.close();
+  const client = openDatabase(url);
+  started.defer(store.close);
+  started.defer(client.close);
+  return { config, store, client };
+}
+
+test.each(['embedded', 'remote'] as const)(
+  '%s: rows sent ahead by an interrupted restore disturb nothing, and are gone after the next restore',
+  async (mode) => {
+    const file = await backupOf(3);
+    await using started = new AsyncDisposableStack();
+    const { config, store, client } = await databaseOf(mode, started);
+    await client.execute('CREATE TABLE _restoring_api_keys (row INTEGER PRIMARY KEY, id TEXT)');
+    await client.execute("INSERT INTO _restoring_api_keys VALUES (1, 'left over')");
+    await (await openStore(config, OPTIONS)).close();
+    await withBackup(file, temporaryFolder(), (backup) => restore(config, store.db, backup));
+    const count = async (sql: string) => Number((await client.execute(`SELECT count(*) AS n FROM ${sql}`)).rows[0]?.n);
+    expect(await count('api_keys')).toBe(3);
+    expect(await count("sqlite_master WHERE name LIKE '\\_restoring%' ESCAPE '\\'")).toBe(0);
+  },
+);
+
+test('of more secrets than are read at once each that has ended is counted, and the first are named', async () => {
+  const file = await backupOf(1500);
+  await using started = new AsyncDisposableStack();
+  const { config, store, client } = await databaseOf('embedded', started);
+  await withBackup(file, temporaryFolder(), async (backup) => {
+    expect(await compare(store.db, backup, Date.now())).toMatchObject({ isNew: true, replaced: 0, revivedCount: 1500 });
+    await restore(config, store.db, backup);
+    expect(await compare(store.db, backup, Date.now())).toMatchObject({
+      isNew: false,
+      replaced: 1500,
+      revivedCount: 0,
+    });
+    await client.execute('UPDATE api_keys SET expires_at_ms = 1 WHERE row IN (1, 1400)');
+    await client.execute('DELETE FROM api_keys WHERE row IN (2, 1500)');
+    const { revivedCount, revived } = await compare(store.db, backup, Date.now());
+    const named = revived.map(({ name, ended }) => [name, ended]);
+    expect([revivedCount, named]).toEqual([
+      4,
+      [
+        ['key 1', 'expired'],
+        ['key 2', 'deleted'],
+        ['key 1400', 'expired'],
+        ['key 1500', 'deleted'],
+      ],
+    ]);
+  });
 });
 
 test('what changes while a remote database is copied is in the backup', async () => {

@@ -7,11 +7,13 @@ import { pagesOf, putRows, type Read } from '../pages.ts';
 import type { DatabaseConfig } from '../place.ts';
 import { remoteDatabase } from '../remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../schema.ts';
-import { letSignalsIn, onFile } from './file.ts';
+import { letSignalsIn } from './file.ts';
 
 /** Rows that are read and written at once: those of keys are some 400 KB. */
 const PAGE_ROWS = 1000;
 const CHANGES_MAX = 500;
+/** Servers write meanwhile, each for milliseconds. */
+const LOCK_WAIT_MS = 10_000;
 
 /** Codes end in minutes: none is good again when the backup is put back, and none is kept with it. */
 const LEFT_OUT = ['codes', 'code_secrets'];
@@ -23,21 +25,24 @@ export async function backUp(config: DatabaseConfig, file: string): Promise<void
   try {
     if ((await inspect(db)) === 0) throw new UnusableDatabase('DATABASE_URL: the database is empty');
     await letSignalsIn();
-    if (config.mode === 'embedded') copyFile(config.path, file);
-    else await copyRemote(db, file);
+    await (config.mode === 'embedded' ? copyFile : copyRemote)(db, file);
   } finally {
     db.close();
   }
 }
 
-function copyFile(path: string, file: string): void {
-  onFile(path, ({ run }) => void run({ sql: 'VACUUM INTO ?', args: [file] }));
-  onFile(file, ({ all, run }) => {
-    all({ sql: 'PRAGMA journal_mode = MEMORY' }); // no other file has the codes for a moment
-    all({ sql: 'PRAGMA secure_delete = ON' });
-    for (const { name } of all({ sql: TABLES }))
-      if (LEFT_OUT.includes(String(name))) run({ sql: `DELETE FROM ${name}` });
-  });
+async function copyFile(db: Database, file: string): Promise<void> {
+  await db.read({ sql: 'VACUUM INTO ?', args: [file] }, LOCK_WAIT_MS); // in a transaction SQLite would refuse it
+  const copy = embeddedDatabase(file);
+  try {
+    await copy.read({ sql: 'PRAGMA journal_mode = MEMORY' }); // no other file has the codes for a moment
+    await copy.read({ sql: 'PRAGMA secure_delete = ON' });
+    const tables = (await copy.read({ sql: TABLES })).map(({ name }) => String(name));
+    const leftOut = tables.filter((name) => LEFT_OUT.includes(name));
+    await copy.writeAll(leftOut.map((name) => ({ sql: `DELETE FROM ${name}` })));
+  } finally {
+    copy.close();
+  }
 }
 
 const TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'";

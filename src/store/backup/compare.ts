@@ -1,7 +1,10 @@
 // What putting a backup back would undo: secrets that have ended since, and owners who were unblocked since.
 
+import { fingerprintOf } from '../../keys/record.ts';
 import type { Database, Row } from '../database.ts';
-import { type Backup, chunksOf, letSignalsIn } from './file.ts';
+import { pagesOf, type Read } from '../pages.ts';
+import { hasSecret, rowBy } from '../rows.ts';
+import { type Backup, letSignalsIn } from './file.ts';
 
 export interface Restoring {
   /** The database has never held anything. One whose keys were all deleted has their events. */
@@ -27,59 +30,62 @@ export interface Revived {
 /** More than a person reads; all of them are in the trail of events. */
 export const REVIVED_SHOWN_MAX = 20;
 
-const CHUNK_ROWS = 1000;
+const PAGE_ROWS = 1000;
 
-/** Of each pair of a hash and a key's id: whether the hash is accepted, and what else is known of the key. */
-const STATES = `SELECT p.key AS at, k.active, k.expires_at_ms < ?2 AS expired, EXISTS (SELECT 1 FROM api_keys s
-  WHERE (s.key_hash = p.value ->> 0 OR s.second_hash = p.value ->> 0) AND s.active = 1
-  AND (s.expires_at_ms IS NULL OR s.expires_at_ms >= ?2)
-  AND (s.key_hash = p.value ->> 0 OR s.second_is = 'next' OR s.second_ends_at_ms >= ?2)) AS accepted
-FROM json_each(?1) p LEFT JOIN api_keys k ON k.id = p.value ->> 1 ORDER BY p.key`;
+/** Whether the key `k` is accepted by the secret with this hash; ?2: now. */
+const isAccepted = (hash: string) =>
+  `k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?2) AND ${hasSecret(hash, '?2')}`;
+
+/** Secrets of the backup that are accepted: those of the keys after row ?1, and of that key those after the ?3rd. */
+const ACCEPTED = `SELECT k.row, h.key AS nth, h.value AS hash, k.id, k.user_id, k.name
+FROM api_keys k, json_each(json_array(k.key_hash, k.second_hash)) h
+WHERE (k.row, h.key) > (?1, ?3) AND ${isAccepted('h.value')} ORDER BY k.row, h.key LIMIT ${PAGE_ROWS}`;
+
+/** Of these hashes, each with its key's id, those that are not accepted here, and why. */
+const ENDED = `SELECT p.key AS at, CASE WHEN of.id IS NULL THEN 'deleted' WHEN of.active = 0 THEN 'revoked'
+WHEN of.expires_at_ms < ?2 THEN 'expired' ELSE 'rotated out' END AS ended
+FROM json_each(?1) p LEFT JOIN api_keys of ON of.id = p.value ->> 1
+WHERE NOT EXISTS (SELECT 1 FROM api_keys k WHERE k.row = ${rowBy('p.value ->> 0')} AND ${isAccepted('p.value ->> 0')})
+ORDER BY p.key`;
 
 const THERE = 'SELECT (SELECT count(*) FROM api_keys) AS keys, EXISTS (SELECT 1 FROM key_events) AS "hasEvents"';
 
-export async function compare(db: Database, { path }: Backup, nowMs: number): Promise<Restoring> {
+const UNBLOCKED = 'SELECT value AS owner FROM json_each(?) WHERE value NOT IN (SELECT owner FROM blocked_owners)';
+
+export async function compare(db: Database, { read }: Backup, nowMs: number): Promise<Restoring> {
   const [there] = await db.read({ sql: THERE });
   const revived: Revived[] = [];
   let revivedCount = 0;
-  for (const rows of chunksOf(path, 'api_keys', CHUNK_ROWS)) {
-    const secrets = rows.flatMap((row) => acceptedOf(row, nowMs).map((hash) => ({ row, hash })));
-    const pairs = JSON.stringify(secrets.map(({ row, hash }) => [hash, row.id]));
-    const states = await db.read({ sql: STATES, args: [pairs, nowMs] });
-    for (const [at, { row, hash }] of secrets.entries()) {
-      const state = states[at];
-      if (state === undefined || state.accepted === 1) continue;
-      revivedCount += 1;
-      if (revived.length < REVIVED_SHOWN_MAX) revived.push(revivedOf(row, hash, state));
-    }
+  for (let last: Row = { row: Number.MIN_SAFE_INTEGER, nth: 0 }; ; ) {
+    const secrets = await read({ sql: ACCEPTED, args: [last.row ?? null, nowMs, last.nth ?? null] });
+    const pairs = JSON.stringify(secrets.map(({ hash, id }) => [hash, id]));
+    const ended = await db.read({ sql: ENDED, args: [pairs, nowMs] });
+    revivedCount += ended.length;
+    const shown = ended.slice(0, REVIVED_SHOWN_MAX - revived.length);
+    revived.push(...shown.map((row) => revivedOf(secrets[Number(row.at)] ?? {}, row)));
+    const next = secrets.at(-1);
+    if (next === undefined) break;
+    last = next;
     await letSignalsIn();
   }
   const replaced = Number(there?.keys);
   const isNew = replaced === 0 && there?.hasEvents === 0;
-  return { isNew, replaced, revivedCount, revived, blockedAgain: await blockedAgain(db, path) };
+  return { isNew, replaced, revivedCount, revived, blockedAgain: await blockedAgain(db, read) };
 }
 
-/** The hashes by which the key of a row is accepted. */
-function acceptedOf(row: Row, nowMs: number): string[] {
-  const { active, expires_at_ms: expiresAtMs, second_hash: second, second_is: is, second_ends_at_ms: endsAtMs } = row;
-  if (active !== 1 || (expiresAtMs !== null && Number(expiresAtMs) < nowMs)) return [];
-  const secondWorks = second !== null && (is === 'next' || Number(endsAtMs) >= nowMs);
-  return [String(row.key_hash), ...(secondWorks ? [String(second)] : [])];
-}
+const revivedOf = ({ id, user_id: owner, name, hash }: Row, { ended }: Row): Revived => ({
+  ended: ended as Revived['ended'],
+  keyId: String(id),
+  owner: String(owner),
+  name: String(name),
+  fingerprint: fingerprintOf(String(hash)),
+});
 
-function revivedOf(row: Row, hash: string, { active, expired }: Row): Revived {
-  const ended =
-    active === null ? 'deleted' : active === 0 ? 'revoked' : expired === 1 ? 'expired' : ('rotated out' as const);
-  const fingerprint = hash.slice(0, 12);
-  return { ended, keyId: String(row.id), owner: String(row.user_id), name: String(row.name), fingerprint };
-}
-
-async function blockedAgain(db: Database, path: string): Promise<string[]> {
+async function blockedAgain(db: Database, read: Read): Promise<string[]> {
   const owners: string[] = [];
-  const sql = `SELECT value AS owner FROM json_each(?) WHERE value NOT IN (SELECT owner FROM blocked_owners)`;
-  for (const rows of chunksOf(path, 'blocked_owners', CHUNK_ROWS)) {
+  for await (const rows of pagesOf(read, 'blocked_owners', PAGE_ROWS)) {
     const blocked = JSON.stringify(rows.map(({ owner }) => owner));
-    owners.push(...(await db.read({ sql, args: [blocked] })).map(({ owner }) => String(owner)));
+    owners.push(...(await db.read({ sql: UNBLOCKED, args: [blocked] })).map(({ owner }) => String(owner)));
   }
   return owners;
 }

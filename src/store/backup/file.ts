@@ -1,21 +1,19 @@
-// A backup as a file: copied with what belongs to it, checked, brought up to date, and read in chunks.
+// A backup as a file: copied with what belongs to it, checked, and brought up to date.
 
 import { copyFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makePrivate } from '../../ground/private-files.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { sleep } from '../../ground/timeout.ts';
-import { type Database, held, type Row, type Statement, UnusableDatabase } from '../database.ts';
+import { type Database, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
-import { openSqlite, type SqliteConnection } from '../embedded/sqlite.ts';
+import type { Read } from '../pages.ts';
 import { inspect, migrate } from '../schema.ts';
 
-/** Servers write meanwhile, each for milliseconds. */
-const LOCK_WAIT_MS = 10_000;
-
 export interface Backup {
-  /** A copy of the file, of this version of the schema. */
+  /** Of a copy of the file, which has this version's schema. */
   readonly path: string;
+  readonly read: Read;
   readonly keys: number;
 }
 
@@ -40,7 +38,7 @@ export async function withBackup<T>(
     });
     await letSignalsIn();
     const [row] = await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' });
-    return await use({ path, keys: Number(row?.keys) });
+    return await use({ path, read: (statement) => db.read(statement), keys: Number(row?.keys) });
   } finally {
     db.close();
   }
@@ -93,44 +91,4 @@ async function check(db: Database): Promise<void> {
   if (integrity?.integrity_check !== 'ok') throw new UnusableDatabase('it is damaged');
   if ((await inspect(db)) === 0) throw new UnusableDatabase('it is empty');
   await migrate(db);
-  await db.write(CUT);
-}
-
-const NUMBERS = ['created_at_ms', 'expires_at_ms', 'last_used_at_ms', 'second_ends_at_ms', 'overlap_ms', 'rotations'];
-const isBeyond = (column: string) => `${column} NOT BETWEEN ${Number.MIN_SAFE_INTEGER} AND ${Number.MAX_SAFE_INTEGER}`;
-
-/** Numbers that were typed before the database refused them (db/README.md): the driver would throw. */
-const CUT: Statement = {
-  sql: `UPDATE api_keys SET ${NUMBERS.map((column) => `${column} = ${held(column)}`)} WHERE ${NUMBERS.map(isBeyond).join(' OR ')}`,
-};
-
-/** The rows of a table in a file, in the order of its columns; page by page along its primary key. */
-export function* chunksOf(path: string, table: string, rows: number): Generator<readonly Row[]> {
-  const db = openSqlite(path, { lockWaitMs: LOCK_WAIT_MS });
-  try {
-    const key = db.all({ sql: PRIMARY_KEY, args: [table] }).map(({ name }) => String(name));
-    const after = `WHERE (${key}) > (${key.map(() => '?')})`;
-    for (let last: Row | undefined; ; ) {
-      const page = db.all({
-        sql: `SELECT * FROM ${table} ${last === undefined ? '' : after} ORDER BY ${key} LIMIT ${rows}`,
-        args: last === undefined ? [] : key.map((name) => last?.[name] ?? null),
-      });
-      last = page.at(-1);
-      if (last === undefined) return;
-      yield page;
-    }
-  } finally {
-    db.close();
-  }
-}
-
-const PRIMARY_KEY = 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk';
-
-export function onFile(path: string, use: (db: SqliteConnection) => void): void {
-  const db = openSqlite(path, { lockWaitMs: LOCK_WAIT_MS });
-  try {
-    use(db);
-  } finally {
-    db.close();
-  }
 }
