@@ -16,7 +16,7 @@ import { createListOwn, type ListOwn } from './listing.ts';
 import { createMinting, type Minting } from './minting.ts';
 import { createRevokeSecrets, type RevokeSecrets } from './revocation-by-secret.ts';
 import type { KeyStore } from './store.ts';
-import { createLookupBudgets, createUnknownKeys } from './unknown-keys.ts';
+import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier, type Verifier } from './verify.ts';
 
 /** What an owner does with keys. Every change is logged. */
@@ -58,19 +58,17 @@ export function createKeyDomain(options: {
   /** As `rateLimit`; null: none. */
   keyQuota: Quota | null;
 }): KeyDomain {
-  const { adminStore, clock, log } = options;
+  const { store, adminStore, clock, log } = options;
   const usage = createUsage(options);
-  const store = withCounts(options.store, usage);
   const feed = createFeed(options);
   const lookupBudgets = createLookupBudgets(clock);
-  const unknownKeys = createUnknownKeys({ store, feed, clock, log, budgets: lookupBudgets });
+  const readKeys = createReadKeys(store, feed, usage);
+  const unknownKeys = (near: boolean) => createUnknownKeys(readKeys, { near, budgets: lookupBudgets, clock, log });
   const parts = {
     ...options,
-    store,
     feed,
     refresh: feed.refresh,
     usage,
-    unknownKeys,
     granted: createGranted(options.ceilings, options.audience, log),
     misses: createPersonBudget([LIMITS.misses], clock, log),
   };
@@ -81,33 +79,16 @@ export function createKeyDomain(options: {
       list: createListOwn(parts),
       usesToday: usage.usesToday,
     },
-    verifier: createVerifier(parts),
+    verifier: createVerifier({ ...parts, readKeys, unknownKeys: unknownKeys(true) }),
     feed,
     usage,
     admin: createAdminKeys({ ...parts, store: adminStore }),
     events: store.events,
     lookupBudgets,
-    revokeSecrets: createRevokeSecrets(parts),
+    revokeSecrets: createRevokeSecrets({ ...parts, unknownKeys: unknownKeys(false) }),
     async stop() {
       feed.stop();
       await usage.stop();
     },
   };
 }
-
-/** The store; its reads of presented keys also bring the counts of their uses. */
-export const withCounts = (store: KeyStore, { beginRead }: Usage): KeyStore => ({
-  ...store,
-  async findByHash(keyHash, atLeast, withinMs, whose) {
-    const { asOf, learn } = beginRead();
-    const found = await store.findByHash(keyHash, atLeast, withinMs, whose, asOf);
-    learn(found);
-    return found;
-  },
-  async findByHashes(keyHashes, withinMs, whose) {
-    const { asOf, learn } = beginRead();
-    const found = await store.findByHashes(keyHashes, withinMs, whose, asOf);
-    for (const keyHash of keyHashes) learn(found(keyHash));
-    return found;
-  },
-});

@@ -13,6 +13,7 @@ import type { UnknownKeys } from './unknown-keys.ts';
 
 export interface RevokeSecretsOptions {
   readonly store: Pick<KeyStore, 'revokeByHashes'>;
+  /** Of the primary: no replica's word that a key has ended will do. */
   readonly unknownKeys: UnknownKeys;
   /** Makes the change known to this process before the response. */
   readonly refresh: () => Promise<void>;
@@ -30,10 +31,14 @@ export function createRevokeSecrets(options: RevokeSecretsOptions): RevokeSecret
   return async (texts, caller) => {
     const hashes = [...new Set(texts.filter(isKeyShaped).map((text) => hashKey(sha256, text)))];
     if (hashes.length === 0) return ok(undefined);
-    const found = await unknownKeys.findAll(hashes, caller);
-    if (!found.ok) return found;
+    const found = await Promise.all(hashes.map((hash) => unknownKeys.find(hash, caller)));
     const nowMs = clock.nowMs();
-    const keys = found.value.flatMap(({ record }) => (record !== null && canEnd(record, nowMs) ? [record] : []));
+    const keys: PresentedKey[] = [];
+    for (const one of found) {
+      if (!one.ok) return one;
+      const { record } = one.value;
+      if (record !== null && canEnd(record, nowMs)) keys.push(record);
+    }
     const [first] = keys;
     if (first === undefined) return ok(undefined);
     await store.revokeByHashes(hashes, nowMs, originOf('possession', caller), first.userId);

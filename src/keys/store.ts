@@ -35,6 +35,14 @@ export interface Found {
   readonly counts: KeyCounts | null;
 }
 
+export interface FindOptions {
+  /** A replica that has reached it may say what it has. Null: the primary alone. */
+  readonly atLeast: FeedPosition | null;
+  readonly withinMs: number;
+  readonly whose?: string | undefined;
+  readonly asOf?: CountsAsOf | undefined;
+}
+
 export interface Changed {
   /** Of the secret in force; null if only an earlier try of the same statement can have made the change. */
   readonly fingerprint: string | null;
@@ -102,21 +110,8 @@ export interface KeyStore extends UsesStore {
   rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): Promise<boolean>;
   /** Puts a next secret in force; the other's overlap counts from `usedAtMs`. Null: it is not the next one any more. */
   promote(key: PresentedKey, usedAtMs: number, origin: Origin): Promise<Changed | null>;
-  /** The record with a secret of this hash, from the primary unless a replica has reached `atLeast`. */
-  findByHash(
-    keyHash: string,
-    atLeast: FeedPosition,
-    withinMs: number,
-    whose?: string,
-    asOf?: CountsAsOf,
-  ): Promise<Found>;
-  /** What the primary has for each of these hashes, read with one statement. */
-  findByHashes(
-    keyHashes: readonly string[],
-    withinMs: number,
-    whose?: string,
-    asOf?: CountsAsOf,
-  ): Promise<(keyHash: string) => Found>;
+  /** The records with secrets of these hashes, read with one statement. */
+  findByHashes(keyHashes: readonly string[], how: FindOptions): Promise<(keyHash: string) => Found>;
   /** Whether an operator refuses this owner, from the primary. */
   isBlocked(owner: string, withinMs: number): Promise<boolean>;
   /** The change feed after a position, from the primary. */

@@ -13,7 +13,7 @@ import { createKeyCache, type KnownKey } from './key-cache.ts';
 import { hashKey, isKeyShaped } from './key-format.ts';
 import { fingerprintOf, refusalAt } from './record.ts';
 import type { KeyStore } from './store.ts';
-import type { UnknownKeys } from './unknown-keys.ts';
+import type { ReadKeys, UnknownKeys } from './unknown-keys.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
 export interface KeyIdentity {
@@ -68,6 +68,7 @@ export interface VerifierOptions {
   readonly store: KeyStore;
   readonly feed: Feed;
   readonly usage: Pick<Usage, 'note'>;
+  readonly readKeys: ReadKeys;
   readonly unknownKeys: UnknownKeys;
   readonly audience: Audience;
   readonly clock: Clock;
@@ -77,7 +78,7 @@ export interface VerifierOptions {
 }
 
 export function createVerifier(options: VerifierOptions): Verifier {
-  const { store, feed, usage, clock, sha256, log, originOf, unknownKeys, audience } = options;
+  const { store, feed, usage, clock, sha256, log, originOf, readKeys, unknownKeys, audience } = options;
   const cache = createKeyCache(feed, clock);
   let reads = 0;
 
@@ -127,15 +128,16 @@ export function createVerifier(options: VerifierOptions): Verifier {
 
   const read = (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
     cache.reads.run(keyHash, async () => {
-      if (cache.isStale(keyHash)) return ok(cache.keep(keyHash, await readAgain(keyHash)));
+      // A key that was good a moment ago takes from no bucket.
+      if (cache.isStale(keyHash)) return ok(await readAgain(keyHash, true));
       const found = await unknownKeys.find(keyHash, caller);
       return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
     });
 
-  /** A key that was good a moment ago takes from no bucket. */
-  function readAgain(keyHash: string) {
+  async function readAgain(keyHash: string, near: boolean): Promise<KnownKey | null> {
     reads += 1;
-    return store.findByHash(keyHash, feed.position, feed.queryTimeoutMs);
+    const found = await readKeys([keyHash], { near });
+    return cache.keep(keyHash, found(keyHash));
   }
 
   /** Puts a next secret in force before it is accepted. Concurrent first uses share one write. */
@@ -150,15 +152,14 @@ export function createVerifier(options: VerifierOptions): Verifier {
   async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<KnownKey | null> {
     const promoted = await store.promote(key.record, clock.nowMs(), originOf('use', caller));
     await feed.refresh();
-    reads += 1;
-    const found = await store.findByHashes([keyHash], feed.queryTimeoutMs); // a replica may not have it yet
+    const found = await readAgain(keyHash, false); // a replica may not have it yet
     if (promoted !== null) {
       const { requestId, traceId } = caller;
       const { id: keyId, userId } = key.record;
       const fingerprint = fingerprintOf(keyHash);
       log.info('API key rotation completed', { requestId, traceId, keyId, userId, fingerprint });
     }
-    return cache.keep(keyHash, found(keyHash));
+    return found;
   }
 
   function evaluate(

@@ -3,23 +3,17 @@
 import { isLost } from '../ground/change-feed.ts';
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
 import { COUNTS, countArgs } from './counts.ts';
-import type { Database, Statement } from './database.ts';
+import type { Database, Row, Statement } from './database.ts';
 import { CHANGES, pageOf } from './feed.ts';
 import type { Replica } from './replica/replica.ts';
 import { eventOf, foundOf, IS_BLOCKED, isRecord, KEY_COLUMNS, listedOf, recordOf, rowBy, USED_AT } from './rows.ts';
 
-type Reads = Pick<
-  KeyStore,
-  'listByUser' | 'findOwn' | 'findByHash' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events'
->;
+type Reads = Pick<KeyStore, 'listByUser' | 'findOwn' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events'>;
 
 /** The number of the newest change; with `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
-const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ?1 AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS} FROM feed f
-LEFT JOIN api_keys k ON k.row = ${rowBy('?1')}`;
-
-const FIND_ALL = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS} FROM feed f
+const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS} FROM feed f
 LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
 
 const FIND_OWN = `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
@@ -48,6 +42,10 @@ const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_V
 
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
+/** The keys of FIND, by the hashes that were asked for. */
+const foundIn = (rows: readonly Row[]) =>
+  new Map(rows.filter(isRecord).map((row): [string, Found] => [String(row.presented_hash), foundOf([row])]));
+
 export const keyReads = (primary: Database, replica: Replica | null): Reads => ({
   async listByUser(userId, after, bytesMax) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
@@ -63,22 +61,23 @@ export const keyReads = (primary: Database, replica: Replica | null): Reads => (
     return row === undefined ? null : recordOf(row);
   },
 
-  async findByHash(keyHash, atLeast, withinMs, whose, asOf) {
-    const statement: Statement = { sql: FIND, args: [keyHash, ...countArgs(asOf)], whose };
-    const rows = await replica?.read(statement);
-    // A replica has no counts.
-    const found = rows?.[0] === undefined ? null : { ...foundOf(rows), counts: null };
-    const believable =
-      found?.record != null && found.position.databaseId === atLeast.databaseId && found.position.seq >= atLeast.seq;
-    return believable ? found : foundOf(await primary.read(statement, withinMs));
-  },
-
-  async findByHashes(keyHashes, withinMs, whose, asOf) {
-    const args = [JSON.stringify(keyHashes), ...countArgs(asOf)];
-    const rows = await primary.read({ sql: FIND_ALL, args, whose }, withinMs);
-    const { position } = foundOf(rows); // without any of the keys there is still a row, as in FIND
-    const found = new Map(rows.filter(isRecord).map((row) => [String(row.presented_hash), foundOf([row])]));
-    return (keyHash: string): Found => found.get(keyHash) ?? { record: null, position, counts: null };
+  async findByHashes(keyHashes, { atLeast, withinMs, whose, asOf }) {
+    const ask = (hashes: readonly string[]): Statement => ({
+      sql: FIND,
+      args: [JSON.stringify(hashes), ...countArgs(asOf)],
+      whose,
+    });
+    const near = (atLeast && (await replica?.read(ask(keyHashes)))) ?? [];
+    const found = foundIn(near);
+    for (const [hash, { record, position }] of found) {
+      if (position.databaseId !== atLeast?.databaseId || position.seq < atLeast.seq) found.delete(hash);
+      else found.set(hash, { record, position, counts: null }); // a replica has none
+    }
+    const far = keyHashes.filter((hash) => !found.has(hash));
+    const rows = far.length === 0 ? near : await primary.read(ask(far), withinMs);
+    if (far.length > 0) for (const [hash, one] of foundIn(rows)) found.set(hash, one);
+    const { position } = foundOf(rows); // without any of the keys there is still a row
+    return (keyHash) => found.get(keyHash) ?? { record: null, position, counts: null };
   },
 
   async isBlocked(owner, withinMs) {

@@ -8,7 +8,7 @@ import { createAudience } from '../../src/keys/audience.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { PresentedKey } from '../../src/keys/record.ts';
 import type { Found, KeyStore } from '../../src/keys/store.ts';
-import { createUnknownKeys } from '../../src/keys/unknown-keys.ts';
+import { createLookupBudgets, createReadKeys, createUnknownKeys } from '../../src/keys/unknown-keys.ts';
 import { createVerifier } from '../../src/keys/verify.ts';
 import { createLog } from '../../src/watch/log.ts';
 import { testClock } from '../support/clock.ts';
@@ -59,12 +59,16 @@ test('a record that is read before a revocation and arrives after it counts for 
   const responses = [slow.promise, revoked];
   let page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: '1', newestSeq: 1, newestMark: '1', changes: [] };
   const store = {
-    findByHash: async () => responses.shift(),
+    async findByHashes() {
+      const response = await responses.shift();
+      return () => response;
+    },
     changesAfter: async () => page,
   } as unknown as KeyStore; // all that verification needs of it
   const originOf = createOriginOf(true);
   const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
-  const unknownKeys = createUnknownKeys({ store, feed, clock, log });
+  const readKeys = createReadKeys(store, feed, { beginRead: () => ({ asOf: { nowMs: 0, windowS: 0 }, learn() {} }) });
+  const unknownKeys = createUnknownKeys(readKeys, { near: true, budgets: createLookupBudgets(clock), clock, log });
   const sha256 = Bun.SHA256.hash;
   const audience = createAudience(() => 'http://here.example', []);
   const { verify } = createVerifier({
@@ -72,6 +76,7 @@ test('a record that is read before a revocation and arrives after it counts for 
     store,
     feed,
     usage: { note() {} },
+    readKeys,
     unknownKeys,
     clock,
     sha256,

@@ -67,7 +67,7 @@ describe('a first use that is noted after', () => {
     };
     await store.insert(record, 10, origin);
     expect(await store.rotate(record, { hash: 'b', overlapMs: HOUR_MS }, NOW_MS, origin)).toBe(true);
-    const { record: key } = (await store.findByHashes(['b'], 1000))('b');
+    const { record: key } = (await store.findByHashes(['b'], { atLeast: null, withinMs: 1000 }))('b');
     if (key === null) throw new Error('the next secret is not found');
     expect(key.presented).toBe('next');
     await between(store, key, db);

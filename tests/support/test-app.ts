@@ -75,7 +75,7 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
     },
     loseStore: inside.close,
     storeCalls: (...operations) => callsIn(served.url, operations),
-    storeReads: () => callsIn(served.url, ['find_by_hash', 'find_by_hashes']),
+    storeReads: () => callsIn(served.url, ['find_by_hashes']),
     handler: inside.app,
     update: inside.keyDomain.keys.update,
     close,

@@ -4,9 +4,9 @@
 import { StoreOutage } from '../../src/ground/outage.ts';
 import { type Clock, countingSleep, systemRandom } from '../../src/ground/runtime.ts';
 import { nextTurn } from '../../src/ground/timeout.ts';
-import { withCounts } from '../../src/keys/index.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
+import { createReadKeys } from '../../src/keys/unknown-keys.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import type { DatabaseConfig } from '../../src/store/place.ts';
 import { createUsage, type Usage } from '../../src/uses/usage.ts';
@@ -116,8 +116,10 @@ export function processesOn(
       };
       const rateLimit = { requests: 0, windowMs: 1000 };
       const usage = createUsage({ store: reached, clock: own, random: systemRandom, log, rateLimit, keyQuota: null });
-      const found = await withCounts(store, usage).findByHash(record.keyHash, { databaseId: '', seq: 0 }, READ_MS_MAX);
-      if (found.record === null) throw new Error('the key is not there');
+      const position = { databaseId: '', seq: 0, mark: null };
+      const readKeys = createReadKeys(store, { position, queryTimeoutMs: READ_MS_MAX }, usage);
+      const found = await readKeys([record.keyHash], {});
+      if (found(record.keyHash).record === null) throw new Error('the key is not there');
       return {
         usage,
         clock: own,

@@ -95,7 +95,7 @@ test('what was asked over each transport is counted, by how it ended', async () 
   expect(metrics.get('mcp_keys_verifications_total{result="refused"}')).toBe(1);
   expect(metrics.get('mcp_keys_verifications_total{result="unavailable"}')).toBe(0);
   expect(metrics.get('mcp_keys_store_duration_seconds_count{operation="insert"}')).toBe(1);
-  expect(metrics.get('mcp_keys_store_duration_seconds_count{operation="find_by_hash"}')).toBe(1);
+  expect(metrics.get('mcp_keys_store_duration_seconds_count{operation="find_by_hashes"}')).toBe(1);
 });
 
 test('the buckets are cumulative, and the last one has every observation', async () => {

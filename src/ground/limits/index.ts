@@ -102,11 +102,11 @@ export const LIMITS = {
   },
   /** At 40 µs each under 1 % of a core; the burst is for a cold start behind one proxy. Good keys do not count. */
   unknownKeys: {
-    what: 'unknown keys, read one by one',
+    what: 'unknown keys, read as they come',
     burst: 1000,
     perS: 200,
     whose: 'address (IPv4, or IPv6 /64)',
-    beyond: 'they are read together, 500 at a time; what finds no place among those is 429 `rate_limited`',
+    beyond: 'they are read 500 at a time, with pauses; what finds no place among those is 429 `rate_limited`',
   },
   /** A tool that waits holds its input also when its client hung up, so a bound on connections would not do. */
   messages: {

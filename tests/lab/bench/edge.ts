@@ -130,7 +130,8 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
   const questions: Record<string, () => Promise<unknown>> = {
     'a poll that finds nothing new': () => store.changesAfter(position, ASK_MS),
     'a poll that finds one change': () => store.changesAfter(before, ASK_MS),
-    'the first read of a key': async () => store.findByHash(records.at(-1)?.keyHash ?? '', position, ASK_MS),
+    'the first read of a key': () =>
+      store.findByHashes([records.at(-1)?.keyHash ?? ''], { atLeast: position, withinMs: ASK_MS }),
     [`the uses of ${REMOTE_KEYS.toLocaleString('en')} keys, one write`]: useAll,
   };
   const rows: string[][] = [];
