@@ -5,6 +5,7 @@ import { escaped, inlineHashes } from '../ground/html.ts';
 import { inlineAssets } from '../ground/inline.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
 import type { Audience } from '../keys/audience.ts';
+import pageStyle from '../pages/widgets/page.css' with { type: 'text' };
 import style from '../pages/widgets/style.css' with { type: 'text' };
 import { isLoopbackRedirect } from './redirects.ts';
 import { type AuthorizationRequest, hostOf, parametersOf, serverOf } from './requests.ts';
@@ -25,8 +26,9 @@ const HEAD = inlineAssets(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <link rel="stylesheet" href="./style.css">
+<link rel="stylesheet" href="./page.css">
 `,
-  { 'style.css': style },
+  { 'page.css': pageStyle, 'style.css': style },
 );
 
 /** No `form-action`: browsers apply it to every hop of the redirect that follows the form. */

@@ -146,7 +146,7 @@ function programView(userCode, { clientName, address, askedAt, resource, scopes 
   };
   return decisionForm({
     described: html`<h2 id="errand-title" at=${PLACE} tabindex="-1">A program asks for a key</h2>
-      <dl class="told">
+      <dl>
         <dt>Calls itself</dt><dd>${clientName === null ? 'nothing' : html`“${nameOf(clientName)}”, in its own words`}</dd>
         <dt>Asks from</dt><dd>${address}, ${timeOf(askedAt, nowMs, formats)}</dd>
         <dt>For</dt><dd><bdi>${resource}</bdi></dd>

@@ -3,6 +3,7 @@
 import { pagePolicy } from '../../ground/html.ts';
 import { inlineAssets } from '../../ground/inline.ts';
 import { COMPONENTS } from '../widgets/components.ts';
+import pageStyle from '../widgets/page.css' with { type: 'text' };
 import errand from './errand.js' with { type: 'text' };
 import keyForm from './key-form.js' with { type: 'text' };
 import others from './others.js' with { type: 'text' };
@@ -68,6 +69,7 @@ export function createKeysPage(): MakeKeysPage {
     'errand.js': errand,
     'key-form.js': keyForm,
     'others.js': others,
+    'page.css': pageStyle,
     'page.js': js,
     'post.js': post,
     'session.js': session,

@@ -44,7 +44,7 @@ function expiries(daysMax, daysUsual) {
   </select>`;
 }
 
-const limits = () => html`<div class="limits">
+const limits = () => html`<div class="line">
   <div class="field">
     <label for="limit">Rate limit</label>
     <div class="line">

@@ -88,14 +88,14 @@ function workButton(at, label, doing, properties) {
 const signOut = () => location.reload();
 
 const top = ({ session }) => html`<header class="top line">
-  <h1>${icon('key')}<span>API keys <span>at ${new URL(setup.url).host}</span></span></h1>
+  <h1 class="line">${icon('key')}<span>API keys <small>at ${new URL(setup.url).host}</small></span></h1>
   ${session !== null && whoIs(session)}
 </header>`;
 
-const whoIs = ({ sub, owner }) => html`<p class="who">
-    Signed in as ${nameOf(String(sub))}${owner !== sub && html`, for ${nameOf(String(owner))}`}
-  </p>
-  <button type="button" at="sign out" onclick=${signOut}>Sign out</button>`;
+const whoIs = ({ sub, owner }) => html`<div class="line end">
+  <p class="hint">Signed in as ${nameOf(String(sub))}${owner !== sub && html`, for ${nameOf(String(owner))}`}</p>
+  <button type="button" at="sign out" onclick=${signOut}>Sign out</button>
+</div>`;
 
 const formView = ({
   form: { failure },

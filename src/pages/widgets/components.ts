@@ -1,8 +1,9 @@
-// The component layer and the style sheet of everything that people see, as texts: file name → text.
+// The component layer and the style sheets of everything that people see, as texts: file name → text.
 
 import draw from './draw.js' with { type: 'text' };
 import html from './html.js' with { type: 'text' };
 import keyRow from './key-row.js' with { type: 'text' };
+import keysStyle from './keys.css' with { type: 'text' };
 import keysList from './keys-list.js' with { type: 'text' };
 import listedKey from './listed-key.js' with { type: 'text' };
 import newKey from './new-key.js' with { type: 'text' };
@@ -16,6 +17,7 @@ export const COMPONENTS = {
   'draw.js': draw,
   'html.js': html,
   'key-row.js': keyRow,
+  'keys.css': keysStyle,
   'keys-list.js': keysList,
   'listed-key.js': listedKey,
   'new-key.js': newKey,

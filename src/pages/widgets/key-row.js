@@ -21,8 +21,8 @@ export function keyRow(key, { nowMs, formats, set, ask, below }) {
   };
   const when = (label, atMs) =>
     html`<span class="when">${label} ${atMs === null ? 'never' : timeOf(atMs, nowMs, formats)}</span>`;
-  return html`<li at=${`row ${id}`} class=${isEnded(key) && 'ended'}>
-    <div class="what line">
+  return html`<li at=${`row ${id}`} class=${isEnded(key) ? 'row ended' : 'row'}>
+    <div class="line">
       <details ontoggle=${({ target }) => set({ isOpen: target.open })}>
         <summary at=${`details ${id}`}><span class="name">${nameOf(key.name)}</span></summary>
         ${key.isOpen && html`<dl>${identity(key, rotation)}</dl>`}
@@ -49,7 +49,7 @@ function buttons(key, ask) {
   const kinds = isEnded(key) ? mayEnd : owner === null ? Object.keys(ACTIONS) : ['revoke'];
   return kinds.map((kind) => {
     const { verb } = ACTIONS[kind];
-    return html`<button type="button" class=${kind} at="${kind} ${id}" aria-label="${verb} ${name}" onclick=${() => ask(kind)}>
+    return html`<button type="button" class=${kind === 'delete' && 'ends'} at="${kind} ${id}" aria-label="${verb} ${name}" onclick=${() => ask(kind)}>
       ${verb}
     </button>`;
   });
@@ -67,7 +67,7 @@ function identity({ id, fingerprint }, rotation) {
     : [['Fingerprint', fingerprint]];
   return [['Id', id], ...fingerprints]
     .filter(([, value]) => value !== null)
-    .map(([term, value]) => html`<dt>${term}</dt><dd>${value}</dd>`);
+    .map(([term, value]) => html`<dt>${term}</dt><dd><code>${value}</code></dd>`);
 }
 
 const BAR = 3;

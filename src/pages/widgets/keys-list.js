@@ -226,7 +226,7 @@ function footerOf(list, count) {
   const more = html`<button type="button" at="more" aria-disabled=${isLoading && 'true'} onclick=${() => showMore(list)}>
     ${isLoading ? 'Loading…' : 'Show more'}
   </button>`;
-  return html`<footer class="line">
+  return html`<footer class="line hint">
     <span role="status">${counted}</span><span role="status">${status}</span>${cursor !== null && callTool && more}
   </footer>`;
 }

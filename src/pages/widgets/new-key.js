@@ -81,7 +81,7 @@ async function copyFrom(shown, { label, before, after }) {
 function codeOf(shown, { label, before, after }) {
   const { secret, isShown } = shown;
   const at = placeOf(shown, label);
-  if (isShown) return html`<code at=${at}><span>${before + secret + after}</span></code>`;
+  if (isShown) return html`<code at=${at}>${before + secret + after}</code>`;
   const prefix = before + secret.slice(0, secret.lastIndexOf('_') + 1);
   const dots = '•'.repeat(before.length + secret.length - prefix.length);
   return html`<code class="masked" at=${at}>
@@ -104,14 +104,14 @@ function showButton(shown) {
 function boxOf(shown, box) {
   const isSaid = shown.said.label === box.label;
   const isCopied = isSaid && shown.said.isCopied;
-  return html`<div role="group" aria-label=${box.label}>
-    <div class="box line">
+  return html`<div class="field" role="group" aria-label=${box.label}>
+    <div class="line box">
       ${codeOf(shown, box)}
       <div class="line">
         ${box === KEY && showButton(shown)}
         <button type="button" class=${box === KEY && 'solid'} at=${placeOf(shown, box.copy)}
           aria-label=${isCopied ? null : box.copy} onclick=${() => copyFrom(shown, box)}>
-          ${icon(isCopied ? 'done' : 'copy')}<span class="label">${isCopied ? 'Copied' : 'Copy'}</span>
+          ${icon(isCopied ? 'done' : 'copy')}${isCopied ? 'Copied' : 'Copy'}
         </button>
       </div>
     </div>
@@ -153,10 +153,12 @@ const viewInRow = (shown) => html`<div class="inset stack" at=${placeOf(shown, '
 </div>`;
 
 const wholeView = (shown) => html`<section class="new-key stack" at="new key" tabindex="-1" aria-label="New key">
-  <header>
+  <header class="sentence">
     <span class="badge">${icon('key')}</span>
-    <p class="hint">${shown.previous === undefined ? 'API key created' : 'API key rotated'}</p>
-    ${h(shown.heading, {}, nameOf(String(shown.name)))}
+    <div>
+      <p class="hint">${shown.previous === undefined ? 'API key created' : 'API key rotated'}</p>
+      ${h(shown.heading, {}, nameOf(String(shown.name)))}
+    </div>
   </header>
   ${boxOf(shown, KEY)}
   ${warningOf(shown)}

@@ -29,7 +29,7 @@ const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800]*$/u;
 /** A name that anyone may have chosen: isolated from the text around it, with a word where it hides something. */
 export function nameOf(name) {
   const odd = BLANK.test(name) ? 'blank name' : UNSEEN.test(name) ? 'has hidden characters' : '';
-  return html`<b title=${name}><bdi>${name}</bdi>${odd && html` <span class="odd">(${odd})</span>`}</b>`;
+  return html`<b title=${name}><bdi>${name}</bdi>${odd && html` <small class="odd">(${odd})</small>`}</b>`;
 }
 
 /** At most `max` scopes: if there are more, the last is a button, named with `at`, that shows them all. */

@@ -3,13 +3,19 @@
 import { escaped, inlinePolicy, pagePolicy } from '../../ground/html.ts';
 import { inlineAssets } from '../../ground/inline.ts';
 import { createWidgets } from './index.ts';
-import css from './preview.css' with { type: 'text' };
+import pageStyle from './page.css' with { type: 'text' };
 import html from './preview.html' with { type: 'text' };
 import js from './preview-host.js' with { type: 'text' };
 import samples from './samples.js' with { type: 'text' };
+import style from './style.css' with { type: 'text' };
 
 export function createPreview(lagMaxMs: number): { readonly html: string; readonly policy: string } {
-  const page = inlineAssets(html, { 'preview.css': css, 'preview-host.js': js, 'samples.js': samples });
+  const page = inlineAssets(html, {
+    'page.css': pageStyle,
+    'preview-host.js': js,
+    'samples.js': samples,
+    'style.css': style,
+  });
   const widgets = createWidgets(lagMaxMs).flatMap(({ name, read }) => {
     const content = read();
     return 'text' in content ? [{ name, text: content.text }] : [];

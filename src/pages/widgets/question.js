@@ -73,7 +73,7 @@ export function askAbout(key, kind, { callTool, refused, formats, redraw, done, 
       ({ overlapHours: hours, label, effect }) => html`<label>
         <input type="radio" name="rotate ${id}" value=${hours} at="hours ${hours} of ${id}" checked=${hours > 0}
           onchange=${choose} />
-        ${label}<span>${effect}</span>
+        <span>${label}<br /><small>${effect}</small></span>
       </label>`,
     )}
   </fieldset>`;
