@@ -15,7 +15,7 @@ import type { Log } from '../watch/log.ts';
 import { type Body, formIn } from '../web/body.ts';
 import { challengeFor } from '../web/challenge.ts';
 import type { RequestContext } from '../web/context.ts';
-import { type ClientCredentials, carriesCredential, readBasic, readCredentials } from '../web/credentials.ts';
+import { type ClientCredentials, carriesCredential, readBasic } from '../web/credentials.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { oauthErrorResponse } from '../web/problem-response.ts';
 import type { Route } from '../web/router.ts';
@@ -49,7 +49,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     const fields = fieldsOf(formIn(body.value));
     if (fields === null) return refuse(context, INVALID);
     const { headers } = context;
-    const client = carriesCredential(readCredentials(headers, null)) ? null : (readBasic(headers) ?? fields.client);
+    const client = carriesCredential(context.credentials) ? null : (readBasic(headers) ?? fields.client);
     const caller = Object.assign(callOf(context, client?.secret || null), { client });
     const allowed = await callerGuard(caller);
     if (!allowed.ok) return refuse(context, allowed.error);

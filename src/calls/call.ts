@@ -6,7 +6,7 @@ import type { Result } from '../ground/result.ts';
 import type { JsonObject } from '../ground/text.ts';
 import { parseTraceparent, type Trace } from '../ground/trace.ts';
 import type { RequestContext } from '../web/context.ts';
-import { type Credentials, readCredentials } from '../web/credentials.ts';
+import { type Credentials, withMetaApiKey } from '../web/credentials.ts';
 import type { CredentialedCall } from './api-key.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 import type { UserIdentity } from './user-jwt.ts';
@@ -120,7 +120,7 @@ export class Call {
 
 /** `metaApiKey`: the key in the body, if any. */
 export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
-  const credentials = readCredentials(context.headers, metaApiKey);
+  const credentials = withMetaApiKey(context.credentials, metaApiKey);
   const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras, context);
   context.call = call;
   return call;
@@ -128,7 +128,7 @@ export function callOf(context: RequestContext, metaApiKey: string | null, extra
 
 /** The caller of a request, before any call. `metaApiKey`: as above. */
 export const callerOf = (context: RequestContext, metaApiKey: string | null = null): CredentialedCall => ({
-  credentials: readCredentials(context.headers, metaApiKey),
+  credentials: withMetaApiKey(context.credentials, metaApiKey),
   requestId: context.requestId,
   get traceId() {
     return parseTraceparent(context.headers.get('traceparent'))?.traceId;

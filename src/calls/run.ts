@@ -116,7 +116,7 @@ export function createRun({ clock, log, inFlight, recheck }: Options): Runner {
 /** Begins with the first promise that a call waits for: most calls wait for none, and a timer costs as much as they. */
 class TimeLimit {
   #outOfTime: Promise<never> | undefined;
-  #end = () => {};
+  #end: (() => void) | undefined;
 
   constructor(
     readonly timeoutMs: number,
@@ -149,7 +149,7 @@ class TimeLimit {
   }
 
   end(): void {
-    this.#end();
+    this.#end?.();
   }
 }
 

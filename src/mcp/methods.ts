@@ -154,7 +154,7 @@ function listOf<T extends Operation>(
     run(params, requester) {
       const { sender } = requester;
       const key = metaApiKey(params._meta);
-      if (listsAll || params.cursor !== undefined || (key === null && !carriesCredential(sender.credentials))) {
+      if (listsAll || params.cursor !== undefined || (key === null && !carriesCredential(sender.context.credentials))) {
         return toAll(params, requester);
       }
       return chain(sender.identify(key), (identity): Outcome => {

@@ -7,13 +7,12 @@ import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import type { RequestContext } from '../web/context.ts';
-import { type Credentials, carriesCredential, readCredentials } from '../web/credentials.ts';
+import { carriesCredential } from '../web/credentials.ts';
 
 /** A class: every request on /mcp makes one, and most ask it nothing. */
 export class Sender {
   /** The verdict on the bearer token as a user token, once it was looked at. */
   user: Identity['user'] = null;
-  #credentials: Credentials | undefined;
   #found: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
 
   constructor(
@@ -22,15 +21,9 @@ export class Sender {
     readonly log: Log,
   ) {}
 
-  /** Of the headers. */
-  get credentials(): Credentials {
-    this.#credentials ??= readCredentials(this.context.headers, null);
-    return this.#credentials;
-  }
-
   /** `metaApiKey`: the key in the metadata of a message, which counts if the headers have none. */
   identify(metaApiKey: string | null): Awaitable<Identity> {
-    const key = carriesCredential(this.credentials) ? null : metaApiKey;
+    const key = carriesCredential(this.context.credentials) ? null : metaApiKey;
     if (this.#found?.metaApiKey !== key) {
       this.#found = {
         metaApiKey: key,
@@ -45,7 +38,7 @@ export class Sender {
    * can't be decided now, there is none, or `X-API-Key` beside it is the credential.
    */
   badBearer(): Awaitable<Problem | null> {
-    const { bearer, xApiKey } = this.credentials;
+    const { bearer, xApiKey } = this.context.credentials;
     return bearer === null || xApiKey !== null ? null : chain(this.identify(null), badIn, this);
   }
 }

@@ -1,11 +1,12 @@
 // What the server does for an MCP request: one message in, one reply out, whatever the revision. The transports
 // (mcp/streamable-http.ts, mcp/sse.ts) only write the reply.
 
+import type { Asking } from '../calls/ask.ts';
 import { type Call, callOf, withoutMeta } from '../calls/call.ts';
-import type { Operation } from '../calls/operation.ts';
+import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
 import type { Problem } from '../ground/problem.ts';
-import { type Awaitable, chain, isPromise } from '../ground/result.ts';
+import { type Awaitable, chain } from '../ground/result.ts';
 import { metaTrace } from '../ground/trace.ts';
 import { challengeFor, type SignIn } from '../web/challenge.ts';
 import { holdingOpen } from '../web/context.ts';
@@ -14,7 +15,7 @@ import { showsWidgets } from './apps.ts';
 import { askingOf, type RequestStates } from './asking.ts';
 import { eraMembers } from './descriptions.ts';
 import { apiKeyIn, CODES, errorText, type Id, type RequestMessage, type RpcError, resultText } from './message.ts';
-import { createMethods, type MethodsOptions, type PlannedCall, type Requester } from './methods.ts';
+import { createMethods, type MethodsOptions, type Outcome, type PlannedCall, type Requester } from './methods.ts';
 import { progressReporter, progressTokenOf } from './progress.ts';
 import type { Sender } from './sender.ts';
 import { callResultText } from './tool-result.ts';
@@ -60,17 +61,22 @@ const NOT_FOUND: RpcError = { code: CODES.methodNotFound, message: 'Method not f
 export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
   const methods = new Map(Object.entries(createMethods(options)));
 
-  async function makeCall(request: RequestMessage, { operation, given }: PlannedCall, peer: Peer): Promise<Reply> {
+  function planned(request: RequestMessage, { operation, given }: PlannedCall, peer: Peer): Awaitable<Reply> {
     const { id, params } = request;
-    const { sender, era, capabilities, signIn, begin, canceller } = peer;
-    const { context } = sender;
-    const { _meta: meta } = params;
+    const { sender, era, capabilities, signIn } = peer;
     const isAsking = era === 'modern' && operation.kind !== 'completion';
     const asking = isAsking ? askingOf(requestStates, params, capabilities) : NOBODY;
     if (!asking.ok) return errorReply(id, { code: CODES.invalidParams, message: asking.error });
     const key = apiKeyIn(params);
-    const lacking = signIn !== null && lacksCredential(operation, signIn, sender, key);
-    const isChallenged = isPromise(lacking) ? await lacking : lacking;
+    const isChallenged = signIn !== null && lacksCredential(operation, signIn, sender, key);
+    return chain(isChallenged, start, { request, operation, given, peer, key, asking: asking.value });
+  }
+
+  function start(isChallenged: boolean, planned: Planned): Awaitable<Reply> {
+    const { request, operation, given, peer, key, asking } = planned;
+    const { sender, capabilities, begin, canceller } = peer;
+    const { context } = sender;
+    const { _meta: meta } = request.params;
     const send = isChallenged ? undefined : begin?.();
     const token = progressTokenOf(meta);
     const progress = send && token !== undefined ? progressReporter(token, send) : undefined;
@@ -79,21 +85,13 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
       progress: progress?.report,
       clientCapabilities: capabilities,
       trace: metaTrace(meta) ?? metaTrace(given._meta),
-      asking: asking.value,
+      asking,
       audience: showsWidgets(capabilities) ? 'model_with_widget' : 'model',
       user: sender.user,
     });
     const running = run(operation, withoutMeta(given), call, canceller);
-    const result = await (begin === undefined ? holdingOpen(context, operation.timeoutMs, running) : running);
-    progress?.stop();
-    const reply = {
-      text: callResultText({ id, era, operation, call }, result),
-      call,
-      success: result.ok ? call : undefined,
-    };
-    if (!isChallenged || result.ok) return reply;
-    const header = challengeFor(result.error, signIn);
-    return header === null ? reply : { ...reply, challenge: { problem: result.error, header } };
+    const result = begin === undefined ? holdingOpen(context, operation.timeoutMs, running) : running;
+    return chain(result, replyTo, { planned, call, progress, isChallenged });
   }
 
   return (request, peer) => {
@@ -103,14 +101,43 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     if (found === undefined || (found.only ?? era) !== era) {
       return errorReply(id, NOT_FOUND, era === 'modern' ? 404 : undefined);
     }
-    return chain(found.run(params, peer), (outcome): Awaitable<Reply> => {
-      if ('operation' in outcome) return makeCall(request, outcome, peer);
-      if ('error' in outcome) return errorReply(id, outcome.error, outcome.status);
-      const { members, cacheScope } = outcome;
-      const cache = era === 'modern' && cacheScope ? `"ttlMs":${CACHE_MS},"cacheScope":"${cacheScope}",` : '';
-      return { text: resultText(id, eraMembers(era) + cache + members) };
-    });
+    return chain(found.run(params, peer), decided, { request, peer });
   };
+
+  function decided(outcome: Outcome, { request, peer }: Sent): Awaitable<Reply> {
+    const { id } = request;
+    if ('operation' in outcome) return planned(request, outcome, peer);
+    if ('error' in outcome) return errorReply(id, outcome.error, outcome.status);
+    const { members, cacheScope } = outcome;
+    const cache = peer.era === 'modern' && cacheScope ? `"ttlMs":${CACHE_MS},"cacheScope":"${cacheScope}",` : '';
+    return { text: resultText(id, eraMembers(peer.era) + cache + members) };
+  }
+}
+
+interface Sent {
+  readonly request: RequestMessage;
+  readonly peer: Peer;
+}
+
+interface Planned extends PlannedCall, Sent {
+  readonly key: string | null;
+  readonly asking: Asking | undefined;
+}
+
+interface Made {
+  readonly planned: Planned;
+  readonly call: Call;
+  readonly progress: { stop(): void } | undefined;
+  readonly isChallenged: boolean;
+}
+
+function replyTo(result: ToolResult, { planned, call, progress, isChallenged }: Made): Reply {
+  const { request, operation, peer } = planned;
+  progress?.stop();
+  const text = callResultText({ id: request.id, era: peer.era, operation, call }, result);
+  if (result.ok) return { text, call, success: call };
+  const header = isChallenged ? challengeFor(result.error, peer.signIn) : null;
+  return header === null ? { text, call } : { text, call, challenge: { problem: result.error, header } };
 }
 
 const NOBODY = { ok: true, value: undefined } as const;
@@ -129,8 +156,8 @@ function lacksCredential(
   metaKey: string | null,
 ): Awaitable<boolean> {
   if (credential !== (handsOutKeys ? 'api_key' : 'user_jwt')) return false;
-  if (handsOutKeys) return metaKey === null && !carriesCredential(sender.credentials);
-  if (sender.credentials.bearer === null) return true;
+  if (handsOutKeys) return metaKey === null && !carriesCredential(sender.context.credentials);
+  if (sender.context.credentials.bearer === null) return true;
   // A key in place of a user token is reported in-band: a client would send it again.
   return chain(sender.identify(metaKey), ({ user }) => user?.ok === false && user.error.code === 'invalid_token');
 }

@@ -10,6 +10,7 @@ import type { Body } from '../web/body.ts';
 import { challengeFor, type SignIn } from '../web/challenge.ts';
 import { refuseInClear } from '../web/checks.ts';
 import type { RequestContext } from '../web/context.ts';
+import { withMetaApiKey } from '../web/credentials.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { problemResponse } from '../web/problem-response.ts';
 import { type BodyHandler, type Handler, queryOf } from '../web/router.ts';
@@ -77,7 +78,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   }
 
   const visitorOf = async (sender: Sender, metaKey: string | null): Promise<Visitor> =>
-    asVisitor(await sender.identify(metaKey), { ...sender.credentials, metaApiKey: metaKey }, sha256);
+    asVisitor(await sender.identify(metaKey), withMetaApiKey(sender.context.credentials, metaKey), sha256);
 
   async function badBearer(sender: Sender): Promise<Response | null> {
     const server = signIn();

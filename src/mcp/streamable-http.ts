@@ -17,7 +17,7 @@ import { createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '
 import { problemResponse } from '../web/problem-response.ts';
 import type { BodyHandler } from '../web/router.ts';
 import { EVENT_STREAM_HEADERS, type EventStream, eventText, type Streams } from '../web/stream.ts';
-import { classify, type Era, type IncomingRequest, NO_CAPABILITIES } from './era.ts';
+import { classify, type IncomingRequest, NO_CAPABILITIES } from './era.ts';
 import { carriesApiKey, errorText, type Message, PARSE_ERROR, type RequestMessage } from './message.ts';
 import { progressTokenOf } from './progress.ts';
 import { Sender } from './sender.ts';
@@ -34,6 +34,16 @@ export interface McpRouteOptions {
   /** Challenge every request without a credential, so that clients sign in when they connect. */
   readonly eager: boolean;
   readonly log: Log;
+}
+
+interface Posted {
+  readonly sender: Sender;
+  readonly value: unknown;
+}
+
+interface Sent {
+  readonly request: RequestMessage;
+  readonly peer: Peer;
 }
 
 interface BatchReply extends Pick<Reply, 'text' | 'success'> {
@@ -58,8 +68,9 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     write(context, text, 400) ?? problemResponse(OVERLOADED, context.requestId);
 
   /** The one response to the POST. */
-  function respond(context: RequestContext, request: RequestMessage, era: Era, reply: Reply): Response {
-    const { text, status, call, challenge } = reply;
+  function respond({ text, status, call, challenge }: Reply, { request, peer }: Sent): Response {
+    const { era } = peer;
+    const { context } = peer.sender;
     const rateLimit = call?.rateLimit;
     if (challenge) return problemResponse(challenge.problem, context.requestId, challenge.header, rateLimit);
     return (
@@ -81,7 +92,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     };
     const isStream = progressTokenOf(request.params._meta) !== undefined && takesEvents(context);
     if (isStream) return streamed(request, peer);
-    return chain(mcp(request, peer), (reply) => respond(context, request, era, reply));
+    return chain(mcp(request, peer), respond, { request, peer });
   }
 
   /** A call with a progress token is a stream from its beginning; whatever else comes in its place is not. */
@@ -105,7 +116,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     }
     async function finished(): Promise<Response> {
       const reply = await mcp(request, { ...peer, begin, canceller: era === 'modern' ? canceller : undefined });
-      if (stream === undefined) return respond(context, request, era, reply);
+      if (stream === undefined) return respond(reply, { request, peer });
       sendReply(stream, reply.text, () => deniedText(request, era, OVERLOADED));
       stream.close();
       return stream.response;
@@ -148,19 +159,20 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
 
   /** Refuses whoever must sign in first, whatever was posted. */
   function refuseSender(sender: Sender, value: unknown): Awaitable<Response | null> {
-    const { context, credentials } = sender;
+    const { context } = sender;
     if (!context.acceptsCredentials && carriesApiKey(value)) {
       return problemResponse(refuseInClear(log, context), context.requestId);
     }
     const server = signIn();
     if (server === null) return null;
-    if (eager && !carriesCredential(credentials) && !carriesApiKey(value)) {
+    if (eager && !carriesCredential(context.credentials) && !carriesApiKey(value)) {
       return challenge(context, { code: server.handsOutKeys ? 'missing_api_key' : 'missing_token' });
     }
     return chain(sender.badBearer(), (problem) => problem && challenge(context, problem));
   }
 
-  function respondTo(sender: Sender, value: unknown): Awaitable<Response> {
+  function respondTo(refused: Response | null, { sender, value }: Posted): Awaitable<Response> {
+    if (refused !== null) return refused;
     const { context } = sender;
     const classified = classify(value, context.headers);
     switch (classified.kind) {
@@ -182,7 +194,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
         : problemResponse(body.error, context.requestId);
     }
     const sender = new Sender(context, identify, log);
-    return chain(refuseSender(sender, body.value), (refused) => refused ?? respondTo(sender, body.value));
+    return chain(refuseSender(sender, body.value), respondTo, { sender, value: body.value });
   };
 }
 

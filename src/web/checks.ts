@@ -7,7 +7,7 @@ import type { Problem } from '../ground/problem.ts';
 import type { Log } from '../watch/log.ts';
 import type { RequestContext } from './context.ts';
 import { preflight } from './cors.ts';
-import { carriesCredential, readCredentials } from './credentials.ts';
+import { carriesCredential } from './credentials.ts';
 import { allowedMethods, type BodyHandler, type Handler, type Route } from './router.ts';
 
 export interface RequestChecksOptions {
@@ -78,7 +78,7 @@ const WEB = new Set(['http:', 'https:']);
 const isInClear = (context: RequestContext, { takesPlainHttp, takesSecrets }: Route): boolean =>
   !context.acceptsCredentials &&
   takesPlainHttp !== true &&
-  (takesSecrets === true || carriesCredential(readCredentials(context.headers, null)));
+  (takesSecrets === true || carriesCredential(context.credentials));
 
 /** Refuses a key that a route found in a body over plain HTTP, and logs it. */
 export function refuseInClear(log: Log, { requestId }: RequestContext): Problem {

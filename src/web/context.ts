@@ -1,6 +1,7 @@
 // One HTTP request on its way through the server, with what every step needs of it.
 
 import { type Awaitable, isPromise } from '../ground/result.ts';
+import { type Credentials, readCredentials } from './credentials.ts';
 import { forwardedFor, forwardedProto, forwardedRequestId } from './forwarded.ts';
 
 export interface Connections {
@@ -55,6 +56,7 @@ export class RequestContext {
   readonly headers: Headers;
   readonly #server: ServerFacts;
   readonly #connections: Connections;
+  #credentials: Credentials | undefined = undefined;
   /** Its handling, and what extends it. */
   #partsUnderWay = 1;
   #holds = 0;
@@ -83,6 +85,12 @@ export class RequestContext {
   /** False on plain HTTP in production. Credentials in headers are refused before any handler, in bodies by routes. */
   get acceptsCredentials(): boolean {
     return this.secure || !this.#server.production;
+  }
+
+  /** Those in the headers. */
+  get credentials(): Credentials {
+    this.#credentials ??= readCredentials(this.headers);
+    return this.#credentials;
   }
 
   /** For budgets. A system call on Bun: call it late. */

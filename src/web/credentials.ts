@@ -19,13 +19,19 @@ const BEARER_LENGTH = 'Bearer '.length;
 /** A key or a token alone (token68, RFC 9110 §11.2); longer than the name of any scheme. */
 const CREDENTIAL_ALONE = /^[\w.~+/-]{24,}=*$/;
 
-export function readCredentials(headers: Headers, metaApiKey: string | null): Credentials {
+/** Of the headers alone. */
+export function readCredentials(headers: Headers): Credentials {
   const authorization = headers.get('authorization');
   const xApiKey = headers.get('x-api-key') || null;
+  const metaApiKey = null;
   if (authorization === null) return { xApiKey, bearer: null, metaApiKey };
   if (BEARER.test(authorization)) return { xApiKey, bearer: authorization.slice(BEARER_LENGTH), metaApiKey };
   return { xApiKey, bearer: null, metaApiKey, ...(CREDENTIAL_ALONE.test(authorization) && { lacksScheme: true }) };
 }
+
+/** With the key in the body, if there is one. */
+export const withMetaApiKey = (credentials: Credentials, metaApiKey: string | null): Credentials =>
+  metaApiKey === null ? credentials : { ...credentials, metaApiKey };
 
 export interface ClientCredentials {
   readonly id: string;

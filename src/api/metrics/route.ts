@@ -3,7 +3,6 @@
 import type { Problem } from '../../ground/problem.ts';
 import type { Sha256 } from '../../ground/runtime.ts';
 import { challengeFor } from '../../web/challenge.ts';
-import { readCredentials } from '../../web/credentials.ts';
 import { SECURITY_HEADERS } from '../../web/headers.ts';
 import { problemResponse } from '../../web/problem-response.ts';
 import type { Handler } from '../../web/router.ts';
@@ -18,8 +17,8 @@ export function metricsRoute({ token, sha256, text }: MetricsRouteOptions): Hand
   // Hashes are compared, so that timing says nothing of the token.
   const tokenHash = sha256(token, 'hex');
 
-  return async ({ request, requestId }) => {
-    const { bearer } = readCredentials(request.headers, null);
+  return async ({ credentials, requestId }) => {
+    const { bearer } = credentials;
     if (bearer === null || sha256(bearer, 'hex') !== tokenHash) {
       const wanted = 'METRICS_TOKEN';
       const problem: Problem =

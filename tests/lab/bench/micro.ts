@@ -65,7 +65,7 @@ const { headers } = requestOf(loads.REST);
 const fields = { requestId: 'r-1', keyId: '0'.repeat(32), userId: 'user-0' };
 
 const STEPS: Record<string, () => unknown> = {
-  'read credentials': () => readCredentials(headers, null),
+  'read credentials': () => readCredentials(headers),
   'hash a key': () => hashKey(Bun.SHA256.hash, key),
   'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, call),
   'key guard with rate limit': () => guards.apiKey(newCall()),
