@@ -68,19 +68,34 @@ export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): st
 export interface PersonBudget {
   /** Takes one token from each of the person's buckets, or none if one of them is empty. */
   take(actor: Actor): Result<void, Problem>;
+  /** Whether `take` would refuse. */
+  isUsedUp(actor: Actor): boolean;
 }
 
 export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Log): PersonBudget {
   const budgets = rates.map((rate) => createTokenBuckets(rate, clock));
+
+  /** Returns the seconds until each bucket has a token, if one had none; then none was taken. */
+  function takeOf(person: string): number {
+    const waits = budgets.map((budget) => budget.take(person));
+    const seconds = Math.max(...waits);
+    if (seconds > 0) for (const [index, budget] of budgets.entries()) if (waits[index] === 0) budget.give(person, 1);
+    return seconds;
+  }
+
   return {
     take(actor) {
       const person = personOf(actor);
-      const waits = budgets.map((budget) => budget.take(person));
-      const seconds = Math.max(...waits);
+      const seconds = takeOf(person);
       if (seconds === 0) return ok(undefined);
-      for (const [index, budget] of budgets.entries()) if (waits[index] === 0) budget.give(person, 1);
       log.warnThrottled('Rate limit exceeded', `user ${person}`, actorFields(actor));
       return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
+    },
+    isUsedUp(actor) {
+      const person = personOf(actor);
+      if (takeOf(person) > 0) return true;
+      for (const budget of budgets) budget.give(person, 1);
+      return false;
     },
   };
 }

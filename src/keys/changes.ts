@@ -1,4 +1,4 @@
-// Changes of existing keys: revoke, delete, new name or scopes. What changes nothing writes nothing, and has a budget.
+// Changes of existing keys: revoke, delete, new name or scopes. What would change nothing has a budget.
 
 import type { Problem } from '../ground/problem.ts';
 import { ok, type Result } from '../ground/result.ts';
@@ -8,11 +8,7 @@ import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import type { Granted } from './grants.ts';
 import { isIdShaped } from './key-format.ts';
-import type { ApiKeyRecord } from './record.ts';
 import type { Changed, KeyStore } from './store.ts';
-
-/** A change whose outcome is unknown may still be carried out within this time. */
-const UNKNOWN_OUTCOME_MS = 60_000;
 
 export interface Changes {
   /** Succeeds without a change if the key is not the actor's or does not exist: nobody learns which ids exist. */
@@ -39,18 +35,13 @@ export interface ChangesOptions {
   readonly misses: PersonBudget;
 }
 
-const isRevoked = ({ active }: ApiKeyRecord) => !active;
-const never = () => false;
-
 export function createChanges(options: ChangesOptions): Changes {
-  const { store, refresh, clock, log, originOf, granted, misses } = options;
-  let lastFailedMs = Number.NEGATIVE_INFINITY; // a change whose outcome is unknown
+  const { store, refresh, log, originOf, granted, misses } = options;
 
   async function mutate(
     event: InfoEvent,
     actor: Actor,
     keyId: string,
-    isDone: (record: ApiKeyRecord) => boolean,
     change: (origin: Origin) => Promise<Changed | null>,
   ): Promise<Result<void, Problem>> {
     // Other text reaches neither the store, which might cut it to an id, nor the log: it may be a key.
@@ -58,46 +49,32 @@ export function createChanges(options: ChangesOptions): Changes {
       log.info(event, { ...actorFields(actor), changed: false });
       return ok(undefined);
     }
-    const found = await store.findOwn(actor.userId, keyId);
-    if (found === null || isDone(found)) return changesNothing(event, actor, keyId, found);
-    const changed = await change(originOf('tool', actor, actor.actor)).catch((error) => {
-      lastFailedMs = clock.monotonicMs();
-      throw error;
-    });
-    await refresh();
-    log.info(event, { ...actorFields(actor), keyId, ...(changed === null ? { changed: false } : changed) });
-    return ok(undefined);
-  }
-
-  /** Writes nothing. Refreshes if an earlier try or another process may have changed the key. */
-  async function changesNothing(
-    event: InfoEvent,
-    actor: Actor,
-    keyId: string,
-    record: ApiKeyRecord | null,
-  ): Promise<Result<void, Problem>> {
-    const taken = misses.take(actor);
-    if (!taken.ok) return taken;
-    if (record !== null || clock.monotonicMs() - lastFailedMs < UNKNOWN_OUTCOME_MS) await refresh();
-    log.info(event, { ...actorFields(actor), keyId, changed: false });
+    // Beyond the budget a read decides: nobody makes others wait for writes that change nothing, and what is active
+    // can be revoked all the same.
+    if (misses.isUsedUp(actor) && !(await store.findOwn(actor.userId, keyId))?.active) return misses.take(actor);
+    const changed = await change(originOf('tool', actor, actor.actor));
+    if (changed === null) {
+      const taken = misses.take(actor);
+      if (!taken.ok) return taken;
+    }
+    await refresh(); // also of what changed nothing: another process, or an earlier try, may have changed the key
+    log.info(event, { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
     return ok(undefined);
   }
 
   return {
     revoke: (actor, keyId) =>
-      mutate('API key revoked', actor, keyId, isRevoked, (origin) => store.deactivate(actor.userId, keyId, origin)),
+      mutate('API key revoked', actor, keyId, (origin) => store.deactivate(actor.userId, keyId, origin)),
 
     delete: (actor, keyId) =>
-      mutate('API key deleted', actor, keyId, never, (origin) => store.remove(actor.userId, keyId, origin)),
+      mutate('API key deleted', actor, keyId, (origin) => store.remove(actor.userId, keyId, origin)),
 
     async update(actor, keyId, { name, scopes }) {
       const fields = { ...(name && { name }), ...(scopes && scopes.length > 0 && { scopes }) };
       if (Object.keys(fields).length === 0) return ok(undefined);
       const grant = granted(actor, { scopes: fields.scopes ?? [] });
       if (!grant.ok) return grant;
-      return mutate('API key updated', actor, keyId, never, (origin) =>
-        store.update(actor.userId, keyId, fields, origin),
-      );
+      return mutate('API key updated', actor, keyId, (origin) => store.update(actor.userId, keyId, fields, origin));
     },
   };
 }

@@ -123,6 +123,7 @@ export function createMinting(options: MintingOptions): Minting {
       };
       const overlapMs = overlapHours * MS_PER_HOUR;
       for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
+        // Read first: who may not is told why, and a late duplicate of the write doesn't rotate what this one has made.
         const record = await store.findOwn(actor.userId, keyId);
         if (record === null) return missed({ code: 'key_not_found' });
         if (!granted(actor, { scopes: record.scopes }).ok) {

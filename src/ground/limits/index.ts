@@ -81,7 +81,7 @@ export const LIMITS = {
     whose: PERSON,
     beyond: RATE_LIMITED,
   },
-  /** Each is a read; what changes something is bounded by what was created. */
+  /** Each is a write that changes nothing, then a read; what changes something is bounded by what was created. */
   misses: {
     what: 'revoking, deleting and rotating keys that are not there, or have ended',
     burst: 2000,
