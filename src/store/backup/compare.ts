@@ -1,8 +1,8 @@
 // What putting a backup back would undo: secrets that have ended since, and owners who were unblocked since.
 
 import { fingerprintOf } from '../../keys/record.ts';
+import { pagesOf, type Read } from '../copying.ts';
 import type { Database, Row } from '../database.ts';
-import { pagesOf, type Read } from '../pages.ts';
 import { hasSecret, rowBy } from '../rows.ts';
 import { type Backup, letSignalsIn } from './file.ts';
 

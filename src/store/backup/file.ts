@@ -5,9 +5,9 @@ import { join } from 'node:path';
 import { makePrivate } from '../../ground/private-files.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { sleep } from '../../ground/timeout.ts';
+import type { Read } from '../copying.ts';
 import { type Database, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
-import type { Read } from '../pages.ts';
 import { inspect, migrate } from '../schema.ts';
 
 export interface Backup {

@@ -1,8 +1,8 @@
 // Puts a backup back into a database, in one transaction.
 
 import { outageIn } from '../../ground/outage.ts';
+import { pagesOf, putRows } from '../copying.ts';
 import type { Database, Row, Statement } from '../database.ts';
-import { pagesOf, putRows } from '../pages.ts';
 import type { DatabaseConfig } from '../place.ts';
 import type { Backup } from './file.ts';
 
@@ -102,5 +102,5 @@ async function copyRows(db: Database, { path }: Backup, table: string): Promise<
 }
 
 async function sendRows(db: Database, { read }: Backup, table: string): Promise<void> {
-  for await (const rows of pagesOf(read, table, PAGE_ROWS)) await db.write(putRows('IGNORE', aheadOf(table), rows));
+  for await (const rows of pagesOf(read, table, PAGE_ROWS)) await db.writeAll(putRows('IGNORE', aheadOf(table), rows));
 }

@@ -9,9 +9,9 @@ import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
+import { newerPagesOf, putBlocked, putChanged, putRows, type Read } from '../copying.ts';
 import type { Database, Row, Statement } from '../database.ts';
 import { CHANGES, pageOf } from '../feed.ts';
-import { pagesOf, putRows, type Read } from '../pages.ts';
 import { FOLLOWED, openReplica, refuseForeign, saysDamage } from './file.ts';
 
 /** While the replica lags, unknown keys are read from the primary: a lag costs a few reads. */
@@ -36,13 +36,9 @@ export type Replica = ReturnType<typeof createReplica>;
 const POSITION: Statement = { sql: `SELECT database_id, pruned_seq AS seq, mark FROM feed, ${FOLLOWED}` };
 /** A position whose keys are still being copied counts for nobody: it is that of no database. */
 const COPYING = 'copying ';
-const IS_AT = "(SELECT database_id || ' ' || pruned_seq FROM feed) = ?2";
-const IDS_OF = `SELECT id FROM api_keys WHERE key_hash IN (SELECT value FROM json_each(?1))
-UNION SELECT id FROM api_keys WHERE second_hash IN (SELECT value FROM json_each(?1))`;
-const KEYS = 'SELECT * FROM api_keys t WHERE t.id IN (SELECT value FROM json_each(?1))';
-const REMOVE_KEYS = `DELETE FROM api_keys WHERE id IN (SELECT value FROM json_each(?1)) AND ${IS_AT}`;
-const BLOCKED: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners' };
-const LAST_ROW: Statement = { sql: 'SELECT max(row) AS row FROM api_keys' };
+/** First in a transaction: fails, and undoes it, where the position is another one. */
+const IS_AT = "UPDATE feed SET database_id = iif(database_id || ' ' || pruned_seq = ?, database_id, NULL)";
+const IS_ELSEWHERE = /NOT NULL constraint failed: feed/;
 
 const AWAY = 'the primary is away';
 const REPLACED = 'the primary was replaced';
@@ -59,46 +55,40 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
   let kept = true;
   let stopping = false;
 
-  /** Of the primary or the file, what a statement returns. */
-  const ask = (sql: string, ...args: NonNullable<Statement['args']>) =>
-    readPrimary({ sql, args }).catch((error) => {
+  const readAway: Read = (statement) =>
+    readPrimary(statement).catch((error) => {
       throw new Error(AWAY, { cause: error });
     });
   const readHere: Read = async (statement) => (here === null ? [] : here.read(statement));
-  const put = async (statements: readonly Statement[]): Promise<void> =>
-    void (await (here as Database).writeAll(statements.map((statement) => ({ ...statement, unsynced: true }))));
 
   async function positionHere(): Promise<ReachedPosition> {
     const [row] = await readHere(POSITION);
     return { databaseId: String(row?.database_id), seq: Number(row?.seq), mark: row?.mark as string | null };
   }
 
-  /** Puts in rows that were read at a position, and moves on to the next; nothing if another process did. */
+  /** Puts in what was read at a position; nothing if another process has moved on from there. */
+  async function put({ databaseId, seq }: ReachedPosition, statements: readonly Statement[]): Promise<void> {
+    const all = [{ sql: IS_AT, args: [`${databaseId} ${seq}`] }, ...statements];
+    try {
+      await (here as Database).writeAll(all.map((statement) => ({ ...statement, unsynced: true })));
+    } catch (error) {
+      if (!IS_ELSEWHERE.test(String(error))) throw error;
+    }
+  }
+
+  /** Puts it in, and moves on to the next position. */
   const moveOn = (from: ReachedPosition, to: ReachedPosition, statements: readonly Statement[]) =>
-    put([
+    put(from, [
       ...statements,
-      { sql: `UPDATE ${FOLLOWED} SET mark = ?1 WHERE ${IS_AT}`, args: [to.mark, at(from)] },
-      {
-        sql: `UPDATE feed SET database_id = ?1, pruned_seq = ?3 WHERE ${IS_AT}`,
-        args: [to.databaseId, at(from), to.seq],
-      },
+      { sql: `UPDATE ${FOLLOWED} SET mark = ?`, args: [to.mark] },
+      { sql: 'UPDATE feed SET database_id = ?, pruned_seq = ?', args: [to.databaseId, to.seq] },
     ]);
-
-  const replace = (table: string, rows: readonly Row[], from: ReachedPosition): Statement[] =>
-    rows.length === 0 ? [] : [putRows('REPLACE', table, rows, { where: IS_AT, arg: at(from) })];
-
-  const replaceBlocked = async (from: ReachedPosition): Promise<Statement[]> => [
-    { sql: `DELETE FROM blocked_owners WHERE ${IS_AT}`, args: ['', at(from)] },
-    ...replace('blocked_owners', await ask(BLOCKED.sql), from),
-  ];
 
   /** Takes over keys that were made since. */
   async function takeNewer(from: ReachedPosition): Promise<void> {
-    const [last] = await readHere(LAST_ROW);
-    const after = last?.row == null ? undefined : last;
-    for await (const rows of pagesOf(({ sql, args = [] }) => ask(sql, ...args), 'api_keys', READ_ROWS, after)) {
+    for await (const rows of newerPagesOf(readAway, readHere, 'api_keys', 'row', READ_ROWS)) {
       for (let first = 0; first < rows.length; first += PUT_ROWS) {
-        await put(replace('api_keys', rows.slice(first, first + PUT_ROWS), from));
+        await put(from, putRows('REPLACE', 'api_keys', rows.slice(first, first + PUT_ROWS)));
       }
       if (stopping) return;
     }
@@ -110,10 +100,7 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
     isReplaced = false;
     kept = false;
     isOpen = false;
-    const empty = ['api_keys', 'blocked_owners'].map((table) => ({
-      sql: `DELETE FROM ${table} WHERE ${IS_AT}`,
-      args: ['', at(from)],
-    }));
+    const empty = ['api_keys', 'blocked_owners'].map((table) => ({ sql: `DELETE FROM ${table}` }));
     await moveOn(from, { ...to, databaseId: COPYING + to.databaseId }, empty);
   }
 
@@ -122,7 +109,7 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
     const from = await positionHere();
     const isCopying = from.databaseId.startsWith(COPYING);
     const databaseId = isCopying ? from.databaseId.slice(COPYING.length) : from.databaseId;
-    const page = pageOf(await ask(CHANGES, from.seq), from.seq);
+    const page = pageOf(await readAway({ sql: CHANGES, args: [from.seq] }), from.seq);
     if (isReplaced || isLost({ ...from, databaseId }, page) || page.prunedSeq > from.seq) {
       await beginCopy(from, { databaseId: page.databaseId, seq: page.newestSeq, mark: page.newestMark });
       return true;
@@ -130,18 +117,15 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
     if (isCopying) {
       await takeNewer(from);
       if (stopping) return false;
-      await moveOn(from, { ...from, databaseId }, await replaceBlocked(from));
+      await moveOn(from, { ...from, databaseId }, await putBlocked(readAway));
       return true;
     }
     const last = page.changes.at(-1);
     if (last !== undefined) {
-      const hashes = JSON.stringify(page.changes.map(({ changed }) => changed));
-      const ids = JSON.stringify((await readHere({ sql: IDS_OF, args: [hashes] })).map(({ id }) => id));
-      const owners = page.changes.some(({ changed }) => changed.startsWith('owner:'));
+      const changed = page.changes.map(({ changed }) => changed);
       await moveOn(from, { databaseId, seq: last.seq, mark: last.mark }, [
-        { sql: REMOVE_KEYS, args: [ids, at(from)] },
-        ...(ids === '[]' ? [] : replace('api_keys', await ask(KEYS, ids), from)),
-        ...(owners ? await replaceBlocked(from) : []),
+        ...(await putChanged(readAway, readHere, changed)),
+        ...(changed.some((one) => one.startsWith('owner:')) ? await putBlocked(readAway) : []),
       ]);
     }
     if (page.changes.length === FEED_PAGE_MAX) return true;
@@ -216,5 +200,3 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
     },
   };
 }
-
-const at = ({ databaseId, seq }: ReachedPosition): string => `${databaseId} ${seq}`;
