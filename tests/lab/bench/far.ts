@@ -1,0 +1,104 @@
+// `bun tests/lab/bench/far.ts`: what a replica saves a server whose primary is 50 ms away: first uses of keys, and guesses.
+// src/store/README.md has the figures.
+
+import { systemRandom } from '../../../src/ground/runtime.ts';
+import { hashKey, mintId, mintKey } from '../../../src/keys/key-format.ts';
+import { callOver } from '../../support/client.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { startProxy } from '../../support/proxy.ts';
+import { type ServerProcess, startServer } from '../../support/server-process.ts';
+import { startSqld } from '../../support/sqld.ts';
+import { STORE_MODES, storeEnvOn } from '../../support/store-mode.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
+import { median } from './measure.ts';
+import { machineLine, markdown } from './report.ts';
+
+const AWAY_MS = 50;
+/** First used one after the other, by each server, and at once. */
+const ALONE = 100;
+const AT_ONCE = 5000;
+const CONNECTIONS = 32;
+const GUESSES_MS = 5000;
+
+const mint = () => mintKey('sk', false, systemRandom);
+
+/** Keys as they are on the primary. */
+async function fill(url: string, count: number): Promise<readonly string[]> {
+  const keys = Array.from({ length: count }, mint);
+  const rows = keys.map((key) => [mintId(systemRandom), hashKey(Bun.SHA256.hash, key)]);
+  const db = openDatabase(url);
+  await db.execute({
+    sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+SELECT value ->> 0, 'alice', 'k', value ->> 1, '["read"]', 1, ?2 FROM json_each(?1)`,
+    args: [JSON.stringify(rows), Date.now()],
+  });
+  db.close();
+  return keys;
+}
+
+/** Calls with these keys from so many connections, each of an address of its own; the statuses and times they take. */
+async function callWith(server: ServerProcess, connections: number, next: () => string | undefined) {
+  const calls: { status: number; ms: number }[] = [];
+  const caller = async (_: unknown, nth: number) => {
+    for (let key = next(); key !== undefined; key = next()) {
+      const startedMs = performance.now();
+      const headers = { 'x-api-key': key, 'x-forwarded-for': `192.0.2.${nth}` };
+      const { status } = await callOver(server.url, 'get_data', {}, headers);
+      calls.push({ status, ms: performance.now() - startedMs });
+    }
+  };
+  await Promise.all(Array.from({ length: connections }, caller));
+  return calls;
+}
+
+function oneByOne(keys: readonly string[]): () => string | undefined {
+  let at = 0;
+  return () => {
+    at += 1;
+    return keys[at - 1];
+  };
+}
+
+function expectAll(expected: number, calls: readonly { status: number }[]): void {
+  const other = calls.filter(({ status }) => status !== expected);
+  if (other.length > 0) throw new Error(`${other.length} of ${calls.length} calls got ${other[0]?.status}`);
+}
+
+async function measured(server: ServerProcess, keys: readonly string[]): Promise<string[]> {
+  const alone = await callWith(server, 1, oneByOne(keys.slice(0, ALONE)));
+  const startedMs = performance.now();
+  const together = await callWith(server, CONNECTIONS, oneByOne(keys.slice(ALONE)));
+  const togetherS = (performance.now() - startedMs) / 1000;
+  const untilMs = performance.now() + GUESSES_MS;
+  const guesses = await callWith(server, CONNECTIONS, () => (performance.now() < untilMs ? mint() : undefined));
+  expectAll(200, [...alone, ...together]);
+  expectAll(401, guesses);
+  const figures = [together.length / togetherS, guesses.length / (GUESSES_MS / 1000)];
+  return [`${median(alone.map(({ ms }) => ms)).toFixed(1)} ms`, ...figures.map((perS) => `${perS.toFixed(0)}/s`)];
+}
+
+await using sqld = await startSqld();
+await using proxy = await startProxy(sqld.url, { delayMs: AWAY_MS });
+const rows: string[][] = [];
+for (const mode of STORE_MODES.filter((one) => one !== 'embedded')) {
+  const env = { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', LOG_LEVEL: 'error', RATE_LIMIT_REQUESTS: '0' };
+  const store = storeEnvOn({ ...sqld.env, DATABASE_URL: proxy.url }, mode);
+  await using server = await startServer({ env: { ...env, ...store } });
+  const health = async () => (await (await fetch(`${server.url}/mcp/health`)).json()) as { store: Health };
+  await waitFor(async () => (await health()).store.ok);
+  const keys = await fill(sqld.url, ALONE + AT_ONCE);
+  const last = keys.at(-1) ?? '';
+  await waitFor(async () => (await callOver(server.url, 'get_data', {}, { 'x-api-key': last })).status === 200);
+  if (mode === 'replica') await waitFor(async () => (await health()).store.replica === 'in_use');
+  rows.push([mode, ...(await measured(server, keys))]);
+}
+
+interface Health {
+  readonly ok: boolean;
+  readonly replica?: string;
+}
+
+const heads = ['', 'first use, p50', `first uses, ${CONNECTIONS} at once`, `guesses, ${CONNECTIONS} at once`];
+console.log(`${machineLine()}\n\n${markdown([heads, heads.map(() => '---'), ...rows])}`);
+process.exit(0);
