@@ -116,6 +116,12 @@ test('a database whose keys were all deleted is in use: it asks, names them, and
   const { code, stderr } = await keysCommand(at(fileOf(server)), ['restore', backup]);
   expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(`deleted since: ${id} of "alice"`) });
   expect(await use(server, key)).toBe(401);
+  const client = openDatabase(`file:${fileOf(server)}`);
+  await client.execute('UPDATE server_secrets SET value = lower(hex(randomblob(32)))'); // one leaked
+  client.close();
+  const secrets = await secretsOf(fileOf(server));
+  expect((await keysCommand(at(fileOf(server)), ['restore', backup, '--yes'])).code).toBe(0);
+  expect(await secretsOf(fileOf(server))).toEqual(secrets);
 });
 
 test('every secret that has ended since is counted and named, not whole keys alone', async () => {

@@ -22,7 +22,10 @@ const SHARED_PLACES = 5000;
 const guess = (n: number) => `sk_test_${n.toString(16).padStart(64, '0')}`;
 const guesses = (from: number, count: number) => Array.from({ length: count }, (_, n) => guess(from + n));
 
-/** Presents these keys, `atOnce` at a time. */
+/**
+ * Presents these keys, `atOnce` at a time: fewer than 256, which is all that the runtime sends at once, so that the app's
+ * own requests to a remote store don't wait for these.
+ */
 async function present(app: TestApp, keys: readonly string[], atOnce = 10): Promise<TestResponse[]> {
   const responses: TestResponse[] = [];
   for (let start = 0; start < keys.length; start += atOnce) {
@@ -42,7 +45,7 @@ describe('a flood of unknown keys from one address', () => {
     expect(statusesOf(await flood(app, 1, BURST))).toEqual([401]);
     const before = await app.storeReads();
     const startedAtMs = performance.now();
-    expect(statusesOf(await present(app, guesses(5000, 400), 400))).toEqual([401]);
+    expect(statusesOf(await present(app, guesses(5000, 200), 200))).toEqual([401]);
     const statementsMax = (performance.now() - startedAtMs) / PAUSE_MS + 1;
     expect((await app.storeReads()) - before).toBeLessThanOrEqual(statementsMax);
   });

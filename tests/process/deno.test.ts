@@ -5,6 +5,7 @@ import { symlinkSync, writeFileSync } from 'node:fs';
 import { connect as connectHttp2 } from 'node:http2';
 import { join } from 'node:path';
 import * as v2 from '@modelcontextprotocol/client';
+import { SignJWT } from 'jose';
 import PACKAGE from '../../package.json';
 import { makeCertificate } from '../support/certificate.ts';
 import { userHeaders } from '../support/client.ts';
@@ -49,6 +50,18 @@ test('a key lives on Deno as it does on Bun, and outlives the process', async ()
   expect((await call(again, 'delete_api_key', JSON.stringify({ keyId: id }), await alice())).status).toBe(200);
   expect((await call(again, 'list_api_keys', '{}', await alice())).body).toEqual({ keys: [] });
   expect(again.stdout()).not.toContain(key);
+});
+
+test('a user token of 20,000 characters, which Bun takes in no header, is refused, good as it is', async () => {
+  await using server = await start();
+  const long = await new SignJWT({ sub: 'alice', padding: 'x'.repeat(15_000) })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1h')
+    .sign(new TextEncoder().encode(TEST_SECRET));
+  expect(long.length).toBeGreaterThan(20_000);
+  const refused = await call(server, 'list_api_keys', '{}', { authorization: `Bearer ${long}` });
+  expect([refused.status, refused.body.code]).toEqual([401, 'invalid_token']);
+  await waitFor(() => server.stdout().includes('"reason":"too long"'));
 });
 
 test('its environment can be asked for symbols too', async () => {

@@ -97,6 +97,16 @@ test('a program asks, a person sees what it says and decides, and the program ge
     expect(await app.logText()).not.toContain(secret);
 });
 
+test('a device’s code is no code of a client’s, at any time of its life', async () => {
+  await using app = await createTestApp({ env: { ...ENV, OAUTH_REDIRECTS: 'loopback' } });
+  const client = await register(app);
+  const { device_code: deviceCode } = (await ask(app)).body;
+  const invalid = { status: 400, body: { error: 'invalid_grant' } };
+  expect(await client.redeem(deviceCode)).toEqual(invalid);
+  app.clock.advance(9 * 60_000 + 1); // it ends when a client's code would
+  expect(await client.redeem(deviceCode)).toEqual(invalid);
+});
+
 test('what is refused is no key, and a decision can’t be taken back or made twice', async () => {
   await using app = await createTestApp({ env: ENV });
   const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;

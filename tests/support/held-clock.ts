@@ -1,9 +1,10 @@
 // The clocks of another process, as the test wants them: a library that is loaded before libc answers for it.
-// Needs a C compiler on Linux. A machine's sleep is made of it: the process is stopped, its monotonic clock is held back
+// A machine's sleep is made of it: the process is stopped, its monotonic clock is held back
 // by as long as that takes, the wall clock goes on.
 
 import { closeSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
+import { builtLibrary } from './c-library.ts';
 import { temporaryFolder } from './folder.ts';
 import type { ServerProcess } from './server-process.ts';
 import { isStopped } from './sqld.ts';
@@ -52,12 +53,6 @@ int gettimeofday(struct timeval *restrict tv, void *restrict zone) {
 }
 `;
 
-/** Why there can be no such clocks here; null when there can. */
-export function noHeldClocks(): string | null {
-  if (process.platform !== 'linux') return 'needs Linux';
-  return Bun.which('cc') === null ? 'needs a C compiler (cc)' : null;
-}
-
 export interface HeldClocks {
   /** For the environment of the process. */
   readonly env: Record<string, string>;
@@ -66,11 +61,7 @@ export interface HeldClocks {
 }
 
 export function heldClocks(): HeldClocks {
-  const folder = temporaryFolder();
-  const [source, library, path] = [join(folder, 'clock.c'), join(folder, 'clock.so'), join(folder, 'offsets')];
-  writeFileSync(source, SOURCE);
-  const built = Bun.spawnSync(['cc', '-shared', '-fPIC', '-O2', '-o', library, source]);
-  if (!built.success) throw new Error(built.stderr.toString());
+  const path = join(temporaryFolder(), 'offsets');
   const offsetsMs = new BigInt64Array(2);
   const write = () => {
     const file = openSync(path, 'r+');
@@ -79,7 +70,7 @@ export function heldClocks(): HeldClocks {
   };
   writeFileSync(path, new Uint8Array(16));
   return {
-    env: { LD_PRELOAD: library, CLOCK_OFFSETS: path },
+    env: { LD_PRELOAD: builtLibrary(SOURCE), CLOCK_OFFSETS: path },
     async sleep(server, asleep, wallMs = 0) {
       server.signal('SIGSTOP');
       while (!isStopped(server.pid)) await Bun.sleep(1);

@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => store.close());
 
-async function counting(startMs: number, quota: Quota, count = 1) {
+async function counting(startMs: number, quota: Quota | null, count = 1) {
   const clock = testClock(startMs);
   const record = await insertCounted(store, { rateLimit: null, quota });
   const processes = processesOn(store, clock, record);
@@ -37,7 +37,8 @@ async function counting(startMs: number, quota: Quota, count = 1) {
     for (const { usage } of all) usage.note(record, clock.nowMs());
     await processes.pass((EXCHANGED_MS * 3) / 4);
   }
-  return { clock, processes, all: all as [CountingProcess, CountingProcess], calls, exchange };
+  const shown = async ({ usage }: CountingProcess) => (await usage.usesOf([record.id])).get(record.id)?.last30Days;
+  return { clock, processes, all: all as [CountingProcess, CountingProcess], calls, exchange, shown };
 }
 
 test.each([
@@ -127,5 +128,51 @@ test('a wall clock that was a day ahead, and is set right, has used the quota of
   await processes.pass(DAY_MS);
   expect(calls(first, 9)).toBe(0);
   await processes.pass(DAY_MS);
+  expect(calls(first, 9)).toBe(5);
+});
+
+test('uses of days over which the database was away are shown, and written for their days when it is back', async () => {
+  const { processes, all, calls, shown } = await counting(Date.UTC(2026, 10, 24, 12), null, 2);
+  const [first, second] = all;
+  processes.setWay(() => ({ delayMs: 0, lost: 'request' }));
+  for (const uses of [3, 2, 1]) {
+    expect(calls(first, uses)).toBe(uses);
+    if (uses > 1) await processes.pass(DAY_MS);
+  }
+  expect(await shown(first)).toEqual([1, 2, 3]);
+  expect(await shown(second)).toBeUndefined();
+  processes.setWay(() => ({ delayMs: 0 }));
+  await processes.pass(EXCHANGED_MS);
+  expect(await shown(first)).toEqual([1, 2, 3]);
+  expect(await shown(second)).toEqual([1, 2, 3]);
+});
+
+test('a key that is read while its uses are on their way, and there already, has them once', async () => {
+  const quota = { requests: 10, period: 'day' } as const;
+  const { processes, all, calls, shown } = await counting(Date.UTC(2026, 10, 24, 12), quota, 2);
+  const [first, second] = all;
+  expect(calls(first, 3)).toBe(3);
+  processes.setWay(() => ({ delayMs: 2000 }));
+  await processes.pass(EXCHANGED_MS); // it is sent
+  await processes.pass(1000); // and carried out; the response is on its way
+  expect(await shown(second)).toEqual([3]);
+  processes.setWay(() => ({ delayMs: 0 }));
+  await first.read();
+  expect(await shown(first)).toEqual([3]);
+  expect(calls(first, 20)).toBe(7);
+});
+
+test('what was read of a day that is over when it arrives takes nothing from the next', async () => {
+  const midnightMs = Date.UTC(2026, 10, 25);
+  const quota = { requests: 5, period: 'day' } as const;
+  const { processes, all, calls } = await counting(midnightMs - 2 * EXCHANGED_MS, quota, 2);
+  const [first, second] = all;
+  expect(calls(second, 5)).toBe(5);
+  await processes.pass(EXCHANGED_MS);
+  processes.setWay(() => ({ delayMs: 2 * EXCHANGED_MS }));
+  const reading = first.read();
+  await processes.pass(EXCHANGED_MS);
+  await processes.pass(EXCHANGED_MS);
+  await reading;
   expect(calls(first, 9)).toBe(5);
 });

@@ -61,6 +61,8 @@ export interface Way {
 export interface CountingProcess {
   readonly usage: Usage;
   readonly clock: Clock;
+  /** Reads the record once more, with its counts. */
+  read(): Promise<void>;
   /** It ends without a word. */
   kill(): void;
 }
@@ -111,18 +113,23 @@ export function processesOn(
       const mortal = async <T>(run: () => Promise<T>) => (isAlive ? send(run) : new Promise<never>(() => {}));
       const reached: KeyStore = {
         ...store,
+        findByHashes: (...asked) => mortal(() => store.findByHashes(...asked)),
         addUses: (uses) => mortal(() => store.addUses(uses)),
         totalsOf: (windows) => mortal(() => store.totalsOf(windows)),
       };
       const rateLimit = { requests: 0, windowMs: 1000 };
       const usage = createUsage({ store: reached, clock: own, random: systemRandom, log, rateLimit, keyQuota: null });
-      const position = { databaseId: '', seq: 0, mark: null };
-      const readKeys = createReadKeys(store, { position, queryTimeoutMs: READ_MS_MAX }, usage);
-      const found = await readKeys([record.keyHash], {});
-      if (found(record.keyHash).record === null) throw new Error('the key is not there');
+      const readFrom = async (from: KeyStore) => {
+        const position = { databaseId: '', seq: 0, mark: null };
+        const readKeys = createReadKeys(from, { position, queryTimeoutMs: READ_MS_MAX }, usage);
+        const found = await readKeys([record.keyHash], {});
+        if (found(record.keyHash).record === null) throw new Error('the key is not there');
+      };
+      await readFrom(store);
       return {
         usage,
         clock: own,
+        read: () => readFrom(reached),
         kill() {
           isAlive = false;
         },

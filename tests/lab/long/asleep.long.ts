@@ -1,9 +1,10 @@
 // Real servers on a machine that sleeps: stopped, with CLOCK_MONOTONIC held back by as long as that took. Bun and Deno.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { noLibrary } from '../../support/c-library.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { useKey } from '../../support/cluster.ts';
-import { heldClocks, noHeldClocks } from '../../support/held-clock.ts';
+import { heldClocks } from '../../support/held-clock.ts';
 import { createIssuer, createKey } from '../../support/issuer.ts';
 import { type Runtime, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
@@ -17,7 +18,7 @@ const ROUNDS = 10;
 const HOUR_MS = 3_600_000;
 const env = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
 
-const missing = noHeldClocks();
+const missing = noLibrary();
 if (missing !== null) console.log(`skipped: ${missing}`);
 
 const create = async ({ url }: ServerProcess): Promise<{ id: string; key: string }> =>

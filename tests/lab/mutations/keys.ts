@@ -5,7 +5,7 @@ import type { Mutations } from './list.ts';
 export const KEYS: readonly Mutations[] = [
   {
     file: 'src/keys/record.ts',
-    tests: ['./tests/keys/state-table.test.ts', './tests/keys/rotation.test.ts', './tests/keys/blocks.test.ts'],
+    tests: ['./tests/keys/state-table.test.ts', './tests/tools/rotate-api-key.test.ts', './tests/keys/blocks.test.ts'],
     changes: [
       [
         'record: a key is good a millisecond longer',
@@ -67,7 +67,7 @@ export const KEYS: readonly Mutations[] = [
   },
   {
     file: 'src/keys/key-cache.ts',
-    tests: ['./tests/keys/feed.test.ts', './tests/keys/blocks.test.ts', './tests/keys/put-back.test.ts'],
+    tests: ['./tests/keys/verify.test.ts', './tests/keys/blocks.test.ts'],
     changes: [
       ['cache: a record older than the feed is kept', '&& position.seq >= feed.position.seq', ''],
       ['cache: a read from before a change is joined after it', 'reads.forget(keyHash);', ''],
@@ -76,7 +76,7 @@ export const KEYS: readonly Mutations[] = [
   },
   {
     file: 'src/keys/grants.ts',
-    tests: ['./tests/keys/grants.test.ts'],
+    tests: ['./tests/keys/grants.test.ts', './tests/uses/limits.test.ts'],
     changes: [
       [
         'grants: one scope that may be granted grants all',

@@ -28,7 +28,7 @@ export const STORE: readonly Mutations[] = [
   },
   {
     file: 'src/store/backup/restore.ts',
-    tests: ['./tests/commands/restore.test.ts', './tests/keys/put-back.test.ts'],
+    tests: ['./tests/commands/restore.test.ts', './tests/commands/keys.test.ts'],
     changes: [
       [
         'restore: who was blocked since the backup is not',
@@ -61,7 +61,7 @@ export const STORE: readonly Mutations[] = [
       './tests/store/rotation.test.ts',
       './tests/tools/key-limit.test.ts',
       './tests/store/written.test.ts',
-      './tests/store/remote/database.test.ts',
+      './tests/store/remote/lost-response.slow.test.ts',
     ],
     changes: [
       ['keys: one more than an owner may have', 'WHERE user_id = ?2) < ?8', 'WHERE user_id = ?2) <= ?8'],
@@ -71,11 +71,6 @@ export const STORE: readonly Mutations[] = [
         '',
       ],
       ['rotation: one that was overtaken replaces the other', 'user_id = ?2 AND rotations = ?3', 'user_id = ?2'],
-      [
-        'first use: one that was overtaken puts an ended secret in force',
-        "second_is = 'next' AND rotations = ?3",
-        "second_is = 'next'",
-      ],
     ],
   },
   {

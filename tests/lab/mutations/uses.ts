@@ -48,7 +48,7 @@ export const USES: readonly Mutations[] = [
   },
   {
     file: 'src/store/counts.ts',
-    tests: ['./tests/store/counts.test.ts', './tests/store/last-used.test.ts'],
+    tests: ['./tests/uses/shared-limits.test.ts', './tests/store/counts.test.ts', './tests/store/last-used.test.ts'],
     changes: [
       [
         'counts: an exchange that is sent again counts twice',

@@ -51,12 +51,12 @@ export const WEB: readonly Mutations[] = [
   },
   {
     file: 'src/web/forwarded.ts',
-    tests: ['./tests/web/forwarded.test.ts', './tests/security/secrets.test.ts'],
+    tests: ['./tests/web/forwarded.test.ts', './tests/security/secrets.test.ts', './tests/watch/access-log.test.ts'],
     changes: [["request ids: a client's that looks like a key", '&& redactKeys(id) === id', '']],
   },
   {
     file: 'src/users/verifier.ts',
-    tests: ['./tests/users'],
+    tests: ['./tests/users', './tests/process/deno.test.ts'],
     changes: [
       ['tokens: a verdict outlives its key', 'cached.keys === verificationKeys.current() &&', ''],
       [

@@ -42,6 +42,20 @@ test('twenty writes at the same moment are three commits, and one that comes alo
   db.close();
 });
 
+test('slow writes that come at the same moment share no commit: each would hold up the event loop for all', async () => {
+  const { db, path } = await newDatabase();
+  const slow = (value: number): Statement => ({
+    sql: `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+INSERT INTO entries SELECT ?1 + max(i) FROM n`,
+    args: [value],
+  });
+  const before = commitsIn(path);
+  await Promise.all(Array.from({ length: 8 }, (_, value) => db.write(slow(value))));
+  expect(commitsIn(path)).toBe(before + 8);
+  expect(await valuesIn(db)).toHaveLength(8);
+  db.close();
+});
+
 test('no write of a group is answered before all of it is committed', async () => {
   const { db, path } = await newDatabase();
   const other = openSqlite(path, { lockWaitMs: 0 });

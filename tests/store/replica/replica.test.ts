@@ -79,6 +79,9 @@ describe('reading', () => {
       expect(fresh).toHaveLength(1);
       return (await statementsFor(edge, fresh, proxy.statements)) === 0;
     });
+    let fromReplica = 0;
+    for (const key of keys) fromReplica += Number((await statementsFor(edge, [key], proxy.statements)) === 0);
+    expect(fromReplica / keys.length).toBeGreaterThan(0.9);
     proxy.refuse(TAKING);
     const late = await keysOf(maker, 20);
     expect(await statementsFor(edge, late, proxy.statements)).toBeGreaterThan(0); // some of them together
