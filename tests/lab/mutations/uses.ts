@@ -56,7 +56,11 @@ export const USES: readonly Mutations[] = [
         'instance = ?2 AND number > ?3',
       ],
       ['counts: an older last use replaces a later one', ' WHERE last_used_at_ms < excluded.last_used_at_ms', ''],
-      ['counts: a clock that is ahead removes what is still counted', 'CAST(min(?2,', 'CAST(max(?2,'],
     ],
+  },
+  {
+    file: 'src/store/upkeep.ts',
+    tests: ['./tests/store/counts.test.ts', './tests/store/upkeep.test.ts'],
+    changes: [['counts: a clock that is ahead removes what is still counted', 'CAST(min(', 'CAST(max(']],
   },
 ];
