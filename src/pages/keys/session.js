@@ -173,10 +173,20 @@ export const signIn = (token) =>
     welcome(outputOf(result)?.keys?.length === 0);
   });
 
+const tabs = new BroadcastChannel('mcp-key-server/errand');
+
+/** A link that signs in may open in a tab of its own: what the person came to decide follows them there. */
+tabs.onmessage = ({ data: errand }) => {
+  const { session } = page;
+  if (errand === null && session === null && page.errand !== null) tabs.postMessage(page.errand);
+  if (errand !== null && session?.token !== undefined && page.errand === null) set({ errand }, 'errand');
+};
+
 /** Where the person goes on. */
 function welcome(isFirst) {
   const { typed, made, view, errand } = page;
   const hasNone = isFirst && errand === null;
+  if (errand === null) tabs.postMessage(null);
   if (errand === null && (typed !== null || (hasNone && made === null && !areOthers(view)))) page.form ??= {};
   set({ typed: null });
   if (typed !== null) typeAgain(document.getElementById('create'), typed);

@@ -154,6 +154,26 @@ describeInBrowser('a key for a program without a browser', (browser) => {
     });
   });
 
+  test('is still asked for when the link that signs in opens in a tab of its own', async () => {
+    await using app = await appForBrowser({ env: DEVICE });
+    const asked = await ask(app);
+    await withKeysPage(browser(), app, { at: `#ask=${asked.user_code}` }, async ({ page, context }) => {
+      await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+      const other = await context.newPage();
+      await other.goto(`${app.url}/keys${(await link(app)).at}`);
+      await other.getByText(asked.user_code ?? '', { exact: true }).waitFor();
+      expect(await other.evaluate(() => document.activeElement?.textContent)).toBe('A program asks for a key');
+      await other.getByRole('button', { name: 'Yes, it shows this code' }).click();
+      await other.getByText('in its own words').waitFor();
+      await pasteToken(page, await app.token('alice'));
+      await page.getByText(asked.user_code ?? '', { exact: true }).waitFor();
+      const third = await context.newPage(); // it follows nobody out of a tab where they are signed in
+      await third.goto(`${app.url}/keys${(await link(app)).at}`);
+      await third.getByText('No API keys yet').waitFor();
+      expect(await third.getByRole('heading', { name: 'A program asks for a key' }).count()).toBe(0);
+    });
+  });
+
   test('is refused, after the code of the link was confirmed', async () => {
     await using app = await appForBrowser({ env: DEVICE });
     const asked = await ask(app);
