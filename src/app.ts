@@ -6,9 +6,11 @@ import { createRoutes } from './api/index.ts';
 import type { ProcessUsage } from './api/metrics/gauges.ts';
 import { createMetrics } from './api/metrics/measures.ts';
 import { createCheckBlock } from './calls/blocks.ts';
+import { createGuards } from './calls/guards.ts';
 import { createIdentify } from './calls/identify.ts';
 import { createRecheck } from './calls/recheck.ts';
 import { createRun } from './calls/run.ts';
+import { settingsIn } from './calls/settings.ts';
 import type { VerifyUserJwt } from './calls/user-jwt.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
@@ -31,7 +33,6 @@ import { createFindSignIn } from './signin/sign-in.ts';
 import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
 import { keyRequestReader } from './tools/create-api-key.ts';
 import type { ToolFile } from './tools/folder/tool-file.ts';
-import { createToolDeps } from './tools/folder/toolbox.ts';
 import { type CustomNames, register } from './tools/registry.ts';
 import { type ServerFileOptions, serverFile } from './tools/server-tools.ts';
 import { createUserJwts } from './users/index.ts';
@@ -156,19 +157,18 @@ function serviceOn(
   const { verifier, feed } = keyDomain;
   const verifyKey = metrics?.verify(verifier) ?? verifier.verify;
 
-  const deps = createToolDeps({
+  const guards = createGuards({
     ...config,
-    ...keyDomain,
     verifyKey,
     verifyUserJwt,
     checkBlock: createCheckBlock({ store: keyStore, feed }),
-    ceilings,
+    admit: keyDomain.usage.admit,
     clock,
     log,
-    env,
-    observeGuard: metrics?.guard,
+    observe: metrics?.guard,
     keysManagedAt: config.connect === null ? undefined : () => config.keysPage && keysPageUrl(publicUrl()),
   });
+  const deps = { guards, keys: keyDomain.keys, settings: settingsIn(env), ceilings, keyReveal: config.keyReveal };
   const { tools, prompts, resources, keyScopes, custom } = register(deps, [
     serverFile({
       tools: options.tools,
@@ -220,7 +220,7 @@ function serviceOn(
     publicUrl,
     verifyKey,
     revokeTokens: keyDomain.revokeSecrets,
-    guards: deps.guards,
+    guards,
     tools: [...tools.values()],
     offered: { tools, prompts, resources, requestStates },
     run,

@@ -4,8 +4,8 @@
 import type { KeyAuth } from '../calls/api-key.ts';
 import { type Call, callOf } from '../calls/call.ts';
 import { type Guard, sequence } from '../calls/guard.ts';
+import type { Guards } from '../calls/guards.ts';
 import type { Recheck } from '../calls/recheck.ts';
-import type { scopesGuard } from '../calls/scopes.ts';
 import type { Config } from '../config/config.ts';
 import { rfc3339 } from '../ground/duration.ts';
 import { memoize } from '../ground/memoize.ts';
@@ -20,10 +20,7 @@ import { problemResponse } from '../web/problem-response.ts';
 import { queryOf, type Route } from '../web/router.ts';
 
 export interface VerifyRouteOptions {
-  readonly guards: {
-    readonly apiKey: Guard<Call, KeyAuth>;
-    readonly scopes: ReturnType<typeof scopesGuard>;
-  };
+  readonly guards: Pick<Guards, 'apiKey' | 'scopes'>;
   readonly recheck: Recheck;
   readonly config: Pick<Config, 'trustProxy'>;
   readonly log: Log;

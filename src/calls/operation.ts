@@ -1,9 +1,12 @@
-// What a call of a tool or prompt runs: guard, then input, then one function, then the output. run.ts runs it.
+// What a call of a tool or prompt runs: guard, then input, then one function, then the output. run.ts runs it. Checks at
+// the start what the compiler demands of a definition: tool files start without it, and a mistake should stop the start
+// rather than the first call.
 
 import type { InvalidInput, Problem } from '../ground/problem.ts';
 import type { RateLimitState } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isScope } from '../ground/scope.ts';
+import { isObject } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { Credential, Guard } from './guard.ts';
@@ -92,4 +95,36 @@ function checkScopes(name: string, credential: Credential | null, scopes: readon
   if (odd === undefined) return;
   const got = JSON.stringify(odd);
   throw new Error(`${name}: guards.scopes: expected scopes that a key can have, like "read", got ${got}`);
+}
+
+const KINDS = {
+  text: { expected: 'text', fits: (value: unknown) => typeof value === 'string' },
+  function: { expected: 'a function', fits: (value: unknown) => typeof value === 'function' },
+  schema: {
+    expected: 'a schema, like v.strictObject({})',
+    fits: (value: unknown) => isObject(value) && value.kind === 'schema',
+  },
+};
+
+/** Throws an Error that names the wrong field, or says that the guard before the definition is missing. */
+export function assertDefinition(
+  definer: string,
+  guard: unknown,
+  definition: unknown,
+  schemas: readonly string[],
+): void {
+  if (typeof guard !== 'function' || !isObject(definition)) {
+    const examples = 'guards.apiKey, or () => ok({}) to let everybody call it';
+    throw new Error(`${definer}: expected a guard, and then the definition: ${definer}(${examples}, { … })`);
+  }
+  const assertKind = (kind: keyof typeof KINDS, field: string, whose: unknown = definition.name): void => {
+    const { expected, fits } = KINDS[kind];
+    const value = definition[field];
+    if (!fits(value)) throw new Error(`${whose}: ${field}: expected ${expected}, got ${typeof value}`);
+  };
+  assertKind('text', 'name', definer);
+  assertKind('text', 'title');
+  assertKind('text', 'description');
+  for (const schema of schemas) assertKind('schema', schema);
+  assertKind('function', 'run');
 }

@@ -7,9 +7,8 @@ import { isObject } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ContentBlock } from './content.ts';
-import { assertDefinition } from './definition.ts';
 import type { Guard } from './guard.ts';
-import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
+import { assertDefinition, type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 /** What a prompt returns: messages that the client puts into the conversation. */

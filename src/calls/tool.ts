@@ -8,10 +8,9 @@ import type { Awaitable, Result } from '../ground/result.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { ToolContent } from './content.ts';
-import { assertDefinition } from './definition.ts';
 import type { Guard } from './guard.ts';
 import { type HeaderParam, headerParams } from './header-params.ts';
-import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
+import { assertDefinition, type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { inputParserOf, inWords, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
 
 /** What agents and their users are told (2025-11-25, "ToolAnnotations"). */

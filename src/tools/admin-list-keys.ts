@@ -6,7 +6,7 @@ import { text } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
 import { err, ok } from '../ground/result.ts';
 import { type AdminKeys, LAST_ROW } from '../keys/admin.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
 import { listedKey, listedKeyFields } from './listed-key.ts';
 
 const CURSOR = /^[1-9]\d{0,15}$/;

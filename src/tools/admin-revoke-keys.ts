@@ -7,7 +7,7 @@ import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
 import { err, ok } from '../ground/result.ts';
 import type { AdminKeys } from '../keys/admin.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
 
 const KEY_IDS_MAX = 100;
 

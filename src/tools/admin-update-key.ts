@@ -8,7 +8,7 @@ import { NO_CEILINGS, windowSecondsOf } from '../ground/rate-limit.ts';
 import { err, ok } from '../ground/result.ts';
 import type { AdminKeys } from '../keys/admin.ts';
 import { daysOf, keyRequestFields, quotaFields, rateLimitFields } from './create-api-key.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
 import { keyIdInput } from './key-id.ts';
 import { listedKey, listedKeyFields } from './listed-key.ts';
 

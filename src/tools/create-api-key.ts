@@ -8,7 +8,7 @@ import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf } from '../ground/rate-limi
 import { ok } from '../ground/result.ts';
 import { isScope, SCOPE_PATTERN } from '../ground/scope.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
 import { deliveryOf, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 
 const SCOPES_MAX = 100;

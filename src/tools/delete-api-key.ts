@@ -3,7 +3,7 @@
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
 import { ok } from '../ground/result.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
 import { endAnnotations, endOutput, keyIdInput } from './key-id.ts';
 
 export const deleteApiKey = ({ guards, keys }: ToolDeps) =>

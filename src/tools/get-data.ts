@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { sequence } from '../calls/guard.ts';
 import { defineTool } from '../calls/tool.ts';
 import { ok } from '../ground/result.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
 
 const row = v.strictObject({ id: v.string(), title: v.string(), amount: v.number() });
 

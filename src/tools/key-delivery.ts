@@ -6,7 +6,7 @@ import { epochMs } from '../calls/schema.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { MadeKey } from '../keys/minting.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
 
 /** The output: without `key` if the widget has it. */
 export const newKeyFields = {

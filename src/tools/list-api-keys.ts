@@ -6,7 +6,7 @@ import { actorOf } from '../calls/user-jwt.ts';
 import { err, ok } from '../ground/result.ts';
 import { LIST_BYTES_MAX } from '../keys/listing.ts';
 import type { ListPlace } from '../keys/store.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
 import { listedKey, listedKeyFields } from './listed-key.ts';
 
 const item = v.strictObject(listedKeyFields);

@@ -5,8 +5,7 @@ import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
 import { isObject } from '../ground/text.ts';
-import { attempt, faultOf, SERVER_FILE, type ToolFile } from './folder/tool-file.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import { attempt, faultOf, SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
 import { RESERVED_NAMES } from './server-tools.ts';
 
 /** The names of the tools and prompts of each tool file, by file. */

@@ -7,7 +7,7 @@ import { actorOf } from '../calls/user-jwt.ts';
 import { ok } from '../ground/result.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import { daysOf } from './create-api-key.ts';
-import type { ToolDeps } from './folder/toolbox.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
 import { deliveryOf, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
 import { keyIdInput } from './key-id.ts';
 

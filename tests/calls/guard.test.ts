@@ -2,13 +2,11 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
+import type { Call } from '../../src/calls/call.ts';
 import { type Guard, PASS, sequence } from '../../src/calls/guard.ts';
-import { scopesGuard } from '../../src/calls/scopes.ts';
 import { defineTool } from '../../src/calls/tool.ts';
 import { err, ok } from '../../src/ground/result.ts';
-import { systemClock } from '../../src/ground/runtime.ts';
-import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
-import { createLog } from '../../src/watch/log.ts';
+import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
 import { createTestApp, insertKey } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
@@ -118,17 +116,25 @@ test.each([
   expect((await app.call('orders', {}, { 'x-api-key': key })).status).toBe(status);
 });
 
-describe('scope guard', () => {
-  const guard = scopesGuard(createLog({ level: 'error', clock: systemClock, write: async () => {} }));
-
-  test('a missing list counts as empty', async () => {
-    expect(await guard('read')({ requestId: 'r', auth: {} })).toMatchObject({ ok: false });
-    expect(await guard()({ requestId: 'r', auth: {} })).toMatchObject({ ok: true });
+test('without scopes none are held, and a text of two is neither', async () => {
+  const asIf =
+    (auth: { readonly scopes?: readonly string[] }): Guard<object, { readonly auth: typeof auth }> =>
+    () =>
+      ok({ auth });
+  const schemas = { input: v.strictObject({}), output: v.strictObject({}), run: () => ok({}) };
+  await using app = await createTestApp({
+    tools: ({ guards }) => {
+      const behind = (guard: Guard<Call, { readonly auth: object }>, ...scopes: readonly string[]) =>
+        Object.assign(sequence(guard, guards.scopes(...scopes)), { requiredScopes: [] }); // for no key
+      return [
+        defineTool(behind(asIf({}), 'read'), { ...facts('none'), ...schemas }),
+        defineTool(behind(asIf({})), { ...facts('asks_none'), ...schemas }),
+        defineTool(behind(asIf({ scopes: ['read write'] }), 'read'), { ...facts('text_of_two'), ...schemas }),
+      ];
+    },
   });
-
-  test('a text of two scopes is neither', async () => {
-    expect(await guard('read')({ requestId: 'r', auth: { scopes: ['read write'] } })).toMatchObject({ ok: false });
-  });
+  const statusOf = async (tool: string) => (await app.call(tool)).status;
+  expect(await Promise.all(['none', 'asks_none', 'text_of_two'].map(statusOf))).toEqual([403, 200, 403]);
 });
 
 test('a sequence demands the scopes of all its guards, also of sequences within', async () => {

@@ -3,10 +3,10 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { sequence } from '../../src/calls/guard.ts';
-import { rateLimitGuard } from '../../src/calls/rate-limit.ts';
 import { defineTool } from '../../src/calls/tool.ts';
+import { createWindowCounter } from '../../src/ground/limits/windows.ts';
 import { ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
 import { testClock } from '../support/clock.ts';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { bearer, createTestApp, failureOf, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';
@@ -209,24 +209,14 @@ describe('a refused call is in the log', () => {
   });
 });
 
-test('the guard adds the state of the limit, and a refusal carries it', async () => {
-  const key = ({ name }: { readonly name: string }) => name;
-  const guard = rateLimitGuard({ requests: 1, windowMs: 60_000, key, clock: testClock() });
-  const rateLimit = { limit: { requests: 1, windowS: 60 }, remaining: 0, resetS: 60 };
-  const call = Object.freeze({ name: 'alice' });
-  expect(await guard(call)).toEqual({ ok: true, value: { rateLimit } });
-  expect(await guard(call)).toEqual({ ok: false, error: { code: 'rate_limited', retryAfterS: 60, rateLimit } });
-});
-
 test('of more than 100,000 buckets, those that were quiet the longest begin again, and a busy one does not', async () => {
-  const key = ({ name }: { name: string }) => name;
-  const guard = rateLimitGuard({ requests: 1, windowMs: 60_000, key, clock: testClock() });
-  const isAdmitted = async (name: string) => (await guard({ name })).ok;
-  expect([await isAdmitted('quiet'), await isAdmitted('quiet')]).toEqual([true, false]);
-  for (let n = 1; n < 100_000; n += 1) guard({ name: `other ${n}` });
-  expect([await isAdmitted('busy'), await isAdmitted('busy')]).toEqual([true, false]);
-  for (let n = 100_000; n < 200_000; n += 1) guard({ name: `other ${n}` });
-  expect([await isAdmitted('busy'), await isAdmitted('quiet')]).toEqual([false, true]);
+  const count = createWindowCounter({ requests: 1, windowS: 60 }, testClock());
+  const isAdmitted = (name: string) => count(name).isAdmitted;
+  expect([isAdmitted('quiet'), isAdmitted('quiet')]).toEqual([true, false]);
+  for (let n = 1; n < 100_000; n += 1) count(`other ${n}`);
+  expect([isAdmitted('busy'), isAdmitted('busy')]).toEqual([true, false]);
+  for (let n = 100_000; n < 200_000; n += 1) count(`other ${n}`);
+  expect([isAdmitted('busy'), isAdmitted('quiet')]).toEqual([false, true]);
 });
 
 describe('a limit of a tool of its own', () => {

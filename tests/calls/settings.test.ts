@@ -6,7 +6,7 @@ import type { SettingsSchema } from '../../src/calls/settings.ts';
 import { defineTool } from '../../src/calls/tool.ts';
 import type { Env } from '../../src/config/env.ts';
 import { ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
 import { createTestApp, failureOf } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 

@@ -9,7 +9,7 @@ import { parserOf } from '../../src/calls/schema.ts';
 import { defineTool } from '../../src/calls/tool.ts';
 import type { Problem } from '../../src/ground/problem.ts';
 import { err, ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
 import { CAPABILITIES } from '../support/asking.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';

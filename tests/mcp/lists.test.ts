@@ -7,7 +7,7 @@ import { sequence } from '../../src/calls/guard.ts';
 import { definePrompt } from '../../src/calls/prompt.ts';
 import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { type HeaderMap, openSse, post, postModern, request } from '../support/mcp.ts';

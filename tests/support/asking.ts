@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { form } from '../../src/calls/questions.ts';
 import { defineTool } from '../../src/calls/tool.ts';
 import { ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/toolbox.ts';
+import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
 import { postModern } from './mcp.ts';
 import { createTestApp, insertKey, type TestApp } from './test-app.ts';
 import { anyone, facts } from './tools.ts';

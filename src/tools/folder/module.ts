@@ -7,6 +7,7 @@ export type { Call } from '../../calls/call.ts';
 export type { ContentBlock, ToolContent } from '../../calls/content.ts';
 export { type Failure, failure } from '../../calls/failure.ts';
 export { type Guard, sequence } from '../../calls/guard.ts';
+export type { ToolLimit } from '../../calls/guards.ts';
 export { definePrompt, type Prompt, type PromptFacts, type PromptMessages } from '../../calls/prompt.ts';
 export {
   type FormAnswer,
@@ -19,5 +20,4 @@ export { defineTool, type Tool, type ToolFacts } from '../../calls/tool.ts';
 export type { UserAuth } from '../../calls/user-jwt.ts';
 export type { Problem } from '../../ground/problem.ts';
 export { type Awaitable, err, ok, type Result } from '../../ground/result.ts';
-export type { MakePrompts, MakeTools } from './tool-file.ts';
-export type { ToolDeps, ToolLimit } from './toolbox.ts';
+export type { MakePrompts, MakeTools, ToolDeps } from './tool-file.ts';

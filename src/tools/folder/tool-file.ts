@@ -1,11 +1,26 @@
-// What tool files export. For one that can't be used the error is one line with file, place and what was expected.
+// What tool files are given, and what they export. For one that can't be used the error is one line with file, place and what was expected.
 
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import type { Guards } from '../../calls/guards.ts';
 import type { Prompt } from '../../calls/prompt.ts';
+import type { Settings } from '../../calls/settings.ts';
 import type { Tool } from '../../calls/tool.ts';
-import type { ToolDeps } from './toolbox.ts';
+import type { KeyCeilings } from '../../keys/grants.ts';
+import type { Keys } from '../../keys/index.ts';
+
+/** What tools are made with. */
+export interface ToolDeps {
+  readonly guards: Guards;
+  readonly keys: Keys;
+  /** The environment variables that a tool reads, each beginning with `TOOL_`, as a schema. */
+  readonly settings: Settings;
+  /** What any key may have, for schemas. */
+  readonly ceilings: KeyCeilings;
+  /** Where a new key is shown over MCP: in the result, or in the tool's widget alone. */
+  readonly keyReveal: 'result' | 'widget';
+}
 
 /** What a tool file exports by default. */
 export type MakeTools = (deps: ToolDeps) => Tool | readonly Tool[];

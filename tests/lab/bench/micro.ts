@@ -10,7 +10,7 @@ import { isPromise } from '../../../src/ground/result.ts';
 import { systemClock, systemRandom } from '../../../src/ground/runtime.ts';
 import { hashKey } from '../../../src/keys/key-format.ts';
 import { toolResultMembers } from '../../../src/mcp/tool-result.ts';
-import type { ToolDeps } from '../../../src/tools/folder/toolbox.ts';
+import type { ToolDeps } from '../../../src/tools/folder/tool-file.ts';
 import { getData } from '../../../src/tools/get-data.ts';
 import { createTools } from '../../../src/tools/server-tools.ts';
 import { createLog } from '../../../src/watch/log.ts';

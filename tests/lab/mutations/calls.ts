@@ -4,7 +4,7 @@ import type { Mutations } from './list.ts';
 
 export const CALLS: readonly Mutations[] = [
   {
-    file: 'src/calls/scopes.ts',
+    file: 'src/calls/guards.ts',
     tests: ['./tests/calls/guard.test.ts'],
     changes: [
       [

@@ -1,0 +1,192 @@
+// The guards that tools are made with: API key, user token, admin, scopes and rate limits. Limits add their state for
+// the response's headers (draft-ietf-httpapi-ratelimit-headers); a refusal carries it too.
+
+import { parseDuration } from '../ground/duration.ts';
+import { createWindowCounter } from '../ground/limits/windows.ts';
+import type { Problem } from '../ground/problem.ts';
+import { beside, type LimitName, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { KeyIdentity } from '../keys/verify.ts';
+import type { Log, LogFields } from '../watch/log.ts';
+import { apiKeyGuard, type KeyAuth, type VerifyKey } from './api-key.ts';
+import type { CheckBlock } from './blocks.ts';
+import type { Call } from './call.ts';
+import { type Guard, PASS, sequence } from './guard.ts';
+import {
+  adminGuard,
+  type KeysManagedAt,
+  type UserAuth,
+  type UserIdentity,
+  userJwtGuard,
+  type VerifyUserJwt,
+} from './user-jwt.ts';
+
+export interface Guards {
+  /** A signed-in person: adds `auth`, with the owner of the keys, the person, and what the person may grant. */
+  readonly userJwt: Guard<Call, UserAuth>;
+  /** Only admins (ADMIN_CLAIM); comes after `userJwt`. */
+  readonly admin: ReturnType<typeof adminGuard>;
+  /** A program with an API key, within its rate limit and quota: adds `auth` with the key's identity and scopes. */
+  readonly apiKey: Guard<Call, KeyAuth>;
+  /** Every scope named must be held, by exact string; comes after `apiKey`. */
+  readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
+  /** A tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`), in this process. */
+  readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
+}
+
+/** Without `scopes` none are held. The ids are for the log. */
+export type ScopedCall = Pick<Call, 'requestId' | 'traceId'> & { readonly auth: Partial<KeyIdentity> };
+
+export interface ToolLimit<In> {
+  /** A whole number, 1 or more. */
+  readonly requests: number;
+  readonly window: string;
+  /** Picks the bucket; calls without one share the bucket `unknown`. */
+  readonly key: (call: In) => string | undefined;
+}
+
+/** Empty while the limit is off. */
+export interface Limited {
+  readonly rateLimit?: RateLimitState;
+}
+
+interface Limit {
+  /** Per window; 0 switches the limit off. */
+  readonly requests: number;
+  readonly windowMs: number;
+}
+
+export interface GuardsOptions {
+  readonly verifyKey: VerifyKey;
+  readonly verifyUserJwt: VerifyUserJwt;
+  readonly checkBlock: CheckBlock;
+  /** Of keys without a limit of their own. */
+  readonly rateLimit: Limit;
+  /** Of each person, for the tools that take a user token. */
+  readonly userRateLimit: Limit;
+  /** Counts a call of a key, if its limit and quota admit it; all processes on a database share them. */
+  readonly admit: (keyId: string) => Result<RateLimitState | undefined, Problem>;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** For agents of clients that get keys in place of user tokens. */
+  readonly keysManagedAt?: KeysManagedAt | undefined;
+  /** Wraps each guard, to count what it refuses. */
+  readonly observe?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
+}
+
+/** `auth`: what the guard for keys or users has added, if there is one. */
+type GuardedCall = Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> };
+
+export function createGuards(options: GuardsOptions): Guards {
+  const { verifyKey, verifyUserJwt, checkBlock, rateLimit, userRateLimit, admit, clock, log, keysManagedAt } = options;
+  const { observe = (guard) => guard } = options;
+
+  const logRefused = (call: GuardedCall, bucket: string, fields?: LogFields): void =>
+    log.warnThrottled('Rate limit exceeded', bucket, { ...whoseIds(call), ...fields });
+
+  // One for all tools: the limit is of a key, not of a key and tool.
+  const perKey: Guard<Call & KeyAuth, Limited> = (call) => {
+    const { keyId } = call.auth;
+    const admitted = admit(keyId);
+    if (admitted.ok) return admitted.value === undefined ? PASS : ok({ rateLimit: admitted.value });
+    if (admitted.error.code !== 'quota_exceeded') logRefused(call, `key ${keyId}`);
+    else log.warnThrottled('Quota exceeded', `quota ${keyId}`, whoseIds(call));
+    return admitted;
+  };
+
+  const perPerson = counting<Call & UserAuth>(userRateLimit, {
+    name: 'user',
+    clock,
+    key: ({ auth }) => auth.actor,
+    onRefused: (call, actor) => logRefused(call, `person ${actor}`),
+  });
+
+  function scopes(...required: readonly string[]): Guard<ScopedCall> {
+    const decide: Guard<ScopedCall> = ({ requestId, traceId, auth }) => {
+      const { scopes: held = [], keyId, subject: userId } = auth;
+      if (holds(held, required)) return PASS;
+      log.warn('Insufficient scopes', { requestId, traceId, keyId, userId, required, held });
+      return err({ code: 'insufficient_scope', required });
+    };
+    return observe(Object.assign(decide, { requiredScopes: required }));
+  }
+
+  return {
+    userJwt: observe(
+      sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, keysManagedAt), perPerson),
+    ),
+    admin: observe(adminGuard(log)),
+    apiKey: observe(
+      sequence<Call, KeyAuth, object>(
+        apiKeyGuard(verifyKey, log),
+        Object.assign(perKey, { initialLimit: initialLimit(rateLimit) }),
+      ),
+    ),
+    scopes,
+    rateLimit(limit) {
+      return observe(
+        counting(checked(limit), {
+          clock,
+          key: limit.key,
+          onRefused: (call, bucket) => logRefused(call, `${call.tool} ${bucket}`, { tool: call.tool }),
+        }),
+      );
+    },
+  };
+}
+
+interface CountingOptions<In> {
+  /** In headers; `key` unless given. */
+  readonly name?: LimitName;
+  readonly key: (call: In) => string | undefined;
+  readonly onRefused: (call: In, bucket: string) => void;
+  readonly clock: Clock;
+}
+
+/** Counts the calls of each bucket in this process. */
+function counting<In>(limit: Limit, { name, key, onRefused, clock }: CountingOptions<In>): Guard<In, Limited> {
+  const initial = initialLimit(limit, name);
+  if (initial === undefined) return () => PASS;
+  const count = createWindowCounter(initial.limit, clock);
+  const decide: Guard<In, Limited> = (call) => {
+    const bucket = key(call) ?? 'unknown';
+    const { isAdmitted, remaining, resetS } = count(bucket);
+    const { rateLimit: before } = call as Limited;
+    const rateLimit = beside(before, { ...initial, remaining, resetS });
+    if (isAdmitted) return ok({ rateLimit });
+    onRefused(call, bucket);
+    return err({ code: 'rate_limited', retryAfterS: resetS, rateLimit });
+  };
+  return Object.assign(decide, { initialLimit: initial });
+}
+
+/** Before any call; undefined: the limit is off. */
+function initialLimit({ requests, windowMs }: Limit, name?: LimitName): RateLimitState | undefined {
+  if (requests === 0) return undefined;
+  const limit: RateLimit = { requests, windowS: windowMs / 1000 };
+  return { ...(name && { name }), limit, remaining: requests, resetS: limit.windowS };
+}
+
+/** A tool's own limit. Throws an Error for a wrong one: tool files start without the compiler. */
+function checked({ requests, window, key }: ToolLimit<never>): Limit {
+  const windowMs = parseDuration(window);
+  if (!Number.isSafeInteger(requests) || requests < 1) {
+    throw new Error(`rate limit: expected a whole number of requests, 1 or more, got ${requests}`);
+  }
+  if (windowMs === null) throw new Error(`rate limit: expected a window like 30s, 5m, 1h or 1d, got "${window}"`);
+  if (typeof key !== 'function') {
+    throw new Error(`rate limit: expected key to be a function that names the bucket of a call, got ${typeof key}`);
+  }
+  return { requests, windowMs };
+}
+
+function holds(held: readonly string[], required: readonly string[]): boolean {
+  for (const scope of required) if (!held.includes(scope)) return false;
+  return true;
+}
+
+function whoseIds({ requestId, traceId, auth = {} }: GuardedCall): LogFields {
+  const { keyId, subject: userId, actor } = auth;
+  return { requestId, traceId, keyId, userId, ...(actor !== userId && { actor }) };
+}
