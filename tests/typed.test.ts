@@ -3,8 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseConfig } from '../src/config/config.ts';
-import { err, failure } from '../src/start/package/index.ts';
+import { err, failure, parseConfig } from '../src/start/package/index.ts';
 import { run } from './support/command.ts';
 import { DOCUMENTS, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { temporaryFolder } from './support/folder.ts';

@@ -4,8 +4,7 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
+import { defineTool, ok } from '../../src/start/package/index.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { call, eventReader, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';
 import { createTestApp, insertKey, type TestApp } from '../support/test-app.ts';

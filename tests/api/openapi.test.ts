@@ -2,10 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { Call } from '../../src/calls/call.ts';
-import { type Guard, sequence } from '../../src/calls/guard.ts';
-import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
+import { type Call, defineTool, type Guard, ok, sequence } from '../../src/start/package/index.ts';
 import { post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';

@@ -2,10 +2,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { type Failure, failure } from '../../src/calls/failure.ts';
-import { defineTool } from '../../src/calls/tool.ts';
 import type { InputIssue } from '../../src/ground/problem.ts';
-import { err } from '../../src/ground/result.ts';
+import { defineTool, err, type Failure, failure } from '../../src/start/package/index.ts';
 import { call, openSse, post } from '../support/mcp.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';

@@ -2,11 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { Call } from '../../src/calls/call.ts';
-import { type Guard, PASS, sequence } from '../../src/calls/guard.ts';
-import { defineTool } from '../../src/calls/tool.ts';
-import { err, ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
+import { PASS } from '../../src/calls/guard.ts';
+import { type Call, defineTool, err, type Guard, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp, insertKey } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 

@@ -3,8 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { headerParams } from '../../src/calls/header-params.ts';
-import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
+import { defineTool, ok } from '../../src/start/package/index.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const marked = (schema: v.GenericSchema, name: unknown) => v.pipe(schema, v.metadata({ 'x-mcp-header': name }));

@@ -2,10 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { definePrompt } from '../../src/calls/prompt.ts';
-import { defineTool } from '../../src/calls/tool.ts';
 import { LIMITS } from '../../src/ground/limits/index.ts';
-import { ok } from '../../src/ground/result.ts';
+import { definePrompt, defineTool, ok } from '../../src/start/package/index.ts';
 import { call, openSse, post, request } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { form } from '../../src/calls/questions.ts';
+import { form } from '../../src/start/package/index.ts';
 
 describe('a form that clients can not show is refused where it is made', () => {
   test.each([

@@ -2,11 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { sequence } from '../../src/calls/guard.ts';
-import { defineTool } from '../../src/calls/tool.ts';
 import { createWindowCounter } from '../../src/ground/limits/windows.ts';
-import { ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
+import { defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { bearer, createTestApp, failureOf, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';

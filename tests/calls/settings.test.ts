@@ -2,11 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { SettingsSchema } from '../../src/calls/settings.ts';
-import { defineTool } from '../../src/calls/tool.ts';
-import type { Env } from '../../src/config/env.ts';
-import { ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
+import { defineTool, ok, type SettingsSchema, type ToolDeps } from '../../src/start/package/index.ts';
+import type { Env } from '../support/test-app.ts';
 import { createTestApp, failureOf } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 

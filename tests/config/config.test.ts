@@ -1,10 +1,10 @@
 // Every variable, its default, its bounds, and the line that a bad value gets.
 
 import { describe, expect, test } from 'bun:test';
-import { type Config, parseConfig } from '../../src/config/config.ts';
-import type { Env } from '../../src/config/env.ts';
 import { shownUrl } from '../../src/ground/urls.ts';
+import { type Config, parseConfig } from '../../src/start/package/index.ts';
 import { label } from '../support/labels.ts';
+import type { Env } from '../support/test-app.ts';
 
 const SECRET_32 = 'q7Zt0pWm3Lx9Vb2Nc5Rk8Hd1Fg6Js4Ye';
 

@@ -1,9 +1,9 @@
 // What the start says of the variables that are set: their values without secrets, and those that change nothing.
 
 import { describe, expect, test } from 'bun:test';
-import { parseConfig } from '../../src/config/config.ts';
-import type { Env } from '../../src/config/env.ts';
 import { contradictions, settingsOf, withoutEffect } from '../../src/config/settings-report.ts';
+import { parseConfig } from '../../src/start/package/index.ts';
+import type { Env } from '../support/test-app.ts';
 
 function reported(env: Readonly<Record<string, string>>) {
   const config = parseConfig(env as Env);

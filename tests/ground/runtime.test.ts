@@ -2,7 +2,8 @@
 // the clock for tests.
 
 import { describe, expect, test } from 'bun:test';
-import { countingSleep, systemClock } from '../../src/ground/runtime.ts';
+import { countingSleep } from '../../src/ground/runtime.ts';
+import { systemClock } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 
 const HOUR_MS = 3_600_000;

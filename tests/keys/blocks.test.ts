@@ -4,12 +4,10 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createCheckBlock } from '../../src/calls/blocks.ts';
 import { BY_COMMAND } from '../../src/commands/keys/database.ts';
-import { err, ok } from '../../src/ground/result.ts';
-import { systemClock } from '../../src/ground/runtime.ts';
 import type { Feed, FeedListener } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
+import { createLog, err, ok, systemClock } from '../../src/start/package/index.ts';
 import { openStore } from '../../src/store/open.ts';
-import { createLog } from '../../src/watch/log.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 

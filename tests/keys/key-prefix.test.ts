@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { systemRandom } from '../../src/ground/runtime.ts';
 import { mintKey } from '../../src/keys/key-format.ts';
+import { systemRandom } from '../../src/start/package/index.ts';
 import { redact } from '../../src/watch/redact.ts';
 import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import { LIMITS } from '../../src/ground/limits/index.ts';
 import { createPersonBudget } from '../../src/keys/actor.ts';
-import { createLog } from '../../src/watch/log.ts';
+import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { actorFor } from '../support/test-app.ts';
 

@@ -6,7 +6,7 @@ import type { FeedPage } from '../../src/ground/change-feed.ts';
 import { countingSleep } from '../../src/ground/runtime.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
-import { createLog } from '../../src/watch/log.ts';
+import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';

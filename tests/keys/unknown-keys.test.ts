@@ -8,7 +8,7 @@ import { LIMITS } from '../../src/ground/limits/index.ts';
 import type { Caller } from '../../src/keys/actor.ts';
 import type { Found } from '../../src/keys/store.ts';
 import { createLookupBudgets, createUnknownKeys } from '../../src/keys/unknown-keys.ts';
-import { createLog } from '../../src/watch/log.ts';
+import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { callAll } from '../support/mcp.ts';
 import { bearer, COUNTED, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';

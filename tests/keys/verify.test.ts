@@ -10,7 +10,7 @@ import type { PresentedKey } from '../../src/keys/record.ts';
 import type { Found, KeyStore } from '../../src/keys/store.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from '../../src/keys/unknown-keys.ts';
 import { createVerifier } from '../../src/keys/verify.ts';
-import { createLog } from '../../src/watch/log.ts';
+import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { CALLER, createTestApp } from '../support/test-app.ts';

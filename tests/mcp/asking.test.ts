@@ -3,9 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import * as v from 'valibot';
-import { definePrompt } from '../../src/calls/prompt.ts';
-import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
+import { definePrompt, defineTool, ok } from '../../src/start/package/index.ts';
 import {
   ALICE,
   ALL,

@@ -2,8 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
+import { defineTool, ok } from '../../src/start/package/index.ts';
 import { call, modern, openSse, post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, insertKey } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';

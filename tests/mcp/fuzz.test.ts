@@ -3,10 +3,7 @@
 import { expect, test } from 'bun:test';
 import * as fc from 'fast-check';
 import * as v from 'valibot';
-import { definePrompt } from '../../src/calls/prompt.ts';
-import { form } from '../../src/calls/questions.ts';
-import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
+import { definePrompt, defineTool, form, ok } from '../../src/start/package/index.ts';
 import { createTools } from '../../src/tools/server-tools.ts';
 import { META, openSse, post, postModern } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';

@@ -3,11 +3,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { sequence } from '../../src/calls/guard.ts';
-import { definePrompt } from '../../src/calls/prompt.ts';
-import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
+import { definePrompt, defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { type HeaderMap, openSse, post, postModern, request } from '../support/mcp.ts';

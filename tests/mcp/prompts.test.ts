@@ -2,11 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { sequence } from '../../src/calls/guard.ts';
-import { definePrompt, type Prompt } from '../../src/calls/prompt.ts';
-import { err, ok } from '../../src/ground/result.ts';
+import { definePrompt, err, ok, type Prompt, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp as createOwnTestApp } from '../../src/start/package/testing.ts';
-import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { modern, openSse, post, postModern, request } from '../support/mcp.ts';

@@ -2,10 +2,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/calls/tool.ts';
 import { StoreOutage } from '../../src/ground/outage.ts';
-import { err, ok } from '../../src/ground/result.ts';
 import { createRequestStates } from '../../src/mcp/asking.ts';
+import { defineTool, err, ok } from '../../src/start/package/index.ts';
 import { ALICE, keyOf, output, payloadOf, person, round, serveAsking } from '../support/asking.ts';
 import { testClock } from '../support/clock.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';

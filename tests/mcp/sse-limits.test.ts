@@ -2,8 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
+import { defineTool, ok } from '../../src/start/package/index.ts';
 import { openHttpSocket, postText } from '../support/http-socket.ts';
 import { call, openSse, request } from '../support/mcp.ts';
 import {

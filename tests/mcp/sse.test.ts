@@ -2,9 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/calls/tool.ts';
-import type { Problem } from '../../src/ground/problem.ts';
-import { err, ok } from '../../src/ground/result.ts';
+import { defineTool, err, ok, type Problem } from '../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';

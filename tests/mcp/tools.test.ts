@@ -2,9 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { ToolContent } from '../../src/calls/content.ts';
-import { defineTool } from '../../src/calls/tool.ts';
-import { err, ok } from '../../src/ground/result.ts';
+import { defineTool, err, ok, type ToolContent } from '../../src/start/package/index.ts';
 import { call, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts, NOT_JSON } from '../support/tools.ts';

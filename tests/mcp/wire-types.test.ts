@@ -12,9 +12,6 @@ import type {
   Tool,
   ToolAnnotations,
 } from '@modelcontextprotocol/sdk/types.js';
-import type { ContentBlock, ToolContent } from '../../src/calls/content.ts';
-import type { PromptMessages } from '../../src/calls/prompt.ts';
-import type { ToolFacts } from '../../src/calls/tool.ts';
 import type {
   capabilitiesOf,
   describePrompt,
@@ -22,6 +19,7 @@ import type {
   describeTool,
   SERVER_INFO,
 } from '../../src/mcp/descriptions.ts';
+import type { ContentBlock, PromptMessages, ToolContent, ToolFacts } from '../../src/start/package/index.ts';
 
 type Fits<A, B> = [A] extends [B] ? true : false;
 type Same<A, B> = [Fits<A, B>, Fits<B, A>];

@@ -4,7 +4,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test';
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { parseConfig } from '../../src/config/config.ts';
+import { parseConfig } from '../../src/start/package/index.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';

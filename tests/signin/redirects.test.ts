@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { parseConfig } from '../../src/config/config.ts';
 import { isAdmitted } from '../../src/signin/redirects.ts';
+import { parseConfig } from '../../src/start/package/index.ts';
 
 const HOSTED = ['https://client.example/back', 'https://chat.example/oauth/*', 'app.example://back'];
 const config = parseConfig({ OAUTH_REDIRECTS: ['loopback', ...HOSTED].join(' ') });

@@ -1,9 +1,8 @@
 // A backup of a database with so many keys.
 
 import { join } from 'node:path';
-import { systemClock } from '../../src/ground/runtime.ts';
+import { createLog, systemClock } from '../../src/start/package/index.ts';
 import { backUp } from '../../src/store/backup/backup.ts';
-import { createLog } from '../../src/watch/log.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';

@@ -1,10 +1,7 @@
 // Tools that ask, and rounds of calls to them, in 2026-07-28.
 
 import * as v from 'valibot';
-import { form } from '../../src/calls/questions.ts';
-import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
+import { defineTool, form, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { postModern } from './mcp.ts';
 import { createTestApp, insertKey, type TestApp } from './test-app.ts';
 import { anyone, facts } from './tools.ts';

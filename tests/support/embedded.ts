@@ -1,7 +1,7 @@
 // A store on a file, opened, without an app.
 
+import { createLog } from '../../src/start/package/index.ts';
 import { openStore } from '../../src/store/open.ts';
-import { createLog } from '../../src/watch/log.ts';
 import { testClock } from './clock.ts';
 
 export async function openEmbedded(path: string) {

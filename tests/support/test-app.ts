@@ -18,7 +18,7 @@ import { keysCommand } from './keys-command.ts';
 import { defaultStoreMode, type StoreMode, startStore, type TestStore } from './store-mode.ts';
 
 export type { LogLine } from '../../src/start/package/testing/test-app.ts';
-export { readResponse, TEST_SECRET, type TestResponse };
+export { type Env, readResponse, TEST_SECRET, type TestResponse };
 
 export interface TestApp extends PublicTestApp {
   readonly folder: string;

@@ -1,11 +1,15 @@
 // What tests make tools with, and a tool that they steer from outside: it reports and returns when it is told to.
 
 import * as v from 'valibot';
-import type { Call } from '../../src/calls/call.ts';
-import type { ToolContent } from '../../src/calls/content.ts';
-import type { Guard } from '../../src/calls/guard.ts';
-import { defineTool, type Tool, type ToolFacts } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
+import {
+  type Call,
+  defineTool,
+  type Guard,
+  ok,
+  type Tool,
+  type ToolContent,
+  type ToolFacts,
+} from '../../src/start/package/index.ts';
 
 /** The server's own, in the order clients see them. */
 export const SERVER_TOOLS = [

@@ -1,9 +1,8 @@
 // Key sets over the network: fetched, cached, rotated, out of reach. The issuer is real, the clock is moved by hand.
 
 import { expect, test } from 'bun:test';
-import { ok } from '../../src/ground/result.ts';
+import { createLog, ok } from '../../src/start/package/index.ts';
 import { createJwks } from '../../src/users/jwks.ts';
-import { createLog } from '../../src/watch/log.ts';
 import { testClock } from '../support/clock.ts';
 import { createIssuer, createKey, type Issuer, JWKS_PATH } from '../support/issuer.ts';
 import { createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';

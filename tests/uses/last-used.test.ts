@@ -2,10 +2,10 @@
 
 import { expect, test } from 'bun:test';
 import { StoreOutage } from '../../src/ground/outage.ts';
-import { systemRandom } from '../../src/ground/runtime.ts';
+import { createLog, systemRandom } from '../../src/start/package/index.ts';
 import type { ExchangedUses, UsesStore } from '../../src/uses/store.ts';
 import { createUsage } from '../../src/uses/usage.ts';
-import { createLog, type LogWrite } from '../../src/watch/log.ts';
+import type { LogWrite } from '../../src/watch/log.ts';
 import { shuffled } from '../lab/bench/database.ts';
 import { testClock } from '../support/clock.ts';
 

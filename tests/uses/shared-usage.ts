@@ -2,15 +2,15 @@
 // what it sends to the database comes late, twice, or not at all.
 
 import { StoreOutage } from '../../src/ground/outage.ts';
-import { type Clock, countingSleep, systemRandom } from '../../src/ground/runtime.ts';
+import { countingSleep } from '../../src/ground/runtime.ts';
 import { nextTurn } from '../../src/ground/timeout.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import { createReadKeys } from '../../src/keys/unknown-keys.ts';
+import { type Clock, createLog, systemRandom } from '../../src/start/package/index.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import type { DatabaseConfig } from '../../src/store/place.ts';
 import { createUsage, type Usage } from '../../src/uses/usage.ts';
-import { createLog } from '../../src/watch/log.ts';
 import { OPTIONS } from '../store/backups.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 

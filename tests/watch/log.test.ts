@@ -1,8 +1,7 @@
 // The log, line by line. What must never be in it is tested in secrets.test.ts.
 
 import { describe, expect, test } from 'bun:test';
-import { systemClock } from '../../src/ground/runtime.ts';
-import { createLog } from '../../src/watch/log.ts';
+import { createLog, systemClock } from '../../src/start/package/index.ts';
 import { bearer, createTestApp, type LogLine, type TestApp } from '../support/test-app.ts';
 
 const named = async (app: TestApp, event: string): Promise<LogLine[]> =>

@@ -1,7 +1,7 @@
 // Outages: one line when one begins, one when it ends.
 
 import { expect, test } from 'bun:test';
-import { createLog } from '../../src/watch/log.ts';
+import { createLog } from '../../src/start/package/index.ts';
 import { createOutageLog, type OutageEvents } from '../../src/watch/outage.ts';
 import { testClock } from '../support/clock.ts';
 

@@ -2,9 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/calls/tool.ts';
-import { ok } from '../../src/ground/result.ts';
-import type { ToolDeps } from '../../src/tools/folder/tool-file.ts';
+import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTools } from '../../src/tools/server-tools.ts';
 import { labelled } from '../support/labels.ts';
 import { call, openSse, post, postModern } from '../support/mcp.ts';

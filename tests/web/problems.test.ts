@@ -2,10 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { Call } from '../../src/calls/call.ts';
-import type { Guard } from '../../src/calls/guard.ts';
-import { defineTool } from '../../src/calls/tool.ts';
-import { err, ok } from '../../src/ground/result.ts';
+import { type Call, defineTool, err, type Guard, ok } from '../../src/start/package/index.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 

@@ -3,7 +3,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { createPool } from '../../src/ground/limits/pool.ts';
-import { createLog } from '../../src/watch/log.ts';
+import { createLog } from '../../src/start/package/index.ts';
 import { RequestContext } from '../../src/web/context.ts';
 import { createStreams, eventText } from '../../src/web/stream.ts';
 import { testClock } from '../support/clock.ts';

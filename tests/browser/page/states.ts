@@ -1,11 +1,11 @@
 // Everything that the page /keys can show, for the pictures of it and for those who judge it.
 
 import type { Page } from 'playwright-core';
-import type { Env } from '../../../src/config/env.ts';
 import { testClock } from '../../support/clock.ts';
 import { register } from '../../support/hand-over.ts';
 import { createIssuer } from '../../support/issuer.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
+import type { Env } from '../../support/test-app.ts';
 import { createTestApp, type TestApp } from '../../support/test-app.ts';
 
 const DAY_MS = 86_400_000;

@@ -3,12 +3,18 @@
 
 import * as v from 'valibot';
 import type { Questions } from '../../../src/calls/ask.ts';
-import type { ToolContent } from '../../../src/calls/content.ts';
-import { definePrompt, type Prompt, type PromptMessages } from '../../../src/calls/prompt.ts';
-import { form } from '../../../src/calls/questions.ts';
-import type { Resource } from '../../../src/calls/resource.ts';
-import { defineTool, type Tool, type ToolFacts } from '../../../src/calls/tool.ts';
-import { ok } from '../../../src/ground/result.ts';
+import {
+  definePrompt,
+  defineTool,
+  form,
+  ok,
+  type Prompt,
+  type PromptMessages,
+  type Resource,
+  type Tool,
+  type ToolContent,
+  type ToolFacts,
+} from '../../../src/start/package/index.ts';
 import { anyone, facts } from '../../support/tools.ts';
 
 // One red pixel, and 16 bytes of silence.
