@@ -155,6 +155,7 @@ function serviceOn(
     lagMaxMs,
   });
   const { verifier, feed } = keyDomain;
+  feed.subscribe({ onPage: store.onPage });
   const verifyKey = metrics?.verify(verifier) ?? verifier.verify;
 
   const guards = createGuards({

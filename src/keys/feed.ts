@@ -6,7 +6,7 @@
 // state, and everything is forgotten.
 
 import { repeat } from '../ground/background.ts';
-import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../ground/change-feed.ts';
+import { FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../ground/change-feed.ts';
 import { outageIn, StoreOutage } from '../ground/outage.ts';
 import type { Awaitable } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -61,10 +61,12 @@ export interface FeedOptions {
 }
 
 export interface FeedListener {
+  /** A page that was read at a position, before what it says is told. */
+  onPage?(asked: ReachedPosition, page: FeedPage): void;
   /** The records with these hashes may be different now, and the blocks of these owners. */
-  onChanges(keyHashes: readonly string[], owners: ReadonlySet<string>): void;
+  onChanges?(keyHashes: readonly string[], owners: ReadonlySet<string>): void;
   /** Anything may be different now. */
-  onReset(): void;
+  onReset?(): void;
 }
 
 /** Prefix of owners in the feed (db/README.md, changes). */
@@ -88,7 +90,7 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     const isOwner = (one: string) => one.startsWith(OWNER);
     const keyHashes = changed.filter((one) => !isOwner(one));
     const owners = new Set(changed.filter(isOwner).map((one) => one.slice(OWNER.length)));
-    for (const listener of listeners) listener.onChanges(keyHashes, owners);
+    for (const listener of listeners) listener.onChanges?.(keyHashes, owners);
   }
 
   async function pollOnce(): Promise<void> {
@@ -96,10 +98,11 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     for (;;) {
       const asked = position;
       const page = await store.changesAfter(asked, queryTimeoutMs);
+      for (const listener of listeners) listener.onPage?.(asked, page);
       const { databaseId, prunedSeq, newestSeq, newestMark, changes } = page;
       if (isLost(asked, page) || prunedSeq > asked.seq || newestSeq - asked.seq > BEHIND_MAX) {
         position = { databaseId, seq: newestSeq, mark: newestMark };
-        for (const listener of listeners) listener.onReset();
+        for (const listener of listeners) listener.onReset?.();
         break;
       }
       const last = changes.at(-1);

@@ -1,6 +1,5 @@
 // The key store's reads. A record may come from a replica, everything else comes from the primary.
 
-import { isLost } from '../ground/change-feed.ts';
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
 import { COUNTS, countArgs } from './counts.ts';
 import type { Database, Row, Statement } from './database.ts';
@@ -46,7 +45,7 @@ const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 const foundIn = (rows: readonly Row[]) =>
   new Map(rows.filter(isRecord).map((row): [string, Found] => [String(row.presented_hash), foundOf([row])]));
 
-export const keyReads = (primary: Database, replica: Replica | null): Reads => ({
+export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | null): Reads => ({
   async listByUser(userId, after, bytesMax) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
     const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], whose: userId });
@@ -85,10 +84,7 @@ export const keyReads = (primary: Database, replica: Replica | null): Reads => (
   },
 
   async changesAfter(reached, withinMs) {
-    const rows = await primary.read({ sql: CHANGES, args: [reached.seq], urgent: true }, withinMs);
-    const page = pageOf(rows, reached.seq);
-    if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
-    return page;
+    return pageOf(await primary.read({ sql: CHANGES, args: [reached.seq], urgent: true }, withinMs), reached.seq);
   },
 
   async events({ afterSeq, limit, keyId, owner }) {

@@ -2,11 +2,11 @@
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { type FeedPage, isLost, type ReachedPosition } from '../ground/change-feed.ts';
 import { expected } from '../ground/expected.ts';
 import { makeOwn } from '../ground/private-files.ts';
 import { reasonOf } from '../ground/text.ts';
-import type { AdminStore } from '../keys/admin.ts';
-import type { CodeStore, KeyStore } from '../keys/store.ts';
+import type { KeyStore } from '../keys/store.ts';
 import { createAdminStore } from './admin-store.ts';
 import { createCodeStore } from './codes.ts';
 import { countsStore } from './counts.ts';
@@ -14,8 +14,7 @@ import type { Database } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { keyReads } from './key-reads.ts';
 import type { DatabaseConfig } from './place.ts';
-import type { Replica } from './replica/replica.ts';
-import { createUpkeep, type UpkeepOptions } from './upkeep.ts';
+import { createUpkeep, type Upkeep, type UpkeepOptions } from './upkeep.ts';
 import { watchWrites } from './writable.ts';
 
 /** Makes the folder that files of the database go into. Returns that of a database that is new. Throws an Error that names the variable. */
@@ -41,20 +40,7 @@ function makeFolder(variable: string, folder: string): void {
 /** The rows of server_secrets (db/README.md). */
 type ServerSecret = 'request_state' | 'client_id';
 
-export interface Store extends KeyStore {
-  readonly admin: AdminStore;
-  /** For connect/. */
-  readonly codes: CodeStore;
-  readonly db: Database;
-  readonly mode: 'embedded' | 'remote' | 'replica';
-  readonly replicaState: Replica['state'] | undefined;
-  /** False while the last write failed for want of space or rights. */
-  writable(): boolean;
-  /** A secret that all processes on the database share. */
-  serverSecret(name: ServerSecret): Promise<string>;
-  /** Stops the upkeep and releases files and connections. */
-  close(): Promise<void>;
-}
+export type Store = Awaited<ReturnType<typeof prepareStore>>;
 
 /** As `prepareStore`, opened. */
 export async function openStore(config: DatabaseConfig, options: UpkeepOptions): Promise<Store> {
@@ -64,43 +50,41 @@ export async function openStore(config: DatabaseConfig, options: UpkeepOptions):
 }
 
 /** A store that touches no database before it is opened. */
-export interface PreparedStore extends Store {
-  /**
-   * Opens and migrates the database; a remote one that is away, as soon as it responds. Throws UnusableDatabase, or an
-   * Error that says why it can't be opened; then the store is closed.
-   */
-  open(): Promise<void>;
-}
-
-export async function prepareStore(config: DatabaseConfig, options: UpkeepOptions): Promise<PreparedStore> {
+export async function prepareStore(config: DatabaseConfig, options: UpkeepOptions) {
   const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
   const writes = watchWrites(unwatched, options);
   const { db } = writes;
-  const reads = keyReads(db, replica);
-  let upkeep: ReturnType<typeof createUpkeep> | undefined;
+  const keyStore: KeyStore = { ...keyReads(db, replica), ...keyChanges(db), ...countsStore(db), usesPerWrite };
+  let upkeep: Upkeep | undefined;
+
+  /** Stops the upkeep and releases files and connections. */
   async function closeAll(): Promise<void> {
     upkeep?.stop();
     writes.stop();
     await close();
   }
+
   return {
-    ...reads,
-    ...keyChanges(db),
-    ...countsStore(db),
-    usesPerWrite,
+    ...keyStore,
     admin: createAdminStore(db),
     codes: createCodeStore(db),
     db,
     mode: replica === null ? config.mode : 'replica',
     replicaState: replica?.state,
-    serverSecret: (name) => serverSecret(db, name),
+    /** False while the last write failed for want of space or rights. */
     writable: writes.writable,
-    async changesAfter(reached, withinMs) {
-      const page = await reads.changesAfter(reached, withinMs);
+    /** A secret that all processes on the database share. */
+    serverSecret: (name: ServerSecret) => serverSecret(db, name),
+    /** For the feed: what a page of it means to the replica and to the upkeep. */
+    onPage(reached: ReachedPosition, page: FeedPage): void {
+      if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
       upkeep?.saw(page);
-      return page;
     },
-    async open() {
+    /**
+     * Opens and migrates the database; a remote one that is away, as soon as it responds. Throws UnusableDatabase, or an
+     * Error that says why it can't be opened; then the store is closed.
+     */
+    async open(): Promise<void> {
       try {
         await open();
       } catch (error) {

@@ -144,6 +144,8 @@ const statementOf = (sql: string, run: Run): Statement => ({
   args: sql.includes('?1') ? [JSON.stringify(run)] : [],
 });
 
+export type Upkeep = ReturnType<typeof createUpkeep>;
+
 export function createUpkeep(db: Database, options: UpkeepOptions) {
   const { clock, log } = options;
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));

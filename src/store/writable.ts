@@ -49,12 +49,13 @@ export function watchWrites(db: Database, { clock, log }: { readonly clock: Cloc
     return write().catch(failed);
   }
 
+  const watchedDb: Database = {
+    ...db,
+    write: (statement, withinMs) => watched(() => db.write(statement, withinMs)),
+    writeAll: (statements) => watched(() => db.writeAll(statements)),
+  };
   return {
-    db: {
-      ...db,
-      write: (statement, withinMs) => watched(() => db.write(statement, withinMs)),
-      writeAll: (statements) => watched(() => db.writeAll(statements)),
-    } satisfies Database,
+    db: watchedDb,
     writable: () => refusal === null,
     stop() {
       stopped = true;

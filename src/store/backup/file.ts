@@ -44,7 +44,7 @@ export async function withBackup<T>(
   }
 }
 
-/** The driver holds up the thread, and statements that follow each other leave it no turn to notice a signal. */
+/** SQLite holds up the thread, and statements that follow each other leave it no turn to notice a signal. */
 export const letSignalsIn = () => sleep(1);
 
 /** What SQLite keeps beside a file that was in use when its process ended: changes that the file itself lacks. */

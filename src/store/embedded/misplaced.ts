@@ -20,15 +20,10 @@ const ELSEWHERE = 'the database file was moved, removed or replaced; start the s
 const LOG_GONE =
   "the database's write-ahead log (-wal, -shm) was removed or replaced; start the server anew. What it held may be lost: look at the latest creations and revocations";
 
-export interface Place {
-  /** Throws a StoreOutage unless everything is in its place. */
-  check(): void;
-  /** Then nothing of it may get into the file: others have written there since. */
-  readonly logIsLost: boolean;
-}
+export type Place = ReturnType<typeof placeOf>;
 
 /** The place of the file at `path`, whose log is open. */
-export function placeOf(path: string): Place {
+export function placeOf(path: string) {
   const file = lstatSync(path).isSymbolicLink() ? realpathSync(path) : path; // the log is beside the file itself
   const [wal, shm] = [`${file}-wal`, `${file}-shm`];
   const [fileThen, walThen, shmThen] = [fileAt(path), fileAt(wal), fileAt(shm)];
@@ -42,11 +37,13 @@ export function placeOf(path: string): Place {
   }
 
   return {
-    check() {
+    /** Throws a StoreOutage unless everything is in its place. */
+    check(): void {
       const reason = misplaced();
       if (reason !== null) throw new StoreOutage(reason);
     },
-    get logIsLost() {
+    /** Then nothing of it may get into the file: others have written there since. */
+    get logIsLost(): boolean {
       return misplaced() === LOG_GONE;
     },
   };

@@ -7,15 +7,7 @@ import type { Row, Statement, Written } from '../database.ts';
 /** Prepared statements kept. Only composed ones, such as operators' filters, could be more. */
 const STATEMENTS_MAX = 200;
 
-export interface SqliteConnection {
-  all(statement: Statement): readonly Row[];
-  run(statement: Statement): Written;
-  /** For a PRAGMA that SQLite carries out when it is prepared: prepared once, it would have no effect again. */
-  pragma(sql: string): void;
-  /** Undoes a transaction that is open, if there is one. */
-  rollback(): void;
-  close(): void;
-}
+export type SqliteConnection = ReturnType<typeof openSqlite>;
 
 export interface SqliteOptions {
   /** How long SQLite waits for another connection's lock. */
@@ -25,7 +17,7 @@ export interface SqliteOptions {
 }
 
 /** Opens the file, and makes it if it isn't there. */
-export function openSqlite(path: string, { lockWaitMs, readOnly = false }: SqliteOptions): SqliteConnection {
+export function openSqlite(path: string, { lockWaitMs, readOnly = false }: SqliteOptions) {
   const db = named(() => new DatabaseSync(path, { timeout: lockWaitMs, readOnly }), CANTOPEN);
   const prepared = new Map<string, Prepared>();
 
@@ -39,16 +31,18 @@ export function openSqlite(path: string, { lockWaitMs, readOnly = false }: Sqlit
   }
 
   return {
-    all: ({ sql, args = [] }) => named(() => rowsOf(prepare(sql).statement, args)),
-    run: ({ sql, args = [] }) =>
+    all: ({ sql, args = [] }: Statement): readonly Row[] => named(() => rowsOf(prepare(sql).statement, args)),
+    run: ({ sql, args = [] }: Statement): Written =>
       named(() => {
         const { statement, hasRows } = prepare(sql);
         if (hasRows) return { rows: rowsOf(statement, args), changed: 0, repeated: false };
         return { rows: [], changed: Number(statement.run(...inputsOf(args)).changes), repeated: false };
       }),
-    pragma: (sql) => named(() => db.exec(sql)),
-    rollback: () => named(() => db.isTransaction && db.exec('ROLLBACK')),
-    close: () => db.close(),
+    /** For a PRAGMA that SQLite carries out when it is prepared: prepared once, it would have no effect again. */
+    pragma: (sql: string): void => named(() => db.exec(sql)),
+    /** Undoes a transaction that is open, if there is one. */
+    rollback: (): void => named(() => void (db.isTransaction && db.exec('ROLLBACK'))),
+    close: (): void => db.close(),
   };
 }
 

@@ -11,7 +11,7 @@ import type { RemoteConfig } from '../place.ts';
 
 /** Returns what runs a function once. `again`: it is not the first try. */
 export async function createAttempt({ url, authToken }: RemoteConfig) {
-  // Imported here, so that an embedded start loads no HTTP client, and a remote one no native driver.
+  // Imported here, so that a server with a file loads no HTTP client.
   const { createClient } = await import('@libsql/client/web');
   try {
     createClient({ url }).close();
