@@ -39,7 +39,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'commands/': ['calls/', 'config/', 'keys/', 'start/', 'store/', 'tools/', 'users/', 'uses/'],
   'start/': ['app.ts', 'calls/', 'config/', 'main.deno.ts', 'main.ts', 'tools/', 'web/'],
   'api/': ['calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'signin/', 'uses/', 'web/'],
-  'config/': ['signin/', 'store/', 'users/'],
+  'config/': ['store/', 'users/'],
   'signin/': ['calls/', 'keys/', 'users/', 'web/'],
   'pages/': ['calls/', 'mcp/'],
   'mcp/': ['calls/', 'web/'],

@@ -2,8 +2,8 @@
 // variable by itself; here is what several say together.
 
 import { expected, type NoteFault } from '../ground/expected.ts';
+import type { ConnectConfig } from '../ground/redirects.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import type { ConnectConfig } from '../signin/redirects.ts';
 import { databaseConfig } from './database.ts';
 import { type Env, type Values, valuesOf } from './env.ts';
 import { environment, mayMakeSecret } from './environment.ts';

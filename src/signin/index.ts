@@ -5,6 +5,7 @@
 import { LIMITS } from '../ground/limits/index.ts';
 import { createTokenBuckets } from '../ground/limits/token-bucket.ts';
 import type { Problem } from '../ground/problem.ts';
+import type { ConnectConfig } from '../ground/redirects.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { createSignedText } from '../ground/signed-text.ts';
 import { type Actor, type Caller, type OriginOf, personOf } from '../keys/actor.ts';
@@ -17,7 +18,6 @@ import type { Log } from '../watch/log.ts';
 import { type AccessToken, accessToken } from './access-token.ts';
 import { type CodeContent, type CodesOptions, createCodes } from './codes.ts';
 import { createMakeKey, type MakingOptions, makeAttempt } from './making.ts';
-import type { ConnectConfig } from './redirects.ts';
 import {
   type AuthorizationRequest,
   type Decision,

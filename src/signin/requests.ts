@@ -1,13 +1,19 @@
 // What clients ask of /register, /authorize and /token, and whether it is valid. Pure. Nobody is redirected before the
 // redirect URI is known to be the client's, and still admitted.
 
+import {
+  type ConnectConfig,
+  isAdmitted,
+  isLoopbackRedirect,
+  isSameRedirect,
+  type Redirects,
+} from '../ground/redirects.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import { isObject, isStorable } from '../ground/text.ts';
 import type { Audience } from '../keys/audience.ts';
 import type { KeyRequest } from '../keys/grants.ts';
 import type { CodeContent } from './codes.ts';
-import { type ConnectConfig, isAdmitted, isLoopbackRedirect, isSameRedirect, type Redirects } from './redirects.ts';
 
 /** The id of a client holds them, and travels in URLs, which proxies bound at 4 to 8 KiB. */
 const URIS_MAX = 10;

@@ -79,8 +79,8 @@ export const SIGNIN: readonly Mutations[] = [
     ],
   },
   {
-    file: 'src/signin/redirects.ts',
-    tests: ['./tests/signin/redirects.test.ts', './tests/signin/wrong.test.ts'],
+    file: 'src/ground/redirects.ts',
+    tests: ['./tests/ground/redirects.test.ts', './tests/signin/wrong.test.ts'],
     changes: [['redirects: a name that begins like this machine is this machine', '(?=[/?]|$)/', '/']],
   },
 ];

@@ -1,8 +1,8 @@
 // OAUTH_REDIRECTS, OAUTH_RESOURCES: where keys may be handed to, and for which servers. Redirect URIs are compared as
 // written: a normalized one could lead elsewhere.
 
-import { splitScopes } from '../ground/scope.ts';
-import { publicUrl, trustedUrl } from '../ground/urls.ts';
+import { splitScopes } from './scope.ts';
+import { publicUrl, trustedUrl } from './urls.ts';
 
 export interface Redirects {
   readonly exact: readonly string[];
