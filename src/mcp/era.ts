@@ -3,7 +3,7 @@
 
 import { isObject, type JsonObject } from '../ground/text.ts';
 import { redact } from '../watch/redact.ts';
-import { CODES, type Id, type Message, type RequestMessage, type RpcError, readMessage } from './message.ts';
+import { CODES, type Era, type Id, type Message, type RequestMessage, type RpcError, readMessage } from './message.ts';
 import { type HeaderReader, mirrors, mismatchMessage } from './mirrored-headers.ts';
 
 export const MODERN_VERSIONS: readonly string[] = ['2026-07-28'];
@@ -22,8 +22,6 @@ const BATCH_MAX = 100;
 
 const META_VERSION = 'io.modelcontextprotocol/protocolVersion';
 const META_CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
-
-export type Era = 'legacy' | 'modern';
 
 export interface IncomingRequest {
   readonly kind: 'request';

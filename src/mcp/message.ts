@@ -1,7 +1,12 @@
-// JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses. Checked by hand: this runs on every call.
+// JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses, with the members that an era adds to results.
+// Checked by hand: this runs on every call.
 
+import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { isObject, type JsonObject, quoted } from '../ground/text.ts';
 import { metaApiKey } from '../web/credentials.ts';
+
+/** Up to 2025-11-25; and 2026-07-28, in which each request is self-contained. */
+export type Era = 'legacy' | 'modern';
 
 export type Id = string | number;
 
@@ -91,6 +96,27 @@ export const carriesApiKey = (body: unknown): boolean =>
   (Array.isArray(body) ? body : [body]).some(
     (message: unknown) => isObject(message) && isObject(message.params) && apiKeyIn(message.params) !== null,
   );
+
+/** JSON text of an object without its braces. */
+export const membersOf = (value: object): string => JSON.stringify(value).slice(1, -1);
+
+export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
+
+/** 2026-07-28, basic, "Responses". */
+type ResultType = 'complete' | 'input_required';
+
+const SERVER_META = membersOf({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO });
+
+const modernMembers = (type: ResultType, meta?: string) =>
+  `"resultType":"${type}","_meta":{${meta === undefined ? SERVER_META : `${SERVER_META},${meta}`}},`;
+
+const COMPLETE = modernMembers('complete');
+
+/** The members that the era adds to a result, with a comma at the end. `meta`: more members of `_meta`. */
+export function eraMembers(era: Era, type: ResultType = 'complete', meta?: string): string {
+  if (era === 'legacy') return meta === undefined ? '' : `"_meta":{${meta}},`;
+  return type === 'complete' && meta === undefined ? COMPLETE : modernMembers(type, meta);
+}
 
 /** `members`: the JSON text of the result object without its braces. */
 export const resultText = (id: Id, members: string): string =>

@@ -11,17 +11,9 @@ import { isObject, type JsonObject } from '../ground/text.ts';
 import { redact } from '../watch/redact.ts';
 import { carriesCredential, metaApiKey } from '../web/credentials.ts';
 import { missingCapabilities } from './capabilities.ts';
-import {
-  capabilitiesOf,
-  describePrompt,
-  describeResource,
-  describeTool,
-  INSTRUCTIONS,
-  membersOf,
-  SERVER_INFO,
-} from './descriptions.ts';
-import { type Era, LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS } from './era.ts';
-import { CODES, type Params, type RpcError } from './message.ts';
+import { capabilitiesOf, describePrompt, describeResource, describeTool, INSTRUCTIONS } from './descriptions.ts';
+import { LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS } from './era.ts';
+import { CODES, type Era, membersOf, type Params, type RpcError, SERVER_INFO } from './message.ts';
 import { mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
 import type { Sender } from './sender.ts';
 

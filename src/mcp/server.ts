@@ -13,8 +13,16 @@ import { holdingOpen } from '../web/context.ts';
 import { carriesCredential } from '../web/credentials.ts';
 import { showsWidgets } from './apps.ts';
 import { askingOf, type RequestStates } from './asking.ts';
-import { eraMembers } from './descriptions.ts';
-import { apiKeyIn, CODES, errorText, type Id, type RequestMessage, type RpcError, resultText } from './message.ts';
+import {
+  apiKeyIn,
+  CODES,
+  eraMembers,
+  errorText,
+  type Id,
+  type RequestMessage,
+  type RpcError,
+  resultText,
+} from './message.ts';
 import { createMethods, type MethodsOptions, type Outcome, type PlannedCall, type Requester } from './methods.ts';
 import { progressReporter, progressTokenOf } from './progress.ts';
 import type { Sender } from './sender.ts';

@@ -5,9 +5,16 @@ import type { Operation, ToolResult } from '../calls/operation.ts';
 import { inWords } from '../calls/schema.ts';
 import { type InputIssue, type Problem, protocolNames, publicPart, retryAfterSeconds } from '../ground/problem.ts';
 import { WIDGET_DATA } from './apps.ts';
-import { eraMembers } from './descriptions.ts';
-import type { Era } from './era.ts';
-import { CODES, errorText, type Id, type RequestMessage, type RpcError, resultText } from './message.ts';
+import {
+  CODES,
+  type Era,
+  eraMembers,
+  errorText,
+  type Id,
+  type RequestMessage,
+  type RpcError,
+  resultText,
+} from './message.ts';
 
 /** Undefined: the problem is in-band. */
 function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
