@@ -30,11 +30,11 @@ export interface Origin {
   readonly address: string | null;
 }
 
-export type OriginOf = (how: Origin['how'], caller: Caller, actor?: string) => Origin;
+export type OriginOf = ReturnType<typeof createOriginOf>;
 
 export const createOriginOf =
-  (withAddresses: boolean): OriginOf =>
-  (how, caller, actor) => ({
+  (withAddresses: boolean) =>
+  (how: Origin['how'], caller: Caller, actor?: string): Origin => ({
     how,
     actor: actor ?? null,
     requestId: caller.requestId,
@@ -64,15 +64,10 @@ export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & 
 export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string =>
   actor === userId ? userId : `${userId}\0${actor}`;
 
-/** How fast one person may do something with keys, counted in this process. */
-export interface PersonBudget {
-  /** Takes one token from each of the person's buckets, or none if one of them is empty. */
-  take(actor: Actor): Result<void, Problem>;
-  /** Whether `take` would refuse. */
-  isUsedUp(actor: Actor): boolean;
-}
+export type PersonBudget = ReturnType<typeof createPersonBudget>;
 
-export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Log): PersonBudget {
+/** How fast one person may do something with keys, counted in this process. */
+export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Log) {
   const budgets = rates.map((rate) => createTokenBuckets(rate, clock));
 
   /** Returns the seconds until each bucket has a token, if one had none; then none was taken. */
@@ -84,14 +79,16 @@ export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Lo
   }
 
   return {
-    take(actor) {
+    /** Takes one token from each of the person's buckets, or none if one of them is empty. */
+    take(actor: Actor): Result<void, Problem> {
       const person = personOf(actor);
       const seconds = takeOf(person);
       if (seconds === 0) return ok(undefined);
       log.warnThrottled('Rate limit exceeded', `user ${person}`, actorFields(actor));
       return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
     },
-    isUsedUp(actor) {
+    /** Whether `take` would refuse. */
+    isUsedUp(actor: Actor): boolean {
       const person = personOf(actor);
       if (takeOf(person) > 0) return true;
       for (const budget of budgets) budget.give(person, 1);

@@ -125,20 +125,7 @@ export async function updateKey(
   return { changed: await store.edit(id, { ...edit, expiresAtMs }, origin) };
 }
 
-/** What an admin may do through tools. It makes no keys. */
-export interface AdminKeys {
-  /** Keys of all owners, or of one, newest first, that were made before the one in row `before`. */
-  page(owner: string | undefined, before: number): Promise<AdminPage>;
-  revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<number>;
-  /** The key as it is then; a revoked key stays revoked. */
-  update(actor: Actor, keyId: string, update: KeyUpdate): Promise<Result<OwnKey, Problem>>;
-}
-
-export interface AdminPage {
-  readonly keys: readonly OwnKey[];
-  /** `before` of the next page; null: there is none. */
-  readonly next: number | null;
-}
+export type AdminKeys = ReturnType<typeof createAdminKeys>;
 
 const PAGE_KEYS = 100;
 
@@ -154,10 +141,15 @@ export interface AdminKeysOptions {
 
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
-export function createAdminKeys(options: AdminKeysOptions): AdminKeys {
+/** What an admin may do through tools. It makes no keys. */
+export function createAdminKeys(options: AdminKeysOptions) {
   const { store, usage, originOf, refresh, clock, log } = options;
   return {
-    async page(owner, before) {
+    /**
+     * Keys of all owners, or of one, newest first, that were made before the one in row `before`. `next`: `before` of the
+     * next page; null: there is none.
+     */
+    async page(owner: string | undefined, before: number) {
       const nowMs = clock.nowMs();
       const found = await store.page({ owner }, nowMs, before, PAGE_KEYS + 1); // one more, to see whether any follows
       const page = found.slice(0, PAGE_KEYS);
@@ -165,7 +157,7 @@ export function createAdminKeys(options: AdminKeysOptions): AdminKeys {
       return { keys, next: found.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null };
     },
 
-    async revoke(actor, which) {
+    async revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<number> {
       const revoked = await revokeAll(store, which, clock.nowMs(), originOf('tool', actor, actor.actor), (keyIds) =>
         log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, keyIds }),
       );
@@ -173,7 +165,8 @@ export function createAdminKeys(options: AdminKeysOptions): AdminKeys {
       return revoked;
     },
 
-    async update(actor, keyId, update) {
+    /** The key as it is then; a revoked key stays revoked. */
+    async update(actor: Actor, keyId: string, update: KeyUpdate): Promise<Result<OwnKey, Problem>> {
       if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
       const updated = await updateKey(store, keyId, update, originOf('tool', actor, actor.actor));
       if (updated === null) return NOT_FOUND;

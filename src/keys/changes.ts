@@ -10,18 +10,7 @@ import type { Granted } from './grants.ts';
 import { isIdShaped } from './key-format.ts';
 import type { Changed, KeyStore } from './store.ts';
 
-export interface Changes {
-  /** Succeeds without a change if the key is not the actor's or does not exist: nobody learns which ids exist. */
-  revoke(actor: Actor, keyId: string): Promise<Result<void, Problem>>;
-  /** As `revoke`, but removes the record. */
-  delete(actor: Actor, keyId: string): Promise<Result<void, Problem>>;
-  /** Changes the fields that are given and not empty, within what the actor may grant. No tool offers it. */
-  update(
-    actor: Actor,
-    keyId: string,
-    fields: { name?: string; scopes?: readonly string[] },
-  ): Promise<Result<void, Problem>>;
-}
+export type Changes = ReturnType<typeof createChanges>;
 
 export interface ChangesOptions {
   readonly store: KeyStore;
@@ -35,7 +24,7 @@ export interface ChangesOptions {
   readonly misses: PersonBudget;
 }
 
-export function createChanges(options: ChangesOptions): Changes {
+export function createChanges(options: ChangesOptions) {
   const { store, refresh, log, originOf, granted, misses } = options;
 
   async function mutate(
@@ -63,13 +52,20 @@ export function createChanges(options: ChangesOptions): Changes {
   }
 
   return {
-    revoke: (actor, keyId) =>
+    /** Succeeds without a change if the key is not the actor's or does not exist: nobody learns which ids exist. */
+    revoke: (actor: Actor, keyId: string) =>
       mutate('API key revoked', actor, keyId, (origin) => store.deactivate(actor.userId, keyId, origin)),
 
-    delete: (actor, keyId) =>
+    /** As `revoke`, but removes the record. */
+    delete: (actor: Actor, keyId: string) =>
       mutate('API key deleted', actor, keyId, (origin) => store.remove(actor.userId, keyId, origin)),
 
-    async update(actor, keyId, { name, scopes }) {
+    /** Changes the fields that are given and not empty, within what the actor may grant. No tool offers it. */
+    async update(
+      actor: Actor,
+      keyId: string,
+      { name, scopes }: { readonly name?: string; readonly scopes?: readonly string[] },
+    ): Promise<Result<void, Problem>> {
       const fields = { ...(name && { name }), ...(scopes && scopes.length > 0 && { scopes }) };
       if (Object.keys(fields).length === 0) return ok(undefined);
       const grant = granted(actor, { scopes: fields.scopes ?? [] });

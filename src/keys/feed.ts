@@ -29,36 +29,7 @@ const IDLE_AFTER_MS = 60_000;
 /** When the process is further behind than this, forgetting everything is quicker than reading the changes. */
 const BEHIND_MAX = 10 * FEED_PAGE_MAX;
 
-export interface Feed {
-  subscribe(listener: FeedListener): void;
-  /** True while memory may be trusted. Counts as a verification, which keeps the feed polling. `nowMs`: monotonic. */
-  current(nowMs?: number): boolean;
-  /** When the last complete poll began, monotonic: what memory says was right then. */
-  readonly polledAtMs: number;
-  /** Whether a decision that rests on what was right at this time may still be acted on. */
-  isFresh(atMs: number): boolean;
-  /** Resolves when memory may be trusted again; rejects with a StoreOutage if it can't be. */
-  ensureFresh(): Promise<void>;
-  /** After a change by this process: resolves when a poll has seen it; if that fails, memory is no longer trusted. */
-  refresh(): Promise<void>;
-  /** Whether the store responds. It is not asked shortly after a response or a failure. Counts as no verification. */
-  probe(): Awaitable<boolean>;
-  readonly position: ReachedPosition;
-  /** How long a query may take for its response to count. */
-  readonly queryTimeoutMs: number;
-  /** True while no key is verified, and nothing is polled. */
-  readonly idle: boolean;
-  /** Age of what is known, in milliseconds; null before the first poll and after a `refresh` that failed. */
-  lagMs(): number | null;
-  stop(): void;
-}
-
-export interface FeedOptions {
-  readonly store: KeyStore;
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly lagMaxMs: number;
-}
+export type Feed = ReturnType<typeof createFeed>;
 
 export interface FeedListener {
   /** A page that was read at a position, before what it says is told. */
@@ -72,7 +43,17 @@ export interface FeedListener {
 /** Prefix of owners in the feed (db/README.md, changes). */
 const OWNER = 'owner:';
 
-export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
+export function createFeed({
+  store,
+  clock,
+  log,
+  lagMaxMs,
+}: {
+  readonly store: Pick<KeyStore, 'changesAfter'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly lagMaxMs: number;
+}) {
   const listeners: FeedListener[] = [];
   const outage = createOutageLog(log, { on: 'change feed out of reach', off: 'change feed back' });
   const queryTimeoutMs = Math.min(lagMaxMs * QUERY_PART_OF_LAG, QUERY_MS_MAX);
@@ -156,17 +137,22 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
   }
 
   return {
-    subscribe: (listener) => void listeners.push(listener),
-    current(nowMs = clock.monotonicMs()) {
+    subscribe: (listener: FeedListener) => void listeners.push(listener),
+    /** True while memory may be trusted. Counts as a verification, which keeps the feed polling. `nowMs`: monotonic. */
+    current(nowMs = clock.monotonicMs()): boolean {
       lastUseMs = nowMs;
       return isFreshAt(nowMs, polledAtMs);
     },
+    /** When the last complete poll began, monotonic: what memory says was right then. */
     get polledAtMs() {
       return polledAtMs;
     },
-    isFresh: (atMs) => isFreshAt(clock.monotonicMs(), atMs),
+    /** Whether a decision that rests on what was right at this time may still be acted on. */
+    isFresh: (atMs: number) => isFreshAt(clock.monotonicMs(), atMs),
+    /** Resolves when memory may be trusted again; rejects with a StoreOutage if it can't be. */
     ensureFresh,
-    async refresh() {
+    /** After a change by this process: resolves when a poll has seen it; if that fails, memory is no longer trusted. */
+    async refresh(): Promise<void> {
       await polling.underWay?.catch(() => {}); // it began before the change was made, and may have missed it
       try {
         await poll();
@@ -175,7 +161,8 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
         outageIn(error);
       }
     },
-    probe() {
+    /** Whether the store responds. It is not asked shortly after a response or a failure. Counts as no verification. */
+    probe(): Awaitable<boolean> {
       const nowMs = clock.monotonicMs();
       if (!outage.isOn && nowMs - polledAtMs <= pollEveryMs) return true;
       return nowMs >= probeAgainAtMs && probeOnce();
@@ -183,10 +170,13 @@ export function createFeed({ store, clock, log, lagMaxMs }: FeedOptions): Feed {
     get position() {
       return position;
     },
+    /** How long a query may take for its response to count. */
     queryTimeoutMs,
+    /** True while no key is verified, and nothing is polled. */
     get idle() {
       return isIdle();
     },
+    /** Age of what is known, in milliseconds; null before the first poll and after a `refresh` that failed. */
     lagMs: () => (polledAtMs === Number.NEGATIVE_INFINITY ? null : Math.round(clock.monotonicMs() - polledAtMs)),
     stop: polling.stop,
   };

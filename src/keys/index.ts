@@ -1,44 +1,26 @@
 // The key domain, put together over a store: what owners and admins do with keys, and how keys are verified.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import type { TokenBuckets } from '../ground/limits/token-bucket.ts';
 import type { Quota } from '../ground/rate-limit.ts';
 import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
-import { createUsage, type Usage } from '../uses/usage.ts';
+import { createUsage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
-import { type AdminKeys, type AdminStore, createAdminKeys } from './admin.ts';
+import { type AdminStore, createAdminKeys } from './admin.ts';
 import type { Audience } from './audience.ts';
-import { type Changes, createChanges } from './changes.ts';
-import { createFeed, type Feed } from './feed.ts';
+import { createChanges } from './changes.ts';
+import { createFeed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
-import { createListOwn, type ListOwn } from './listing.ts';
-import { createMinting, type Minting } from './minting.ts';
-import { createRevokeSecrets, type RevokeSecrets } from './revocation-by-secret.ts';
+import { createListOwn } from './listing.ts';
+import { createMinting } from './minting.ts';
+import { createRevokeSecrets } from './revocation-by-secret.ts';
 import type { KeyStore } from './store.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
-import { createVerifier, type Verifier } from './verify.ts';
+import { createVerifier } from './verify.ts';
 
+export type KeyDomain = ReturnType<typeof createKeyDomain>;
 /** What an owner does with keys. Every change is logged. */
-export interface Keys extends Minting, Changes {
-  readonly list: ListOwn;
-  /** Uses of a key today (UTC), by all processes as far as this one knows. */
-  usesToday(keyId: string): number;
-}
-
-export interface KeyDomain {
-  readonly keys: Keys;
-  readonly verifier: Verifier;
-  readonly feed: Feed;
-  readonly admin: AdminKeys;
-  readonly revokeSecrets: RevokeSecrets;
-  readonly usage: Usage;
-  readonly events: KeyStore['events'];
-  /** What an address may read of keys and codes that aren't known here. */
-  readonly lookupBudgets: TokenBuckets;
-  /** Stops polling and writes what is pending. The store stays open. */
-  stop(): Promise<void>;
-}
+export type Keys = KeyDomain['keys'];
 
 export function createKeyDomain(options: {
   store: KeyStore;
@@ -57,7 +39,7 @@ export function createKeyDomain(options: {
   rateLimit: { readonly requests: number; readonly windowMs: number };
   /** As `rateLimit`; null: none. */
   keyQuota: Quota | null;
-}): KeyDomain {
+}) {
   const { store, adminStore, clock, log } = options;
   const usage = createUsage(options);
   const feed = createFeed(options);
@@ -77,16 +59,18 @@ export function createKeyDomain(options: {
       ...createMinting(parts),
       ...createChanges(parts),
       list: createListOwn(parts),
+      /** Uses of a key today (UTC), by all processes as far as this one knows. */
       usesToday: usage.usesToday,
     },
     verifier: createVerifier({ ...parts, readKeys, unknownKeys: unknownKeys(true) }),
     feed,
     usage,
     admin: createAdminKeys({ ...parts, store: adminStore }),
-    events: store.events,
+    /** What an address may read of keys and codes that aren't known here. */
     lookupBudgets,
     revokeSecrets: createRevokeSecrets({ ...parts, unknownKeys: unknownKeys(false) }),
-    async stop() {
+    /** Stops polling and writes what is pending. The store stays open. */
+    async stop(): Promise<void> {
       feed.stop();
       await usage.stop();
     },

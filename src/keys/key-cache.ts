@@ -5,7 +5,7 @@ import { createLruCache } from '../ground/lru-cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
-import { type SingleFlights, singleFlights } from '../ground/single-flight.ts';
+import { singleFlights } from '../ground/single-flight.ts';
 import type { Feed } from './feed.ts';
 import { type PresentedKey, refusalAt } from './record.ts';
 import type { Found } from './store.ts';
@@ -42,23 +42,7 @@ export interface KnownKey {
   readonly believedUntilMs: number;
 }
 
-export interface KeyCache {
-  /** Undefined: it has to be read. The key returned may have expired meanwhile. */
-  recall(keyHash: string, nowMs: number): KnownKey | null | undefined;
-  /** Of a key that `recall` did not know: true if its record was usable and has only become too old to be believed. */
-  isStale(keyHash: string): boolean;
-  /** Remembers what was read; a usable record only if the feed will report every later change of it. */
-  keep(keyHash: string, found: Found): KnownKey | null;
-  /** Refuses from now on a key that was remembered as usable. */
-  drop(keyHash: string, key: KnownKey): void;
-  isUsable(key: KnownKey | null): key is KnownKey;
-  /** Reads under way, by hash. One that began before a change is not joined after it. */
-  readonly reads: SingleFlights<Result<KnownKey | null, Problem>>;
-  /** As `reads`, of first uses of next secrets. */
-  readonly firstUses: SingleFlights<KnownKey | null>;
-}
-
-export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
+export function createKeyCache(feed: Feed, clock: Clock) {
   const usable = createLruCache<KnownKey>({
     bytes: CACHE_BYTES_MAX,
     bytesOf: estimateBytes,
@@ -110,13 +94,16 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
   }
 
   return {
-    recall(keyHash, nowMs) {
+    /** Undefined: it has to be read. The key returned may have expired meanwhile. */
+    recall(keyHash: string, nowMs: number): KnownKey | null | undefined {
       const known = usable.get(keyHash);
       if (known === undefined) return recallRefused(keyHash, nowMs);
       return nowMs < known.believedUntilMs || !isUsable(known) ? known : undefined;
     },
-    isStale: (keyHash) => usable.get(keyHash) !== undefined,
-    keep(keyHash, { record, position }) {
+    /** Of a key that `recall` did not know: true if its record was usable and has only become too old to be believed. */
+    isStale: (keyHash: string) => usable.get(keyHash) !== undefined,
+    /** Remembers what was read; a usable record only if the feed will report every later change of it. */
+    keep(keyHash: string, { record, position }: Found): KnownKey | null {
       // It is right for everyone who asked before. A feed that is ahead of it may have reported a later change already.
       const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
       const key = record && { record, believedUntilMs: clock.monotonicMs() + believedForMs() };
@@ -124,11 +111,14 @@ export function createKeyCache(feed: Feed, clock: Clock): KeyCache {
       else if (keeps) usable.set(key.record.keyHash === keyHash ? key.record.keyHash : keyHash, key); // one string
       return key;
     },
-    drop(keyHash, key) {
+    /** Refuses from now on a key that was remembered as usable. */
+    drop(keyHash: string, key: KnownKey): void {
       if (usable.get(keyHash) !== undefined) drop(keyHash, key);
     },
     isUsable,
+    /** Reads under way, by hash. One that began before a change is not joined after it. */
     reads,
+    /** As `reads`, of first uses of next secrets. */
     firstUses,
   };
 }

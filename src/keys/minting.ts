@@ -23,28 +23,12 @@ export interface MadeKey {
   readonly key: string;
 }
 
-/** A key that a person has decided on, for whoever redeems a code. Plain, so that it can be kept as JSON. */
-export interface KeyOrder extends KeyRequest, Pick<Actor, 'userId' | 'actor' | 'grantable'> {
-  readonly name: string;
-}
+type NewKey = KeyRequest & { readonly name: string };
 
-export interface Minting {
-  /** A key within what the actor may grant. Its plain text is given out here and never again. */
-  create(actor: Actor, input: KeyRequest & { readonly name: string }): Promise<Result<MadeKey, Problem>>;
-  /** The same checks and the same budget, for a key that is made later. */
-  order(actor: Actor, input: KeyRequest & { readonly name: string }): Result<KeyOrder, Problem>;
-  /** The key of an order, not stored yet; a problem if a ceiling was lowered meanwhile. */
-  mint(order: KeyOrder, caller: Caller): Result<MadeKey, Problem>;
-  /**
-   * Gives the actor's key a new secret. The old one goes on until `overlapHours` after the new one's first use; with 0
-   * it ends now. `expiresInDays`: a new expiry for the key. Rotating and creating share one budget.
-   */
-  rotate(
-    actor: Actor,
-    keyId: string,
-    request: { overlapHours: number; expiresInDays?: number | undefined },
-  ): Promise<Result<MadeKey, Problem>>;
-}
+/** A key that a person has decided on, for whoever redeems a code. Plain, so that it can be kept as JSON. */
+export interface KeyOrder extends NewKey, Pick<Actor, 'userId' | 'actor' | 'grantable'> {}
+
+export type Minting = ReturnType<typeof createMinting>;
 
 export interface MintingOptions extends ChangesOptions {
   readonly random: RandomBytes;
@@ -54,7 +38,7 @@ export interface MintingOptions extends ChangesOptions {
   readonly ceilings: KeyCeilings;
 }
 
-export function createMinting(options: MintingOptions): Minting {
+export function createMinting(options: MintingOptions) {
   const { store, refresh, clock, random, sha256, log, originOf, granted, misses } = options;
   const { keyPrefix, production, ceilings } = options;
   // No other change has a budget: each key is revoked and deleted at most once, and each new secret first used once, so
@@ -91,7 +75,8 @@ export function createMinting(options: MintingOptions): Minting {
   }
 
   return {
-    async create(actor, { name, ...request }) {
+    /** A key within what the actor may grant. Its plain text is given out here and never again. */
+    async create(actor: Actor, { name, ...request }: NewKey): Promise<Result<MadeKey, Problem>> {
       const grant = paid(actor, request);
       if (!grant.ok) return grant;
       const { record, key } = made(actor.userId, name, grant.value);
@@ -101,18 +86,28 @@ export function createMinting(options: MintingOptions): Minting {
       return ok({ record, key });
     },
 
-    order(actor, { name, ...request }) {
+    /** The same checks and the same budget, for a key that is made later. */
+    order(actor: Actor, { name, ...request }: NewKey): Result<KeyOrder, Problem> {
       const grant = paid(actor, request);
       const { userId, actor: person, grantable } = actor;
       return grant.ok ? ok({ userId, actor: person, grantable, name, ...request }) : grant;
     },
 
-    mint({ name, userId, actor, grantable, ...request }, caller) {
+    /** The key of an order, not stored yet; a problem if a ceiling was lowered meanwhile. */
+    mint({ name, userId, actor, grantable, ...request }: KeyOrder, caller: Caller): Result<MadeKey, Problem> {
       const grant = granted({ ...caller, userId, actor, grantable }, request);
       return grant.ok ? ok(made(userId, name, grant.value)) : grant;
     },
 
-    async rotate(actor, keyId, { overlapHours, expiresInDays }) {
+    /**
+     * Gives the actor's key a new secret. The old one goes on until `overlapHours` after the new one's first use; with 0
+     * it ends now. `expiresInDays`: a new expiry for the key. Rotating and creating share one budget.
+     */
+    async rotate(
+      actor: Actor,
+      keyId: string,
+      { overlapHours, expiresInDays }: { readonly overlapHours: number; readonly expiresInDays?: number | undefined },
+    ): Promise<Result<MadeKey, Problem>> {
       if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
       const lasting = granted(actor, { scopes: [], expiresInDays });
       if (!lasting.ok) return lasting;

@@ -2,7 +2,7 @@
 
 import { StoreOutage } from '../ground/outage.ts';
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
-import { type Awaitable, chain, ok, type Result } from '../ground/result.ts';
+import { type Awaitable, ok, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
@@ -40,32 +40,17 @@ export type Verified =
  */
 type Purpose = 'use' | 'confirm' | 'pasting' | 'look';
 
-interface Verification {
+interface Presented {
   readonly token: string;
   readonly keyHash: string;
   readonly caller: Caller;
   readonly purpose: Purpose;
-  readonly verifiedAtMs: number;
 }
 
-export interface Verifier {
-  /**
-   * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current,
-   * but the first use of a next secret is written first, durably. `clientAddress` is called only if the store is asked.
-   */
-  verify(token: string, caller: Caller): Awaitable<Verified>;
-  /** As `verify`, of a key whose use is noted already. */
-  confirm(token: string, caller: Caller): Awaitable<Verified>;
-  /** As `verify`, of a key that somebody pastes into a page: it completes no rotation. */
-  paste(token: string, caller: Caller): Awaitable<Verified>;
-  /** As `paste`, but notes nothing. */
-  look(token: string, caller: Caller): Awaitable<Verified>;
-  /** How often the store was read. */
-  readonly reads: number;
-}
+export type Verifier = ReturnType<typeof createVerifier>;
 
-export interface VerifierOptions {
-  readonly store: KeyStore;
+export function createVerifier(options: {
+  readonly store: Pick<KeyStore, 'promote'>;
   readonly feed: Feed;
   readonly usage: Pick<Usage, 'note'>;
   readonly readKeys: ReadKeys;
@@ -75,58 +60,40 @@ export interface VerifierOptions {
   readonly sha256: Sha256;
   readonly log: Log;
   readonly originOf: OriginOf;
-}
-
-export function createVerifier(options: VerifierOptions): Verifier {
+}) {
   const { store, feed, usage, clock, sha256, log, originOf, readKeys, unknownKeys, audience } = options;
   const cache = createKeyCache(feed, clock);
   let reads = 0;
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
     if (!isKeyShaped(token)) return refusal({ reason: 'malformed' });
-    const keyHash = hashKey(sha256, token);
+    const presented = { token, keyHash: hashKey(sha256, token), caller, purpose };
     const nowMs = clock.monotonicMs();
-    return feed.current(nowMs)
-      ? decideNow(token, keyHash, caller, purpose, nowMs)
-      : decideLater(token, keyHash, caller, purpose);
+    if (feed.current(nowMs)) return decideNow(presented, nowMs);
+    return feed.ensureFresh().then(() => decideNow(presented, clock.monotonicMs()));
   }
 
-  const decideLater = (token: string, keyHash: string, caller: Caller, purpose: Purpose) =>
-    feed.ensureFresh().then(() => decideNow(token, keyHash, caller, purpose, clock.monotonicMs()));
+  function decideNow(presented: Presented, nowMs: number): Awaitable<Verified> {
+    const { polledAtMs } = feed;
+    const known = cache.recall(presented.keyHash, nowMs);
+    if (known !== undefined) return decideOn(known, presented, polledAtMs);
+    return read(presented).then((found) => (found.ok ? decideOn(found.value, presented, polledAtMs) : found));
+  }
 
-  function decideNow(
-    token: string,
-    keyHash: string,
-    caller: Caller,
-    purpose: Purpose,
-    nowMs: number,
-  ): Awaitable<Verified> {
-    const { polledAtMs: verifiedAtMs } = feed;
-    const known = cache.recall(keyHash, nowMs);
-    if (known === undefined) {
-      return chain(read(keyHash, caller), evaluateFound, { token, keyHash, caller, purpose, verifiedAtMs });
-    }
-    if (isFirstUse(known, caller, purpose)) return useFirst(known, { token, keyHash, caller, purpose, verifiedAtMs });
-    const evaluated = evaluate(token, known, caller, purpose, verifiedAtMs);
-    if (!evaluated.ok && known !== null && !cache.isUsable(known)) cache.drop(keyHash, known); // it has expired
+  function decideOn(key: KnownKey | null, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
+    if (isFirstUse(key, presented)) return useFirst(key, presented);
+    const evaluated = evaluate(key, presented, verifiedAtMs);
+    if (!evaluated.ok && key !== null && !cache.isUsable(key)) cache.drop(presented.keyHash, key); // it has expired
     return evaluated;
   }
 
-  function evaluateFound(found: Result<KnownKey | null, Problem>, verification: Verification): Awaitable<Verified> {
-    if (!found.ok) return found;
-    const key = found.value;
-    const { token, caller, purpose, verifiedAtMs } = verification;
-    if (isFirstUse(key, caller, purpose)) return useFirst(key, verification);
-    return evaluate(token, key, caller, purpose, verifiedAtMs);
-  }
-
-  const isFirstUse = (key: KnownKey | null, { resources }: Caller, purpose: Purpose): key is KnownKey =>
+  const isFirstUse = (key: KnownKey | null, { caller, purpose }: Presented): key is KnownKey =>
     key?.record.presented === 'next' &&
     cache.isUsable(key) &&
-    audience.admits(key.record.resource, resources) &&
+    audience.admits(key.record.resource, caller.resources) &&
     (purpose === 'use' || purpose === 'confirm');
 
-  const read = (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
+  const read = ({ keyHash, caller }: Presented): Promise<Result<KnownKey | null, Problem>> =>
     cache.reads.run(keyHash, async () => {
       // A key that was good a moment ago takes from no bucket.
       if (cache.isStale(keyHash)) return ok(await readAgain(keyHash, true));
@@ -141,15 +108,15 @@ export function createVerifier(options: VerifierOptions): Verifier {
   }
 
   /** Puts a next secret in force before it is accepted. Concurrent first uses share one write. */
-  async function useFirst(key: KnownKey, { token, keyHash, caller, purpose }: Verification): Promise<Verified> {
-    const found = await cache.firstUses.run(keyHash, () => promote(key, keyHash, caller));
+  async function useFirst(key: KnownKey, presented: Presented): Promise<Verified> {
+    const found = await cache.firstUses.run(presented.keyHash, () => promote(key, presented));
     if (found?.record.presented === 'next' && cache.isUsable(found)) {
       throw new StoreOutage('the first use of a secret could not be noted'); // the record was changed by hand meanwhile
     }
-    return evaluate(token, found, caller, purpose, feed.polledAtMs);
+    return evaluate(found, presented, feed.polledAtMs);
   }
 
-  async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<KnownKey | null> {
+  async function promote(key: KnownKey, { keyHash, caller }: Presented): Promise<KnownKey | null> {
     const promoted = await store.promote(key.record, clock.nowMs(), originOf('use', caller));
     await feed.refresh();
     const found = await readAgain(keyHash, false); // a replica may not have it yet
@@ -162,17 +129,12 @@ export function createVerifier(options: VerifierOptions): Verifier {
     return found;
   }
 
-  function evaluate(
-    token: string,
-    key: KnownKey | null,
-    { resources }: Caller,
-    purpose: Purpose,
-    verifiedAtMs: number,
-  ): Verified {
+  function evaluate(key: KnownKey | null, { token, caller, purpose }: Presented, verifiedAtMs: number): Verified {
     if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
     const { userId, id, name, scopes, createdAtMs, expiresAtMs, resource } = key.record;
-    const reason = refusalAt(key.record, nowMs) ?? (audience.admits(resource, resources) ? null : 'other resource');
+    const isMeant = audience.admits(resource, caller.resources);
+    const reason = refusalAt(key.record, nowMs) ?? (isMeant ? null : 'other resource');
     if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.record.keyHash) });
     if (purpose === 'use' || purpose === 'pasting') usage.note(key.record, nowMs);
     const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, resource, token };
@@ -180,10 +142,19 @@ export function createVerifier(options: VerifierOptions): Verifier {
   }
 
   return {
-    verify: (token, caller) => decide(token, caller, 'use'),
-    confirm: (token, caller) => decide(token, caller, 'confirm'),
-    paste: (token, caller) => decide(token, caller, 'pasting'),
-    look: (token, caller) => decide(token, caller, 'look'),
+    /**
+     * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current,
+     * but the first use of a next secret is written first, durably. The caller's address is asked for only if the store
+     * is.
+     */
+    verify: (token: string, caller: Caller) => decide(token, caller, 'use'),
+    /** As `verify`, of a key whose use is noted already. */
+    confirm: (token: string, caller: Caller) => decide(token, caller, 'confirm'),
+    /** As `verify`, of a key that somebody pastes into a page: it completes no rotation. */
+    paste: (token: string, caller: Caller) => decide(token, caller, 'pasting'),
+    /** As `paste`, but notes nothing. */
+    look: (token: string, caller: Caller) => decide(token, caller, 'look'),
+    /** How often the store was read. */
     get reads() {
       return reads + unknownKeys.reads;
     },
