@@ -33,6 +33,8 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'mcp/cross-talk.slow.test.ts: Math.random() * 4': 'a tool responds',
   'lab/kills/chaos-runs.ts: Math.random() * DOWN_MS_MAX': 'the primary comes back',
   'lab/kills/kill-rounds.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
+  'lab/kills/foreign-writer.ts: hold % LONG_EVERY === 0 ? LONG_HOLD_MS : Math.random() * HOLD_MS_MAX':
+    'another program holds the file',
   'lab/kills/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
   'lab/measured/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',

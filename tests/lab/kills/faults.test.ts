@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { oneFile } from './chaos-runs.ts';
+import { beside } from './foreign-writer.ts';
 
 test.each([2, 4])(
   '%d servers on one file under writes: nothing acknowledged is lost, no revoked key accepted',
@@ -13,3 +14,9 @@ test.each([2, 4])(
   },
   60_000,
 );
+
+test('while another program holds the file for longer and shorter, what was acknowledged is there, what was refused is not', async () => {
+  const { faults, acknowledged, refused, held } = await beside({ holds: 12 });
+  expect(faults).toEqual([]);
+  expect([acknowledged > 0, refused > 0, held]).toEqual([true, true, 12]);
+}, 60_000);

@@ -1,4 +1,5 @@
-// A server that is killed again and again while clients change keys: what was acknowledged, and what the trail says.
+// Servers on one file, one of which is killed again and again while clients of each change keys: what was acknowledged, and
+// what the trail says.
 
 import { join } from 'node:path';
 import { userHeaders } from '../../support/client.ts';
@@ -7,7 +8,7 @@ import { diskFolder } from '../../support/folder.ts';
 import { type Runtime, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
-/** More than one commit takes. */
+/** Of each server; more than one commit takes. */
 const CLIENTS = 16;
 /** A server is killed after so many changes, at any moment of the next ones. */
 const CHANGES_MIN = 6;
@@ -21,7 +22,7 @@ export interface KillRun {
   readonly faults: readonly string[];
 }
 
-export async function killRounds(rounds: number, runtime: Runtime = 'bun'): Promise<KillRun> {
+export async function killRounds(rounds: number, runtime: Runtime = 'bun', servers = 1): Promise<KillRun> {
   const url = `file:${join(diskFolder(), 'keys.db')}`;
   const env = {
     JWT_SECRET: TEST_SECRET,
@@ -78,15 +79,26 @@ export async function killRounds(rounds: number, runtime: Runtime = 'bun'): Prom
     }
   }
 
-  for (let round = 0; round < rounds; round += 1) {
+  let started = 0;
+  async function start() {
     const server = await startServer({ runtime, env });
+    started += 1;
+    return {
+      server,
+      clients: Promise.all(Array.from({ length: CLIENTS }, (_, n) => client(server, `s${started}-${n}`))),
+    };
+  }
+
+  const running = await Promise.all(Array.from({ length: servers }, start));
+  for (let round = 0; round < rounds; round += 1) {
+    const next = running.shift();
     const before = acknowledged.size;
-    const clients = Array.from({ length: CLIENTS }, (_, n) => client(server, `r${round}-${n}`));
     const changes = CHANGES_MIN + Math.floor(Math.random() * (CHANGES_MAX - CHANGES_MIN));
     while (acknowledged.size < before + changes) await Bun.sleep(1);
     await Bun.sleep(Math.random() * LIFE_MS_MAX);
-    await server.kill();
-    await Promise.all(clients);
+    await next?.server.kill();
+    await next?.clients;
+    if (round < rounds - servers) running.push(await start()); // the last ones are killed too
   }
   return { acknowledged: acknowledged.size, faults: await faultsIn(url, sent, acknowledged) };
 }

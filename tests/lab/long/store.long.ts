@@ -7,6 +7,7 @@ import { callServer, startCluster, useKey } from '../../support/cluster.ts';
 import { median } from '../bench/measure.ts';
 import { EVENT_LOOP_PAUSE_MS_MAX, killedPrimary, oneFile } from '../kills/chaos-runs.ts';
 import { flushPauses } from '../kills/flush-pauses.ts';
+import { beside } from '../kills/foreign-writer.ts';
 import { killRounds } from '../kills/kill-rounds.ts';
 import { CLUSTERS, revocationRound } from '../kills/revocation-rounds.ts';
 
@@ -54,13 +55,19 @@ test('a primary that is killed and restarted 20 times under load', async () => {
 });
 
 test.each(['bun', 'deno'] as const)(
-  'on %s a server that is killed 200 times: its trail is what was acknowledged',
+  'on %s three servers on one file, one after the other killed, 200 times: the trail is what was acknowledged',
   async (on) => {
-    const run = await killRounds(200, on);
+    const run = await killRounds(200, on, 3);
     console.log(`200 kills on ${on}:`, run.acknowledged, 'changes acknowledged');
     expect(run.faults).toEqual([]);
   },
 );
+
+test('one that holds the file again and again, beside 16 who create keys: all that was acknowledged is there, and nothing else', async () => {
+  const run = await beside({ holds: 200 });
+  console.log('beside a foreign writer:', JSON.stringify(run));
+  expect(run.faults).toEqual([]);
+});
 
 /**
  * Of 90,000 keys the garbage collector alone takes 11 to 15 ms, seen in servers that wrote no uses at all. What a flush
