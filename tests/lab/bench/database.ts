@@ -37,6 +37,16 @@ export async function buildDatabase(inUse: number, others = 0, scopes = '["read"
   const path = join(temporaryFolder(), 'keys.db');
   const opened = await openEmbedded(path); // makes the schema
   await opened.close();
+  return fillDatabase(path, inUse, others, scopes);
+}
+
+/** The same with a database that is there, of any version. */
+export async function fillDatabase(
+  path: string,
+  inUse: number,
+  others = 0,
+  scopes = '["read"]',
+): Promise<BenchDatabase> {
   const keys = Array.from({ length: inUse }, () => mintKey('sk', false, systemRandom));
   const records = keys.map((key, index) => [
     mintId(systemRandom),
