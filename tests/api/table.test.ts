@@ -1,10 +1,9 @@
 // Every route of the table, in each sweep: none is forgotten when one is added.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import type { RouteFacts } from '../../src/api/table.ts';
 import { readDocument, unquoted } from '../support/documents.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
-import { methodOf, pathOf, rows } from '../support/routes.ts';
+import { methodOf, pathOf, type RouteFacts, rows } from '../support/routes.ts';
 import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 /** Everything is on. */

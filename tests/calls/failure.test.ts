@@ -2,13 +2,12 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import type { InputIssue } from '../../src/ground/problem.ts';
 import { defineTool, err, type Failure, failure } from '../../src/start/package/index.ts';
 import { call, openSse, post } from '../support/mcp.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
-let invalid: InputIssue[] = [];
+let invalid: { path: string; message: string }[] = [];
 let fails: Failure = { status: 500, code: 'x', detail: 'x' };
 const failing = [
   defineTool(anyone, { ...facts('fail'), input: v.strictObject({}), run: () => err(failure(fails)) }),

@@ -2,7 +2,6 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { PASS } from '../../src/calls/guard.ts';
 import { type Call, defineTool, err, type Guard, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp, insertKey } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
@@ -166,14 +165,14 @@ describe('sequence', () => {
   const addsB: Guard<{ a: number }, { b: number }> = ({ a }) => ok({ b: a + 1 });
   const addsC: Guard<{ a: number; b: number }, { c: number }> = ({ a, b }) => ok({ c: a + b + 1 });
   const addsD: Guard<{ c: number }, { d: number }> = ({ c }) => ok({ d: c + 1 });
-  const passes: Guard<object> = () => PASS;
+  const passes: Guard<object> = () => ok({});
   const refuses: Guard<object> = () => err({ code: 'missing_api_key' });
   const refusal = { ok: false, error: { code: 'missing_api_key' } } as const;
 
   const laterA: typeof addsA = async (context) => addsA(context);
   const laterB: typeof addsB = async (context) => addsB(context);
   const laterC: typeof addsC = async (context) => addsC(context);
-  const laterPasses: Guard<object> = async () => PASS;
+  const laterPasses: Guard<object> = async () => ok({});
   const laterRefuses: Guard<object> = async () => refusal;
 
   test('a sequence adds what each guard adds, and each sees what those before it added', async () => {
@@ -187,19 +186,18 @@ describe('sequence', () => {
     });
   });
 
-  test('a sequence puts what guards add into the context itself; PASS leaves it as it is', async () => {
+  test('a sequence puts what guards add into the context itself; one that adds nothing leaves it as it is', async () => {
     const context = { mine: true };
     const result = await sequence(passes, addsA, passes)(context);
     expect(result.ok && result.value).toBe(context as typeof context & { a: number });
     expect(context).toEqual({ mine: true, a: 1 } as typeof context);
-    expect(PASS).toEqual({ ok: true, value: {} });
   });
 
   test('the first refusal is the result of a sequence, and no guard after it is asked', async () => {
     let asked = 0;
     const spy: Guard<object> = () => {
       asked += 1;
-      return PASS;
+      return ok({});
     };
     expect(await sequence(refuses, spy)({})).toEqual(refusal);
     expect(await sequence(refuses, spy, spy, spy)({})).toEqual(refusal);

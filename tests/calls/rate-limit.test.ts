@@ -2,7 +2,6 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { createWindowCounter } from '../../src/ground/limits/windows.ts';
 import { defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
@@ -204,16 +203,6 @@ describe('a refused call is in the log', () => {
       { tool: 'for_keys', userId: 'alice', suppressed: 0 },
     ]);
   });
-});
-
-test('of more than 100,000 buckets, those that were quiet the longest begin again, and a busy one does not', async () => {
-  const count = createWindowCounter({ requests: 1, windowS: 60 }, testClock());
-  const isAdmitted = (name: string) => count(name).isAdmitted;
-  expect([isAdmitted('quiet'), isAdmitted('quiet')]).toEqual([true, false]);
-  for (let n = 1; n < 100_000; n += 1) count(`other ${n}`);
-  expect([isAdmitted('busy'), isAdmitted('busy')]).toEqual([true, false]);
-  for (let n = 100_000; n < 200_000; n += 1) count(`other ${n}`);
-  expect([isAdmitted('busy'), isAdmitted('quiet')]).toEqual([false, true]);
 });
 
 describe('a limit of a tool of its own', () => {

@@ -1,9 +1,8 @@
 // `keys restore` in an emergency: what is beside the file, what ended since, who was unblocked since, and no database yet.
 
 import { expect, test } from 'bun:test';
-import { appendFileSync, copyFileSync, cpSync, existsSync, type PathLike, readdirSync, statSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { withBackup } from '../../src/store/backup/file.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -50,24 +49,6 @@ test('of a file of a server that was killed, what is in the log beside it counts
   await using restored = await restoredFrom(join(copied, 'keys.db'));
   expect([await use(restored, revoked.key), await use(restored, kept.key)]).toEqual([401, 200]);
   expect(readdirSync(copied).sort()).toEqual(names); // and the copy is as it was
-});
-
-test('a file that somebody writes to while it is copied is copied anew, or refused with what to do', async () => {
-  await using server = await startServer({ env: ENV });
-  await create(server);
-  const other = join(temporaryFolder(), 'other.db');
-  await keysCommand(at(fileOf(server)), ['backup', other]);
-  const keysOf = async ({ keys }: { keys: number }) => keys;
-  let writes = 0;
-  const writtenMeanwhile = (most: number) => (from: PathLike, to: PathLike) => {
-    copyFileSync(from, to);
-    writes += 1;
-    if (writes <= most) appendFileSync(other, '\0');
-  };
-  expect(await withBackup(other, temporaryFolder(), keysOf, writtenMeanwhile(1))).toBe(1);
-  expect(writes).toBe(2);
-  const refused = withBackup(other, temporaryFolder(), keysOf, writtenMeanwhile(Number.POSITIVE_INFINITY));
-  await expect(refused).rejects.toThrow('of a database in use take one with keys backup');
 });
 
 test('onto a machine without a database it makes one, for its owner alone, and does not ask', async () => {

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { FeedPage } from '../../src/ground/change-feed.ts';
 import { StoreOutage } from '../../src/ground/outage.ts';
+import { countingSleep } from '../../src/ground/runtime.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import { createLog } from '../../src/start/package/index.ts';
@@ -140,3 +141,25 @@ WHERE i < ${others}) SELECT 'other', unixepoch() * 1000 FROM n`;
     expect((await app.useKey(key)).status).toBe(401);
   },
 );
+
+test('a poll that was under way during a sleep proves nothing', async () => {
+  const inner = testClock();
+  const clock = countingSleep(inner);
+  const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 0, newestMark: null, changes: [] };
+  const polls: (() => void)[] = [];
+  const store = {
+    changesAfter: () => new Promise((resolve) => polls.push(() => resolve(page))),
+  } as unknown as KeyStore; // all that a feed needs of it
+  const log = createLog({ level: 'error', clock, write: async () => {} });
+  const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
+  const current = feed.ensureFresh();
+  inner.sleep(3_600_000);
+  polls[0]?.();
+  await Bun.sleep(0);
+  expect(feed.current()).toBe(false);
+  expect(polls).toHaveLength(2);
+  polls[1]?.();
+  await current;
+  expect(feed.current()).toBe(true);
+  feed.stop();
+});

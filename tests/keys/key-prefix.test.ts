@@ -2,12 +2,10 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { mintKey } from '../../src/keys/key-format.ts';
-import { systemRandom } from '../../src/start/package/index.ts';
-import { redact } from '../../src/watch/redact.ts';
 import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { createTestApp, failureOf } from '../support/test-app.ts';
+import { callAll } from '../support/mcp.ts';
+import { bearer, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
 
 test.each([
   [{ KEY_PREFIX: 'acme' }, /^acme_test_[0-9a-f]{64}$/],
@@ -41,22 +39,39 @@ test.each(['a', '0123456789012', 'Acme', 'ac_me', 'ac-me', 'äcme'])('%p stops t
   );
 });
 
-test.each(['sk', 'acme', '012345678901'])('a key that begins with %s is cut out of the log', (prefix) => {
-  const key = mintKey(prefix, true, systemRandom);
-  const logged = redact(`key=${key}, "${key.slice(0, -20)}", x${key}y`);
-  expect(logged).not.toContain(key.slice(prefix.length + 6, prefix.length + 12));
+const HANDS_OUT = { OAUTH_REDIRECTS: 'loopback' };
+
+/** What the log shows of an Origin that is refused. */
+async function logged(app: TestApp, origin: string): Promise<unknown> {
+  await fetch(`${app.url}/authorize`, { method: 'POST', headers: { origin }, body: new URLSearchParams() });
+  return (await app.log()).findLast(({ event }) => event === 'request refused')?.origin;
+}
+
+test.each(['sk', 'acme', '012345678901'])('a key that begins with %s is cut out of the log', async (prefix) => {
+  await using app = await createTestApp({ env: { ...HANDS_OUT, KEY_PREFIX: prefix } });
+  const { key } = await app.createKey('alice');
+  for (const text of [`key=${key}`, `"${key.slice(0, -20)}"`, `x${key}y`]) {
+    expect(await logged(app, text)).toBeString();
+  }
+  expect(await app.logText()).not.toContain(key.slice(prefix.length + 6, prefix.length + 12));
 });
 
-test('names of tools are not taken for keys', () => {
-  expect(redact('run_test_suites get_live_facade')).toBe('run_test_suites get_live_facade');
+test('names of tools are not taken for keys', async () => {
+  await using app = await createTestApp({ env: HANDS_OUT });
+  expect(await logged(app, 'run_test_suites get_live_facade')).toBe('run_test_suites get_live_facade');
 });
 
 /** The rule for gitleaks, as SECURITY.md has it. */
 const scannerRule = () => readDocument('.github/SECURITY.md').codeBlock('When a secret gets out', 'toml');
 
 /** 1,000 keys, in text, and 10,000 texts that are nearly keys. */
-function keysAndNearMisses() {
-  const keys = Array.from({ length: 1000 }, (_, n) => mintKey('acme', n % 2 === 0, systemRandom));
+async function keysAndNearMisses() {
+  await using app = await createTestApp({ env: { KEY_PREFIX: 'acme' } });
+  const inputs = Array(1000).fill({ name: 'n', scopes: [] });
+  const made = await callAll(app, 'create_api_key', inputs, await bearer(app, 'alice'));
+  const keys: string[] = made.map(({ structuredContent: { key } }, n) =>
+    n % 2 === 0 ? key : key.replace('_test_', '_live_'),
+  );
   const around = [(key: string) => key, (key: string) => `"${key}"`, (key: string) => `KEY=${key}\n`];
   const text = keys.map((key, n) => around[n % around.length]?.(key)).join(' ');
   const spoilt: ((key: string) => string)[] = [
@@ -76,8 +91,8 @@ function keysAndNearMisses() {
   return { keys, text, misses: misses.join('\n') };
 }
 
-test('the pattern for scanners finds each of 1,000 keys, and none of 10,000 near misses', () => {
-  const { keys, text, misses } = keysAndNearMisses();
+test('the pattern for scanners finds each of 1,000 keys, and none of 10,000 near misses', async () => {
+  const { keys, text, misses } = await keysAndNearMisses();
   const pattern = new RegExp(/regex = '''(.*)'''/.exec(scannerRule())?.[1] ?? 'no pattern', 'g'); // Go's syntax is the same
   expect([...(text.match(pattern) ?? [])]).toEqual(keys);
   expect(misses.match(pattern)).toBeNull();
@@ -86,7 +101,7 @@ test('the pattern for scanners finds each of 1,000 keys, and none of 10,000 near
 test.skipIf(Bun.which('gitleaks') === null)(
   'so does gitleaks itself with the rule',
   async () => {
-    const { keys, text, misses } = keysAndNearMisses();
+    const { keys, text, misses } = await keysAndNearMisses();
     const folder = temporaryFolder();
     const config = join(folder, 'rule.toml');
     const report = join(folder, 'report.json');

@@ -2,12 +2,6 @@
 // wall clock, which look the same from inside.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import type { FeedPage } from '../../src/ground/change-feed.ts';
-import { countingSleep } from '../../src/ground/runtime.ts';
-import { createFeed } from '../../src/keys/feed.ts';
-import type { KeyStore } from '../../src/keys/store.ts';
-import { createLog } from '../../src/start/package/index.ts';
-import { testClock } from '../support/clock.ts';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
@@ -84,26 +78,4 @@ test('a wall clock that is set forward costs one poll, and one that is set back 
     expect(await useIt()).toEqual(good);
     expect({ stepMs, statements: proxy.statements() - before }).toEqual({ stepMs, statements });
   }
-});
-
-test('a poll that was under way during a sleep proves nothing', async () => {
-  const inner = testClock();
-  const clock = countingSleep(inner);
-  const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 0, newestMark: null, changes: [] };
-  const polls: (() => void)[] = [];
-  const store = {
-    changesAfter: () => new Promise((resolve) => polls.push(() => resolve(page))),
-  } as unknown as KeyStore; // all that a feed needs of it
-  const log = createLog({ level: 'error', clock, write: async () => {} });
-  const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
-  const current = feed.ensureFresh();
-  inner.sleep(HOUR_MS);
-  polls[0]?.();
-  await Bun.sleep(0);
-  expect(feed.current()).toBe(false);
-  expect(polls).toHaveLength(2);
-  polls[1]?.();
-  await current;
-  expect(feed.current()).toBe(true);
-  feed.stop();
 });

@@ -4,9 +4,8 @@ import { expect, test } from 'bun:test';
 import * as fc from 'fast-check';
 import * as v from 'valibot';
 import { definePrompt, defineTool, form, ok } from '../../src/start/package/index.ts';
-import { createTools } from '../../src/tools/server-tools.ts';
+import { createTestApp } from '../../src/start/package/testing.ts';
 import { META, openSse, post, postModern } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const who = form(v.strictObject({ name: v.string() }));
@@ -24,7 +23,7 @@ const prompt = definePrompt(anyone, {
   run: ({ city = '' }) => ok({ messages: [{ role: 'user', content: { type: 'text', text: city } }] }),
   complete: { city: (value) => ok([value]) },
 });
-const serve = () => createTestApp({ tools: (deps) => [...createTools(deps), asking], prompts: () => [prompt] });
+const serve = () => createTestApp({ tools: [() => [asking]], prompts: [() => [prompt]] });
 
 const method = fc.oneof(
   fc.constantFrom(

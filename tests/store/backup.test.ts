@@ -1,7 +1,7 @@
 // A backup of a remote database, and one put back: all of it is there, and nothing of the way it went.
 
 import { expect, test } from 'bun:test';
-import { statSync } from 'node:fs';
+import { appendFileSync, copyFileSync, type PathLike, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { backUp } from '../../src/store/backup/backup.ts';
 import { compare } from '../../src/store/backup/compare.ts';
@@ -104,4 +104,19 @@ test('what changes while a remote database is copied is in the backup', async ()
   expect(statSync(file).mode & 0o777).toBe(0o600);
   await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${file}` } });
   expect((await callOver(server.url, 'get_data', {}, { 'x-api-key': kept.key })).status).toBe(200);
+});
+
+test('a file that somebody writes to while it is copied is copied anew, or refused with what to do', async () => {
+  const other = await backupOf(1);
+  const keysOf = async ({ keys }: { keys: number }) => keys;
+  let writes = 0;
+  const writtenMeanwhile = (most: number) => (from: PathLike, to: PathLike) => {
+    copyFileSync(from, to);
+    writes += 1;
+    if (writes <= most) appendFileSync(other, '\0');
+  };
+  expect(await withBackup(other, temporaryFolder(), keysOf, writtenMeanwhile(1))).toBe(1);
+  expect(writes).toBe(2);
+  const refused = withBackup(other, temporaryFolder(), keysOf, writtenMeanwhile(Number.POSITIVE_INFINITY));
+  await expect(refused).rejects.toThrow('of a database in use take one with keys backup');
 });

@@ -3,8 +3,6 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createOriginOf } from '../../src/keys/actor.ts';
-import type { ApiKeyRecord, PresentedKey } from '../../src/keys/record.ts';
 import { killRounds } from '../lab/kills/kill-rounds.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
@@ -12,11 +10,15 @@ import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
 import { type Sqld, startSqld } from '../support/sqld.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
-import { bearer, CALLER, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
 const HOUR_MS = 3_600_000;
 const NOW_MS = 1_000_000;
-const origin = createOriginOf(true)('use', CALLER);
+const origin = { how: 'use', actor: null, requestId: 'test', address: 'here' } as const;
+
+type Store = Awaited<ReturnType<typeof openEmbedded>>['store'];
+type ApiKeyRecord = Parameters<Store['insert']>[0];
+type PresentedKey = Parameters<Store['promote']>[0];
 
 const rotate = async (app: TestApp, keyId: string, overlapHours = 1) =>
   app.call('rotate_api_key', { keyId, overlapHours }, await bearer(app, 'alice'));
@@ -28,11 +30,7 @@ const statuses = async (app: TestApp, ...keys: string[]) => {
 };
 
 describe('a first use that is noted after', () => {
-  type Between = (
-    store: Awaited<ReturnType<typeof openEmbedded>>['store'],
-    key: PresentedKey,
-    db: Client,
-  ) => Promise<unknown>;
+  type Between = (store: Store, key: PresentedKey, db: Client) => Promise<unknown>;
   const BETWEEN: Record<string, Between> = {
     'a revocation': (store, { id, userId }) => store.deactivate(userId, id, origin),
     'a deletion': (store, { id, userId }) => store.remove(userId, id, origin),

@@ -76,7 +76,7 @@ export function modern(method: string, params: Record<string, unknown> = {}, met
 
 /** Sends a modern request; `change` alters it first. */
 export function postModern(
-  app: TestApp,
+  app: Pick<TestApp, 'url'>,
   method: string,
   params: Record<string, unknown> = {},
   { meta, headers }: { meta?: object; headers?: HeaderMap } = {},

@@ -2,6 +2,8 @@
 
 import { ROUTES, type RouteFacts, routeNames } from '../../src/api/table.ts';
 
+export type { RouteFacts };
+
 export const rows = routeNames.map((name): [string, RouteFacts] => [name, ROUTES[name]]);
 
 export const pathOf = ({ path }: RouteFacts): string => path.replace(/<\w+>/, 'get_data');

@@ -2,13 +2,16 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { LIST_BYTES_MAX } from '../../src/keys/listing.ts';
-import { KEYS_PER_USER_MAX } from '../../src/keys/minting.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { labelled } from '../support/labels.ts';
 import { call, callAll, openSse, post, postModern } from '../support/mcp.ts';
 import { BEHIND_PROXY, cameFrom } from '../support/sse-socket.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+
+/** Of a page. */
+const LIST_BYTES_MAX = 100_000;
+
+const KEYS_PER_USER_MAX = 1000;
 
 /** The most that a key may have: together 2,000 characters. */
 const LARGEST_SCOPES = Array.from({ length: 20 }, (_, index) => `${index}:`.padEnd(100, 'x'));

@@ -3,11 +3,9 @@
 
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
-import type { Quota } from '../../src/ground/rate-limit.ts';
-import type { Store } from '../../src/store/open.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { type CountingProcess, insertCounted, openStill, processesOn } from './shared-usage.ts';
+import { type CountingProcess, insertCounted, openStill, processesOn, type Quota, type Store } from './shared-usage.ts';
 
 setDefaultTimeout(60_000);
 

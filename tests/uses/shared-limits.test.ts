@@ -4,11 +4,9 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { dayAt, monthOf, windowAt } from '../../src/ground/limits/windows.ts';
-import type { Store } from '../../src/store/open.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { type CountingProcess, insertCounted, openStill, processesOn, type Way } from './shared-usage.ts';
+import { type CountingProcess, insertCounted, openStill, processesOn, type Store, type Way } from './shared-usage.ts';
 
 setDefaultTimeout(120_000);
 
@@ -29,9 +27,9 @@ afterAll(() => store.close());
 
 /** The number of the period in which a time lies. */
 const PERIODS = {
-  limit: (ms: number) => windowAt(ms, WINDOW_S),
-  day: dayAt,
-  month: (ms: number) => monthOf(dayAt(ms)).first,
+  limit: (ms: number) => Math.floor(ms / (WINDOW_S * 1000)),
+  day: (ms: number) => Math.floor(ms / 86_400_000),
+  month: (ms: number) => new Date(ms).getUTCFullYear() * 12 + new Date(ms).getUTCMonth(),
 } as const;
 
 const way = fc.record({

@@ -2,6 +2,7 @@
 // what it sends to the database comes late, twice, or not at all.
 
 import { StoreOutage } from '../../src/ground/outage.ts';
+import type { Quota } from '../../src/ground/rate-limit.ts';
 import { countingSleep } from '../../src/ground/runtime.ts';
 import { nextTurn } from '../../src/ground/timeout.ts';
 import type { ApiKeyRecord } from '../../src/keys/record.ts';
@@ -17,6 +18,8 @@ import { type TestClock, testClock } from '../support/clock.ts';
 const AWAY = new StoreOutage('away');
 
 const READ_MS_MAX = 1000;
+
+export type { Quota, Store };
 
 /** A store that prunes nothing by itself: these tests are at other times than the database. */
 export const openStill = (config: DatabaseConfig): Promise<Store> =>

@@ -3,10 +3,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
-import { createTools } from '../../src/tools/server-tools.ts';
+import { createTestApp, type TestApp } from '../../src/start/package/testing.ts';
 import { labelled } from '../support/labels.ts';
 import { call, openSse, post, postModern } from '../support/mcp.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
 const PARENT_ID = '00f067aa0ba902b7';
@@ -28,7 +27,7 @@ const traceTool = ({ guards }: ToolDeps) =>
 let app: TestApp;
 let headers: { 'x-api-key': string };
 beforeAll(async () => {
-  app = await createTestApp({ tools: (deps) => [...createTools(deps), traceTool(deps)] });
+  app = await createTestApp({ tools: [(deps) => [traceTool(deps)]] });
   headers = { 'x-api-key': (await app.createKey('alice')).key };
 });
 afterAll(() => app.close());

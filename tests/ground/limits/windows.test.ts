@@ -2,7 +2,13 @@
 
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { createCalendar, lengthS, type Window, windowAt } from '../../../src/ground/limits/windows.ts';
+import {
+  createCalendar,
+  createWindowCounter,
+  lengthS,
+  type Window,
+  windowAt,
+} from '../../../src/ground/limits/windows.ts';
 import { testClock } from '../../support/clock.ts';
 
 const at = (text: string) => createCalendar(testClock(Date.parse(text)));
@@ -42,4 +48,14 @@ test('windows are aligned to the Unix epoch and have no gaps', () => {
       expect((number + 1) * windowS * 1000).toBeGreaterThan(ms);
     }),
   );
+});
+
+test('of more than 100,000 buckets, those that were quiet the longest begin again, and a busy one does not', async () => {
+  const count = createWindowCounter({ requests: 1, windowS: 60 }, testClock());
+  const isAdmitted = (name: string) => count(name).isAdmitted;
+  expect([isAdmitted('quiet'), isAdmitted('quiet')]).toEqual([true, false]);
+  for (let n = 1; n < 100_000; n += 1) count(`other ${n}`);
+  expect([isAdmitted('busy'), isAdmitted('busy')]).toEqual([true, false]);
+  for (let n = 100_000; n < 200_000; n += 1) count(`other ${n}`);
+  expect([isAdmitted('busy'), isAdmitted('quiet')]).toEqual([false, true]);
 });
