@@ -4,7 +4,6 @@
 
 import { html } from '../widgets/html.js';
 import { complaint, nameOf, scopeList, timeOf } from '../widgets/parts.js';
-import { failureOf, outputOf } from '../widgets/results.js';
 import { keyFields, wantedIn } from './key-form.js';
 import { busily, formats, page, request, set, setup, show } from './session.js';
 
@@ -31,11 +30,10 @@ const send = (path, body, done) =>
   busily('decide', async () => {
     const { errand } = page;
     errand.failure = undefined;
-    const result = await request(path, body);
+    const { output, failure } = await request(path, body);
     if (page.errand !== errand) return;
-    const output = outputOf(result);
     if (output !== null) done(output);
-    else if (page.session?.token !== undefined) set({ errand: { ...errand, failure: failureOf(result) } });
+    else if (page.session?.token !== undefined) set({ errand: { ...errand, failure } });
   });
 
 const submitted = (act) => (event) => {

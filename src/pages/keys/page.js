@@ -4,7 +4,6 @@ import { draw } from '../widgets/draw.js';
 import { h, html } from '../widgets/html.js';
 import { newKey } from '../widgets/new-key.js';
 import { complaint, icon, nameOf } from '../widgets/parts.js';
-import { failureOf, outputOf } from '../widgets/results.js';
 import { errandView } from './errand.js';
 import { keyFields, openParts, typedIn, wantedIn } from './key-form.js';
 import { areOthers, revokeAllQuestion, searchForm, viewButtons } from './others.js';
@@ -20,11 +19,10 @@ async function create(event) {
   const wanted = wantedIn(event.target);
   await busily('create', async () => {
     set({ form: {} });
-    const result = await callTool('create_api_key', wanted);
+    const { output, failure } = await callTool('create_api_key', wanted);
     if (page.session !== session) return; // it was somebody else's
-    const output = outputOf(result);
-    if (typeof output?.key !== 'string') {
-      if (session.token !== undefined) page.form = { failure: failureOf(result) };
+    if (output === null) {
+      if (session.token !== undefined) page.form = { failure };
       return;
     }
     const made = newKey({
@@ -41,7 +39,7 @@ async function create(event) {
 }
 
 function closeMade() {
-  page.made.forget();
+  page.made.close();
   set({ made: null }, 'new', 'all');
 }
 
@@ -53,10 +51,10 @@ async function revokeThem() {
   const { view, question } = page;
   if (question.isBusy) return;
   set({ question: { isBusy: true } });
-  const result = await callTool('admin_revoke_keys', { owner: view.args.owner });
-  const { revoked } = outputOf(result) ?? {};
+  const { output, failure } = await callTool('admin_revoke_keys', { owner: view.args.owner });
   if (page.view !== view) return; // the keys of somebody else are shown meanwhile
-  if (revoked === undefined) return set({ question: { failure: failureOf(result) } });
+  if (output === null) return set({ question: { failure } });
+  const { revoked } = output;
   show(view);
   set({ notice: revoked === 1 ? '1 key revoked.' : `${revoked} keys revoked.` }, 'revoke all');
 }

@@ -1,10 +1,10 @@
-// One request to the server, with the person's token. Its response becomes what widgets take.
+// One request to the server, with the person's token.
 
-import { FOR_WIDGET, failed } from '../widgets/results.js';
+import { failed, succeeded } from '../widgets/results.js';
 
 const CALL_MS = 75_000; // a tool has 60 s
 
-/** The status, and the result as MCP has it. No status: no response came. */
+/** What became of it (results.js), with the status of the response if one came. */
 export async function post(url, token, body) {
   try {
     const response = await fetch(url, {
@@ -18,14 +18,14 @@ export async function post(url, token, body) {
     });
     const { status, ok, headers } = response;
     const told = await response.json();
-    if (ok) return { status, result: { structuredContent: told } };
-    const { detail, code, issues = [], previousUntil } = told;
+    if (ok) return { status, ...succeeded(told) };
+    const { detail, issues = [] } = told;
     const more = issues
       .filter(({ message }) => !detail.includes(message))
       .map(({ path, message }) => `${path}: ${message}`);
     if (headers.has('Retry-After')) more.push(`Try again in ${headers.get('Retry-After')} s`);
-    return { status, result: { ...failed(detail, ...more), _meta: { [FOR_WIDGET]: { code, previousUntil } } } };
+    return { status, ...failed([detail, ...more].join('. '), told) };
   } catch {
-    return { result: failed('No answer came. It may have worked all the same: refresh the list to see.') };
+    return failed('No answer came. It may have worked all the same: refresh the list to see.');
   }
 }

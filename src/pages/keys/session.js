@@ -4,7 +4,7 @@ import { focusOn } from '../widgets/draw.js';
 import { html } from '../widgets/html.js';
 import { keysList } from '../widgets/keys-list.js';
 import { complaint, formatsOf, nameOf } from '../widgets/parts.js';
-import { failed, failureOf, outputOf, problemOf } from '../widgets/results.js';
+import { failed } from '../widgets/results.js';
 import { typeAgain } from './key-form.js';
 import { areOthers, OWN } from './others.js';
 import { post } from './post.js';
@@ -64,12 +64,12 @@ function endSession(detail) {
 /** Nothing of the person before stays. */
 export function forget() {
   page.list?.close();
-  page.made?.forget();
+  page.made?.close();
   const nothing = { session: null, list: null, made: null, form: null, question: null, asked: null };
   Object.assign(page, nothing, { view: OWN, instead: '', notice: '' });
 }
 
-/** What the server says to `body`, as widgets take it. */
+/** What became of sending `body` (results.js). */
 export async function request(path, body) {
   const { session } = page;
   const { token } = session;
@@ -77,9 +77,9 @@ export async function request(path, body) {
     endSession('You are not signed in any more');
     return failed('Sign in again first.');
   }
-  const { status, result } = await post(setup.url + path, token, body);
+  const result = await post(setup.url + path, token, body);
   if (page.session !== session) return failed('You have signed out.');
-  if (status === 401 && session.token === token) endSession(failureOf(result));
+  if (result.status === 401 && session.token === token) endSession(result.failure);
   return result;
 }
 
@@ -118,13 +118,11 @@ export function show(view, result) {
 }
 
 /** A failure takes no list away, because a new key may stand in it. */
-function take(result) {
-  const output = outputOf(result);
-  if (Array.isArray(output?.keys)) {
+function take({ output, failure }) {
+  if (output !== null) {
     page.instead = '';
     return page.list.take(output);
   }
-  const failure = failureOf(result);
   if (page.instead === '') set({ notice: `The list could not be refreshed. ${failure}` });
   else set({ instead: complaint(`No keys to show. ${failure}`) });
 }
@@ -158,11 +156,11 @@ export const signIn = (token) =>
     const isSame = session?.sub === sub && session?.owner === owner;
     const isAdmin = hasClaim(claims, setup.admin);
     const view = isSame && isAdmin ? page.view : OWN;
-    const { status, result } = await post(setup.url + pathOf(view.tool), token, view.args);
+    const result = await post(setup.url + pathOf(view.tool), token, view.args);
     if (page.session !== session) return;
     const isLive = session?.token !== undefined;
-    if (status === 401 || sub === undefined || (isLive && !isSame && status !== 200)) {
-      return refuse(problemOf(result).code === 'invalid_token' && isInTime(claims) ? FOREIGN : failureOf(result));
+    if (result.status === 401 || sub === undefined || (isLive && !isSame && result.output === null)) {
+      return refuse(result.problem.code === 'invalid_token' && isInTime(claims) ? FOREIGN : result.failure);
     }
     if (!isSame) forget();
     const grantable = setup.scopeClaim === null ? null : listIn(claims[setup.scopeClaim]);
@@ -170,7 +168,7 @@ export const signIn = (token) =>
     page.why = null;
     if (page.list !== null && view === page.view) take(result);
     else show(view, result);
-    welcome(outputOf(result)?.keys?.length === 0);
+    welcome(result.output?.keys.length === 0);
   });
 
 const tabs = new BroadcastChannel('mcp-key-server/errand');

@@ -1,44 +1,18 @@
-// The widget of create_api_key and rotate_api_key: shows the new key. It never outlives close().
+// The widget of create_api_key and rotate_api_key: shows the new key.
 
-import { connect } from './bridge.js';
-import { draw } from './draw.js';
 import { html } from './html.js';
 import { newKey } from './new-key.js';
-import { complaint, formatsOf } from './parts.js';
-import { failureOf, outputOf } from './results.js';
+import { widget } from './widget.js';
 
-const said = (words) => html`<p class="sentence" role="status">${words}</p>`;
-const root = document.querySelector('main');
-let formats;
-let made = null;
-let sentence = said('Creating the key…');
-
-const redraw = () => draw(root, made === null ? sentence : made.view());
-
-function say(words, isBad = true) {
-  made?.forget();
-  made = null;
-  sentence = isBad ? complaint(words) : said(words);
-  redraw();
-}
-
-redraw();
-connect('api-key-created', {
-  ready: (bridge) => {
-    formats = formatsOf(bridge);
+widget('api-key-created', {
+  loading: 'Creating the key…',
+  nothing: 'No key to show.',
+  underWay({ name, keyId }) {
+    if (typeof name === 'string') return html`Creating “<bdi>${name}</bdi>”…`;
+    return keyId === undefined ? undefined : 'Rotating the key…';
   },
-  input({ name, keyId }) {
-    if (made !== null) return;
-    if (typeof name === 'string') say(html`<span>Creating “<bdi>${name}</bdi>”…</span>`, false);
-    else if (keyId !== undefined) say('Rotating the key…', false);
-  },
-  result(result) {
-    const output = outputOf(result);
-    if (typeof output?.key !== 'string' || output.key === '') return say(`No key to show. ${failureOf(result)}`);
-    made?.forget();
-    made = newKey({ made: output, heading: 'h1', formats, serverUrl: null, redraw });
-    redraw();
-  },
-  replaceByMessage: say,
-  close: () => say('This widget is closed.', false),
+  show: (made, { formats, redraw }) =>
+    typeof made.key === 'string' && made.key !== ''
+      ? newKey({ made, heading: 'h1', formats, serverUrl: null, redraw })
+      : null,
 });

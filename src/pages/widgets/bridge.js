@@ -1,14 +1,14 @@
 // The widget's half of MCP Apps (protocol 2026-01-26): JSON-RPC 2.0 over postMessage with the window around this one.
 // It handles messages, theme and size; what a result means is left to the widget.
 
+import { failed, isObject, readResult } from './results.js';
+
 const INITIALIZE_MS = 5000; // a host responds at once; after this the person is told that none does
 const CALL_MS = 120_000; // a tool has 60 s, and a host may first ask the person
 
-const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
-
 /**
- * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result)`, `replaceByMessage(sentence)` for what a
- * person must be told instead, `ready(bridge)` once the host is known, and `close()`, after which nothing more comes.
+ * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result, bridge)` (results.js),
+ * `replaceByMessage(sentence)` for what a person must be told instead, and `close()`, after which nothing more comes.
  */
 export function connect(name, on) {
   const host = window.parent;
@@ -25,18 +25,18 @@ export function connect(name, on) {
     return lastId;
   }
 
-  /** Resolves to the tool's result, whatever it says; rejects with an Error whose message is for a person. */
+  /** Resolves to what became of it (results.js), also if the host has no answer. */
   function callTool(tool, args) {
-    return new Promise((resolve, reject) => {
-      const fail = (sentence) => reject(new Error(sentence));
+    return new Promise((resolve) => {
       const id = request('tools/call', { name: tool, arguments: args }, ({ result, error }) => {
         clearTimeout(timer);
-        if (isObject(result)) resolve(result);
-        else fail(typeof error?.message === 'string' ? error.message : 'The answer could not be read.');
+        resolve(
+          typeof error?.message === 'string' ? failed(error.message) : readResult(isObject(result) ? result : {}),
+        );
       });
       const timer = setTimeout(() => {
         waiting.delete(id);
-        fail('No answer came. It may have worked all the same: list the keys again to see.');
+        resolve(failed('No answer came. It may have worked all the same: list the keys again to see.'));
       }, CALL_MS);
     });
   }
@@ -71,7 +71,7 @@ export function connect(name, on) {
   ]);
   const notifications = new Map([
     ['ui/notifications/tool-input', ({ arguments: args }) => on.input(isObject(args) ? args : {})],
-    ['ui/notifications/tool-result', on.result],
+    ['ui/notifications/tool-result', (result) => on.result(readResult(result), bridge)],
     [
       'ui/notifications/tool-cancelled',
       () => on.replaceByMessage('The call was cancelled, so there is nothing to show.'),
@@ -123,7 +123,6 @@ export function connect(name, on) {
     if (!isObject(result)) return on.replaceByMessage('The chat app around this widget refused to show it.');
     bridge.canCallTools = isObject(result.hostCapabilities?.serverTools);
     setContext(isObject(result.hostContext) ? result.hostContext : {});
-    on.ready(bridge);
     post({ method: 'ui/notifications/initialized', params: {} });
     resized.observe(document.documentElement);
   });

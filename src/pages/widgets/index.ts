@@ -10,8 +10,15 @@ import list from './api-keys-list.js' with { type: 'text' };
 import bridge from './bridge.js' with { type: 'text' };
 import { COMPONENTS } from './components.ts';
 import html from './widget.html' with { type: 'text' };
+import widgetFrame from './widget.js' with { type: 'text' };
 
-const PARTS = { ...COMPONENTS, 'bridge.js': bridge, 'api-key-created.js': created, 'api-keys-list.js': list };
+const PARTS = {
+  ...COMPONENTS,
+  'api-key-created.js': created,
+  'api-keys-list.js': list,
+  'bridge.js': bridge,
+  'widget.js': widgetFrame,
+};
 
 /** Each `{name}` replaced by its text. */
 const filled = (page: string, texts: Readonly<Record<string, string>>) =>

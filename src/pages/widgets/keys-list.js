@@ -7,7 +7,6 @@ import { readKey, readRotation, stateOf } from './listed-key.js';
 import { newKey } from './new-key.js';
 import { icon, inWords } from './parts.js';
 import { ACTIONS, askAbout } from './question.js';
-import { failed, failureOf, outputOf } from './results.js';
 
 const TOOLS_FROM = 8; // fewer keys can be seen at a glance
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
@@ -67,7 +66,7 @@ function change(list, changed) {
 }
 
 function forgetSecret({ secrets }, id) {
-  secrets.get(id)?.forget();
+  secrets.get(id)?.close();
   secrets.delete(id);
 }
 
@@ -162,11 +161,10 @@ async function showMore(list) {
   const { isLoading, keys, callTool, source, cursor } = list;
   if (isLoading) return;
   change(list, { isLoading: true });
-  const result = await callTool(source.tool, { ...source.args, cursor }).catch(({ message }) => failed(message));
-  const output = outputOf(result);
+  const { output, failure } = await callTool(source.tool, { ...source.args, cursor });
   list.isLoading = false;
   if (list.keys !== keys) return list.redraw(); // a newer list came meanwhile
-  if (!Array.isArray(output?.keys)) return change(list, { status: failureOf(result) });
+  if (!Array.isArray(output?.keys)) return change(list, { status: failure });
   const added = output.keys.flatMap(readKey);
   Object.assign(list, { keys: [...keys, ...added], cursor: cursorOf(output), status: '' });
   bringUpToDate(list);

@@ -47,7 +47,7 @@ export function newKey({ made, heading, formats, serverUrl, saved, redraw }) {
     view: () => shown.secret !== null && wholeView(shown),
     /** In the row of the key that was rotated. */
     viewInRow: () => shown.secret !== null && viewInRow(shown),
-    forget() {
+    close() {
       Object.assign(shown, { secret: null, said: {} });
       getSelection().removeAllRanges();
     },

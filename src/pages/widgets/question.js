@@ -3,7 +3,6 @@
 import { html } from './html.js';
 import { isTime } from './listed-key.js';
 import { complaint, nameOf } from './parts.js';
-import { failed, failureOf, outputOf, problemOf } from './results.js';
 import { KEY_LOST, kindsOfRotation } from './rotation.js';
 
 const isSuccess = (output) => output?.success === true || typeof output?.revoked === 'number';
@@ -35,9 +34,8 @@ export const ACTIONS = {
 };
 
 /** The server's `rotation_under_way` in the words of the list; any other refusal as it is. */
-function refusalWords(result, { short }) {
-  const { code, previousUntil } = problemOf(result);
-  if (code !== 'rotation_under_way' || !isTime(previousUntil)) return failureOf(result);
+function refusalWords({ failure, problem: { code, previousUntil } }, { short }) {
+  if (code !== 'rotation_under_way' || !isTime(previousUntil)) return failure;
   const [, { label }] = kindsOfRotation('');
   return `The old key of the rotation before still works, until ${short.format(previousUntil)}. Rotate after that, or choose “${label}”.`;
 }
@@ -57,11 +55,10 @@ export function askAbout(key, kind, { callTool, refused, formats, redraw, done, 
     redraw();
     const [called, args] =
       owner === null ? [tool, { keyId: id, overlapHours }] : ['admin_revoke_keys', { keyIds: [id] }];
-    const result = await callTool(called, args).catch(({ message }) => failed(message));
-    const output = outputOf(result);
+    const result = await callTool(called, args);
     isBusy = false;
-    if (isDone(output)) return done(output);
-    failure = kind === 'rotate' && output !== null ? KEY_LOST : refusalWords(result, formats);
+    if (isDone(result.output)) return done(result.output);
+    failure = kind === 'rotate' && result.output !== null ? KEY_LOST : refusalWords(result, formats);
     redraw(failure);
   }
 

@@ -1,34 +1,30 @@
-// What a tool returned, as MCP has it: its object, or why it failed.
+// What became of a call: { output, failure, problem }. `output` is the object that a tool returned, or null. `failure` is
+// a sentence: why there is no output, or what to say of one that can't be read. `problem` has the code of a refusal.
 
-/** The name of what a result has for the widget alone. */
-export const FOR_WIDGET = 'mcp-key-server/widget';
+const UNREADABLE = 'The answer could not be read.';
+/** The name of what a result has for the widget alone, which no model is shown. */
+const FOR_WIDGET = 'mcp-key-server/widget';
 
-/**
- * The object a tool returned, or null: structuredContent, else the JSON of its first text; with what is for the
- * widget alone, which no model is shown.
- */
-export function outputOf({ structuredContent, content, isError, _meta: meta }) {
-  if (isError === true) return null;
-  const forWidget = meta?.[FOR_WIDGET];
-  if (typeof structuredContent === 'object' && structuredContent !== null)
-    return { ...structuredContent, ...forWidget };
+export const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+export const succeeded = (output) => ({ output, failure: UNREADABLE, problem: {} });
+export const failed = (failure, problem = {}) => ({ output: null, failure, problem });
+
+/** A tool's result, as MCP has it: structuredContent, else the JSON of its first text. What would help is a text of its own. */
+export function readResult({ structuredContent, content, isError, _meta: meta }) {
+  const forWidget = isObject(meta?.[FOR_WIDGET]) ? meta[FOR_WIDGET] : {};
+  const texts = (Array.isArray(content) ? content : [])
+    .filter((block) => block?.type === 'text' && typeof block.text === 'string' && block.text !== '')
+    .map(({ text }) => text);
+  if (isError === true) return failed(texts.join('. ') || UNREADABLE, forWidget);
+  const output = isObject(structuredContent) ? structuredContent : parsed(texts[0]);
+  return isObject(output) ? succeeded({ ...output, ...forWidget }) : failed(UNREADABLE);
+}
+
+function parsed(text) {
   try {
-    const parsed = JSON.parse(content[0].text);
-    return typeof parsed === 'object' ? { ...parsed, ...forWidget } : null;
+    return JSON.parse(text);
   } catch {
     return null;
   }
 }
-
-/** The code of a failure and what belongs to it, if the server has it for the widget. */
-export const problemOf = ({ isError, _meta: meta }) => (isError === true && meta?.[FOR_WIDGET]) || {};
-
-/** Why a tool failed, in its own words if it has any; what would help stands in a text of its own. */
-export function failureOf({ content, isError }) {
-  const texts = (Array.isArray(content) ? content : [])
-    .filter((block) => block?.type === 'text' && typeof block.text === 'string' && block.text !== '')
-    .map(({ text }) => text);
-  return isError === true && texts.length > 0 ? texts.join('. ') : 'The answer could not be read.';
-}
-
-export const failed = (...texts) => ({ isError: true, content: texts.map((text) => ({ type: 'text', text })) });
