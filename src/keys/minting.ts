@@ -10,7 +10,7 @@ import { type Actor, actorFields, type Caller, createPersonBudget, type RequestI
 import type { ChangesOptions } from './changes.ts';
 import type { Grant, KeyCeilings, KeyRequest } from './grants.ts';
 import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
-import { type ApiKeyRecord, fingerprintOf, rotationRefusal } from './record.ts';
+import { type ApiKeyRecord, fingerprintOf, NEW_KEY, rotationRefusal } from './record.ts';
 
 /** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;
@@ -57,16 +57,14 @@ export function createMinting(options: MintingOptions) {
     const key = mintKey(keyPrefix, production, random);
     const createdAtMs = clock.nowMs();
     const record: ApiKeyRecord = {
+      ...NEW_KEY,
       id: mintId(random),
       userId,
       name,
       keyHash: hashKey(sha256, key),
       scopes,
-      active: true,
       createdAtMs,
       expiresAtMs: expiresInDays === null ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
-      second: null,
-      rotations: 0,
       rateLimit,
       quota,
       resource,

@@ -37,6 +37,16 @@ export interface ApiKeyRecord {
   readonly resource: string | null;
 }
 
+/** Of a key that is made, unless it is asked for. */
+export const NEW_KEY = {
+  active: true,
+  second: null,
+  rotations: 0,
+  rateLimit: null,
+  quota: null,
+  resource: null,
+} satisfies Partial<ApiKeyRecord>;
+
 /** A record as found by the hash of one of its secrets. */
 export interface PresentedKey extends ApiKeyRecord {
   readonly presented: 'in_force' | SecondSecret['is'];

@@ -1,10 +1,11 @@
 // AdminStore over a Database. Filters may fit any key, so they read the table in the order of creation, in batches.
 
-import { type AdminStore, COUNTED_MAX, type KeyEdit, type KeyFilter, type KeyName } from '../keys/admin.ts';
+import { type AdminStore, COUNTED_MAX, type KeyFilter, type KeyName } from '../keys/admin.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
+import { columnsOf, KEY_COLUMNS } from './columns.ts';
 import type { Database, Row, Statement } from './database.ts';
-import { changeKey, INSERT, insertArgs } from './key-changes.ts';
-import { IS_BLOCKED, KEY_COLUMNS, listedOf, USED_AT } from './rows.ts';
+import { changeKey, INSERT, insertArg, insertArgs } from './key-changes.ts';
+import { IS_BLOCKED, listedOf, USED_AT } from './rows.ts';
 import { WRITE_PROBE } from './schema.ts';
 
 type Args = NonNullable<Statement['args']>;
@@ -40,7 +41,7 @@ RETURNING owner`;
 
 const IMPORT = INSERT.replace(
   'ON CONFLICT',
-  'AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ?4) ON CONFLICT',
+  `AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ${insertArg('key_hash')}) ON CONFLICT`,
 );
 
 // By id too: of two imports at once, both find each hash there afterwards.
@@ -52,19 +53,6 @@ OR EXISTS (SELECT 1 FROM api_keys WHERE second_hash = r.value ->> 0) GROUP BY r.
 const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners ORDER BY owner' };
 
 const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" };
-
-function fieldsOf({ name, scopes, expiresAtMs, rateLimit, quota }: KeyEdit) {
-  const columns = [
-    ['name', name, name],
-    ['scopes', scopes, JSON.stringify(scopes)],
-    ['expires_at_ms', expiresAtMs, expiresAtMs],
-    ['limit_requests', rateLimit, rateLimit?.requests],
-    ['limit_window_s', rateLimit, rateLimit?.windowS],
-    ['quota_requests', quota, quota?.requests],
-    ['quota_period', quota, quota?.period],
-  ] as const;
-  return columns.filter(([, given]) => given !== undefined).map(([name, , value]) => [name, value ?? null] as const);
-}
 
 export function createAdminStore(db: Database): AdminStore {
   const countOf = ([row]: readonly Row[]): number => Number(row?.count);
@@ -144,13 +132,12 @@ export function createAdminStore(db: Database): AdminStore {
     nowMs: async () => Number((await db.read(NOW))[0]?.now_ms),
 
     edit(keyId, edit, origin) {
-      const fields = fieldsOf(edit);
-      const names = fields.map(([name]) => name).join(', ');
-      const marks = fields.map((_, index) => `?${index + 3}`).join(', ');
+      const { names, values } = columnsOf(edit);
+      const marks = values.map((_, index) => `?${index + 3}`);
       return changeKey(db, {
         sql: `UPDATE api_keys SET (changed_by, ${names}) = (?2, ${marks}) WHERE id = ?1 AND (${names}) IS NOT (${marks})
 RETURNING key_hash`,
-        args: [keyId, JSON.stringify(origin), ...fields.map(([, value]) => value)],
+        args: [keyId, JSON.stringify(origin), ...values],
       });
     },
 

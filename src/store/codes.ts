@@ -2,8 +2,9 @@
 
 import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
+import { COLUMNS } from './columns.ts';
 import type { Database, Row } from './database.ts';
-import { hasChanged, INSERT, insertArgs } from './key-changes.ts';
+import { hasChanged, INSERT, insertArg, insertArgs } from './key-changes.ts';
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3
 WHERE ?4 IS NULL OR (SELECT count(*) FROM api_keys WHERE user_id = ?4) < ?5 ON CONFLICT DO NOTHING`;
@@ -24,8 +25,8 @@ const HAS_TAKEN = 'SELECT 1 FROM codes WHERE hash = ?1 AND taken_by = ?2';
 /** As INSERT (key-changes.ts), for an open code whose owner is not blocked. */
 const MAKE = INSERT.replace(
   'ON CONFLICT',
-  `AND EXISTS (SELECT 1 FROM codes WHERE hash = ?15 AND taken_by IS NULL)
-AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ?2) ON CONFLICT`,
+  `AND EXISTS (SELECT 1 FROM codes WHERE hash = ?${COLUMNS.length + 3} AND taken_by IS NULL)
+AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id')}) ON CONFLICT`,
 );
 
 const WAITS = 'taken_by IS NULL AND ends_at_ms >';

@@ -3,16 +3,27 @@
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyStore } from '../keys/store.ts';
+import { COLUMNS, columnsOf } from './columns.ts';
 import type { Database, Statement } from './database.ts';
 import { hasSecret, rowBy } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` names it.
 // Without RETURNING, which would take a fourteenth of its time.
-export const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms, changed_by,
-limit_requests, limit_window_s, quota_requests, quota_period, resource)
-SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7, ?9, ?10, ?11, ?12, ?13, ?14
-WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
-ON CONFLICT DO NOTHING`;
+export const INSERT = `INSERT INTO api_keys (${COLUMNS}, changed_by) SELECT ${COLUMNS.map(insertArg)}, ?${COLUMNS.length + 1}
+WHERE (SELECT count(*) FROM api_keys WHERE user_id = ${insertArg('user_id')}) < ?${COLUMNS.length + 2}
+AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ${insertArg('key_hash')}) ON CONFLICT DO NOTHING`;
+
+/** For a condition that is added to INSERT: the argument that a column gets. */
+export function insertArg(column: string): string {
+  return `?${COLUMNS.indexOf(column) + 1}`;
+}
+
+/** Of INSERT. */
+export const insertArgs = (record: ApiKeyRecord, keysPerUserMax: number, origin: Origin) => [
+  ...columnsOf(record).values,
+  JSON.stringify(origin),
+  keysPerUserMax,
+];
 
 const DEACTIVATE = `UPDATE api_keys SET active = 0, changed_by = ?3
 WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
@@ -52,24 +63,6 @@ second_ends_at_ms = ?4 + coalesce(overlap_ms, 0), changed_by = ?5
 WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND active = 1 RETURNING key_hash`;
 
 type Changes = Pick<KeyStore, 'insert' | 'deactivate' | 'remove' | 'update' | 'revokeByHashes' | 'rotate' | 'promote'>;
-
-/** Of INSERT. */
-export const insertArgs = (record: ApiKeyRecord, keysPerUserMax: number, origin: Origin) => [
-  record.id,
-  record.userId,
-  record.name,
-  record.keyHash,
-  JSON.stringify(record.scopes),
-  record.createdAtMs,
-  record.expiresAtMs,
-  keysPerUserMax,
-  JSON.stringify(origin),
-  record.rateLimit?.requests ?? null,
-  record.rateLimit?.windowS ?? null,
-  record.quota?.requests ?? null,
-  record.quota?.period ?? null,
-  record.resource,
-];
 
 /** Runs a change of one key, which returns its `key_hash`. Null: nothing was changed. */
 export async function changeKey(db: Database, statement: Statement): Promise<Changed | null> {

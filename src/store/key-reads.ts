@@ -1,11 +1,12 @@
 // The key store's reads. A record may come from a replica, everything else comes from the primary.
 
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
+import { KEY_COLUMNS, recordOf, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs } from './counts.ts';
 import type { Database, Row, Statement } from './database.ts';
 import { CHANGES, pageOf } from './feed.ts';
 import type { Replica } from './replica/replica.ts';
-import { eventOf, foundOf, IS_BLOCKED, isRecord, KEY_COLUMNS, listedOf, recordOf, rowBy, USED_AT } from './rows.ts';
+import { eventOf, foundOf, IS_BLOCKED, isRecord, listedOf, rowBy, USED_AT } from './rows.ts';
 
 type Reads = Pick<KeyStore, 'listByUser' | 'findOwn' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events'>;
 
@@ -17,7 +18,7 @@ LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
 
 const FIND_OWN = `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
 
-/** What a listed key has as JSON at least, beside its name and scopes. */
+/** What a listed key has as JSON at least, beside its text. */
 const LISTED_KEY_BYTES_MIN = 136;
 
 const AFTER = 'k.user_id = ?1 AND (k.created_at_ms, k.row) < (?2, ?3)';
@@ -28,7 +29,7 @@ const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms,
 (SELECT count(*) FROM api_keys k WHERE ${AFTER}) AS remaining
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) FROM (
 SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
-SELECT octet_length(name) + octet_length(scopes) + coalesce(octet_length(resource), 0) + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
+SELECT ${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
 WHERE ${AFTER} ${NEWEST_FIRST})) WHERE before IS NULL OR before < ?4)`;
 
 const NEWEST_EVENTS = `SELECT * FROM key_events WHERE seq > ?1 AND (?2 IS NULL OR key_id = ?2) AND (?3 IS NULL OR owner = ?3)

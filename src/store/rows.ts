@@ -1,10 +1,10 @@
-// What queries select of a key, and what their rows say.
+// What queries ask of a key beside its columns, and what their rows say.
 
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { memoize } from '../ground/memoize.ts';
-import type { Quota } from '../ground/rate-limit.ts';
-import type { ApiKeyRecord, ListedKey, PresentedKey, SecondSecret } from '../keys/record.ts';
+import type { ListedKey, PresentedKey } from '../keys/record.ts';
 import type { Found, KeyEvent } from '../keys/store.ts';
+import { recordOf } from './columns.ts';
 import { countsOf } from './counts.ts';
 import { held, type Row } from './database.ts';
 
@@ -23,51 +23,6 @@ export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.
 export const USED_AT = held(
   'max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))',
 );
-
-const heldColumn = (column: string) => `${held(`k.${column}`)} AS ${column}`;
-
-/** The columns of the key `k`. To sort by one, name it with its table: `ORDER BY k.created_at_ms` uses an index. */
-export const KEY_COLUMNS = [
-  'k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.second_hash, k.second_is',
-  'k.limit_requests, k.limit_window_s, k.quota_requests, k.quota_period, k.resource',
-  ...['created_at_ms', 'expires_at_ms', 'second_ends_at_ms', 'rotations'].map(heldColumn),
-].join(', ');
-
-// The tables in db/ are STRICT and have CHECKs, so the types of columns are known here.
-
-/** One array for equal scopes, which many keys have: frozen, because tools of one's own see it. */
-const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(JSON.parse(json)));
-
-export function recordOf(row: Row): ApiKeyRecord {
-  return {
-    id: String(row.id),
-    userId: String(row.user_id),
-    name: String(row.name),
-    keyHash: String(row.key_hash),
-    scopes: scopesFrom(String(row.scopes)),
-    active: row.active === 1,
-    createdAtMs: Number(row.created_at_ms),
-    expiresAtMs: row.expires_at_ms as number | null,
-    second: secondOf(row),
-    rotations: Number(row.rotations),
-    rateLimit:
-      row.limit_requests === null
-        ? null
-        : { requests: Number(row.limit_requests), windowS: Number(row.limit_window_s) },
-    quota:
-      row.quota_requests === null
-        ? null
-        : { requests: Number(row.quota_requests), period: row.quota_period as Quota['period'] },
-    resource: row.resource as string | null,
-  };
-}
-
-function secondOf(row: Row): SecondSecret | null {
-  if (row.second_hash === null) return null;
-  const hash = String(row.second_hash);
-  if (row.second_is === 'next') return { hash, is: 'next', endsAtMs: null };
-  return { hash, is: 'previous', endsAtMs: Number(row.second_ends_at_ms) };
-}
 
 export function presentedOf(row: Row): PresentedKey {
   const record = recordOf(row);

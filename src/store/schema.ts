@@ -14,6 +14,7 @@ import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
 import migration0012 from '../../db/0012_changed_fields.sql' with { type: 'text' };
 import { outageIn } from '../ground/outage.ts';
 import { sleep } from '../ground/timeout.ts';
+import { COLUMNS } from './columns.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */
@@ -49,9 +50,8 @@ const CREATE_LEDGER: Statement = {
 };
 /** SQLite refuses it if a table or column is missing. */
 const SHAPE: Statement = {
-  sql: `SELECT k.row, k.id, k.user_id, k.name, k.key_hash, k.scopes, k.active, k.created_at_ms, k.expires_at_ms,
-k.last_used_at_ms, k.second_hash, k.second_is, k.second_ends_at_ms, k.overlap_ms, k.rotations, k.changed_by, k.deleting,
-k.limit_requests, k.limit_window_s, k.quota_requests, k.quota_period, k.resource, n.row, n.window_s, n.number, n.instance, n.uses,
+  sql: `SELECT k.row, ${COLUMNS.map((name) => `k.${name}`)}, k.last_used_at_ms, k.overlap_ms, k.changed_by, k.deleting,
+n.row, n.window_s, n.number, n.instance, n.uses,
 x.instance, x.number, x.at_ms, u.row, u.last_used_at_ms, c.seq, c.key_hash, c.changed_at_ms, f.database_id, f.pruned_seq,
 e.seq, e.at_ms, e.key_id, e.owner, e.kind, e.how, e.actor, e.request_id, e.address, e.fingerprint, e.secret, e.backup_seq, e.fields,
 b.owner, b.blocked_at_ms, b.changed_by, b.deleting, s.name, s.value, o.hash, o.ends_at_ms, o.content,

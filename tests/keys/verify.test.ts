@@ -6,7 +6,7 @@ import type { FeedPage } from '../../src/ground/change-feed.ts';
 import { createOriginOf } from '../../src/keys/actor.ts';
 import { createAudience } from '../../src/keys/audience.ts';
 import { createFeed } from '../../src/keys/feed.ts';
-import type { PresentedKey } from '../../src/keys/record.ts';
+import { NEW_KEY, type PresentedKey } from '../../src/keys/record.ts';
 import type { Found, KeyStore } from '../../src/keys/store.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from '../../src/keys/unknown-keys.ts';
 import { createVerifier } from '../../src/keys/verify.ts';
@@ -37,19 +37,14 @@ test('a record that is read before a revocation and arrives after it counts for 
   const key = `sk_test_${'0'.repeat(64)}`;
   const keyHash = Bun.SHA256.hash(key, 'hex');
   const record: PresentedKey = {
+    ...NEW_KEY,
     id: '0'.repeat(32),
     userId: 'alice',
     name: 'n',
     keyHash,
     scopes: [],
-    active: true,
     createdAtMs: 0,
     expiresAtMs: null,
-    second: null,
-    rotations: 0,
-    resource: null,
-    rateLimit: null,
-    quota: null,
     presented: 'in_force',
     secretEndsAtMs: null,
     blocked: false,

@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createOriginOf } from '../../src/keys/actor.ts';
-import type { ApiKeyRecord } from '../../src/keys/record.ts';
+import { type ApiKeyRecord, NEW_KEY } from '../../src/keys/record.ts';
 import { createAdminStore } from '../../src/store/admin-store.ts';
 import type { Statement } from '../../src/store/database.ts';
 import { openEmbedded } from '../support/embedded.ts';
@@ -35,19 +35,14 @@ test('of two imports of the same keys at once, each counts only what it has adde
   const { db, close } = await openEmbedded(join(temporaryFolder(), 'keys.db'));
   const recordsOf = (import_: string, from: number, to: number): ApiKeyRecord[] =>
     Array.from({ length: to - from }, (_, index) => ({
+      ...NEW_KEY,
       id: `${import_}${from + index}`.padStart(32, '0'),
       userId: 'alice',
       name: 'n',
       keyHash: `${from + index}`.padStart(64, '0'),
       scopes: [],
-      active: true,
       createdAtMs: 1,
       expiresAtMs: null,
-      second: null,
-      rotations: 0,
-      resource: null,
-      rateLimit: null,
-      quota: null,
     }));
   const other = createAdminStore(db);
   const admin = createAdminStore({

@@ -5,7 +5,7 @@ import { StoreOutage } from '../../src/ground/outage.ts';
 import type { Quota } from '../../src/ground/rate-limit.ts';
 import { countingSleep } from '../../src/ground/runtime.ts';
 import { nextTurn } from '../../src/ground/timeout.ts';
-import type { ApiKeyRecord } from '../../src/keys/record.ts';
+import { type ApiKeyRecord, NEW_KEY } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import { createReadKeys } from '../../src/keys/unknown-keys.ts';
 import { type Clock, createLog, systemRandom } from '../../src/start/package/index.ts';
@@ -35,17 +35,14 @@ export async function insertCounted(
   inserted += 1;
   const digits = inserted.toString(16);
   const record: ApiKeyRecord = {
+    ...NEW_KEY,
     id: digits.padStart(32, '0'),
     userId: `owner ${inserted}`,
     name: 'k',
     keyHash: digits.padStart(64, '0'),
     scopes: [],
-    active: true,
     createdAtMs: inserted,
     expiresAtMs: null,
-    second: null,
-    rotations: 0,
-    resource: null,
     ...limits,
   };
   await store.insert(record, 1, { how: 'command', actor: null, requestId: null, address: null });

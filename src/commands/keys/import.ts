@@ -10,7 +10,7 @@ import { systemRandom } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { isIdShaped, mintId } from '../../keys/key-format.ts';
 import { KEYS_PER_USER_MAX } from '../../keys/minting.ts';
-import type { ApiKeyRecord } from '../../keys/record.ts';
+import { type ApiKeyRecord, NEW_KEY } from '../../keys/record.ts';
 import { keyRequestFields } from '../../tools/create-api-key.ts';
 import { isSubject } from '../../users/identity.ts';
 import { command } from '../command.ts';
@@ -125,14 +125,9 @@ function recordOf(line: string, number: number, nowMs: number): ApiKeyRecord {
   }
   const { id, createdAt, expiresAt, ...key } = parsed.value;
   return {
+    ...NEW_KEY,
     ...key,
     id: id ?? mintId(systemRandom),
-    active: true,
-    second: null,
-    rotations: 0,
-    rateLimit: null,
-    quota: null,
-    resource: null,
     createdAtMs: createdAt === undefined ? nowMs : Date.parse(createdAt),
     expiresAtMs: expiresAt == null ? null : Date.parse(expiresAt),
   };

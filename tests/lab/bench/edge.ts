@@ -8,7 +8,7 @@ import { createLruCache } from '../../../src/ground/lru-cache.ts';
 import { systemClock, systemRandom } from '../../../src/ground/runtime.ts';
 import { createOriginOf } from '../../../src/keys/actor.ts';
 import { hashKey, mintId, mintKey } from '../../../src/keys/key-format.ts';
-import type { ApiKeyRecord } from '../../../src/keys/record.ts';
+import { type ApiKeyRecord, NEW_KEY } from '../../../src/keys/record.ts';
 import { openStore, type Store } from '../../../src/store/open.ts';
 import { createLog } from '../../../src/watch/log.ts';
 import { startSqld } from '../../support/sqld.ts';
@@ -22,19 +22,14 @@ const KEYS_PER_USER_MAX = 1000;
 const ASK_MS = 3000;
 
 const newRecord = (index: number): ApiKeyRecord => ({
+  ...NEW_KEY,
   id: mintId(systemRandom),
   userId: `user-${index}`,
   name: `key ${index}`,
   keyHash: hashKey(Bun.SHA256.hash, mintKey('sk', false, systemRandom)),
   scopes: ['read', 'read:orders'],
-  active: true,
   createdAtMs: Date.now(),
   expiresAtMs: null,
-  second: null,
-  rotations: 0,
-  resource: null,
-  rateLimit: null,
-  quota: null,
 });
 
 const ORIGIN = createOriginOf(false)('command', { requestId: 'bench', clientAddress: () => '' });

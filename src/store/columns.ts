@@ -1,0 +1,129 @@
+// The columns of a key, as one table: for each field of its record those that hold it, and how it is read from them and
+// written to them. What else a row has is for the database alone (db/README.md).
+
+import { memoize } from '../ground/memoize.ts';
+import type { Quota } from '../ground/rate-limit.ts';
+import type { ApiKeyRecord } from '../keys/record.ts';
+import { held, type Row, type Value } from './database.ts';
+
+/**
+ * `number`: one that may have been typed by hand, beyond what JavaScript holds. `free`: text of any length, which counts
+ * in the bytes of a list. The tables in db/ are STRICT and have CHECKs, so the types of columns are known.
+ */
+type Kind = 'plain' | 'number' | 'free';
+
+interface Field<T> {
+  readonly columns: Readonly<Record<string, Kind>>;
+  read(row: Row): T;
+  /** One for each column. */
+  write(value: T): readonly Value[];
+}
+
+const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
+  columns: { [column]: kind },
+  read: (row) => String(row[column]),
+  write: (value) => [value],
+});
+
+/** One array for equal scopes, which many keys have: frozen, because tools of one's own see it. */
+const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(JSON.parse(json)));
+
+const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
+  id: text('id'),
+  userId: text('user_id'),
+  name: text('name', 'free'),
+  keyHash: text('key_hash'),
+  scopes: {
+    columns: { scopes: 'free' },
+    read: (row) => scopesFrom(String(row.scopes)),
+    write: (scopes) => [JSON.stringify(scopes)],
+  },
+  active: {
+    columns: { active: 'plain' },
+    read: (row) => row.active === 1,
+    write: (active) => [Number(active)],
+  },
+  createdAtMs: {
+    columns: { created_at_ms: 'number' },
+    read: (row) => Number(row.created_at_ms),
+    write: (createdAtMs) => [createdAtMs],
+  },
+  expiresAtMs: {
+    columns: { expires_at_ms: 'number' },
+    read: (row) => row.expires_at_ms as number | null,
+    write: (expiresAtMs) => [expiresAtMs],
+  },
+  second: {
+    columns: { second_hash: 'plain', second_is: 'plain', second_ends_at_ms: 'number' },
+    read({ second_hash: hash, second_is: is, second_ends_at_ms: endsAtMs }) {
+      if (hash === null) return null;
+      if (is === 'next') return { hash: String(hash), is: 'next', endsAtMs: null };
+      return { hash: String(hash), is: 'previous', endsAtMs: Number(endsAtMs) };
+    },
+    write: (second) => [second?.hash ?? null, second?.is ?? null, second?.endsAtMs ?? null],
+  },
+  rotations: {
+    columns: { rotations: 'number' },
+    read: (row) => Number(row.rotations),
+    write: (rotations) => [rotations],
+  },
+  rateLimit: {
+    columns: { limit_requests: 'plain', limit_window_s: 'plain' },
+    read: ({ limit_requests: requests, limit_window_s: windowS }) =>
+      requests === null ? null : { requests: Number(requests), windowS: Number(windowS) },
+    write: (limit) => [limit?.requests ?? null, limit?.windowS ?? null],
+  },
+  quota: {
+    columns: { quota_requests: 'plain', quota_period: 'plain' },
+    read: ({ quota_requests: requests, quota_period: period }) =>
+      requests === null ? null : { requests: Number(requests), period: period as Quota['period'] },
+    write: (quota) => [quota?.requests ?? null, quota?.period ?? null],
+  },
+  resource: {
+    columns: { resource: 'free' },
+    read: (row) => row.resource as string | null,
+    write: (resource) => [resource],
+  },
+};
+
+const ENTRIES = Object.entries(FIELDS) as [keyof ApiKeyRecord, Field<unknown>][];
+const KINDS = ENTRIES.flatMap(([, { columns }]) => Object.entries(columns));
+
+export const COLUMNS: readonly string[] = KINDS.map(([name]) => name);
+
+/** Of the key `k`. To sort by a column, name it with its table: `ORDER BY k.created_at_ms` uses an index. */
+export const KEY_COLUMNS = [
+  'k.row',
+  ...KINDS.map(([name, kind]) => (kind === 'number' ? `${held(`k.${name}`)} AS ${name}` : `k.${name}`)),
+].join(', ');
+
+/** What the text of the key `k` takes in a list. */
+export const TEXT_BYTES = KINDS.filter(([, kind]) => kind === 'free')
+  .map(([name]) => `coalesce(octet_length(k.${name}), 0)`)
+  .join(' + ');
+
+/** Written out: an object that is made field by field takes 64 bytes more, of each key in memory. */
+export const recordOf = (row: Row): ApiKeyRecord => ({
+  id: FIELDS.id.read(row),
+  userId: FIELDS.userId.read(row),
+  name: FIELDS.name.read(row),
+  keyHash: FIELDS.keyHash.read(row),
+  scopes: FIELDS.scopes.read(row),
+  active: FIELDS.active.read(row),
+  createdAtMs: FIELDS.createdAtMs.read(row),
+  expiresAtMs: FIELDS.expiresAtMs.read(row),
+  second: FIELDS.second.read(row),
+  rotations: FIELDS.rotations.read(row),
+  rateLimit: FIELDS.rateLimit.read(row),
+  quota: FIELDS.quota.read(row),
+  resource: FIELDS.resource.read(row),
+});
+
+/** The columns of the fields that are given, and their values. */
+export function columnsOf(fields: { readonly [F in keyof ApiKeyRecord]?: ApiKeyRecord[F] | undefined }) {
+  const given = ENTRIES.filter(([name]) => fields[name] !== undefined);
+  return {
+    names: given.flatMap(([, { columns }]) => Object.keys(columns)),
+    values: given.flatMap(([name, { write }]) => write(fields[name])),
+  };
+}
