@@ -1,6 +1,6 @@
 // `bun tests/lab/entered.ts [--functions]`: the files and functions of src/ that one warm call enters, by V8's precise
-// coverage (Deno's inspector): get_data over REST, get_data over MCP 2026-07-28, and create_api_key as the page calls it.
-// `--functions` names them.
+// coverage (Deno's inspector): get_data over REST, with a key that the server knows and one that it doesn't; get_data over
+// MCP 2026-07-28; and create_api_key as the page calls it. `--functions` names them.
 
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -36,6 +36,7 @@ await inspector.send('Profiler.enable');
 await inspector.send('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
 
 const user = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
+
 const create = () => call('/tools/create_api_key', user, { name: 'a key', scopes: ['read'], expiresInDays: 30 });
 const key = ((await (await create()).json()) as { key: string }).key;
 const withKey = { 'X-API-Key': key, 'Content-Type': 'application/json' };
@@ -62,6 +63,11 @@ const overMcp = {
 };
 
 await measure('REST get_data', () => call('/tools/get_data', withKey, {}));
+const unseen: string[] = [];
+for (let keys = 0; keys <= WARM_CALLS; keys += 1) unseen.push(((await (await create()).json()) as { key: string }).key);
+await measure('REST get_data, key unseen', () =>
+  call('/tools/get_data', { ...withKey, 'X-API-Key': unseen.pop() ?? '' }, {}),
+);
 await measure('MCP get_data', () => call('/mcp', overMcp, message));
 await measure('create_api_key', create);
 inspector.close();
