@@ -1,8 +1,7 @@
 // Where the visitors of the page /keys sign in: the issuer's endpoints, cached.
 
 import type { Clock } from '../ground/runtime.ts';
-import { singleFlight } from '../ground/single-flight.ts';
-import { discoverSignIn, type SignInEndpoints } from '../users/discovery.ts';
+import { createIssuerCache, discoverSignIn, issuerOutageIn, type SignInEndpoints } from '../users/discovery.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
 
@@ -16,17 +15,12 @@ export type FindSignIn = () => Promise<SignInEndpoints | null>;
 
 export function createFindSignIn(issuer: string, clock: Clock, log: Log): FindSignIn {
   const outage = createOutageLog(log, { on: 'issuer out of reach', off: 'issuer back' });
-  let found: SignInEndpoints | null = null;
-  let goodUntilMs = Number.NEGATIVE_INFINITY;
+  const cache = { ttlMs: ENDPOINTS_TTL_MS, pauseMs: FAILURE_PAUSE_MS, clock, outage };
+  const { current, refresh } = createIssuerCache(() => discoverSignIn(issuer, clock), cache);
+  return async () => current() ?? refresh().catch(nothing);
+}
 
-  const looking = singleFlight(async () => {
-    const discovered = await discoverSignIn(issuer, clock);
-    if (discovered.ok) outage.ended();
-    else outage.began(discovered.error.reason);
-    found = discovered.ok ? discovered.value : null;
-    goodUntilMs = clock.monotonicMs() + (discovered.ok ? ENDPOINTS_TTL_MS : FAILURE_PAUSE_MS);
-    return found;
-  });
-
-  return async () => (clock.monotonicMs() < goodUntilMs ? found : looking.run());
+function nothing(error: unknown): null {
+  issuerOutageIn(error);
+  return null;
 }

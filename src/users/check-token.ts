@@ -34,6 +34,7 @@ export interface CheckedToken {
   readonly expiresAtMs: number;
 }
 
+/** Throws an IssuerOutage. */
 export type CheckToken = (token: string) => Promise<Result<CheckedToken, Problem>>;
 
 export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
@@ -54,19 +55,17 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
       ...(accepted !== null && { audience: [...accepted] }),
     };
     let keys = await verificationKeys.get();
-    if (!keys.ok) return keys;
-    let verified = await verifyWith(keys.value, token, options);
+    let verified = await verifyWith(keys, token, options);
     if (!verified.ok && mayHaveNewerKey(verified.error, token)) {
-      const newer = await verificationKeys.refreshedAfter(keys.value);
-      if (!newer.ok) return newer;
-      if (newer.value !== keys.value) verified = await verifyWith(newer.value, token, options);
+      const newer = await verificationKeys.refreshedAfter(keys);
+      if (newer !== keys) verified = await verifyWith(newer, token, options);
       keys = newer;
     }
     if (!verified.ok) return err(problemOf(verified.error));
     const user = identityOf(verified.value, claims);
     if (!user.ok) return user;
     const expiresAtMs = Number(verified.value.exp) * 1000; // required and checked above
-    return ok({ user: user.value, keys: keys.value, expiresAtMs });
+    return ok({ user: user.value, keys, expiresAtMs });
   };
 }
 

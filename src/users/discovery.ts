@@ -1,20 +1,33 @@
 // What a token issuer publishes: its metadata (RFC 8414, OpenID Connect Discovery) and its key set. Fetches are bounded
-// in time and size; nothing is cached here.
+// in time and size, and follow no redirect. What was fetched may be kept in a cache.
 
 import type { JSONWebKeySet } from 'jose';
 import { isLoopback } from '../ground/ip.ts';
-import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
+import { singleFlight } from '../ground/single-flight.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
-import type { LoadJwks } from './jwks.ts';
-import type { KeysUnavailable } from './verification-keys.ts';
+import type { OutageLog } from '../watch/outage.ts';
 
 /** For a whole look-up: up to three metadata addresses, then the key set. */
 const FETCH_MS_MAX = 5000;
 const PAGE_WAIT_MS_MAX = 2000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
 
-const unavailable = (reason: string) => err<KeysUnavailable>({ code: 'auth_unavailable', reason });
+/** The issuer is out of reach, or publishes what can't be used. Says nothing about any token. */
+export class IssuerOutage extends Error {
+  override name = 'IssuerOutage';
+
+  /** For the log. */
+  constructor(readonly reason: string) {
+    super(reason);
+  }
+}
+
+/** Rethrows what is a bug. */
+export function issuerOutageIn(error: unknown): IssuerOutage {
+  if (error instanceof IssuerOutage) return error;
+  throw error;
+}
 
 export interface SignInEndpoints {
   readonly authorization: URL;
@@ -23,25 +36,23 @@ export interface SignInEndpoints {
   readonly sendsIss: boolean;
 }
 
-export const jwksAt =
-  (url: URL, clock: Clock): LoadJwks =>
-  () =>
-    inTime(clock, FETCH_MS_MAX, (signal) => fetchKeySet(url, signal));
+/** Throws an IssuerOutage. */
+export type LoadJwks = () => Promise<JSONWebKeySet>;
 
-/** Loads the key set that the issuer's metadata names. The metadata is read each time, because the set may move. */
-export const jwksOfIssuer =
-  (issuer: string, clock: Clock): LoadJwks =>
+/** The key set at a URL, or the one that an issuer's metadata names: they are read each time, because the set may move. */
+export const loadJwksOf =
+  (source: URL | string, clock: Clock): LoadJwks =>
   () =>
     inTime(clock, FETCH_MS_MAX, async (signal) => {
-      const url = await fromMetadata(issuer, jwksUriIn, signal);
-      return url.ok ? fetchKeySet(url.value, signal) : url;
+      const url = source instanceof URL ? source : await fromMetadata(source, jwksUriIn, signal);
+      return (await fetchDocument('the key set', url.href, signal)) as unknown as JSONWebKeySet; // jwks.ts checks it
     });
 
-export const discoverJwksUri = (issuer: string, clock: Clock): Promise<Result<URL, KeysUnavailable>> =>
+export const discoverJwksUri = (issuer: string, clock: Clock): Promise<URL> =>
   inTime(clock, FETCH_MS_MAX, (signal) => fromMetadata(issuer, jwksUriIn, signal));
 
 /** Bounded by PAGE_WAIT_MS_MAX: a visitor waits for the page. */
-export const discoverSignIn = (issuer: string, clock: Clock): Promise<Result<SignInEndpoints, KeysUnavailable>> =>
+export const discoverSignIn = (issuer: string, clock: Clock): Promise<SignInEndpoints> =>
   inTime(clock, PAGE_WAIT_MS_MAX, (signal) => fromMetadata(issuer, endpointsIn, signal));
 
 async function inTime<T>(clock: Clock, ms: number, look: (signal: AbortSignal) => Promise<T>): Promise<T> {
@@ -55,46 +66,39 @@ async function inTime<T>(clock: Clock, ms: number, look: (signal: AbortSignal) =
   }
 }
 
-type ReadMetadata<T> = (metadata: JsonObject, issuer: string) => Result<T, KeysUnavailable>;
+type ReadMetadata<T> = (metadata: JsonObject, issuer: string) => T;
 
-async function fromMetadata<T>(
-  issuer: string,
-  read: ReadMetadata<T>,
-  signal: AbortSignal,
-): Promise<Result<T, KeysUnavailable>> {
-  let reason = '';
+const METADATA = "the issuer's metadata";
+
+async function fromMetadata<T>(issuer: string, read: ReadMetadata<T>, signal: AbortSignal): Promise<T> {
+  let first: IssuerOutage | undefined; // of the address that is the one to put right
   for (const address of metadataAddresses(issuer)) {
-    const fetched = await fetchMetadata(address, issuer, signal);
-    const found = fetched.ok ? read(fetched.value, issuer) : fetched;
-    if (found.ok) return found;
-    reason ||= found.error.reason; // the first address is the one to put right
+    try {
+      const metadata = await fetchDocument(METADATA, address, signal);
+      // RFC 8414 §3.3: metadata that names another issuer must not be used.
+      if (metadata.issuer !== issuer) throw new IssuerOutage(`${METADATA} names another issuer`);
+      return read(metadata, issuer);
+    } catch (error) {
+      first ??= issuerOutageIn(error);
+    }
   }
-  return unavailable(`the issuer's metadata ${reason}`);
-}
-
-async function fetchMetadata(address: string, issuer: string, signal: AbortSignal): ReturnType<typeof fetchDocument> {
-  const fetched = await fetchDocument(address, signal);
-  // RFC 8414 §3.3: metadata that names another issuer must not be used.
-  return fetched.ok && fetched.value.issuer !== issuer ? unavailable('names another issuer') : fetched;
+  throw first;
 }
 
 const jwksUriIn: ReadMetadata<URL> = ({ jwks_uri: uri }, issuer) => trustedUrl(uri, 'key set', issuer);
 
-const endpointsIn: ReadMetadata<SignInEndpoints> = (metadata, issuer) => {
-  const authorization = trustedUrl(metadata.authorization_endpoint, 'authorization endpoint', issuer);
-  if (!authorization.ok) return authorization;
-  const token = trustedUrl(metadata.token_endpoint, 'token endpoint', issuer);
-  if (!token.ok) return token;
-  const sendsIss = metadata.authorization_response_iss_parameter_supported === true;
-  return ok({ authorization: authorization.value, token: token.value, sendsIss });
-};
+const endpointsIn: ReadMetadata<SignInEndpoints> = (metadata, issuer) => ({
+  authorization: trustedUrl(metadata.authorization_endpoint, 'authorization endpoint', issuer),
+  token: trustedUrl(metadata.token_endpoint, 'token endpoint', issuer),
+  sendsIss: metadata.authorization_response_iss_parameter_supported === true,
+});
 
-function trustedUrl(text: unknown, what: string, issuer: string): Result<URL, KeysUnavailable> {
-  if (typeof text !== 'string' || !URL.canParse(text)) return unavailable(`names no ${what}`);
+function trustedUrl(text: unknown, what: string, issuer: string): URL {
+  if (typeof text !== 'string' || !URL.canParse(text)) throw new IssuerOutage(`${METADATA} names no ${what}`);
   const url = new URL(text);
   // Plain HTTP only where the issuer itself may use it: on loopback.
-  const trusted = url.protocol === 'https:' || (isLoopback(url.hostname) && isLoopback(new URL(issuer).hostname));
-  return trusted ? ok(url) : unavailable(`names a ${what} that is not served over https`);
+  if (url.protocol === 'https:' || (isLoopback(url.hostname) && isLoopback(new URL(issuer).hostname))) return url;
+  throw new IssuerOutage(`${METADATA} names a ${what} that is not served over https`);
 }
 
 /** RFC 8414 §3.1 puts the well-known part before the issuer's path, OpenID Connect Discovery §4.1 after it. */
@@ -108,36 +112,30 @@ function metadataAddresses(issuer: string): string[] {
   ];
 }
 
-async function fetchKeySet(url: URL, signal: AbortSignal): Promise<Result<JSONWebKeySet, KeysUnavailable>> {
-  const fetched = await fetchDocument(url.href, signal);
-  // Its shape is checked by the caller.
-  return fetched.ok
-    ? ok(fetched.value as unknown as JSONWebKeySet)
-    : unavailable(`the key set ${fetched.error.reason}`);
-}
-
 /** The JSON object at `address`. Redirects are not followed: one could lead into this machine's network. */
-async function fetchDocument(address: string, signal: AbortSignal): Promise<Result<JsonObject, KeysUnavailable>> {
+async function fetchDocument(what: string, address: string, signal: AbortSignal): Promise<JsonObject> {
+  const unusable = (why: string) => new IssuerOutage(`${what} ${why}`);
   try {
     const response = await fetch(address, { redirect: 'manual', headers: { accept: 'application/json' }, signal });
     if (response.status !== 200) {
       await response.body?.cancel();
-      return unavailable(`answered ${response.status}`);
+      throw unusable(`answered ${response.status}`);
     }
-    const text = await readText(response);
-    if (text === null) return unavailable('is too large');
+    const text = await textOf(response);
+    if (text === null) throw unusable('is too large');
     const document: unknown = JSON.parse(text);
-    return isObject(document) ? ok(document) : unavailable(NO_OBJECT);
+    if (isObject(document)) return document;
+    throw new SyntaxError();
   } catch (error) {
-    if (error instanceof SyntaxError) return unavailable(NO_OBJECT);
+    if (error instanceof IssuerOutage) throw error;
+    if (error instanceof SyntaxError) throw unusable('is not a JSON object');
     const { name, code } = error as { name?: unknown; code?: unknown };
-    return unavailable(`could not be fetched: ${typeof code === 'string' ? code : String(name)}`);
+    throw unusable(`could not be fetched: ${typeof code === 'string' ? code : String(name)}`);
   }
 }
 
-const NO_OBJECT = 'is not a JSON object';
-
-async function readText({ body }: Response): Promise<string | null> {
+/** Null: it is too large. */
+async function textOf({ body }: Response): Promise<string | null> {
   const decoder = new TextDecoder();
   let bytes = 0;
   let text = '';
@@ -147,4 +145,48 @@ async function readText({ body }: Response): Promise<string | null> {
     text += decoder.decode(chunk, { stream: true });
   }
   return text + decoder.decode();
+}
+
+export interface IssuerCacheOptions {
+  readonly ttlMs: number;
+  readonly pauseMs: number;
+  readonly clock: Clock;
+  readonly outage: OutageLog;
+}
+
+/** Keeps what `load` fetches for `ttlMs`, and what it throws for `pauseMs`. Callers share a fetch; there are no timers. */
+export function createIssuerCache<T>(load: () => Promise<T>, { ttlMs, pauseMs, clock, outage }: IssuerCacheOptions) {
+  let kept: { readonly value: T; readonly atMs: number } | undefined;
+  let failed: { readonly outage: IssuerOutage; readonly atMs: number } | undefined;
+
+  const ageOf = (atMs: number) => clock.monotonicMs() - atMs;
+
+  /** Its age counts from the start of its fetch. If the machine slept meanwhile, it may be too old at once. */
+  const fetching = singleFlight(async () => {
+    for (;;) {
+      const atMs = clock.monotonicMs();
+      const value = await load().catch(fail);
+      outage.ended();
+      failed = undefined;
+      kept = { value, atMs };
+      if (ageOf(atMs) < ttlMs) return value;
+    }
+  });
+
+  function fail(error: unknown): never {
+    const thrown = issuerOutageIn(error);
+    outage.began(thrown.reason);
+    failed = { outage: thrown, atMs: clock.monotonicMs() };
+    throw thrown;
+  }
+
+  return {
+    /** Null: not fetched yet, or too old. */
+    current: (): T | null => (kept !== undefined && ageOf(kept.atMs) < ttlMs ? kept.value : null),
+    async refresh(): Promise<T> {
+      const isIdle = fetching.underWay === undefined;
+      if (isIdle && failed !== undefined && ageOf(failed.atMs) < pauseMs) throw failed.outage;
+      return fetching.run();
+    },
+  };
 }

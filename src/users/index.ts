@@ -1,13 +1,11 @@
 // The verifier of user JWTs for a configuration.
 
-import type { VerifyUserJwt } from '../calls/user-jwt.ts';
 import { expected } from '../ground/expected.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { developmentSecret } from './dev-secret.ts';
-import { discoverJwksUri, jwksAt, jwksOfIssuer } from './discovery.ts';
+import { discoverJwksUri, issuerOutageIn, type LoadJwks, loadJwksOf } from './discovery.ts';
 import type { IdentityClaims } from './identity.ts';
-import type { LoadJwks } from './jwks.ts';
 import { secretKey, type VerificationKeys } from './verification-keys.ts';
 import { createJwtVerifier } from './verifier.ts';
 
@@ -33,16 +31,8 @@ export interface UserJwtOptions {
   readonly publicUrl: () => string;
 }
 
-export interface UserJwts {
-  readonly verify: VerifyUserJwt;
-  /** Fetches the key set, if there is one, so that an outage is in the log before the first user comes. */
-  fetchKeys(): Promise<void>;
-}
-
-export async function createUserJwts(
-  config: UserJwtConfig,
-  { clock, sha256, log, publicUrl }: UserJwtOptions,
-): Promise<UserJwts> {
+export async function createUserJwts(config: UserJwtConfig, options: UserJwtOptions) {
+  const { clock, sha256, log, publicUrl } = options;
   const { jwt, jwtIssuer: issuer, jwtAudience, jwtClaims: claims } = config;
   const keys = await verificationKeys(config, { clock, log });
   // A secret signs for this server alone; an issuer also signs for others.
@@ -51,7 +41,14 @@ export async function createUserJwts(
   const audiences = jwtAudience === null ? usual : () => [jwtAudience];
   return {
     verify: createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256 }),
-    fetchKeys: async () => void (await keys.get()),
+    /** Fetches the key set, if there is one, so that an outage is in the log before the first user comes. */
+    async fetchKeys(): Promise<void> {
+      try {
+        await keys.get();
+      } catch (error) {
+        issuerOutageIn(error); // it is in the log
+      }
+    },
   };
 }
 
@@ -68,17 +65,18 @@ async function verificationKeys(
     case 'dev-secret':
       return secretKey(developmentSecret(jwt.folder));
     case 'jwks':
-      return keySet(jwksAt(jwt.url, clock));
+      return keySet(loadJwksOf(jwt.url, clock));
     case 'discovery': {
       // In production a wrong issuer must stop the start.
-      const found = config.production ? await discoverJwksUri(jwt.issuer, clock) : null;
-      if (found?.ok === false) {
-        const what = `an issuer whose metadata names its key set, but ${found.error.reason}`;
-        throw new Error(expected('JWT_ISSUER', what, jwt.issuer));
-      }
-      return keySet(jwksOfIssuer(jwt.issuer, clock));
+      if (config.production) await discoverJwksUri(jwt.issuer, clock).catch((error) => refuse(jwt.issuer, error));
+      return keySet(loadJwksOf(jwt.issuer, clock));
     }
   }
+}
+
+function refuse(issuer: string, error: unknown): never {
+  const what = `an issuer whose metadata names its key set, but ${issuerOutageIn(error).reason}`;
+  throw new Error(expected('JWT_ISSUER', what, issuer));
 }
 
 /** The audiences for this server (RFC 8707): the origin, or a resource that a client was given. */

@@ -1,27 +1,24 @@
 // The keys that user JWTs are verified with: a shared secret, or an issuer's key set (jwks.ts).
 
 import type { JWTVerifyGetKey } from 'jose';
-import type { Problem } from '../ground/problem.ts';
-import { type Awaitable, ok, type Result } from '../ground/result.ts';
-
-/** The keys can't be fetched now. Says nothing about any token. */
-export type KeysUnavailable = Extract<Problem, { code: 'auth_unavailable' }>;
+import type { Awaitable } from '../ground/result.ts';
 
 /** Secrets, each of which may have signed; or finds the key for a token's header. Different keys are another object. */
 export type JwtKeys = readonly Uint8Array[] | JWTVerifyGetKey;
 
+/** Asking may throw an IssuerOutage (discovery.ts). */
 export interface VerificationKeys {
   readonly algorithms: readonly string[];
   /** Null when the keys are not known, or too old. A verdict reached with other keys no longer counts. */
   current(): JwtKeys | null;
-  get(): Awaitable<Result<JwtKeys, KeysUnavailable>>;
+  get(): Awaitable<JwtKeys>;
   /** The current keys, for a token whose key `seen` lacks. They may still be `seen`. */
-  refreshedAfter(seen: JwtKeys): Awaitable<Result<JwtKeys, KeysUnavailable>>;
+  refreshedAfter(seen: JwtKeys): Awaitable<JwtKeys>;
 }
 
 /** An HS256 secret, and one accepted beside it while secrets are exchanged. */
 export function secretKey(...secrets: readonly string[]): VerificationKeys {
   const keys = secrets.map((secret) => new TextEncoder().encode(secret));
-  const always = () => ok(keys);
-  return { algorithms: ['HS256'], current: () => keys, get: always, refreshedAfter: always };
+  const always = () => keys;
+  return { algorithms: ['HS256'], current: always, get: always, refreshedAfter: always };
 }

@@ -7,6 +7,7 @@ import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import type { CheckedToken, TokenCheckOptions } from './check-token.ts';
+import { issuerOutageIn } from './discovery.ts';
 
 /** RFC 7515 §7.1. Jose also accepts padding and white space, which would give one token many spellings. */
 const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
@@ -46,7 +47,7 @@ export function createJwtVerifier(options: TokenCheckOptions & { readonly sha256
   async function check(token: string, tokenHash: string): Promise<Result<UserIdentity, Problem>> {
     const checkToken = await checker();
     const untilMs = clock.monotonicMs() + VERDICT_TTL_MS;
-    const checked = await checkToken(token);
+    const checked = await checkToken(token).catch(unavailable);
     if (!checked.ok) return checked;
     verdicts.set(tokenHash, { ...checked.value, untilMs });
     return ok(checked.value.user);
@@ -60,6 +61,9 @@ export function createJwtVerifier(options: TokenCheckOptions & { readonly sha256
     return cached !== undefined ? ok(cached.user) : check(token, tokenHash);
   };
 }
+
+const unavailable = (error: unknown) =>
+  err({ code: 'auth_unavailable', reason: issuerOutageIn(error).reason } as const);
 
 const STRING_BYTES = 40; // overhead of a short string in a list
 

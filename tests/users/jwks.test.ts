@@ -1,7 +1,7 @@
 // Key sets over the network: fetched, cached, rotated, out of reach. The issuer is real, the clock is moved by hand.
 
 import { expect, test } from 'bun:test';
-import { createLog, ok } from '../../src/start/package/index.ts';
+import { createLog } from '../../src/start/package/index.ts';
 import { createJwks } from '../../src/users/jwks.ts';
 import { testClock } from '../support/clock.ts';
 import { createIssuer, createKey, type Issuer, JWKS_PATH } from '../support/issuer.ts';
@@ -153,7 +153,7 @@ test('an unchanged set that is fetched again keeps the verdicts reached with it'
   let fetched = 0;
   const load = async () => {
     fetched += 1;
-    return ok(structuredClone(set));
+    return structuredClone(set);
   };
   const log = createLog({ level: 'error', clock, write: async () => {} });
   const keySet = createJwks({ load, clock, log });
