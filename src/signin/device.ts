@@ -69,6 +69,8 @@ export interface DeviceOptions extends MakingOptions {
 }
 
 const EXPIRES_IN_S = 600;
+/** Clocks of processes may differ by a minute. One that is set back further must not prolong a request. */
+const LEFT_MS_MAX = 2 * EXPIRES_IN_S * 1000;
 const INTERVAL_S = 5;
 /** A program that asks sooner is told to wait so much longer (RFC 8628 §3.5). */
 const SLOWER_S = 5;
@@ -96,6 +98,11 @@ export function createDevice(options: DeviceOptions): Device {
     return USER_CODE.test(letters) ? sha256(letters, 'hex') : null;
   };
 
+  function hasEnded(endsAtMs: number): boolean {
+    const leftMs = endsAtMs - clock.nowMs();
+    return leftMs <= 0 || leftMs > LEFT_MS_MAX;
+  }
+
   /** What is open under the code of a person, who may be wrong only so often. */
   async function find(actor: Actor, userCode: string) {
     const waitS = guesses.take(personOf(actor));
@@ -105,7 +112,7 @@ export function createDevice(options: DeviceOptions): Device {
     }
     const hash = userCodeHash(userCode);
     const found = hash === null ? null : await store.findAsked(hash, clock.nowMs(), personOf(actor));
-    if (hash === null || found === null) return err(NOT_FOUND);
+    if (hash === null || found === null || hasEnded(found.endsAtMs)) return err(NOT_FOUND);
     guesses.give(personOf(actor), 1);
     const asked: Asked = JSON.parse(found.content); // written below
     return ok({ hash, asked, expiresAt: found.endsAtMs });
@@ -185,7 +192,7 @@ export function createDevice(options: DeviceOptions): Device {
         return err('invalid_grant');
       }
       const { endsAtMs, decision } = found.value;
-      if (clock.nowMs() >= endsAtMs) return err('expired_token');
+      if (hasEnded(endsAtMs)) return err('expired_token');
       if (decision === null) return err(pace.isTooSoon(hash) ? 'slow_down' : 'authorization_pending');
       const decided: Decision = JSON.parse(decision); // written above
       if ('refused' in decided) return err('access_denied');

@@ -31,9 +31,12 @@ AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id'
 
 const WAITS = 'taken_by IS NULL AND ends_at_ms >';
 
+/** Now is ?6. What ends later than two lives from now comes of a clock that was ahead, and keeps nobody from asking. */
+const OTHERS = `${WAITS} ?6 AND ends_at_ms <= ?2 + (?2 - ?6)`;
+
 const ASK = `INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked_from) SELECT ?1, ?2, ?3, ?4, ?5
-WHERE (SELECT count(*) FROM codes WHERE asked_from = ?5 AND ${WAITS} ?6) < ?7
-AND (SELECT count(*) FROM codes WHERE asked_from IS NOT NULL AND ${WAITS} ?6) < ?8 ON CONFLICT DO NOTHING`;
+WHERE (SELECT count(*) FROM codes WHERE asked_from = ?5 AND ${OTHERS}) < ?7
+AND (SELECT count(*) FROM codes WHERE asked_from IS NOT NULL AND ${OTHERS}) < ?8 ON CONFLICT DO NOTHING`;
 
 const ASKED = `FROM codes WHERE user_code_hash = ?1 AND decision IS NULL AND ${WAITS} ?2`;
 

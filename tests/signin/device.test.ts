@@ -4,42 +4,24 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
 import { codeFor, register } from '../support/hand-over.ts';
+import {
+  type Answer,
+  askForKey as ask,
+  askAsPerson,
+  postForm as form,
+  DEVICE_GRANT as GRANT,
+  pollForKey as poll,
+} from '../support/key-request.ts';
 import { bearer, createTestApp, eventsIn, failureOf, type TestApp } from '../support/test-app.ts';
 
 /** Open requests of one network. */
 const OPEN_MAX = 10;
 
 const ENV = { OAUTH_DEVICE: '1' };
-const GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 const DECIDED = { approve: true, name: 'build agent', scopes: ['read'], expiresInDays: 30 };
 
-// biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-type Answer = { status: number; headers: Headers; body: any };
-
-async function form(
-  app: Pick<TestApp, 'url'>,
-  path: string,
-  fields: Record<string, string>,
-  headers = {},
-): Promise<Answer> {
-  const response = await fetch(app.url + path, { method: 'POST', body: new URLSearchParams(fields), headers });
-  return { status: response.status, headers: response.headers, body: await response.json() };
-}
-
-const ask = (app: Pick<TestApp, 'url'>, fields: Record<string, string> = {}, headers = {}) =>
-  form(app, '/device_authorization', fields, headers);
-
-const poll = (app: Pick<TestApp, 'url'>, deviceCode: string, headers = {}) =>
-  form(app, '/token', { grant_type: GRANT, device_code: deviceCode }, headers);
-
-async function person(app: TestApp, path: string, body: object, sub = 'alice'): Promise<Answer> {
-  const response = await fetch(`${app.url}/device/${path}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...(await bearer(app, sub)) },
-    body: JSON.stringify(body),
-  });
-  return { status: response.status, headers: response.headers, body: await response.json() };
-}
+const person = async (app: TestApp, path: 'request' | 'decision', body: object, sub = 'alice'): Promise<Answer> =>
+  askAsPerson(app, path, body, await bearer(app, sub));
 
 const keysOf = async (app: TestApp, sub: string) =>
   (await app.call('list_api_keys', {}, await bearer(app, sub))).body.keys as Record<string, unknown>[];
@@ -145,6 +127,25 @@ test('after ten minutes it has ended, decided or not', async () => {
     expect((await poll(app, deviceCode)).body).toEqual({ error: 'expired_token' });
   }
   expect(await keysOf(app, 'alice')).toEqual([]);
+});
+
+test('a clock that is set back makes no request last longer, and one that was ahead keeps nobody from asking', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const decided = (await ask(app)).body;
+  await person(app, 'decision', { userCode: decided.user_code, ...DECIDED });
+  const open = await Promise.all(Array.from({ length: OPEN_MAX - 1 }, () => ask(app)));
+  const asked = open[0]?.body;
+  const begunAtMs = app.clock.nowMs();
+  app.clock.setNow(begunAtMs - 60_000); // within what clocks of processes differ by
+  expect((await person(app, 'request', { userCode: asked.user_code })).status).toBe(200);
+  app.clock.setNow(begunAtMs - 86_400_000);
+  expect((await person(app, 'request', { userCode: asked.user_code })).status).toBe(404);
+  expect((await person(app, 'decision', { userCode: asked.user_code, ...DECIDED })).status).toBe(404);
+  for (const { device_code: deviceCode } of [decided, asked]) {
+    expect((await poll(app, deviceCode)).body).toEqual({ error: 'expired_token' });
+  }
+  expect(await keysOf(app, 'alice')).toEqual([]);
+  expect((await ask(app)).status).toBe(200);
 });
 
 test('of a hundred who ask with a code at once one gets a key, and one is made', async () => {
@@ -275,7 +276,7 @@ describe('the person', () => {
     expect((await guess('mallory')).status).toBe(404);
   });
 
-  test.each([
+  test.each<['request' | 'decision', object, string]>([
     ['request', { userCode: 1 }, 'userCode'],
     ['request', {}, 'userCode'],
     ['decision', { userCode: 'BBBB-BBBB' }, 'approve'],

@@ -5,7 +5,8 @@ import { userHeaders } from '../support/client.ts';
 import { callServer, startCluster, useKey } from '../support/cluster.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { makeForConnection, type Registered, register } from '../support/hand-over.ts';
-import { type Runtime, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
+import { askAsPerson, askForKey, pollForKey } from '../support/key-request.ts';
+import { type Runtime, type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import type { StoreMode } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -32,8 +33,8 @@ describe.each(PLACES)('%s, the other on %s', (mode, runtime) => {
     const registered = await register(a);
     const codes = await Promise.all([b, a].map(({ url }) => codeAt(url, PUBLIC_URL, registered, created.key)));
     const [code = '', ofA = ''] = codes;
-    expect((await redeemAt(b.url, registered, ofA)).body.access_token).toBe(created.key);
-    const raced = await Promise.all([a, b, a, b].map((server) => redeemAt(server.url, registered, code)));
+    expect((await registered.redeem(ofA, {}, {}, b)).body.access_token).toBe(created.key);
+    const raced = await Promise.all([a, b, a, b].map((server) => registered.redeem(code, {}, {}, server)));
     expect(raced.filter(({ status }) => status === 200).map(({ body }) => body.access_token)).toEqual([created.key]);
     expect(raced.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(3);
 
@@ -56,36 +57,14 @@ describe.each(PLACES)('%s, the other on %s', (mode, runtime) => {
     );
 
     const { body: next } = await callServer(b, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
-    const again = await redeemAt(b.url, registered, await codeAt(a.url, PUBLIC_URL, registered, next.key));
+    const again = await registered.redeem(await codeAt(a.url, PUBLIC_URL, registered, next.key), {}, {}, b);
     expect(again.body.access_token).toBe(next.key);
     expect(await useKey(a, next.key)).toBe(200);
   }, 60_000);
 });
 
-const GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', PUBLIC_URL: 'http://127.0.0.1:1' };
 const DECIDED = { approve: true, name: 'agent', scopes: ['read'], expiresInDays: 1 };
-
-/** A request of a program. */
-async function askAt(url: string): Promise<{ device_code: string; user_code: string }> {
-  const response = await fetch(`${url}/device_authorization`, { method: 'POST', body: new URLSearchParams() });
-  return (await response.json()) as { device_code: string; user_code: string };
-}
-
-async function pollAt(url: string, deviceCode: string) {
-  const body = new URLSearchParams({ grant_type: GRANT, device_code: deviceCode });
-  const response = await fetch(`${url}/token`, { method: 'POST', body });
-  return { status: response.status, body: (await response.json()) as Record<string, string> };
-}
-
-async function decideAt(url: string, userCode: string, user: Record<string, string>) {
-  const response = await fetch(`${url}/device/decision`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...user },
-    body: JSON.stringify({ userCode, ...DECIDED }),
-  });
-  return response.status;
-}
 
 describe.each(PLACES)('%s, the other on %s: a program without a browser', (mode, runtime) => {
   test('asks at A, is decided on at B, and gets a key at A, once; so does a client by a click', async () => {
@@ -93,12 +72,13 @@ describe.each(PLACES)('%s, the other on %s: a program without a browser', (mode,
     const [a, b] = cluster.servers;
     if (a === undefined || b === undefined) throw new Error('two servers were asked for');
     const alice = await userHeaders('alice');
-    const { device_code: deviceCode, user_code: userCode } = await askAt(a.url);
-    expect((await pollAt(b.url, deviceCode)).body.error).toBe('authorization_pending');
-    expect(await decideAt(b.url, userCode, alice)).toBe(200);
-    expect(await decideAt(a.url, userCode, alice)).toBe(404);
+    const { device_code: deviceCode, user_code: userCode } = (await askForKey(a)).body;
+    expect((await pollForKey(b, deviceCode)).body.error).toBe('authorization_pending');
+    const decision = { userCode, ...DECIDED };
+    expect((await askAsPerson(b, 'decision', decision, alice)).status).toBe(200);
+    expect((await askAsPerson(a, 'decision', decision, alice)).status).toBe(404);
     const raced = await Promise.all(
-      Array.from({ length: 20 }, (_, at) => pollAt([a, b][at % 2]?.url ?? '', deviceCode)),
+      Array.from({ length: 20 }, (_, at) => pollForKey(at % 2 === 0 ? a : b, deviceCode)),
     );
     const [got] = raced.filter(({ status }) => status === 200);
     expect(raced.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(19);
@@ -108,29 +88,56 @@ describe.each(PLACES)('%s, the other on %s: a program without a browser', (mode,
     const clicked = await makeForConnection(b, registered.page(), alice);
     const { location } = (await clicked.json()) as { location: string };
     const code = new URL(location).searchParams.get('code') ?? '';
-    const redeemed = await Promise.all([a, b, a, b].map((server) => redeemAt(server.url, registered, code)));
+    const redeemed = await Promise.all([a, b, a, b].map((server) => registered.redeem(code, {}, {}, server)));
     expect(redeemed.filter(({ status }) => status === 200)).toHaveLength(1);
     expect((await callServer(a, 'list_api_keys', {}, alice)).body.keys).toHaveLength(2);
   }, 60_000);
 });
 
-test('kill -9 between request, decision and redemption loses nothing, and makes nothing twice', async () => {
-  const options = { folder: temporaryFolder(), env: { ...ENV, JWT_SECRET: TEST_SECRET } };
-  const alice = await userHeaders('alice');
-  const first = await startServer(options);
-  const { device_code: deviceCode, user_code: userCode } = await askAt(first.url);
-  await first.kill();
-  const second = await startServer(options);
-  expect(await decideAt(second.url, userCode, alice)).toBe(200);
-  await second.kill();
-  const third = await startServer(options);
-  const { body } = await pollAt(third.url, deviceCode);
-  await third.kill();
-  await using last = await startServer(options);
-  expect((await pollAt(last.url, deviceCode)).body.error).toBe('invalid_grant');
-  expect(await useKey(last, body.access_token ?? '')).toBe(200);
-  expect((await callServer(last, 'list_api_keys', {}, alice)).body.keys).toHaveLength(1);
-}, 60_000);
+describe('kill -9 between all steps loses nothing, and makes nothing twice:', () => {
+  /** A server that is killed before each next step. */
+  async function* lives() {
+    const options = { folder: temporaryFolder(), env: { ...ENV, JWT_SECRET: TEST_SECRET } };
+    for (;;) {
+      const server = await startServer(options);
+      yield server;
+      await server.kill();
+    }
+  }
+  const listed = async (server: ServerProcess) =>
+    (await callServer(server, 'list_api_keys', {}, await userHeaders('alice'))).body.keys;
+
+  test('a program asks, a person decides, the program gets the key', async () => {
+    const alice = await userHeaders('alice');
+    await using servers = lives();
+    const next = async () => (await servers.next()).value as ServerProcess;
+    const { device_code: deviceCode, user_code: userCode } = (await askForKey(await next())).body;
+    expect((await askAsPerson(await next(), 'request', { userCode }, alice)).status).toBe(200);
+    expect((await askAsPerson(await next(), 'decision', { userCode, ...DECIDED }, alice)).status).toBe(200);
+    const { body } = await pollForKey(await next(), deviceCode);
+    const last = await next();
+    expect((await pollForKey(last, deviceCode)).body.error).toBe('invalid_grant');
+    expect(await useKey(last, body.access_token)).toBe(200);
+    expect(await listed(last)).toMatchObject([{ id: body.key_id }]);
+  }, 60_000);
+
+  test('a client registers, a person opens the page and decides, the client redeems the code', async () => {
+    const alice = await userHeaders('alice');
+    await using servers = lives();
+    const next = async () => (await servers.next()).value as ServerProcess;
+    const client = await register(await next());
+    const page = client.page();
+    expect((await fetch((await next()).url + page.pathname + page.search)).status).toBe(200);
+    const clicked = await makeForConnection(await next(), page, alice);
+    const { location } = (await clicked.json()) as { location: string };
+    const code = new URL(location).searchParams.get('code') ?? '';
+    const { body } = await client.redeem(code, {}, {}, await next());
+    const last = await next();
+    expect((await client.redeem(code, {}, {}, last)).body.error).toBe('invalid_grant');
+    expect(await useKey(last, String(body.access_token))).toBe(200);
+    expect(await listed(last)).toHaveLength(1);
+  }, 60_000);
+});
 
 test('a client that was registered before a restart is known after it', async () => {
   const options = { folder: temporaryFolder(), env: { OAUTH_REDIRECTS: 'loopback' } };
@@ -153,12 +160,6 @@ async function codeAt(url: string, origin: string, { page }: Registered, key: st
     redirect: 'manual',
   });
   return new URL(response.headers.get('location') ?? '').searchParams.get('code') ?? '';
-}
-
-async function redeemAt(url: string, { clientId, verifier }: Registered, code: string) {
-  const fields = { grant_type: 'authorization_code', code, code_verifier: verifier, client_id: clientId };
-  const response = await fetch(`${url}/token`, { method: 'POST', body: new URLSearchParams(fields) });
-  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
 }
 
 const mcp = (url: string, headers: Record<string, string>) =>

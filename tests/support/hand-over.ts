@@ -1,7 +1,7 @@
 // The person who hands a key to an OAuth client, as a browser does it: opens the page, and posts its form.
 
 import { createHash, randomBytes } from 'node:crypto';
-import type { TestApp } from './test-app.ts';
+import type { Door } from './key-request.ts';
 
 /** Where the clients of these tests are. Never asked: the tests read where they are sent. */
 export const CALLBACK = 'http://127.0.0.1:9/callback';
@@ -28,12 +28,12 @@ export async function handOver(url: URL, typed: Record<string, string>): Promise
 
 /** What the page of keys sends for a person who makes a key for the connection; returns the response. */
 export const makeForConnection = (
-  app: Pick<TestApp, 'url'>,
+  { url, fetch: ask = fetch }: Door,
   page: URL,
   user: Record<string, string>,
   decided: object = { name: 'by a click', scopes: ['read'], expiresInDays: 90 },
 ): Promise<Response> =>
-  fetch(`${app.url}/authorize`, {
+  ask(`${url}/authorize`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...user },
     body: JSON.stringify({ ...Object.fromEntries(page.searchParams), ...decided }),
@@ -51,11 +51,12 @@ export interface Registered {
   readonly verifier: string;
   /** The address of the page for this client; `changed` parameters, null: without. */
   page(changed?: Record<string, string | null>): URL;
-  /** POST /token for a code; `changed` fields as above. */
+  /** POST /token for a code; `changed` fields as above; `door`: of another process than it was registered at. */
   redeem(
     code: string,
     changed?: Record<string, string | null>,
     headers?: Record<string, string>,
+    door?: Door,
   ): Promise<{ status: number; body: Record<string, unknown> }>;
 }
 
@@ -63,11 +64,9 @@ const changing = (fields: Record<string, string>, changed: Record<string, string
   Object.entries({ ...fields, ...changed }).filter((field): field is [string, string] => field[1] !== null);
 
 /** Registers a client by hand. */
-export async function register(
-  app: Pick<TestApp, 'url'>,
-  redirectUris: readonly string[] = [CALLBACK],
-): Promise<Registered> {
-  const response = await fetch(`${app.url}/register`, {
+export async function register(door: Door, redirectUris: readonly string[] = [CALLBACK]): Promise<Registered> {
+  const { url, fetch: ask = fetch } = door;
+  const response = await ask(`${url}/register`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ redirect_uris: redirectUris, client_name: 'by hand' }),
@@ -88,9 +87,9 @@ export async function register(
         code_challenge_method: 'S256',
         state: 'of the client',
       };
-      return new URL(`${app.url}/authorize?${new URLSearchParams(changing(asked, changed))}`);
+      return new URL(`${url}/authorize?${new URLSearchParams(changing(asked, changed))}`);
     },
-    async redeem(code, changed = {}, headers = {}) {
+    async redeem(code, changed = {}, headers = {}, { url, fetch: ask = fetch } = door) {
       const asked = {
         grant_type: 'authorization_code',
         code,
@@ -99,7 +98,7 @@ export async function register(
         redirect_uri: redirectUri,
       };
       const body = new URLSearchParams(changing(asked, changed));
-      const redeemed = await fetch(`${app.url}/token`, { method: 'POST', body, headers });
+      const redeemed = await ask(`${url}/token`, { method: 'POST', body, headers });
       return { status: redeemed.status, body: (await redeemed.json()) as Record<string, unknown> };
     },
   };

@@ -29,7 +29,8 @@ export const SIGNIN: readonly Mutations[] = [
         '',
       ],
       ['devices: a decision is replaced by another', 'AND decision IS NULL AND', 'AND'],
-      ['devices: no bound for each network', '?6) < ?7', '?6) < ?8'],
+      ['devices: no bound for each network', ') < ?7', ') < ?8'],
+      ['devices: a clock that was ahead keeps a network from asking', ' AND ends_at_ms <= ?2 + (?2 - ?6)', ''],
     ],
   },
   {
@@ -45,7 +46,8 @@ export const SIGNIN: readonly Mutations[] = [
     file: 'src/signin/device.ts',
     tests: ['./tests/signin/device.test.ts'],
     changes: [
-      ['devices: a request never ends', "if (clock.nowMs() >= endsAtMs) return err('expired_token');", ''],
+      ['devices: a request never ends', "if (hasEnded(endsAtMs)) return err('expired_token');", ''],
+      ['devices: a clock that is set back prolongs a request', ' || leftMs > LEFT_MS_MAX', ''],
       ['devices: a refusal makes a key', "if ('refused' in decided) return err('access_denied');", ''],
       ['devices: a person may guess codes', 'const waitS = guesses.take(personOf(actor));', 'const waitS = 0;'],
       ["devices: a client's code is taken for a device's", '!found.value.isDevice || ', ''],
