@@ -2,33 +2,21 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createCheckBlock } from '../../src/calls/blocks.ts';
-import { BY_COMMAND } from '../../src/commands/keys/database.ts';
-import type { Feed, FeedListener } from '../../src/keys/feed.ts';
-import type { KeyStore } from '../../src/keys/store.ts';
-import { createLog, err, ok, systemClock } from '../../src/start/package/index.ts';
-import { openStore } from '../../src/store/open.ts';
 import { openDatabase } from '../support/database-client.ts';
+import { startProxy } from '../support/proxy.ts';
+import { startSqld } from '../support/sqld.ts';
+import { storeOn } from '../support/store-mode.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
-let operator: Awaited<ReturnType<typeof openStore>>;
 beforeAll(async () => {
   app = await createTestApp({ store: 'embedded', env: { RATE_LIMIT_REQUESTS: '0' } });
-  const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
-  operator = await openStore(
-    { mode: 'embedded', path: join(app.folder, 'keys.db') },
-    { clock: app.clock, log, eventDays: 400, usageDays: 31 },
-  );
 });
-afterAll(async () => {
-  await operator.close();
-  await app.close();
-});
+afterAll(() => app.close());
 
 /** What the operator does becomes known with the next poll. */
 async function change(what: 'block' | 'unblock', owner: string): Promise<void> {
-  expect(await operator.admin[what](owner, BY_COMMAND)).toBe(true);
+  await app.keys(what, owner);
   app.clock.advance(1000);
 }
 
@@ -96,7 +84,7 @@ test('a block that is made while a key is read holds: what was read before is no
     await Promise.all([
       app.useKey(key),
       app.call('list_api_keys', {}, headers),
-      operator.admin.block('racer', BY_COMMAND),
+      app.keys('block', 'racer'),
       app.useKey(key),
     ]);
     app.clock.advance(1000);
@@ -119,29 +107,22 @@ test('many owners are blocked in one transaction, also by hand', async () => {
 });
 
 test('many calls of a user at once ask the store once whether he is blocked, but none joins what was asked before a change', async () => {
-  const asked: ((blocked: boolean) => void)[] = [];
-  const store = {
-    isBlocked: () => new Promise((resolve) => asked.push(resolve)),
-  } as unknown as KeyStore; // all that is needed of it
-  let tell: FeedListener['onChanges'] = () => {};
-  const feed = {
-    current: () => true,
-    queryTimeoutMs: 1000,
-    subscribe({ onChanges }: FeedListener) {
-      tell = onChanges;
-    },
-  } as unknown as Feed;
-  const check = createCheckBlock({ store, feed });
-  const before = [check('alice'), check('alice')];
-  expect(asked).toHaveLength(1);
-  tell([], new Set(['alice']));
-  const after = [check('alice'), check('alice')];
-  expect(asked).toHaveLength(2);
-  asked[0]?.(false);
-  expect(await Promise.all(before)).toEqual([ok(undefined), ok(undefined)]);
-  const joined = check('alice');
-  expect(asked).toHaveLength(2);
-  asked[1]?.(true);
-  const refused = err({ code: 'user_blocked' } as const);
-  expect(await Promise.all([...after, joined])).toEqual([refused, refused, refused]);
+  const ASKED = 'FROM blocked_owners WHERE owner = ?';
+  await using sqld = await startSqld();
+  await using proxy = await startProxy(sqld.url);
+  const env = { REVOCATION_LAG_MAX_MS: '4000' }; // a read may take 3 s, on a busy machine too
+  await using here = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });
+  await using elsewhere = await createTestApp({ store: storeOn(sqld.env) });
+  const headers = await bearer(here, 'alice');
+  const statusOf = async () => (await here.call('list_api_keys', {}, headers)).status;
+  const asked = proxy.delayResponseTo(ASKED);
+  const before = [statusOf(), statusOf()];
+  await asked.made;
+  expect(proxy.sent(ASKED)).toBe(1);
+  await elsewhere.keys('block', 'alice');
+  here.clock.advance(4000); // the next call polls
+  expect([await statusOf(), proxy.sent(ASKED)]).toEqual([403, 2]);
+  asked.release();
+  expect(await Promise.all(before)).toEqual([200, 200]);
+  expect([await statusOf(), proxy.sent(ASKED)]).toEqual([403, 2]); // nor is what was asked before kept
 });

@@ -11,6 +11,7 @@ import { diskFolder, fill, folderWith, temporaryFolder } from '../support/folder
 import { modern, post, request } from '../support/mcp.ts';
 import { commandOf, type Runtime, runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { SERVER_TOOLS } from '../support/tools.ts';
 import { transportOf } from '../support/transports.ts';
 
 const EXAMPLE = readDocument('README.md').codeBlock('A tool of your own', 'ts');
@@ -38,15 +39,10 @@ const start = (runtime: Runtime, files: Readonly<Record<string, string>>, env: R
 const withPackages = () =>
   commandOf('deno').flatMap((word) => (word === 'run' ? [word, '--node-modules-dir=manual'] : [word]));
 
-/** What the server offers without a folder. */
-const OWN = new Set(
-  'create_api_key list_api_keys rotate_api_key revoke_api_key delete_api_key whoami get_data'.split(' '),
-);
-
 async function namesOf(server: ServerProcess): Promise<string[]> {
   const { body } = await post(server, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
   const names: string[] = body.result.tools.map(({ name }: { name: string }) => name);
-  return names.filter((name) => !OWN.has(name));
+  return names.filter((name) => !SERVER_TOOLS.includes(name));
 }
 
 describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {

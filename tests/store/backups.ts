@@ -2,10 +2,10 @@
 
 import { join } from 'node:path';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
-import { backUp } from '../../src/store/backup/backup.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { keysCommand } from '../support/keys-command.ts';
 
 const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
 export const OPTIONS = { clock: systemClock, log, eventDays: 400, usageDays: 31 };
@@ -21,6 +21,6 @@ SELECT lower(hex(randomblob(16))), 'owner ' || (i % 100), 'key ' || i, lower(hex
   client.close();
   await close();
   const file = join(folder, 'backup.db');
-  await backUp({ mode: 'embedded', path }, file);
+  await keysCommand({ DATABASE_URL: `file:${path}` }, ['backup', file]);
   return file;
 }

@@ -2,7 +2,6 @@
 // learns what was read.
 
 import { createClient } from '@libsql/client';
-import { hashKey } from '../../src/keys/key-format.ts';
 import { startProxy } from './proxy.ts';
 import { startSqld } from './sqld.ts';
 import { storeOn, type TestStore } from './store-mode.ts';
@@ -20,7 +19,7 @@ export async function startSlowStore(): Promise<SlowStore> {
   const proxy = await startProxy(sqld.url);
   return {
     store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
-    delayReadOf: (key) => proxy.delayResponseTo(hashKey(Bun.SHA256.hash, key)),
+    delayReadOf: (key) => proxy.delayResponseTo(Bun.SHA256.hash(key, 'hex')),
     async revoke(owner) {
       const db = createClient({ url: sqld.url });
       await db.execute({ sql: 'UPDATE api_keys SET active = 0 WHERE user_id = ?', args: [owner] });
