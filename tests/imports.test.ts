@@ -153,3 +153,89 @@ test('a test that needs Chromium is in browser/, and one that measures or takes 
   expect(inChromium.length).toBeGreaterThan(5);
   expect(own.filter((file) => /\.(alone\.test|long)\.ts$/.test(file))).toEqual([]);
 });
+
+/** Test files that reach into a room, and why: all others look from outside, over HTTP, with commands and the package. */
+const INSIDE: Readonly<Record<string, readonly string[]>> = {
+  'pure functions, structures and clocks: each of their cases over HTTP would take a server, or a day': [
+    'calls/header-params.test.ts',
+    'commands/keys-mistakes.test.ts',
+    'config/settings-report.test.ts',
+    'ground/background.test.ts',
+    'ground/duration.test.ts',
+    'ground/limits/pool.test.ts',
+    'ground/limits/share.test.ts',
+    'ground/limits/token-bucket.test.ts',
+    'ground/limits/windows.test.ts',
+    'ground/lru-cache.test.ts',
+    'ground/redirects.test.ts',
+    'ground/runtime.test.ts',
+    'ground/single-flight.test.ts',
+    'keys/person-budget.test.ts',
+    'process/blocked-loop.test.ts',
+    'watch/redact.test.ts',
+    'watch/throttle.test.ts',
+    'web/forwarded.test.ts',
+  ],
+  'the code’s own tables and types, with which documents, sweeps and other programs are compared': [
+    'documents.test.ts',
+    'mcp/wire-types.test.ts',
+    'package/registry.test.ts',
+    'readme.test.ts',
+    'security/authorization.test.ts',
+    'support/routes.ts',
+  ],
+  'moments that only a stand-in for the store, the issuer or the runtime can choose': [
+    'keys/feed.test.ts',
+    'keys/unknown-keys.test.ts',
+    'mcp/request-state.test.ts',
+    'process/tools-folder.test.ts',
+    'users/jwks.test.ts',
+    'uses/last-used.test.ts',
+    'uses/shared-usage.ts',
+    'watch/outage.test.ts',
+    'web/response-batching.test.ts',
+    'web/stream.test.ts',
+  ],
+  'the store’s statements and files, which no server is needed for': [
+    'store/admin-store.test.ts',
+    'store/backup.test.ts',
+    'store/counts.test.ts',
+    'store/embedded/file-writer.ts',
+    'store/embedded/group-commit.test.ts',
+    'store/migration.test.ts',
+    'store/replica/together.test.ts',
+    'store/upkeep.test.ts',
+    'store/written.test.ts',
+  ],
+  'widgets in a page of their own': [
+    'browser/widgets/lab/lab.ts',
+    'browser/widgets/lab/samples.ts',
+    'browser/widgets/preview.test.ts',
+  ],
+  'what others are given': ['support/embedded.ts', 'support/peer.ts', 'support/test-app.ts'],
+  'one part is measured': [
+    'lab/bench/database.ts',
+    'lab/bench/edge.ts',
+    'lab/bench/far.ts',
+    'lab/bench/micro.ts',
+    'lab/bench/servers/bare.ts',
+    'lab/bench/servers/flat.ts',
+    'lab/measured/lru-cache.alone.test.ts',
+    'lab/measured/prepared.alone.test.ts',
+    'lab/measured/restore-waits.alone.test.ts',
+  ],
+};
+/** May only become fewer. */
+const INSIDE_MAX = 58;
+/** What programs import and operators type. */
+const ENTRY = /^(start\/package\/|commands\/[\w-]+\.ts$|main)/;
+
+test('tests look from outside, but for those that say why not', () => {
+  const inside = [...new Glob('**/*.ts').scanSync(import.meta.dir)].filter((file) =>
+    [...source(join('../tests', file)).matchAll(/^import\b[^;'"]*?\bfrom '([^']+)'/gm)]
+      .map(([, path = '']) => posix.join('tests', posix.dirname(file), path))
+      .some((path) => path.startsWith('src/') && !ENTRY.test(path.slice('src/'.length))),
+  );
+  expect(inside.sort()).toEqual(Object.values(INSIDE).flat().sort());
+  expect(inside.length).toBeLessThanOrEqual(INSIDE_MAX);
+});

@@ -2,8 +2,8 @@
 // Their names, texts and values are the suite's.
 
 import * as v from 'valibot';
-import type { Questions } from '../../../src/calls/ask.ts';
 import {
+  type Ask,
   definePrompt,
   defineTool,
   form,
@@ -83,7 +83,7 @@ const context = form(v.strictObject({ context: v.string() }));
 const says = (value: unknown) => ok({ content: [text(JSON.stringify(value))] });
 
 /** A tool that asks these, and says what it was answered. */
-const asking = (tool: string, description: string, questions: Questions, prefix = ''): Tool =>
+const asking = (tool: string, description: string, questions: Parameters<Ask>[0], prefix = ''): Tool =>
   defineTool(anyone, {
     ...facts(tool, description),
     input: nothing,
