@@ -119,17 +119,21 @@ export async function updateKey(
   id: string,
   { expiresInDays: days, ...edit }: KeyUpdate,
   origin: Origin,
-): Promise<{ readonly changed: Changed | null } | null> {
-  if ((await store.find({ id })).length === 0) return null;
+): Promise<{ readonly key: ListedKey; readonly changed: Changed | null } | null> {
   const expiresAtMs = typeof days === 'number' ? Math.round((await store.nowMs()) + days * MS_PER_DAY) : days;
-  return { changed: await store.edit(id, { ...edit, expiresAtMs }, origin) };
+  const changed = await store.edit(id, { ...edit, expiresAtMs }, origin);
+  const [key] = await store.find({ id });
+  return key === undefined ? null : { key, changed };
 }
 
 export type AdminKeys = ReturnType<typeof createAdminKeys>;
 
 const PAGE_KEYS = 100;
 
-export interface AdminKeysOptions {
+const NOT_FOUND = err({ code: 'key_not_found' } as const);
+
+/** What an admin may do through tools. It makes no keys. */
+export function createAdminKeys(options: {
   readonly store: AdminStore;
   readonly usage: KnownUses;
   readonly originOf: OriginOf;
@@ -137,12 +141,7 @@ export interface AdminKeysOptions {
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
-}
-
-const NOT_FOUND = err({ code: 'key_not_found' } as const);
-
-/** What an admin may do through tools. It makes no keys. */
-export function createAdminKeys(options: AdminKeysOptions) {
+}) {
   const { store, usage, originOf, refresh, clock, log } = options;
   return {
     /**
@@ -170,10 +169,11 @@ export function createAdminKeys(options: AdminKeysOptions) {
       if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
       const updated = await updateKey(store, keyId, update, originOf('tool', actor, actor.actor));
       if (updated === null) return NOT_FOUND;
+      const { key, changed } = updated;
       await refresh();
-      log.info('API key updated', { ...actorFields(actor), keyId, ...(updated.changed ?? { changed: false }) });
-      const [key] = await ownKeys(await store.find({ id: keyId }), usage, clock.nowMs());
-      return key === undefined ? NOT_FOUND : ok(key);
+      log.info('API key updated', { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
+      const [shown] = await ownKeys([key], usage, clock.nowMs());
+      return shown === undefined ? NOT_FOUND : ok(shown);
     },
   };
 }

@@ -8,7 +8,6 @@
 import { repeat } from '../ground/background.ts';
 import { FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../ground/change-feed.ts';
 import { outageIn, StoreOutage } from '../ground/outage.ts';
-import type { Awaitable } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
@@ -62,7 +61,7 @@ export function createFeed({
   let position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
   let polledAtMs = Number.NEGATIVE_INFINITY; // start of the last complete poll
   let lastUseMs = Number.NEGATIVE_INFINITY; // the last verification
-  let probeAgainAtMs = Number.NEGATIVE_INFINITY; // the last probe failed a moment ago
+  let failedAtMs = Number.NEGATIVE_INFINITY; // end of the last poll that failed
 
   const isFreshAt = (nowMs: number, atMs: number) => nowMs - atMs <= lagMaxMs - RESPONSE_MS;
 
@@ -107,6 +106,7 @@ export function createFeed({
       await pollOnce();
       outage.ended();
     } catch (error) {
+      failedAtMs = clock.monotonicMs();
       if (error instanceof StoreOutage) outage.began(error.reason);
       throw error;
     }
@@ -122,18 +122,6 @@ export function createFeed({
       if (isFreshAt(clock.monotonicMs(), polledAtMs)) return;
     }
     throw new StoreOutage('the change feed answers slower than the revocation bound');
-  }
-
-  /** After a failure the result is kept for a moment: frequent probes must not load a store in trouble. */
-  async function probeOnce(): Promise<boolean> {
-    try {
-      await poll();
-      return true;
-    } catch (error) {
-      probeAgainAtMs = clock.monotonicMs() + retryAfterMs;
-      outageIn(error);
-      return false;
-    }
   }
 
   return {
@@ -162,10 +150,11 @@ export function createFeed({
       }
     },
     /** Whether the store responds. It is not asked shortly after a response or a failure. Counts as no verification. */
-    probe(): Awaitable<boolean> {
+    async probe(): Promise<boolean> {
       const nowMs = clock.monotonicMs();
-      if (!outage.isOn && nowMs - polledAtMs <= pollEveryMs) return true;
-      return nowMs >= probeAgainAtMs && probeOnce();
+      const isKnown = outage.isOn ? nowMs - failedAtMs < retryAfterMs : nowMs - polledAtMs <= pollEveryMs;
+      if (!isKnown) await poll().catch(outageIn);
+      return !outage.isOn;
     },
     get position() {
       return position;
