@@ -23,7 +23,7 @@ const USE_EVERY_MS = 16;
 /** Of a key that was read from a replica, others' uses are known 250 ms after its first use, and an exchange. */
 const TOLD_MS_MAX = 500;
 /** A newer server waits for the replica's file. */
-const USES_IT = /a server of the version before uses it/;
+const USES_IT = /database is locked|a server of the version before uses it/;
 /** Last uses and counts are in the database by then, on a busy machine too. */
 const WRITTEN_MS_MAX = 10_000;
 

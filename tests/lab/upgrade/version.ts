@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { output, run } from '../../support/command.ts';
 import { diskFolder } from '../../support/folder.ts';
-import { type ServerProcess, startServer } from '../../support/server-process.ts';
+import { type Runtime, type ServerProcess, startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
 const ROOT = join(import.meta.dir, '../../..');
@@ -23,20 +23,21 @@ type Env = Readonly<Record<string, string>>;
 
 export interface Version {
   readonly name: string;
-  /** `daysAgo`: what its wall clock says. */
+  /** `daysAgo`: what its wall clock says; on Bun. */
   start(env: Env, daysAgo?: number): Promise<ServerProcess>;
   /** Runs `keys …`. */
   keys(env: Env, args: readonly string[]): Promise<{ code: number; stdout: string; stderr: string }>;
 }
 
-const versionAt = (name: string, root: string, folder: string): Version => ({
+const versionAt = (name: string, root: string, folder: string, runtime: Runtime): Version => ({
   name,
   start: (env, daysAgo = 0) =>
     startServer({
       root,
+      runtime,
       env: { ...SETTINGS, ...env, DAYS_AGO: String(daysAgo) },
       folder,
-      ...(daysAgo > 0 && { runtime: 'bun', preload: [CLOCK] }),
+      ...(daysAgo > 0 && { preload: [CLOCK] }),
     }),
   keys: (env, args) =>
     run([process.execPath, '--no-env-file', join(root, 'src/commands/keys.ts'), ...args], {
@@ -45,7 +46,7 @@ const versionAt = (name: string, root: string, folder: string): Version => ({
     }),
 });
 
-export const today = (): Version => versionAt('today', ROOT, diskFolder());
+export const today = (): Version => versionAt('today', ROOT, diskFolder(), USUAL_RUNTIME);
 
 /** The version of a commit, in a work tree that is removed at the end. */
 export async function checkedOut(commit: string): Promise<Version & AsyncDisposable> {
@@ -55,7 +56,7 @@ export async function checkedOut(commit: string): Promise<Version & AsyncDisposa
   await git('worktree', 'add', '--detach', root, commit);
   await output([process.execPath, 'install', '--frozen-lockfile', '--ignore-scripts'], { cwd: root });
   return {
-    ...versionAt(commit, root, folder),
+    ...versionAt(commit, root, folder, 'bun'),
     async [Symbol.asyncDispose]() {
       await git('worktree', 'remove', '--force', root);
     },
