@@ -239,3 +239,13 @@ test('tests look from outside, but for those that say why not', () => {
   expect(inside.sort()).toEqual(Object.values(INSIDE).flat().sort());
   expect(inside.length).toBeLessThanOrEqual(INSIDE_MAX);
 });
+
+test('outside store/ tables are changed by hand where that is the matter, and read through tests/store/tables.ts alone', () => {
+  const others = [...new Glob('**/*.test.ts').scanSync(import.meta.dir)].filter((file) => !/^(lab|store)\//.test(file));
+  const reading = others.filter((file) =>
+    /\bSELECT\b[^;`'"]*? FROM (api_keys|codes|changes|key_\w+|server_secrets)\b(?! WHERE user_id LIKE)/.test(
+      source(join('../tests', file)),
+    ),
+  );
+  expect(reading).toEqual(['process/lost-log.slow.test.ts']); // a file that no server has any more
+});

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { storedSecrets } from '../store/tables.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -23,12 +24,7 @@ const call = async ({ url }: ServerProcess, tool: string, input: object, owner =
 const create = (server: ServerProcess, owner = 'alice') =>
   call(server, 'create_api_key', { name: 'n', scopes: ['read'] }, owner);
 
-async function secretsOf(place: string) {
-  const client = openDatabase(place.startsWith('http') ? place : `file:${place}`);
-  const { rows } = await client.execute('SELECT name, value FROM server_secrets ORDER BY name');
-  client.close();
-  return rows.map(({ name, value }) => [name, value]);
-}
+const secretsOf = (place: string) => storedSecrets(place.startsWith('http') ? place : `file:${place}`);
 
 /** A server on a database that a restore makes of `file`, at a path where there is none. */
 async function restoredFrom(file: string, path = join(temporaryFolder(), 'data/keys.db')): Promise<ServerProcess> {

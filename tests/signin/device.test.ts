@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
+import { databaseOf, storedCodes } from '../store/tables.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { codeFor, register } from '../support/hand-over.ts';
 import {
@@ -327,9 +328,7 @@ test('a copy of the database, made while a request is open, has neither code nor
   await using app = await createTestApp({ env: ENV, store: 'embedded' });
   const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
   await person(app, 'decision', { userCode, ...DECIDED });
-  const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-  const copied = JSON.stringify((await shell.execute('SELECT * FROM codes')).rows);
-  shell.close();
+  const copied = JSON.stringify(await storedCodes(databaseOf(app)));
   for (const secret of [deviceCode, userCode, userCode.replace('-', '')]) expect(copied).not.toContain(secret);
   const { access_token: key } = (await poll(app, deviceCode)).body;
   expect(copied).not.toContain(Bun.SHA256.hash(key, 'hex'));

@@ -3,8 +3,8 @@
 import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { databaseOf, storedCodes } from '../store/tables.ts';
 import { testClock } from '../support/clock.ts';
-import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { CALLBACK, codeFor, handOver, register, sentBack } from '../support/hand-over.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
@@ -270,12 +270,7 @@ describe('the trail', () => {
 });
 
 describe('what the database keeps of a code', () => {
-  const codesIn = async ({ folder }: TestApp) => {
-    const db = openDatabase(`file:${join(folder, 'keys.db')}`);
-    const { rows } = await db.execute('SELECT * FROM codes');
-    db.close();
-    return rows;
-  };
+  const codesIn = (app: TestApp) => storedCodes(databaseOf(app));
 
   test('its hash, and what opens with it alone; once it was redeemed nothing', async () => {
     await using app = await createTestApp({ env: ENV, store: 'embedded' });

@@ -1,0 +1,28 @@
+// What the tables hold, for tests of other rooms that have to know: the only place outside that names them.
+
+import { openDatabase } from '../support/database-client.ts';
+
+async function rowsOf(url: string, sql: string) {
+  const database = openDatabase(url);
+  const { rows } = await database.execute(sql);
+  database.close();
+  return rows;
+}
+
+/** The database of a test app on a file. */
+export const databaseOf = ({ folder }: { readonly folder: string }): string => `file:${folder}/keys.db`;
+
+/** Everything that is kept of codes, as it is stored. */
+export const storedCodes = (url: string) => rowsOf(url, 'SELECT * FROM codes');
+
+/** What announces a change to the other processes, oldest first. */
+export const announced = async (url: string) =>
+  (await rowsOf(url, 'SELECT key_hash FROM changes ORDER BY seq')).map(({ key_hash }) => key_hash);
+
+/** Keys that say who changed them: only a statement that changes nothing else could leave that. */
+export const unfinishedKeys = (url: string) =>
+  rowsOf(url, 'SELECT id FROM api_keys WHERE changed_by IS NOT NULL OR deleting IS NOT NULL');
+
+/** Names and values of the secrets that all processes share. */
+export const storedSecrets = async (url: string) =>
+  (await rowsOf(url, 'SELECT name, value FROM server_secrets ORDER BY name')).map(({ name, value }) => [name, value]);
