@@ -9,6 +9,7 @@ import { busily, formats, page, request, set, setup, show } from './session.js';
 
 const CONNECTION_DAYS = 90;
 const PROGRAM_DAYS = 30;
+const SCOPES_SHOWN = 20;
 const PLACE = 'errand';
 
 /** Who gets the key, as the page at /authorize says it. */
@@ -136,19 +137,13 @@ function programView(userCode, { clientName, address, askedAt, resource, scopes 
     );
   const refuse = () =>
     send('/device/decision', { userCode, approve: false }, () => end('Refused: the program gets no key.'));
-  const wished = {
-    max: 20,
-    at: 'wished scopes',
-    isOpen: page.errand.isOpen,
-    open: () => set({ errand: { ...page.errand, isOpen: true } }),
-  };
   return decisionForm({
     described: html`<h2 id="errand-title" at=${PLACE} tabindex="-1">A program asks for a key</h2>
       <dl>
         <dt>Calls itself</dt><dd>${clientName === null ? 'nothing' : html`“${nameOf(clientName)}”, in its own words`}</dd>
         <dt>Asks from</dt><dd>${address}, ${timeOf(askedAt, nowMs, formats)}</dd>
         <dt>For</dt><dd><bdi>${resource}</bdi></dd>
-        <dt>Would like</dt><dd>${scopeList(scopes, wished)}</dd>
+        <dt>Would like</dt><dd>${scopeList(scopes, SCOPES_SHOWN)}</dd>
       </dl>
       <p>Whoever started it gets the key. Go on only if that was you, just now.</p>`,
     fields: { at: 'name', name: clientName ?? '', more: scopes, daysUsual: PROGRAM_DAYS },

@@ -9,27 +9,21 @@ import { rotationWords } from './rotation.js';
 const SCOPES_SHOWN = 4;
 export const STATES = { active: 'Active', soon: 'Expires soon', expired: 'Expired', revoked: 'Revoked' };
 
-/** `set` changes the key and draws it again; `ask(kind)` null: nothing can be changed from here. `below` stands in it. */
-export function keyRow(key, { nowMs, formats, set, ask, below }) {
+/** `ask(kind)` null: nothing can be changed from here. `below` stands in it. */
+export function keyRow(key, { nowMs, formats, ask, below }) {
   const { id, state, owner } = key;
   const rotation = rotationAt(key, nowMs);
-  const scopes = {
-    max: SCOPES_SHOWN,
-    at: `scopes ${id}`,
-    isOpen: key.hasAllScopes,
-    open: () => set({ hasAllScopes: true }),
-  };
   const when = (label, atMs) =>
     html`<span class="when">${label} ${atMs === null ? 'never' : timeOf(atMs, nowMs, formats)}</span>`;
   return html`<li at=${`row ${id}`} class=${isEnded(key) ? 'row ended' : 'row'}>
     <div class="line">
-      <details ontoggle=${({ target }) => set({ isOpen: target.open })}>
+      <details>
         <summary at=${`details ${id}`}><span class="name">${nameOf(key.name)}</span></summary>
-        ${key.isOpen && html`<dl>${identity(key, rotation)}</dl>`}
+        <dl>${identity(key, rotation)}</dl>
       </details>
       ${owner !== null && html`<p class="hint">of ${nameOf(owner)}</p>`}
       ${key.resource !== null && html`<p class="hint">for <bdi>${key.resource}</bdi></p>`}
-      ${scopeList(key.scopes, scopes)}
+      ${scopeList(key.scopes, SCOPES_SHOWN)}
     </div>
     <span class="state ${state}">${icon(state)}${STATES[state]}</span>
     <div class="facts hint line">

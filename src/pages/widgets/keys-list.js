@@ -92,13 +92,9 @@ function shownOf({ keys, search, only, order, questions, secrets }) {
 /** As it was drawn before, if nothing in it has changed: there may be a thousand. */
 function rowOf(list, key) {
   const { nowMs, formats, callTool, questions, secrets } = list;
-  const below = [questions, secrets].map((shown) => shown.get(key.id)?.viewInRow()).filter(Boolean);
-  const set = (changed) => {
-    Object.assign(key, changed, { drawn: null });
-    list.redraw();
-  };
+  const below = [questions, secrets].map((shown) => shown.get(key.id)?.view()).filter(Boolean);
   const ask = callTool && ((kind) => askIn(list, key, kind));
-  const row = (below.length === 0 && key.drawn) || keyRow(key, { nowMs, formats, set, ask, below });
+  const row = (below.length === 0 && key.drawn) || keyRow(key, { nowMs, formats, ask, below });
   key.drawn = below.length === 0 ? row : null;
   return row;
 }
@@ -154,7 +150,7 @@ function keepSecret(list, key, output) {
     list.redraw();
     focusOnRow([id]);
   };
-  list.secrets.set(id, newKey({ ...list, made: { ...output, id, name }, saved }));
+  list.secrets.set(id, newKey({ ...list, made: { ...output, id, name }, heading: null, saved }));
 }
 
 async function showMore(list) {

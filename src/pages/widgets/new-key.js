@@ -26,8 +26,9 @@ function settingsFor(url) {
 }
 
 /**
- * `made`: what create_api_key or rotate_api_key returned. `serverUrl`: null, where it is not known. `saved`: called when
- * the person has it; undefined: there is no button for it.
+ * `made`: what create_api_key or rotate_api_key returned. `heading`: an element for its name; null: it stands in the row
+ * of the key. `serverUrl`: null, where it is not known. `saved`: called when the person has it; undefined: there is no
+ * button for it.
  */
 export function newKey({ made, heading, formats, serverUrl, saved, redraw }) {
   const shown = {
@@ -44,9 +45,7 @@ export function newKey({ made, heading, formats, serverUrl, saved, redraw }) {
   };
   return {
     copyButton: placeOf(shown, KEY.copy),
-    view: () => shown.secret !== null && wholeView(shown),
-    /** In the row of the key that was rotated. */
-    viewInRow: () => shown.secret !== null && viewInRow(shown),
+    view: () => shown.secret !== null && viewOf(shown),
     close() {
       Object.assign(shown, { secret: null, said: {} });
       getSelection().removeAllRanges();
@@ -122,77 +121,52 @@ function boxOf(shown, box) {
   </div>`;
 }
 
-const warningOf = ({ warning }) => html`<p class="sentence warning">
-  ${icon('warn')}<span>${String(warning ?? 'Save this key now - it will not be shown again')}</span>
-</p>`;
-
-/** Ready-made settings, and the button that ends it. */
-function restOf(shown) {
-  const { settings, saved } = shown;
+function viewOf(shown) {
+  const { id, name, heading, previous, warning, settings, saved } = shown;
+  const header = html`<header class="sentence">
+    <span class="badge">${icon('key')}</span>
+    <div>
+      <p class="hint">${previous === undefined ? 'API key created' : 'API key rotated'}</p>
+      ${h(heading, {}, nameOf(String(name)))}
+    </div>
+  </header>`;
+  const next = html`<div class="next">
+    <p class="hint">Next: store it where your program reads its secrets, and send it with every request in this header.</p>
+    ${boxOf(shown, HEADER)}
+  </div>`;
   const details = (box, index) => html`<details name=${placeOf(shown, 'settings')} open=${index === 0}>
     <summary>${box.label}</summary>${boxOf(shown, box)}
   </details>`;
-  return html`
+  return html`<div class=${heading === null ? 'inset stack' : 'new-key stack'} at=${heading === null ? `new key of ${id}` : 'new key'}
+    tabindex="-1" role="group" aria-label="New key of ${name}">
+    ${heading !== null && header}
+    ${boxOf(shown, KEY)}
+    <p class="sentence warning">
+      ${icon('warn')}<span>${String(warning ?? 'Save this key now - it will not be shown again')}</span>
+    </p>
+    ${factsOf(shown)}
+    ${heading !== null && next}
     ${
       settings.length > 0 &&
       html`<div class="next"><p class="hint">Or paste it with ready-made settings around it.</p>${settings.map(details)}</div>`
     }
-    ${
-      saved &&
-      html`<p><button type="button" at=${placeOf(shown, 'saved')} onclick=${saved}>I have saved it</button></p>`
-    }
-  `;
+    ${saved && html`<p><button type="button" at=${placeOf(shown, 'saved')} onclick=${saved}>I have saved it</button></p>`}
+  </div>`;
 }
-
-const viewInRow = (shown) => html`<div class="inset stack" at=${placeOf(shown, 'row')} role="group"
-  aria-label="New key of ${shown.name}">
-  ${warningOf(shown)}
-  ${boxOf(shown, KEY)}
-  <p>The old key ${previousWords(shown.previous) ?? 'is replaced.'}</p>
-  ${restOf(shown)}
-</div>`;
-
-const wholeView = (shown) => html`<section class="new-key stack" at="new key" tabindex="-1" aria-label="New key">
-  <header class="sentence">
-    <span class="badge">${icon('key')}</span>
-    <div>
-      <p class="hint">${shown.previous === undefined ? 'API key created' : 'API key rotated'}</p>
-      ${h(shown.heading, {}, nameOf(String(shown.name)))}
-    </div>
-  </header>
-  ${boxOf(shown, KEY)}
-  ${warningOf(shown)}
-  ${factsOf(shown)}
-  <div class="next">
-    <p class="hint">Next: store it where your program reads its secrets, and send it with every request in this header.</p>
-    ${boxOf(shown, HEADER)}
-  </div>
-  ${restOf(shown)}
-</section>`;
 
 const gesture = () =>
   matchMedia('(pointer: coarse)').matches
     ? 'touch and hold it'
     : `press ${/Mac/.test(navigator.platform) ? '⌘C' : 'Ctrl+C'}`;
 
-function factsOf(shown) {
-  const { scopes, expiresAt, previous, formats } = shown;
+function factsOf({ scopes, expiresAt, previous, formats }) {
   const nowMs = Date.now();
   const format = expiresAt - nowMs < NEAR_MS ? formats.hour : formats.day;
   const old = previousWords(previous);
-  const unfold = {
-    max: SCOPES_SHOWN,
-    at: placeOf(shown, 'scopes'),
-    isOpen: shown.hasAllScopes,
-    open() {
-      shown.hasAllScopes = true;
-      shown.redraw();
-    },
-  };
   const listed = Array.isArray(scopes) ? scopes.map(String) : [];
   const end = isTime(expiresAt) && html`${timeOf(expiresAt, nowMs, formats)}, on ${format.format(expiresAt)}`;
   return html`<dl>
-    <dt>Scopes</dt><dd>${scopeList(listed, unfold)}</dd>
+    <dt>Scopes</dt><dd>${scopeList(listed, SCOPES_SHOWN)}</dd>
     <dt>Expires</dt><dd>${end || 'Never'}</dd>
     ${old && html`<dt>Old key</dt><dd>It ${old}</dd>`}
   </dl>`;

@@ -1,6 +1,5 @@
 // What pages are made of: icons, sentences, names, scopes and times.
 
-import { focusOn } from './draw.js';
 import { html } from './html.js';
 
 const CIRCLE = 'M1.8 8a6.2 6.2 0 1 0 12.4 0 6.2 6.2 0 1 0-12.4 0';
@@ -32,24 +31,16 @@ export function nameOf(name) {
   return html`<b title=${name}><bdi>${name}</bdi>${odd && html` <small class="odd">(${odd})</small>`}</b>`;
 }
 
-/** At most `max` scopes: if there are more, the last is a button, named with `at`, that shows them all. */
-export function scopeList(scopes, { max, at, isOpen, open }) {
-  const isWhole = isOpen || scopes.length <= max;
-  const shown = isWhole ? scopes : scopes.slice(0, max - 1);
-  const more = () => {
-    open();
-    focusOn(at); // the first that was not shown
-  };
+/** At most `max` scopes are seen at once: if there are more, the others unfold. */
+export function scopeList(scopes, max) {
+  const item = (scope) => html`<li><bdi title=${scope}>${scope}</bdi></li>`;
+  const seen = scopes.slice(0, scopes.length > max ? max - 1 : max);
+  const rest = scopes.slice(seen.length);
+  const more = html`<li class="rest"><details>
+    <summary>${rest.length} more</summary><ul class="scopes line">${rest.map(item)}</ul>
+  </details></li>`;
   return html`<ul class="scopes line" aria-label="Scopes">
-    ${shown.map((scope, index) => {
-      const text = html`<bdi title=${scope}>${scope}</bdi>`;
-      return index === max - 1 && isOpen ? html`<li at=${at} tabindex="-1">${text}</li>` : html`<li>${text}</li>`;
-    })}
-    ${scopes.length === 0 && html`<li class="rest">none</li>`}
-    ${
-      !isWhole &&
-      html`<li class="rest"><button type="button" at=${at} onclick=${more}>${scopes.length - max + 1} more</button></li>`
-    }
+    ${seen.map(item)}${rest.length > 0 && more}${scopes.length === 0 && html`<li class="rest">none</li>`}
   </ul>`;
 }
 

@@ -81,7 +81,7 @@ export function askAbout(key, kind, { callTool, refused, formats, redraw, done, 
     /** What gets the focus first. */
     first: `${kind === 'rotate' ? `hours ${overlapHours}` : 'cancel'} of ${id}`,
     isBusy: () => isBusy,
-    viewInRow: () => html`<div class="inset stack" at="question" role="group" aria-label="${verb} ${name}?"
+    view: () => html`<div class="inset stack" at="question" role="group" aria-label="${verb} ${name}?"
       onkeydown=${({ key: pressed }) => pressed === 'Escape' && !isBusy && close()}>
       ${
         failure === null

@@ -85,7 +85,7 @@ describeInBrowser('the scopes that tools ask for', (browser) => {
       await page.getByRole('textbox', { name: 'Other scopes' }).fill('write  read');
       await page.getByRole('button', { name: 'Create key' }).click();
       await page.getByRole('heading', { name: 'both' }).waitFor();
-      const scopes = page.getByRole('region', { name: 'New key' }).getByRole('list', { name: 'Scopes' });
+      const scopes = page.getByRole('group', { name: /^New key of/ }).getByRole('list', { name: 'Scopes' });
       expect(await scopes.getByRole('listitem').allTextContents()).toEqual(['read', 'write']);
     });
   });

@@ -187,7 +187,10 @@ describeInBrowser('a token that expires while somebody types', (browser) => {
       expect(await page.getByLabel('Expires').inputValue()).toBe('7');
       await page.getByRole('button', { name: 'Create key' }).click();
       await page.getByRole('heading', { name: 'typed <b>before</b>' }).waitFor();
-      await page.getByRole('region', { name: 'New key' }).getByText('read:orders').waitFor();
+      await page
+        .getByRole('group', { name: /^New key of/ })
+        .getByText('read:orders')
+        .waitFor();
     });
   });
 });

@@ -134,7 +134,12 @@ describeInBrowser('names that mislead', (browser) => {
       expect(await page.locator('.name bdi').textContent()).toBe(name);
       await create(page, name, '<script>');
       await page.getByText('<script>', { exact: true }).first().waitFor();
-      expect(await page.getByRole('region', { name: 'New key' }).getByRole('heading').textContent()).toContain(name);
+      expect(
+        await page
+          .getByRole('group', { name: /^New key of/ })
+          .getByRole('heading')
+          .textContent(),
+      ).toContain(name);
       expect(await page.locator('img, script:not([type])').count()).toBe(0);
     });
   });
@@ -258,7 +263,7 @@ describeInBrowser('with the keyboard alone', (browser) => {
       await page.keyboard.type('made by hand');
       await page.keyboard.press('Enter');
       await page.getByRole('heading', { name: 'made by hand' }).waitFor();
-      expect(await focused(page)).toBe('New key');
+      expect(await focused(page)).toBe('New key of made by hand');
       await press('Show key');
       expect(await focused(page)).toBe('Hide key');
       const key = (await page.getByRole('group', { name: 'API key' }).locator('code').textContent()) ?? '';

@@ -24,16 +24,16 @@ async function resize({ page, frame }: BareHost, widthPx: number) {
 const faults = (frame: Frame) =>
   frame.evaluate(() => {
     const boxes = (row: Element) =>
-      Array.from(row.querySelectorAll('.name, .scopes li, .state, .when, .uses, .sentence, dd, button')).flatMap(
-        (element) => {
+      Array.from(row.querySelectorAll('.name, .scopes li, .state, .when, .uses, .sentence, dd, button'))
+        .filter((element) => element.checkVisibility())
+        .flatMap((element) => {
           const range = document.createRange();
           range.selectNodeContents(element);
           const { bottom } = element.getBoundingClientRect(); // a name shows its first lines only
           const texts = Array.from(range.getClientRects()).filter((box) => box.top < bottom);
           const rects = element.matches('.state') ? element.getClientRects() : texts;
           return Array.from(rects, (box) => ({ box, element }));
-        },
-      );
+        });
     const onEachOther = Array.from(document.querySelectorAll('.scroll > ul > li')).flatMap((row) =>
       boxes(row).flatMap(({ box: a, element }, index, all) =>
         all

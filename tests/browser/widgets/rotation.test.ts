@@ -112,7 +112,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
         await confirm(list, 'CI pipeline');
         const shown = newKeyOf(list, 'CI pipeline');
         await shown.getByText('Save this key now - it will not be shown again').waitFor();
-        await shown.getByText(ENDS_LATER).waitFor();
+        await shown.getByText('It works on, and ends 24 hours after the new one is first used.').waitFor();
         await list.getByRole('status').getByText('API key rotated').waitFor();
         await row(list, 'CI pipeline').getByText(UNTIL_FIRST_USE).waitFor();
         expect(await html(list)).not.toContain(KEY.slice(-8));
@@ -136,7 +136,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       await ask(list, 'partner integration');
       await question(list, 'partner integration').getByRole('radio', { name: 'It leaked: end it now' }).check();
       await confirm(list, 'partner integration');
-      await newKeyOf(list, 'partner integration').getByText('The old key has ended.').waitFor();
+      await newKeyOf(list, 'partner integration').getByText('It has ended.').waitFor();
       await row(list, 'partner integration')
         .getByText(/^Rotation under way/)
         .waitFor({ state: 'hidden' });
@@ -195,9 +195,9 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       await question(frame, 'one').getByText('The new one that was not used yet ends.').waitFor();
       await confirm(frame, 'one');
       await post(await responseTo(host, rotated(ENDED, { key: 'sk_test_second' })));
-      await newKeyOf(frame, 'one').getByText('The old key has ended.').waitFor();
+      await newKeyOf(frame, 'one').getByText('It has ended.').waitFor();
       await newKeyOf(frame, 'one').getByRole('button', { name: 'Show key' }).click();
-      expect(await frame.locator('code').allTextContents()).toEqual(['sk_test_second']);
+      expect(await newKeyOf(frame, 'one').locator('code').allTextContents()).toEqual(['sk_test_second']);
     });
   });
 
@@ -266,7 +266,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       await page.keyboard.press('Tab');
       expect(await focused()).toEqual(['Rotate', 'solid']);
       await page.keyboard.press('Enter');
-      await newKeyOf(list, 'CI pipeline').getByText('The old key has ended.').waitFor();
+      await newKeyOf(list, 'CI pipeline').getByText('It has ended.').waitFor();
       expect(await focused()).toEqual(['Copy', 'solid']);
       await stopClock(page);
       await page.keyboard.press('Enter');
