@@ -70,7 +70,7 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
   function transact(group: readonly Waiting[]): (readonly Written[])[] {
     const db = connection();
     const wanted = group[0]?.durability ?? 'FULL';
-    if (durability !== wanted) db.pragma(`PRAGMA synchronous = ${wanted}`);
+    if (durability !== wanted) db.exec(`PRAGMA synchronous = ${wanted}`);
     durability = wanted;
     db.all(BEGIN);
     const endMs = performance.now() + GROUP_MS_MAX;
@@ -161,7 +161,7 @@ function lazyConnection(path: string, readOnly: boolean) {
 
   function open(): SqliteConnection {
     const db = openSqlite(path, { lockWaitMs: LOCK_WAIT_MS, readOnly });
-    db.pragma(CHECKPOINT);
+    db.exec(CHECKPOINT);
     return db;
   }
 

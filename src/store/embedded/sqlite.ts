@@ -38,8 +38,8 @@ export function openSqlite(path: string, { lockWaitMs, readOnly = false }: Sqlit
         if (hasRows) return { rows: rowsOf(statement, args), changed: 0, repeated: false };
         return { rows: [], changed: Number(statement.run(...inputsOf(args)).changes), repeated: false };
       }),
-    /** For a PRAGMA that SQLite carries out when it is prepared: prepared once, it would have no effect again. */
-    pragma: (sql: string): void => named(() => db.exec(sql)),
+    /** For scripts, and for a PRAGMA that SQLite carries out when it is prepared: once prepared it has no effect again. */
+    exec: (sql: string): void => named(() => db.exec(sql)),
     /** Undoes a transaction that is open, if there is one. */
     rollback: (): void => named(() => void (db.isTransaction && db.exec('ROLLBACK'))),
     close: (): void => db.close(),

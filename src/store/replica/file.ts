@@ -58,7 +58,7 @@ async function fitAt(file: string): Promise<Database | null> {
 async function locked<T>(file: string, run: () => Promise<T>): Promise<T> {
   const lock = openSqlite(marker(file), { lockWaitMs: 0 });
   try {
-    lock.pragma('BEGIN IMMEDIATE');
+    lock.exec('BEGIN IMMEDIATE');
     return await run();
   } catch (error) {
     throw isBusy(error) ? new Error('another process makes it, or a server of the version before uses it') : error;
