@@ -106,10 +106,15 @@ export const actorFor = (userId: string, actor = userId): Actor => ({
 
 const CALLS = /^mcp_keys_store_duration_seconds_count\{operation="(\w+)"\} (\d+)$/gm;
 
-async function callsIn(url: string, operations: readonly string[]): Promise<number> {
+/** Of an app that was made with the environment COUNTED. */
+export async function metricsOf(url: string): Promise<string> {
   const response = await fetch(`${url}/metrics`, { headers: { authorization: `Bearer ${COUNTED.METRICS_TOKEN}` } });
   if (!response.ok) throw new Error('the app was made without COUNTED');
-  return [...(await response.text()).matchAll(CALLS)]
+  return response.text();
+}
+
+async function callsIn(url: string, operations: readonly string[]): Promise<number> {
+  return [...(await metricsOf(url)).matchAll(CALLS)]
     .filter(([, operation = '']) => operations.includes(operation))
     .reduce((sum, [, , count]) => sum + Number(count), 0);
 }
