@@ -5,8 +5,8 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
 import { startProxy, TAKING } from '../support/proxy.ts';
-import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -50,7 +50,7 @@ test('names the process, as the ids of its requests do', async () => {
 });
 
 test('says what a replica does, if there is one', async () => {
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   const env = { ...sqld.env, DATABASE_URL: proxy.url, DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') };
   const storeOf = async ({ url }: TestApp) => (await readResponse(await fetch(`${url}/mcp/health`))).body.store;
@@ -102,7 +102,7 @@ describe('what asking costs the database', () => {
   }
 
   test('one statement for each interval of polls, however many ask together or in turn', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using app = await createTestApp({ env: PATIENT, store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }) });
     const askOften = async () => {
@@ -121,7 +121,7 @@ describe('what asking costs the database', () => {
   });
 
   test('an outage is noticed after one, and its end as soon', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using app = await createTestApp({ env: PATIENT, store: storeOn(sqld.env) });
     expect(await statusOf(app)).toBe(200);
     await sqld.kill();

@@ -4,8 +4,8 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
 import { startProxy } from '../support/proxy.ts';
-import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import {
   bearer,
   COUNTED,
@@ -202,7 +202,7 @@ test('in production over HTTPS only', async () => {
 });
 
 test('what the store does not confirm is 503, and can be sent again', async () => {
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   await using app = await createTestApp({ store: storeOn(sqld.env) });
   const { key } = await app.createKey('alice');
   await sqld.blockWrites(true);
@@ -213,7 +213,7 @@ test('what the store does not confirm is 503, and can be sent again', async () =
 });
 
 test('a revocation that arrives once more, late, does nothing', async () => {
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   await using app = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }) });
   const { id, key: old } = await app.createKey('alice');

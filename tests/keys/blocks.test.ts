@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
 import { startProxy } from '../support/proxy.ts';
-import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
@@ -108,7 +108,7 @@ test('many owners are blocked in one transaction, also by hand', async () => {
 
 test('many calls of a user at once ask the store once whether he is blocked, but none joins what was asked before a change', async () => {
   const ASKED = 'FROM blocked_owners WHERE owner = ?';
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   const env = { REVOCATION_LAG_MAX_MS: '4000' }; // a read may take 3 s, on a busy machine too
   await using here = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });

@@ -3,15 +3,15 @@
 import { expect, test } from 'bun:test';
 import { callAll } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
-import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import { bearer, COUNTED, createTestApp, eventsIn } from '../support/test-app.ts';
 
 const NOBODYS = '0'.repeat(32);
 const BURST = 2000;
 
 test('revoking or deleting what is not there, or revoking again, is one statement and a poll, and leaves no event', async () => {
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   const env = { ...sqld.env, DATABASE_URL: proxy.url, REVOCATION_LAG_MAX_MS: '60000' };
   await using app = await createTestApp({ store: storeOn(env) });
@@ -31,7 +31,7 @@ test('revoking or deleting what is not there, or revoking again, is one statemen
 });
 
 test('a key that was revoked elsewhere is refused here as soon as it is revoked here again', async () => {
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   const env = { ...sqld.env, DATABASE_URL: proxy.url, REVOCATION_LAG_MAX_MS: '60000' };
   await using app = await createTestApp({ store: storeOn(env) });

@@ -4,8 +4,8 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
-import { startSqld } from '../support/sqld.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
@@ -56,7 +56,7 @@ describe.each(STORE_MODES)('%s', (mode) => {
 });
 
 test('a wall clock that is set forward costs one poll, and one that is set back none; no caller sees either', async () => {
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });
   const { key } = await app.createKey('alice');

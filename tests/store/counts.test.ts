@@ -9,7 +9,7 @@ import { removeOld } from '../../src/store/upkeep.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { MIGRATIONS, oldDatabase } from '../support/old-database.ts';
-import { startSqld } from '../support/sqld.ts';
+import { startPrimary } from '../support/template.ts';
 import { type CountingProcess, insertCounted, openStill, processesOn } from '../uses/shared-usage.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
@@ -29,7 +29,7 @@ const rowsOf = async ({ db }: Store, windows: 'days' | 'others'): Promise<number
 
 describe.each(['embedded', 'remote'] as const)('on a store that is %s', (mode) => {
   async function opened(started: AsyncDisposableStack): Promise<Store> {
-    const remote = mode === 'remote' ? started.use(await startSqld()) : null;
+    const remote = mode === 'remote' ? started.use(await startPrimary()) : null;
     const config =
       remote === null
         ? ({ mode: 'embedded', path: join(temporaryFolder(), 'keys.db') } as const)

@@ -2,8 +2,8 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { openDatabase } from '../support/database-client.ts';
-import { startSqld } from '../support/sqld.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -70,7 +70,7 @@ describe.each(STORE_MODES)('on a store that is %s', (mode) => {
 });
 
 test('a use is kept while the database is away, and written when it is back', async () => {
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   const app = await createTestApp({ store: storeOn(sqld.env) });
   await using reader = await createTestApp({ store: storeOn(sqld.env) });
   const { key } = await app.createKey('alice');

@@ -8,8 +8,9 @@ import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
-import { type Sqld, startSqld } from '../support/sqld.ts';
+import type { Sqld } from '../support/sqld.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
 const HOUR_MS = 3_600_000;
@@ -147,7 +148,7 @@ describe('over a network that loses and delays', () => {
   const PROMOTE = 'SET key_hash = second_hash';
 
   async function withProxy(run: (app: TestApp, proxy: Awaited<ReturnType<typeof startProxy>>) => Promise<void>) {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using app = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }) });
     await run(app, proxy);
@@ -202,7 +203,7 @@ describe('over a network that loses and delays', () => {
 });
 
 test('a primary that freezes at a rotation or a first use: 503, and nobody is locked out', async () => {
-  await using sqld: Sqld = await startSqld();
+  await using sqld: Sqld = await startPrimary();
   await using app = await createTestApp({ store: storeOn(sqld.env) });
   const keys = [await app.createKey('alice'), await app.createKey('alice')] as const;
   const next = (await rotate(app, keys[1].id)).body.key;

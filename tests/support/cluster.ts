@@ -4,8 +4,9 @@ import { callOver } from './client.ts';
 import { diskFolder, temporaryFolder } from './folder.ts';
 import { LOOP_MONITOR } from './loop-pauses.ts';
 import { type Runtime, type ServerProcess, startServer, USUAL_RUNTIME } from './server-process.ts';
-import { type Sqld, startSqld } from './sqld.ts';
+import type { Sqld } from './sqld.ts';
 import { type StoreMode, startStore, storeEnvOn } from './store-mode.ts';
+import { startPrimary } from './template.ts';
 import { TEST_SECRET, type TestResponse } from './test-app.ts';
 
 /** A call waits this long for its response; a server that takes longer was busy elsewhere. */
@@ -26,7 +27,7 @@ export async function startCluster(
   runtimes: readonly Runtime[] = modes.map(() => USUAL_RUNTIME),
 ): Promise<Cluster> {
   const embedded = modes.includes('embedded') ? await startStore('embedded', folderFor(runtimes)) : null;
-  const sqld = embedded === null ? await startSqld() : null;
+  const sqld = embedded === null ? await startPrimary() : null;
   const all = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'warn', ...env };
   const servers = await Promise.all(
     modes.map((mode, at) =>

@@ -1,12 +1,16 @@
-// A store on a file, opened, without an app.
+// A store, opened, without an app.
 
 import { createLog } from '../../src/start/package/index.ts';
 import { openStore } from '../../src/store/open.ts';
 import { testClock } from './clock.ts';
 
-export async function openEmbedded(path: string) {
+export const openEmbedded = (path: string) => open({ mode: 'embedded', path });
+
+export const openRemote = (url: string) => open({ mode: 'remote', url, authToken: null, replicaFile: null });
+
+async function open(config: Parameters<typeof openStore>[0]) {
   const clock = testClock();
   const log = createLog({ level: 'error', clock, write: async () => {} });
-  const store = await openStore({ mode: 'embedded', path }, { clock, log, eventDays: 400, usageDays: 31 });
+  const store = await openStore(config, { clock, log, eventDays: 400, usageDays: 31 });
   return { db: store.db, store, close: store.close };
 }

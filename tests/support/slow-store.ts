@@ -3,8 +3,8 @@
 
 import { createClient } from '@libsql/client';
 import { startProxy } from './proxy.ts';
-import { startSqld } from './sqld.ts';
 import { storeOn, type TestStore } from './store-mode.ts';
+import { startPrimary } from './template.ts';
 
 export interface SlowStore extends AsyncDisposable {
   readonly store: TestStore;
@@ -15,7 +15,7 @@ export interface SlowStore extends AsyncDisposable {
 }
 
 export async function startSlowStore(): Promise<SlowStore> {
-  const sqld = await startSqld();
+  const sqld = await startPrimary();
   const proxy = await startProxy(sqld.url);
   return {
     store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),

@@ -30,7 +30,12 @@ export interface Sqld extends AsyncDisposable {
   /** Has every write refused, or (false) no longer. */
   blockWrites(blocked: boolean): Promise<void>;
   stop(): Promise<void>;
+  /** SIGTERM, after which its data is whole, then gone. */
+  end(): Promise<void>;
 }
+
+/** Where a server's data is in its folder. */
+export const dataOf = (folder: string): string => join(folder, 'sqld');
 
 export interface SqldOptions {
   /** Require tokens. */
@@ -53,7 +58,7 @@ export async function startSqld(options: SqldOptions = {}): Promise<Sqld> {
 }
 
 async function startOnFreePorts(auth: boolean, folder: string, more: readonly string[]): Promise<Sqld> {
-  const data = join(folder, 'sqld');
+  const data = dataOf(folder);
   const keyFile = join(folder, 'jwt.pem');
   const keys = generateKeyPairSync('ed25519');
   writeFileSync(keyFile, keys.publicKey.export({ type: 'spki', format: 'pem' }));
@@ -105,6 +110,10 @@ async function startOnFreePorts(auth: boolean, folder: string, more: readonly st
       if (!response.ok) throw new Error(`sqld's admin interface responded ${response.status}`);
     },
     stop: kill,
+    async end() {
+      child.kill('SIGTERM');
+      await child.exited;
+    },
     [Symbol.asyncDispose]: kill,
   };
 }

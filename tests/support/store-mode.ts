@@ -2,8 +2,7 @@
 
 import { join } from 'node:path';
 import { temporaryFolder } from './folder.ts';
-import { startSqld } from './sqld.ts';
-import { newDatabaseAt } from './template.ts';
+import { newDatabaseAt, startPrimary } from './template.ts';
 
 export const STORE_MODES = ['embedded', 'remote', 'replica'] as const;
 export type StoreMode = (typeof STORE_MODES)[number];
@@ -33,7 +32,7 @@ export async function startStore(mode: StoreMode, folder = temporaryFolder()): P
     const url = `file:${path}`;
     return { env: () => ({ DATABASE_URL: url }), async [Symbol.asyncDispose]() {} };
   }
-  const sqld = await startSqld({ folder });
+  const sqld = await startPrimary(folder);
   return { env: () => storeEnvOn(sqld.env, mode), [Symbol.asyncDispose]: sqld.stop };
 }
 

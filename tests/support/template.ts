@@ -1,10 +1,13 @@
-// A database file that the program itself has made, copied for each test app: opening a copy takes no migration.
+// Databases that the program itself has made, a file and the data of a primary, copied for each test app: opening a copy
+// takes no migration.
 
 import { Database } from 'bun:sqlite';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { openEmbedded } from './embedded.ts';
+import { openDatabase } from './database-client.ts';
+import { openEmbedded, openRemote } from './embedded.ts';
 import { temporaryFolder } from './folder.ts';
+import { dataOf, type Sqld, startSqld } from './sqld.ts';
 
 /** What makes a database its own: who trusts another's would believe what it remembers of that one. */
 const OWN_IDENTITY = `UPDATE feed SET database_id = lower(hex(randomblob(16)));
@@ -31,4 +34,27 @@ async function makeTemplate(): Promise<Uint8Array> {
   file.run('PRAGMA wal_checkpoint(TRUNCATE)'); // a copy of the file alone is whole
   file.close();
   return readFileSync(path);
+}
+
+let primaryTemplate: Promise<string> | undefined;
+
+/** A primary with such a database, whose data is in `folder`; with what is there already, if anything is. */
+export async function startPrimary(folder = temporaryFolder()): Promise<Sqld> {
+  if (existsSync(dataOf(folder))) return startSqld({ folder });
+  primaryTemplate ??= makePrimaryTemplate();
+  cpSync(await primaryTemplate, dataOf(folder), { recursive: true });
+  const sqld = await startSqld({ folder });
+  const copy = openDatabase(sqld.url);
+  await copy.executeMultiple(OWN_IDENTITY);
+  copy.close();
+  return sqld;
+}
+
+async function makePrimaryTemplate(): Promise<string> {
+  const folder = temporaryFolder();
+  const sqld = await startSqld({ folder });
+  const { close } = await openRemote(sqld.url);
+  await close();
+  await sqld.end();
+  return dataOf(folder);
 }

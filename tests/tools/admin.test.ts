@@ -4,8 +4,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { labelled } from '../support/labels.ts';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
-import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
 let app: TestApp;
@@ -132,7 +132,7 @@ test.each(
 });
 
 test('a revocation that arrives once more, late, ends no key made since', async () => {
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   const store = storeOn({ DATABASE_URL: proxy.url });
   await using remote = await createTestApp({ store, env: { ADMIN_CLAIM: 'roles=keys-admin' } });

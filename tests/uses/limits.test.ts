@@ -3,8 +3,8 @@
 import { describe, expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
 import { startProxy } from '../support/proxy.ts';
-import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import { bearer, COUNTED, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { advanceUntil, waitFor } from '../support/wait-for.ts';
 
@@ -253,7 +253,7 @@ test('two apps on a database learn of the uses of each other, and refuse togethe
 });
 
 test('calls of a key with limit and quota read and write nothing; a transaction writes all 3 s later, then comes a read', async () => {
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   const clock = onMidnight();
   const env = { REVOCATION_LAG_MAX_MS: '60000' }; // no poll meanwhile

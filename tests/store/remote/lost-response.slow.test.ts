@@ -6,12 +6,12 @@ import { userHeaders } from '../../support/client.ts';
 import { callServer, useKey } from '../../support/cluster.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { startServer } from '../../support/server-process.ts';
-import { startSqld } from '../../support/sqld.ts';
+import { startPrimary } from '../../support/template.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
 describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
   test('one creation is one key, one revocation revokes, one deletion deletes', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: proxy.url };
     await using server = await startServer({ runtime, env });
@@ -42,7 +42,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
   }, 60_000);
 
   test('a creation that arrives once more, late, does not bring back a key that was deleted meanwhile', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: proxy.url };
     await using server = await startServer({ runtime, env });

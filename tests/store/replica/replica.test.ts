@@ -7,8 +7,9 @@ import { openDatabase } from '../../support/database-client.ts';
 import { diskFolder, temporaryFolder } from '../../support/folder.ts';
 import { startProxy, TAKING } from '../../support/proxy.ts';
 import { runToExit, startServer } from '../../support/server-process.ts';
-import { type Sqld, startSqld } from '../../support/sqld.ts';
+import type { Sqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
+import { startPrimary } from '../../support/template.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 
@@ -66,7 +67,7 @@ async function statementsFor(app: TestApp, keys: { key: string }[], statements: 
 
 describe('reading', () => {
   test('keys that are not in memory come from the replica once it has them, and from the primary until then', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const keys = await keysOf(maker, 200);
@@ -88,7 +89,7 @@ describe('reading', () => {
   });
 
   test('a revoked key does not come back from a replica that lags', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const [revoked, deleted] = (await keysOf(maker, 2)) as [{ id: string; key: string }, { id: string; key: string }];
@@ -105,7 +106,7 @@ describe('reading', () => {
   });
 
   test('keys made on one server work on another at once, though its replica lags', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     await using edge = await createTestApp({ store: withReplica(sqld, undefined, proxy.url), clock: maker.clock });
@@ -120,7 +121,7 @@ describe('reading', () => {
 
 describe('the file', () => {
   test('is used again after an orderly stop, and after a kill', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: newFile() };
     const kept = async (end: 'stop' | 'kill') => {
       await using server = await startServer({ env });
@@ -141,7 +142,7 @@ describe('the file', () => {
 
   test('the replica file and all beside it are for their owner alone, while it is open and after', async () => {
     process.umask(0o022);
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     const file = newFile();
     const app = await createTestApp({ store: withReplica(sqld, file) });
     await opened(app);
@@ -167,7 +168,7 @@ describe('the file', () => {
     },
   };
   test.each(Object.entries(damages))('%s is made anew, and keys work throughout', async (_, damage) => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     const file = newFile();
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const { key } = await maker.createKey('alice');
@@ -187,7 +188,7 @@ describe('the file', () => {
   });
 
   test('a replica file that holds what the primary has lost is rebuilt', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     const { file, clock } = await closedReplica(sqld);
     await loseChange(sqld);
     await using second = await createTestApp({ store: withReplica(sqld, file), clock });
@@ -198,7 +199,7 @@ describe('the file', () => {
   });
 
   test('nothing is taken into a replica file before it was compared with its primary', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     const { file, clock } = await closedReplica(sqld);
     await using second = await createTestApp({ store: withReplica(sqld, file, proxy.url), clock });
@@ -210,7 +211,7 @@ describe('the file', () => {
   });
 
   test('a replica file stays when its primary is away while they are compared', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     const { file, clock } = await closedReplica(sqld);
     proxy.refuse('c.seq >= ?1');
@@ -225,7 +226,7 @@ describe('the file', () => {
   });
 
   test('is made anew while it is in use, too, when the primary is seen to have lost something', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using app = await createTestApp({ store: withReplica(sqld) });
     await opened(app);
     await changeOne(app);
@@ -237,7 +238,7 @@ describe('the file', () => {
   });
 
   test('a replica file of another program is refused at the start and stays as it was', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     const file = newFile();
     writeFileSync(file, 'precious');
     const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
@@ -247,7 +248,7 @@ describe('the file', () => {
   });
 
   test('a replica file that a server of the version before uses stays as it is until that has ended', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     const file = newFile();
     const [before, owner] = [openDatabase(`file:${file}`), openDatabase(`file:${file}-owner`)];
     await before.execute('CREATE TABLE of_the_version_before (page TEXT)');
@@ -265,7 +266,7 @@ describe('the file', () => {
   });
 
   test('is followed by two processes, on Bun and Deno, and by the one that is left', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     const file = join(diskFolder(), 'replica.db'); // Deno writes to no other
     const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
     const inUse = async ({ url }: { url: string }) => (await replicaState({ url })) === 'in_use';
@@ -279,7 +280,7 @@ describe('the file', () => {
   });
 
   test('a server works without a replica file that it cannot write', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     const file = newFile();
     mkdirSync(`${file}-wal`);
     await using app = await createTestApp({ store: withReplica(sqld, file) });
@@ -290,7 +291,7 @@ describe('the file', () => {
 });
 
 test('a replica that was closed follows no more', async () => {
-  await using sqld = await startSqld();
+  await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   const app = await createTestApp({ store: withReplica(sqld, undefined, proxy.url) });
   await opened(app);
@@ -306,7 +307,7 @@ test('a replica that was closed follows no more', async () => {
 
 describe('the primary', () => {
   test('a server starts without its primary, and opens the replica when the primary is back', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await sqld.kill();
     await using app = await createTestApp({ store: withReplica(sqld) });
     expect((await fetch(`${app.url}/mcp/health`)).status).toBe(503);
@@ -318,7 +319,7 @@ describe('the primary', () => {
   });
 
   test('a replica whose primary is away is not trusted past the bound', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using app = await createTestApp({ store: withReplica(sqld) });
     await opened(app);
     const { key } = await app.createKey('alice');
@@ -328,7 +329,7 @@ describe('the primary', () => {
   });
 
   test('after the primary is replaced by an empty one no old key is accepted, and the replica is rebuilt', async () => {
-    await using sqld = await startSqld();
+    await using sqld = await startPrimary();
     await using app = await createTestApp({ store: withReplica(sqld) });
     await opened(app);
     const { key } = await app.createKey('alice');
