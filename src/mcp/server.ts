@@ -40,6 +40,12 @@ export interface Peer extends Requester {
   readonly canceller?: AbortSource | undefined;
 }
 
+/** A request, and who sent it. */
+export interface Sent {
+  readonly request: RequestMessage;
+  readonly peer: Peer;
+}
+
 export interface Reply {
   readonly text: string;
   /** The code of a JSON-RPC error. */
@@ -120,11 +126,6 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     const cache = peer.era === 'modern' && cacheScope ? `"ttlMs":${CACHE_MS},"cacheScope":"${cacheScope}",` : '';
     return { text: resultText(id, eraMembers(peer.era) + cache + members) };
   }
-}
-
-interface Sent {
-  readonly request: RequestMessage;
-  readonly peer: Peer;
 }
 
 interface Planned extends PlannedCall, Sent {

@@ -21,7 +21,7 @@ import { classify, type IncomingRequest, NO_CAPABILITIES } from './era.ts';
 import { carriesApiKey, errorText, type Message, PARSE_ERROR, type RequestMessage } from './message.ts';
 import { progressTokenOf } from './progress.ts';
 import { Sender } from './sender.ts';
-import type { Mcp, Peer, Reply } from './server.ts';
+import type { Mcp, Peer, Reply, Sent } from './server.ts';
 import { deniedText } from './tool-result.ts';
 
 export interface McpRouteOptions {
@@ -39,11 +39,6 @@ export interface McpRouteOptions {
 interface Posted {
   readonly sender: Sender;
   readonly value: unknown;
-}
-
-interface Sent {
-  readonly request: RequestMessage;
-  readonly peer: Peer;
 }
 
 interface BatchReply extends Pick<Reply, 'text' | 'success'> {
