@@ -1,5 +1,5 @@
 // What is stored of keys, as the domain needs it: records, the trail of their changes, and what is kept of keys that
-// are handed to OAuth clients (connect/). src/store implements the interfaces.
+// are handed to OAuth clients (signin/). src/store implements the interfaces.
 
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';

@@ -1,5 +1,5 @@
 // Routes for OAuth clients: metadata (RFC 8414), registration (RFC 7591), and the token.
-// All decisions are connect/'s.
+// What they decide is in signin/index.ts.
 
 import { callerOf } from '../../calls/call.ts';
 import { type Body, formIn } from '../../web/body.ts';
