@@ -1,7 +1,7 @@
-// The second view of the page, for admins: the keys of all owners, and the end of all keys of one.
+// The second view of the page, for admins: the keys of all owners.
 
 import { html } from '../widgets/html.js';
-import { complaint, nameOf } from '../widgets/parts.js';
+import { nameOf } from '../widgets/parts.js';
 
 export const OWN = { tool: 'list_api_keys', args: {} };
 
@@ -34,19 +34,4 @@ export function searchForm({ args: { owner } }, { show, ask }) {
     <button>Show keys</button>
     ${owner !== undefined && revoke}
   </form>`;
-}
-
-/** `question`: { isBusy, failure }. */
-export function revokeAllQuestion(owner, refused, { isBusy, failure }, { go, close }) {
-  return html`<div class="card stack" role="group" at="revoke all question" aria-labelledby="revoke-all-question"
-    onkeydown=${({ key }) => key === 'Escape' && close()}>
-    <p id="revoke-all-question">Revoke all keys of ${nameOf(owner)}? Programs that use them are ${refused}.</p>
-    <div class="line">
-      <button type="button" class="solid ends" at="revoke them" aria-disabled=${isBusy && 'true'} onclick=${go}>
-        ${isBusy ? 'Revoking…' : 'Revoke all'}
-      </button>
-      <button type="button" at="keep them" onclick=${close}>Cancel</button>
-    </div>
-    ${failure && complaint(failure)}
-  </div>`;
 }

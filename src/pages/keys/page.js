@@ -1,12 +1,13 @@
 // The page /keys: signs somebody in, lists their keys, and makes new ones.
 
 import { draw } from '../widgets/draw.js';
-import { h, html } from '../widgets/html.js';
+import { html } from '../widgets/html.js';
 import { newKey } from '../widgets/new-key.js';
-import { complaint, icon, nameOf } from '../widgets/parts.js';
+import { complaint, icon, nameOf, workButton } from '../widgets/parts.js';
+import { question } from '../widgets/question.js';
 import { errandView } from './errand.js';
 import { keyFields, openParts, typedIn, wantedIn } from './key-form.js';
-import { areOthers, revokeAllQuestion, searchForm, viewButtons } from './others.js';
+import { areOthers, searchForm, viewButtons } from './others.js';
 import { askToSignIn, busily, callTool, forget, formats, page, refresh, set, setup, show, signIn } from './session.js';
 import { leaveFor, redeem, takeFromAddress, takeKept } from './sign-in.js';
 import { signInCard } from './sign-in-card.js';
@@ -43,20 +44,27 @@ function closeMade() {
   set({ made: null }, 'new', 'all');
 }
 
-function closeQuestion() {
-  if (!page.question.isBusy) set({ question: null }, 'revoke all'); // else the response comes first
-}
-
-async function revokeThem() {
-  const { view, question } = page;
-  if (question.isBusy) return;
-  set({ question: { isBusy: true } });
-  const { output, failure } = await callTool('admin_revoke_keys', { owner: view.args.owner });
-  if (page.view !== view) return; // the keys of somebody else are shown meanwhile
-  if (output === null) return set({ question: { failure } });
-  const { revoked } = output;
-  show(view);
-  set({ notice: revoked === 1 ? '1 key revoked.' : `${revoked} keys revoked.` }, 'revoke all');
+function askToRevokeAll() {
+  const { view } = page;
+  const { owner } = view.args;
+  async function act() {
+    const { output, failure } = await callTool('admin_revoke_keys', { owner });
+    if (page.view !== view) return; // the keys of somebody else are shown meanwhile
+    if (output === null) return failure;
+    show(view);
+    set({ notice: output.revoked === 1 ? '1 key revoked.' : `${output.revoked} keys revoked.` }, 'revoke all');
+  }
+  const about = {
+    at: 'of all',
+    look: 'card',
+    label: `Revoke all of ${owner}?`,
+    words: html`Revoke all keys of ${nameOf(owner)}? Programs that use them are ${setup.refused}.`,
+    verb: 'Revoke all',
+    doing: 'Revoking…',
+    ends: true,
+  };
+  const close = () => set({ question: null }, 'revoke all');
+  set({ question: question(about, { act, close, redraw: page.redraw }) }, 'cancel of all');
 }
 
 async function leave() {
@@ -76,12 +84,6 @@ async function comeBack(query, kept) {
   }
 }
 
-/** A button of `busily`. */
-function workButton(at, label, doing, properties) {
-  const isBusy = page.doing.has(at);
-  return h('button', { at, 'aria-disabled': isBusy && 'true', ...properties }, isBusy ? doing : label);
-}
-
 /** The browser, too, forgets how the page was opened. */
 const signOut = () => location.reload();
 
@@ -95,37 +97,31 @@ const whoIs = ({ sub, owner }) => html`<div class="line end">
   <button type="button" at="sign out" onclick=${signOut}>Sign out</button>
 </div>`;
 
-const formView = ({
-  form: { failure },
-}) => html`<form class="card stack" id="create" at="form" aria-labelledby="create-title"
-  onsubmit=${create}>
+const formView = ({ form: { failure }, doing }) => html`<form class="card stack" id="create" at="form"
+  aria-labelledby="create-title" onsubmit=${create}>
   <h2 id="create-title">New key</h2>
   ${keyFields(setup, { at: 'name' })}
   ${failure && complaint(failure)}
   <div class="line">
-    ${workButton('create', 'Create key', 'Creating…', { class: 'solid' })}
+    ${workButton(doing.has('create'), 'Create key', 'Creating…', { type: 'submit', class: 'solid', at: 'create' })}
     <button type="button" at="cancel create" onclick=${() => set({ form: null }, 'new')}>Cancel</button>
   </div>
 </form>`;
 
-function keysView({ session, view, form, made, question, notice, instead, list }) {
-  const ask = () => set({ question: {} }, 'keep them');
+function keysView({ session, view, form, made, notice, instead, list, doing }) {
   const mayCreate = form === null && made === null && !areOthers(view);
   const open = () => set({ form: {} }, 'name');
   const decide = () => set({ errand: { ask: '' } }, 'code');
-  const refreshing = { type: 'button', class: 'end', onclick: () => busily('refresh', refresh) };
+  const refreshing = { class: 'end', at: 'refresh', onclick: () => busily('refresh', refresh) };
   return html`<div class="stack" at="keys">
     <div class="line">
       ${session.isAdmin && viewButtons(view, show)}
       ${setup.asks && !areOthers(view) && html`<button type="button" class="end" at="ask" onclick=${decide}>A program asks for a key</button>`}
-      ${workButton('refresh', 'Refresh', 'Refreshing…', refreshing)}
+      ${workButton(doing.has('refresh'), 'Refresh', 'Refreshing…', refreshing)}
       ${mayCreate && html`<button type="button" class="solid" at="new" onclick=${open}>Create a key</button>`}
     </div>
-    ${areOthers(view) && searchForm(view, { show, ask })}
-    ${
-      question !== null &&
-      revokeAllQuestion(view.args.owner, setup.refused, question, { go: revokeThem, close: closeQuestion })
-    }
+    ${areOthers(view) && searchForm(view, { show, ask: askToRevokeAll })}
+    ${page.question?.view()}
     <p class="hint" role="status">${notice}</p>
     ${form !== null && formView(page)}
     ${made !== null && html`<div class="card flush" at="made">${made.view()}</div>`}

@@ -25,7 +25,7 @@ export const page = {
   errand: null, // what the person came to decide (errand.js)
   form: null, // { failure } while a key is being described
   typed: null, // what was typed before the person went to sign in
-  question: null, // { isBusy, failure } while all keys of an owner may be revoked
+  question: null, // while all keys of an owner may be revoked (question.js)
   notice: '',
   doing: new Set(), // names of buttons that are at work
   redraw() {},

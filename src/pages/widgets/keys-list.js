@@ -5,8 +5,8 @@ import { h, html } from './html.js';
 import { keyRow, STATES } from './key-row.js';
 import { readKey, readRotation, stateOf } from './listed-key.js';
 import { newKey } from './new-key.js';
-import { icon, inWords } from './parts.js';
-import { ACTIONS, askAbout } from './question.js';
+import { icon, inWords, workButton } from './parts.js';
+import { ACTIONS, askAbout, firstIn } from './question.js';
 
 const TOOLS_FROM = 8; // fewer keys can be seen at a glance
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
@@ -118,7 +118,7 @@ function askIn(list, key, kind) {
   });
   questions.set(key.id, question);
   change(list, { status: '' });
-  focusOn(question.first);
+  focusOn(firstIn(kind, key.id));
 }
 
 /** The list may be a newer one by now, and the person elsewhere. */
@@ -217,9 +217,7 @@ function footerOf(list, count) {
   const number = `${inWords(keys.length)} ${keys.length === 1 ? 'key' : 'keys'}`;
   const total = cursor === null ? number : `the newest ${number}`;
   const counted = count === keys.length ? total.replace('the', 'The') : `${inWords(count)} of ${total}`;
-  const more = html`<button type="button" at="more" aria-disabled=${isLoading && 'true'} onclick=${() => showMore(list)}>
-    ${isLoading ? 'Loading…' : 'Show more'}
-  </button>`;
+  const more = workButton(isLoading, 'Show more', 'Loading…', { at: 'more', onclick: () => showMore(list) });
   return html`<footer class="line hint">
     <span role="status">${counted}</span><span role="status">${status}</span>${cursor !== null && callTool && more}
   </footer>`;

@@ -1,6 +1,6 @@
 // What pages are made of: icons, sentences, names, scopes and times.
 
-import { html } from './html.js';
+import { h, html } from './html.js';
 
 const CIRCLE = 'M1.8 8a6.2 6.2 0 1 0 12.4 0 6.2 6.2 0 1 0-12.4 0';
 const ICONS = {
@@ -19,6 +19,10 @@ export const icon = (name) => html`<svg viewBox="0 0 16 16" aria-hidden="true"><
 
 /** A sentence about a failure; it is said aloud at once. */
 export const complaint = (words) => html`<p class="sentence bad" role="alert">${icon('warn')}<span>${words}</span></p>`;
+
+/** A button that says what it does, or is doing: it keeps the focus meanwhile. */
+export const workButton = (isBusy, label, doing, properties) =>
+  h('button', { type: 'button', 'aria-disabled': isBusy && 'true', ...properties }, isBusy ? doing : label);
 
 // Characters that don't show, except joiners, direction marks, variation selectors and flag tags: those have honest
 // uses.

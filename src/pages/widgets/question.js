@@ -1,8 +1,8 @@
-// The question in the row of a key whether to rotate, revoke or delete it, and why that failed.
+// Questions before something ends: whether to rotate, revoke or delete a key, or to revoke all of somebody.
 
 import { html } from './html.js';
 import { isTime } from './listed-key.js';
-import { complaint, nameOf } from './parts.js';
+import { complaint, nameOf, workButton } from './parts.js';
 import { KEY_LOST, kindsOfRotation } from './rotation.js';
 
 const isSuccess = (output) => output?.success === true || typeof output?.revoked === 'number';
@@ -40,32 +40,58 @@ function refusalWords({ failure, problem: { code, previousUntil } }, { short }) 
   return `The old key of the rotation before still works, until ${short.format(previousUntil)}. Rotate after that, or choose “${label}”.`;
 }
 
-/** What is asked about `key`. `done(output)` comes after a success, `close()` when the person leaves it. */
-export function askAbout(key, kind, { callTool, refused, formats, redraw, done, close }) {
-  const { id, name, owner, rotation } = key;
-  const { tool, verb, doing, warning, isDone } = ACTIONS[kind];
-  let overlapHours = kind === 'rotate' ? 24 : undefined;
+/**
+ * `at` is the place of it, and ends those of its buttons; `choice(isBusy)` stands between words and buttons; `ends`:
+ * whether it ends a key. `act` resolves to why it failed, or nothing; `close` is called when the person leaves it.
+ */
+export function question({ at, look, label, words, choice, verb, doing, ends }, { act, close, redraw }) {
   let isBusy = false;
-  let failure = null;
+  let failure;
 
   async function go() {
     if (isBusy) return;
     isBusy = true;
-    failure = null;
+    failure = undefined;
     redraw();
+    failure = await act();
+    isBusy = false;
+    redraw(failure);
+  }
+
+  const view = () => html`<div class="${look} stack" at=${at} role="group" aria-label=${label}
+    onkeydown=${({ key }) => key === 'Escape' && !isBusy && close()}>
+    ${failure ? complaint(failure) : html`<p id="asked">${words}</p>`}
+    ${choice?.(isBusy)}
+    <div class="line">
+      ${workButton(isBusy, failure ? 'Try again' : verb, doing, { class: ends ? 'solid ends' : 'solid', at: `go on ${at}`, onclick: go })}
+      ${
+        !isBusy &&
+        html`<button type="button" at="cancel ${at}" aria-describedby=${!failure && 'asked'} onclick=${close}>Cancel</button>`
+      }
+    </div>
+  </div>`;
+  return { view, isBusy: () => isBusy };
+}
+
+/** What is asked about `key`. `done(output)` comes after a success. */
+export function askAbout(key, kind, { callTool, refused, formats, redraw, done, close }) {
+  const { id, name, owner, rotation } = key;
+  const { tool, verb, doing, warning, isDone } = ACTIONS[kind];
+  const isRotation = kind === 'rotate';
+  let overlapHours = isRotation ? 24 : undefined;
+
+  async function act() {
     const [called, args] =
       owner === null ? [tool, { keyId: id, overlapHours }] : ['admin_revoke_keys', { keyIds: [id] }];
     const result = await callTool(called, args);
-    isBusy = false;
-    if (isDone(result.output)) return done(result.output);
-    failure = kind === 'rotate' && result.output !== null ? KEY_LOST : refusalWords(result, formats);
-    redraw(failure);
+    if (!isDone(result.output)) return isRotation && result.output ? KEY_LOST : refusalWords(result, formats);
+    done(result.output);
   }
 
   const choose = ({ target }) => {
     overlapHours = Number(target.value);
   };
-  const choice = () => html`<fieldset class="stack" aria-label="How to rotate it" disabled=${isBusy}>
+  const choice = (isBusy) => html`<fieldset class="stack" aria-label="How to rotate it" disabled=${isBusy}>
     ${kindsOfRotation(refused).map(
       ({ overlapHours: hours, label, effect }) => html`<label>
         <input type="radio" name="rotate ${id}" value=${hours} at="hours ${hours} of ${id}" checked=${hours > 0}
@@ -74,33 +100,19 @@ export function askAbout(key, kind, { callTool, refused, formats, redraw, done, 
       </label>`,
     )}
   </fieldset>`;
-  const replaces =
-    kind === 'rotate' && rotation?.state === 'until_first_use' ? ' The new one that was not used yet ends.' : '';
-
-  return {
-    /** What gets the focus first. */
-    first: `${kind === 'rotate' ? `hours ${overlapHours}` : 'cancel'} of ${id}`,
-    isBusy: () => isBusy,
-    view: () => html`<div class="inset stack" at="question" role="group" aria-label="${verb} ${name}?"
-      onkeydown=${({ key: pressed }) => pressed === 'Escape' && !isBusy && close()}>
-      ${
-        failure === null
-          ? html`<p id="asked">${verb} ${nameOf(name)}? ${warning(refused)}${replaces}</p>`
-          : complaint(failure)
-      }
-      ${kind === 'rotate' && choice()}
-      <div class="line">
-        <button type="button" class=${kind === 'rotate' ? 'solid' : 'solid ends'} at=${`go on with ${id}`}
-          aria-disabled=${isBusy && 'true'} onclick=${go}>
-          ${isBusy ? doing : failure === null ? verb : 'Try again'}
-        </button>
-        ${
-          !isBusy &&
-          html`<button type="button" at=${`cancel of ${id}`} aria-describedby=${failure === null && 'asked'} onclick=${close}>
-            Cancel
-          </button>`
-        }
-      </div>
-    </div>`,
+  const replaces = isRotation && rotation?.state === 'until_first_use' && ' The new one that was not used yet ends.';
+  const about = {
+    at: `of ${id}`,
+    look: 'inset',
+    label: `${verb} ${name}?`,
+    words: html`${verb} ${nameOf(name)}? ${warning(refused)}${replaces}`,
+    choice: isRotation ? choice : undefined,
+    verb,
+    doing,
+    ends: !isRotation,
   };
+  return question(about, { act, close, redraw });
 }
+
+/** What gets the focus first when it is asked. */
+export const firstIn = (kind, id) => `${kind === 'rotate' ? 'hours 24' : 'cancel'} of ${id}`;
