@@ -86,10 +86,11 @@ FROM (SELECT max(row) AS last FROM (SELECT row FROM api_keys WHERE row > ${of('a
     remove: [`DELETE ${oldCounts(of('last'))}`],
   },
   {
-    // The newest stays, whatever its age, so that its number is not given again.
+    // The newest stays, whatever its age, so that its number is not given again. Each by its own age: one that was
+    // written while a clock was behind takes none with it.
     remove: [
-      `DELETE FROM key_events WHERE seq <= (
-SELECT max(seq) FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${SLICE_ROWS})
+      `DELETE FROM key_events WHERE seq IN (
+SELECT seq FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${SLICE_ROWS})
 WHERE at_ms < ${DB_NOW_MS} - ${of('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`,
     ],
   },

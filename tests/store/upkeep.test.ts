@@ -125,6 +125,26 @@ SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
     database.close();
     await opened.close();
   });
+
+  test('an event that was written while the clock was behind takes no other with it', async () => {
+    const path = join(temporaryFolder(), 'keys.db');
+    const opened = await openEmbedded(path);
+    const database = openDatabase(`file:${path}`);
+    for (const [owner, at] of [
+      ['alice', msAgo(0)],
+      ['bob', '0'],
+      ['carol', msAgo(0)],
+    ]) {
+      await database.execute(
+        `INSERT INTO key_events (at_ms, owner, kind, how) VALUES (${at}, '${owner}', 'changed', 'sql')`,
+      );
+    }
+    await removeOld(opened.db, { clock, ...KEPT });
+    const { rows } = await database.execute('SELECT owner FROM key_events ORDER BY seq');
+    expect(rows.map(({ owner }) => owner)).toEqual(['alice', 'carol']);
+    database.close();
+    await opened.close();
+  });
 });
 
 describe('the change feed', () => {
