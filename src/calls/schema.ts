@@ -99,9 +99,11 @@ function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
     return { path: keys.join('.'), message: 'This field is required' };
   if (issue.type !== 'strict_object' || issue.expected !== 'never')
     return { path: keys.join('.'), message: issue.message };
-  const known = keys.length === 1 ? fieldsOf(schema) : [];
+  const path = keys.slice(0, -1).join('.');
+  if (keys.length > 1) return { path, message: 'Unknown field' };
+  const known = fieldsOf(schema);
   const hint = known.length > 0 ? `the fields are ${known.join(', ')}` : 'it takes no fields';
-  return { path: keys.slice(0, -1).join('.'), message: `Unknown field; ${hint}` };
+  return { path, message: `Unknown field; ${hint}` };
 }
 
 /** In one line. The issues quote nothing of what was sent. */

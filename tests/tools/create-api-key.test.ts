@@ -179,6 +179,11 @@ describe('other fields', () => {
     },
   );
 
+  test('one within a field is refused, with no word of what that field takes', async () => {
+    const { body } = await create({ ...GOOD, quota: { requests: 1, period: 'day', perDay: 1 } });
+    expect(body.issues).toEqual([{ path: 'quota', message: 'Unknown field' }]);
+  });
+
   test('__proto__ as a field is refused, whatever it holds', async () => {
     for (const value of ['1', 'null', '{"name":"n","scopes":[]}']) {
       const response = await fetch(`${app.url}/tools/create_api_key`, {
