@@ -5,7 +5,8 @@
 export type OutageKind =
   | 'unreachable' // it may respond the next time
   | 'refused' // by credential, permission or address: the operator has to act
-  | 'no_schema'; // it responds, but our tables or columns are not there
+  | 'no_schema' // it responds, but our tables or columns are not there
+  | 'damaged'; // its file, in part or whole
 
 export class StoreOutage extends Error {
   override name = 'StoreOutage';
@@ -18,6 +19,9 @@ export class StoreOutage extends Error {
     super(reason);
   }
 }
+
+export const isOutage = (error: unknown, kind: OutageKind): boolean =>
+  error instanceof StoreOutage && error.kind === kind;
 
 /** Rethrows what is a bug. */
 export function outageIn(error: unknown): StoreOutage {

@@ -12,7 +12,7 @@ import migration0009 from '../../db/0009_windows_replaced.sql' with { type: 'tex
 import migration0010 from '../../db/0010_codes.sql' with { type: 'text' };
 import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
 import migration0012 from '../../db/0012_changed_fields.sql' with { type: 'text' };
-import { outageIn } from '../ground/outage.ts';
+import { isOutage } from '../ground/outage.ts';
 import { sleep } from '../ground/timeout.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
 
@@ -150,7 +150,7 @@ async function made(): Promise<readonly Row[]> {
 /** Rows of a statement that every database of ours can run. */
 const ownRows = (rows: Promise<readonly Row[]>): Promise<readonly Row[]> =>
   rows.catch((error) => {
-    throw outageIn(error).kind === 'no_schema' ? new UnusableDatabase(FOREIGN_DATABASE) : error;
+    throw isOutage(error, 'no_schema') ? new UnusableDatabase(FOREIGN_DATABASE) : error;
   });
 
 /** A statement ends with a semicolon before an empty line or the file's end, so that triggers stay whole. */

@@ -202,5 +202,5 @@ function outageOf(error: unknown): StoreOutage | null {
   if (isSchemaMissing(error)) return new StoreOutage(errorReason(error), 'no_schema');
   if (codeOf(error) === '') return null;
   const reason = errorReason(error);
-  return new StoreOutage(isDamaged(error) ? `${DAMAGED_TEXT} (${reason})` : reason);
+  return isDamaged(error) ? new StoreOutage(`${DAMAGED_TEXT} (${reason})`, 'damaged') : new StoreOutage(reason);
 }

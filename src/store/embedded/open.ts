@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { expected } from '../../ground/expected.ts';
-import { StoreOutage } from '../../ground/outage.ts';
+import { isOutage, StoreOutage } from '../../ground/outage.ts';
 import { makePrivate } from '../../ground/private-files.ts';
 import { type Database, errorReason, type Statement, UnusableDatabase } from '../database.ts';
 import { inspect, migrate } from '../schema.ts';
@@ -25,7 +25,6 @@ const NEWEST_ENDS: Statement = {
 AS newest_end FROM sqlite_master m WHERE m.type = 'table' OR (m.type = 'index' AND coalesce(m.sql, '') NOT LIKE '% WHERE %')`,
 };
 
-const DAMAGED = /SQLITE_(NOTADB|CORRUPT)/;
 const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
 
@@ -71,7 +70,7 @@ async function openFile(db: Database, path: string): Promise<void> {
     await migrate(db);
   } catch (error) {
     db.close();
-    if (DAMAGED.test(String(error))) throw new UnusableDatabase(DAMAGED_TEXT);
+    if (isOutage(error, 'damaged')) throw new UnusableDatabase(DAMAGED_TEXT);
     if (error instanceof UnusableDatabase) throw error;
     const what = `a file that can be opened and written, but ${errorReason(error)}`;
     throw new Error(expected('DATABASE_URL', what, path));
@@ -100,5 +99,5 @@ async function checkPages(db: Database): Promise<void> {
     return;
   }
   const [row] = await db.read({ sql: 'PRAGMA quick_check(1)' });
-  if (row?.quick_check !== 'ok') throw new Error(`SQLITE_CORRUPT: ${row?.quick_check}`);
+  if (row?.quick_check !== 'ok') throw new StoreOutage(String(row?.quick_check), 'damaged');
 }

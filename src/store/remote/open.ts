@@ -1,7 +1,7 @@
 // Opens a remote database: at start-up if it responds, else when it first does, and again when it is replaced by an
 // empty one. Until then every statement fails with the reason.
 
-import { outageIn, StoreOutage } from '../../ground/outage.ts';
+import { isOutage, outageIn, StoreOutage } from '../../ground/outage.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { singleFlight } from '../../ground/single-flight.ts';
 import { withTimeout } from '../../ground/timeout.ts';
@@ -88,7 +88,7 @@ function openedLater(primary: Database, onOpen: () => void, log: Log) {
     try {
       return await run();
     } catch (error) {
-      if (error instanceof StoreOutage && error.kind === 'no_schema') isOpen = false; // replaced under our feet
+      if (isOutage(error, 'no_schema')) isOpen = false; // replaced under our feet
       throw error;
     }
   }

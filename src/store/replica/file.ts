@@ -3,6 +3,7 @@
 
 import { existsSync, rmSync, statSync } from 'node:fs';
 import { expected } from '../../ground/expected.ts';
+import { isOutage } from '../../ground/outage.ts';
 import { makePrivate } from '../../ground/private-files.ts';
 import type { Database, Statement } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
@@ -46,7 +47,7 @@ async function fitAt(file: string): Promise<Database | null> {
   try {
     if ((await db.read(IS_FIT)).length > 0) return db;
   } catch (error) {
-    if (!saysDamage(error)) {
+    if (!isOutage(error, 'damaged')) {
       db.close();
       throw error;
     }
@@ -82,5 +83,3 @@ async function make(file: string): Promise<Database> {
     throw error;
   }
 }
-
-export const saysDamage = (error: unknown): boolean => /SQLITE_(CORRUPT|NOTADB)/.test(String(error));

@@ -5,6 +5,7 @@
 
 import { repeat } from '../../ground/background.ts';
 import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../../ground/change-feed.ts';
+import { isOutage } from '../../ground/outage.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Log } from '../../watch/log.ts';
@@ -12,7 +13,7 @@ import { createOutageLog } from '../../watch/outage.ts';
 import { newerPagesOf, putBlocked, putChanged, putRows, type Read } from '../copying.ts';
 import type { Database, Row, Statement } from '../database.ts';
 import { CHANGES, pageOf } from '../feed.ts';
-import { FOLLOWED, openReplica, refuseForeign, saysDamage } from './file.ts';
+import { FOLLOWED, openReplica, refuseForeign } from './file.ts';
 
 /** While the replica lags, unknown keys are read from the primary: a lag costs a few reads. */
 const FOLLOW_EVERY_MS = 1000;
@@ -153,7 +154,7 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
     const isHere = !(error instanceof Error && error.message === AWAY);
     if (isOpen && !isHere) return;
     outage.began(reasonOf(error));
-    if (!isHere || !saysDamage(error)) return;
+    if (!isHere || !isOutage(error, 'damaged')) return;
     isDamaged = true;
     isOpen = false;
     here?.close();
