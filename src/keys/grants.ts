@@ -41,12 +41,12 @@ export interface Grant {
 /** Scopes reported at once: each issue names all scopes that exist. */
 const ISSUES_MAX = 10;
 
-/** What the actor may give to a key. A request above a ceiling is refused, never lowered. */
-export type Granted = (actor: Actor, request: KeyRequest) => Result<Grant, Problem>;
+export type Granted = ReturnType<typeof createGranted>;
 
+/** What the actor may give to a key. A request above a ceiling is refused, never lowered. */
 export const createGranted =
-  (ceilings: KeyCeilings, audience: Audience, log: Log): Granted =>
-  (actor, request) => {
+  (ceilings: KeyCeilings, audience: Audience, log: Log) =>
+  (actor: Actor, request: KeyRequest): Result<Grant, Problem> => {
     const resource = request.resource === undefined ? null : audience.nameOf(request.resource);
     const issues = issuesOf(ceilings, request);
     if (resource !== null && !audience.names().includes(resource)) {

@@ -57,22 +57,22 @@ export async function ownKeys<Key extends ListedKey>(
   }));
 }
 
-export interface ListingOptions {
+/** Lists the actor's keys after a place (null: the newest), up to about LIST_BYTES_MAX of JSON. Persons take turns. */
+export function createListOwn({
+  store,
+  usage,
+  clock,
+  log,
+}: {
   readonly usage: KnownUses;
   readonly store: Pick<KeyStore, 'listByUser'>;
   readonly clock: Clock;
   readonly log: Log;
-}
-
-/** The actor's keys after a place (null: the newest), up to about LIST_BYTES_MAX of JSON. Persons take turns. */
-export type ListOwn = (actor: Actor, after: ListPlace | null) => Promise<Result<OwnPage, Problem>>;
-
-export function createListOwn(options: ListingOptions): ListOwn {
-  const { store, usage, clock, log } = options;
+}) {
   const lists = createPersonBudget([LIMITS.lists], clock, log);
   const reading = createWaitingShare(LIMITS.listsAtOnce, LISTS_WAITING, clock);
 
-  return async (actor, after) => {
+  return async (actor: Actor, after: ListPlace | null): Promise<Result<OwnPage, Problem>> => {
     const taken = lists.take(actor);
     if (!taken.ok) return taken;
     const release = await reading.wait(personOf(actor), LIST_WAIT_MS_MAX);

@@ -11,7 +11,8 @@ import { fingerprintOf, type PresentedKey } from './record.ts';
 import type { KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
-export interface RevokeSecretsOptions {
+/** Ends those texts that are secrets of keys, and ignores the others. An error: it may not have happened. */
+export function createRevokeSecrets(options: {
   readonly store: Pick<KeyStore, 'revokeByHashes'>;
   /** Of the primary: no replica's word that a key has ended will do. */
   readonly unknownKeys: UnknownKeys;
@@ -21,14 +22,9 @@ export interface RevokeSecretsOptions {
   readonly sha256: Sha256;
   readonly log: Log;
   readonly originOf: OriginOf;
-}
-
-/** Ends those texts that are secrets of keys, and ignores the others. An error: it may not have happened. */
-export type RevokeSecrets = (texts: readonly string[], caller: Caller) => Promise<Result<void, Problem>>;
-
-export function createRevokeSecrets(options: RevokeSecretsOptions): RevokeSecrets {
+}) {
   const { store, unknownKeys, refresh, clock, sha256, log, originOf } = options;
-  return async (texts, caller) => {
+  return async (texts: readonly string[], caller: Caller): Promise<Result<void, Problem>> => {
     const hashes = [...new Set(texts.filter(isKeyShaped).map((text) => hashKey(sha256, text)))];
     if (hashes.length === 0) return ok(undefined);
     const found = await Promise.all(hashes.map((hash) => unknownKeys.find(hash, caller)));

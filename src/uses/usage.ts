@@ -11,7 +11,7 @@ import type { Clock, RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { createExchange } from './exchange.ts';
 import { type InForce, KeyUsage, limitOf, usesIn } from './key-usage.ts';
-import { type Uses, usesOf } from './shown-uses.ts';
+import { usesOf } from './shown-uses.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from './store.ts';
 
 /** Keys whose counts are remembered, some 100 MB. Half are certain to stay: as many as keys/key-cache.ts holds. */
@@ -33,33 +33,7 @@ interface Found {
   readonly counts: KeyCounts | null;
 }
 
-/** A read of keys that begins now. */
-export interface Reading {
-  readonly asOf: CountsAsOf;
-  learn(found: Found): void;
-}
-
-export interface Usage {
-  /** Notes that a key was found good: its last use, whether the call is admitted or not. Reads and writes nothing. */
-  note(key: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void;
-  /** The later of a key's stored last use, and of what this process has noted. Null: never used. */
-  lastUsedAt(key: { readonly id: string; readonly lastUsedAtMs: number | null }): number | null;
-  /** Counts a call if limit and quota both admit it. Returns the state of both. Reads and writes nothing. */
-  admit(keyId: string): Result<RateLimitState | undefined, Problem>;
-  /** Of its limit and quota, as `admit` returns it. Counts, reads and writes nothing. */
-  stateOf(keyId: string): RateLimitState | undefined;
-  /** Of today (UTC), by all processes as far as is known. */
-  usesToday(keyId: string): number;
-  /** Counts are read with each key, so that a quota goes on where it was. */
-  beginRead(): Reading;
-  /** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
-  usesOf(keyIds: readonly string[]): Promise<ReadonlyMap<string, Uses>>;
-  /** The quota in force. */
-  quotaOf(key: Pick<CountedKey, 'quota'>): Quota | null;
-  /** Exchanges all that changed; resolves when done, or when the store refused. */
-  flush(): Promise<void>;
-  stop(): Promise<void>;
-}
+export type Usage = ReturnType<typeof createUsage>;
 
 export interface UsageOptions {
   readonly store: UsesStore;
@@ -71,7 +45,7 @@ export interface UsageOptions {
   readonly keyQuota: Quota | null;
 }
 
-export function createUsage(options: UsageOptions): Usage {
+export function createUsage(options: UsageOptions) {
   const { store, clock, random, log, rateLimit, keyQuota } = options;
   const defaultLimit: RateLimit | null =
     rateLimit.requests === 0 ? null : limitOf(rateLimit.requests, rateLimit.windowMs / 1000);
@@ -106,28 +80,6 @@ export function createUsage(options: UsageOptions): Usage {
     else key.learn(counts, inForce.limit?.windowS, nowMs);
   }
 
-  function beginRead(): Reading {
-    const nowMs = clock.nowMs();
-    return { asOf: { nowMs, windowS: defaultLimit?.windowS ?? 0 }, learn: (found) => learn(found, nowMs) };
-  }
-
-  function note({ id, createdAtMs }: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void {
-    const key = keys.get(id) ?? forgotten(id, createdAtMs);
-    if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
-    exchange.used(key);
-  }
-
-  function admit(keyId: string): Result<RateLimitState | undefined, Problem> {
-    const nowMs = clock.nowMs();
-    const key = keys.get(keyId) ?? forgotten(keyId);
-    if (key.isDue(nowMs)) key.turn(calendar);
-    const { isOverQuota } = key;
-    if (isOverQuota || key.isOverLimit) return err(refusal(key, isOverQuota, nowMs));
-    key.count();
-    exchange.used(key);
-    return ok(key.state(nowMs));
-  }
-
   /** A key whose counts were evicted: the next read of its record brings them. */
   function forgotten(keyId: string, createdAtMs = 0): KeyUsage {
     const key = add(keyId, createdAtMs);
@@ -153,20 +105,52 @@ export function createUsage(options: UsageOptions): Usage {
   }
 
   return {
-    note,
-    lastUsedAt({ id, lastUsedAtMs }) {
+    /** Notes that a key was found good: its last use, whether the call is admitted or not. Reads and writes nothing. */
+    note({ id, createdAtMs }: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void {
+      const key = keys.get(id) ?? forgotten(id, createdAtMs);
+      if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
+      exchange.used(key);
+    },
+
+    /** The later of a key's stored last use, and of what this process has noted. Null: never used. */
+    lastUsedAt({ id, lastUsedAtMs }: { readonly id: string; readonly lastUsedAtMs: number | null }): number | null {
       const usedAtMs = known(id)?.usedAtMs ?? 0;
       return usedAtMs > (lastUsedAtMs ?? 0) ? usedAtMs : lastUsedAtMs;
     },
-    admit,
-    beginRead,
+
+    /** Counts a call if limit and quota both admit it. Returns the state of both. Reads and writes nothing. */
+    admit(keyId: string): Result<RateLimitState | undefined, Problem> {
+      const nowMs = clock.nowMs();
+      const key = keys.get(keyId) ?? forgotten(keyId);
+      if (key.isDue(nowMs)) key.turn(calendar);
+      const { isOverQuota } = key;
+      if (isOverQuota || key.isOverLimit) return err(refusal(key, isOverQuota, nowMs));
+      key.count();
+      exchange.used(key);
+      return ok(key.state(nowMs));
+    },
+
+    /** A read of keys that begins now. Counts are read with each key, so that a quota goes on where it was. */
+    beginRead() {
+      const nowMs = clock.nowMs();
+      const asOf: CountsAsOf = { nowMs, windowS: defaultLimit?.windowS ?? 0 };
+      return { asOf, learn: (found: Found) => learn(found, nowMs) };
+    },
+
+    /** The quota in force. */
     quotaOf,
-    stateOf: (keyId) => current(keyId)?.state(clock.nowMs()),
-    usesToday(keyId) {
+    /** Of its limit and quota, as `admit` returns it. Counts, reads and writes nothing. */
+    stateOf: (keyId: string) => current(keyId)?.state(clock.nowMs()),
+
+    /** Of today (UTC), by all processes as far as is known. */
+    usesToday(keyId: string): number {
       const key = current(keyId);
       return key === undefined ? 0 : usesIn(key.day);
     },
-    usesOf: (keyIds) => usesOf(keyIds, { store, clock, known }),
+
+    /** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
+    usesOf: (keyIds: readonly string[]) => usesOf(keyIds, { store, clock, known }),
+    /** Exchanges all that changed; resolves when done, or when the store refused. */
     flush: exchange.flush,
     stop: exchange.stop,
   };
