@@ -31,8 +31,8 @@ export const KEYS: readonly Mutations[] = [
       ],
       [
         'verify: a key for another server is taken',
-        "?? (audience.admits(resource, resources) ? null : 'other resource')",
-        '',
+        'const isMeant = audience.admits(resource, caller.resources);',
+        'const isMeant = true;',
       ],
       [
         'verify: pasting a new secret completes its rotation',
