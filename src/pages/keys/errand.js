@@ -3,7 +3,7 @@
 // client or program fetches it.
 
 import { html } from '../widgets/html.js';
-import { complaint, nameOf, scopeList, timeOf } from '../widgets/parts.js';
+import { complaint, nameOf, scopeList, timeOf, workButton } from '../widgets/parts.js';
 import { keyFields, wantedIn } from './key-form.js';
 import { busily, formats, page, request, set, setup, show } from './session.js';
 
@@ -49,9 +49,7 @@ const decisionForm = ({ described, fields, verb, doing, other, decide }) => html
   ${keyFields(setup, fields)}
   ${page.errand.failure && complaint(page.errand.failure)}
   <div class="line">
-    <button class="solid" at="decide" aria-disabled=${page.doing.has('decide') && 'true'}>
-      ${page.doing.has('decide') ? doing : verb}
-    </button>
+    ${workButton(page.doing.has('decide'), verb, doing, { type: 'submit', class: 'solid', at: 'decide' })}
     ${other}
   </div>
 </form>`;

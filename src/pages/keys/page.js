@@ -87,7 +87,7 @@ async function comeBack(query, kept) {
 /** The browser, too, forgets how the page was opened. */
 const signOut = () => location.reload();
 
-const top = ({ session }) => html`<header class="top line">
+const top = ({ session }) => html`<header class="line">
   <h1 class="line">${icon('key')}<span>API keys <small>at ${new URL(setup.url).host}</small></span></h1>
   ${session !== null && whoIs(session)}
 </header>`;

@@ -103,7 +103,7 @@ export function show(view, result) {
     title: isOwn ? 'Your keys' : owner === undefined ? 'All keys' : ['Keys of ', nameOf(owner)],
     none: {
       title: isOwn ? 'No API keys yet' : 'No API keys',
-      hints: isOwn && html`<p>A key lets a program call this server on your behalf.</p>`,
+      hints: isOwn && html`<p class="hint">A key lets a program call this server on your behalf.</p>`,
     },
     refused: setup.refused,
     serverUrl: setup.url,

@@ -1,7 +1,7 @@
 // The ways in: with an issuer, with a link that whoever runs the server makes, and with a pasted token.
 
 import { html } from '../widgets/html.js';
-import { complaint } from '../widgets/parts.js';
+import { complaint, workButton } from '../widgets/parts.js';
 
 /** `why`: what there is to say first; ''. `leave` goes to the issuer; `use(token)` takes what was pasted. */
 export function signInCard({ issuer, mints }, { why, isBusy, leave, use }) {
@@ -21,9 +21,7 @@ export function signInCard({ issuer, mints }, { why, isBusy, leave, use }) {
       <div class="line">
         <input id="token" name="token" autocomplete="off" autocapitalize="off" spellcheck="false" required
           aria-describedby="token-hint" />
-        <button class=${isOnlyWay && 'solid'} at="use token" aria-disabled=${isBusy && 'true'}>
-          ${isBusy ? 'Signing in…' : 'Sign in'}
-        </button>
+        ${workButton(isBusy, 'Sign in', 'Signing in…', { type: 'submit', class: isOnlyWay && 'solid', at: 'use token' })}
       </div>
       <p id="token-hint" class="hint">It stays in this tab, and is gone when you close or reload it.</p>
     </form>

@@ -6,7 +6,7 @@ import { widget } from './widget.js';
 
 const NONE = {
   title: 'No API keys yet',
-  hints: html`<p>A key lets a program call this server on your behalf. To make the first one, ask in this chat:</p>
+  hints: html`<p class="hint">A key lets a program call this server on your behalf. To make the first one, ask in this chat:</p>
     <q>Create an API key named “billing export” with the scope read that expires in 30 days</q>`,
 };
 

@@ -184,7 +184,7 @@ function viewOf(list) {
       ${(keys.length >= TOOLS_FROM || search !== '') && toolsOf(list)}
       ${statesOf(list)}
     </header>
-    ${h('div', { class: 'scroll', ...region }, rows, shown.length === 0 && html`<p class="empty">No key matches.</p>`)}
+    ${h('div', { class: 'scroll', ...region }, rows, shown.length === 0 && html`<p class="empty hint">No key matches.</p>`)}
     ${footerOf(list, shown.length)}
   </section>`;
 }

@@ -130,7 +130,7 @@ function viewOf(shown) {
       ${h(heading, {}, nameOf(String(name)))}
     </div>
   </header>`;
-  const next = html`<div class="next">
+  const next = html`<div class="next field">
     <p class="hint">Next: store it where your program reads its secrets, and send it with every request in this header.</p>
     ${boxOf(shown, HEADER)}
   </div>`;
@@ -148,7 +148,7 @@ function viewOf(shown) {
     ${heading !== null && next}
     ${
       settings.length > 0 &&
-      html`<div class="next"><p class="hint">Or paste it with ready-made settings around it.</p>${settings.map(details)}</div>`
+      html`<div class="next field"><p class="hint">Or paste it with ready-made settings around it.</p>${settings.map(details)}</div>`
     }
     ${saved && html`<p><button type="button" at=${placeOf(shown, 'saved')} onclick=${saved}>I have saved it</button></p>`}
   </div>`;

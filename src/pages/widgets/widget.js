@@ -15,7 +15,7 @@ export function widget(name, { loading, nothing, underWay, show }) {
   const said = (words) => html`<p class="sentence" role="status"><span>${words}</span></p>`;
   let sentence = said(loading);
   let component = null;
-  const redraw = () => draw(root, component === null ? sentence : component.view());
+  const redraw = () => draw(root, component === null ? html`<div class="empty">${sentence}</div>` : component.view());
 
   function say(words) {
     component?.close();
