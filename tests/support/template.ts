@@ -2,8 +2,8 @@
 // takes no migration.
 
 import { Database } from 'bun:sqlite';
-import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { openDatabase } from './database-client.ts';
 import { openEmbedded, openRemote } from './embedded.ts';
 import { temporaryFolder } from './folder.ts';
@@ -36,13 +36,19 @@ async function makeTemplate(): Promise<Uint8Array> {
   return readFileSync(path);
 }
 
-let primaryTemplate: Promise<string> | undefined;
+/** Paths and contents: folders go with the file of tests that made them. */
+type Files = readonly (readonly [path: string, bytes: Uint8Array])[];
+let primaryTemplate: Promise<Files> | undefined;
 
 /** A primary with such a database, whose data is in `folder`; with what is there already, if anything is. */
 export async function startPrimary(folder = temporaryFolder()): Promise<Sqld> {
   if (existsSync(dataOf(folder))) return startSqld({ folder });
   primaryTemplate ??= makePrimaryTemplate();
-  cpSync(await primaryTemplate, dataOf(folder), { recursive: true });
+  for (const [path, bytes] of await primaryTemplate) {
+    const to = join(dataOf(folder), path);
+    mkdirSync(dirname(to), { recursive: true });
+    writeFileSync(to, bytes);
+  }
   const sqld = await startSqld({ folder });
   const copy = openDatabase(sqld.url);
   await copy.executeMultiple(OWN_IDENTITY);
@@ -50,11 +56,16 @@ export async function startPrimary(folder = temporaryFolder()): Promise<Sqld> {
   return sqld;
 }
 
-async function makePrimaryTemplate(): Promise<string> {
+async function makePrimaryTemplate(): Promise<Files> {
   const folder = temporaryFolder();
   const sqld = await startSqld({ folder });
   const { close } = await openRemote(sqld.url);
   await close();
   await sqld.end();
-  return dataOf(folder);
+  const data = dataOf(folder);
+  const entries = readdirSync(data, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return entries.map(({ parentPath, name }) => {
+    const path = join(parentPath, name);
+    return [path.slice(data.length + 1), readFileSync(path)] as const;
+  });
 }
