@@ -9,7 +9,7 @@ import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { advanceUntil, waitFor } from '../support/wait-for.ts';
-import { openStill } from '../uses/shared-usage.ts';
+import { insertCounted, openStill } from '../uses/shared-usage.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
@@ -145,6 +145,21 @@ SELECT unixepoch('subsec') * 1000 - ?, 'alice', 'changed', 'sql' FROM n`,
     database.close();
     await opened.close();
   });
+});
+
+test('counts are removed that are old by the clocks of both, the process and the database', async () => {
+  const { db, store, close } = await openEmbedded(join(temporaryFolder(), 'keys.db'));
+  await insertCounted(store, { rateLimit: null, quota: null });
+  const today = Math.floor(Date.now() / DAY_MS);
+  const left = async (nowMs: number) => {
+    await removeOld(db, { ...KEPT, clock: { ...clock, nowMs: () => nowMs } });
+    return (await db.read({ sql: 'SELECT number FROM key_counts' })).map(({ number }) => today - Number(number));
+  };
+  for (const age of [KEPT.usageDays + 2, KEPT.usageDays - 1])
+    await db.write({ sql: 'INSERT INTO key_counts VALUES (1, 86400, ?, 0, 1)', args: [today - age] });
+  expect(await left(Date.now() - 365 * DAY_MS)).toEqual([KEPT.usageDays + 2, KEPT.usageDays - 1]);
+  expect(await left(Date.now() + 365 * DAY_MS)).toEqual([KEPT.usageDays - 1]);
+  await close();
 });
 
 describe('the change feed', () => {

@@ -40,6 +40,44 @@ export const STORE: readonly Mutations[] = [
     ],
   },
   {
+    file: 'src/store/backup/compare.ts',
+    tests: ['./tests/store/backup.test.ts', './tests/commands/restore.test.ts'],
+    changes: [
+      [
+        'restore: of the second secrets none is compared',
+        'json_array(k.key_hash, k.second_hash)',
+        'json_array(k.key_hash)',
+      ],
+      ['restore: an expired key counts as accepted', ' AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?2)', ''],
+    ],
+  },
+  {
+    file: 'src/store/upkeep.ts',
+    tests: ['./tests/store/upkeep.test.ts', './tests/store/counts.test.ts'],
+    changes: [
+      ['upkeep: the number of the newest event is given again', ' AND seq < (SELECT max(seq) FROM key_events)', ''],
+      ['upkeep: a slice is the last one', 'changed >= SLICE_ROWS || repeated', 'repeated'],
+      [
+        'upkeep: changes are kept, however many',
+        ' OR seq <= (SELECT max(seq) FROM changes)',
+        ' OR seq <= (SELECT NULL)',
+      ],
+      ['upkeep: a clock that is ahead removes counts', '/ 1000, unixepoch())', '/ 1000, 1e10)'],
+      ['upkeep: far too many changes wait for the hour', 'runs.hasten();', ''],
+    ],
+  },
+  {
+    file: 'src/store/replica/replica.ts',
+    tests: ['./tests/store/replica/together.test.ts'],
+    changes: [
+      [
+        'replica: what is old replaces what another process has put in',
+        "iif(database_id || ' ' || pruned_seq = ?, database_id, NULL)",
+        'iif(length(?) > 0, database_id, NULL)',
+      ],
+    ],
+  },
+  {
     file: 'src/store/key-reads.ts',
     tests: ['./tests/store/replica/replica.test.ts'],
     changes: [
