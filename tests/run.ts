@@ -1,5 +1,5 @@
 // `bun run test`: whether the program works on this machine. `--all` (bun run test:all): everything. `--rest`: what only that
-// runs. `--measured`: the last part of it. `--fast`: of the usual tests those that start no other program.
+// runs. `--measured`: the last part of it. `--fast`: of the usual tests those outside STARTS_PROGRAMS.
 // With other arguments, which are those of `bun test`, what they choose runs, one file after the other. Prints what fails,
 // and at the end the failures once more, how to run them again, the ten slowest, and one total.
 
@@ -16,7 +16,7 @@ const LONG = /\.long\.ts$/;
 const SLOW = /^tests\/lab\/|\.slow\.test\.ts$/;
 /** A file that has more rows for `--all` says so by this import. */
 const HAS_MORE = /support\/everything\.ts'/;
-/** Folders whose tests start servers, browsers and other programs. */
+/** Folders whose tests mostly start servers, browsers and other programs. */
 const STARTS_PROGRAMS = /^tests\/(browser|commands|database|package|process|recipes|store)\//;
 /** The tests of what a remote database, or a replica of it, could do differently. */
 const IN_MODES = /^tests\/(app\.test|keys\/|mcp\/|tools\/|uses\/)/;
