@@ -17,7 +17,7 @@ import type { CountsAsOf, KeyCounts, UsesStore } from './store.ts';
 /** Keys whose counts are remembered, some 100 MB. Half are certain to stay: as many as keys/key-cache.ts holds. */
 const KEYS_MAX = 270_000;
 
-interface CountedKey {
+export interface CountedKey {
   readonly id: string;
   readonly createdAtMs: number;
   /** Its own; null: the server's. */
@@ -26,7 +26,7 @@ interface CountedKey {
 }
 
 /** A key as it was read; null: there is none. */
-interface Found {
+export interface Found {
   readonly record: CountedKey | null;
   readonly position: FeedPosition;
   /** Null: a replica doesn't know. */
