@@ -37,6 +37,8 @@ test('the page leads to the page of keys with the request first; pasting is the 
   expect(link).toBe(`${app.url}/keys#connect=${encodeURIComponent(page.search.slice(1))}`);
   expect(html.indexOf('#connect=')).toBeLessThan(html.indexOf('<form'));
   expect(fieldsOf(html).get('scope')).toBe('read write');
+  const more = new URL(`${page}&key=sk_test_mine&nonce=mine`);
+  expect(await (await fetch(more)).text()).toBe(html); // what it doesn't ask for, a key least of all, doesn't come back
   await using without = await createTestApp({ env: { ...ENV, KEYS_PAGE: '0' } });
   const bare = (await register(without)).page();
   expect(await (await fetch(bare)).text()).not.toContain('#connect=');

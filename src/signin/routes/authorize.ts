@@ -60,14 +60,14 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
   }
 
   /** `refused`: what was wrong with a key; the page is shown again. */
-  function ask(request: AuthorizationRequest, query = queryFor(request), refused?: Refused): Promise<Response> {
-    const connectUrl = config.keysPage === null ? null : connectUrlOf(publicUrl(), query);
+  function ask(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
+    const connectUrl = config.keysPage === null ? null : connectUrlOf(publicUrl(), queryFor(request));
     const { status = 200, detail = null, problem } = refused ?? {};
     return html(status, (page) => page.askPage({ request, audience, connectUrl, problem: detail }), problem);
   }
 
   const askAgain = (request: AuthorizationRequest, problem: Problem) =>
-    ask(request, undefined, { ...publicPart(problem), problem });
+    ask(request, { ...publicPart(problem), problem });
 
   async function answer(
     parameters: URLSearchParams,
@@ -92,7 +92,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
     // Another server would be sent a key that is good here too.
     const isForeign = resource !== audience.own();
     if (isForeign && (verified.ok ? verified.value.auth.resource !== resource : isBoundElsewhere(verified.error))) {
-      return ask(request, undefined, WORKS_ELSEWHERE);
+      return ask(request, WORKS_ELSEWHERE);
     }
     if (!verified.ok) return askAgain(request, verified.error);
     const granted = await connect.grant(request, pasted, verified.value.auth, call);
@@ -122,8 +122,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
 
   return {
     takes: config.keysPage === null ? 'form' : 'json_or_form',
-    get: ({ request }) =>
-      answer(queryOf(request.url), (asked) => ask(asked, request.url.slice(request.url.indexOf('?') + 1))),
+    get: ({ request }) => answer(queryOf(request.url), (asked) => ask(asked)),
     post(context, body) {
       const { requestId, origin, headers } = context;
       // A user token is no cookie: only who has it can send it.
