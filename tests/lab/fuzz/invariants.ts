@@ -4,7 +4,7 @@ import type { ParsedResponse } from '../../support/http-responses.ts';
 import type { Input } from './inputs.ts';
 import { leakIn, type PlantedSecrets } from './planted-secrets.ts';
 import type { Target } from './settings.ts';
-import { redirectFault } from './signing-in.ts';
+import { isOfClient, redirectFault } from './signing-in.ts';
 import type { Outcome } from './wire.ts';
 
 /** The first thing that is wrong, or null. */
@@ -76,7 +76,8 @@ export function eventsFault(text: string, planted: PlantedSecrets): string | nul
 
 function messageFault(json: unknown, planted: PlantedSecrets): string | null {
   for (const message of Array.isArray(json) ? json : [json]) {
-    const { error } = (message ?? {}) as { error?: { code?: unknown } };
+    const { error, location } = (message ?? {}) as { error?: { code?: unknown }; location?: unknown };
+    if (location !== undefined && !isOfClient(String(location))) return `sent to ${location}`;
     if (error?.code === -32603) return 'internal error';
   }
   return leakFault(JSON.stringify(withoutEchoes(json)), planted);
@@ -88,11 +89,11 @@ const leakFault = (text: string, planted: PlantedSecrets): string | null => {
 };
 
 /**
- * What a response has to repeat: the id and the progress token (JSON-RPC 2.0 §5, MCP), and in a tool's output the name
- * and scopes of a key as its owner gave them. The keys of create_api_key and of /token are given out there and nowhere
+ * What a response has to repeat: the id and the progress token (JSON-RPC 2.0 §5, MCP), in a tool's output the name and
+ * scopes of a key as its owner gave them, those that a program asks for, and where a client is sent back, its state. The keys of create_api_key and of /token are given out there and nowhere
  * else.
  */
-const ECHOED = new Set(['client_name', 'id', 'progressToken', 'name', 'scopes']);
+const ECHOED = new Set(['client_name', 'clientName', 'id', 'location', 'progressToken', 'name', 'scopes']);
 
 function withoutEchoes(value: unknown): unknown {
   if (typeof value === 'string') {

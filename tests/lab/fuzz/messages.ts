@@ -340,7 +340,7 @@ export function requests(planted: PlantedSecrets, sessions: readonly string[]): 
     { weight: 1, arbitrary: read(planted) },
     { weight: 1, arbitrary: introspection(planted) },
     { weight: 1, arbitrary: revocation(planted) },
-    { weight: 1, arbitrary: signingIn(planted) },
+    { weight: 2, arbitrary: signingIn(planted) },
   );
   const changed = draft.chain((made) =>
     fc.tuple(

@@ -48,7 +48,7 @@ export const SETTINGS: Readonly<Record<SettingName, Setting>> = {
   /** With a rate limit that everybody runs into. */
   limited: { start: startLimited, reached: [200, 201, 303, 400, 401, 429] },
   /** With its keys in a remote database. */
-  remote: { start: startRemote, reached: [200, 202, 400, 401, 404] },
+  remote: { start: startRemote, reached: [200, 201, 202, 303, 400, 401, 404] },
   /** With a remote database that freezes, refuses writes, and goes away. */
   away: { start: startAway, reached: [200, 202, 400, 401, 404, 503] },
   /** With a replica of such a database. */
@@ -61,6 +61,8 @@ export const notReached = (setting: SettingName, statuses: ReadonlyMap<number, n
 
 // Callers come from many addresses: a flood from one of them would be slowed down by design.
 const COMMON = { TRUST_PROXY: '1', RATE_LIMIT_REQUESTS: '1000000000' };
+/** Keys, to clients and to programs without a browser. */
+const HANDS_OUT = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
 const WITH_SECRET = { ...COMMON, JWT_SECRET: TEST_SECRET };
 
 async function targetOf(
@@ -92,7 +94,7 @@ function startLimited(onStdout: OnStdout): Promise<Target> {
   return targetOf(
     {
       ...WITH_SECRET,
-      OAUTH_REDIRECTS: 'loopback',
+      ...HANDS_OUT,
       MCP_AUTH: 'lazy',
       RATE_LIMIT_REQUESTS: '5',
       RATE_LIMIT_WINDOW: '2s',
@@ -105,7 +107,7 @@ function startProduction(onStdout: OnStdout): Promise<Target> {
   const { certFile, keyFile, cert } = makeCertificate();
   const env = {
     ...WITH_SECRET,
-    OAUTH_REDIRECTS: 'loopback',
+    ...HANDS_OUT,
     NODE_ENV: 'production',
     TLS_CERT_FILE: certFile,
     TLS_KEY_FILE: keyFile,
@@ -127,7 +129,8 @@ async function startWithIssuer(onStdout: OnStdout): Promise<Target> {
 }
 
 async function startRemote(onStdout: OnStdout): Promise<Target> {
-  const { target } = await withSqld(onStdout, { REVOCATION_LAG_MAX_MS: '10000' }); // long enough on a busy machine, too
+  const bound = { REVOCATION_LAG_MAX_MS: '10000' }; // long enough on a busy machine, too
+  const { target } = await withSqld(onStdout, { ...HANDS_OUT, MCP_AUTH: 'lazy', ...bound });
   return target;
 }
 

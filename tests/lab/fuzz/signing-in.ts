@@ -1,9 +1,11 @@
-// What comes to the routes of Connect: by a client that is registered, with something wrong about it; or anything at all.
+// What comes to the doors where keys are handed out: by a client that is registered, a program that asks, and a person who
+// decides, with something wrong about it; or anything at all.
 
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import type { ParsedResponse } from '../../support/http-responses.ts';
-import { bytesOf } from './json.ts';
+import { DEVICE_GRANT } from '../../support/key-request.ts';
+import { bytesOf, jsonText, mutated } from './json.ts';
 import type { Draft } from './messages.ts';
 import type { PlantedSecrets } from './planted-secrets.ts';
 import type { Target } from './settings.ts';
@@ -14,11 +16,14 @@ export interface PlantedClient {
   readonly origin: string;
   /** Good for a minute, for once. */
   readonly codes: readonly string[];
+  /** Of programs that ask, each good for ten minutes, for once. */
+  readonly programs: readonly { readonly device_code: string; readonly user_code: string }[];
 }
 
 const REDIRECT = 'http://127.0.0.1:9/callback';
 const VERIFIER = 'v'.repeat(43);
 const CODES = 20;
+const PROGRAMS = 40;
 const FORM_TYPE = ['Content-Type', 'application/x-www-form-urlencoded'] as const;
 const JSON_TYPE = ['Content-Type', 'application/json'] as const;
 
@@ -46,14 +51,28 @@ export async function plantClient(target: Target, key: string): Promise<PlantedC
       return new URL(headers.get('location') ?? '').searchParams.get('code') ?? '';
     }),
   );
-  return { id, origin, codes };
+  const programs = await Promise.all(
+    Array.from({ length: PROGRAMS }, async (_, at) => {
+      const headers = { 'x-forwarded-for': `2001:db8:${at}::1` }; // each may have few open requests
+      const asked = await target.fetch('/device_authorization', {
+        method: 'POST',
+        body: new URLSearchParams(),
+        headers,
+      });
+      return (await asked.json()) as PlantedClient['programs'][number];
+    }),
+  );
+  return { id, origin, codes, programs };
 }
 
-/** What is wrong with where a response sends somebody. The redirects of a client differ at most in their port. */
+/** The redirects of a client differ at most in their port. */
+export const isOfClient = (location: string): boolean => /^http:\/\/127\.0\.0\.1(:\d+)?\/callback\?/.test(location);
+
+/** What is wrong with where a response sends somebody. */
 export function redirectFault({ status, headers }: ParsedResponse): string | null {
   const location = headers.get('location');
   if (location === undefined) return status === 303 ? 'sent nowhere' : null;
-  return /^http:\/\/127\.0\.0\.1(:\d+)?\/callback\?/.test(location) ? null : `sent to ${location}`;
+  return isOfClient(location) ? null : `sent to ${location}`;
 }
 
 const NAMES = [
@@ -64,8 +83,29 @@ const NAMES = [
   'grant_type',
   'code',
   'code_verifier',
+  'device_code',
+  'client_name',
+  'scope',
   '%',
 ];
+
+/** What a person decides, or may try to. */
+const decided = fc.oneof(
+  { weight: 2, arbitrary: fc.constant<object>({ name: 'client.example', scopes: ['read'], expiresInDays: 1 }) },
+  {
+    weight: 1,
+    arbitrary: fc.record(
+      {
+        name: fc.constantFrom('client.example', 'ключ', '', ' '),
+        scopes: fc.constantFrom<unknown[]>([], ['read'], ['read', 'x'], 'read', ['a b']),
+        expiresInDays: fc.constantFrom<unknown[]>(1, 0, -1, 36_501, null),
+        rateLimit: fc.constantFrom<unknown[]>({ requests: 5, window: '1h' }, { requests: 0, window: '1s' }, null),
+        quota: fc.constantFrom<unknown[]>({ requests: 100, period: 'day' }, { requests: 1.5, period: 'year' }),
+      },
+      { requiredKeys: ['name', 'scopes'] },
+    ),
+  },
+);
 
 /** What comes to the door for clients that speak only OAuth. */
 export function signingIn(planted: PlantedSecrets): fc.Arbitrary<Draft> {
@@ -90,7 +130,7 @@ export function signingIn(planted: PlantedSecrets): fc.Arbitrary<Draft> {
   });
   const anything = fc
     .tuple(
-      fc.constantFrom('/authorize', '/token'),
+      fc.constantFrom('/authorize', '/token', '/device_authorization'),
       fc.array(fc.tuple(fc.constantFrom(...NAMES), value), { maxLength: 8 }),
       fc.constantFrom(null, 'http://localhost'),
     )
@@ -102,10 +142,13 @@ export function signingIn(planted: PlantedSecrets): fc.Arbitrary<Draft> {
   const registered = registration.map((body) => ({ method: 'POST', target: '/register', headers: [JSON_TYPE], body }));
   if (client === null) return fc.oneof(anything, registered);
 
-  /** A good form with up to two fields left out, changed or added. What `state` is comes back, so no secret goes in. */
+  /** A good form with up to two fields left out, changed or added. What `state` and `scope` are comes back, so no secret goes in. */
   const nearly = (good: Record<string, string>) =>
     fc
-      .array(fc.tuple(fc.constantFrom(...NAMES.filter((name) => name !== 'state')), fc.option(value)), { maxLength: 2 })
+      .array(
+        fc.tuple(fc.constantFrom(...NAMES.filter((name) => name !== 'state' && name !== 'scope')), fc.option(value)),
+        { maxLength: 2 },
+      )
       .map((changes) => {
         const fields = Object.entries({ ...good, ...Object.fromEntries(changes) });
         return new URLSearchParams(fields.filter((field): field is [string, string] => field[1] !== null)).toString();
@@ -122,10 +165,34 @@ export function signingIn(planted: PlantedSecrets): fc.Arbitrary<Draft> {
   const redeemed = fc
     .constantFrom(...client.codes)
     .chain((code) => nearly({ grant_type: 'authorization_code', client_id: client.id, code, code_verifier: VERIFIER }));
+  const fetched = fc
+    .constantFrom(...client.programs)
+    .chain((program) => nearly({ grant_type: DEVICE_GRANT, device_code: program.device_code }));
+  const asks = nearly({ client_name: 'agent', scope: 'read' });
+  /** JSON of the page, by whoever sends it. */
+  const said = (target: string, body: fc.Arbitrary<object>): fc.Arbitrary<Draft> =>
+    jsonText(fc.oneof({ weight: 3, arbitrary: body }, { weight: 2, arbitrary: mutated(body, planted.secrets) })).map(
+      (text) => ({ method: 'POST', target, headers: [JSON_TYPE], body: undefined, text }),
+    );
+  const userCode = fc.record({
+    userCode: fc.oneof(
+      fc.constantFrom(...client.programs.map(({ user_code: code }) => code)),
+      fc.constantFrom('', 'BBBB-BBBB', 'bbbbbbbb', '\0', 'B'.repeat(101)),
+    ),
+  });
+  const decision = fc
+    .tuple(userCode, decided, fc.constantFrom<unknown[]>(true, true, false, 'true', null))
+    .map(([code, chosen, approve]) => ({ ...code, ...(approve === false ? {} : chosen), approve }));
+  const click = decided.map((chosen) => ({ ...authorization(client.id), ...chosen }));
   return fc.oneof(
     anything,
     registered,
     opened,
+    said('/authorize', click),
+    said('/device/request', userCode),
+    said('/device/decision', decision),
+    asks.map((text) => post('/device_authorization', text, null)),
+    fetched.map((text) => post('/token', text, null)),
     asked.map((text) => post('/authorize', text, client.origin)),
     redeemed.map((text) => post('/token', text, null)),
   );
