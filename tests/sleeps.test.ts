@@ -32,6 +32,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   // At a random or a different moment each time.
   'mcp/cross-talk.slow.test.ts: Math.random() * 4': 'a tool responds',
   'lab/kills/chaos-runs.ts: Math.random() * DOWN_MS_MAX': 'the primary comes back',
+  'lab/kills/handing-out.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
   'lab/kills/kill-rounds.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
   'lab/kills/foreign-writer.ts: hold % LONG_EVERY === 0 ? LONG_HOLD_MS : Math.random() * HOLD_MS_MAX':
     'another program holds the file',
