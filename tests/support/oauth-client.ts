@@ -14,10 +14,11 @@ export interface SignIn {
 }
 
 /** `answer`: what the user does at the page of the authorization server; there is none where it lets everybody in.
- * `registered`: the client as it was registered beforehand. */
+ * `registered`: the client as it was registered beforehand. `callback`: where a browser is sent back. */
 export function createSignIn(
   answer?: (page: URL) => Promise<Response>,
   registered?: OAuthClientInformationMixed,
+  callback = CALLBACK,
 ): SignIn {
   let client = registered;
   let tokens: OAuthTokens | undefined;
@@ -26,8 +27,8 @@ export function createSignIn(
   let sentTo: URL | null = null;
   return {
     provider: {
-      redirectUrl: CALLBACK,
-      clientMetadata: { client_name: 'test', redirect_uris: [CALLBACK], token_endpoint_auth_method: 'none' },
+      redirectUrl: callback,
+      clientMetadata: { client_name: 'test', redirect_uris: [callback], token_endpoint_auth_method: 'none' },
       clientInformation: () => client,
       saveClientInformation(information) {
         client = information;
