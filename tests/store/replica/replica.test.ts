@@ -1,10 +1,12 @@
 // A replica beside the primary, on the real server: when its responses count, and what happens to its file.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openDatabase } from '../../support/database-client.ts';
 import { diskFolder, temporaryFolder } from '../../support/folder.ts';
+import { callAll } from '../../support/mcp.ts';
 import { startProxy, TAKING } from '../../support/proxy.ts';
 import { runToExit, startServer } from '../../support/server-process.ts';
 import type { Sqld } from '../../support/sqld.ts';
@@ -15,6 +17,7 @@ import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
+const hashOf = (key: string) => createHash('sha256').update(key).digest('hex');
 const newFile = () => join(temporaryFolder(), 'replica.db');
 const withReplica = (sqld: Sqld, file = newFile(), url = sqld.url) =>
   storeOn({ ...sqld.env, DATABASE_URL: url, DATABASE_REPLICA_FILE: file });
@@ -88,6 +91,29 @@ describe('reading', () => {
     expect(await statementsFor(edge, late, proxy.statements)).toBeGreaterThan(0); // some of them together
   });
 
+  test('of keys that come together the replica says those that it has, and the primary the others', async () => {
+    await using sqld = await startPrimary();
+    await using proxy = await startProxy(sqld.url);
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    const early = await keysOf(maker, 2);
+    await using edge = await createTestApp({ store: withReplica(sqld, undefined, proxy.url), clock: maker.clock });
+    await opened(edge);
+    await waitFor(async () => (await replicaState(edge)) === 'in_use');
+    proxy.refuse(TAKING);
+    const [first, second] = early;
+    const [late, unknown] = [await maker.createKey('alice'), `sk_test_${'0'.repeat(64)}`];
+    const inputs = [first?.key, late.key, unknown, second?.key].map((key) => ({ _meta: { api_key: key } }));
+    const results = await callAll(edge, 'whoami', inputs, {});
+    expect(results.map(({ structuredContent, isError }) => (isError ? null : structuredContent.keyId))).toEqual([
+      first?.id,
+      late.id,
+      null,
+      second?.id,
+    ]);
+    expect(proxy.sent(hashOf(late.key))).toBe(1);
+    expect(proxy.sent(hashOf(first?.key ?? ''))).toBe(0);
+  });
+
   test('a revoked key does not come back from a replica that lags', async () => {
     await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
@@ -103,6 +129,24 @@ describe('reading', () => {
     maker.clock.advance(1001); // from here on the bound asks the edge to know
     expect((await edge.useKey(revoked.key)).status).toBe(401);
     expect((await edge.useKey(deleted.key)).status).toBe(401);
+  });
+
+  test('a leaked key ends, though a replica that lags says that it has ended', async () => {
+    await using sqld = await startPrimary();
+    await using proxy = await startProxy(sqld.url);
+    await using maker = await createTestApp({ store: storeOn(sqld.env) });
+    const { id, key } = await maker.createKey('alice');
+    await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'alice'));
+    await using edge = await createTestApp({ store: withReplica(sqld, undefined, proxy.url), clock: maker.clock });
+    await opened(edge);
+    await waitFor(async () => (await replicaState(edge)) === 'in_use');
+    proxy.refuse(TAKING);
+    const db = openDatabase(sqld.url);
+    await db.execute('UPDATE api_keys SET active = 1');
+    const response = await fetch(`${edge.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) });
+    expect(response.status).toBe(200);
+    expect((await db.execute('SELECT active FROM api_keys')).rows[0]?.active).toBe(0);
+    db.close();
   });
 
   test('keys made on one server work on another at once, though its replica lags', async () => {
