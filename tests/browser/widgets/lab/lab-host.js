@@ -39,7 +39,7 @@ function callTool({ name, arguments: args }) {
 
 function rotate({ keyId: id, overlapHours }) {
   const state = overlapHours === 0 ? 'ended' : 'until_first_use';
-  const output = { ...rotated.structuredContent, id, previous: { state, overlapHours } };
+  const output = { ...moved(rotated.structuredContent), id, previous: { state, overlapHours } };
   return { ...rotated, content: [{ type: 'text', text: JSON.stringify(output) }], structuredContent: output };
 }
 
