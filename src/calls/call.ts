@@ -1,15 +1,12 @@
 // One call of a tool or prompt: what it carries, and how it is made from a request.
 
-import type { Problem } from '../ground/problem.ts';
 import type { RateLimitState } from '../ground/rate-limit.ts';
-import type { Result } from '../ground/result.ts';
 import type { JsonObject } from '../ground/text.ts';
 import { parseTraceparent, type Trace } from '../ground/trace.ts';
 import type { RequestContext } from '../web/context.ts';
 import { type Credentials, withMetaApiKey } from '../web/credentials.ts';
 import type { CredentialedCall } from './api-key.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
-import type { UserIdentity } from './user-jwt.ts';
 
 /** Who gets the result: a program, or over MCP a model, whose client may also show the tool's widget. */
 export type Audience = 'program' | 'model' | 'model_with_widget';
@@ -27,8 +24,6 @@ export interface CallExtras {
   /** Without it nothing can be asked. */
   readonly asking?: Asking | undefined;
   readonly audience?: Audience;
-  /** The verdict on its bearer token as a user token, if it has been looked at before. */
-  readonly user?: Result<UserIdentity, Problem> | null;
   /** The key whose budget of unknown keys counts, in place of the client address's. */
   readonly lookupKeyId?: string;
   /** The servers that its key is presented for, as sent; left out: this one. */
@@ -58,7 +53,6 @@ export class Call {
   verifiedAtMs = Number.POSITIVE_INFINITY;
   readonly lookupKeyId: string | undefined;
   readonly resources: readonly string[] | undefined;
-  readonly user: Result<UserIdentity, Problem> | null;
   #lifetime: AbortController | undefined;
   readonly #request: RequestContext | undefined;
 
@@ -77,7 +71,6 @@ export class Call {
     this.trace = extras?.trace ?? parseTraceparent(request?.headers.get('traceparent'));
     this.lookupKeyId = extras?.lookupKeyId;
     this.resources = extras?.resources;
-    this.user = extras?.user ?? null;
     this.progress = extras?.progress ?? NOTHING;
     this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
     this.audience = extras?.audience ?? 'model';

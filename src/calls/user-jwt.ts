@@ -20,11 +20,6 @@ export interface UserIdentity {
   readonly isAdmin: boolean;
 }
 
-export interface UserCall extends CredentialedCall {
-  /** The verdict on the bearer token, if it has been looked at before. */
-  readonly user?: Result<UserIdentity, Problem> | null;
-}
-
 export interface UserAuth {
   readonly auth: UserIdentity;
 }
@@ -40,9 +35,9 @@ export function userJwtGuard(
   checkBlock: CheckBlock,
   log: Log,
   keysManagedAt?: KeysManagedAt,
-): Guard<UserCall, UserAuth> {
+): Guard<CredentialedCall, UserAuth> {
   const help = () => keysManagedAt && { help: helpOf(keysManagedAt()) };
-  const decide: Guard<UserCall, UserAuth> = ({ requestId, traceId, credentials, user }) => {
+  const decide: Guard<CredentialedCall, UserAuth> = ({ requestId, traceId, credentials }) => {
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
@@ -50,7 +45,7 @@ export function userJwtGuard(
       log.warn('No user token provided', { requestId, traceId, ...wrongKind, lacksScheme });
       return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...help() });
     }
-    return chain(user ?? verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
+    return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
       if (verified.ok) return unlessBlocked(verified.value, { requestId, traceId });
       if (verified.error.code !== 'invalid_token') return verified;
       const { reason } = verified.error;

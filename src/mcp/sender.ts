@@ -11,8 +11,6 @@ import { carriesCredential } from '../web/credentials.ts';
 
 /** A class: every request on /mcp makes one, and most ask it nothing. */
 export class Sender {
-  /** The verdict on the bearer token as a user token, once it was looked at. */
-  user: Identity['user'] = null;
   #found: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
 
   constructor(
@@ -27,7 +25,7 @@ export class Sender {
     if (this.#found?.metaApiKey !== key) {
       this.#found = {
         metaApiKey: key,
-        identity: chain(this.identifyCall(callerOf(this.context, key)), keepUser, this),
+        identity: this.identifyCall(callerOf(this.context, key)),
       };
     }
     return this.#found.identity;
@@ -41,11 +39,6 @@ export class Sender {
     const { bearer, xApiKey } = this.context.credentials;
     return bearer === null || xApiKey !== null ? null : chain(this.identify(null), badIn, this);
   }
-}
-
-function keepUser(identity: Identity, sender: Sender): Identity {
-  sender.user = identity.user;
-  return identity;
 }
 
 function badIn({ user, key }: Identity, { context, log }: Sender): Problem | null {

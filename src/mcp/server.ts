@@ -101,7 +101,6 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
       trace: metaTrace(meta) ?? metaTrace(given._meta),
       asking,
       audience: showsWidgets(capabilities) ? 'model_with_widget' : 'model',
-      user: sender.user,
     });
     const running = run(operation, withoutMeta(given), call, canceller);
     const result = begin === undefined ? holdingOpen(context, operation.timeoutMs, running) : running;

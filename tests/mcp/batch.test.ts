@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool, ok } from '../../src/start/package/index.ts';
+import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { call, META, post, request } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const pings = (count: number) => Array.from({ length: count }, (_, index) => request('ping', undefined, index));
@@ -101,6 +101,33 @@ describe('a batch', () => {
       ],
       isError: true,
     });
+  });
+
+  test('whose user token expires on its way is refused from then on', async () => {
+    const tools = ({ guards }: ToolDeps) => [
+      defineTool(anyone, {
+        ...facts('slow'),
+        input: v.strictObject({}),
+        run() {
+          app.clock.advance(2 * 60 * 60 * 1000);
+          return ok({ content: [] });
+        },
+      }),
+      defineTool(guards.userJwt, {
+        ...facts('for_users'),
+        input: v.strictObject({}),
+        run: (_, { auth }) => ok({ content: [{ type: 'text', text: auth.actor }] }),
+      }),
+    ];
+    await using app = await createTestApp({ tools });
+    const batch = [request('tools/list'), call('for_users'), call('slow'), call('for_users')];
+    const { body } = await post(
+      app,
+      batch.map((message, id) => ({ ...message, id })),
+      await bearer(app, 'alice'),
+    );
+    expect(body[1].result).toEqual({ content: [{ type: 'text', text: 'alice' }] });
+    expect(body[3].result).toEqual({ content: [{ type: 'text', text: 'The user token has expired' }], isError: true });
   });
 
   test('refuses what follows once its responses are large, pages included', async () => {
