@@ -33,7 +33,7 @@ export async function startCluster(
     modes.map((mode, at) =>
       startServer({
         runtime: runtimes[at] ?? USUAL_RUNTIME,
-        env: { ...all, ...(sqld === null ? embedded?.env() : storeEnvOn(sqld.env, mode)) },
+        env: { ...all, ...(sqld === null ? embedded?.env() : storeEnvOn(sqld.env, mode, folderFor(runtimes))) },
         preload: [LOOP_MONITOR],
       }),
     ),

@@ -37,8 +37,12 @@ export async function startStore(mode: StoreMode, folder = temporaryFolder()): P
 }
 
 /** The environment of a server on a given primary. */
-export const storeEnvOn = (primary: Record<string, string>, mode: StoreMode): Record<string, string> =>
-  mode === 'replica' ? { ...primary, DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') } : primary;
+export const storeEnvOn = (
+  primary: Record<string, string>,
+  mode: StoreMode,
+  folder = temporaryFolder(),
+): Record<string, string> =>
+  mode === 'replica' ? { ...primary, DATABASE_REPLICA_FILE: join(folder, 'replica.db') } : primary;
 
 /** A store that somebody else starts and stops, as an app sees it. */
 export const storeOn = (env: Record<string, string>): TestStore => ({

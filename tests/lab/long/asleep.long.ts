@@ -4,6 +4,7 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { noLibrary } from '../../support/c-library.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { useKey } from '../../support/cluster.ts';
+import { diskFolder } from '../../support/folder.ts';
 import { heldClocks } from '../../support/held-clock.ts';
 import { createIssuer, createKey } from '../../support/issuer.ts';
 import { type Runtime, type ServerProcess, startServer } from '../../support/server-process.ts';
@@ -30,7 +31,9 @@ describe.skipIf(missing !== null).each(['bun', 'deno'] as const)('%s', (runtime:
     async (mode) => {
       const clocks = heldClocks();
       await using sqld = mode === 'embedded' ? null : await startSqld();
-      await using store = sqld === null ? await startStore('embedded') : storeOn(storeEnvOn(sqld.env, mode));
+      const folder = diskFolder(); // Deno writes to no other
+      await using store =
+        sqld === null ? await startStore('embedded', folder) : storeOn(storeEnvOn(sqld.env, mode, folder));
       await using elsewhere = await startServer({ env: { ...env, ...store.env(), DATABASE_REPLICA_FILE: '' } });
       await using here = await startServer({
         runtime,
