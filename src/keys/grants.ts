@@ -7,6 +7,7 @@ import { SHARED_WINDOW_S_MIN } from '../uses/key-usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields } from './actor.ts';
 import type { Audience } from './audience.ts';
+import type { ApiKeyRecord } from './record.ts';
 
 export interface KeyCeilings {
   /** The scopes that exist; null: any. */
@@ -26,16 +27,10 @@ export interface KeyRequest {
   readonly resource?: string | undefined;
 }
 
-export interface Grant {
-  readonly scopes: readonly string[];
+/** What a record gets of it, and how long it lives. */
+export interface Grant extends Pick<ApiKeyRecord, 'scopes' | 'rateLimit' | 'quota' | 'resource'> {
   /** Null: never expires. */
   readonly expiresInDays: number | null;
-  /** Null: none of its own. */
-  readonly rateLimit: RateLimit | null;
-  /** As `rateLimit`. */
-  readonly quota: Quota | null;
-  /** Its name; null: any. */
-  readonly resource: string | null;
 }
 
 /** Scopes reported at once: each issue names all scopes that exist. */

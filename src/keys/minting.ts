@@ -53,21 +53,18 @@ export function createMinting(options: MintingOptions) {
   }
 
   function made(userId: string, name: string, grant: Grant): MadeKey {
-    const { scopes, expiresInDays, rateLimit, quota, resource } = grant;
+    const { expiresInDays, ...given } = grant;
     const key = mintKey(keyPrefix, production, random);
     const createdAtMs = clock.nowMs();
     const record: ApiKeyRecord = {
       ...NEW_KEY,
+      ...given,
       id: mintId(random),
       userId,
       name,
       keyHash: hashKey(sha256, key),
-      scopes,
       createdAtMs,
       expiresAtMs: expiresInDays === null ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
-      rateLimit,
-      quota,
-      resource,
     };
     return { record, key };
   }

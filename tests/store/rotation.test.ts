@@ -5,7 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { killRounds } from '../lab/kills/kill-rounds.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
-import { openEmbedded } from '../support/embedded.ts';
+import { NEW_KEY, openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
 import type { Sqld } from '../support/sqld.ts';
@@ -50,19 +50,14 @@ describe('a first use that is noted after', () => {
     const { store, close } = await openEmbedded(path);
     const db = openDatabase(`file:${path}`);
     const record: ApiKeyRecord = {
+      ...NEW_KEY,
       id: 'id',
       userId: 'alice',
       name: 'n',
       keyHash: 'a',
       scopes: [],
-      active: true,
       createdAtMs: 0,
       expiresAtMs: null,
-      second: null,
-      rotations: 0,
-      resource: null,
-      rateLimit: null,
-      quota: null,
     };
     await store.insert(record, 10, origin);
     expect(await store.rotate(record, { hash: 'b', overlapMs: HOUR_MS }, NOW_MS, origin)).toBe(true);

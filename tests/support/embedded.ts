@@ -4,6 +4,9 @@ import { createLog } from '../../src/start/package/index.ts';
 import { openStore } from '../../src/store/open.ts';
 import { testClock } from './clock.ts';
 
+/** What a record has that none asks for. */
+export { NEW_KEY } from '../../src/keys/record.ts';
+
 export const openEmbedded = (path: string) => open({ mode: 'embedded', path });
 
 export const openRemote = (url: string) => open({ mode: 'remote', url, authToken: null, replicaFile: null });
