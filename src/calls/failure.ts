@@ -87,8 +87,9 @@ const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean
 /** Whether an untyped error is a problem with all that its code needs: else writing its response would throw. */
 export function isProblem(value: unknown): value is Problem {
   if (!isObject(value) || !isText(value.code) || !isProblemCode(value.code)) return false;
-  const { code, issues, sent } = value;
+  const { code, issues, sent, help } = value;
   if (issues !== undefined && !isListOf(issues, isIssue)) return false;
   if (sent !== undefined && sent !== 'api_key' && sent !== 'user_token') return false;
+  if (help !== undefined && !isText(help)) return false;
   return NEEDS[code as ProblemCode]?.(value) ?? true;
 }

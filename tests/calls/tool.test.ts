@@ -221,6 +221,7 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     { code: 'invalid_response', issues: [{ path: 'a' }] },
     { code: 'not_found', issues: 1 },
     { code: 'missing_token', sent: 'a letter' },
+    { code: 'missing_token', help: 1n },
     { code: 'method_not_allowed', allow: 'GET\n' },
     { code: 'rotation_under_way', untilMs: 9e15 },
     { code: 'rate_limited' },
