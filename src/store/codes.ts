@@ -29,7 +29,8 @@ const MAKE = INSERT.replace(
 AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id')}) ON CONFLICT`,
 );
 
-const WAITS = 'taken_by IS NULL AND ends_at_ms >';
+/** For a person's decision. */
+const WAITS = 'taken_by IS NULL AND decision IS NULL AND ends_at_ms >';
 
 /** Now is ?6. What ends later than two lives from now comes of a clock that was ahead, and keeps nobody from asking. */
 const OTHERS = `${WAITS} ?6 AND ends_at_ms <= ?2 + (?2 - ?6)`;
@@ -38,7 +39,7 @@ const ASK = `INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked
 WHERE (SELECT count(*) FROM codes WHERE asked_from = ?5 AND ${OTHERS}) < ?7
 AND (SELECT count(*) FROM codes WHERE asked_from IS NOT NULL AND ${OTHERS}) < ?8 ON CONFLICT DO NOTHING`;
 
-const ASKED = `FROM codes WHERE user_code_hash = ?1 AND decision IS NULL AND ${WAITS} ?2`;
+const ASKED = `FROM codes WHERE user_code_hash = ?1 AND ${WAITS} ?2`;
 
 const FIND_ASKED = `SELECT content, ends_at_ms ${ASKED}`;
 

@@ -218,6 +218,9 @@ describe('what a program may say', () => {
       '60',
     ]);
     expect((await from('192.0.2.2')).status).toBe(200);
+    await person(app, 'decision', { userCode: open[0]?.body.user_code, approve: false });
+    expect((await from('192.0.2.1')).status).toBe(200);
+    expect((await from('192.0.2.1')).status).toBe(429);
     app.clock.advance(600_000);
     expect((await from('192.0.2.1')).status).toBe(200);
   });
