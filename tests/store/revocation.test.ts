@@ -11,16 +11,22 @@ setDefaultTimeout(60_000); // processes are started, on machines that do other t
 
 const ROUNDS = everything ? 8 : 4;
 const LAG_MAX_MS = 1000; // the default
+/** A machine that is slower than the bound gets 503, as it should, and a round ends when it has caught up. */
+const ROUNDS_MS_MAX = 300_000;
 
 describe.each(rows(Object.entries(CLUSTERS), 1))('three servers %s', (_, modes) => {
-  test('a key revoked on one of three servers is refused by all within the bound', async () => {
-    await using cluster = await startCluster(modes, { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) });
-    for (let round = 0; round < ROUNDS; round += 1) {
-      const { lastSuccessMs, odd } = await revocationRound(cluster, round, 'alice');
-      expect(odd).toEqual([]);
-      expect(lastSuccessMs).toBeLessThan(LAG_MAX_MS);
-    }
-  });
+  test(
+    'a key revoked on one of three servers is refused by all within the bound',
+    async () => {
+      await using cluster = await startCluster(modes, { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) });
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const { lastSuccessMs, odd } = await revocationRound(cluster, round, 'alice');
+        expect(odd).toEqual([]);
+        expect(lastSuccessMs).toBeLessThan(LAG_MAX_MS);
+      }
+    },
+    ROUNDS_MS_MAX,
+  );
 });
 
 test('a primary that freezes right after a revocation: no success past the bound, 503, and back by themselves', async () => {
