@@ -4,7 +4,7 @@
 
 import { h } from './html.js';
 
-const SVG = new Set(['svg', 'path', 'rect']);
+const SVG = new Set(['svg', 'path']);
 
 /** Draws into `root`. The focus is never lost: if what had it is gone, what it stood in gets it, if that can. */
 export function draw(root, ...children) {

@@ -64,21 +64,17 @@ function identity({ id, fingerprint }, rotation) {
     .map(([term, value]) => html`<dt>${term}</dt><dd><code>${value}</code></dd>`);
 }
 
-const BAR = 3;
-const HEIGHT = 16;
+const BAR_PX = 3;
+const HEIGHT_PX = 16;
 
 /** Calls by day, the oldest on the left. A day with few calls is still seen. */
 function bars(days) {
   const most = Math.max(...days);
-  const all = days.reduce((sum, count) => sum + count, 0);
-  const bar = (count, ago) => {
-    const height = count === 0 ? 1 : Math.max(2, Math.round((count / most) * HEIGHT));
-    const x = (days.length - 1 - ago) * BAR;
-    return html`<rect x=${x} y=${HEIGHT - height} width=${BAR - 1} height=${height} class=${count === 0 && 'none'} />`;
-  };
-  const words = `${inWords(all)} calls in ${days.length} days`;
-  return html`<svg viewBox="0 0 ${days.length * BAR} ${HEIGHT}" class="bars" role="img" aria-label=${words}>
-    ${days.map(bar)}
+  const bar = (count, index) =>
+    count > 0 && `M${(index + 0.5) * BAR_PX} ${HEIGHT_PX}v-${Math.max(2, Math.round((count / most) * HEIGHT_PX))}`;
+  const words = `${inWords(days.reduce((sum, count) => sum + count, 0))} calls in ${days.length} days`;
+  return html`<svg viewBox="0 0 ${days.length * BAR_PX} ${HEIGHT_PX}" class="bars" role="img" aria-label=${words}>
+    <path d=${days.toReversed().map(bar).filter(Boolean).join('')} />
   </svg>`;
 }
 
