@@ -1,5 +1,8 @@
 // What held, as lines of a table.
 
+/** Of what was found: hundreds of calls may fail in the same way. */
+const TEXT_MAX = 1000;
+
 export interface Report {
   /** `found`: what was seen, said if it held too. */
   say(what: string, held: boolean, found?: unknown): void;
@@ -13,7 +16,7 @@ export function report(): Report {
   function say(what: string, held: boolean, found: unknown = ''): void {
     if (!held) failed += 1;
     const text = typeof found === 'string' ? found : JSON.stringify(found);
-    console.log(`| ${what} | ${held ? 'yes' : 'NO'} | ${text} |`);
+    console.log(`| ${what} | ${held ? 'yes' : 'NO'} | ${text.slice(0, TEXT_MAX)} |`);
   }
   return {
     say,
