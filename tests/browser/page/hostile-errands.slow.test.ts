@@ -1,0 +1,83 @@
+// What strangers write where a person decides on a key: names and scopes of a program, states, hosts and resources of a
+// client, in requests that are good and in links that are made up.
+
+import { expect, test } from 'bun:test';
+import type { Page } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { register } from '../../support/hand-over.ts';
+import { askForKey } from '../../support/key-request.ts';
+import { appForBrowser, withKeysPage } from './keys-page.ts';
+
+const ENV = { OAUTH_DEVICE: '1', OAUTH_REDIRECTS: 'loopback https://client.example/*' };
+const MARKUP = '"><img src=x onerror=alert(1)><script>alert(2)</script>';
+const TEXTS: [string, string][] = [
+  ['markup', MARKUP],
+  ['another direction', '\u202Etfel ot thgir\u2066 Approve this\u202C'],
+  ['200 wide characters', '﷽'.repeat(200)],
+  ['a word of 200 letters', 'w'.repeat(200)],
+];
+
+async function expectHarmless(page: Page): Promise<void> {
+  expect(await page.locator('img, iframe, script:not([type])[src]').count()).toBe(0);
+  for (const width of [320, 1100]) {
+    await page.setViewportSize({ width, height: 800 });
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
+    const { height = 0 } = (await page.getByRole('button', { name: /^Make the key/ }).boundingBox()) ?? {};
+    expect(height).toBeGreaterThan(0); // it is there to be pressed
+  }
+}
+
+const signIn = async (page: Page, token: string) => {
+  await page.getByLabel(/paste a user token/i).fill(token);
+  await page.keyboard.press('Enter');
+};
+
+describeInBrowser('a program that asks', (browser) => {
+  test.each(TEXTS)('names itself, and its scopes, with %s', async (_, text) => {
+    await using app = await appForBrowser({ env: ENV });
+    const scopes = Array.from({ length: 100 }, (_, at) => `${at}-<b>${'s'.repeat(90)}`).join(' ');
+    const { status, body } = await askForKey(app, { client_name: text, scope: scopes });
+    expect(status).toBe(200);
+    await withKeysPage(browser(), app, { at: `#ask=${body.user_code}` }, async ({ page }) => {
+      await signIn(page, await app.token('alice'));
+      await page.getByRole('button', { name: 'Yes, it shows this code' }).click();
+      await page.getByText('in its own words').waitFor();
+      expect(await page.locator('dd').first().textContent()).toContain(text.slice(0, 5));
+      await expectHarmless(page);
+      expect(await page.getByRole('checkbox', { checked: true }).count()).toBe(0);
+    });
+  });
+});
+
+describeInBrowser('a link to a decision', (browser) => {
+  test.each(TEXTS)('has %s as its state, scopes and server', async (_, text) => {
+    await using app = await appForBrowser({ env: ENV });
+    const client = await register(app, ['https://client.example/connector']);
+    for (const changed of [
+      { state: text, scope: text },
+      { resource: text, redirect_uri: `https://client.example/${encodeURIComponent(text)}` },
+    ]) {
+      const at = `#connect=${encodeURIComponent(client.page(changed).search.slice(1))}`;
+      await withKeysPage(browser(), app, { at }, async ({ page }) => {
+        await signIn(page, await app.token('alice'));
+        await page.getByRole('heading', { name: /handed to client.example/ }).waitFor();
+        await expectHarmless(page);
+      });
+    }
+  });
+
+  test.each(['javascript:alert(1)//https://client.example', 'data:text/html,<script>alert(1)</script>', MARKUP, ''])(
+    'leads to nowhere but where the server sends it: %s',
+    async (redirect) => {
+      await using app = await appForBrowser({ env: ENV });
+      const client = await register(app, ['https://client.example/connector']);
+      const query = client.page({ redirect_uri: redirect }).search.slice(1);
+      await withKeysPage(browser(), app, { at: `#connect=${encodeURIComponent(query)}` }, async ({ page }) => {
+        await signIn(page, await app.token('alice'));
+        await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
+        await page.getByRole('alert').getByText('not one that the program has registered').waitFor();
+        expect(page.url()).toBe(`${app.url}/keys`);
+      });
+    },
+  );
+});
