@@ -327,6 +327,16 @@ describe('the person', () => {
   });
 });
 
+test('what was asked while a clock was an hour ahead keeps nobody from asking once it is set right', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const nowMs = app.clock.nowMs();
+  app.clock.setNow(nowMs + 3_600_000);
+  for (let open = 0; open < OPEN_MAX; open += 1) expect((await ask(app)).status).toBe(200);
+  expect((await ask(app)).status).toBe(429);
+  app.clock.setNow(nowMs);
+  expect((await ask(app)).status).toBe(200);
+});
+
 test('a copy of the database, made while a request is open, has neither code nor key', async () => {
   await using app = await createTestApp({ env: ENV, store: 'embedded' });
   const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
