@@ -45,7 +45,8 @@ const NO_TOKENS: InputIssue = {
   message: `Expected a JSON array of 1 to ${TOKENS_MAX} tokens, or a form with one field \`token\``,
 };
 
-const invalid = (issue: InputIssue): Result<never, Problem> => err({ code: 'invalid_input', issues: [issue] });
+const invalid = (issue: InputIssue): Result<never, Problem> =>
+  err({ code: 'invalid_input', detail: issue.message, issues: [issue] });
 
 function unread(problem: Problem): Result<never, Problem> {
   if (problem.code === 'invalid_json') return invalid(NO_TOKENS);

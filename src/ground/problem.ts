@@ -29,7 +29,7 @@ export type KeyRefusal =
  */
 export type Problem =
   | { readonly code: 'invalid_json'; readonly notObject?: true }
-  /** `detail`: the tool's own sentence. */
+  /** `detail`: a sentence of its own; else that of input that does not fit a tool's schema. */
   | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[]; readonly detail?: string }
   | { readonly code: 'invalid_state' }
   | { readonly code: 'invalid_response'; readonly issues: readonly InputIssue[] }

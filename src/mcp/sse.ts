@@ -49,9 +49,11 @@ export interface SseRouteOptions {
   readonly log: Log;
 }
 
+const EXPECTED_ID = 'Expected the session id that the stream began with';
 const NO_SESSION_ID: Problem = {
   code: 'invalid_input',
-  issues: [{ path: 'sessionId', message: 'Expected the session id that the stream began with' }],
+  detail: EXPECTED_ID,
+  issues: [{ path: 'sessionId', message: EXPECTED_ID }],
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 

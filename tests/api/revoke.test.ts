@@ -95,6 +95,7 @@ describe('not understood: nothing is done', () => {
     expect(response).toMatchObject({ status, body: { code } });
     expect(response.headers.get('content-type')).toBe('application/problem+json');
     expect(JSON.stringify(response.body)).not.toContain(key);
+    expect(response.body.detail).not.toContain('tool');
     expect(await statuses(app, key)).toEqual([200]);
   });
 });

@@ -85,12 +85,13 @@ describe('POST /messages', () => {
     ['one that is no id', '/messages?sessionId=__proto__', 404],
   ])('%s', async (_what, path, expected) => {
     await using app = await createTestApp();
-    const { status } = await fetch(app.url + path, {
+    const response = await fetch(app.url + path, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(request('ping')),
     });
-    expect(status).toBe(expected);
+    expect(response.status).toBe(expected);
+    expect(await response.text()).not.toContain('tool');
   });
 
   test.each<[string, string, Record<string, string>, number, unknown]>([
