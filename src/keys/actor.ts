@@ -70,29 +70,21 @@ export type PersonBudget = ReturnType<typeof createPersonBudget>;
 export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Log) {
   const budgets = rates.map((rate) => createTokenBuckets(rate, clock));
 
-  /** Returns the seconds until each bucket has a token, if one had none; then none was taken. */
-  function takeOf(person: string): number {
-    const waits = budgets.map((budget) => budget.take(person));
-    const seconds = Math.max(...waits);
-    if (seconds > 0) for (const [index, budget] of budgets.entries()) if (waits[index] === 0) budget.give(person, 1);
-    return seconds;
-  }
+  const waitOf = (person: string) => Math.max(...budgets.map((budget) => budget.waitS(person)));
 
   return {
     /** Takes one token from each of the person's buckets, or none if one of them is empty. */
     take(actor: Actor): Result<void, Problem> {
       const person = personOf(actor);
-      const seconds = takeOf(person);
-      if (seconds === 0) return ok(undefined);
+      const seconds = waitOf(person);
+      if (seconds === 0) {
+        for (const budget of budgets) budget.take(person);
+        return ok(undefined);
+      }
       log.warnThrottled('Rate limit exceeded', `user ${person}`, actorFields(actor));
       return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
     },
     /** Whether `take` would refuse. */
-    isUsedUp(actor: Actor): boolean {
-      const person = personOf(actor);
-      if (takeOf(person) > 0) return true;
-      for (const budget of budgets) budget.give(person, 1);
-      return false;
-    },
+    isUsedUp: (actor: Actor): boolean => waitOf(personOf(actor)) > 0,
   };
 }

@@ -12,6 +12,8 @@ export interface Rate {
 export interface TokenBuckets {
   /** Takes `count` tokens and returns 0; or takes none, and returns the seconds until this one has them. */
   take(who: string, count?: number): number;
+  /** What `take` would return; takes nothing. */
+  waitS(who: string, count?: number): number;
   /** Gives back tokens that were taken and not used. */
   give(who: string, count: number): void;
 }
@@ -42,14 +44,16 @@ export function createTokenBuckets({ perS, burst }: Rate, clock: Clock): TokenBu
     return known;
   }
 
+  const waitIn = ({ tokens }: Bucket, count: number) => Math.max(0, count - tokens) / perS;
+
   return {
     take(who, count = 1) {
       const bucket = bucketOf(who);
-      const missing = count - bucket.tokens;
-      if (missing > 0) return missing / perS;
-      bucket.tokens -= count;
-      return 0;
+      const seconds = waitIn(bucket, count);
+      if (seconds === 0) bucket.tokens -= count;
+      return seconds;
     },
+    waitS: (who, count = 1) => waitIn(bucketOf(who), count),
     give(who, count) {
       const bucket = bucketOf(who);
       bucket.tokens = Math.min(burst, bucket.tokens + count);
