@@ -71,19 +71,21 @@ async function statementsFor(app: TestApp, keys: { key: string }[], statements: 
 /** A read of the primary may take 3 s, on a busy machine too. */
 const PATIENT = { REVOCATION_LAG_MAX_MS: '4000' };
 
+/** An app on another server, whose replica is in use. */
+async function edgeOf(sqld: Sqld, { url }: { readonly url: string }, { clock }: TestApp): Promise<TestApp> {
+  const edge = await createTestApp({ store: withReplica(sqld, undefined, url), env: PATIENT, clock });
+  await opened(edge);
+  await waitFor(async () => (await replicaState(edge)) === 'in_use');
+  return edge;
+}
+
 describe('reading', () => {
   test('keys that are not in memory come from the replica once it has them, and from the primary until then', async () => {
     await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const keys = await keysOf(maker, 200);
-    await using edge = await createTestApp({
-      store: withReplica(sqld, undefined, proxy.url),
-      env: PATIENT,
-      clock: maker.clock,
-    });
-    await opened(edge);
-    await waitFor(async () => (await replicaState(edge)) === 'in_use');
+    await using edge = await edgeOf(sqld, proxy, maker);
     // A busy machine may take longer for a read than the replica gets for it; then the primary is asked.
     await waitFor(async () => {
       const fresh = keys.splice(0, 1);
@@ -103,13 +105,7 @@ describe('reading', () => {
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const early = await keysOf(maker, 2);
-    await using edge = await createTestApp({
-      store: withReplica(sqld, undefined, proxy.url),
-      env: PATIENT,
-      clock: maker.clock,
-    });
-    await opened(edge);
-    await waitFor(async () => (await replicaState(edge)) === 'in_use');
+    await using edge = await edgeOf(sqld, proxy, maker);
     proxy.refuse(TAKING);
     const [first, second] = early;
     const [late, unknown] = [await maker.createKey('alice'), `sk_test_${'0'.repeat(64)}`];
@@ -152,13 +148,7 @@ describe('reading', () => {
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const { id, key } = await maker.createKey('alice');
     await maker.call('revoke_api_key', { keyId: id }, await bearer(maker, 'alice'));
-    await using edge = await createTestApp({
-      store: withReplica(sqld, undefined, proxy.url),
-      env: PATIENT,
-      clock: maker.clock,
-    });
-    await opened(edge);
-    await waitFor(async () => (await replicaState(edge)) === 'in_use');
+    await using edge = await edgeOf(sqld, proxy, maker);
     proxy.refuse(TAKING);
     const db = openDatabase(sqld.url);
     await db.execute('UPDATE api_keys SET active = 1');
