@@ -55,10 +55,7 @@ export function sequence<In extends object, A extends object, B extends object, 
 export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
   const odd = guards.findIndex((guard) => typeof guard !== 'function');
   if (odd !== -1) throw new Error(`sequence: expected a guard in place ${odd + 1}, got ${typeof guards[odd]}`);
-  const scopesAt = guards.findIndex(({ credential, requiredScopes = [] }) => !credential && requiredScopes.length > 0);
-  if (scopesAt !== -1 && guards.findIndex(({ credential }) => credential !== undefined) > scopesAt) {
-    throw new Error('sequence: expected the guard of scopes after that of the API key');
-  }
+  checkOrder(guards);
   const limits = guards.flatMap(({ initialLimit }) => initialLimit ?? []);
   return Object.assign((context: object) => runFrom(guards, 0, context), {
     credential: guards.find(({ credential }) => credential !== undefined)?.credential,
@@ -66,6 +63,18 @@ export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
     forAdmins: guards.some(({ forAdmins }) => forAdmins),
     initialLimit: limits.reduce<RateLimitState | undefined>(beside, undefined),
   });
+}
+
+function checkOrder(guards: readonly Guard<object>[]): void {
+  const [asksAt = -1, ...more] = guards.flatMap(({ credential }, at) => (credential === undefined ? [] : at));
+  if (more.length > 0) throw new Error('sequence: expected one guard that asks for a credential, got several');
+  const before = guards.slice(0, Math.max(asksAt, 0));
+  if (before.some(({ requiredScopes = [] }) => requiredScopes.length > 0)) {
+    throw new Error('sequence: expected the guard of scopes after that of the API key');
+  }
+  if (before.some(({ forAdmins }) => forAdmins)) {
+    throw new Error('sequence: expected the guard of admins after that of the user token');
+  }
 }
 
 function runFrom(guards: readonly Guard<object>[], start: number, context: object): ReturnType<Guard<object>> {

@@ -29,7 +29,7 @@ export interface Guards {
   readonly admin: ReturnType<typeof adminGuard>;
   /** A program with an API key, within its rate limit and quota: adds `auth` with the key's identity and scopes. */
   readonly apiKey: Guard<Call, KeyAuth>;
-  /** Every scope named must be held, by exact string; comes after `apiKey`. */
+  /** Every scope named must be held, by exact string; one at least is named. Comes after `apiKey`. */
   readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
   /** A tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`), in this process. */
   readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
@@ -103,6 +103,7 @@ export function createGuards(options: GuardsOptions): Guards {
   });
 
   function scopes(...required: readonly string[]): Guard<ScopedCall> {
+    if (required.length === 0) throw new Error('scopes: expected one scope or more, got none: every key would pass');
     const decide: Guard<ScopedCall> = ({ requestId, traceId, auth }) => {
       const { scopes: held = [], keyId, subject: userId } = auth;
       if (holds(held, required)) return PASS;

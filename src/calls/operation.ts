@@ -60,7 +60,7 @@ type Definition<K extends Kind, Added extends object, Input, Returned> = Omit<
 /** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
 const NAME = /^[\w.-]{1,128}$/;
 
-/** Throws an Error for a bad name, a time that no timer can wait, and scopes that no caller can have. */
+/** Throws an Error for a bad name, a time that no timer can wait, and guards that no caller can pass. */
 export function operationOf<K extends Kind, Added extends object, Input, Returned>(
   guard: Guard<Call, Added>,
   { timeoutMs = TOOL_TIMEOUT_MS, ...parts }: Definition<K, Added, Input, Returned>,
@@ -74,6 +74,9 @@ export function operationOf<K extends Kind, Added extends object, Input, Returne
   }
   const { credential = null, requiredScopes = [] } = guard;
   checkScopes(name, credential, requiredScopes);
+  if (guard.forAdmins && credential !== 'user_jwt') {
+    throw new Error(`${name}: expected guards.userJwt before guards.admin: only people are admins`);
+  }
   const operation = {
     ...parts,
     guard,

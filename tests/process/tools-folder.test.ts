@@ -239,6 +239,35 @@ export default ({ guards }) => [sequence(guards.scopes('read'), guards.apiKey)];
     tool('a').replace('() =>', '({ guards }) =>').replace('() => ok({})', "guards.scopes('read')"),
     'a: expected guards.apiKey before guards.scopes: only keys have scopes',
   ],
+  [
+    'a guard of scopes that names none',
+    'export default ({ guards }) => [guards.scopes()];',
+    /:1:\d+: scopes: expected one scope or more, got none: every key would pass$/,
+  ],
+  [
+    'a guard of admins alone',
+    tool('a').replace('() =>', '({ guards }) =>').replace('() => ok({})', 'guards.admin'),
+    'a: expected guards.userJwt before guards.admin: only people are admins',
+  ],
+  [
+    'a guard of admins after that of keys',
+    tool('a', undefined, "import { sequence } from 'mcp-key-server';")
+      .replace('() =>', '({ guards }) =>')
+      .replace('() => ok({})', 'sequence(guards.apiKey, guards.admin)'),
+    'a: expected guards.userJwt before guards.admin: only people are admins',
+  ],
+  [
+    'a guard of admins before that of users',
+    `import { sequence } from 'mcp-key-server';
+export default ({ guards }) => [sequence(guards.admin, guards.userJwt)];`,
+    /:2:\d+: sequence: expected the guard of admins after that of the user token$/,
+  ],
+  [
+    'a sequence for two credentials, of which the second would take the place of the first',
+    `import { sequence } from 'mcp-key-server';
+export default ({ guards }) => [sequence(guards.userJwt, guards.apiKey)];`,
+    /:2:\d+: sequence: expected one guard that asks for a credential, got several$/,
+  ],
   ...["'read data'", "''", "['read']", '5'].map((scope): [string, string, RegExp] => [
     `a scope that no key can have: ${scope}`,
     `import { defineTool, ok, sequence, v } from 'mcp-key-server';
