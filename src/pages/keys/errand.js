@@ -5,12 +5,14 @@
 import { html } from '../widgets/html.js';
 import { complaint, nameOf, scopeList, timeOf, workButton } from '../widgets/parts.js';
 import { keyFields, wantedIn } from './key-form.js';
-import { busily, formats, page, request, set, setup, show } from './session.js';
+import { busily, formats, page, refresh, request, set, setup, show } from './session.js';
 
 const CONNECTION_DAYS = 90;
 const PROGRAM_DAYS = 30;
 const SCOPES_SHOWN = 20;
 const PLACE = 'errand';
+const LOOK_MS = 3000; // programs ask every five seconds
+const LOOKS_MAX = 6;
 
 /** Who gets the key, as the page at /authorize says it. */
 function clientOf(redirectUri) {
@@ -19,6 +21,14 @@ function clientOf(redirectUri) {
   if (protocol === 'https:') return host;
   if (protocol === 'http:') return 'a program on this computer';
   return host === '' ? protocol : `${protocol}//${host}`;
+}
+
+/** What is said of it to somebody who has to sign in first. */
+export function waitingWords(errand) {
+  if (errand === null || errand.done !== undefined) return '';
+  const { connect } = errand;
+  const who = connect === undefined ? 'a program' : clientOf(new URLSearchParams(connect).get('redirect_uri'));
+  return html`Sign in to decide whether <bdi>${who}</bdi> gets the key that it waits for.`;
 }
 
 const leaveIt = () => {
@@ -122,17 +132,25 @@ function askView({ ask, asked, failure }) {
   </section>`;
 }
 
+/** Refreshes the list until another key stands in it, for as long as a program may take that still asks. */
+async function lookForKey() {
+  const { list } = page;
+  const before = list.ids();
+  for (let looks = 0; looks < LOOKS_MAX && page.list === list && page.session.token !== undefined; looks++) {
+    await refresh(page.notice);
+    if (list.ids().some((id) => !before.includes(id))) return;
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+}
+
 function programView(userCode, { clientName, address, askedAt, resource, scopes }) {
   const nowMs = Date.now();
-  const end = (words) => {
-    page.errand = null;
-    show(page.view);
-    set({ notice: words }, 'new');
-  };
+  const end = (notice) => set({ errand: null, notice }, 'new', 'refresh');
   const decide = (form) =>
-    send('/device/decision', { userCode, approve: true, ...wantedIn(form) }, () =>
-      end('The program gets its key when it asks next, within seconds.'),
-    );
+    send('/device/decision', { userCode, approve: true, ...wantedIn(form) }, () => {
+      end('The program gets its key when it asks next, within seconds. The list shows it then.');
+      void lookForKey();
+    });
   const refuse = () =>
     send('/device/decision', { userCode, approve: false }, () => end('Refused: the program gets no key.'));
   return decisionForm({

@@ -5,7 +5,7 @@ import { html } from '../widgets/html.js';
 import { newKey } from '../widgets/new-key.js';
 import { complaint, icon, nameOf, workButton } from '../widgets/parts.js';
 import { question } from '../widgets/question.js';
-import { errandView } from './errand.js';
+import { errandView, waitingWords } from './errand.js';
 import { keyFields, openParts, typedIn, wantedIn } from './key-form.js';
 import { areOthers, searchForm, viewButtons } from './others.js';
 import { askToSignIn, busily, callTool, forget, formats, page, refresh, set, setup, show, signIn } from './session.js';
@@ -112,7 +112,7 @@ function keysView({ session, view, form, made, notice, instead, list, doing }) {
   const mayCreate = form === null && made === null && !areOthers(view);
   const open = () => set({ form: {} }, 'name');
   const decide = () => set({ errand: { ask: '' } }, 'code');
-  const refreshing = { class: 'end', at: 'refresh', onclick: () => busily('refresh', refresh) };
+  const refreshing = { class: 'end', at: 'refresh', onclick: () => busily('refresh', () => refresh()) };
   return html`<div class="stack" at="keys">
     <div class="line">
       ${session.isAdmin && viewButtons(view, show)}
@@ -135,7 +135,7 @@ page.redraw = () => {
     root,
     html`${top(page)}
       <main class="stack">
-        ${why !== null && signInCard(setup, { why, isBusy: doing.has('use token'), leave, use: signIn })}
+        ${why !== null && signInCard(setup, { why, isBusy: doing.has('use token'), waiting: waitingWords(page.errand), leave, use: signIn })}
         ${session !== null && (page.errand === null ? keysView(page) : errandView(page))}
         ${why === null && session === null && html`<p class="card" role="status">Signing in…</p>`}
       </main>`,

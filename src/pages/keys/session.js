@@ -128,10 +128,9 @@ function take({ output, failure }) {
 }
 
 /** What comes is shown, unless it was asked for again meanwhile, or another view was. */
-export async function refresh() {
+export async function refresh(notice = '') {
   const latest = {};
-  Object.assign(page, { asked: latest, notice: '' });
-  page.redraw();
+  set({ asked: latest, notice });
   const result = await callTool(page.view.tool, page.view.args);
   if (page.asked !== latest) return;
   page.asked = null;

@@ -3,8 +3,8 @@
 import { html } from '../widgets/html.js';
 import { complaint, workButton } from '../widgets/parts.js';
 
-/** `why`: what there is to say first; ''. `leave` goes to the issuer; `use(token)` takes what was pasted. */
-export function signInCard({ issuer, mints }, { why, isBusy, leave, use }) {
+/** `why`, `waiting`: what there is to say first, and who waits, or ''. `leave` goes to the issuer; `use(token)` takes what was pasted. */
+export function signInCard({ issuer, mints }, { why, waiting, isBusy, leave, use }) {
   const submit = (event) => {
     event.preventDefault();
     use(new FormData(event.target).get('token').trim());
@@ -13,6 +13,7 @@ export function signInCard({ issuer, mints }, { why, isBusy, leave, use }) {
   return html`<section class="card stack narrow" aria-labelledby="sign-in-title">
     <h2 id="sign-in-title" at="sign-in" tabindex="-1">Sign in</h2>
     ${why !== '' && complaint(why)}
+    ${waiting !== '' && html`<p role="status">${waiting}</p>`}
     <p class="hint">With an API key a program calls this server on your behalf. Here you make keys, and end them.</p>
     ${issuer !== null && byIssuer(issuer, leave)}
     ${mints !== null && byLink(mints)}

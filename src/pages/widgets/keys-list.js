@@ -44,6 +44,7 @@ export function keysList(options) {
   const ticking = setInterval(() => bringUpToDate(list), REFRESH_MS);
   return {
     view: () => viewOf(list),
+    ids: () => list.keys.map(({ id }) => id),
     take(output) {
       list.keys = output.keys.flatMap(readKey);
       list.cursor = cursorOf(output);

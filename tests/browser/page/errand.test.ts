@@ -101,6 +101,7 @@ describeInBrowser('a key for a connection', (browser) => {
     const query = client.page({ redirect_uri: 'https://evil.example/<b>' }).search.slice(1);
     const at = `#connect=${encodeURIComponent(query)}`;
     await withKeysPage(browser(), app, { at }, async ({ page }) => {
+      await page.getByText('whether evil.example gets the key that it waits for').waitFor();
       await pasteToken(page, await app.token('alice'));
       await page.getByRole('heading', { name: /evil.example/ }).waitFor();
       await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
@@ -143,13 +144,14 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       }
       expect(await page.getByLabel('Expires').inputValue()).toBe('30');
       await page.getByRole('checkbox', { name: 'deploy' }).check();
+      await page.clock.install();
       await page.getByRole('button', { name: 'Make the key', exact: true }).click();
       await page.getByText('The program gets its key when it asks next').waitFor();
       app.clock.advance(10_000);
       const { access_token: key, scope } = await poll(app, asked.device_code);
       expect([key?.startsWith('sk_test_'), scope]).toEqual([true, 'deploy']);
-      await page.getByRole('button', { name: 'Refresh' }).click();
-      await page.getByRole('button', { name: 'Delete backup <b>' }).waitFor();
+      await page.clock.fastForward(5000);
+      await page.getByRole('button', { name: 'Delete backup <b>' }).waitFor(); // by itself
       expect(await page.content()).not.toContain(key ?? '');
     });
   });
@@ -159,6 +161,7 @@ describeInBrowser('a key for a program without a browser', (browser) => {
     const asked = await ask(app);
     await withKeysPage(browser(), app, { at: `#ask=${asked.user_code}` }, async ({ page, context }) => {
       await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+      await page.getByText('whether a program gets the key that it waits for').waitFor();
       const other = await context.newPage();
       await other.goto(`${app.url}/keys${(await link(app)).at}`);
       await other.getByText(asked.user_code ?? '', { exact: true }).waitFor();
