@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from './support/http-socket.ts';
-import { PATHS } from './support/routes.ts';
+import { PATHS } from './support/tables.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from './support/test-app.ts';
 
 let app: TestApp;

@@ -5,12 +5,8 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Glob } from 'bun';
 import PACKAGE from '../package.json';
-import { NAMES } from '../src/config/env.ts';
-import { LIMITS, type Limit } from '../src/ground/limits/index.ts';
-import { EVENT_KINDS } from '../src/keys/event-kinds.ts';
-import { EVENTS } from '../src/watch/events.ts';
-import { METRICS } from '../src/watch/series.ts';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
+import { EVENT_KINDS, EVENTS, LIMITS, type Limit, METRICS, VARIABLES } from './support/tables.ts';
 
 test('the documents are found', () => {
   expect(DOCUMENTS).toContain('README.md');
@@ -51,7 +47,7 @@ const eventsIn = (cell: string) =>
   [...cell.matchAll(/`([^`]+)`/g)].map(([, code = '']) => code).filter((code) => !/[=:]/.test(code));
 
 /** The variables of the server and of the tests. */
-const READ: readonly string[] = [...NAMES, 'TEST_STORE', 'SERVER_RUNTIME'];
+const READ: readonly string[] = [...VARIABLES, 'TEST_STORE', 'SERVER_RUNTIME'];
 
 /** `RATE_LIMIT_*` names several. */
 const startsGroup = (name: string, read: string): boolean => name.endsWith('_') && read.startsWith(name);
@@ -197,7 +193,7 @@ test('every variable has its row, and every metric', () => {
     readDocument(document)
       .table(heading)
       .flatMap(([cell = '']) => unquoted(cell).split(', '));
-  expect(names('src/config/README.md', 'Variables').sort()).toEqual([...NAMES].sort());
+  expect(names('src/config/README.md', 'Variables').sort()).toEqual([...VARIABLES].sort());
   expect(names('src/watch/README.md', 'Metrics').sort()).toEqual(Object.keys(METRICS).sort());
 });
 
@@ -213,6 +209,6 @@ describe('on Deno', () => {
     const patterns = list.split(',');
     const isAllowed = (name: string) =>
       patterns.some((pattern) => name === pattern || (pattern.endsWith('*') && name.startsWith(pattern.slice(0, -1))));
-    expect([...NAMES, 'TOOL_'].filter((name) => !isAllowed(name))).toEqual([]);
+    expect([...VARIABLES, 'TOOL_'].filter((name) => !isAllowed(name))).toEqual([]);
   });
 });

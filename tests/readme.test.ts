@@ -4,17 +4,20 @@
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { TOOL_TIMEOUT_MS } from '../src/calls/operation.ts';
-import { problemText, type ServerCode } from '../src/ground/problem.ts';
-import { KEYS_PER_USER_MAX } from '../src/keys/minting.ts';
 import { parseConfig } from '../src/start/package/index.ts';
-import { SUBJECT_CHARS_MAX } from '../src/users/identity.ts';
-import { BODY_BYTES_MAX } from '../src/web/body.ts';
 import { callOver, userHeaders } from './support/client.ts';
 import { run } from './support/command.ts';
 import { filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { startServer } from './support/server-process.ts';
 import { copyOfSource } from './support/source.ts';
+import {
+  BODY_BYTES_MAX,
+  KEYS_PER_USER_MAX,
+  problemText,
+  type ServerCode,
+  SUBJECT_CHARS_MAX,
+  TOOL_TIMEOUT_MS,
+} from './support/tables.ts';
 import type { Env } from './support/test-app.ts';
 import { createTestApp, readResponse, TEST_SECRET } from './support/test-app.ts';
 

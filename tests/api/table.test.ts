@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { readDocument, unquoted } from '../support/documents.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
-import { methodOf, pathOf, type RouteFacts, rows } from '../support/routes.ts';
+import { methodOf, pathOf, type RouteFacts, rows } from '../support/tables.ts';
 import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 /** Everything is on. */

@@ -4,9 +4,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { runElsewhere } from '../support/elsewhere.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
 import { labelled } from '../support/labels.ts';
-import { NO_CONNECTION } from '../support/peer.ts';
 import { type SlowStore, startSlowStore } from '../support/slow-store.ts';
-import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../support/test-app.ts';
+import {
+  bearer,
+  createTestApp,
+  NO_CONNECTION,
+  readResponse,
+  type TestApp,
+  type TestResponse,
+} from '../support/test-app.ts';
 
 const IDENTITY = ['x-key-id', 'x-key-owner', 'x-key-name', 'x-key-scopes', 'x-key-expires'] as const;
 const FORGED = Object.fromEntries(IDENTITY.map((name) => [name, 'forged']));

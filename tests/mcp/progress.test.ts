@@ -5,8 +5,7 @@ import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { openHttpSocket, postText } from '../support/http-socket.ts';
 import { ACCEPT, call, eventReader, fetchMcp, type HeaderMap, modern, post, request } from '../support/mcp.ts';
-import { NO_CONNECTION } from '../support/peer.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { createTestApp, NO_CONNECTION } from '../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../support/tools.ts';
 
 const TOKEN = { _meta: { progressToken: 'p-1' } };

@@ -6,9 +6,8 @@ import { defineTool, err, ok, type Problem } from '../../src/start/package/index
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';
-import { NO_CONNECTION } from '../support/peer.ts';
 import { sessionsOf } from '../support/sse-socket.ts';
-import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, NO_CONNECTION, readResponse, type TestApp } from '../support/test-app.ts';
 import { anyone, facts, NOT_JSON, steeredTool } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import PACKAGE from '../../package.json';
 import SERVER from '../../server.json';
-import { NAMES } from '../../src/config/env.ts';
 import { ROOT } from '../support/documents.ts';
+import { VARIABLES } from '../support/tables.ts';
 
 const version = v.pipe(v.string(), v.maxLength(255), v.regex(/^\d+\.\d+\.\d+$/));
 const input = {
@@ -52,7 +52,7 @@ test('it names the package, its version and variables that exist; the registry w
   expect(npm).toMatchObject({ identifier: PACKAGE.name, version: PACKAGE.version });
   expect(SERVER).toMatchObject({ name: PACKAGE.mcpName, version: PACKAGE.version });
   const variables = npm?.environmentVariables.map(({ name }) => name) ?? [];
-  expect(variables.filter((name) => !(NAMES as readonly string[]).includes(name))).toEqual([]);
+  expect(variables.filter((name) => !(VARIABLES as readonly string[]).includes(name))).toEqual([]);
   const inUrl = [...(npm?.transport.url ?? '').matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
   expect(inUrl.filter((name = '') => !variables.includes(name))).toEqual([]);
 });

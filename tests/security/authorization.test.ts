@@ -3,8 +3,8 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
-import { problemText, publicPart, type ServerCode } from '../../src/ground/problem.ts';
 import { type HeaderMap, META, MODERN, openSse } from '../support/mcp.ts';
+import { problemText, publicPart, type ServerCode } from '../support/tables.ts';
 import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 
 /** A code; with the kind of credential that the sentence names instead, if it names one. */

@@ -4,7 +4,7 @@
 import { describe, expect, test } from 'bun:test';
 import { createIssuer } from '../support/issuer.ts';
 import { openSse } from '../support/mcp.ts';
-import { PATHS } from '../support/routes.ts';
+import { PATHS } from '../support/tables.ts';
 import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 const FORGED: Readonly<Record<string, string>> = {

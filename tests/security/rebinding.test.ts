@@ -4,7 +4,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { call, modern, request } from '../support/mcp.ts';
-import { pathOf, rows } from '../support/routes.ts';
+import { pathOf, rows } from '../support/tables.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const NAMES = ['evil.example', 'evil.example:3000', 'localhost.evil.example', '127.0.0.1.evil.example', 'localhost.'];

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { userToken } from '../support/client.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
 import { modern, openSse } from '../support/mcp.ts';
-import { PATHS } from '../support/routes.ts';
+import { PATHS } from '../support/tables.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 

@@ -96,6 +96,9 @@ export const failureOf = (making: Promise<TestApp>): Promise<string> =>
 /** Where a request comes from that no client made. */
 export const CALLER: Caller = { requestId: 'test', clientAddress: () => 'here' };
 
+/** The peer of a request that is made in this process and comes over no connection. */
+export const NO_CONNECTION: Parameters<App['fetch']>[1] = { address: () => null, holdOpen() {} };
+
 /** A user who asks for himself or, as a member, for an owner, and may grant anything. */
 export const actorFor = (userId: string, actor = userId): Actor => ({
   ...CALLER,

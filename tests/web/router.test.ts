@@ -1,7 +1,7 @@
 // Which path leads to which route.
 
 import { describe, expect, test } from 'bun:test';
-import { methodOf, pathOf, rows } from '../support/routes.ts';
+import { methodOf, pathOf, rows } from '../support/tables.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 /** A stream has no end; what is well known is not below BASE_PATH. */

@@ -7,7 +7,7 @@ import { createLog } from '../../src/start/package/index.ts';
 import { RequestContext } from '../../src/web/context.ts';
 import { createStreams, eventText } from '../../src/web/stream.ts';
 import { testClock } from '../support/clock.ts';
-import { NO_CONNECTION } from '../support/peer.ts';
+import { NO_CONNECTION } from '../support/test-app.ts';
 
 const KIB = 1024;
 const MIB = 1024 * 1024;

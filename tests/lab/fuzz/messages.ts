@@ -1,7 +1,7 @@
 // Requests that make sense: every route, every transport, every protocol revision, with every kind of credential.
 
 import fc from 'fast-check';
-import { PATHS } from '../../support/routes.ts';
+import { PATHS } from '../../support/tables.ts';
 import { SERVER_TOOLS as TOOLS } from '../../support/tools.ts';
 import { bytesOf, jsonText, mutated, oddValue } from './json.ts';
 import type { PlantedSecrets } from './planted-secrets.ts';

@@ -1,0 +1,26 @@
+// The code's own tables, with which documents are compared and of which sweeps are made: what is added to one is in all.
+
+import { ROUTES, type RouteFacts, routeNames } from '../../src/api/table.ts';
+
+export { TOOL_TIMEOUT_MS } from '../../src/calls/operation.ts';
+export { NAMES as VARIABLES } from '../../src/config/env.ts';
+export { LIMITS, type Limit } from '../../src/ground/limits/index.ts';
+export { problemText, publicPart, type ServerCode } from '../../src/ground/problem.ts';
+export { EVENT_KINDS } from '../../src/keys/event-kinds.ts';
+export { KEYS_PER_USER_MAX } from '../../src/keys/minting.ts';
+export { SUBJECT_CHARS_MAX } from '../../src/users/identity.ts';
+export { EVENTS } from '../../src/watch/events.ts';
+export { METRICS } from '../../src/watch/series.ts';
+export { BODY_BYTES_MAX } from '../../src/web/body.ts';
+
+export type { RouteFacts };
+
+/** The routes, as the sweeps ask them. */
+export const rows = routeNames.map((name): [string, RouteFacts] => [name, ROUTES[name]]);
+
+export const pathOf = ({ path }: RouteFacts): string => path.replace(/<\w+>/, 'get_data');
+
+/** The one to ask it with first. */
+export const methodOf = ({ method }: RouteFacts): string => (method === 'any' ? 'GET' : (method.split(', ')[0] ?? ''));
+
+export const PATHS = rows.map(([, route]) => pathOf(route));
