@@ -13,7 +13,12 @@ export interface CredentialedCall extends Caller {
   readonly credentials: Credentials;
 }
 
-export interface KeyCall extends CredentialedCall {
+export interface GuardedCall extends CredentialedCall {
+  /** The name of the tool or prompt; empty: a path of the server asks. */
+  readonly tool: string;
+}
+
+export interface KeyCall extends GuardedCall {
   /** Set by the guard: the time of the proof that the key is good. Monotonic. */
   verifiedAtMs: number;
 }
@@ -30,7 +35,7 @@ export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): stri
 
 export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth> {
   function logged(verified: Verified, call: KeyCall): Result<KeyAuth, Problem> {
-    const { requestId, traceId, credentials } = call;
+    const { requestId, traceId } = call;
     if (verified.ok) {
       const auth = verified.value;
       call.verifiedAtMs = verified.verifiedAtMs;
@@ -38,7 +43,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
       log.info('API key authentication successful', { requestId, traceId, keyId, userId });
       return ok({ auth });
     }
-    const problem = withKindSent(verified.error, presentedKey(credentials) ?? '');
+    const problem = withKindSent(verified.error, call);
     logRefused(log, problem, call);
     return err(problem);
   }
@@ -58,8 +63,13 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<KeyCall, KeyAuth
 const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
 
 /** Adds that a user token was presented as a key, judged by its shape alone. */
-const withKindSent = (problem: Problem, presented: string): Problem =>
-  problem.code === 'invalid_api_key' && JWT_SHAPE.test(presented) ? { ...problem, sent: 'user_token' } : problem;
+const withKindSent = (problem: Problem, call: KeyCall): Problem =>
+  problem.code === 'invalid_api_key' && JWT_SHAPE.test(presentedKey(call.credentials) ?? '')
+    ? { ...problem, sent: 'user_token', ...placeOf(call) }
+    : problem;
+
+/** Evidence for the words of a refusal: whether no tool or prompt is called. */
+export const placeOf = ({ tool }: GuardedCall): { readonly ofPath?: true } => (tool === '' ? { ofPath: true } : {});
 
 /** Evidence for a refused user token: whether it is a key, judged by its shape alone. */
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>

@@ -72,6 +72,7 @@ const isRateLimit = (value: unknown): boolean =>
 const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean } = {
   invalid_input: ({ issues, detail }) => issues !== undefined && (detail === undefined || isText(detail)),
   invalid_response: ({ issues }) => issues !== undefined,
+  internal: () => false, // a bug is thrown: the log says what went wrong
   insufficient_scope: ({ required }) => isListOf(required, isAscii),
   scope_not_granted: ({ grantable }) => isListOf(grantable, isText),
   method_not_allowed: ({ allow }) => isAscii(allow),

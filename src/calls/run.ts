@@ -155,7 +155,10 @@ class TimeLimit {
 
 /** With the rate limit for the headers. Not all guards are checked by a compiler. */
 function refusalOfGuard(error: Problem, name: string, call: Call): Problem {
-  if (!isProblem(error)) throw new Error(`${name}: expected its guard to return ok(…) or err of a problem`);
+  if (!isProblem(error))
+    throw new Error(
+      `${name}: expected its guard to return ok(…), or err of a problem, but not internal, with all it needs`,
+    );
   if ('rateLimit' in error && error.rateLimit) call.rateLimit = error.rateLimit;
   return error;
 }
@@ -171,7 +174,7 @@ function refusalOfTool(
   if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
   if (error.code === 'input_required') return inputRequired(operation, input, call, error);
   if (isProblem(error)) return err(inOwnWords(error));
-  throw new Error(`${name}: expected err(failure(…)) or err of a problem with all that it needs`);
+  throw new Error(`${name}: expected err(failure(…)), or err of a problem, but not internal, with all it needs`);
 }
 
 /** Of input that fits the schema, the tool alone says what is wrong. */

@@ -5,7 +5,7 @@ import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
 import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
 import type { Log } from '../watch/log.ts';
-import { type CredentialedCall, keyInstead, presentedKey } from './api-key.ts';
+import { type GuardedCall, keyInstead, placeOf, presentedKey } from './api-key.ts';
 import type { CheckBlock } from './blocks.ts';
 import { type Guard, PASS } from './guard.ts';
 
@@ -35,15 +35,22 @@ export function userJwtGuard(
   checkBlock: CheckBlock,
   log: Log,
   keysManagedAt?: KeysManagedAt,
-): Guard<CredentialedCall, UserAuth> {
+): Guard<GuardedCall, UserAuth> {
   const help = () => keysManagedAt && { help: helpOf(keysManagedAt()) };
-  const decide: Guard<CredentialedCall, UserAuth> = ({ requestId, traceId, credentials }) => {
+  const decide: Guard<GuardedCall, UserAuth> = (call) => {
+    const { requestId, traceId, credentials } = call;
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
       const { lacksScheme } = credentials;
       log.warn('No user token provided', { requestId, traceId, ...wrongKind, lacksScheme });
-      return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...help() });
+      return err({
+        code: 'missing_token',
+        ...wrongKind,
+        ...placeOf(call),
+        ...(lacksScheme && { lacksScheme }),
+        ...help(),
+      });
     }
     return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
       if (verified.ok) return unlessBlocked(verified.value, { requestId, traceId });
@@ -51,7 +58,7 @@ export function userJwtGuard(
       const { reason } = verified.error;
       const wrongKind = keyInstead(bearer);
       log.warn('Invalid user token', { requestId, traceId, reason, ...wrongKind });
-      return err({ ...verified.error, ...wrongKind, ...help() });
+      return err({ ...verified.error, ...wrongKind, ...placeOf(call), ...help() });
     });
   };
   function unlessBlocked(auth: UserIdentity, ids: RequestIds): Awaitable<Result<UserAuth, Problem>> {

@@ -23,8 +23,8 @@ export type KeyRefusal =
 
 /**
  * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is for the
- * log alone. `sent`: a credential of the wrong kind, judged by its shape. `wanted`: the credential that is, in place
- * of a user token. `help`: for agents, beside the sentence. `byClient`: its
+ * log alone. `sent`: a credential of the wrong kind, judged by its shape. `ofPath`: no tool or prompt was asked for.
+ * `wanted`: the credential that is, in place of a user token. `help`: for agents, beside the sentence. `byClient`: its
  * client cancelled the call.
  */
 export type Problem =
@@ -36,6 +36,7 @@ export type Problem =
   | {
       readonly code: 'missing_token';
       readonly sent?: 'api_key';
+      readonly ofPath?: true;
       readonly lacksScheme?: true;
       readonly wanted?: 'METRICS_TOKEN';
       readonly help?: string;
@@ -46,6 +47,7 @@ export type Problem =
       /** The signature is right; the time is over. */
       readonly expired?: true;
       readonly sent?: 'api_key';
+      readonly ofPath?: true;
       readonly wanted?: 'METRICS_TOKEN';
       readonly help?: string;
     }
@@ -57,6 +59,7 @@ export type Problem =
       readonly userId?: string;
       readonly fingerprint?: string;
       readonly sent?: 'user_token';
+      readonly ofPath?: true;
     }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
   | { readonly code: 'scope_not_granted'; readonly grantable: readonly string[] }
@@ -147,7 +150,7 @@ const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
   https_required: { status: 403, detail: 'Credentials are accepted over HTTPS only' },
   not_found: { status: 404, detail: 'No such route' },
   tool_not_found: { status: 404, detail: 'There is no tool of this name; /openapi.json lists all tools' },
-  key_not_found: { status: 404, detail: 'You have no key with this id' },
+  key_not_found: { status: 404, detail: 'There is no key with this id that you may change' },
   request_not_found: { status: 404, detail: 'No program waits with this code; it may have ended' },
   session_not_found: { status: 404, detail: 'No such session here; behind a balancer /sse needs sticky routing' },
   method_not_allowed: { status: 405, detail: 'This path does not support this method', oauth: 'invalid_request' },
@@ -158,7 +161,7 @@ const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
   rotation_under_way: { status: 409, detail: 'The previous secret of this key is still accepted' },
   rate_limited: { status: 429, detail: 'Rate limit exceeded; try again later' },
   quota_exceeded: { status: 429, detail: 'The quota of this API key is used up; try again when its period is over' },
-  tool_timeout: { status: 504, detail: 'The tool took too long and was stopped' },
+  tool_timeout: { status: 504, detail: 'The call took longer than it may; what it began may go on' },
   internal: { status: 500, detail: 'Something went wrong on the server', rpc: 'internal', oauth: 'server_error' },
   store_unavailable: {
     status: 503,
@@ -186,8 +189,8 @@ const NOT_AN_OBJECT = 'The body must be one JSON object';
 const NEITHER_JSON_NOR_FORM = 'Content-Type must be application/json or application/x-www-form-urlencoded';
 
 const WRONG_KIND = {
-  api_key: 'This tool needs a user token; an API key was sent',
-  user_token: 'This tool needs an API key; a user token was sent',
+  api_key: { needed: 'a user token', sent: 'an API key was sent' },
+  user_token: { needed: 'an API key', sent: 'a user token was sent' },
 } as const;
 
 export function publicPart(problem: Problem): ProblemText & { readonly code: string } {
@@ -203,7 +206,10 @@ export function publicPart(problem: Problem): ProblemText & { readonly code: str
 const WITHOUT_SCHEME = 'expected "Bearer " before it in Authorization';
 
 function exactDetail(problem: Problem): string | undefined {
-  if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
+  if ('sent' in problem && problem.sent !== undefined) {
+    const { needed, sent } = WRONG_KIND[problem.sent];
+    return problem.ofPath ? `Expected ${needed}; ${sent}` : `This tool needs ${needed}; ${sent}`;
+  }
   if ('lacksScheme' in problem && problem.lacksScheme) return `${PROBLEMS[problem.code].detail}: ${WITHOUT_SCHEME}`;
   if (problem.code === 'invalid_token' && problem.expired) return 'The user token has expired';
   if ('wanted' in problem && problem.wanted !== undefined) return METRICS_TOKEN_WANTED;

@@ -145,7 +145,9 @@ describe('where the key is', () => {
   });
 
   test('a user token is no key', async () => {
-    expectRefused(await ask(await bearer(app, 'alice')), 401, 'invalid_api_key');
+    const response = await ask(await bearer(app, 'alice'));
+    expectRefused(response, 401, 'invalid_api_key');
+    expect(response.body.detail).toBe('Expected an API key; a user token was sent');
   });
 });
 

@@ -17,7 +17,7 @@ import { waitFor } from '../support/wait-for.ts';
 const schemas = { input: v.strictObject({}), output: v.strictObject({ said: v.string() }) };
 
 describe('time', () => {
-  test('a tool that takes longer than its time is stopped with 504, and its signal says so', async () => {
+  test('a tool that takes longer than its time is given up with 504, and its signal says so', async () => {
     let stopped: unknown;
     const clock = testClock();
     await using app = await createTestApp({
@@ -41,6 +41,7 @@ describe('time', () => {
     });
     const { status, body } = await app.call('slow');
     expect({ status, code: body.code }).toEqual({ status: 504, code: 'tool_timeout' });
+    expect(body.detail).toBe('The call took longer than it may; what it began may go on');
     expect(stopped).toBeInstanceOf(Error);
     const told = { level: 'warn', event: 'tool out of time', tool: 'slow', requestId: body.requestId };
     expect(await app.log()).toContainEqual(expect.objectContaining(told));
@@ -236,6 +237,7 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     { code: 'tool_failure', status: 407, ownCode: 'x', detail: 'x' },
     { code: 'tool_failure', status: 429, ownCode: 'x', detail: 'x', retryAfterS: 'soon' },
     { code: 'input_required' },
+    { code: 'internal' },
   ];
 
   test('a problem that is not whole: it fails its own call, whatever the transport, and the log names the tool', async () => {

@@ -299,17 +299,18 @@ describe('the person', () => {
     await using app = await createTestApp({ env: ENV });
     const { key } = await app.createKey('alice');
     for (const path of ['request', 'decision']) {
-      for (const [headers, code] of [
-        [{}, 'missing_token'],
-        [{ authorization: `Bearer ${key}` }, 'invalid_token'],
-        [{ 'x-api-key': key }, 'missing_token'],
+      const keySent = 'Expected a user token; an API key was sent';
+      for (const [headers, code, detail] of [
+        [{}, 'missing_token', 'No user token provided'],
+        [{ authorization: `Bearer ${key}` }, 'invalid_token', keySent],
+        [{ 'x-api-key': key }, 'missing_token', keySent],
       ] as const) {
         const response = await fetch(`${app.url}/device/${path}`, {
           method: 'POST',
           headers: { 'content-type': 'application/json', ...headers },
           body: '{}',
         });
-        expect([response.status, (await response.json()).code]).toEqual([401, code]);
+        expect([response.status, await response.json()]).toEqual([401, expect.objectContaining({ code, detail })]);
       }
     }
     const { paths } = (await (await fetch(`${app.url}/openapi.json`)).json()) as { paths: object };

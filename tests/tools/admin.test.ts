@@ -226,7 +226,9 @@ describe('admin_update_key', () => {
   test('an unknown id, and a key in place of one, are 404, and the key is in no log', async () => {
     const { key } = await app.createKey('xenia');
     for (const keyId of ['f'.repeat(32), 'no id', key]) {
-      expect((await update({ keyId, name: 'n' })).body).toMatchObject({ status: 404, code: 'key_not_found' });
+      const { body } = await update({ keyId, name: 'n' });
+      expect(body).toMatchObject({ status: 404, code: 'key_not_found' });
+      expect(body.detail).toBe('There is no key with this id that you may change');
     }
     expect(await app.logText()).not.toContain(key);
   });
