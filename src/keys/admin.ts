@@ -65,7 +65,7 @@ export interface AdminStore {
   block(owner: string, origin: Origin): Promise<boolean>;
   /** False: the owner was not blocked. */
   unblock(owner: string, origin: Origin): Promise<boolean>;
-  /** Whether the database takes writes; changes nothing. */
+  /** Whether the database takes writes; changes no key. */
   probeWrite(): Promise<void>;
   /** The clock of the database. */
   nowMs(): Promise<number>;

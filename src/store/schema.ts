@@ -53,8 +53,15 @@ const PARTS: Statement = {
 LEFT JOIN pragma_table_info(m.name) c ON m.type = 'table' WHERE m.type IN ('table', 'trigger')`,
 };
 
-/** Changes nothing, but writes a page: fails where nothing may be written, and where there is no room. */
-export const WRITE_PROBE: Statement = { sql: 'UPDATE feed SET pruned_seq = pruned_seq', unsynced: true };
+/**
+ * Fails where nothing may be written, and where there is no room for what one change of a key writes. It writes a code
+ * that nobody has and that has ended: the upkeep removes it. A row that stays as it is would be no page to write.
+ */
+export const WRITE_PROBE: Statement = {
+  sql: `INSERT INTO codes (hash, ends_at_ms, content) VALUES ('probe', 0, hex(randomblob(32768)))
+ON CONFLICT (hash) DO UPDATE SET content = excluded.content`,
+  unsynced: true,
+};
 
 const FOREIGN_DATABASE =
   'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';

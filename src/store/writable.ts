@@ -1,6 +1,6 @@
 // Whether the database takes writes: false from a write that failed for want of space or rights until a probe succeeds.
 // Meanwhile each write waits for a probe, which all that come at the same moment share, so that a full disk has one
-// small write to refuse. Known keys go on verifying, so nothing else would show it.
+// write to refuse. Known keys go on verifying, so nothing else would show it.
 
 import { outageIn, StoreOutage } from '../ground/outage.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';

@@ -31,6 +31,10 @@ const envOn = (disk: SmallDisk) => ({
 // biome-ignore lint/suspicious/noExplicitAny: what a server says
 const healthOf = async ({ url }: ServerProcess): Promise<any> => (await fetch(`${url}/mcp/health`)).json();
 
+/** The beginnings and ends of outages of writing, as its log tells them. */
+const outagesOf = (server: ServerProcess): string[] =>
+  server.stdout().match(/database (not writable|writable again)/g) ?? [];
+
 async function writableMetricOf({ url }: ServerProcess): Promise<string | undefined> {
   const headers = { authorization: `Bearer ${METRICS_TOKEN}` };
   return /^mcp_keys_store_writable (\d)$/m.exec(await (await fetch(`${url}/metrics`, { headers })).text())?.[1];
@@ -86,7 +90,10 @@ describe.skipIf(!mountable)('a disk', () => {
     expect(await healthOf(server)).toMatchObject({ status: 'ok', store: { ok: true, writable: false } });
     expect(await writableMetricOf(server)).toBe('0');
     const { code, stdout } = await keysCommand({ ...envOn(disk), PUBLIC_URL: server.url }, ['doctor']);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^bad +server +.*no space/m) });
+    expect({ code, stdout }).toEqual({
+      code: 1,
+      stdout: expect.stringMatching(/^bad +database +.*SQLITE_FULL[\s\S]*^bad +server +.*no space/m),
+    });
 
     disk.free();
     await waitFor(async () => (await healthOf(server)).store.writable); // nobody writes, but the server tries
@@ -165,15 +172,18 @@ describe.skipIf(!mountable)('a disk', () => {
     expect(await (await clientOf(again)).list()).toEqual(kept.toSorted());
   });
 
-  test(`full: ${FAILED_WRITES} failed writes leave no heap of open files`, async () => {
+  test(`full: ${FAILED_WRITES} failed writes leave no heap of open files, and are one outage in the log`, async () => {
     using disk = smallDisk();
     await using server = await startServer({ env: envOn(disk) });
     const alice = await clientOf(server);
     disk.fill();
     for (let count = 0; count < FAILED_WRITES; count += 1) expect((await alice.create()).status).toBe(503);
     expect(openFiles(server.pid).filter((file) => file.startsWith(disk.folder)).length).toBeLessThan(OPEN_FILES_MAX);
+    expect(outagesOf(server)).toEqual(['database not writable']);
     disk.free();
     expect((await alice.create()).status).toBe(200);
+    await waitFor(() => outagesOf(server).length > 1);
+    expect(outagesOf(server)).toEqual(['database not writable', 'database writable again']);
   });
 
   test('on a read-only disk writes are 503, reads work, and writes recover with the disk', async () => {
