@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { VERBS } from '../../src/commands/keys.ts';
+import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
@@ -230,6 +231,26 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
       states: ['ok', 'ok', 'ok', 'ok', 'ok', 'ok'],
     });
   });
+
+  test('doctor asks at HOST and PORT if PUBLIC_URL is out of reach, and says where it asked', async () => {
+    const away = 'http://127.0.0.1:1';
+    const { code, stdout } = await keysCommand({ ...env, PORT: new URL(server.url).port, PUBLIC_URL: away }, [
+      'doctor',
+    ]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(
+      new RegExp(`^note  server +not reached at ${away}: .*\nok +server +ok at ${server.url},`, 'm'),
+    );
+  });
+});
+
+test('doctor finds a server whose certificate nobody trusts at its own address', async () => {
+  const { certFile, keyFile } = makeCertificate();
+  const env = { JWT_SECRET: TEST_SECRET, TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile };
+  await using server = await startServer({ env });
+  const database = `file:${join(server.folder, 'data/keys.db')}`;
+  const { stdout } = await keysCommand({ ...env, DATABASE_URL: database, PORT: new URL(server.url).port }, ['doctor']);
+  expect(stdout).toMatch(new RegExp(`^ok +server +ok at ${server.url},`, 'm'));
 });
 
 test('the disk died: a backup is put into the database of a new server, which asks as well', async () => {

@@ -3,13 +3,12 @@
 import type { Config } from '../../config/config.ts';
 import { readTls } from '../../config/tls.ts';
 import { isLoopback } from '../../ground/ip.ts';
-import { StoreOutage } from '../../ground/outage.ts';
-import { isObject, reasonOf } from '../../ground/text.ts';
+import { outageIn, StoreOutage } from '../../ground/outage.ts';
+import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
 import { addressOf } from '../../start/banner.ts';
 import { CERTIFICATE_MS_MIN } from '../../start/listener.ts';
-import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
-import { CommandError, localTime } from '../io.ts';
+import { CommandError, type Io, localTime } from '../io.ts';
 import { configOf, withStore } from './database.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
@@ -22,34 +21,44 @@ export const verb = command({
   summary: 'Checks the configuration, the database, the clock, and the server that should be running.',
   async run({ io }) {
     const findings: Finding[] = [];
-    const startedMs = performance.now();
-    const check = async (store: Store, config: Config) => {
-      await store.admin.probeWrite();
-      const page = await store.changesAfter({ databaseId: '', seq: 0, mark: null }, RESPONSE_MS_MAX);
-      const tookMs = Math.round(performance.now() - startedMs);
-      findings.push([
-        'ok',
-        'database',
-        `${store.mode}, readable and writable, opened in ${tookMs} ms; id ${page.databaseId}`,
-      ]);
-      const askedAtMs = Date.now();
-      const databaseMs = await store.admin.nowMs();
-      findings.push(clockFinding(databaseMs, askedAtMs, Date.now()));
-      findings.push(...(await serverFindings(config)));
-    };
     try {
       const config = configOf(io.env, { verifiesUsers: true });
       findings.push(['ok', 'configuration', 'it is valid']);
       if (config.tls !== null) findings.push(certificateFinding(config.tls, Date.now()));
-      await withStore(io, check, config);
+      findings.push(...(await databaseFindings(io, config)), ...(await serverFindings(config)));
     } catch (error) {
-      if (!(error instanceof CommandError || error instanceof StoreOutage)) throw error;
-      findings.push(['bad', findings.length === 0 ? 'configuration' : 'database', error.message]);
+      if (!(error instanceof CommandError)) throw error;
+      findings.push(['bad', 'configuration', error.message]);
     }
     await io.writeTable(findings);
     if (findings.some(([state]) => state === 'bad')) throw new CommandError('something is wrong');
   },
 });
+
+async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
+  const startedMs = performance.now();
+  const found = withStore(
+    io,
+    async (store) => {
+      const unwritten = await store.admin.probeWrite().then(() => null, outageIn);
+      const { databaseId } = await store.changesAfter({ databaseId: '', seq: 0, mark: null }, RESPONSE_MS_MAX);
+      const tookMs = Math.round(performance.now() - startedMs);
+      const askedAtMs = Date.now();
+      const databaseMs = await store.admin.nowMs();
+      const does = unwritten === null ? 'readable and writable' : `readable, but not writable: ${unwritten.reason}`;
+      const database = `${store.mode}, ${does}, opened in ${tookMs} ms; id ${databaseId}`;
+      return [
+        [unwritten === null ? 'ok' : 'bad', 'database', database] as const,
+        clockFinding(databaseMs, askedAtMs, Date.now()),
+      ];
+    },
+    config,
+  );
+  return found.catch((error) => {
+    if (!(error instanceof CommandError || error instanceof StoreOutage)) throw error;
+    return [['bad', 'database', error.message]];
+  });
+}
 
 /** The database read its clock at some time between question and response, however slow. */
 export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtMs: number): Finding {
@@ -73,15 +82,33 @@ function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): F
 
 const NOT_WRITABLE: Finding = ['bad', 'server', 'it could not write: no space, or no rights; its log says which'];
 
-/** What the running server says of itself. None running is no fault. */
+/** What the running server says of itself: through PUBLIC_URL, or else at its own address. None running is no fault. */
 async function serverFindings(config: Config): Promise<Finding[]> {
-  const url = config.publicUrl ?? `${addressOf(config, config.port)}${config.basePath}`;
-  const health = await get(`${url}/mcp/health`);
-  if (typeof health === 'string') return [['note', 'server', `not reached at ${url}: ${health}`]];
-  const body: unknown = await health.json().catch(() => null);
-  if (!isObject(body) || !isObject(body.store))
-    return [['bad', 'server', `what responds at ${url} is not this server`]];
-  const { status, version, instance, store } = body;
+  const { publicUrl, port, basePath } = config;
+  const own = port === 0 ? [] : [`${addressOf(config, port)}${basePath}`];
+  const findings: Finding[] = [];
+  for (const url of new Set([...(publicUrl === null ? [] : [publicUrl]), ...own])) {
+    const health = await healthAt(url, config);
+    if (isObject(health)) return [...findings, ...(await findingsAt(url, health, config))];
+    findings.push(health);
+  }
+  return findings.length > 0
+    ? findings
+    : [['note', 'server', 'its address is not known: PORT is 0 and PUBLIC_URL not set']];
+}
+
+async function healthAt(url: string, config: Config): Promise<JsonObject | Finding> {
+  const response = await get(`${url}/mcp/health`, config);
+  if (typeof response === 'string') return ['note', 'server', `not reached at ${url}: ${response}`];
+  const body: unknown = await response.json().catch(() => null);
+  return isObject(body) && isObject(body.store)
+    ? body
+    : ['bad', 'server', `what responds at ${url} is not this server`];
+}
+
+async function findingsAt(url: string, health: JsonObject, config: Config): Promise<Finding[]> {
+  const { status, version, instance } = health;
+  const store = health.store as JsonObject;
   const lagMs = typeof store.lagMs === 'number' ? store.lagMs : Number.POSITIVE_INFINITY;
   const lag = Number.isFinite(lagMs) ? `last read ${lagMs} ms ago` : 'not read yet';
   return [
@@ -92,13 +119,14 @@ async function serverFindings(config: Config): Promise<Finding[]> {
       'change feed',
       `${lag}; keys are refused above ${config.revocationLagMaxMs} ms of use`,
     ],
-    await addressFinding(url, config),
+    ...(config.publicUrl === null || config.publicUrl === url ? [await addressFinding(url, config)] : []),
   ];
 }
 
 /** Behind a proxy that TRUST_PROXY doesn't count, all clients share the budget of one address. */
-async function addressFinding(url: string, { trustProxy, publicUrl }: Config): Promise<Finding> {
-  const about = await get(`${url}/`);
+async function addressFinding(url: string, config: Config): Promise<Finding> {
+  const { trustProxy, publicUrl } = config;
+  const about = await get(`${url}/`, config);
   const seen = typeof about === 'string' ? null : /^Your address[^:]*: (\S+)$/m.exec(await about.text())?.[1];
   if (seen == null) return ['note', 'client address', 'the server did not say where this came from'];
   const text = `this request came from ${seen}, with TRUST_PROXY=${trustProxy}`;
@@ -108,5 +136,9 @@ async function addressFinding(url: string, { trustProxy, publicUrl }: Config): P
     : ['ok', 'client address', `${text}. If that is a proxy's address, TRUST_PROXY is too low`];
 }
 
-const get = (url: string): Promise<Response | string> =>
-  fetch(url, { signal: AbortSignal.timeout(RESPONSE_MS_MAX) }).catch(reasonOf);
+/** The certificate is for PUBLIC_URL, not for the server's own address; nothing secret is sent. */
+const get = (url: string, { publicUrl }: Config): Promise<Response | string> =>
+  fetch(url, {
+    signal: AbortSignal.timeout(RESPONSE_MS_MAX),
+    tls: { rejectUnauthorized: publicUrl !== null && url.startsWith(publicUrl) },
+  }).catch(reasonOf);
