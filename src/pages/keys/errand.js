@@ -27,6 +27,7 @@ function clientOf(redirectUri) {
 export function waitingWords(errand) {
   if (errand === null || errand.done !== undefined) return '';
   const { connect } = errand;
+  if (connect === undefined && !setup.asks) return 'On this server no program can ask for a key.';
   const who = connect === undefined ? 'a program' : clientOf(new URLSearchParams(connect).get('redirect_uri'));
   return html`Sign in to decide whether <bdi>${who}</bdi> gets the key that it waits for.`;
 }
@@ -34,6 +35,7 @@ export function waitingWords(errand) {
 const leaveIt = () => {
   page.errand = null;
   show(page.view);
+  set({}, 'ask', 'new', 'refresh');
 };
 
 /** Sends a decision; `done(output)` comes after a success. */
@@ -66,6 +68,8 @@ const decisionForm = ({ described, fields, verb, doing, other, decide }) => html
 
 export function errandView({ errand, session }) {
   if (errand.done !== undefined) return doneView(errand);
+  if (errand.connect === undefined && !setup.asks)
+    return doneView({ done: 'On this server no program can ask for a key.' });
   return errand.connect === undefined ? askView(errand) : connectView(errand, session);
 }
 
@@ -138,7 +142,7 @@ async function lookForKey() {
   const before = list.ids();
   for (let looks = 0; looks < LOOKS_MAX && page.list === list && page.session.token !== undefined; looks++) {
     await refresh(page.notice);
-    if (list.ids().some((id) => !before.includes(id))) return;
+    if (list.ids().some((id) => !before.includes(id))) return set({ notice: 'The list has a new key.' });
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
 }

@@ -112,11 +112,11 @@ function keysView({ session, view, form, made, notice, instead, list, doing }) {
   const mayCreate = form === null && made === null && !areOthers(view);
   const open = () => set({ form: {} }, 'name');
   const decide = () => set({ errand: { ask: '' } }, 'code');
-  const refreshing = { class: 'end', at: 'refresh', onclick: () => busily('refresh', () => refresh()) };
+  const refreshing = { at: 'refresh', onclick: () => busily('refresh', () => refresh()) };
   return html`<div class="stack" at="keys">
-    <div class="line">
+    <div class="line actions">
       ${session.isAdmin && viewButtons(view, show)}
-      ${setup.asks && !areOthers(view) && html`<button type="button" class="end" at="ask" onclick=${decide}>A program asks for a key</button>`}
+      ${setup.asks && !areOthers(view) && html`<button type="button" at="ask" onclick=${decide}>A program asks for a key</button>`}
       ${workButton(doing.has('refresh'), 'Refresh', 'Refreshing…', refreshing)}
       ${mayCreate && html`<button type="button" class="solid" at="new" onclick=${open}>Create a key</button>`}
     </div>

@@ -152,6 +152,7 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       expect([key?.startsWith('sk_test_'), scope]).toEqual([true, 'deploy']);
       await page.clock.fastForward(5000);
       await page.getByRole('button', { name: 'Delete backup <b>' }).waitFor(); // by itself
+      await page.getByText('The list has a new key.').waitFor();
       expect(await page.content()).not.toContain(key ?? '');
     });
   });
@@ -174,6 +175,24 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       await third.goto(`${app.url}/keys${(await link(app)).at}`);
       await third.getByText('No API keys yet').waitFor();
       expect(await third.getByRole('heading', { name: 'A program asks for a key' }).count()).toBe(0);
+    });
+  });
+
+  test('that is left leaves the focus where it began; and where no program can ask, a link to one says so', async () => {
+    await using app = await appForBrowser({ env: DEVICE });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('button', { name: 'A program asks for a key' }).click();
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await page.getByText('No API keys yet').waitFor();
+      expect(await page.evaluate(() => document.activeElement?.textContent?.trim())).toBe('A program asks for a key');
+    });
+    await using without = await appForBrowser();
+    await withKeysPage(browser(), without, { at: '#ask=BCDF-GHJK' }, async ({ page }) => {
+      await page.getByText('On this server no program can ask for a key.').waitFor();
+      await pasteToken(page, await without.token('alice'));
+      await page.getByRole('heading', { name: 'On this server no program can ask for a key.' }).waitFor();
+      await page.getByRole('button', { name: 'Your keys' }).click();
+      await page.getByText('No API keys yet').waitFor();
     });
   });
 
