@@ -3,7 +3,7 @@
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
 import type { Caller, RequestIds } from '../keys/actor.ts';
-import { isKeyShaped } from '../keys/key-format.ts';
+import { isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import type { Credentials } from '../web/credentials.ts';

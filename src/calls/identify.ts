@@ -4,7 +4,7 @@
 import { outageIn } from '../ground/outage.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, err, isPromise, type Result } from '../ground/result.ts';
-import { isKeyShaped } from '../keys/key-format.ts';
+import { isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import { type CredentialedCall, presentedKey, type VerifyKey } from './api-key.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';

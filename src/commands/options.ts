@@ -5,7 +5,7 @@ import { parseDuration } from '../ground/duration.ts';
 import { isWithinEdits } from '../ground/edit-distance.ts';
 import { parseLimit, parseQuota } from '../ground/rate-limit.ts';
 import { isStorable, reasonOf } from '../ground/text.ts';
-import { isIdShaped } from '../keys/key-format.ts';
+import { isIdShaped } from '../keys/record.ts';
 import { UsageError } from './io.ts';
 
 /** A kind of value. */

@@ -8,9 +8,8 @@ import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
-import { isIdShaped } from './key-format.ts';
 import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';
-import type { ApiKeyRecord, ListedKey } from './record.ts';
+import { type ApiKeyRecord, isIdShaped, type ListedKey } from './record.ts';
 import type { Changed } from './store.ts';
 
 /** Selects the keys that match every field given. */

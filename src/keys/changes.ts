@@ -7,7 +7,7 @@ import type { InfoEvent } from '../watch/events.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import type { Granted } from './grants.ts';
-import { isIdShaped } from './key-format.ts';
+import { isIdShaped } from './record.ts';
 import type { Changed, KeyStore } from './store.ts';
 
 export type Changes = ReturnType<typeof createChanges>;

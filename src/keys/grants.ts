@@ -6,8 +6,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { SHARED_WINDOW_S_MIN } from '../uses/key-usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields } from './actor.ts';
-import type { Audience } from './audience.ts';
-import type { ApiKeyRecord } from './record.ts';
+import type { ApiKeyRecord, Audience } from './record.ts';
 
 export interface KeyCeilings {
   /** The scopes that exist; null: any. */

@@ -9,8 +9,16 @@ import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, createPersonBudget, type RequestIds } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
 import type { Grant, KeyCeilings, KeyRequest } from './grants.ts';
-import { hashKey, isIdShaped, mintId, mintKey } from './key-format.ts';
-import { type ApiKeyRecord, fingerprintOf, NEW_KEY, rotationRefusal } from './record.ts';
+import {
+  type ApiKeyRecord,
+  fingerprintOf,
+  hashKey,
+  isIdShaped,
+  mintId,
+  mintKey,
+  NEW_KEY,
+  rotationRefusal,
+} from './record.ts';
 
 /** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;

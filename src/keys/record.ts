@@ -1,11 +1,14 @@
-// The API key record: whether the key is usable, and how its rotation stands. Pure. In a rotation with an overlap the
-// secret in force stays until the next one is used: a lost response, or a secret never deployed, locks nobody out.
+// What an API key is: its record, whether it is usable, how its rotation stands; its secret as text; and the servers it
+// is good for. Pure. In a rotation with an overlap the secret in force stays until the next one is used: a lost response,
+// or a secret never deployed, locks nobody out.
 
+import { KEY_PREFIX_PATTERN } from '../ground/key-prefix.ts';
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
 import type { Quota, RateLimit } from '../ground/rate-limit.ts';
+import type { RandomBytes, Sha256 } from '../ground/runtime.ts';
 
 /** The second secret of a key that is being rotated. */
-export type SecondSecret = {
+type SecondSecret = {
   /** As `keyHash`. */
   readonly hash: string;
 } & (
@@ -33,7 +36,7 @@ export interface ApiKeyRecord {
   readonly rateLimit: RateLimit | null;
   /** As `rateLimit`. */
   readonly quota: Quota | null;
-  /** The one server that it is good for (keys/audience.ts); null: any. */
+  /** The one server that it is good for (createAudience); null: any. */
   readonly resource: string | null;
 }
 
@@ -105,4 +108,52 @@ export function rotationRefusal(record: ApiKeyRecord, overlapMs: number, nowMs: 
   const second = livingSecond(record, nowMs);
   if (overlapMs > 0 && second?.is === 'previous') return { code: 'rotation_under_way', untilMs: second.endsAtMs };
   return null;
+}
+
+const KEY_RANDOM_BYTES = 32;
+const ID_RANDOM_BYTES = 16;
+
+const KEY_SHAPE = new RegExp(`^${KEY_PREFIX_PATTERN}_(?:live|test)_[0-9a-f]{64}$`);
+const ID_SHAPE = /^[0-9a-f]{32}$/;
+
+/** `sk_live_…` in production, `sk_test_…` elsewhere, with `sk` or another prefix. Never stored: its hash is. */
+export const mintKey = (prefix: string, production: boolean, random: RandomBytes): string =>
+  `${prefix}_${production ? 'live' : 'test'}_${random(KEY_RANDOM_BYTES).toHex()}`;
+
+/** 32 lowercase hex characters. */
+export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).toHex();
+
+/** Whether a text could be a key. Any prefix passes, so that keys outlive a change of the configured one. */
+export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
+
+/** Whether a text could be a record id, which is then safe to log. */
+export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);
+
+/** SHA-256 as 64 lowercase hex characters. A slow hash, as for passwords, would add nothing to 256 random bits. */
+export const hashKey = (sha256: Sha256, key: string): string => sha256(key, 'hex');
+
+export type Audience = ReturnType<typeof createAudience>;
+
+/** Paths below PUBLIC_URL by which this server is also called: its MCP transports. */
+const OWN_PATHS = ['', '/mcp', '/sse'];
+
+/**
+ * Which server a key is good for (RFC 8707): a bound key is good for one, any other key for all. Each server has one
+ * name, whichever of its addresses is given. `others`: URLs without a slash at the end.
+ */
+export function createAudience(publicUrl: () => string, others: readonly string[]) {
+  function nameOf(resource: string): string {
+    const url = resource.replace(/\/$/, '');
+    return OWN_PATHS.some((path) => url === publicUrl() + path) ? publicUrl() : url;
+  }
+  return {
+    /** The name of this server. */
+    own: publicUrl,
+    /** The names of servers that keys may be bound to, this one first. */
+    names: (): readonly string[] => [publicUrl(), ...others],
+    nameOf,
+    /** Whether a key that is bound to `name` (null: to none) is good for all of these servers; undefined: for this one. */
+    admits: (name: string | null, resources: readonly string[] | undefined) =>
+      name === null || (resources ?? [publicUrl()]).every((resource) => nameOf(resource) === name),
+  };
 }

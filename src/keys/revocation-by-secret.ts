@@ -6,8 +6,7 @@ import { ok, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { Caller, OriginOf } from './actor.ts';
-import { hashKey, isKeyShaped } from './key-format.ts';
-import { fingerprintOf, type PresentedKey } from './record.ts';
+import { fingerprintOf, hashKey, isKeyShaped, type PresentedKey } from './record.ts';
 import type { KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 

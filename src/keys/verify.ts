@@ -7,11 +7,9 @@ import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import type { Caller, OriginOf } from './actor.ts';
-import type { Audience } from './audience.ts';
 import type { Feed } from './feed.ts';
 import { createKeyCache, type KnownKey } from './key-cache.ts';
-import { hashKey, isKeyShaped } from './key-format.ts';
-import { fingerprintOf, refusalAt } from './record.ts';
+import { type Audience, fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
 import type { KeyStore } from './store.ts';
 import type { ReadKeys, UnknownKeys } from './unknown-keys.ts';
 

@@ -5,7 +5,7 @@ import { escaped, inlineHashes } from '../ground/html.ts';
 import { inlineAssets } from '../ground/inline.ts';
 import { isLoopbackRedirect } from '../ground/redirects.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
-import type { Audience } from '../keys/audience.ts';
+import type { Audience } from '../keys/record.ts';
 import pageStyle from '../pages/widgets/page.css' with { type: 'text' };
 import style from '../pages/widgets/style.css' with { type: 'text' };
 import { type AuthorizationRequest, hostOf, parametersOf, serverOf } from './requests.ts';

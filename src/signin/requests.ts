@@ -11,8 +11,8 @@ import {
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import { isObject, isStorable } from '../ground/text.ts';
-import type { Audience } from '../keys/audience.ts';
 import type { KeyRequest } from '../keys/grants.ts';
+import type { Audience } from '../keys/record.ts';
 import type { CodeContent } from './codes.ts';
 
 /** The id of a client holds them, and travels in URLs, which proxies bound at 4 to 8 KiB. */

@@ -3,7 +3,7 @@
 import { text } from 'node:stream/consumers';
 import { MS_PER_DAY } from '../../ground/duration.ts';
 import type { KeyName } from '../../keys/admin.ts';
-import { hashKey, isIdShaped, isKeyShaped } from '../../keys/key-format.ts';
+import { hashKey, isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';

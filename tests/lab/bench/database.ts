@@ -3,7 +3,7 @@
 import { join } from 'node:path';
 import { SignJWT } from 'jose';
 import { systemRandom } from '../../../src/ground/runtime.ts';
-import { hashKey, mintId, mintKey } from '../../../src/keys/key-format.ts';
+import { hashKey, mintId, mintKey } from '../../../src/keys/record.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { openEmbedded } from '../../support/embedded.ts';
 import { temporaryFolder } from '../../support/folder.ts';

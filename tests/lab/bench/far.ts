@@ -2,7 +2,7 @@
 // src/store/README.md has the figures.
 
 import { systemRandom } from '../../../src/ground/runtime.ts';
-import { hashKey, mintId, mintKey } from '../../../src/keys/key-format.ts';
+import { hashKey, mintId, mintKey } from '../../../src/keys/record.ts';
 import { callOver } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { startProxy } from '../../support/proxy.ts';

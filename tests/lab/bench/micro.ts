@@ -8,7 +8,7 @@ import { parseConfig } from '../../../src/config/config.ts';
 import { createInFlight } from '../../../src/ground/in-flight.ts';
 import { isPromise } from '../../../src/ground/result.ts';
 import { systemClock, systemRandom } from '../../../src/ground/runtime.ts';
-import { hashKey } from '../../../src/keys/key-format.ts';
+import { hashKey } from '../../../src/keys/record.ts';
 import { toolResultMembers } from '../../../src/mcp/tool-result.ts';
 import type { ToolDeps } from '../../../src/tools/folder/tool-file.ts';
 import { getData } from '../../../src/tools/get-data.ts';

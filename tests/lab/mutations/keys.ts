@@ -42,7 +42,7 @@ export const KEYS: readonly Mutations[] = [
     ],
   },
   {
-    file: 'src/keys/audience.ts',
+    file: 'src/keys/record.ts',
     tests: ['./tests/keys/audience.test.ts'],
     changes: [['audience: good for one of the servers is good for all', '.every((resource)', '.some((resource)']],
   },
