@@ -1,7 +1,7 @@
 // The server on Bun: what server.ts needs of this runtime.
 
 import { basename, delimiter, relative } from 'node:path';
-import { once } from './ground/memoize.ts';
+import { once } from './ground/cache.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
 import type { RunningServer, ServeOptions } from './start/listener.ts';
 import { type Runtime, start } from './start/server.ts';

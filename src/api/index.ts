@@ -3,7 +3,7 @@
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
-import { memoize } from '../ground/memoize.ts';
+import { memoize } from '../ground/cache.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import { createMcp, type Mcp, type McpOptions } from '../mcp/server.ts';
 import { type SseRouteOptions, sseRoutes, sseUnavailable } from '../mcp/sse.ts';

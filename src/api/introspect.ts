@@ -1,21 +1,19 @@
 // POST /introspect: whether a token is a good API key, and whose (RFC 7662), for services that accept this server's
 // keys. The caller has a key with the scope `introspect`. Neither key's rate limit is counted.
 
-import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../calls/api-key.ts';
+import { apiKeyGuard, type KeyAuth, logRefused, type Recheck, type VerifyKey } from '../calls/api-key.ts';
 import { Call, callOf } from '../calls/call.ts';
 import { type Guard, PASS, sequence } from '../calls/guard.ts';
-import type { Recheck } from '../calls/recheck.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type RateLimitState, scarcest } from '../ground/rate-limit.ts';
 import { err } from '../ground/result.ts';
-import { joinScopes } from '../ground/scope.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
+import { joinScopes } from '../ground/text.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Body, formIn } from '../web/body.ts';
 import { challengeFor } from '../web/challenge.ts';
-import type { RequestContext } from '../web/context.ts';
-import { type ClientCredentials, carriesCredential, readBasic } from '../web/credentials.ts';
+import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { oauthErrorResponse } from '../web/problem-response.ts';
 import type { Route } from '../web/router.ts';

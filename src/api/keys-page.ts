@@ -2,7 +2,7 @@
 // token.
 
 import type { Config } from '../config/config.ts';
-import { once } from '../ground/memoize.ts';
+import { once } from '../ground/cache.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import type { PageIssuer, SignInEndpoints } from '../pages/keys/index.ts';
 import { refusedWithin } from '../pages/widgets/index.ts';

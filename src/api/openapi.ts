@@ -2,7 +2,7 @@
 
 import type { JsonSchema } from '../calls/schema.ts';
 import type { Tool } from '../calls/tool.ts';
-import { once } from '../ground/memoize.ts';
+import { once } from '../ground/cache.ts';
 import { limitInWords } from '../ground/rate-limit.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { SECURITY_HEADERS } from '../web/headers.ts';

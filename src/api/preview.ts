@@ -1,6 +1,6 @@
 // GET /widgets/preview: the widgets with sample data. Knows no real key and calls no tool.
 
-import { once } from '../ground/memoize.ts';
+import { once } from '../ground/cache.ts';
 import { PAGE_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 

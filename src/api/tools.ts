@@ -1,22 +1,18 @@
 // POST /tools/<name>: calls a tool over plain HTTP.
 
-import { callOf, withoutMeta } from '../calls/call.ts';
+import { callOf, metaTrace, withoutMeta } from '../calls/call.ts';
 import type { Output } from '../calls/operation.ts';
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import { isObject } from '../ground/text.ts';
-import { metaTrace } from '../ground/trace.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import { challengeFor, type SignIn } from '../web/challenge.ts';
-import { refuseInClear } from '../web/checks.ts';
-import type { RequestContext } from '../web/context.ts';
-import { holdingOpen } from '../web/context.ts';
-import { metaApiKey } from '../web/credentials.ts';
+import { holdingOpen, metaApiKey, type RequestContext } from '../web/context.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { problemResponse } from '../web/problem-response.ts';
-import type { Route } from '../web/router.ts';
+import { type Route, refuseInClear } from '../web/router.ts';
 import type { Streams } from '../web/stream.ts';
 
 export interface ToolRouteOptions {

@@ -1,20 +1,28 @@
 // One call of a tool or prompt: what it carries, and how it is made from a request.
 
 import type { RateLimitState } from '../ground/rate-limit.ts';
-import type { JsonObject } from '../ground/text.ts';
-import { parseTraceparent, type Trace } from '../ground/trace.ts';
-import type { RequestContext } from '../web/context.ts';
-import { type Credentials, withMetaApiKey } from '../web/credentials.ts';
-import type { CredentialedCall } from './api-key.ts';
+import { isObject, type JsonObject } from '../ground/text.ts';
+import type { Caller } from '../keys/actor.ts';
+import { type Credentials, type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
+/** What says who calls. */
+export interface CredentialedCall extends Caller {
+  readonly credentials: Credentials;
+}
+
+export interface GuardedCall extends CredentialedCall {
+  /** The name of the tool or prompt; empty: a path of the server asks. */
+  readonly tool: string;
+}
+
 /** Who gets the result: a program, or over MCP a model, whose client may also show the tool's widget. */
-export type Audience = 'program' | 'model' | 'model_with_widget';
+type Audience = 'program' | 'model' | 'model_with_widget';
 
 /** Tells the client how far a call is. */
 type Progress = (progress: number, total?: number, message?: string) => void;
 
-export interface CallExtras {
+interface CallExtras {
   readonly operation?: { readonly name: string; readonly initialLimit: RateLimitState | null };
   readonly progress?: Progress | undefined;
   /** Those the client declared (MCP 2026-07-28). */
@@ -134,3 +142,28 @@ export function withoutMeta(input: JsonObject): JsonObject {
   const { _meta: _, ...fields } = input;
   return fields;
 }
+
+/** The `traceparent` of W3C Trace Context, level 1. What is malformed is ignored, as §3.2 says. */
+interface Trace {
+  /** 32 lowercase hex digits. */
+  readonly traceId: string;
+  /** 16 lowercase hex digits: the caller's span. */
+  readonly parentId: string;
+  readonly sampled: boolean;
+}
+
+/** Version, trace id, parent id, flags; versions after 00 may add parts. */
+const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
+const CHARS_MAX = 256;
+const SAMPLED = 1;
+
+function parseTraceparent(text: unknown): Trace | undefined {
+  if (typeof text !== 'string' || text.length > CHARS_MAX) return undefined;
+  const [, version, traceId, parentId, flags = '', more] = TRACEPARENT.exec(text) ?? [];
+  if (traceId === undefined || parentId === undefined || (version === '00' && more !== undefined)) return undefined;
+  return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED };
+}
+
+/** The trace of a `_meta` value of any shape (MCP, SEP-414). */
+export const metaTrace = (meta: unknown): Trace | undefined =>
+  isObject(meta) ? parseTraceparent(meta.traceparent) : undefined;

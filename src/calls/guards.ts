@@ -1,20 +1,19 @@
 // The guards that tools are made with: API key, user token, admin, scopes and rate limits. Limits add their state for
 // the response's headers (draft-ietf-httpapi-ratelimit-headers); a refusal carries it too.
 
-import { parseDuration } from '../ground/duration.ts';
 import { createWindowCounter } from '../ground/limits/windows.ts';
 import type { Problem } from '../ground/problem.ts';
 import { beside, type LimitName, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import type { Clock } from '../ground/runtime.ts';
+import { type Clock, parseDuration } from '../ground/runtime.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from './api-key.ts';
-import type { CheckBlock } from './blocks.ts';
 import type { Call } from './call.ts';
 import { type Guard, PASS, sequence } from './guard.ts';
 import {
   adminGuard,
+  type CheckBlock,
   type KeysManagedAt,
   type UserAuth,
   type UserIdentity,

@@ -1,12 +1,14 @@
 // Who sends a request, by its credentials: each is looked at once, whatever is asked for. Denies nothing, and is no use
 // of a key.
 
-import { outageIn } from '../ground/outage.ts';
 import type { Problem } from '../ground/problem.ts';
-import { type Awaitable, err, isPromise, type Result } from '../ground/result.ts';
+import { type Awaitable, chain, err, isPromise, outageIn, type Result } from '../ground/result.ts';
 import { isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
-import { type CredentialedCall, presentedKey, type VerifyKey } from './api-key.ts';
+import type { Log } from '../watch/log.ts';
+import { carriesCredential, type RequestContext } from '../web/context.ts';
+import { logRefused, presentedKey, type VerifyKey } from './api-key.ts';
+import { type CredentialedCall, callerOf } from './call.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
 
 export interface Identity {
@@ -41,3 +43,47 @@ async function both(user: Awaitable<Identity['user']>, key: Awaitable<Identity['
 
 /** True for a problem that says that a credential is wrong; others say nothing about it. */
 export const isWrong = ({ code }: Problem): boolean => code === 'invalid_token' || code === 'invalid_api_key';
+
+/** A class: every request on /mcp makes one, and most ask it nothing. */
+export class Sender {
+  #found: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
+
+  constructor(
+    readonly context: RequestContext,
+    readonly identifyCall: Identify,
+    readonly log: Log,
+  ) {}
+
+  /** `metaApiKey`: the key in the metadata of a message, which counts if the headers have none. */
+  identify(metaApiKey: string | null): Awaitable<Identity> {
+    const key = carriesCredential(this.context.credentials) ? null : metaApiKey;
+    if (this.#found?.metaApiKey !== key) {
+      this.#found = {
+        metaApiKey: key,
+        identity: this.identifyCall(callerOf(this.context, key)),
+      };
+    }
+    return this.#found.identity;
+  }
+
+  /**
+   * Why the bearer token is good for nothing: clients sign in again only when told by HTTP. Null if it is good, that
+   * can't be decided now, there is none, or `X-API-Key` beside it is the credential.
+   */
+  badBearer(): Awaitable<Problem | null> {
+    const { bearer, xApiKey } = this.context.credentials;
+    return bearer === null || xApiKey !== null ? null : chain(this.identify(null), badIn, this);
+  }
+}
+
+function badIn({ user, key }: Identity, { context, log }: Sender): Problem | null {
+  const verdict = user ?? key;
+  if (verdict === null || verdict.ok) return null;
+  const { error: problem } = verdict;
+  if (!isWrong(problem)) return null;
+  const caller = callerOf(context);
+  const { requestId, traceId } = caller;
+  if (problem.code === 'invalid_token') log.warn('Invalid user token', { requestId, traceId, reason: problem.reason });
+  else logRefused(log, problem, caller);
+  return problem;
+}

@@ -5,8 +5,7 @@
 import type { InvalidInput, Problem } from '../ground/problem.ts';
 import type { RateLimitState } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
-import { isScope } from '../ground/scope.ts';
-import { isObject } from '../ground/text.ts';
+import { isObject, isScope } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import type { Credential, Guard } from './guard.ts';

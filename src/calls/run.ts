@@ -3,20 +3,19 @@
 
 import type { InFlight } from '../ground/in-flight.ts';
 import { LIMITS } from '../ground/limits/index.ts';
-import { StoreOutage } from '../ground/outage.ts';
 import type { Problem } from '../ground/problem.ts';
-import { type Awaitable, err, isPromise, ok } from '../ground/result.ts';
+import { type Awaitable, err, isPromise, ok, StoreOutage } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { bytesInMemory, isObject } from '../ground/text.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
+import type { Recheck } from './api-key.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { isProblem } from './failure.ts';
 import { addTo } from './guard.ts';
 import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
-import type { Recheck } from './recheck.ts';
 import { inWords } from './schema.ts';
 import type { UserIdentity } from './user-jwt.ts';
 

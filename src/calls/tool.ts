@@ -1,7 +1,7 @@
 // What a tool is: data plus one function.
 
 import type * as v from 'valibot';
-import { once } from '../ground/memoize.ts';
+import { once } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { limitInWords } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';

@@ -1,7 +1,7 @@
 // A command: what it is called with, and what it does. One runner parses its arguments, prints its help, and turns what
 // it throws into a line and an exit code: 0 done, 1 failed, 2 wrong usage or not confirmed.
 
-import { StoreOutage } from '../ground/outage.ts';
+import { StoreOutage } from '../ground/result.ts';
 import { excerptOf } from '../watch/redact.ts';
 import { CommandError, createIo, type Io, type IoStreams, ReaderLeft, UsageError } from './io.ts';
 import { nearest, type Option, type Options, parsed, type ValuesOf } from './options.ts';

@@ -2,7 +2,7 @@
 
 import { createInterface } from 'node:readline/promises';
 import type { Env } from '../config/env.ts';
-import { rfc3339 } from '../ground/duration.ts';
+import { rfc3339 } from '../ground/runtime.ts';
 import { withoutControls } from '../ground/text.ts';
 import { redact } from '../watch/redact.ts';
 

@@ -3,7 +3,7 @@
 
 import { SignJWT } from 'jose/jwt/sign';
 import { type Config, parseConfig } from '../config/config.ts';
-import { parseDuration } from '../ground/duration.ts';
+import { parseDuration } from '../ground/runtime.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { addressOf } from '../start/banner.ts';
 import { developmentSecret } from '../users/dev-secret.ts';

@@ -1,7 +1,7 @@
 // Repeats work in the background: one run at a time, a pause between two. What a run throws is logged, an outage of the
 // key store as a warning.
 
-import { StoreOutage } from './outage.ts';
+import { StoreOutage } from './result.ts';
 import type { Cancel, Clock } from './runtime.ts';
 
 export interface ErrorLog {

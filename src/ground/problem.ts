@@ -1,8 +1,8 @@
 // The one union of expected failures, as values, with what each is on the wire, in one table. web/problem-response.ts
-// and mcp/tool-result.ts write them to clients.
+// and mcp/results.ts write them to clients.
 
-import { rfc3339 } from './duration.ts';
 import type { RateLimitState } from './rate-limit.ts';
+import { rfc3339 } from './runtime.ts';
 
 /** `path` is dotted (`scopes.2`), empty for the input itself. Neither field quotes what was sent. */
 export interface InputIssue {

@@ -1,6 +1,6 @@
 // What a rate limit or quota allows, what is left of it, and how people write it. Pure.
 
-import { formatDuration, parseDuration } from './duration.ts';
+import { formatDuration, parseDuration } from './runtime.ts';
 
 /** What a limit allows. Few objects are in use, so an object identifies a limit. */
 export interface RateLimit {

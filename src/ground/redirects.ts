@@ -1,7 +1,7 @@
 // OAUTH_REDIRECTS, OAUTH_RESOURCES: where keys may be handed to, and for which servers. Redirect URIs are compared as
 // written: a normalized one could lead elsewhere.
 
-import { splitScopes } from './scope.ts';
+import { splitScopes } from './text.ts';
 import { publicUrl, trustedUrl } from './urls.ts';
 
 export interface Redirects {

@@ -1,4 +1,4 @@
-// Expected failures as values, and values that may come later.
+// Refusals are values, outages are thrown; and values may come later.
 
 export type Result<T, E> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: E };
 
@@ -24,3 +24,35 @@ export function chain<T, U, C>(value: Awaitable<T>, next: (value: T, context: C)
 
 const later = <T, U, C>(value: Promise<T>, next: (value: T, context: C) => Awaitable<U>, context: C): Promise<U> =>
   value.then((arrived) => next(arrived, context));
+
+export type OutageKind =
+  | 'unreachable' // it may respond the next time
+  | 'refused' // by credential, permission or address: the operator has to act
+  | 'no_schema' // it responds, but our tables or columns are not there
+  | 'damaged'; // its file, in part or whole
+
+/**
+ * The key store is out of reach. Thrown by the store, because nobody between it and the edge can do anything about it, and
+ * caught in one place each: for calls (calls/run.ts), for routes (web/dispatch.ts), for work in the background
+ * (background.ts), and for commands (commands/command.ts).
+ */
+export class StoreOutage extends Error {
+  override name = 'StoreOutage';
+
+  constructor(
+    /** For the log. */
+    readonly reason: string,
+    readonly kind: OutageKind = 'unreachable',
+  ) {
+    super(reason);
+  }
+}
+
+export const isOutage = (error: unknown, kind: OutageKind): boolean =>
+  error instanceof StoreOutage && error.kind === kind;
+
+/** Rethrows what is a bug. */
+export function outageIn(error: unknown): StoreOutage {
+  if (error instanceof StoreOutage) return error;
+  throw error;
+}

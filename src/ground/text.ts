@@ -1,4 +1,4 @@
-// Text and JSON values: what may be stored, what an error says, and what is an object.
+// Text and JSON values: what may be stored, what an error says, what is an object; and what scopes and prefixes look like.
 
 // C0, DEL and C1 controls: the file driver cuts a string at NUL, and none of them belongs in a name.
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
@@ -34,3 +34,19 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** A scope token (RFC 6749 §3.3): printable ASCII except space, quote and backslash; the length is a limit of ours. As text, for JSON Schema. */
+export const SCOPE_PATTERN = '^[\\x21\\x23-\\x5B\\x5D-\\x7E]{1,100}$';
+
+const SCOPE = new RegExp(SCOPE_PATTERN);
+
+export const isScope = (text: string): boolean => SCOPE.test(text);
+
+/** The parts of a list with spaces between. They need not be scopes. */
+export const splitScopes = (list: string): readonly string[] => list.split(' ').filter((part) => part !== '');
+
+/** As a list with spaces between. What is not a scope is left out: with a space in it, it would read as two. */
+export const joinScopes = (scopes: readonly string[]): string => scopes.filter(isScope).join(' ');
+
+/** What API keys may begin with: `sk`, or a prefix of one's own, by which scanners know whose key they have found. */
+export const KEY_PREFIX_PATTERN = '[a-z0-9]{2,12}';

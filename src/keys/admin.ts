@@ -1,11 +1,10 @@
 // What an operator does with anybody's keys, for the command `keys` and the admin tools: finds, revokes and imports
 // them, blocks owners. What may touch many keys runs in batches, so that other statements do not wait for it.
 
-import { MS_PER_DAY } from '../ground/duration.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Quota, RateLimit } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import type { Clock } from '../ground/runtime.ts';
+import { type Clock, MS_PER_DAY } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';

@@ -7,7 +7,7 @@
 
 import { repeat } from '../ground/background.ts';
 import { FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../ground/change-feed.ts';
-import { outageIn, StoreOutage } from '../ground/outage.ts';
+import { outageIn, StoreOutage } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';

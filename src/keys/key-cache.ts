@@ -1,7 +1,7 @@
 // What this process remembers of keys, by their hashes: records of usable ones, and for a moment those it has refused.
 // What the change feed names is forgotten.
 
-import { createLruCache } from '../ground/lru-cache.ts';
+import { createLruCache } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';

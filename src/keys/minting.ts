@@ -1,10 +1,9 @@
 // New secrets: of a new key, and of one that is rotated. A person may make only so many, so fast.
 
-import { MS_PER_DAY, MS_PER_HOUR } from '../ground/duration.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import type { RandomBytes, Sha256 } from '../ground/runtime.ts';
+import { MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, createPersonBudget, type RequestIds } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';

@@ -2,10 +2,10 @@
 // is good for. Pure. In a rotation with an overlap the secret in force stays until the next one is used: a lost response,
 // or a secret never deployed, locks nobody out.
 
-import { KEY_PREFIX_PATTERN } from '../ground/key-prefix.ts';
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
 import type { Quota, RateLimit } from '../ground/rate-limit.ts';
 import type { RandomBytes, Sha256 } from '../ground/runtime.ts';
+import { KEY_PREFIX_PATTERN } from '../ground/text.ts';
 
 /** The second secret of a key that is being rotated. */
 type SecondSecret = {

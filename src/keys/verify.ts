@@ -1,8 +1,7 @@
 // Verifies a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
 
-import { StoreOutage } from '../ground/outage.ts';
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
-import { type Awaitable, ok, type Result } from '../ground/result.ts';
+import { type Awaitable, ok, type Result, StoreOutage } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';

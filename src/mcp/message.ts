@@ -1,9 +1,9 @@
-// JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses, with the members that an era adds to results.
-// Checked by hand: this runs on every call.
+// JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses, with the members that an era adds to results, and
+// progress. Checked by hand: this runs on every call.
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { isObject, type JsonObject, quoted } from '../ground/text.ts';
-import { metaApiKey } from '../web/credentials.ts';
+import { metaApiKey } from '../web/context.ts';
 
 /** Up to 2025-11-25; and 2026-07-28, in which each request is self-contained. */
 export type Era = 'legacy' | 'modern';
@@ -26,7 +26,7 @@ export interface RequestMessage {
   readonly params: Params;
 }
 
-export interface NotificationMessage {
+interface NotificationMessage {
   readonly kind: 'notification';
   readonly method: string;
   readonly params: Params;
@@ -125,5 +125,32 @@ export const resultText = (id: Id, members: string): string =>
 /** If no id could be read, the response has none: MCP's schema allows no `null`. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });
 
-export const notificationText = (method: string, params: JsonObject): string =>
+const notificationText = (method: string, params: JsonObject): string =>
   JSON.stringify({ jsonrpc: '2.0', method, params });
+
+type ProgressToken = string | number;
+
+/** Each notification repeats the token, also one that is dropped. Clients send numbers and short names. */
+const TOKEN_CHARS_MAX = 1024;
+
+/** A longer token is ignored: progress is optional. */
+export function progressTokenOf(meta: JsonObject | undefined): ProgressToken | undefined {
+  const token = meta?.progressToken;
+  if (typeof token === 'string') return token.length <= TOKEN_CHARS_MAX ? token : undefined;
+  return Number.isSafeInteger(token) ? (token as number) : undefined;
+}
+
+/** Progress of a call (basic/utilities/progress). Drops what does not increase, which it must, and any after `stop`. */
+export function progressReporter(token: ProgressToken, send: (message: string) => void) {
+  let last = Number.NEGATIVE_INFINITY;
+  return {
+    report(progress: number, total?: number, message?: string): void {
+      if (!Number.isFinite(progress) || progress <= last) return;
+      last = progress;
+      send(notificationText('notifications/progress', { progressToken: token, progress, total, message }));
+    },
+    stop(): void {
+      last = Number.POSITIVE_INFINITY;
+    },
+  };
+}

@@ -1,21 +1,19 @@
 // The table of methods: what each does for a request, as a result, an error, or the call to make.
 
-import type { Identity } from '../calls/identify.ts';
+import type { Identity, Sender } from '../calls/identify.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
-import { once } from '../ground/memoize.ts';
+import { once } from '../ground/cache.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import { redact } from '../watch/redact.ts';
-import { carriesCredential, metaApiKey } from '../web/credentials.ts';
-import { missingCapabilities } from './capabilities.ts';
-import { capabilitiesOf, describePrompt, describeResource, describeTool, INSTRUCTIONS } from './descriptions.ts';
-import { LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS } from './era.ts';
+import { carriesCredential, metaApiKey } from '../web/context.ts';
+import { missingCapabilities } from './client.ts';
+import { LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS, mismatchedParam, mismatchMessage } from './era.ts';
 import { CODES, type Era, membersOf, type Params, type RpcError, SERVER_INFO } from './message.ts';
-import { mismatchedParam, mismatchMessage } from './mirrored-headers.ts';
-import type { Sender } from './sender.ts';
+import { capabilitiesOf, describePrompt, describeResource, describeTool, INSTRUCTIONS } from './results.ts';
 
 /** Who sent a request, and what its client can do. */
 export interface Requester {

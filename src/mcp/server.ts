@@ -2,31 +2,29 @@
 // (mcp/streamable-http.ts, mcp/sse.ts) only write the reply.
 
 import type { Asking } from '../calls/ask.ts';
-import { type Call, callOf, withoutMeta } from '../calls/call.ts';
+import { type Call, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
+import type { Sender } from '../calls/identify.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
-import { metaTrace } from '../ground/trace.ts';
 import { challengeFor, type SignIn } from '../web/challenge.ts';
-import { holdingOpen } from '../web/context.ts';
-import { carriesCredential } from '../web/credentials.ts';
-import { showsWidgets } from './apps.ts';
-import { askingOf, type RequestStates } from './asking.ts';
+import { carriesCredential, holdingOpen } from '../web/context.ts';
+import { askingOf, type RequestStates, showsWidgets } from './client.ts';
 import {
   apiKeyIn,
   CODES,
   eraMembers,
   errorText,
   type Id,
+  progressReporter,
+  progressTokenOf,
   type RequestMessage,
   type RpcError,
   resultText,
 } from './message.ts';
 import { createMethods, type MethodsOptions, type Outcome, type PlannedCall, type Requester } from './methods.ts';
-import { progressReporter, progressTokenOf } from './progress.ts';
-import type { Sender } from './sender.ts';
-import { callResultText } from './tool-result.ts';
+import { callResultText } from './results.ts';
 
 /** What a transport knows of who sent a request, and how it responds. */
 export interface Peer extends Requester {

@@ -9,7 +9,7 @@ import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import type { JsonObject } from '../ground/text.ts';
-import type { Credentials } from '../web/credentials.ts';
+import type { Credentials } from '../web/context.ts';
 import type { EventStream } from '../web/stream.ts';
 import { NO_CAPABILITIES } from './era.ts';
 import type { Id } from './message.ts';

@@ -1,21 +1,19 @@
 // GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream has the replies to what is posted.
 // Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
 
-import type { Identify } from '../calls/identify.ts';
+import { type Identify, Sender } from '../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import type { JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import { challengeFor, type SignIn } from '../web/challenge.ts';
-import { refuseInClear } from '../web/checks.ts';
-import type { RequestContext } from '../web/context.ts';
-import { withMetaApiKey } from '../web/credentials.ts';
+import { type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { problemResponse } from '../web/problem-response.ts';
-import { type BodyHandler, type Handler, queryOf } from '../web/router.ts';
+import { type BodyHandler, type Handler, queryOf, refuseInClear } from '../web/router.ts';
 import { EVENT_STREAM_HEADERS, type Streams } from '../web/stream.ts';
-import { showsWidgets, WIDGETS_SHOWN } from './apps.ts';
+import { showsWidgets, WIDGETS_SHOWN } from './client.ts';
 import { NO_CAPABILITIES } from './era.ts';
 import {
   apiKeyIn,
@@ -30,11 +28,10 @@ import {
   readMessage,
 } from './message.ts';
 import { makesCall } from './methods.ts';
-import { Sender } from './sender.ts';
+import { deniedText } from './results.ts';
 import type { Mcp, Peer } from './server.ts';
 import { asVisitor, NO_SESSION, type Session, type Sessions, type Visitor } from './sessions.ts';
 import { accepted, sendReply } from './streamable-http.ts';
-import { deniedText } from './tool-result.ts';
 
 export interface SseRouteOptions {
   readonly mcp: Mcp;

@@ -1,28 +1,30 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any process can handle any request. Reads
 // what was posted and writes replies: as JSON, as an event stream, or as a JSON array for a batch.
 
-import type { Identify } from '../calls/identify.ts';
-import type { Recheck } from '../calls/recheck.ts';
+import type { Recheck } from '../calls/api-key.ts';
+import { type Identify, Sender } from '../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import type { RateLimitState } from '../ground/rate-limit.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
-import { accepts } from '../web/accept.ts';
 import type { Body } from '../web/body.ts';
 import { challengeFor, type SignIn } from '../web/challenge.ts';
-import { refuseInClear } from '../web/checks.ts';
-import { holdingOpen, type RequestContext } from '../web/context.ts';
-import { carriesCredential } from '../web/credentials.ts';
-import { createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { carriesCredential, holdingOpen, type RequestContext } from '../web/context.ts';
+import { accepts, createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { problemResponse } from '../web/problem-response.ts';
-import type { BodyHandler } from '../web/router.ts';
+import { type BodyHandler, refuseInClear } from '../web/router.ts';
 import { EVENT_STREAM_HEADERS, type EventStream, eventText, type Streams } from '../web/stream.ts';
 import { classify, type IncomingRequest, NO_CAPABILITIES } from './era.ts';
-import { carriesApiKey, errorText, type Message, PARSE_ERROR, type RequestMessage } from './message.ts';
-import { progressTokenOf } from './progress.ts';
-import { Sender } from './sender.ts';
+import {
+  carriesApiKey,
+  errorText,
+  type Message,
+  PARSE_ERROR,
+  progressTokenOf,
+  type RequestMessage,
+} from './message.ts';
+import { deniedText } from './results.ts';
 import type { Mcp, Peer, Reply, Sent } from './server.ts';
-import { deniedText } from './tool-result.ts';
 
 export interface McpRouteOptions {
   readonly mcp: Mcp;

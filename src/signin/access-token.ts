@@ -1,6 +1,6 @@
 // What a client gets for a code: the key itself, as an access token.
 
-import { joinScopes } from '../ground/scope.ts';
+import { joinScopes } from '../ground/text.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 
 /** RFC 6749 §5.1. */

@@ -1,15 +1,14 @@
 // A program without a browser asks for a key (RFC 8628): it shows a code, a person types that on the page of keys and
 // decides, and the program, which asks again and again, gets a key that is made for it. Who asks chooses nothing.
 
+import { createLruCache } from '../ground/cache.ts';
 import { networkOf } from '../ground/ip.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import { createTokenBuckets } from '../ground/limits/token-bucket.ts';
-import { createLruCache } from '../ground/lru-cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
-import { isScope, splitScopes } from '../ground/scope.ts';
-import { hasLength, isStorable } from '../ground/text.ts';
+import { hasLength, isScope, isStorable, splitScopes } from '../ground/text.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { type Actor, actorFields, type Caller, personOf } from '../keys/actor.ts';
 import { KEYS_PER_USER_MAX, type KeyOrder, type Minting } from '../keys/minting.ts';

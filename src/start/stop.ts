@@ -1,7 +1,6 @@
 // What signals do, and the graceful shutdown.
 
-import type { Clock } from '../ground/runtime.ts';
-import { sleep, withTimeout } from '../ground/timeout.ts';
+import { type Clock, sleep, withTimeout } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { RunningServer } from './listener.ts';
 

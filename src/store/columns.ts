@@ -1,7 +1,7 @@
 // The columns of a key, as one table: for each field of its record those that hold it, and how it is read from them and
 // written to them. What else a row has is for the database alone (db/README.md).
 
-import { memoize } from '../ground/memoize.ts';
+import { memoize } from '../ground/cache.ts';
 import type { Quota } from '../ground/rate-limit.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { held, type Row, type Value } from './database.ts';

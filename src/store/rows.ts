@@ -1,7 +1,7 @@
 // What queries ask of a key beside its columns, and what their rows say.
 
+import { memoize } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
-import { memoize } from '../ground/memoize.ts';
 import type { ListedKey, PresentedKey } from '../keys/record.ts';
 import type { Found, KeyEvent } from '../keys/store.ts';
 import { recordOf } from './columns.ts';

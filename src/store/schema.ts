@@ -12,8 +12,8 @@ import migration0009 from '../../db/0009_windows_replaced.sql' with { type: 'tex
 import migration0010 from '../../db/0010_codes.sql' with { type: 'text' };
 import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
 import migration0012 from '../../db/0012_changed_fields.sql' with { type: 'text' };
-import { isOutage } from '../ground/outage.ts';
-import { sleep } from '../ground/timeout.ts';
+import { isOutage } from '../ground/result.ts';
+import { sleep } from '../ground/runtime.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
 
 /** In order. A file is never edited after it has landed; see db/README.md. */

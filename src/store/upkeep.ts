@@ -3,10 +3,8 @@
 
 import { repeat } from '../ground/background.ts';
 import type { FeedPage } from '../ground/change-feed.ts';
-import { MS_PER_DAY, MS_PER_HOUR } from '../ground/duration.ts';
 import { DAY_S } from '../ground/limits/windows.ts';
-import type { Clock } from '../ground/runtime.ts';
-import { sleep } from '../ground/timeout.ts';
+import { type Clock, MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { Database, Statement } from './database.ts';
 

@@ -2,7 +2,7 @@
 // Meanwhile each write waits for a probe, which all that come at the same moment share, so that a full disk has one
 // write to refuse. Known keys go on verifying, so nothing else would show it.
 
-import { outageIn, StoreOutage } from '../ground/outage.ts';
+import { outageIn, StoreOutage } from '../ground/result.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import { singleFlight } from '../ground/single-flight.ts';
 import type { Log } from '../watch/log.ts';

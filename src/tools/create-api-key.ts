@@ -6,7 +6,7 @@ import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
 import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
-import { isScope, SCOPE_PATTERN } from '../ground/scope.ts';
+import { isScope, SCOPE_PATTERN } from '../ground/text.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 import { deliveryOf, HOW_SHOWN, newKeyFields } from './key-delivery.ts';

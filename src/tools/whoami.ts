@@ -4,9 +4,9 @@
 import * as v from 'valibot';
 import { epochMs } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
-import { MS_PER_DAY } from '../ground/duration.ts';
 import type { LimitName, RateLimitState } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
+import { MS_PER_DAY } from '../ground/runtime.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 
 const count = v.pipe(v.number(), v.integer());

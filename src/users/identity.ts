@@ -4,8 +4,7 @@
 import type { UserIdentity } from '../calls/user-jwt.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { isScope, splitScopes } from '../ground/scope.ts';
-import { hasLength, isStorable, type JsonObject } from '../ground/text.ts';
+import { hasLength, isScope, isStorable, type JsonObject, splitScopes } from '../ground/text.ts';
 
 export interface IdentityClaims {
   readonly owner: string;

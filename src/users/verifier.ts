@@ -1,8 +1,7 @@
 // Verifies user JWTs: checks their form and caches verdicts, so that check-token.ts checks signature and claims once.
 
 import type { UserIdentity, VerifyUserJwt } from '../calls/user-jwt.ts';
-import { createLruCache } from '../ground/lru-cache.ts';
-import { once } from '../ground/memoize.ts';
+import { createLruCache, once } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';

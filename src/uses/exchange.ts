@@ -2,10 +2,9 @@
 // have. They have numbers, one after the other: one whose outcome is unknown is sent again as it was, and adds nothing
 // if it was carried out. Never a write per call; a database that is away delays it.
 
-import { outageIn } from '../ground/outage.ts';
-import type { Cancel, Clock } from '../ground/runtime.ts';
+import { outageIn } from '../ground/result.ts';
+import { type Cancel, type Clock, nextTurn, sleep, withTimeout } from '../ground/runtime.ts';
 import { slicesOf } from '../ground/slices.ts';
-import { nextTurn, sleep, withTimeout } from '../ground/timeout.ts';
 import type { Log } from '../watch/log.ts';
 import type { KeyUsage, WindowUsage } from './key-usage.ts';
 import type { ExchangedUses, UsesStore } from './store.ts';

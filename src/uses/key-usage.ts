@@ -2,9 +2,9 @@
 // what all processes had when last told, and this one's uses since: together never more than there were, so nobody is
 // refused too early.
 
+import { memoize } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, contains, DAY_S, lengthS, type Period, resetS, type Window } from '../ground/limits/windows.ts';
-import { memoize } from '../ground/memoize.ts';
 import type { Quota, RateLimit, RateLimitState } from '../ground/rate-limit.ts';
 import type { KeyCounts } from './store.ts';
 

@@ -1,9 +1,9 @@
 // Notes last uses of keys, counts uses, and holds keys to limits and quotas, for all processes on a database. A call is
 // decided in memory: by what this process has counted, and what the others had when last read (exchange.ts).
 
+import { createLruCache } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { createCalendar } from '../ground/limits/windows.ts';
-import { createLruCache } from '../ground/lru-cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Quota, RateLimit, RateLimitState } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';

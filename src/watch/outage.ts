@@ -1,6 +1,6 @@
 // Logs an outage once, and its end once; and the outage of the key store that calls and requests meet.
 
-import type { StoreOutage } from '../ground/outage.ts';
+import type { StoreOutage } from '../ground/result.ts';
 import type { InfoEvent, WarnEvent } from './events.ts';
 import type { Log } from './log.ts';
 

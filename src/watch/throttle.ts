@@ -1,7 +1,7 @@
 // Limits log lines that callers can cause at will: one a second for each bucket (a key, an address), and 100 in all.
 
+import { createLruCache } from '../ground/cache.ts';
 import { createTokenBuckets, type Rate } from '../ground/limits/token-bucket.ts';
-import { createLruCache } from '../ground/lru-cache.ts';
 import type { Clock } from '../ground/runtime.ts';
 
 const EVERY_MS = 1000;

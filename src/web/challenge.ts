@@ -2,8 +2,8 @@
 // description holds a word that looks like a parameter.
 
 import { type Problem, problemText, publicPart } from '../ground/problem.ts';
-import { joinScopes } from '../ground/scope.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
+import { joinScopes } from '../ground/text.ts';
 
 export interface SignIn {
   /** The protected resource metadata (RFC 9728). */

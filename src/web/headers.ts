@@ -1,4 +1,4 @@
-// Headers that many responses share.
+// Headers that many requests or responses share, CORS among them.
 
 import type { RateLimit, RateLimitState } from '../ground/rate-limit.ts';
 
@@ -68,4 +68,64 @@ export function createResponseHeaders(common: Readonly<Record<string, string>>) 
     filled.headers.set('RateLimit', stateText(rateLimit));
     return filled.headers;
   };
+}
+
+// Accept (RFC 9110 §12.5.1): whether a client takes a media type at all. Preferences are not compared.
+
+const REFUSED = /^q=0(\.0*)?$/;
+
+/** The most specific range that covers `type` (lower case) decides. An absent header takes anything. */
+export function accepts(accept: string | null, type: string): boolean {
+  if (accept === null) return true;
+  const ranges = rangesIn(accept);
+  const wholeKind = `${type.slice(0, type.indexOf('/'))}/*`;
+  return ranges.get(type) ?? ranges.get(wholeKind) ?? ranges.get('*/*') ?? false;
+}
+
+/** True when `accept` names `type` (lower case) itself, as browsers do with what they show to people. */
+export const names = (accept: string | null, type: string): boolean =>
+  accept !== null && rangesIn(accept).get(type) === true;
+
+const rangesIn = (accept: string) => new Map(accept.toLowerCase().split(',').map(parseRange));
+
+function parseRange(range: string): [name: string, taken: boolean] {
+  const [name = '', ...parameters] = range.split(';').map((part) => part.trim());
+  return [name, !parameters.some((parameter) => REFUSED.test(parameter))];
+}
+
+// CORS (Fetch, "CORS protocol"): what a browser may send and read, once its origin is allowed.
+
+const ALLOWED_HEADERS = [
+  'Authorization',
+  'Content-Type',
+  'X-API-Key',
+  'Accept',
+  'MCP-Protocol-Version',
+  'Mcp-Method',
+  'Mcp-Name',
+  'Mcp-Session-Id',
+  'Last-Event-ID',
+].join(', ');
+const EXPOSED_HEADERS = 'WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy';
+const PREFLIGHT_MAX_AGE_S = '600';
+/** Of bounded length: a longer one could be a misplaced key, which must not be sent back. */
+const MCP_PARAM = /\bmcp-param-[\w-]{1,48}(?![\w-])/gi;
+
+/** Lets pages of `origin` read a response; if it is `open`, any page. */
+export function allowOrigin(headers: Headers, origin: string, open: boolean): void {
+  headers.set('Access-Control-Allow-Origin', open ? '*' : origin);
+  headers.set('Access-Control-Expose-Headers', EXPOSED_HEADERS);
+  if (!open) headers.append('Vary', 'Origin');
+}
+
+export function preflight(request: Request, allow: string): Response {
+  const headers = new Headers({ Allow: allow, ...SECURITY_HEADERS });
+  if (request.headers.has('access-control-request-method')) {
+    headers.set('Access-Control-Allow-Methods', allow);
+    // Tools choose the names of Mcp-Param-<x> headers, so whichever are asked for are allowed.
+    const params = (request.headers.get('access-control-request-headers') ?? '').match(MCP_PARAM) ?? [];
+    headers.set('Access-Control-Allow-Headers', [ALLOWED_HEADERS, ...params].join(', '));
+    headers.set('Access-Control-Max-Age', PREFLIGHT_MAX_AGE_S);
+  }
+  return new Response(null, { status: 204, headers });
 }

@@ -1,7 +1,7 @@
 // Spans of time as people write them.
 
 import { expect, test } from 'bun:test';
-import { formatDuration, parseDuration } from '../../src/ground/duration.ts';
+import { formatDuration, parseDuration } from '../../src/ground/runtime.ts';
 
 test.each([
   ['1s', 1000, '1s'],

@@ -1,7 +1,7 @@
 // The bounded map behind every cache.
 
 import { expect, test } from 'bun:test';
-import { createLruCache } from '../../src/ground/lru-cache.ts';
+import { createLruCache } from '../../src/ground/cache.ts';
 
 const text = (length: number) => 'x'.repeat(length);
 

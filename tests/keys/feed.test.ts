@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { FeedPage } from '../../src/ground/change-feed.ts';
-import { StoreOutage } from '../../src/ground/outage.ts';
+import { StoreOutage } from '../../src/ground/result.ts';
 import { countingSleep } from '../../src/ground/runtime.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';

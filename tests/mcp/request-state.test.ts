@@ -2,8 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { StoreOutage } from '../../src/ground/outage.ts';
-import { createRequestStates } from '../../src/mcp/asking.ts';
+import { StoreOutage } from '../../src/ground/result.ts';
+import { createRequestStates } from '../../src/mcp/client.ts';
 import { defineTool, err, ok } from '../../src/start/package/index.ts';
 import { ALICE, keyOf, output, payloadOf, person, round, serveAsking } from '../support/asking.ts';
 import { testClock } from '../support/clock.ts';

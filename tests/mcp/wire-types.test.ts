@@ -12,8 +12,8 @@ import type {
   Tool,
   ToolAnnotations,
 } from '@modelcontextprotocol/sdk/types.js';
-import type { capabilitiesOf, describePrompt, describeResource, describeTool } from '../../src/mcp/descriptions.ts';
 import type { SERVER_INFO } from '../../src/mcp/message.ts';
+import type { capabilitiesOf, describePrompt, describeResource, describeTool } from '../../src/mcp/results.ts';
 import type { ContentBlock, PromptMessages, ToolContent, ToolFacts } from '../../src/start/package/index.ts';
 
 type Fits<A, B> = [A] extends [B] ? true : false;

@@ -1,7 +1,7 @@
 // When the uses of keys are written, and that none is lost on the way.
 
 import { expect, test } from 'bun:test';
-import { StoreOutage } from '../../src/ground/outage.ts';
+import { StoreOutage } from '../../src/ground/result.ts';
 import { createLog, systemRandom } from '../../src/start/package/index.ts';
 import type { ExchangedUses, UsesStore } from '../../src/uses/store.ts';
 import { createUsage } from '../../src/uses/usage.ts';

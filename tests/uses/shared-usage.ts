@@ -1,10 +1,9 @@
 // Processes that count the uses of one key on one database, with a clock that is moved: each has its own wall clock, and
 // what it sends to the database comes late, twice, or not at all.
 
-import { StoreOutage } from '../../src/ground/outage.ts';
 import type { Quota } from '../../src/ground/rate-limit.ts';
-import { countingSleep } from '../../src/ground/runtime.ts';
-import { nextTurn } from '../../src/ground/timeout.ts';
+import { StoreOutage } from '../../src/ground/result.ts';
+import { countingSleep, nextTurn } from '../../src/ground/runtime.ts';
 import { type ApiKeyRecord, NEW_KEY } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import { createReadKeys } from '../../src/keys/unknown-keys.ts';

@@ -1,10 +1,8 @@
 // What the metrics read when their text is made: the feed, sessions, keys that expire, the certificate, the process.
 
-import { MS_PER_DAY } from '../../ground/duration.ts';
-import { outageIn } from '../../ground/outage.ts';
-import type { Clock } from '../../ground/runtime.ts';
+import { outageIn } from '../../ground/result.ts';
+import { type Clock, MS_PER_DAY, withTimeout } from '../../ground/runtime.ts';
 import { SERVER_VERSION } from '../../ground/server-info.ts';
-import { withTimeout } from '../../ground/timeout.ts';
 import type { AdminStore } from '../../keys/admin.ts';
 import type { Feed } from '../../keys/feed.ts';
 import type { Sample } from '../../watch/series.ts';

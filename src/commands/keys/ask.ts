@@ -2,8 +2,8 @@
 // that server's page; only the key goes to stdout.
 
 import * as v from 'valibot';
+import { sleep } from '../../ground/runtime.ts';
 import { reasonOf, withoutControls } from '../../ground/text.ts';
-import { sleep } from '../../ground/timeout.ts';
 import { publicUrl, trustedUrl } from '../../ground/urls.ts';
 import { CommandError, type Io } from '../io.ts';
 import { kind } from '../options.ts';

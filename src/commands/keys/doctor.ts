@@ -3,7 +3,7 @@
 import type { Config } from '../../config/config.ts';
 import { readTls } from '../../config/tls.ts';
 import { isLoopback } from '../../ground/ip.ts';
-import { outageIn, StoreOutage } from '../../ground/outage.ts';
+import { outageIn, StoreOutage } from '../../ground/result.ts';
 import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
 import { addressOf } from '../../start/banner.ts';
 import { CERTIFICATE_MS_MIN } from '../../start/listener.ts';

@@ -1,6 +1,6 @@
 // `keys events`: the events of keys, oldest first.
 
-import { sleep } from '../../ground/timeout.ts';
+import { sleep } from '../../ground/runtime.ts';
 import type { KeyEvent } from '../../keys/store.ts';
 import { command } from '../command.ts';
 import { isoTime, localTime } from '../io.ts';

@@ -1,7 +1,7 @@
 // `keys show`: one key, by id, by fingerprint, or by the key itself on stdin: an argument would stay in the history.
 
 import { text } from 'node:stream/consumers';
-import { MS_PER_DAY } from '../../ground/duration.ts';
+import { MS_PER_DAY } from '../../ground/runtime.ts';
 import type { KeyName } from '../../keys/admin.ts';
 import { hashKey, isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import type { Uses } from '../../uses/shown-uses.ts';

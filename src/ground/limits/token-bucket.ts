@@ -1,6 +1,6 @@
 // Token buckets, one for each name, counted in this process.
 
-import { createLruCache } from '../lru-cache.ts';
+import { createLruCache } from '../cache.ts';
 import type { Clock } from '../runtime.ts';
 
 export interface Rate {

@@ -1,10 +1,9 @@
 // Fixed windows of time in UTC, aligned to the Unix epoch, and what is counted in them: of a tool's or a person's limit
 // here; of a key's, which all processes share, in uses/.
 
-import { MS_PER_DAY } from '../duration.ts';
-import { createLruCache } from '../lru-cache.ts';
+import { createLruCache } from '../cache.ts';
 import type { RateLimit } from '../rate-limit.ts';
-import type { Clock } from '../runtime.ts';
+import { type Clock, MS_PER_DAY } from '../runtime.ts';
 
 export const DAY_S = MS_PER_DAY / 1000;
 

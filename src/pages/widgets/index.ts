@@ -1,10 +1,10 @@
 // The widgets as MCP resources (MCP Apps), in the order clients see them.
 
 import type { Resource } from '../../calls/resource.ts';
+import { once } from '../../ground/cache.ts';
 import { inlineAssets } from '../../ground/inline.ts';
-import { once } from '../../ground/memoize.ts';
 import { SERVER_VERSION } from '../../ground/server-info.ts';
-import { WIDGET_TYPE } from '../../mcp/apps.ts';
+import { WIDGET_TYPE } from '../../mcp/client.ts';
 import created from './api-key-created.js' with { type: 'text' };
 import list from './api-keys-list.js' with { type: 'text' };
 import bridge from './bridge.js' with { type: 'text' };

@@ -3,8 +3,8 @@
 import { copyFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makePrivate } from '../../ground/private-files.ts';
+import { sleep } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
-import { sleep } from '../../ground/timeout.ts';
 import type { Read } from '../copying.ts';
 import { type Database, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';

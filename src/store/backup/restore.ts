@@ -1,6 +1,6 @@
 // Puts a backup back into a database, in one transaction.
 
-import { outageIn } from '../../ground/outage.ts';
+import { outageIn } from '../../ground/result.ts';
 import { pagesOf, putRows } from '../copying.ts';
 import type { Database, Row, Statement } from '../database.ts';
 import type { DatabaseConfig } from '../place.ts';

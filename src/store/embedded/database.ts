@@ -2,8 +2,8 @@
 // the event loop. Writes that wait at the same moment share a commit: each has to wait for the disk, and eight together
 // wait little longer than one.
 
-import { StoreOutage } from '../../ground/outage.ts';
-import { nextTurn, sleep } from '../../ground/timeout.ts';
+import { StoreOutage } from '../../ground/result.ts';
+import { nextTurn, sleep } from '../../ground/runtime.ts';
 import { type Database, errorReason, isSchemaMissing, type Row, type Statement, type Written } from '../database.ts';
 import { codeOf, isBusy, isDamaged, openSqlite, type SqliteConnection } from './sqlite.ts';
 

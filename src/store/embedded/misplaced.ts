@@ -14,7 +14,7 @@
 // The log isn't opened anew: moving what it held into the file could overwrite others' later writes.
 
 import { lstatSync, realpathSync, statSync } from 'node:fs';
-import { StoreOutage } from '../../ground/outage.ts';
+import { StoreOutage } from '../../ground/result.ts';
 
 const ELSEWHERE = 'the database file was moved, removed or replaced; start the server anew';
 const LOG_GONE =

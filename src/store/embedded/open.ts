@@ -2,8 +2,8 @@
 
 import { existsSync } from 'node:fs';
 import { expected } from '../../ground/expected.ts';
-import { isOutage, StoreOutage } from '../../ground/outage.ts';
 import { makePrivate } from '../../ground/private-files.ts';
+import { isOutage, StoreOutage } from '../../ground/result.ts';
 import { type Database, errorReason, type Statement, UnusableDatabase } from '../database.ts';
 import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';

@@ -4,7 +4,7 @@
 
 import type { Client } from '@libsql/client/web';
 import { expected } from '../../ground/expected.ts';
-import { type OutageKind, StoreOutage } from '../../ground/outage.ts';
+import { type OutageKind, StoreOutage } from '../../ground/result.ts';
 import { shownUrl } from '../../ground/urls.ts';
 import { errorReason, isSchemaMissing } from '../database.ts';
 import type { RemoteConfig } from '../place.ts';

@@ -2,9 +2,8 @@
 
 import type { Client, InStatement, ResultSet } from '@libsql/client/web';
 import { createWaitingShare, type WaitingShare } from '../../ground/limits/share.ts';
-import { StoreOutage } from '../../ground/outage.ts';
-import { systemClock } from '../../ground/runtime.ts';
-import { sleep } from '../../ground/timeout.ts';
+import { StoreOutage } from '../../ground/result.ts';
+import { sleep, systemClock } from '../../ground/runtime.ts';
 import type { Database, Row, Statement, Written } from '../database.ts';
 import type { RemoteConfig } from '../place.ts';
 import { createAttempt } from './attempt.ts';

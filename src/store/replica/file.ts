@@ -3,8 +3,8 @@
 
 import { existsSync, rmSync, statSync } from 'node:fs';
 import { expected } from '../../ground/expected.ts';
-import { isOutage } from '../../ground/outage.ts';
 import { makePrivate } from '../../ground/private-files.ts';
+import { isOutage } from '../../ground/result.ts';
 import type { Database, Statement } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
 import { isBusy, openSqlite } from '../embedded/sqlite.ts';

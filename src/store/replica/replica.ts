@@ -5,7 +5,7 @@
 
 import { repeat } from '../../ground/background.ts';
 import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../../ground/change-feed.ts';
-import { isOutage } from '../../ground/outage.ts';
+import { isOutage } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Log } from '../../watch/log.ts';

@@ -3,8 +3,7 @@
 
 import { readdirSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
-import type { Cancel } from '../../ground/runtime.ts';
-import { withTimeout } from '../../ground/timeout.ts';
+import { type Cancel, withTimeout } from '../../ground/runtime.ts';
 import { type MakePrompts, type MakeTools, type ToolFile, unusable } from './tool-file.ts';
 
 /** `path` is absolute. */

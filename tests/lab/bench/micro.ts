@@ -1,20 +1,20 @@
 // `bun tests/lab/bench/micro.ts`: what each step of one call costs, in this process, without a network.
 
 import { createService } from '../../../src/app.ts';
+import { createRecheck } from '../../../src/calls/api-key.ts';
 import { Call } from '../../../src/calls/call.ts';
-import { createRecheck } from '../../../src/calls/recheck.ts';
 import { createRun } from '../../../src/calls/run.ts';
 import { parseConfig } from '../../../src/config/config.ts';
 import { createInFlight } from '../../../src/ground/in-flight.ts';
 import { isPromise } from '../../../src/ground/result.ts';
 import { systemClock, systemRandom } from '../../../src/ground/runtime.ts';
 import { hashKey } from '../../../src/keys/record.ts';
-import { toolResultMembers } from '../../../src/mcp/tool-result.ts';
+import { toolResultMembers } from '../../../src/mcp/results.ts';
 import type { ToolDeps } from '../../../src/tools/folder/tool-file.ts';
 import { getData } from '../../../src/tools/get-data.ts';
 import { createTools } from '../../../src/tools/server-tools.ts';
 import { createLog } from '../../../src/watch/log.ts';
-import { readCredentials } from '../../../src/web/credentials.ts';
+import { readCredentials } from '../../../src/web/context.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../../../src/web/headers.ts';
 import { buildDatabase } from './database.ts';
 import { type Load, mcp2025GetData, mcp2026GetData, restGetData } from './loads.ts';

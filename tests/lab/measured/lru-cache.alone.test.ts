@@ -1,7 +1,7 @@
 // What a new key costs a full cache.
 
 import { expect, test } from 'bun:test';
-import { createLruCache } from '../../../src/ground/lru-cache.ts';
+import { createLruCache } from '../../../src/ground/cache.ts';
 
 test('a million new keys cost no more each when it is full than when it is empty', () => {
   const fill = (count: number, entries: number) => {

@@ -55,7 +55,7 @@ export const CALLS: readonly Mutations[] = [
     ],
   },
   {
-    file: 'src/calls/blocks.ts',
+    file: 'src/calls/user-jwt.ts',
     tests: ['./tests/keys/blocks.test.ts'],
     changes: [
       ['blocks: one that was made meanwhile is forgotten', 'if (changes === changesBefore) known', 'known'],
@@ -92,7 +92,7 @@ export const CALLS: readonly Mutations[] = [
     changes: [['shares: one owner may have all', 'own > bounds.each || taken', 'taken']],
   },
   {
-    file: 'src/ground/lru-cache.ts',
+    file: 'src/ground/cache.ts',
     tests: ['./tests/ground/lru-cache.test.ts'],
     changes: [
       [

@@ -20,7 +20,7 @@ export const WEB: readonly Mutations[] = [
     ],
   },
   {
-    file: 'src/web/checks.ts',
+    file: 'src/web/router.ts',
     tests: ['./tests/web/host-origin.test.ts'],
     changes: [
       ['host: any name is answered', 'if (host !== null && !isAllowedHost(host))', "if (host === '')"],
@@ -39,7 +39,7 @@ export const WEB: readonly Mutations[] = [
     ],
   },
   {
-    file: 'src/web/credentials.ts',
+    file: 'src/web/context.ts',
     tests: ['./tests/calls/api-key.test.ts'],
     changes: [
       [

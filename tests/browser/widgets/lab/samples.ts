@@ -1,6 +1,6 @@
 // Data for the lab: made-up results of the tools with widgets. None of these keys exists.
 
-import { WIDGET_DATA } from '../../../../src/mcp/apps.ts';
+import { WIDGET_DATA } from '../../../../src/mcp/client.ts';
 
 /** `widget`: another delivery of a new key. `rotated` and `leaked`: rotations of a key. */
 export const DATA_SETS = ['few', 'empty', '1000', 'hostile', 'error', 'widget', 'rotated', 'leaked'] as const;

@@ -1,6 +1,6 @@
-// A map of bounded size that keeps recently used entries: an approximate LRU cache.
+// What is kept to be used again: an approximate LRU cache, and what is memoized by it.
 
-export interface LruCache<Value> {
+interface LruCache<Value> {
   /** Finding an entry counts as using it. */
   get(key: string): Value | undefined;
   set(key: string, value: Value): void;
@@ -11,7 +11,7 @@ export interface LruCache<Value> {
 }
 
 /** The most it holds. The most recently used entries are certain to stay while they fill no more than half of it. */
-export interface Bounds<Value> {
+interface Bounds<Value> {
   readonly entries?: number;
   /** Of all values together, by `bytesOf`. */
   readonly bytes?: number;
@@ -19,7 +19,7 @@ export interface Bounds<Value> {
 }
 
 /**
- * Two generations. New entries are young, and a hit on an old one makes it young again. When the young ones fill half
+ * A map of bounded size that keeps recently used entries, in two generations. New entries are young, and a hit on an old one makes it young again. When the young ones fill half
  * of the bounds, they become the old ones, and those are evicted at once. (The usual LRU deletes a Map's first key
  * again and again: to find it, the Map walks past all that were deleted before.)
  */
@@ -70,4 +70,26 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
       youngBytes = 0;
     },
   };
+}
+
+const ENTRIES_MAX = 1000;
+/** A longer text is not worth keeping. */
+const CHARS_MAX = 255;
+
+/** Memoizes a decision over texts, in an LRU cache. */
+export function memoize<Decision>(decide: (text: string) => Decision): (text: string) => Decision {
+  const decided = createLruCache<Decision>({ entries: ENTRIES_MAX });
+  return (text) => {
+    const known = decided.get(text);
+    if (known !== undefined) return known;
+    const decision = decide(text);
+    if (text.length <= CHARS_MAX) decided.set(text, decision);
+    return decision;
+  };
+}
+
+/** Makes a value when it is first asked for, and keeps it. */
+export function once<T>(make: () => T): () => T {
+  let made: T | undefined;
+  return () => (made ??= make());
 }

@@ -1,6 +1,6 @@
-// Asks clients of 2026-07-28: whether they show forms, the responses they sent, and the result that asks for more.
-// Between two rounds of a call the client carries all state as requestState (basic/patterns/mrtr), so that the server
-// keeps nothing and any process can take the next round. Signed, not encrypted: it holds the client's own responses.
+// What clients can do. Asks those of 2026-07-28: whether they show forms, the responses they sent, and the result that asks
+// for more. Between two rounds of a call the client carries all state as requestState (basic/patterns/mrtr), so that the
+// server keeps nothing and any process can take the next round. Signed, not encrypted: it holds the client's own responses.
 
 import type { Asking, InputRequired } from '../calls/ask.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -8,7 +8,6 @@ import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { createSignedText, type SignedTextOptions } from '../ground/signed-text.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
-import { missingCapabilities } from './capabilities.ts';
 import type { Params } from './message.ts';
 
 /** Of the responses in requestState, as JSON: they fit as base64 into a body, with the last round's beside. */
@@ -83,7 +82,7 @@ export interface RequestStates {
   open(subject: string, state: string): Promise<Result<JsonObject, Problem>>;
 }
 
-export interface RequestStateOptions extends Omit<SignedTextOptions, 'use'> {
+interface RequestStateOptions extends Omit<SignedTextOptions, 'use'> {
   readonly clock: Clock;
 }
 
@@ -108,4 +107,54 @@ export function createRequestStates({ clock, ...options }: RequestStateOptions):
       return clock.nowMs() < expiresAtMs ? ok(responses) : INVALID_STATE;
     },
   };
+}
+
+// Capabilities are compared in depth: a client that opens URLs may show no forms, and extensions differ.
+
+/** What of `required` is not in `declared`; undefined if nothing. */
+export function missingCapabilities(required: JsonObject, declared: JsonObject): JsonObject | undefined {
+  return missingIn(withForm(required), withForm(declared), 'capabilities');
+}
+
+function missingIn(required: JsonObject, declared: JsonObject, of: string): JsonObject | undefined {
+  const missing = Object.entries(required).flatMap(([name, wanted]) => {
+    const lacked = lackedOf(wanted, Object.hasOwn(declared, name) ? declared[name] : undefined, name, of);
+    return lacked === undefined ? [] : [[name, lacked]];
+  });
+  return missing.length === 0 ? undefined : Object.fromEntries(missing);
+}
+
+function lackedOf(wanted: unknown, given: unknown, name: string, of: string): unknown {
+  if (!isObject(wanted)) return wanted === given ? undefined : wanted;
+  if (!isObject(given)) return wanted;
+  // An extension counts by its name; its settings are not compared.
+  return of === 'extensions' ? undefined : missingIn(wanted, given, name);
+}
+
+/** `elicitation: {}` is from before there were modes, and means forms (client/elicitation, "Capabilities"). */
+function withForm(capabilities: JsonObject): JsonObject {
+  const { elicitation } = capabilities;
+  if (!isObject(elicitation) || 'form' in elicitation || 'url' in elicitation) return capabilities;
+  return { ...capabilities, elicitation: { ...elicitation, form: {} } };
+}
+
+// MCP Apps (protocol 2026-01-26): its names, and whether a client shows widgets.
+
+export const UI_EXTENSION = 'io.modelcontextprotocol/ui';
+
+export const WIDGET_TYPE = 'text/html;profile=mcp-app';
+
+/** The member of a result's `_meta` with what is for the widget alone. The widgets read it too (pages/widgets/results.js). */
+export const WIDGET_DATA = 'mcp-key-server/widget';
+
+/** The capabilities of a client that shows widgets. */
+export const WIDGETS_SHOWN = { extensions: { [UI_EXTENSION]: {} } };
+
+/** True for capabilities that declare widgets, unless they name media types without this one. */
+export function showsWidgets(capabilities: unknown): boolean {
+  const extensions = isObject(capabilities) ? capabilities.extensions : undefined;
+  const declared = isObject(extensions) ? extensions[UI_EXTENSION] : undefined;
+  if (!isObject(declared)) return false;
+  const { mimeTypes } = declared;
+  return mimeTypes === undefined || (Array.isArray(mimeTypes) && mimeTypes.includes(WIDGET_TYPE));
 }
