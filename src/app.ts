@@ -13,7 +13,7 @@ import { settingsIn } from './calls/settings.ts';
 import { createCheckBlock, type VerifyUserJwt } from './calls/user-jwt.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
-import { mintingCommand } from './config/token-settings.ts';
+import { shownMintingCommand } from './config/token-settings.ts';
 import { createInFlight } from './ground/in-flight.ts';
 import { LIMITS } from './ground/limits/index.ts';
 import { createPool } from './ground/limits/pool.ts';
@@ -234,7 +234,7 @@ function serviceOn(
     keyScopes,
     sessions,
     findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,
-    mints: mintingCommand(config, env, runScript),
+    mints: () => shownMintingCommand(config, { env, publicUrl: publicUrl(), runScript }),
     health: healthRoute({ store, feed, sessions, instance, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
     metrics,
     sha256,

@@ -20,7 +20,7 @@ export interface KeysPageOptions {
   /** The scopes that tools and prompts ask keys for. */
   readonly keyScopes: readonly string[];
   /** What begins the command that makes links that sign in; null: there is none. */
-  readonly mints: string | null;
+  readonly mints: () => string | null;
 }
 
 export function keysPageRoute(options: KeysPageOptions): Handler {
@@ -34,7 +34,7 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
       page: new URL(keysPageUrl(url)).href,
       isSecure: acceptsCredentials,
       issuer: await pageIssuer(config, url, findSignIn),
-      mints,
+      mints: mints(),
       ownerClaim: jwtClaims.owner,
       scopeClaim: jwtClaims.scope,
       asks: config.device,

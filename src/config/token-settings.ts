@@ -1,20 +1,40 @@
-// The settings that the command `token` needs beside a server, to sign what that server accepts.
+// The command that mints a user token for a running server, with the settings that it needs beside that server, to sign
+// what the server accepts, and to link to where it is.
 
 import type { Config } from './config.ts';
-import type { Env } from './env.ts';
+import { type Env, VARIABLES } from './env.ts';
 
-export type TokenSetting = 'DATABASE_URL' | 'JWT_ISSUER' | 'JWT_AUDIENCE';
+type Minted = Pick<Config, 'database' | 'jwt'>;
 
-/** Those that are set. The made-up secret lies beside the database file. */
-export function tokenSettings({ database, jwt }: Pick<Config, 'database' | 'jwt'>, env: Env): TokenSetting[] {
+export interface Running {
+  readonly env: Env;
+  readonly publicUrl: string;
+  /** Runs a script of package.json, or the command `token` in its place. */
+  readonly runScript: string;
+}
+
+/** Where a server is that no setting puts elsewhere. */
+const USUAL_URL = `http://${VARIABLES.HOST.unset}:${VARIABLES.PORT.unset}`;
+
+/** What begins the command, in the shell that started the server. Null: tokens are an issuer's. */
+export const mintingCommand = (config: Minted, running: Running): string | null => commandOf(config, running, quoted);
+
+/** The same for anybody to read: where the server is, which they know, and else the names of settings alone. */
+export const shownMintingCommand = (config: Minted, running: Running): string | null =>
+  commandOf(config, running, () => '…');
+
+function commandOf(
+  { database, jwt }: Minted,
+  { env, publicUrl, runScript }: Running,
+  shown: (value: string) => string,
+) {
+  if (jwt.kind !== 'secret' && jwt.kind !== 'dev-secret') return null;
+  // The made-up secret lies beside the database file.
   const isBesideFile = jwt.kind === 'dev-secret' && database.mode === 'embedded';
-  const names: TokenSetting[] = [...(isBesideFile ? (['DATABASE_URL'] as const) : []), 'JWT_ISSUER', 'JWT_AUDIENCE'];
-  return names.filter((name) => env[name]);
+  const names = [...(isBesideFile ? (['DATABASE_URL'] as const) : []), 'JWT_ISSUER', 'JWT_AUDIENCE'] as const;
+  const settings = names.filter((name) => env[name]).map((name) => `${name}=${shown(env[name] ?? '')}`);
+  if (publicUrl !== USUAL_URL) settings.push(`PUBLIC_URL=${quoted(publicUrl)}`);
+  return [...settings, runScript, 'token'].join(' ');
 }
 
-/** What begins the command for anybody to read: the settings are named without their values. Null: tokens are an issuer's. */
-export function mintingCommand(config: Pick<Config, 'database' | 'jwt'>, env: Env, runScript: string): string | null {
-  const { kind } = config.jwt;
-  if (kind !== 'secret' && kind !== 'dev-secret') return null;
-  return [...tokenSettings(config, env).map((name) => `${name}=…`), runScript, 'token'].join(' ');
-}
+const quoted = (value: string) => (/^[\w./:@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`);

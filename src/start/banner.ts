@@ -1,8 +1,7 @@
 // What the operator reads when the server has started.
 
 import type { Config } from '../config/config.ts';
-import type { Env } from '../config/env.ts';
-import { tokenSettings } from '../config/token-settings.ts';
+import { mintingCommand, type Running } from '../config/token-settings.ts';
 import { isLoopback } from '../ground/ip.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { keysPageUrl, shownUrl } from '../ground/urls.ts';
@@ -19,12 +18,8 @@ const NO_HTTPS_WARNING =
 
 const WITH_SECRET = '\n                           where JWT_SECRET is set as it is here';
 
-export interface BannerFacts {
+export interface BannerFacts extends Running {
   readonly listening: string;
-  readonly publicUrl: string;
-  /** Runs a script of package.json, or the command `token` in its place. */
-  readonly runScript: string;
-  readonly env: Env;
   /** The names of what each tool file of the operator offers. */
   readonly custom: ReadonlyMap<string, readonly string[]>;
   /** The operator's folder of tools, and whether it exists. */
@@ -38,28 +33,21 @@ function ownTools({ custom, folder, hasFolder }: BannerFacts): string {
   return [...custom].map(([file, names]) => `  tools of your own        ${names.join(', ')} (${file})\n`).join('');
 }
 
-/** The command that mints a token for this server, in the shell that started it. */
-function tokenCommand(config: Config, { runScript, env }: BannerFacts): string {
-  const settings = tokenSettings(config, env).map((name) => `${name}=${quoted(env[name] ?? '')}`);
-  return [...settings, runScript, 'token --sub alice'].join(' ');
-}
-
-const quoted = (value: string) => (/^[\w./:@-]+$/.test(value) ? value : `'${value.replaceAll("'", "'\\''")}'`);
-
 export function banner(config: Config, facts: BannerFacts): string {
   const { listening, publicUrl } = facts;
   const { database, jwt } = config;
   const where = database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
-  const mints = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
-  const signIn = mints
-    ? `sign in (mint a token)   ${tokenCommand(config, facts)}${jwt.kind === 'secret' ? WITH_SECRET : ''}`
-    : `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`;
+  const mints = mintingCommand(config, facts);
+  const signIn =
+    mints === null
+      ? `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`
+      : `sign in (mint a token)   ${mints} --sub alice${jwt.kind === 'secret' ? WITH_SECRET : ''}`;
   const unnamed = !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null;
   const insecure = config.production && config.tls === null && config.trustProxy === 0;
   return `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}
   environment              ${config.environment}
   MCP clients connect to   ${publicUrl}/mcp
-${config.keysPage === null ? '' : `  people manage keys at    ${keysPageUrl(publicUrl)}${mints ? ' (token --link makes a link)' : ''}\n`}  keys are kept in         ${where}
+${config.keysPage === null ? '' : `  people manage keys at    ${keysPageUrl(publicUrl)}${mints === null ? '' : ' (token --link makes a link)'}\n`}  keys are kept in         ${where}
 ${ownTools(facts)}  ${signIn}
 ${unnamed ? NO_HOST_NAME_WARNING : ''}${insecure ? NO_HTTPS_WARNING : ''}`;
 }

@@ -49,7 +49,7 @@ test('the executable serves a file of its own with nothing configured, and a tok
   const folder = folderWithTool();
   await using server = await start(folder);
   const typed = /sign in \(mint a token\) +(.*)\n/.exec(server.stderr())?.[1] ?? '';
-  expect(typed).toBe('./server token --sub alice');
+  expect(typed).toBe(`PUBLIC_URL=${server.url} ./server token --sub alice`);
   const token = await output(['sh', '-c', typed], { cwd: folder });
   await live(server, { authorization: `Bearer ${token.trim()}` });
   expect(await (await fetch(`${server.url}/widgets/preview`)).text()).toContain('api-key-created');

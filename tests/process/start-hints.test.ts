@@ -30,29 +30,53 @@ async function logged(server: ServerProcess, event: string): Promise<Record<stri
 
 const hintOf = (server: ServerProcess) => /sign in \(mint a token\) +(.*)\n/.exec(server.stderr())?.[1] ?? '';
 
+/** Typed where the server was started: there `bun run token` is the script of this repository. */
+function typed(command: string, cwd: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
+  const own = join(diskFolder(), 'bin'); // a folder of the PATH
+  mkdirSync(own);
+  symlinkSync(process.execPath, join(own, 'bun'));
+  const here = command.replace(/(npx -y bun@[\d.]+|bun) run token/, `bun ${ROOT}/src/commands/token.ts`);
+  return output(['sh', '-c', here], { cwd, env: { PATH: `${own}:${process.env.PATH}`, ...env } });
+}
+
+async function accepts(url: string, token: string): Promise<void> {
+  const headers = { authorization: `Bearer ${token.trim()}` };
+  expect((await callOver(url, 'list_api_keys', {}, headers)).status).toBe(200);
+}
+
+/** The server that a link opens, and the token in it. */
+function linked(link: string): [url: string, token: string] {
+  const [url = '', token = ''] = link.split('/keys#token=');
+  return [url, token];
+}
+
 describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
   test.each([
     ['nothing configured', {}],
     ['a database elsewhere', { DATABASE_URL: 'file:./deep/er/my.db' }],
     ['a database in a folder whose name a shell would take apart', { DATABASE_URL: "file:./it's $HOME/my.db" }],
     ['an issuer and an audience of its own', { JWT_ISSUER: 'me & you', JWT_AUDIENCE: 'keys' }],
+    ['a host and a prefix of its own', { HOST: 'localhost', BASE_PATH: '/api' }],
   ])('the command of the banner works as printed, with %s', async (_what, env: Record<string, string>) => {
     const folder = diskFolder();
     const given = { ...env, ...(env.JWT_ISSUER && { JWT_SECRET: TEST_SECRET }) };
     await using server = await startServer({ runtime, folder, env: given });
-    const own = join(diskFolder(), 'bin'); // a folder of the PATH
-    mkdirSync(own);
-    symlinkSync(process.execPath, join(own, 'bun'));
-    // Typed where the server was started: there `bun run token` is this script.
-    const typed = hintOf(server).replace(/(npx -y bun@[\d.]+|bun) run token/, `bun ${ROOT}/src/commands/token.ts`);
-    const token = await output(['sh', '-c', typed], {
-      cwd: folder,
-      env: { PATH: `${own}:${process.env.PATH}`, ...(env.JWT_ISSUER && { JWT_SECRET: TEST_SECRET }) },
-    });
-    const headers = { authorization: `Bearer ${token.trim()}` };
-    expect((await callOver(server.url, 'list_api_keys', {}, headers)).status).toBe(200);
+    const secret = env.JWT_ISSUER === undefined ? {} : { JWT_SECRET: TEST_SECRET };
+    const token = await typed(hintOf(server), folder, secret);
+    await accepts(server.url, token);
+    const link = await typed(`${hintOf(server)} --link`, folder, secret);
+    await accepts(...linked(link));
     const says = server.stderr().includes('where JWT_SECRET is set as it is here');
     expect(says).toBe(env.JWT_ISSUER !== undefined);
+  });
+
+  test('the command of the page works as shown, and makes a link to where the server is', async () => {
+    await using server = await startServer({ runtime, env: { BASE_PATH: '/api' } });
+    const page = await (await fetch(`${server.url}/keys`)).text();
+    const [, shown] = /"mints":"([^"]+)"/.exec(page) ?? [];
+    const link = await typed(`${shown} --sub alice --link`, server.folder);
+    expect(link).toStartWith(`${server.url}/keys#token=`);
+    await accepts(...linked(link));
   });
 
   test('what comes from which file of the folder is in the banner and the first line; or that there is none', async () => {

@@ -89,7 +89,7 @@ test.skipIf(USUAL_RUNTIME === 'deno')(
   async () => {
     const hint = async (PATH: string) => {
       await using server = await startServer({ env: { ...JWT, PATH } });
-      return /sign in \(mint a token\) +(.*)\n/.exec(server.stderr())?.[1];
+      return /sign in \(mint a token\) +PUBLIC_URL=\S+ (.*)\n/.exec(server.stderr())?.[1];
     };
     const [none, own] = [temporaryFolder(), temporaryFolder()];
     const npx = join(temporaryFolder(), 'node_modules/.bin');
