@@ -4,35 +4,38 @@ import { expect, test } from 'bun:test';
 import { copyFileSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
+import { readDocument, unquoted } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { bearer, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
 
 const DB = join(import.meta.dir, '../../db');
 
-/** Table name to column names, as db/README.md has them: a row may be about several. */
-const described = new Map(
-  readFileSync(join(DB, 'README.md'), 'utf8')
-    .split('\n## ')
-    .slice(1)
-    .map((section) => [
-      section.slice(0, section.indexOf('\n')),
-      [...section.matchAll(/^\| ((?:`\w+`(?:, )?)+) \|/gm)].flatMap(([, cell = '']) => cell.match(/\w+/g) ?? []).sort(),
-    ]),
-);
+const README = readDocument('db/README.md');
 
-test('a new database has the tables and columns that are described, and every migration is recorded', async () => {
+/** Table name to column names, of a database. */
+async function columnsIn(folder: string): Promise<ReadonlyMap<string, string[]>> {
+  const db = openDatabase(`file:${join(folder, 'keys.db')}`);
+  const { rows } = await db.execute(
+    "SELECT m.name AS tbl, c.name AS col FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' ORDER BY m.rowid, c.cid",
+  );
+  db.close();
+  const found = Map.groupBy(rows, (row) => String(row.tbl));
+  return new Map([...found].map(([name, columns]) => [name, columns.map(({ col }) => String(col))]));
+}
+
+/** The names in the first cell of each row: one may be about several. */
+const namedIn = (title: string) => README.table(title).flatMap(([cell = '']) => unquoted(cell).split(', '));
+
+test('a new database has the tables and columns that are described, and records every migration', async () => {
   const app = await createTestApp({ store: 'embedded' });
   await app.close();
+  const found = await columnsIn(app.folder);
   const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-  const { rows } = await db.execute(
-    "SELECT m.name AS tbl, c.name AS col FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite_%' ORDER BY m.rowid, c.name",
-  );
-  const found = Map.groupBy(rows, (row) => String(row.tbl));
   const applied = await db.execute('SELECT version, name FROM schema_migrations ORDER BY version');
   db.close();
-  expect(
-    Object.fromEntries([...found].map(([name, columns]) => [name, columns.map(({ col }) => String(col))])),
-  ).toEqual(Object.fromEntries(described));
+  const titles = [...README.text.matchAll(/^## (\w+)$/gm)].map(([, title = '']) => title); // those of tables
+  expect([...found.keys()].sort()).toEqual([...titles, ...namedIn('Other tables')].sort());
+  for (const title of titles) expect(namedIn(title).sort()).toEqual(found.get(title)?.toSorted() ?? []);
   const files = readdirSync(DB).filter((name) => name.endsWith('.sql'));
   expect(applied.rows.map(({ version, name }) => ({ version, name }))).toEqual(
     files.sort().map((file, index) => ({ version: index + 1, name: file.replace('.sql', '') })),
@@ -108,8 +111,8 @@ const isOfVersionBefore = (table: string) => ['code_secrets', 'redeemed_codes'].
 test('a database that lacks any column that servers use stops the start', async () => {
   const whole = await createTestApp({ store: 'embedded' });
   await whole.close();
-  const columns = [...described].flatMap(([table, names]) =>
-    isOfVersionBefore(table ?? '') ? [] : names.map((name) => [table, name] as const),
+  const columns = [...(await columnsIn(whole.folder))].flatMap(([table, names]) =>
+    isOfVersionBefore(table) ? [] : names.map((name) => [table, name] as const),
   );
   expect(columns.length).toBeGreaterThan(60);
   const started: string[] = [];
