@@ -1,69 +1,72 @@
-// MCP's content blocks (schema 2025-11-25, "ContentBlock"), which tools without an output schema return. Declared here
-// without the SDK; tests/mcp/wire-types.test.ts keeps them equal to the SDK's.
+// MCP's content blocks (schema 2025-11-25, "ContentBlock"), which tools without an output schema return, and prompts in
+// their messages. Declared here without the SDK; tests/mcp/wire-types.test.ts keeps them equal to the SDK's.
 
-interface Block {
-  /** `priority`: 0 to 1. */
-  annotations?:
-    | {
-        audience?: ('user' | 'assistant')[] | undefined;
-        priority?: number | undefined;
-        lastModified?: string | undefined;
-      }
-    | undefined;
-  _meta?: { [key: string]: unknown } | undefined;
+import * as v from 'valibot';
+
+const text = v.optional(v.string());
+const meta = v.optional(v.record(v.string(), v.unknown()));
+
+/** As clients check it, which refuse the whole result otherwise. */
+const base64 = v.pipe(v.string(), v.check(isBase64, 'Expected base64'));
+
+function isBase64(data: string): boolean {
+  try {
+    atob(data);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
-export interface TextContent extends Block {
-  type: 'text';
-  text: string;
-}
+const block = {
+  annotations: v.optional(
+    v.object({
+      audience: v.optional(v.array(v.picklist(['user', 'assistant']))),
+      priority: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1))),
+      lastModified: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+    }),
+  ),
+  _meta: meta,
+};
 
-/** `data` is base64. */
-export interface MediaContent<Type extends 'image' | 'audio'> extends Block {
-  type: Type;
-  data: string;
-  mimeType: string;
-}
+const media = { ...block, data: base64, mimeType: v.string() };
 
-interface Icon {
-  src: string;
-  mimeType?: string | undefined;
-  sizes?: string[] | undefined;
-  theme?: 'light' | 'dark' | undefined;
-}
+const icon = v.object({
+  src: v.string(),
+  mimeType: text,
+  sizes: v.optional(v.array(v.string())),
+  theme: v.optional(v.picklist(['light', 'dark'])),
+});
 
-export interface ResourceLink extends Block {
-  type: 'resource_link';
-  uri: string;
-  name: string;
-  title?: string | undefined;
-  description?: string | undefined;
-  mimeType?: string | undefined;
-  size?: number | undefined;
-  icons?: Icon[] | undefined;
-}
+const contents = { uri: v.string(), mimeType: text, _meta: meta };
 
-interface Contents {
-  uri: string;
-  mimeType?: string | undefined;
-  _meta?: { [key: string]: unknown } | undefined;
-}
-
-/** `blob` is base64. */
-export interface EmbeddedResource extends Block {
-  type: 'resource';
-  resource: (Contents & { text: string }) | (Contents & { blob: string });
-}
-
-export type ContentBlock =
-  | TextContent
-  | MediaContent<'image'>
-  | MediaContent<'audio'>
-  | ResourceLink
-  | EmbeddedResource;
+export const contentBlock = v.variant('type', [
+  v.object({ type: v.literal('text'), ...block, text: v.string() }),
+  v.object({ type: v.literal('image'), ...media }),
+  v.object({ type: v.literal('audio'), ...media }),
+  v.object({
+    type: v.literal('resource_link'),
+    ...block,
+    uri: v.string(),
+    name: v.string(),
+    title: text,
+    description: text,
+    mimeType: text,
+    size: v.optional(v.number()),
+    icons: v.optional(v.array(icon)),
+  }),
+  v.object({
+    type: v.literal('resource'),
+    ...block,
+    resource: v.union(
+      [v.object({ ...contents, text: v.string() }), v.object({ ...contents, blob: base64 })],
+      'Expected a uri, and a text or a blob in base64',
+    ),
+  }),
+]);
 
 /** `isError` marks a failure of the tool itself. */
-export interface ToolContent {
-  content: ContentBlock[];
-  isError?: boolean | undefined;
-}
+export const toolContent = v.object({ content: v.array(contentBlock), isError: v.optional(v.boolean()) });
+
+export type ContentBlock = v.InferOutput<typeof contentBlock>;
+export type ToolContent = v.InferOutput<typeof toolContent>;

@@ -6,14 +6,14 @@ import { type Awaitable, ok, type Result } from '../ground/result.ts';
 import { isObject } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
-import type { ContentBlock } from './content.ts';
+import { type ContentBlock, contentBlock } from './content.ts';
 import type { Guard } from './guard.ts';
 import { assertDefinition, type CompleteOutput, type Operation, operationOf } from './operation.ts';
-import { jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
+import { jsonSchemaOf, type ObjectSchema, outputValidatorOf, parserOf } from './schema.ts';
 
 /** What a prompt returns: messages that the client puts into the conversation. */
 export interface PromptMessages {
-  readonly description?: string;
+  readonly description?: string | undefined;
   readonly messages: readonly { readonly role: 'user' | 'assistant'; readonly content: ContentBlock }[];
 }
 
@@ -59,6 +59,13 @@ interface Definition<Added extends object, A extends ObjectSchema> extends Promp
   readonly complete?: { readonly [Name in keyof v.InferInput<A>]?: Complete<Added> };
 }
 
+const promptMessages = v.object({
+  description: v.optional(v.string()),
+  messages: v.array(v.object({ role: v.picklist(['user', 'assistant']), content: contentBlock })),
+});
+
+const completions = v.array(v.string());
+
 /** Of a response (server/utilities/completion). */
 const COMPLETIONS_MAX = 100;
 
@@ -70,15 +77,13 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   assertDefinition('definePrompt', guard, definition, ['arguments']);
   const { name, title, description, timeoutMs, arguments: schema, run, complete = {} } = definition;
   const listed = argumentsOf(name, schema);
-  function encode({ description, messages }: PromptMessages): CompleteOutput {
-    if (!Array.isArray(messages)) throw new Error(`${name}: expected an object with a list of messages`);
-    return { json: JSON.stringify({ description, messages }) };
-  }
+  const validate = outputValidatorOf(name, promptMessages, 'it returns what are no messages of MCP');
+  const encode = (messages: PromptMessages): CompleteOutput => ({ json: JSON.stringify(messages) });
   return {
     title,
     description,
     arguments: listed,
-    ...operationOf(guard, { kind: 'prompt', name, timeoutMs, parse: parserOf(schema), run, validate: null, encode }),
+    ...operationOf(guard, { kind: 'prompt', name, timeoutMs, parse: parserOf(schema), run, validate, encode }),
     complete: completion(guard, { name, timeoutMs }, listed, complete),
     completes: Object.keys(complete).length > 0,
   };
@@ -103,7 +108,7 @@ function completion<Added extends object>(
     parse: parserOf(input),
     run: ({ argument, context: { arguments: given } }: v.InferOutput<typeof input>, call) =>
       completers.get(argument.name)?.(argument.value, Object.assign(call, { given })) ?? ok(NONE),
-    validate: null,
+    validate: outputValidatorOf(facts.name, completions, 'it completes with what are no texts'),
     encode: (found) => ({ json: completionJson(found) }),
   });
 }

@@ -38,6 +38,37 @@ export function parserOf<S extends Schema>(schema: S): Parse<S> {
   };
 }
 
+/**
+ * Of what a tool or prompt returns, only what its schema says is sent. Throws an Error for what doesn't fit, and for
+ * numbers that JSON has no form for: a client would read null. `what`: for the message, what must fit.
+ */
+export function outputValidatorOf<S extends Schema>(
+  name: string,
+  schema: S,
+  what = 'the output does not fit its schema',
+): (returned: unknown) => v.InferOutput<S> {
+  const parse = parserOf(schema);
+  return (returned) => {
+    const parsed = parse(returned);
+    if (!parsed.ok) throw new Error(`${name}: ${what}: ${inWords(parsed.error.issues)}`);
+    const odd = oddNumberIn(parsed.value);
+    if (odd !== undefined) throw new Error(`${name}: the output has a number that JSON can't express: ${odd}`);
+    return parsed.value;
+  };
+}
+
+function oddNumberIn(value: unknown): number | undefined {
+  if (typeof value === 'number') return Number.isFinite(value) ? undefined : value;
+  if (!isObject(value) && !Array.isArray(value)) return undefined;
+  const written: unknown = 'toJSON' in value && typeof value.toJSON === 'function' ? value.toJSON() : value;
+  if (written !== value) return oddNumberIn(written);
+  for (const inside of Object.values(value)) {
+    const odd = oddNumberIn(inside);
+    if (odd !== undefined) return odd;
+  }
+  return undefined;
+}
+
 /** For schemas of tool authors and input of callers: bounds the depth where the schema may not. */
 export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   const parse = parserOf(schema);

@@ -7,11 +7,11 @@ import { limitInWords } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
-import type { ToolContent } from './content.ts';
+import { type ToolContent, toolContent } from './content.ts';
 import type { Guard } from './guard.ts';
 import { type HeaderParam, headerParams } from './header-params.ts';
 import { assertDefinition, type CompleteOutput, type Operation, operationOf } from './operation.ts';
-import { inputParserOf, inWords, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
+import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, outputValidatorOf } from './schema.ts';
 
 /** What agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
@@ -85,7 +85,10 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   const { input, output, run, timeoutMs, ...facts } = definition as WithOutput<Added, I, O>;
   const { name, description } = facts;
   const parse = inputParserOf(input);
-  const validate = output === undefined ? null : outputValidator(name, output);
+  const validate =
+    output === undefined
+      ? outputValidatorOf(name, toolContent, 'it returns what is no content of MCP')
+      : outputValidatorOf(name, output);
 
   function encode(returned: unknown, { forWidget }: Call): CompleteOutput {
     if (output === undefined) return encodedContent(returned as ToolContent);
@@ -122,17 +125,6 @@ function scopesInWords(scopes: readonly string[]): string {
   return ` with the scope${scopes.length > 1 ? 's' : ''} ${scopes.map((scope) => `\`${scope}\``).join(', ')}`;
 }
 
-/** Of what it returns, only what its schema says is sent. Throws an Error for what doesn't fit. */
-function outputValidator<O extends ObjectSchema>(name: string, output: O): (returned: unknown) => v.InferOutput<O> {
-  const parse = parserOf(output);
-  return (returned) => {
-    const parsed = parse(returned);
-    if (!parsed.ok) throw new Error(`${name}: the output does not fit its schema: ${inWords(parsed.error.issues)}`);
-    return parsed.value;
-  };
-}
-
 function encodedContent({ content, isError = false }: ToolContent): CompleteOutput {
-  if (!Array.isArray(content)) throw new Error('expected an object with a list of content blocks');
   return { contentJson: JSON.stringify(isError ? { content, isError } : { content }), isError };
 }

@@ -4,7 +4,16 @@ import { describe, expect, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { defineTool, err, form, ok, type Problem, type ToolDeps } from '../../src/start/package/index.ts';
+import {
+  type ContentBlock,
+  defineTool,
+  err,
+  form,
+  ok,
+  type Problem,
+  type ToolContent,
+  type ToolDeps,
+} from '../../src/start/package/index.ts';
 import { CAPABILITIES } from '../support/asking.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -173,6 +182,65 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     expect(line?.error).not.toContain('secret');
   });
 
+  const counted = v.looseObject({ n: v.optional(v.number()) });
+  class Counter {
+    readonly start = Number.NaN;
+    toJSON() {
+      return { n: 7 };
+    }
+  }
+  test.each([
+    ['Infinity', { n: Number.POSITIVE_INFINITY }],
+    ['-Infinity', { n: Number.NEGATIVE_INFINITY }],
+    ['NaN', { deep: [{ n: 1 }, { n: Number.NaN }] }],
+  ])('a number that JSON has no form for, which would be null: %s', async (number, output) => {
+    await using app = await createTestApp({
+      tools: () => [
+        defineTool(anyone, { ...facts('count'), ...schemas, output: counted, run: () => ok(output) }),
+        defineTool(anyone, { ...facts('right'), ...schemas, output: counted, run: () => ok({ a: new Counter() }) }),
+      ],
+    });
+    const { status, body } = await app.call('count');
+    expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal' });
+    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
+    expect(line).toMatchObject({ tool: 'count', requestId: body.requestId });
+    expect(line?.error).toContain(`count: the output has a number that JSON can't express: ${number}\n`);
+    expect((await app.call('right')).body).toEqual({ a: { n: 7 } });
+  });
+
+  const text = { type: 'text', text: 'fine' };
+  test.each([
+    ['nothing at all', undefined, 'Expected Object'],
+    ['a block in place of a list', { content: text }, 'content: Expected Array'],
+    ['a type that is none', { content: [text, { type: 'video' }] }, 'content.1.type: Expected ("text" | "image" | '],
+    ['a text without its text', { content: [{ type: 'text' }] }, 'content.0.text: This field is required'],
+    ['an image without data', { content: [{ type: 'image', mimeType: 'image/png' }] }, 'content.0.data: This field'],
+    ['a sound without its type', { content: [{ type: 'audio', data: '' }] }, 'content.0.mimeType: This field'],
+    ['raw data', { content: [{ type: 'image', data: '\x89PNG', mimeType: 'image/png' }] }, 'data: Expected base64'],
+    ['a link to nowhere', { content: [{ type: 'resource_link', name: 'n' }] }, 'content.0.uri: This field is required'],
+    ['a resource without contents', { content: [{ type: 'resource', resource: { uri: 'a:b' } }] }, 'a text or a blob'],
+    ['an annotation that is none', { content: [{ ...text, annotations: { priority: 2 } }] }, 'priority: Expected <=1'],
+    [
+      'a time that is none',
+      { content: [{ ...text, annotations: { lastModified: 'soon' } }] },
+      'Expected iso timestamp',
+    ],
+    ['isError as text', { content: [text], isError: 'no' }, 'isError: Expected boolean'],
+    ['a number', { content: [{ ...text, _meta: { n: Number.NaN } }] }, undefined],
+  ])('content that MCP does not know, which clients would refuse: %s', async (_what, content, why) => {
+    const input = v.strictObject({});
+    await using app = await createTestApp({
+      tools: () => [defineTool(anyone, { ...facts('blocks'), input, run: () => ok(content as ToolContent) })],
+    });
+    expect(await app.call('blocks')).toMatchObject({ status: 500, body: { code: 'internal' } });
+    expect((await post(app, call('blocks'))).body.error.code).toBe(-32603);
+    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
+    expect(line?.tool).toBe('blocks');
+    const said = why === undefined ? 'the output has a number' : 'it returns what is no content of MCP: ';
+    expect(line?.error).toContain(`blocks: ${said}`);
+    expect(line?.error).toContain(why ?? 'NaN');
+  });
+
   test.each([
     ['a bare object', { said: 'x' }],
     ['nothing', undefined],
@@ -282,16 +350,21 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
 });
 
 test('a tool without an output schema returns its content blocks', async () => {
+  const annotations = { audience: ['user' as const], priority: 0.5, lastModified: '2026-01-02T03:04:05+01:00' };
+  const content: ContentBlock[] = [
+    { type: 'text', text: 'hello', annotations, _meta: { a: [1, null] } },
+    { type: 'image', data: 'aGk=', mimeType: 'image/png' },
+    { type: 'audio', data: 'aG\nk', mimeType: 'audio/wav' },
+    { type: 'resource_link', uri: 'a:b', name: 'b', size: 7, icons: [{ src: 'a:c', sizes: ['any'], theme: 'dark' }] },
+    { type: 'resource', resource: { uri: 'a:b', text: 'x' } },
+    { type: 'resource', resource: { uri: 'a:b', blob: '', mimeType: 'a/b' } },
+  ];
+  const input = v.strictObject({});
   await using app = await createTestApp({
-    tools: () => [
-      defineTool(anyone, {
-        ...facts('blocks'),
-        input: v.strictObject({}),
-        run: () => ok({ content: [{ type: 'text' as const, text: 'hello' }] }),
-      }),
-    ],
+    tools: () => [defineTool(anyone, { ...facts('blocks'), input, run: () => ok({ content, isError: true }) })],
   });
-  expect((await app.call('blocks')).body).toEqual({ content: [{ type: 'text', text: 'hello' }] });
+  expect((await app.call('blocks')).body).toEqual({ content, isError: true });
+  expect((await post(app, call('blocks'))).body.result).toEqual({ content, isError: true });
 });
 
 describe('a name that cannot be used stops the start', () => {

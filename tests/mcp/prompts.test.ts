@@ -211,6 +211,34 @@ test('an argument that nothing completes has no suggestions, whatever its name',
   expect(result.completion).toEqual({ values: [], total: 0, hasMore: false });
 });
 
+test('messages that MCP does not know, and suggestions that are no texts, are bugs that the log names', async () => {
+  const broken = (name: string, returned: unknown) =>
+    definePrompt(anyone, {
+      ...facts(name),
+      arguments: v.strictObject({ city: v.optional(v.string()) }),
+      run: () => ok(returned) as ReturnType<typeof says>,
+      complete: { city: () => ok([7 as never]) },
+    });
+  const content = { type: 'text', text: 'x' };
+  await using app = await serve(() => [
+    broken('nothing', undefined),
+    broken('system', { messages: [{ role: 'system', content }] }),
+    broken('visit', { messages: [{ role: 'user', content: { type: 'image' } }] }),
+  ]);
+  const asked = [
+    ...['nothing', 'system', 'visit'].map((name) => request('prompts/get', { name })),
+    request('completion/complete', complete('city', '')),
+  ];
+  for (const message of asked) expect((await post(app, message)).body.error.code).toBe(-32603);
+  const bugs = (await app.log()).filter(({ event }) => event === 'internal error');
+  expect(bugs.map(({ error }) => String(error).split('\n')[0])).toEqual([
+    'Error: nothing: it returns what are no messages of MCP: Expected Object',
+    'Error: system: it returns what are no messages of MCP: messages.0.role: Expected ("user" | "assistant")',
+    'Error: visit: it returns what are no messages of MCP: messages.0.content.data: This field is required; messages.0.content.mimeType: This field is required',
+    'Error: visit: it completes with what are no texts: 0: Expected string',
+  ]);
+});
+
 test('completions beyond the hundredth are counted, not sent', async () => {
   const many = (count: number) => Array.from({ length: count }, (_, index) => `value ${index}`);
   await using app = await serve(() => [
