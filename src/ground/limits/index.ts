@@ -7,9 +7,9 @@ import type { Rate } from './token-bucket.ts';
 interface Facts {
   /** What is limited, as the documents name it. */
   readonly what: string;
-  /** What those beyond it get. */
-  readonly beyond: string;
-  /** Who has a budget of its own, or for whom the smaller of two numbers is. */
+  /** What those beyond it get, if not 429 `rate_limited`. */
+  readonly beyond?: string;
+  /** Who has a budget of its own, or for whom the smaller of two numbers is; an address is an IPv4, or an IPv6 /64. */
   readonly whose?: string;
 }
 
@@ -24,11 +24,9 @@ const MIB = 1024 * 1024;
 
 const PERSON = 'person';
 
-const RATE_LIMITED = '429 `rate_limited`';
 const OVERLOADED = '503 `overloaded`';
 /** pool.ts */
-const STILLEST_CUT =
-  'clients that have moved less than 16 KiB in the last second are cut off, the stillest first, or it is 503 `overloaded`';
+const STILLEST_CUT = 'the stillest make room, else 503 `overloaded`';
 
 export const LIMITS = {
   /** Far above any sensible input of a tool. */
@@ -36,7 +34,7 @@ export const LIMITS = {
   /** MCP sends it as JSON and as escaped text: three times this and the rest of a batch (1 Mi) fit into `unread`. */
   output: { what: 'output of a tool or prompt', unit: 'bytes', each: 4.5 * MIB, beyond: '500 `internal`' },
   /** Twice as many at once as a user may hold, so that all can be replaced; then more than people and scripts make. */
-  creations: { what: 'creating and rotating keys', burst: 2000, perS: 20, whose: PERSON, beyond: RATE_LIMITED },
+  creations: { what: 'creating and rotating keys', burst: 2000, perS: 20, whose: PERSON },
   /**
    * Each leaves up to four events, kept for EVENT_DAYS: 5 MB a day of one person beside the burst, where 20 a second
    * would leave 1 GB. The burst replaces all keys of a user ten times.
@@ -46,7 +44,6 @@ export const LIMITS = {
     burst: 10_000,
     perS: 0.1,
     whose: PERSON,
-    beyond: RATE_LIMITED,
   },
   /** Each is a row for a minute, and leaves an event, as creations do. */
   handOvers: {
@@ -54,7 +51,6 @@ export const LIMITS = {
     burst: 100,
     perS: 0.1,
     whose: 'key',
-    beyond: RATE_LIMITED,
   },
   /** Programs that wait for a person's decision. */
   keyRequests: {
@@ -62,16 +58,14 @@ export const LIMITS = {
     unit: 'requests',
     total: 10_000,
     each: 10,
-    whose: 'address (IPv4, or IPv6 /64)',
-    beyond: RATE_LIMITED,
+    whose: 'address',
   },
   /** Each is a write, also one that finds too many open. */
   keyRequestsAsked: {
     what: 'requests of programs for a key',
     burst: 100,
     perS: 1,
-    whose: 'address (IPv4, or IPv6 /64)',
-    beyond: RATE_LIMITED,
+    whose: 'address',
   },
   /** Of 2.5 * 10^10: ten minutes of guesses by a thousand persons find one of 10,000 with a chance of 1 in 250. */
   wrongUserCodes: {
@@ -79,7 +73,6 @@ export const LIMITS = {
     burst: 10,
     perS: 0.0167, // ten in ten minutes
     whose: PERSON,
-    beyond: RATE_LIMITED,
   },
   /** Each is a write that changes nothing, then a read; what changes something is bounded by what was created. */
   misses: {
@@ -87,10 +80,9 @@ export const LIMITS = {
     burst: 2000,
     perS: 20,
     whose: PERSON,
-    beyond: RATE_LIMITED,
   },
   /** At 2 to 5 ms for the largest, a tenth of a core; half of one if all of its keys are used daily. */
-  lists: { what: 'lists of keys', burst: 40, perS: 20, whose: PERSON, beyond: RATE_LIMITED },
+  lists: { what: 'lists of keys', burst: 40, perS: 20, whose: PERSON },
   /** `sqld` allows 10 MB for all its responses together, of all processes. Persons take turns. */
   listsAtOnce: {
     what: 'lists that are read',
@@ -105,12 +97,12 @@ export const LIMITS = {
     what: 'unknown keys, read as they come',
     burst: 1000,
     perS: 200,
-    whose: 'address (IPv4, or IPv6 /64)',
+    whose: 'address',
     beyond: 'they are read 500 at a time, with pauses; what finds no place among those is 429 `rate_limited`',
   },
   /** A tool that waits holds its input also when its client hung up, so a bound on connections would not do. */
   messages: {
-    what: 'requests above 16 KiB, from before they are read until their calls are over, also when the client has hung up',
+    what: 'requests above 16 KiB, until their calls are over, also when the client has hung up',
     unit: 'bytes',
     total: 64 * MIB,
     beyond: STILLEST_CUT,
@@ -121,7 +113,7 @@ export const LIMITS = {
     unit: 'streams',
     total: 1000,
     each: 100,
-    whose: 'address (IPv4, or IPv6 /64), and for each owner',
+    whose: 'address, and for each owner',
     beyond:
       'the oldest of them that belongs to nobody makes room, then the oldest that sent no request; else 503 `overloaded`',
   },
