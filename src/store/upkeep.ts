@@ -6,6 +6,7 @@ import type { FeedPage } from '../ground/change-feed.ts';
 import { DAY_S } from '../ground/limits/windows.ts';
 import { type Clock, MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
+import { dropLeftBehind } from './backup/restore.ts';
 import type { Database, Statement } from './database.ts';
 
 /** The first run is soon after start-up, off its critical path. */
@@ -118,6 +119,7 @@ export async function removeOld(db: Database, { clock, eventDays, usageDays }: O
     if (slice === undefined) while (await removed(db, remove, run)) await sleep(PAUSE_MS);
     else await removeFromSlices(db, remove, slice, run);
   }
+  await dropLeftBehind(db);
 }
 
 /** Whether there may be more. */

@@ -3,11 +3,14 @@
 import { expect, test } from 'bun:test';
 import { appendFileSync, copyFileSync, type PathLike, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { systemClock } from '../../src/ground/runtime.ts';
 import { backUp } from '../../src/store/backup/backup.ts';
 import { compare } from '../../src/store/backup/compare.ts';
 import { withBackup } from '../../src/store/backup/file.ts';
 import { restore } from '../../src/store/backup/restore.ts';
+import type { Statement } from '../../src/store/database.ts';
 import { openStore } from '../../src/store/open.ts';
+import { removeOld } from '../../src/store/upkeep.ts';
 import { callOver } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -44,6 +47,46 @@ test.each(['embedded', 'remote'] as const)(
     const count = async (sql: string) => Number((await client.execute(`SELECT count(*) AS n FROM ${sql}`)).rows[0]?.n);
     expect(await count('api_keys')).toBe(3);
     expect(await count("sqlite_master WHERE name LIKE '\\_restoring%' ESCAPE '\\'")).toBe(0);
+  },
+);
+
+test.each(['embedded', 'remote'] as const)(
+  '%s: what a restore that was killed has left behind is dropped after a day, no sooner',
+  async (mode) => {
+    const file = await backupOf(3);
+    await using started = new AsyncDisposableStack();
+    const { config, store, client } = await databaseOf(mode, started);
+    const ahead = async () => {
+      const { rows } = await client.execute(
+        "SELECT name FROM sqlite_master WHERE name LIKE '\\_restoring%' ESCAPE '\\'",
+      );
+      return rows.map(({ name }) => name);
+    };
+    const sentAhead = Promise.withResolvers<void>();
+    const killedHere = () => {
+      sentAhead.resolve();
+      return new Promise<never>(() => {});
+    };
+    const db = {
+      ...store.db,
+      writeAll: (all: readonly Statement[]) =>
+        all.some(({ sql }) => sql.startsWith('ALTER TABLE')) ? killedHere() : store.db.writeAll(all),
+    };
+    void withBackup(file, temporaryFolder(), (backup) => restore(config, db, backup));
+    await sentAhead.promise;
+    const left = await ahead();
+    expect(left).toEqual(expect.arrayContaining(['_restoring', '_restoring_api_keys', '_restoring_key_events']));
+    const upkeep = { clock: systemClock, eventDays: 400, usageDays: 31 };
+    await removeOld(store.db, upkeep);
+    await client.execute('UPDATE _restoring SET begun_s = begun_s - 86390');
+    await removeOld(store.db, upkeep);
+    expect(await ahead()).toEqual(left);
+    await client.execute('UPDATE _restoring SET begun_s = begun_s - 20');
+    await removeOld(store.db, upkeep);
+    expect(await ahead()).toEqual([]);
+    await withBackup(file, temporaryFolder(), (backup) => restore(config, store.db, backup));
+    expect((await client.execute('SELECT count(*) AS n FROM api_keys')).rows[0]?.n).toBe(3);
+    expect(await ahead()).toEqual([]);
   },
 );
 

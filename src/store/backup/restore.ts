@@ -36,7 +36,22 @@ const TAKE_SECRETS = `UPDATE ${SECRETS} SET value = b.value FROM ${aheadOf(SECRE
 /** Every process forgets what it knows. */
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
 
-const DROP_AHEAD = TABLES.map((table) => ({ sql: `DROP TABLE IF EXISTS ${aheadOf(table)}` }));
+/** Says when the restore began, for who finds what it has left behind. */
+const MARK = '_restoring';
+const SET_MARK = [`DROP TABLE IF EXISTS ${MARK}`, `CREATE TABLE ${MARK} AS SELECT unixepoch() AS begun_s`];
+
+const DROP_AHEAD = [MARK, ...TABLES.map(aheadOf)].map((table) => ({ sql: `DROP TABLE IF EXISTS ${table}` }));
+
+/** Far longer than a restore takes: one that is under way must not lose what it has sent ahead. */
+const LEFT_BEHIND_S = 24 * 3600;
+
+/** Drops what was sent ahead by a restore that was killed: it takes as much room as the keys, in each backup too. */
+export async function dropLeftBehind(db: Database): Promise<void> {
+  const marks = await db.read({ sql: 'SELECT 1 FROM sqlite_master WHERE name = ?', args: [MARK] });
+  if (marks.length === 0) return;
+  const old = await db.read({ sql: `SELECT 1 FROM ${MARK} WHERE begun_s < unixepoch() - ${LEFT_BEHIND_S}` });
+  if (old.length > 0) await db.writeAll(DROP_AHEAD);
+}
 
 const INDEXES = `SELECT sql FROM sqlite_master
 WHERE type = 'index' AND tbl_name IN ('${REPLACED.join("', '")}') AND sql IS NOT NULL`;
@@ -72,6 +87,7 @@ export async function restore(
   const idBefore = await idOf();
   const send = mode === 'embedded' ? copyRows : sendRows;
   try {
+    await db.writeAll(SET_MARK.map((sql) => ({ sql })));
     for (const table of TABLES) {
       const [made] = await read(MADE, table);
       await db.writeAll([
