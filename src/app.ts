@@ -14,7 +14,6 @@ import { createCheckBlock, type VerifyUserJwt } from './calls/user-jwt.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { shownMintingCommand } from './config/token-settings.ts';
-import { createInFlight } from './ground/in-flight.ts';
 import { LIMITS } from './ground/limits/index.ts';
 import { createPool } from './ground/limits/pool.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './ground/runtime.ts';
@@ -179,9 +178,8 @@ function serviceOn(
     ...(options.toolFiles ?? []),
   ]);
 
-  const inFlight = createInFlight();
   const recheck = createRecheck(keyDomain, log);
-  const { run, lastCalled } = createRun({ log, inFlight, recheck, clock });
+  const { run, lastCalled } = createRun({ log, recheck, clock });
   const sessions = createSessions();
   metrics?.addGauges({
     feed,
@@ -242,9 +240,8 @@ function serviceOn(
   });
   return {
     app: {
-      ...dispatchTo(routes, { inFlight, instance, bodies: createPool(LIMITS.messages, ageClock) }, config, options),
+      ...dispatchTo(routes, { instance, bodies: createPool(LIMITS.messages, ageClock) }, config, options),
       endStreams: sessions.drain,
-      idle: inFlight.idle,
     },
     storeMode: store.mode,
     custom,
@@ -262,7 +259,7 @@ function serviceOn(
 
 function dispatchTo(
   routes: readonly Route[],
-  parts: Pick<DispatchOptions, 'inFlight' | 'instance' | 'bodies'>,
+  parts: Pick<DispatchOptions, 'instance' | 'bodies'>,
   { production, trustProxy, tls, accessLog, basePath, allowedHosts, allowedOrigins }: Config,
   { clock, log, publicUrl }: ServiceOptions,
 ): Dispatch {

@@ -1,7 +1,6 @@
 // The one way to run a tool, a prompt or a completion, for REST and every MCP era: guard, input, its function, output;
 // within its time, with bugs caught, and with a key that is still good at the end.
 
-import type { InFlight } from '../ground/in-flight.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, err, isPromise, ok, StoreOutage } from '../ground/result.ts';
@@ -28,7 +27,6 @@ export type Run = (operation: Operation, input: unknown, call: Call, canceller?:
 interface Options {
   readonly clock: Clock;
   readonly log: Log;
-  readonly inFlight: InFlight;
   readonly recheck: Recheck;
 }
 
@@ -40,10 +38,10 @@ export interface Runner {
 
 /**
  * A bug in a tool is logged and becomes `internal`: it fails one call and not its batch or stream, and counts against
- * the rate limit like any other response. A call is in flight until it is done or out of time, even if its response was
- * sent before (202, or an event stream), and so is its request.
+ * the rate limit like any other response. Its request is not over before the call is done or out of time, even if the
+ * response was sent before (202, or an event stream).
  */
-export function createRun({ clock, log, inFlight, recheck }: Options): Runner {
+export function createRun({ clock, log, recheck }: Options): Runner {
   let lastCalled: string | undefined;
 
   function logRefusal(problem: Problem, { kind, name }: Operation, { requestId, traceId }: Call): void {
@@ -78,7 +76,6 @@ export function createRun({ clock, log, inFlight, recheck }: Options): Runner {
     const { name, guard, parse } = operation;
     const timeLimit = new TimeLimit(operation.timeoutMs, clock, call, canceller);
     lastCalled = name;
-    inFlight.enter();
     call.begin();
     try {
       const guarding = guard(call);
@@ -105,7 +102,6 @@ export function createRun({ clock, log, inFlight, recheck }: Options): Runner {
     } finally {
       timeLimit.end();
       call.end();
-      inFlight.leave();
     }
   };
 

@@ -20,6 +20,9 @@ export interface ServerFacts {
   readonly production: boolean;
   readonly ownTls: boolean;
   readonly newRequestId: () => string;
+  /** Called when a request begins, and when it is over: its handling and all that extends it have ended. */
+  readonly begun: () => void;
+  readonly over: () => void;
   readonly observe?: ObserveRequest | undefined;
 }
 
@@ -58,7 +61,7 @@ export class RequestContext {
   readonly #connections: Connections;
   #credentials: Credentials | undefined = undefined;
   /** Its handling, and what extends it. */
-  #partsUnderWay = 1;
+  #partsUnderWay = 0;
   #holds = 0;
   #deferred: (() => void)[] | undefined = undefined;
 
@@ -80,6 +83,7 @@ export class RequestContext {
     this.requestId = given ?? server.newRequestId();
     this.secure = ownTls || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https');
     this.observed = server.observe?.(this);
+    this.beginPart();
   }
 
   /** False on plain HTTP in production. Credentials in headers are refused before any handler, in bodies by routes. */
@@ -129,14 +133,16 @@ export class RequestContext {
 
   /** Begins a part of the request beside its handling: it is not over before all have ended. */
   beginPart(): void {
+    if (this.#partsUnderWay === 0) this.#server.begun();
     this.#partsUnderWay += 1;
   }
 
   endPart(): void {
     this.#partsUnderWay -= 1;
-    if (this.#partsUnderWay > 0 || this.#deferred === undefined) return;
-    for (const release of this.#deferred) release();
+    if (this.#partsUnderWay > 0) return;
+    for (const release of this.#deferred ?? []) release();
     this.#deferred = undefined;
+    this.#server.over();
   }
 }
 

@@ -1,7 +1,6 @@
 // Takes each request through the server: finds its route, checks it, calls its handler, and finishes the response.
 // Catches what a handler throws; calls/run.ts catches what a tool throws.
 
-import type { InFlight } from '../ground/in-flight.ts';
 import type { Pool } from '../ground/limits/pool.ts';
 import type { Problem, ProblemCode } from '../ground/problem.ts';
 import { type Awaitable, StoreOutage } from '../ground/result.ts';
@@ -17,8 +16,7 @@ import { type BodyHandler, type CheckRequest, createRouter, hostOf, pathOf, type
 export interface DispatchOptions {
   readonly routes: readonly Route[];
   readonly check: CheckRequest;
-  readonly server: Omit<ServerFacts, 'newRequestId'>;
-  readonly inFlight: InFlight;
+  readonly server: Omit<ServerFacts, 'newRequestId' | 'begun' | 'over'>;
   /** For bodies on their way, and of requests under way. */
   readonly bodies: Pool;
   /** Identifies the process: every request id begins with it. */
@@ -30,19 +28,35 @@ export interface Dispatch {
   fetch(request: Request, connections: Connections): Awaitable<Response>;
   /** From now on responses say `Connection: close`. */
   beginDrain(): void;
+  /** Resolves when no request is under way: each is until its response was read, and its calls have ended. */
+  idle(): Promise<void>;
   /** From now on responses wait, until the returned function is called. */
   pauseResponses(): () => void;
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
-  const { check, inFlight, instance, log } = options;
+  const { check, instance, log } = options;
   const route = createRouter(options.routes);
   const readBody = createReadBody(options.bodies);
   const endOfTurn = createResponseBatcher();
   let draining = false;
   let paused: Promise<void> | null = null;
   const untilResumed = () => paused ?? undefined;
-  const server: ServerFacts = { ...options.server, newRequestId: requestIds(instance) };
+  let underWay = 0;
+  let waiting: (() => void)[] = [];
+  const server: ServerFacts = {
+    ...options.server,
+    newRequestId: requestIds(instance),
+    begun() {
+      underWay += 1;
+    },
+    over() {
+      underWay -= 1;
+      if (underWay > 0 || waiting.length === 0) return;
+      for (const resolve of waiting) resolve();
+      waiting = [];
+    },
+  };
 
   /**
    * Resolves when a response may leave; undefined: now. They are batched for POST alone: after another method a client
@@ -81,7 +95,6 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     isReadable: boolean,
   ): Response {
     const { origin, secure, idIsGiven, requestId, observed } = context;
-    inFlight.leave();
     context.endPart();
     // The response to a proxy is not for the browser: Host and Origin are another server's.
     if (found?.any === undefined) {
@@ -118,7 +131,6 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     fetch(request, connections) {
       const found = route(pathOf(request.url));
       const context = new RequestContext(server, connections, request, found?.path ?? null);
-      inFlight.enter();
       let isReadable = true;
       let handled: Awaitable<Response> | BodyHandler;
       try {
@@ -138,6 +150,11 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     beginDrain() {
       draining = true;
     },
+    idle: () =>
+      new Promise((resolve) => {
+        if (underWay === 0) resolve();
+        else waiting.push(resolve);
+      }),
     pauseResponses() {
       const { promise, resolve } = Promise.withResolvers<void>();
       paused = promise;

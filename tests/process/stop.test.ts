@@ -1,12 +1,13 @@
 // Stopping: SIGTERM, SIGINT and SIGHUP, as a supervisor, a terminal and a package runner send them.
 
 import { describe, expect, test } from 'bun:test';
-import { copyFileSync, mkdirSync } from 'node:fs';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
+import { deafClient } from '../support/deaf-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
 import { type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
@@ -20,6 +21,20 @@ const onDeno = USUAL_RUNTIME === 'deno';
 const STOP_MS_MAX = 10_000;
 /** A client that asks within this time after the signal gets a response: half of the notice (src/start/server.ts). */
 const NOTICED_MS = 150;
+const LONG_CHARS = 1_000_000;
+const LONG = `
+import { defineTool, ok, v } from 'mcp-key-server';
+export default () =>
+  defineTool(() => ok({}), {
+    name: 'long',
+    title: 'Long',
+    description: 'Long',
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    input: v.strictObject({}),
+    output: v.strictObject({ text: v.string() }),
+    run: () => ok({ text: 'x'.repeat(${LONG_CHARS}) }),
+  });
+`;
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const events = (server: ServerProcess) =>
   server
@@ -115,6 +130,22 @@ test('a stop does not wait for half-sent requests', async () => {
   expect(await server.exited).toBe(0);
   expect(performance.now() - startedMs).toBeLessThan(STOP_MS_MAX);
 });
+
+test('a response that is read slowly arrives whole', async () => {
+  const tools = temporaryFolder();
+  writeFileSync(join(tools, 'long.ts'), LONG);
+  await using server = await startServer({ env: { ...JWT, TOOLS_DIR: tools } });
+  using slow = deafClient(server.url, postText('/tools/long', '{}'));
+  await Bun.sleep(100);
+  server.signal('SIGTERM');
+  await waitFor(() => server.stdout().includes('"stopping"'));
+  await Bun.sleep(2000); // the stop of a server that nothing holds up takes less
+  let response = '';
+  for (let read = slow.read(64 * 1024); read !== ''; read = slow.read(64 * 1024)) response += read;
+  expect(isWhole(response)).toBe(true);
+  expect(response.length).toBeGreaterThan(LONG_CHARS);
+  expect(await server.exited).toBe(0);
+}, 20_000);
 
 test('a request that never ends is given up after 10 s', async () => {
   await using server = await startServer({ env: JWT });

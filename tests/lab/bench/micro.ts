@@ -5,7 +5,6 @@ import { createRecheck } from '../../../src/calls/api-key.ts';
 import { Call } from '../../../src/calls/call.ts';
 import { createRun } from '../../../src/calls/run.ts';
 import { parseConfig } from '../../../src/config/config.ts';
-import { createInFlight } from '../../../src/ground/in-flight.ts';
 import { isPromise } from '../../../src/ground/result.ts';
 import { systemClock, systemRandom } from '../../../src/ground/runtime.ts';
 import { hashKey } from '../../../src/keys/record.ts';
@@ -56,7 +55,7 @@ const source = () => '127.0.0.1';
 const newCall = () => new Call('r-1', { xApiKey: key, bearer: null, metaApiKey: null }, source);
 await service.app.fetch(requestOf(loads.REST), peer); // from now on the key is known
 const recheck = createRecheck(service.keyDomain, log);
-const { run } = createRun({ clock, log, recheck, inFlight: createInFlight() });
+const { run } = createRun({ clock, log, recheck });
 const response = await run(tool, {}, newCall());
 const call = newCall();
 const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
