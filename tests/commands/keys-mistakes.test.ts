@@ -19,6 +19,7 @@ const folder = temporaryFolder();
 const env = { DATABASE_URL: `file:${join(folder, 'keys.db')}` };
 const keys = (...args: string[]) => keysCommand(env, args);
 const KEY = `sk_live_${'0'.repeat(64)}`;
+const KEY_ID = '0'.repeat(32);
 
 let created: { readonly id: string; readonly fingerprints: readonly string[] };
 beforeAll(async () => {
@@ -66,6 +67,43 @@ test.each(WRONG.map((args) => ({ args })))('$args is a wrong usage, which says t
   });
 });
 
+const README = join(import.meta.dir, '../../README.md');
+const A_FOLDER = { DATABASE_URL: `file:${folder}` };
+const NOT_A_FILE = `DATABASE_URL: expected a file, but this is a folder, got ${JSON.stringify(folder)}`;
+test.each([
+  [
+    'restore of a file that is no database',
+    {},
+    ['restore', README],
+    `expected a backup, got "${README}": it is damaged, or no database`,
+  ],
+  ['restore of a folder', {}, ['restore', folder], `expected a backup, got the folder "${folder}"`],
+  [
+    'a backup into a folder that is not there',
+    {},
+    ['backup', join(folder, 'none/b.db')],
+    `there is no folder "${folder}/none"`,
+  ],
+  ['a folder for a database', A_FOLDER, ['list'], NOT_A_FILE],
+  ['a backup of a folder', A_FOLDER, ['backup', join(temporaryFolder(), 'b.db')], NOT_A_FILE],
+])('%s is said in one sentence, and nothing is changed', async (_, more, args, said) => {
+  const before = readdirSync(folder).sort();
+  expect(await keysCommand({ ...env, ...more }, args)).toEqual({ code: 1, stdout: '', stderr: `keys: ${said}\n` });
+  expect(readdirSync(folder).sort()).toEqual(before);
+});
+
+test.each([
+  { args: ['create', '--user', 'u', '--name', 'n', '--days', '0'] },
+  { args: ['update', KEY_ID, '--days', '0'] },
+])('$args: a bad value is said with the usage', async ({ args }) => {
+  const { code, stdout, stderr } = await keys(...args);
+  expect({ code, stdout, stderr }).toEqual({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringMatching(new RegExp(`^keys: --days: Expected a number above 0 .*\nusage: keys ${args[0]} `)),
+  });
+});
+
 test('the secret of user tokens is not needed, but doctor misses it', async () => {
   const production = { ...env, NODE_ENV: 'production' };
   expect(await keysCommand(production, ['list'])).toMatchObject({ code: 0, stderr: '' });
@@ -95,7 +133,9 @@ test('create says what KEY_SCOPES and KEY_MAX_DAYS allow', async () => {
   expect(await keysCommand(ceilings, args)).toEqual({
     code: 2,
     stdout: '',
-    stderr: 'keys: --scope: Expected one of read, write\n--days: Expected a number above 0 and at most 30\n',
+    stderr: expect.stringMatching(
+      /^keys: --scope: Expected one of read, write\n--days: Expected a number above 0 and at most 30\nusage: .*\n$/,
+    ),
   });
 });
 

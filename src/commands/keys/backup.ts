@@ -1,6 +1,7 @@
 // `keys backup`: a copy of the database, taken while servers run.
 
 import { existsSync, renameSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { reasonOf } from '../../ground/text.ts';
 import { backUp } from '../../store/backup/backup.ts';
 import { command } from '../command.ts';
@@ -33,6 +34,8 @@ export const verb = command({
   argument: needed(FILE),
   async run({ argument: file, io }) {
     if (existsSync(file)) throw new CommandError('the file exists already');
+    const folder = dirname(file);
+    if (!existsSync(folder)) throw new CommandError(`there is no folder ${JSON.stringify(folder)}`);
     const { database } = configOf(io.env);
     mustExist(database);
     // An unfinished backup must not look complete, and no other process may write or remove it.
@@ -45,7 +48,8 @@ export const verb = command({
     try {
       await removing(unfinished, write);
     } catch (error) {
-      throw new CommandError(reasonOf(error));
+      const { syscall } = error as NodeJS.ErrnoException;
+      throw new CommandError(`${syscall === undefined ? '' : "the file can't be written: "}${reasonOf(error)}`);
     }
     io.say(`${statSync(file).size} bytes written to ${file}`);
   },

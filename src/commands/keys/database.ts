@@ -14,7 +14,7 @@ import type { KeyFilter } from '../../keys/admin.ts';
 import { openStore, prepareDataFolder, type Store } from '../../store/open.ts';
 import type { DatabaseConfig } from '../../store/place.ts';
 import { createLog } from '../../watch/log.ts';
-import { CommandError, type Io, type IoStreams } from '../io.ts';
+import { CommandError, type Io, type IoStreams, UsageError } from '../io.ts';
 
 export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding);
 
@@ -95,9 +95,9 @@ function makeFile(io: Io, config: Config, path: string): void {
 const OPTIONS: Readonly<Record<string, string>> = { name: '--name', scopes: '--scope', expiresInDays: '--days' };
 
 /** What is wrong with a key, by the options that gave it. */
-export const unfit = ({ issues }: InvalidInput): CommandError => {
+export const unfit = ({ issues }: InvalidInput): UsageError => {
   const said = issues.map(({ path, message }) => `${OPTIONS[path.split('.', 1)[0] ?? ''] ?? path}: ${message}`);
-  return new CommandError(said.join('\n'), 2);
+  return new UsageError(said.join('\n'));
 };
 
 export interface FilterOptions {

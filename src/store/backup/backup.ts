@@ -4,6 +4,7 @@ import { makePrivate } from '../../ground/private-files.ts';
 import { newerPagesOf, pagesOf, putBlocked, putChanged, putRows, type Read } from '../copying.ts';
 import { type Database, type Statement, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
+import { mustBeNoFolder } from '../embedded/open.ts';
 import { CHANGES, pageOf } from '../feed.ts';
 import type { DatabaseConfig } from '../place.ts';
 import { remoteDatabase } from '../remote/database.ts';
@@ -20,6 +21,7 @@ const LEFT_OUT = ['codes', 'code_secrets'];
 
 /** Copies into `file`, which must not exist, and which its owner alone can read. Does not migrate: backups come before. */
 export async function backUp(config: DatabaseConfig, file: string): Promise<void> {
+  if (config.mode === 'embedded') mustBeNoFolder(config.path);
   makePrivate(file);
   const db = config.mode === 'embedded' ? embeddedDatabase(config.path) : await remoteDatabase(config);
   try {

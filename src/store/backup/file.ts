@@ -3,6 +3,7 @@
 import { copyFileSync, realpathSync, type Stats, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { makePrivate } from '../../ground/private-files.ts';
+import { isOutage } from '../../ground/result.ts';
 import { sleep } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Read } from '../copying.ts';
@@ -34,7 +35,8 @@ export async function withBackup<T>(
   const db = embeddedDatabase(path);
   try {
     await check(db).catch((error) => {
-      throw new UnusableDatabase(`expected a backup, got ${JSON.stringify(file)}: ${reasonOf(error)}`);
+      const why = isOutage(error, 'damaged') ? 'it is damaged, or no database' : reasonOf(error);
+      throw new UnusableDatabase(`expected a backup, got ${JSON.stringify(file)}: ${why}`);
     });
     await letSignalsIn();
     const [row] = await db.read({ sql: 'SELECT count(*) AS keys FROM api_keys' });
@@ -56,6 +58,8 @@ const COPY_TRIES_MAX = 5;
 function copyBackup(file: string, path: string, copy: typeof copyFileSync): void {
   try {
     const real = realpathSync(file); // the parts are beside the file itself
+    if (statOf(real)?.isDirectory())
+      throw new UnusableDatabase(`expected a backup, got the folder ${JSON.stringify(file)}`);
     for (let tries = 0; tries < COPY_TRIES_MAX; tries += 1) {
       const before = statesOf(real);
       for (const part of PARTS) {
@@ -66,6 +70,7 @@ function copyBackup(file: string, path: string, copy: typeof copyFileSync): void
       if (statesOf(real) === before) return;
     }
   } catch (error) {
+    if (error instanceof UnusableDatabase) throw error;
     const { code } = error as { readonly code?: string };
     throw new UnusableDatabase(`expected a backup that can be read, got ${JSON.stringify(file)} (${code})`);
   }

@@ -1,6 +1,6 @@
 // Opens a SQLite file: checks that it is ours and undamaged, switches to WAL, migrates. Each step waits for locks.
 
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { expected } from '../../ground/expected.ts';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage, StoreOutage } from '../../ground/result.ts';
@@ -62,7 +62,14 @@ export function embeddedStore(path: string) {
   };
 }
 
+/** Throws an Error: what SQLite says of a folder sounds like a failing disk. */
+export function mustBeNoFolder(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory())
+    throw new Error(expected('DATABASE_URL', 'a file, but this is a folder', path));
+}
+
 async function openFile(db: Database, path: string): Promise<void> {
+  mustBeNoFolder(path);
   try {
     makePrivate(path);
     if (existsSync(path)) await check(path); // a link may lead to where nothing is yet
