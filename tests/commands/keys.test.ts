@@ -270,7 +270,7 @@ test('the disk died: a backup is put into the database of a new server, which as
   const asked = await keysCommand(there, ['restore', file]);
   expect(asked.code).toBe(2);
   expect(asked.stderr).toContain(
-    'Replace the keys that are there (1) by those of the backup (1). Revoked, deleted or rotated out since, they will work again: 1. Confirm with --yes',
+    'Replace the keys that are there (1) by those of the backup (1). Created or rotated since, they will be refused: 1. Revoked, deleted or rotated out since, they will work again: 1. Confirm with --yes',
   );
   expect((await keysCommand(there, ['restore', file, '--yes'])).code).toBe(0);
   expect((await callOver(after.url, 'get_data', {}, { 'x-api-key': body.key })).status).toBe(200);

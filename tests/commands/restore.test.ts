@@ -116,8 +116,10 @@ test('every secret that has ended since is counted and named, not whole keys alo
   const form = new URLSearchParams({ token: leaked.key });
   expect((await fetch(`${server.url}/revoke`, { method: 'POST', body: form })).status).toBe(200);
   await call(server, 'rotate_api_key', { keyId: rotated.id, overlapHours: 0 });
+  await create(server);
   const { code, stderr } = await keysCommand(at(fileOf(server)), ['restore', backup]);
   expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('they will work again: 4.') });
+  expect(stderr).toContain('Created or rotated since, they will be refused: 2.');
   const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
   for (const [ended, { id, key }] of [
     ['revoked', revoked],

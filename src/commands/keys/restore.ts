@@ -15,7 +15,7 @@ const OWNERS_SHOWN_MAX = 20;
 export const verb = command({
   name: 'keys restore',
   summary:
-    'Replaces all keys by those of a backup, or makes the database. Says which secrets that have ended since would work again, and asks.',
+    'Replaces all keys by those of a backup, or makes the database. Says how many secrets that were made since would be refused, and which that have ended since would work again, and asks.',
   options: { yes: flag },
   argument: needed(FILE),
   async run({ options: { yes }, argument: file, io }) {
@@ -33,7 +33,7 @@ export const verb = command({
 });
 
 async function ask(
-  { replaced, revivedCount, revived, blockedAgain }: Restoring,
+  { replaced, refusedCount, revivedCount, revived, blockedAgain }: Restoring,
   backup: Backup,
   { io, yes }: { readonly io: Io; readonly yes: boolean },
 ) {
@@ -44,7 +44,11 @@ async function ask(
   const shown = blockedAgain.slice(0, OWNERS_SHOWN_MAX).map((owner) => JSON.stringify(owner));
   const more = blockedAgain.length > shown.length ? ` and ${blockedAgain.length - shown.length} more` : '';
   if (shown.length > 0) say(`unblocked since, and blocked again: ${shown.join(', ')}${more}`);
-  const since =
-    revivedCount === 0 ? '' : `. Revoked, deleted or rotated out since, they will work again: ${revivedCount}`;
-  await confirm(`Replace the keys that are there (${replaced}) by those of the backup (${backup.keys})${since}.`, yes);
+  const refused = refusedCount === 0 ? '' : ` Created or rotated since, they will be refused: ${refusedCount}.`;
+  const again =
+    revivedCount === 0 ? '' : ` Revoked, deleted or rotated out since, they will work again: ${revivedCount}.`;
+  await confirm(
+    `Replace the keys that are there (${replaced}) by those of the backup (${backup.keys}).${refused}${again}`,
+    yes,
+  );
 }

@@ -1,4 +1,4 @@
-// What putting a backup back would undo: secrets that have ended since, and owners who were unblocked since.
+// What putting a backup back would undo: secrets that were made or have ended since, and owners who were unblocked since.
 
 import { fingerprintOf } from '../../keys/record.ts';
 import { pagesOf, type Read } from '../copying.ts';
@@ -11,6 +11,8 @@ export interface Restoring {
   readonly isNew: boolean;
   /** Keys that are there now. */
   readonly replaced: number;
+  /** Secrets that are accepted now, and would be refused. */
+  readonly refusedCount: number;
   /** Secrets that have ended since, and would be accepted again. */
   readonly revivedCount: number;
   /** The first of them, by the order of their keys. */
@@ -36,12 +38,12 @@ const PAGE_ROWS = 1000;
 const isAccepted = (hash: string) =>
   `k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?2) AND ${hasSecret(hash, '?2')}`;
 
-/** Secrets of the backup that are accepted: those of the keys after row ?1, and of that key those after the ?3rd. */
+/** Secrets that are accepted: those of the keys after row ?1, and of that key those after the ?3rd. */
 const ACCEPTED = `SELECT k.row, h.key AS nth, h.value AS hash, k.id, k.user_id, k.name
 FROM api_keys k, json_each(json_array(k.key_hash, k.second_hash)) h
 WHERE (k.row, h.key) > (?1, ?3) AND ${isAccepted('h.value')} ORDER BY k.row, h.key LIMIT ${PAGE_ROWS}`;
 
-/** Of these hashes, each with its key's id, those that are not accepted here, and why. */
+/** Of these hashes, each with its key's id, those that are not accepted, and why. */
 const ENDED = `SELECT p.key AS at, CASE WHEN of.id IS NULL THEN 'deleted' WHEN of.active = 0 THEN 'revoked'
 WHEN of.expires_at_ms < ?2 THEN 'expired' ELSE 'rotated out' END AS ended
 FROM json_each(?1) p LEFT JOIN api_keys of ON of.id = p.value ->> 1
@@ -56,21 +58,30 @@ export async function compare(db: Database, { read }: Backup, nowMs: number): Pr
   const [there] = await db.read({ sql: THERE });
   const revived: Revived[] = [];
   let revivedCount = 0;
-  for (let last: Row = { row: Number.MIN_SAFE_INTEGER, nth: 0 }; ; ) {
-    const secrets = await read({ sql: ACCEPTED, args: [last.row ?? null, nowMs, last.nth ?? null] });
-    const pairs = JSON.stringify(secrets.map(({ hash, id }) => [hash, id]));
-    const ended = await db.read({ sql: ENDED, args: [pairs, nowMs] });
+  for await (const ended of acceptedOnly(read, (statement) => db.read(statement), nowMs)) {
     revivedCount += ended.length;
-    const shown = ended.slice(0, REVIVED_SHOWN_MAX - revived.length);
-    revived.push(...shown.map((row) => revivedOf(secrets[Number(row.at)] ?? {}, row)));
+    revived.push(...ended.slice(0, REVIVED_SHOWN_MAX - revived.length));
+  }
+  let refusedCount = 0;
+  for await (const refused of acceptedOnly((statement) => db.read(statement), read, nowMs))
+    refusedCount += refused.length;
+  const replaced = Number(there?.keys);
+  const isNew = replaced === 0 && there?.hasEvents === 0;
+  return { isNew, replaced, refusedCount, revivedCount, revived, blockedAgain: await blockedAgain(db, read) };
+}
+
+/** Page by page, the secrets that are accepted by the one database, but not by the other. */
+async function* acceptedOnly(one: Read, other: Read, nowMs: number): AsyncGenerator<readonly Revived[]> {
+  for (let last: Row = { row: Number.MIN_SAFE_INTEGER, nth: 0 }; ; ) {
+    const secrets = await one({ sql: ACCEPTED, args: [last.row ?? null, nowMs, last.nth ?? null] });
+    const pairs = JSON.stringify(secrets.map(({ hash, id }) => [hash, id]));
+    const ended = await other({ sql: ENDED, args: [pairs, nowMs] });
+    yield ended.map((row) => revivedOf(secrets[Number(row.at)] ?? {}, row));
     const next = secrets.at(-1);
-    if (next === undefined) break;
+    if (next === undefined) return;
     last = next;
     await letSignalsIn();
   }
-  const replaced = Number(there?.keys);
-  const isNew = replaced === 0 && there?.hasEvents === 0;
-  return { isNew, replaced, revivedCount, revived, blockedAgain: await blockedAgain(db, read) };
 }
 
 const revivedOf = ({ id, user_id: owner, name, hash }: Row, { ended }: Row): Revived => ({
