@@ -4,7 +4,9 @@ import { isWithinEdits } from '../ground/edit-distance.ts';
 import type { NoteFault } from '../ground/expected.ts';
 
 const PRODUCTION = 'production';
-const SHORT_FOR_PRODUCTION = new Set(['prod', 'prd', 'live']);
+/** Beside what it begins with: `pro`, `prod`, `product`. Two letters may be anything: `pr` is a pull request. */
+const SHORT_FOR_PRODUCTION = new Set(['prd', 'live']);
+const BEGINNING_CHARS_MIN = 3;
 const SLIPS_MAX = 2;
 const NAME = /^[\w.-]{1,64}$/;
 /** Other environments may hold real keys, and must say how users sign in. */
@@ -34,5 +36,6 @@ export const mayMakeSecret = ({ environment }: Environment): boolean => WITH_MAD
 
 function meansProduction(name: string): boolean {
   const letters = name.toLowerCase().replace(/[^a-z]/g, '');
-  return SHORT_FOR_PRODUCTION.has(letters) || isWithinEdits(letters, PRODUCTION, SLIPS_MAX);
+  const isBeginning = letters.length >= BEGINNING_CHARS_MIN && PRODUCTION.startsWith(letters);
+  return isBeginning || SHORT_FOR_PRODUCTION.has(letters) || isWithinEdits(letters, PRODUCTION, SLIPS_MAX);
 }

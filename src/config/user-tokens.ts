@@ -28,10 +28,7 @@ export function userTokens(
   if (secret !== null) {
     for (const name of ['JWT_SECRET', 'JWT_SECRET_PREVIOUS'] as const) {
       if (production && PLACEHOLDER.test(values[name] ?? '')) {
-        fault(
-          name,
-          'a secret that nobody can guess, and it reads like an example (`openssl rand -base64 32` makes one)',
-        );
+        fault(name, 'a secret that nobody can guess, and it reads like an example (`openssl rand -hex 32` makes one)');
       }
     }
     if (jwksUrl !== null) {

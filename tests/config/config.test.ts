@@ -91,12 +91,26 @@ describe('NODE_ENV', () => {
     ['pre-production', false],
     ['dev', false],
     ['delivery', false],
+    ['pr', false],
   ])('%s is an environment: production %p', (environment, production) => {
     expect(parsed({ NODE_ENV: environment, JWT_SECRET: SECRET_32 })).toMatchObject({ environment, production });
   });
 
   test.each([
-    ...['prod', 'PROD', 'prd', 'live', 'Live', 'Production', 'PRODUCTION', 'prod1', 'production ', ' production'],
+    ...[
+      'pro',
+      'product',
+      'prod',
+      'PROD',
+      'prd',
+      'live',
+      'Live',
+      'Production',
+      'PRODUCTION',
+      'prod1',
+      'production ',
+      ' production',
+    ],
     ...[
       'produciton',
       'prodution',
@@ -507,7 +521,7 @@ describe('who signs user tokens', () => {
     'placeholder of thirty-two or more bytes',
   ])('a JWT_SECRET like %s stops a start in production alone', (secret) => {
     const fault =
-      'expected a secret that nobody can guess, and it reads like an example (`openssl rand -base64 32` makes one)';
+      'expected a secret that nobody can guess, and it reads like an example (`openssl rand -hex 32` makes one)';
     expect(parsed({ JWT_SECRET: secret }).jwt.kind).toBe('secret');
     expect(faults({ NODE_ENV: 'production', JWT_SECRET: secret })).toEqual([`JWT_SECRET: ${fault}`]);
     expect(faults({ NODE_ENV: 'production', JWT_SECRET: SECRET_32, JWT_SECRET_PREVIOUS: secret })).toEqual([
