@@ -4,7 +4,8 @@
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { parseConfig } from '../src/start/package/index.ts';
+import { parseConfig, type ToolDeps } from '../src/start/package/index.ts';
+import { createTestApp as createPublicTestApp } from '../src/start/package/testing.ts';
 import { callOver, userHeaders } from './support/client.ts';
 import { run } from './support/command.ts';
 import { filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
@@ -88,6 +89,27 @@ test.skipIf(WITHOUT_CURL)(
   60_000,
 );
 
+/** A tool that uses `deps.keys`, with the actor as the document writes it. */
+const endsAll = (actor: string) => `import { defineTool, ok, type ToolDeps, v } from 'mcp-key-server';
+
+export default ({ guards, keys }: ToolDeps) =>
+  defineTool(guards.userJwt, {
+    name: 'end_all',
+    title: 'End all keys',
+    description: 'Revokes all keys.',
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+    input: v.strictObject({}),
+    output: v.strictObject({ ended: v.number() }),
+    async run(_input, { auth, requestId, clientAddress }) {
+      const actor = ${actor};
+      const listed = await keys.list(actor, null);
+      if (!listed.ok) return listed;
+      for (const { id } of listed.value.keys) await keys.revoke(actor, id);
+      return ok({ ended: listed.value.keys.length });
+    },
+  });
+`;
+
 test('the example tools, put where the documents say, compile and respond', async () => {
   const root = copyOfSource();
   const tool = README.codeBlock('A tool of your own', 'ts');
@@ -102,12 +124,15 @@ test('the example tools, put where the documents say, compile and respond', asyn
   writeFileSync(join(root, 'tools/shop-hours.ts'), TOOLS_README.codeBlock('Settings', 'ts'));
   writeFileSync(join(root, 'tools/close-order.ts'), TOOLS_README.codeBlock('Asking', 'ts'));
   writeFileSync(join(root, 'tools/plan-visit.ts'), TOOLS_README.codeBlock('Prompts', 'ts'));
+  const [actor = ''] = /(?<=`)\{ userId: [^`]+(?=`)/.exec(TOOLS_README.section('The folder')) ?? [];
+  writeFileSync(join(root, 'tools/ends-all.ts'), endsAll(actor));
 
   const checked = await run([join(ROOT, 'node_modules/.bin/tsc'), '--noEmit'], { cwd: root });
   expect(checked).toEqual({ code: 0, stdout: '', stderr: '' });
   writeFileSync(join(root, 'tools/list-orders.test.ts'), TOOLS_README.codeBlock('Tests', 'ts'));
+  writeFileSync(join(root, 'tools/close-order.test.ts'), TOOLS_README.codeBlock('Tests', 'ts', 1));
   const tested = await run([process.execPath, 'test', './tools'], { cwd: root });
-  expect({ code: tested.code, said: tested.stderr }).toEqual({ code: 0, said: expect.stringContaining(' 1 pass\n') });
+  expect({ code: tested.code, said: tested.stderr }).toEqual({ code: 0, said: expect.stringContaining(' 2 pass\n') });
 
   // A shop that nobody reaches: its port is closed.
   const env = { JWT_SECRET: TEST_SECRET, TOOL_SHOP_URL: 'http://127.0.0.1:1/hours' };
@@ -134,6 +159,8 @@ test('the example tools, put where the documents say, compile and respond', asyn
   expect(lost.body).toMatchObject({ status: 400, issues: [{ path: 'id', message: 'No such page' }] });
   const hours = await callOver(server.url, 'shop_hours', {}, reader);
   expect(hours.body).toMatchObject({ status: 502, code: 'shop_away', title: 'Bad Gateway' });
+  expect((await callOver(server.url, 'end_all', {}, alice)).body).toEqual({ ended: 2 });
+  expect((await callOver(server.url, 'list_orders', {}, reader)).status).toBe(401);
   if (WITHOUT_CURL) return;
   const pasted = await paste(README.codeBlock('A tool of your own', 'sh'), root, server.url, {
     JWT_SECRET: TEST_SECRET,
@@ -245,6 +272,19 @@ test('the table of what the package exports: every name, and no other', () => {
   const listed = TOOLS_README.table('As a package').flatMap(([, cell = '']) => cell.match(/(?<=`)\w+(?=`)/g) ?? []);
   expect(exported.length).toBeGreaterThan(40);
   expect(listed.sort()).toEqual(exported.sort());
+});
+
+test('the members of a test app, of its clock, and of what is done with keys: every one is named', async () => {
+  let keys: readonly string[] = [];
+  const look = (deps: ToolDeps) => {
+    keys = Object.keys(deps.keys);
+    return [];
+  };
+  await using app = await createPublicTestApp({ tools: [look] });
+  const [folder, tests] = [TOOLS_README.section('The folder'), TOOLS_README.section('Tests')];
+  expect(keys.filter((name) => !folder.includes(`\`${name}\``))).toEqual(['order', 'mint', 'usesToday']); // the server's own
+  const members = [...Object.keys(app), ...Object.keys(app.clock)];
+  expect(members.filter((name) => !new RegExp(`\\b${name}\\b`).test(tests))).toEqual(['service']); // which has no type
 });
 
 test('four run-time packages, all versions exact', () => {
