@@ -39,7 +39,7 @@ export interface RoutesOptions
   readonly config: Config;
   readonly tools: readonly Tool[];
   /** What MCP clients are offered. */
-  readonly offered: Omit<McpOptions, 'run' | 'listsAll'>;
+  readonly offered: Omit<McpOptions, 'run' | 'listsAll' | 'log'>;
   readonly revokeTokens: RevokeTokens;
   /** Null: no keys are handed out. */
   readonly connect: Connect | null;
@@ -71,7 +71,8 @@ export function createRoutes(options: RoutesOptions): readonly Route[] {
   const about = aboutRoute(publicUrl, (name) => !off.includes(name));
   const runOver = (transport: Transport): Run => metrics?.run(transport, options.run) ?? options.run;
   function mcpOver(transport: Transport): Mcp {
-    const mcp = createMcp({ ...options.offered, run: runOver(transport), listsAll: config.toolsList === 'all' });
+    const { offered, log } = options;
+    const mcp = createMcp({ ...offered, run: runOver(transport), listsAll: config.toolsList === 'all', log });
     return metrics?.mcp(transport, mcp) ?? mcp;
   }
   const mcp = mcpRoute({

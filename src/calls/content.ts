@@ -7,7 +7,7 @@ const text = v.optional(v.string());
 const meta = v.optional(v.record(v.string(), v.unknown()));
 
 /** As clients check it, which refuse the whole result otherwise. */
-const base64 = v.pipe(v.string(), v.check(isBase64, 'Expected base64'));
+export const base64 = v.pipe(v.string(), v.check(isBase64, 'Expected base64'));
 
 function isBase64(data: string): boolean {
   try {

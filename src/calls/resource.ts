@@ -1,9 +1,17 @@
 // Resources that MCP clients can list and read. Public: the same for everyone, decided when the server starts.
 
+import * as v from 'valibot';
 import type { JsonObject } from '../ground/text.ts';
+import { base64 } from './content.ts';
+import { outputValidatorOf } from './schema.ts';
+
+const resourceContent = v.union(
+  [v.object({ text: v.string() }), v.object({ blob: base64 })],
+  'Expected a text, or a blob in base64, and no promise',
+);
 
 /** `blob` is base64. */
-export type ResourceContent = { readonly text: string } | { readonly blob: string };
+export type ResourceContent = Readonly<v.InferOutput<typeof resourceContent>>;
 
 export interface Resource {
   readonly uri: string;
@@ -15,3 +23,7 @@ export interface Resource {
   readonly meta?: JsonObject;
   readonly read: () => ResourceContent;
 }
+
+/** Throws an Error that names the resource, if it is not what clients can read. */
+export const contentOf = ({ uri, read }: Resource): ResourceContent =>
+  outputValidatorOf(uri, resourceContent, 'it reads what is no resource of MCP')(read());

@@ -140,6 +140,12 @@ export function progressTokenOf(meta: JsonObject | undefined): ProgressToken | u
   return Number.isSafeInteger(token) ? (token as number) : undefined;
 }
 
+/** What clients take of it: one of another type they would report as a broken message. */
+const known = (total: unknown, message: unknown) => ({
+  ...(Number.isFinite(total) && { total }),
+  ...(typeof message === 'string' && { message }),
+});
+
 /** Progress of a call (basic/utilities/progress). Drops what does not increase, which it must, and any after `stop`. */
 export function progressReporter(token: ProgressToken, send: (message: string) => void) {
   let last = Number.NEGATIVE_INFINITY;
@@ -147,7 +153,7 @@ export function progressReporter(token: ProgressToken, send: (message: string) =
     report(progress: number, total?: number, message?: string): void {
       if (!Number.isFinite(progress) || progress <= last) return;
       last = progress;
-      send(notificationText('notifications/progress', { progressToken: token, progress, total, message }));
+      send(notificationText('notifications/progress', { progressToken: token, progress, ...known(total, message) }));
     },
     stop(): void {
       last = Number.POSITIVE_INFINITY;

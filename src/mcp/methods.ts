@@ -3,17 +3,18 @@
 import type { Identity, Sender } from '../calls/identify.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
-import type { Resource } from '../calls/resource.ts';
+import { contentOf, type Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
 import { once } from '../ground/cache.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
+import type { Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
-import { carriesCredential, metaApiKey } from '../web/context.ts';
+import { carriesCredential, metaApiKey, type RequestContext } from '../web/context.ts';
 import { missingCapabilities } from './client.ts';
 import { LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS, mismatchedParam, mismatchMessage } from './era.ts';
 import { CODES, type Era, membersOf, type Params, type RpcError, SERVER_INFO } from './message.ts';
-import { capabilitiesOf, describePrompt, describeResource, describeTool, INSTRUCTIONS } from './results.ts';
+import { bugError, capabilitiesOf, describePrompt, describeResource, describeTool, INSTRUCTIONS } from './results.ts';
 
 /** Who sent a request, and what its client can do. */
 export interface Requester {
@@ -52,6 +53,7 @@ export interface MethodsOptions {
   readonly resources: readonly Resource[];
   /** Lists of tools and prompts show everybody all, not what the sender can call. */
   readonly listsAll: boolean;
+  readonly log: Log;
 }
 
 const cached = (members: string): Outcome => ({ members, cacheScope: 'public' });
@@ -62,10 +64,21 @@ const failed = (message: string, code: number = CODES.invalidParams, data?: unkn
 });
 
 export function createMethods(options: MethodsOptions): Readonly<Record<string, Method>> {
-  const { tools, prompts, resources, listsAll } = options;
+  const { tools, prompts, resources, listsAll, log } = options;
   const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
   // Encoded once: a batch may read the same resource a hundred times.
   const contents = new Map(resources.map((resource) => [resource.uri, once(() => contentsOf(resource))]));
+
+  /** A bug in a resource fails its own request, as one in a tool does. */
+  function read(uri: string, found: () => string, { requestId }: RequestContext): Outcome {
+    try {
+      return cached(found());
+    } catch (error) {
+      log.error('internal error', { requestId, uri, error });
+      return { error: bugError(requestId) };
+    }
+  }
+
   return {
     initialize: {
       only: 'legacy',
@@ -85,10 +98,10 @@ export function createMethods(options: MethodsOptions): Readonly<Record<string, 
     'resources/list': { run: onePage(once(() => membersOf({ resources: resources.map(describeResource) }))) },
     'resources/templates/list': { run: onePage(() => membersOf({ resourceTemplates: [] })) },
     'resources/read': {
-      run({ uri }, { era }) {
+      run({ uri }, { era, sender }) {
         if (typeof uri !== 'string') return failed('uri must be a string');
         const found = contents.get(uri);
-        if (found !== undefined) return cached(found());
+        if (found !== undefined) return read(uri, found, sender.context);
         const code = era === 'modern' ? CODES.invalidParams : CODES.resourceNotFound;
         return failed('Resource not found', code, { uri: redact(uri) });
       },
@@ -186,5 +199,5 @@ function callOfNamed(
 
 function contentsOf(resource: Resource): string {
   const { uri, mimeType, meta } = resource;
-  return membersOf({ contents: [{ uri, mimeType, ...resource.read(), ...(meta && { _meta: meta }) }] });
+  return membersOf({ contents: [{ uri, mimeType, ...contentOf(resource), ...(meta && { _meta: meta }) }] });
 }

@@ -7,7 +7,14 @@ import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
 import { inWords } from '../calls/schema.ts';
 import type { Tool } from '../calls/tool.ts';
-import { type InputIssue, type Problem, protocolNames, publicPart, retryAfterSeconds } from '../ground/problem.ts';
+import {
+  type InputIssue,
+  type Problem,
+  problemText,
+  protocolNames,
+  publicPart,
+  retryAfterSeconds,
+} from '../ground/problem.ts';
 import { UI_EXTENSION, WIDGET_DATA } from './client.ts';
 import {
   CODES,
@@ -30,6 +37,12 @@ function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
     data: 'issues' in problem ? { issues: problem.issues } : { requestId },
   };
 }
+
+export const bugError = (requestId: string): RpcError => ({
+  code: CODES.internal,
+  message: problemText('internal').detail,
+  data: { requestId },
+});
 
 /** Of a prompt's problem: a result of a prompt has no in-band form for it. */
 function promptError(problem: Problem, requestId: string): RpcError {

@@ -48,6 +48,16 @@ describe('progress', () => {
     ]);
   });
 
+  test('what clients could not read is left out of it, or not sent', async () => {
+    await using started = await startSteered();
+    const { steered } = started;
+    steered.report(Number.NaN, 1);
+    steered.report(1, Number.POSITIVE_INFINITY, 7 as never);
+    steered.finish();
+    const messages = (await eventsOf(await started.response).rest()).map(({ data }) => JSON.parse(data).params);
+    expect(messages).toEqual([{ progressToken: 'p-1', progress: 1 }, undefined]);
+  });
+
   test('progress arrives as it is reported, not when the tool is done', async () => {
     await using started = await startSteered();
     const { steered, response } = started;

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, err, ok, type ToolContent } from '../../src/start/package/index.ts';
-import { call, post, postModern, request } from '../support/mcp.ts';
+import { call, openSse, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts, NOT_JSON } from '../support/tools.ts';
 
@@ -294,5 +294,29 @@ describe('resources', () => {
     ]);
     const asModern = await postModern(app, 'resources/read', { uri: resource.uri });
     expect(asModern.body.result).toMatchObject({ ...body.result, resultType: 'complete', cacheScope: 'public' });
+  });
+
+  test.each([
+    ['that throws', () => [].reduce(() => 0 as never), 'reduce'],
+    ['that is read later', async () => ({ text: 'x' }), 'a text, or a blob in base64, and no promise'],
+    ['without a text', () => ({}), 'ui://x: it reads what is no resource of MCP: Expected a text, or a blob'],
+    ['with a number', () => ({ text: 7 }), 'ui://x: it reads what is no resource of MCP'],
+    ['with raw bytes', () => ({ blob: '\x89PNG' }), 'ui://x: it reads what is no resource of MCP'],
+  ])('one %s fails its own request, in a batch and on a stream too, and the log says why', async (_what, read, why) => {
+    const broken = { ...resource, uri: 'ui://x', read: () => read() as never };
+    await using app = await createTestApp({ resources: [broken] });
+    const asked = request('resources/read', { uri: 'ui://x' });
+    const single = await post(app, asked);
+    expect([single.status, single.body.error.code]).toEqual([200, -32603]);
+    expect(single.body.error.message).toBe('Something went wrong on the server');
+    const batch = await post(app, [asked, request('ping', undefined, 2)]);
+    expect(batch.body).toMatchObject([{ error: { code: -32603 } }, { id: 2, result: {} }]);
+    const session = await openSse(app);
+    await session.post(asked);
+    expect(await session.nextMessage()).toMatchObject({ error: { code: -32603 } });
+    const bugs = (await app.log()).filter(({ event }) => event === 'internal error');
+    expect(bugs).toHaveLength(3);
+    expect(bugs[0]).toMatchObject({ level: 'error', uri: 'ui://x', error: expect.stringContaining(why) });
+    expect(bugs[0]?.requestId).toBe(single.body.error.data.requestId);
   });
 });
