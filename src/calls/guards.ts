@@ -151,6 +151,7 @@ function counting<In>(limit: Limit, { name, key, onRefused, clock }: CountingOpt
   const count = createWindowCounter(initial.limit, clock);
   const decide: Guard<In, Limited> = (call) => {
     const bucket = key(call) ?? 'unknown';
+    if (typeof bucket !== 'string') throw new Error(`rate limit: expected key to return text, got ${typeof bucket}`);
     const { isAdmitted, remaining, resetS } = count(bucket);
     const { rateLimit: before } = call as Limited;
     const rateLimit = beside(before, { ...initial, remaining, resetS });

@@ -56,8 +56,8 @@ type Definition<K extends Kind, Added extends object, Input, Returned> = Omit<
   'timeoutMs'
 > & { readonly timeoutMs: number | undefined };
 
-/** What MCP allows (2025-11-25, server/tools, "Tool Names"); none of it needs escaping in a path. */
-const NAME = /^[\w.-]{1,128}$/;
+/** What MCP allows (2025-11-25, server/tools, "Tool Names"), but no part of a path that goes to another one. */
+const NAME = /^(?!\.\.?$)[\w.-]{1,128}$/;
 
 /** Throws an Error for a bad name, a time that no timer can wait, and guards that no caller can pass. */
 export function operationOf<K extends Kind, Added extends object, Input, Returned>(
@@ -99,12 +99,24 @@ function checkScopes(name: string, credential: Credential | null, scopes: readon
   throw new Error(`${name}: guards.scopes: expected scopes that a key can have, like "read", got ${got}`);
 }
 
+const isHint = ([name, hint]: readonly [string, unknown]): boolean =>
+  typeof hint === (name === 'title' ? 'string' : 'boolean');
+
 const KINDS = {
   text: { expected: 'text', fits: (value: unknown) => typeof value === 'string' },
   function: { expected: 'a function', fits: (value: unknown) => typeof value === 'function' },
   schema: {
     expected: 'a schema, like v.strictObject({})',
     fits: (value: unknown) => isObject(value) && value.kind === 'schema',
+  },
+  // Clients would refuse the whole list of tools.
+  hints: {
+    expected: 'hints that are true or false, like { readOnlyHint: true }',
+    fits: (value: unknown) => isObject(value) && Object.entries(value).every(isHint),
+  },
+  capabilities: {
+    expected: 'capabilities, like { elicitation: {} }',
+    fits: (value: unknown) => isObject(value) && Object.values(value).every(isObject),
   },
 };
 
@@ -128,5 +140,7 @@ export function assertDefinition(
   assertKind('text', 'title');
   assertKind('text', 'description');
   for (const schema of schemas) assertKind('schema', schema);
+  if (definition.annotations !== undefined) assertKind('hints', 'annotations');
+  if (definition.requiresClient !== undefined) assertKind('capabilities', 'requiresClient');
   assertKind('function', 'run');
 }

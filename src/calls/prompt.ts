@@ -9,7 +9,7 @@ import type { Call } from './call.ts';
 import { type ContentBlock, contentBlock } from './content.ts';
 import type { Guard } from './guard.ts';
 import { assertDefinition, type CompleteOutput, type Operation, operationOf } from './operation.ts';
-import { jsonSchemaOf, type ObjectSchema, outputValidatorOf, parserOf } from './schema.ts';
+import { inputParserOf, jsonSchemaOf, type ObjectSchema, outputValidatorOf, parserOf } from './schema.ts';
 
 /** What a prompt returns: messages that the client puts into the conversation. */
 export interface PromptMessages {
@@ -83,7 +83,7 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
     title,
     description,
     arguments: listed,
-    ...operationOf(guard, { kind: 'prompt', name, timeoutMs, parse: parserOf(schema), run, validate, encode }),
+    ...operationOf(guard, { kind: 'prompt', name, timeoutMs, parse: inputParserOf(schema), run, validate, encode }),
     complete: completion(guard, { name, timeoutMs }, listed, complete),
     completes: Object.keys(complete).length > 0,
   };

@@ -158,13 +158,16 @@ export function wholeNumber(min: number, max: number) {
 /** Milliseconds since the Unix epoch. */
 export const epochMs = v.pipe(v.number(), v.integer());
 
+/** What a schema accepts, or what it makes of that. */
+type Side = 'input' | 'output';
+
 /**
- * The JSON Schema (2020-12) of what a schema accepts, or a little more: checks that it can't express are left out, and
+ * The JSON Schema (2020-12) of one side of a schema, or a little more: checks that it can't express are left out, and
  * checks by a function count only with metadata beside them. Throws for a type that it can't express, like a date, and
  * for a root that is no object; `whose` names the schema, like `list_orders: input`.
  */
-export function jsonSchemaOf(whose: string, schema: Schema): JsonSchema {
-  const { $schema: _, ...converted } = convert(whose, schema);
+export function jsonSchemaOf(whose: string, schema: Schema, side: Side = 'input'): JsonSchema {
+  const { $schema: _, ...converted } = convert(whose, schema, side);
   const json = { type: 'object', ...converted }; // alternatives have no type of their own; MCP clients want one
   if (json.type !== 'object')
     throw new Error(`${whose}: expected the schema of an object, got one of type ${json.type}`);
@@ -173,18 +176,29 @@ export function jsonSchemaOf(whose: string, schema: Schema): JsonSchema {
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
 }
 
+/** Actions after which a value is of another type. */
+const CONVERSIONS: readonly string[] = [
+  ...['transform', 'raw_transform', 'parse_json', 'stringify_json', 'map_items', 'find_item', 'reduce_items'],
+  ...['to_bigint', 'to_boolean', 'to_date', 'to_number', 'to_string'],
+];
+
 /** `path`: of the field that `schema` is. */
-function convert(whose: string, schema: Schema, path: readonly string[] = []) {
+function convert(whose: string, schema: Schema, side: Side, path: readonly string[] = []) {
+  function fail(expected: string): never {
+    for (const [name, field] of Object.entries(entriesOf(schema))) convert(whose, field, side, [...path, name]);
+    const place = path.length === 0 ? whose : `${whose}: ${path.join('.')}`; // the innermost field is the first to throw
+    throw new Error(`${place}: expected ${expected}`);
+  }
   return toJsonSchema(schema, {
     target: 'draft-2020-12',
-    typeMode: 'input',
-    overrideSchema: ({ valibotSchema, errors }) => {
-      if (!errors) return;
-      for (const [name, field] of Object.entries(entriesOf(schema))) convert(whose, field, [...path, name]);
-      const place = path.length === 0 ? whose : `${whose}: ${path.join('.')}`; // the innermost field is the first to throw
-      throw new Error(`${place}: expected what JSON Schema can express, got v.${valibotSchema.type}()`);
-    },
+    typeMode: side,
+    overrideSchema: ({ valibotSchema, errors }) =>
+      errors && fail(`what JSON Schema can express, got v.${valibotSchema.type}()`),
     overrideAction: ({ valibotAction, jsonSchema, errors }) => {
+      // Met on the side of the output alone, at the end of a pipe.
+      if (CONVERSIONS.includes(valibotAction.type)) {
+        fail(`the schema of its result at the end of a pipe with ${valibotAction.type}, like v.string()`);
+      }
       if (valibotAction.type === 'regex' && errors) return { ...jsonSchema, pattern: undefined }; // its flags are lost
       return errors && jsonSchema;
     },

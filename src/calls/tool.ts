@@ -105,7 +105,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
     description: withRequirements(description, operation),
     inputSchema,
     headerParams: once(() => headerParams(name, inputSchema())),
-    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(`${name}: output`, output)),
+    outputSchema: output === undefined ? null : once(() => jsonSchemaOf(`${name}: output`, output, 'output')),
   };
 }
 

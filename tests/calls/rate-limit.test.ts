@@ -231,6 +231,17 @@ describe('a limit of a tool of its own', () => {
     expect(said(await app.call('open'))).toMatchObject({ status: 200, policy: '"key";q=2;w=30' });
   });
 
+  test('a bucket that is no text, as of a function that is async, would be another for each call: it is a bug', async () => {
+    const key = async () => 'all';
+    const wrong = ({ guards }: ToolDeps) => [
+      defineTool(guards.rateLimit({ requests: 1, window: '1h', key: key as never }), { ...facts('wrong'), ...rest }),
+    ];
+    await using app = await createTestApp({ tools: wrong });
+    expect((await app.call('wrong')).body.code).toBe('internal');
+    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
+    expect(line?.error).toContain('rate limit: expected key to return text, got object');
+  });
+
   test('the bucket may be the user of a JWT', async () => {
     await using app = await createTestApp({ tools });
     const [alice, bob] = [await bearer(app, 'alice'), await bearer(app, 'bob')];

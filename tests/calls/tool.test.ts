@@ -466,6 +466,23 @@ describe('its schemas', () => {
     expect(properties).toEqual({ name: { type: 'string', minLength: 1 }, code: { type: 'string' } });
   });
 
+  test('of an output clients are told what it is turned into', async () => {
+    const at = v.pipe(
+      v.date(),
+      v.transform((date) => date.toISOString()),
+      v.string(),
+    );
+    const output = v.strictObject({ at, n: v.pipe(v.string(), v.toNumber(), v.number(), v.minValue(7)) });
+    await using app = await createTestApp({
+      tools: () => [
+        defineTool(anyone, { ...facts('clock'), ...schemas, output, run: () => ok({ at: new Date(0), n: '7' }) }),
+      ],
+    });
+    const [{ outputSchema }] = (await post(app, request('tools/list'))).body.result.tools;
+    expect(outputSchema.properties).toEqual({ at: { type: 'string' }, n: { type: 'number', minimum: 7 } });
+    expect((await app.call('clock')).body).toEqual({ at: '1970-01-01T00:00:00.000Z', n: 7 });
+  });
+
   test('a schema that JSON Schema has no words for is reported with the name of the tool', async () => {
     const output = v.strictObject({ at: v.date() });
     await using app = await createTestApp({

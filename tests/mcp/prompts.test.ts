@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { definePrompt, err, ok, type Prompt, sequence, type ToolDeps } from '../../src/start/package/index.ts';
+import { definePrompt, err, form, ok, type Prompt, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp as createOwnTestApp } from '../../src/start/package/testing.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
@@ -237,6 +237,26 @@ test('messages that MCP does not know, and suggestions that are no texts, are bu
     'Error: visit: it returns what are no messages of MCP: messages.0.content.data: This field is required; messages.0.content.mimeType: This field is required',
     'Error: visit: it completes with what are no texts: 0: Expected string',
   ]);
+});
+
+test('an argument that is nested too deep is refused, also by a prompt that asks and drops what it does not know', async () => {
+  await using app = await serve(() => [
+    definePrompt(anyone, {
+      ...facts('visit'),
+      arguments: v.object({}),
+      run(_given, { ask }) {
+        const asked = ask({ who: form(v.object({ name: v.string() }))('Who?') });
+        return asked.ok ? says('') : asked;
+      },
+    }),
+  ]);
+  const { body, headers } = modern('prompts/get', { name: 'visit', arguments: { tree: 'TREE' } });
+  const nested = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+  const response = await post(app, JSON.stringify(body).replace('"TREE"', nested), headers);
+  expect(response.body.error).toMatchObject({
+    code: -32602,
+    data: { issues: [{ path: '', message: 'Expected values nested at most 1000 deep' }] },
+  });
 });
 
 test('completions beyond the hundredth are counted, not sent', async () => {

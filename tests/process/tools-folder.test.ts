@@ -205,6 +205,25 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     "import { start } from 'mcp-key-server'; export default start;",
     /Export named 'start' not found in module 'mcp-key-server'/,
   ],
+  ['a name that is a path to another', tool('..'), /: tool name: expected 1-128 letters, .+, got "\.\."$/],
+  [
+    'hints that clients would refuse',
+    tool('a').replace('readOnlyHint: true', "readOnlyHint: 'yes'"),
+    'a: annotations: expected hints that are true or false, like { readOnlyHint: true }, got object',
+  ],
+  [
+    'capabilities that no client declares',
+    tool('a').replace("name: 'a',", "name: 'a', requiresClient: { sampling: true },"),
+    'a: requiresClient: expected capabilities, like { elicitation: {} }, got object',
+  ],
+  [
+    'an output whose type is not said',
+    tool('a').replace(
+      "name: 'a',",
+      "name: 'a', output: v.object({ o: v.object({ n: v.pipe(v.number(), v.transform(String)) }) }),",
+    ),
+    'a: output: o.n: expected the schema of its result at the end of a pipe with transform, like v.string()',
+  ],
   ['a tool without a name', tool('a').replace("name: 'a',", ''), 'defineTool: name: expected text, got undefined'],
   [
     'a tool without a description',
