@@ -20,7 +20,7 @@ const REFUSED_MAX = 20_000;
 
 /** Records of usable keys: some 130,000. An estimate, at one byte a character plus overhead. */
 const CACHE_BYTES_MAX = 64 * 1024 * 1024;
-/** What a record takes beside its texts: object, array, two map slots. Measured on Bun at about 400 bytes. */
+/** What a record takes beside its characters: object, map slot, and what texts are made of. Measured on Bun. */
 const RECORD_OVERHEAD_BYTES = 400;
 /**
  * After this long a record is read again: the feed says nothing of keys whose creation a primary has lost. Up to a
@@ -35,9 +35,8 @@ interface Refused {
   readonly untilMs: number;
 }
 
-/** A key on record; null in its place: no such key. */
-export interface KnownKey {
-  readonly record: PresentedKey;
+/** A key as it was read; null in its place: no such key. */
+export interface KnownKey extends PresentedKey {
   /** Monotonic. */
   readonly believedUntilMs: number;
 }
@@ -70,14 +69,14 @@ export function createKeyCache(feed: Feed, clock: Clock) {
 
   /** One walk for all owners: with 200,000 keys it takes 10 ms. */
   function forgetOwners(owners: ReadonlySet<string>): void {
-    usable.deleteWhere(({ record }) => owners.has(record.userId));
-    refused.deleteWhere(({ key }) => key !== null && owners.has(key.record.userId));
+    usable.deleteWhere(({ userId }) => owners.has(userId));
+    refused.deleteWhere(({ key }) => key !== null && owners.has(key.userId));
     reads.forgetAll();
     firstUses.forgetAll();
   }
 
   function isUsable(key: KnownKey | null): key is KnownKey {
-    return key !== null && refusalAt(key.record, clock.nowMs()) === null;
+    return key !== null && refusalAt(key, clock.nowMs()) === null;
   }
 
   function recallRefused(keyHash: string, nowMs: number): KnownKey | null | undefined {
@@ -106,9 +105,9 @@ export function createKeyCache(feed: Feed, clock: Clock) {
     keep(keyHash: string, { record, position }: Found): KnownKey | null {
       // It is right for everyone who asked before. A feed that is ahead of it may have reported a later change already.
       const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
-      const key = record && { record, believedUntilMs: clock.monotonicMs() + believedForMs() };
+      const key = record && { ...record, believedUntilMs: clock.monotonicMs() + believedForMs() };
       if (!isUsable(key)) drop(keyHash, key);
-      else if (keeps) usable.set(key.record.keyHash === keyHash ? key.record.keyHash : keyHash, key); // one string
+      else if (keeps) usable.set(key.keyHash === keyHash ? key.keyHash : keyHash, key); // one string
       return key;
     },
     /** Refuses from now on a key that was remembered as usable. */
@@ -125,8 +124,8 @@ export function createKeyCache(feed: Feed, clock: Clock) {
 
 const believedForMs = () => BELIEVED_MS_MIN + Math.random() * (BELIEVED_MS_MAX - BELIEVED_MS_MIN);
 
-function estimateBytes({ record }: KnownKey): number {
-  let chars = record.id.length + record.userId.length + record.name.length + record.keyHash.length;
-  for (const scope of record.scopes) chars += scope.length + 16;
+function estimateBytes(key: KnownKey): number {
+  let chars = key.id.length + key.userId.length + key.name.length + key.keyHash.length;
+  for (const scope of key.scopes) chars += scope.length + 16;
   return chars + RECORD_OVERHEAD_BYTES;
 }

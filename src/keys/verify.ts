@@ -85,9 +85,9 @@ export function createVerifier(options: {
   }
 
   const isFirstUse = (key: KnownKey | null, { caller, purpose }: Presented): key is KnownKey =>
-    key?.record.presented === 'next' &&
+    key?.presented === 'next' &&
     cache.isUsable(key) &&
-    audience.admits(key.record.resource, caller.resources) &&
+    audience.admits(key.resource, caller.resources) &&
     (purpose === 'use' || purpose === 'confirm');
 
   const read = ({ keyHash, caller }: Presented): Promise<Result<KnownKey | null, Problem>> =>
@@ -107,19 +107,19 @@ export function createVerifier(options: {
   /** Puts a next secret in force before it is accepted. Concurrent first uses share one write. */
   async function useFirst(key: KnownKey, presented: Presented): Promise<Verified> {
     const found = await cache.firstUses.run(presented.keyHash, () => promote(key, presented));
-    if (found?.record.presented === 'next' && cache.isUsable(found)) {
+    if (found?.presented === 'next' && cache.isUsable(found)) {
       throw new StoreOutage('the first use of a secret could not be noted'); // the record was changed by hand meanwhile
     }
     return evaluate(found, presented, feed.polledAtMs);
   }
 
   async function promote(key: KnownKey, { keyHash, caller }: Presented): Promise<KnownKey | null> {
-    const promoted = await store.promote(key.record, clock.nowMs(), originOf('use', caller));
+    const promoted = await store.promote(key, clock.nowMs(), originOf('use', caller));
     await feed.refresh();
     const found = await readAgain(keyHash, false); // a replica may not have it yet
     if (promoted !== null) {
       const { requestId, traceId } = caller;
-      const { id: keyId, userId } = key.record;
+      const { id: keyId, userId } = key;
       const fingerprint = fingerprintOf(keyHash);
       log.info('API key rotation completed', { requestId, traceId, keyId, userId, fingerprint });
     }
@@ -129,11 +129,11 @@ export function createVerifier(options: {
   function evaluate(key: KnownKey | null, { token, caller, purpose }: Presented, verifiedAtMs: number): Verified {
     if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
-    const { userId, id, name, scopes, createdAtMs, expiresAtMs, resource } = key.record;
+    const { userId, id, name, scopes, createdAtMs, expiresAtMs, resource } = key;
     const isMeant = audience.admits(resource, caller.resources);
-    const reason = refusalAt(key.record, nowMs) ?? (isMeant ? null : 'other resource');
-    if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.record.keyHash) });
-    if (purpose === 'use' || purpose === 'pasting') usage.note(key.record, nowMs);
+    const reason = refusalAt(key, nowMs) ?? (isMeant ? null : 'other resource');
+    if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.keyHash) });
+    if (purpose === 'use' || purpose === 'pasting') usage.note(key, nowMs);
     const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, resource, token };
     return { ok: true, value, verifiedAtMs };
   }

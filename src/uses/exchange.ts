@@ -6,8 +6,8 @@ import { outageIn } from '../ground/result.ts';
 import { type Cancel, type Clock, nextTurn, sleep, withTimeout } from '../ground/runtime.ts';
 import { slicesOf } from '../ground/slices.ts';
 import type { Log } from '../watch/log.ts';
-import type { KeyUsage, WindowUsage } from './key-usage.ts';
-import type { ExchangedUses, UsesStore } from './store.ts';
+import { type KeyUsage, learn, type WindowUsage } from './key-usage.ts';
+import type { ExchangedUses, LastUse, UsesStore, WindowUses } from './store.ts';
 
 /** After a first use. 5 s are promised: that leaves time for the slices. */
 const EXCHANGE_AFTER_MS = 3000;
@@ -17,7 +17,7 @@ const EARLY_EVERY_MS = 250;
 const SPREAD_MS = 1000;
 /** Between two slices: a few need not be spread over all of that time. */
 const PAUSE_MS_MAX = 5;
-/** Keys that wait while the database is away: about 50 MB. Uses of further keys count here, but are not written. */
+/** Keys that wait while the database is away: about 30 MB. Uses of further keys count here, but are not written. */
 const WAITING_MAX = 100_000;
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
@@ -38,8 +38,8 @@ export interface ExchangeOptions {
 }
 
 export function createExchange({ store, instance, clock, log }: ExchangeOptions) {
-  /** Keys of which the database may lack something, and of those the ones that are not to wait. */
-  const waiting = new Map<string, KeyUsage>();
+  /** Keys with uses that were not sent, and of those the ones that are not to wait. */
+  const waiting = new Set<KeyUsage>();
   let early = new Set<KeyUsage>();
   let sent: Sent | null = null;
   let number = 0;
@@ -52,25 +52,27 @@ export function createExchange({ store, instance, clock, log }: ExchangeOptions)
 
   /** The key was used, or checked: the next exchange has it, an early one if it has used a part of its limit. */
   function used(key: KeyUsage): void {
-    if (!waiting.has(key.id)) {
+    if (!waiting.has(key)) {
       if (waiting.size >= WAITING_MAX) {
         dropped += 1;
         return;
       }
-      waiting.set(key.id, key);
+      waiting.add(key);
       if (waiting.size === 1) schedule();
     }
-    if (key.uses < key.usesMax) return;
+    if (key.uses < key.inForce.usesMax) return;
     key.uses = 0;
     early.add(key);
     if (early.size === 1) schedule();
   }
 
+  const isDone = () => waiting.size === 0 && sent === null;
+
   function schedule(): void {
     cancel?.();
     cancel = undefined;
-    if (waiting.size === 0) dueAtMs = Number.POSITIVE_INFINITY;
-    if (underWay !== undefined || stopping || waiting.size === 0) return;
+    if (isDone()) dueAtMs = Number.POSITIVE_INFINITY;
+    if (underWay !== undefined || stopping || isDone()) return;
     const nowMs = clock.monotonicMs();
     dueAtMs = Math.min(dueAtMs, nowMs + EXCHANGE_AFTER_MS);
     const atMs = early.size > 0 ? Math.min(dueAtMs, earlyAtMs + EARLY_EVERY_MS) : dueAtMs;
@@ -90,8 +92,8 @@ export function createExchange({ store, instance, clock, log }: ExchangeOptions)
     try {
       await (all ? exchangeAll() : exchangeEarly());
     } catch (error) {
-      const { reason } = outageIn(error); // all still wait
-      if (all) log.warn('uses kept for later', { count: waiting.size, reason });
+      const { reason } = outageIn(error); // what was not sent still waits
+      if (all) log.warn('uses kept for later', { count: waiting.size + (sent?.keys.length ?? 0), reason });
     } finally {
       underWay = undefined;
       schedule();
@@ -103,7 +105,8 @@ export function createExchange({ store, instance, clock, log }: ExchangeOptions)
     dropped = 0;
     dueAtMs = Number.POSITIVE_INFINITY;
     const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(waiting.size / store.usesPerWrite));
-    const keys = [...waiting.values()];
+    await exchange([]);
+    const keys = [...waiting];
     let left = keys.length;
     for (const slice of slicesOf(keys.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
       await exchange(slice);
@@ -124,60 +127,44 @@ export function createExchange({ store, instance, clock, log }: ExchangeOptions)
     }
   }
 
-  /** First what was sent before. */
+  /** What was sent before; then of these keys, those that still wait. */
   async function exchange(keys: readonly KeyUsage[]): Promise<void> {
     if (sent !== null) await send(sent);
-    const left = keys.filter(({ id }) => waiting.has(id));
+    const left = keys.filter((key) => waiting.delete(key));
     if (left.length > 0) await send(take(left));
   }
 
   function take(keys: readonly KeyUsage[]): Sent {
+    const usages: WindowUsage[] = [];
+    const windows: WindowUses[] = [];
+    for (const key of keys) {
+      key.send((usage, pending) => {
+        const { period, windowS, first, last } = usage.window;
+        usages.push(usage);
+        windows.push([key.id, windowS, first, last, period === 'month' ? 0 : pending]); // a month is the sum of its days
+      });
+    }
+    const lastUses = keys.filter(({ usedAtMs }) => usedAtMs > 0).map(({ id, usedAtMs }): LastUse => [id, usedAtMs]);
     number += 1;
-    const each = keys.flatMap((key) => key.shared.map((usage) => ({ key, usage })));
-    for (const { usage } of each) usage.sending = usage.pending;
-    for (const key of keys) key.uses = 0;
-    sent = {
-      instance,
-      number,
-      keys,
-      lastUses: keys.filter((key) => key.usedAtMs > key.usedAtWrittenMs).map(({ id, usedAtMs }) => [id, usedAtMs]),
-      usages: each.map(({ usage }) => usage),
-      windows: each.map(({ key, usage: { window, sending } }) => {
-        const added = window.period === 'month' ? 0 : sending; // the database has it from its days
-        return [key.id, window.windowS, window.first, window.last, added];
-      }),
-    };
+    sent = { instance, number, lastUses, windows, keys, usages };
     return sent;
   }
 
   async function send(uses: Sent): Promise<void> {
     await store.addUses(uses);
-    settle(uses, stopping ? [] : await store.totalsOf(uses.windows));
-  }
-
-  function settle({ keys, usages, lastUses }: Sent, totals: readonly (number | undefined)[]): void {
+    const totals = stopping ? [] : await store.totalsOf(uses.windows);
+    for (const [index, usage] of uses.usages.entries()) learn(usage, totals[index] ?? 0);
+    for (const key of uses.keys) key.sent();
     sent = null;
-    for (const [index, usage] of usages.entries()) {
-      usage.pending -= usage.sending;
-      usage.total = Math.max(usage.total + usage.sending, totals[index] ?? 0);
-      usage.sending = 0;
-    }
-    const written = new Map(lastUses);
-    for (const key of keys) {
-      key.usedAtWrittenMs = written.get(key.id) ?? key.usedAtWrittenMs;
-      key.forgetWritten();
-      if (!key.isUnwritten) waiting.delete(key.id);
-    }
   }
 
   return {
     used,
-    waiting: (keyId: string): KeyUsage | undefined => waiting.get(keyId),
     flush: () => run(true),
     async stop(): Promise<void> {
       stopping = true;
       // The first call may join an exchange that began before the last uses.
-      const last = run(true).then(() => (waiting.size > 0 ? run(true) : undefined));
+      const last = run(true).then(() => (isDone() ? undefined : run(true)));
       await withTimeout(last, STOP_MS_MAX, undefined);
       cancel?.();
     },

@@ -1,6 +1,6 @@
 // What one key has used: in its day, in its limit's window, and in its month if it has a quota of that. Of each there is
-// what all processes had when last told, and this one's uses since: together never more than there were, so nobody is
-// refused too early.
+// what all processes had when last told, with what this one has sent, and this one's uses since: together never more than
+// there were, so nobody is refused too early.
 
 import { memoize } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
@@ -17,17 +17,15 @@ const EXCHANGE_PART = 1 / 32;
 /** The uses of a key in a window. */
 export interface WindowUsage {
   readonly window: Window;
-  /** Of all processes, as last told. */
+  /** Of all processes, as last told, and what this one has sent. */
   total: number;
   /** Of this process, not in `total`. */
   pending: number;
-  /** Of those, what the exchange under way adds. */
-  sending: number;
 }
 
 export const usesIn = ({ total, pending }: WindowUsage): number => total + pending;
 
-const begin = (window: Window): WindowUsage => ({ window, total: 0, pending: 0, sending: 0 });
+const begin = (window: Window): WindowUsage => ({ window, total: 0, pending: 0 });
 
 /** The same, unless its window is over. */
 function moved(usage: WindowUsage, calendar: Calendar): WindowUsage {
@@ -35,9 +33,9 @@ function moved(usage: WindowUsage, calendar: Calendar): WindowUsage {
   return window === usage.window ? usage : begin(window);
 }
 
-/** What was read may have the uses of an exchange under way already, and is passed over then. */
-function learn(usage: WindowUsage, total: number): void {
-  if (usage.sending === 0) usage.total = Math.max(usage.total, total);
+/** What is told may lack what was sent. */
+export function learn(usage: WindowUsage, total: number): void {
+  usage.total = Math.max(usage.total, total);
 }
 
 const limitFrom = memoize((text: string): RateLimit => {
@@ -48,32 +46,38 @@ const limitFrom = memoize((text: string): RateLimit => {
 /** One object for equal limits, however many keys have them. */
 export const limitOf = (requests: number, windowS: number): RateLimit => limitFrom(`${requests}/${windowS}`);
 
+/** What a key may use. Most keys have the server's, which is one object. */
 export interface InForce {
   readonly limit: RateLimit | null;
   readonly quota: Quota | null;
+  /** With so many uses since the last exchange it is time for another. */
+  readonly usesMax: number;
 }
 
+export function inForce(limit: RateLimit | null, quota: Quota | null): InForce {
+  const shared = limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? limit.requests : Infinity;
+  return { limit, quota, usesMax: Math.max(1, Math.min(shared, quota?.requests ?? Infinity) * EXCHANGE_PART) };
+}
+
+const NOTHING = inForce(null, null);
 const NONE: readonly WindowUsage[] = [];
 
 export class KeyUsage {
   /** When it was last found good, as far as this process knows; 0: never. A call that is refused later counts, too. */
   usedAtMs = 0;
-  /** As far as the database is known to have it. */
-  usedAtWrittenMs = 0;
   day: WindowUsage;
-  limit: RateLimit | null = null;
-  quota: Quota | null = null;
+  inForce = NOTHING;
   /** Of the limit; that of the day if it is as long. */
   #window: WindowUsage | null = null;
   /** Of the quota; that of the day if it is one of a day. */
   #period: WindowUsage | null = null;
   #quotaLimit: RateLimit | null = null;
-  /** Of days that are over, with uses that the database lacks. */
+  /** Of days that are over, with uses that the database may lack. Nearly all keys have none, and share a list. */
   #late = NONE;
+  /** Whether the database may lack what was sent. */
+  #isSending = false;
   /** Since the last exchange. */
   uses = 0;
-  /** With so many uses it is time for an exchange. */
-  usesMax = Infinity;
   /** Where the change feed stood when its limits were read. */
   position: FeedPosition | null = null;
 
@@ -85,15 +89,13 @@ export class KeyUsage {
     this.day = begin(calendar(DAY_S));
   }
 
-  setLimits({ limit, quota }: InForce, calendar: Calendar): void {
+  setLimits(inForce: InForce, calendar: Calendar): void {
+    const { limit, quota } = inForce;
     this.turn(calendar);
     this.#window = limit === null ? null : this.#in(limit.windowS, this.#window, calendar);
     this.#period = quota === null ? null : this.#in(quota.period === 'day' ? DAY_S : 'month', this.#period, calendar);
-    this.limit = limit;
-    this.quota = quota;
+    this.inForce = inForce;
     this.#setQuotaLimit();
-    const limitShared = limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? limit.requests : Infinity;
-    this.usesMax = Math.max(1, Math.min(limitShared, quota?.requests ?? Infinity) * EXCHANGE_PART);
   }
 
   /** What there is of a period, or a beginning. */
@@ -102,8 +104,8 @@ export class KeyUsage {
     if (before?.window.period === period) return before;
     const usage = begin(calendar(period));
     if (period === 'month') {
-      for (const { window, pending, sending } of this.days) {
-        if (window.first >= usage.window.first) usage.pending += pending - sending; // no total has those
+      for (const { window, pending } of this.days) {
+        if (window.first >= usage.window.first) usage.pending += pending; // no total has those
       }
     }
     return usage;
@@ -121,7 +123,7 @@ export class KeyUsage {
 
   /** Its next use begins an early exchange, which brings what others have used, if a limit or quota needs that. */
   askForTotals(): void {
-    if (this.usesMax < Infinity) this.uses = this.usesMax;
+    if (this.inForce.usesMax < Infinity) this.uses = this.inForce.usesMax;
   }
 
   /** Whether a day or window has ended, or the wall clock was set back. */
@@ -133,7 +135,7 @@ export class KeyUsage {
   turn(calendar: Calendar): void {
     const { day } = this;
     this.day = moved(day, calendar);
-    if (this.day !== day && day.pending > 0) this.#late = [...this.#late, day];
+    if (this.day !== day && (day.pending > 0 || this.#isSending)) this.#late = [...this.#late, day];
     if (this.#window !== null) this.#window = this.#window === day ? this.day : moved(this.#window, calendar);
     if (this.#period !== null) this.#period = this.#period === day ? this.day : moved(this.#period, calendar);
     if (this.day !== day) this.#setQuotaLimit();
@@ -141,39 +143,44 @@ export class KeyUsage {
 
   /** Of the period: months are of different lengths. */
   #setQuotaLimit(): void {
+    const { quota } = this.inForce;
     this.#quotaLimit =
-      this.quota !== null && this.#period !== null ? limitOf(this.quota.requests, lengthS(this.#period.window)) : null;
-  }
-
-  /** Those that all processes share. Of a month the database has the days. */
-  get shared(): readonly WindowUsage[] {
-    const own = [this.#window, this.#period].filter(
-      (usage) => usage !== null && usage !== this.day && usage.window.windowS >= SHARED_WINDOW_S_MIN,
-    );
-    return [...this.#late, this.day, ...(own as WindowUsage[])];
+      quota !== null && this.#period !== null ? limitOf(quota.requests, lengthS(this.#period.window)) : null;
   }
 
   /** The days whose uses may not be in the database. */
   get days(): readonly WindowUsage[] {
-    return this.#late.length === 0 ? [this.day] : [...this.#late, this.day];
+    return [...this.#late, this.day];
   }
 
-  /** Whether the database may lack anything of it. */
-  get isUnwritten(): boolean {
-    return this.usedAtMs > this.usedAtWrittenMs || this.shared.some(({ pending }) => pending > 0);
+  /** Sends the uses in each window that all processes share: from now on they are in its total. */
+  send(to: (usage: WindowUsage, added: number) => void): void {
+    const own = [this.#window, this.#period].filter((usage) => usage !== null && usage !== this.day);
+    for (const usage of [...this.days, ...(own as WindowUsage[])]) {
+      if (usage.window.windowS < SHARED_WINDOW_S_MIN) continue;
+      const { pending } = usage;
+      usage.total += pending;
+      usage.pending = 0;
+      to(usage, pending);
+    }
+    this.#isSending = true;
+    this.uses = 0;
   }
 
-  /** After an exchange: days that are over and written are forgotten. Nearly all keys have none, and share a list. */
-  forgetWritten(): void {
+  /** The database has what was sent. */
+  sent(): void {
+    this.#isSending = false;
     if (this.#late.length > 0) this.#late = this.#late.filter(({ pending }) => pending > 0);
   }
 
   get isOverLimit(): boolean {
-    return this.limit !== null && this.#window !== null && usesIn(this.#window) >= this.limit.requests;
+    const { limit } = this.inForce;
+    return limit !== null && this.#window !== null && usesIn(this.#window) >= limit.requests;
   }
 
   get isOverQuota(): boolean {
-    return this.quota !== null && this.#period !== null && usesIn(this.#period) >= this.quota.requests;
+    const { quota } = this.inForce;
+    return quota !== null && this.#period !== null && usesIn(this.#period) >= quota.requests;
   }
 
   count(): void {
@@ -187,14 +194,16 @@ export class KeyUsage {
   /** Of its limit, or undefined; `and` of its quota. */
   state(nowMs: number): RateLimitState | undefined {
     const quota = this.#quotaState(nowMs);
-    const [limit, usage] = [this.limit, this.#window];
+    const { limit } = this.inForce;
+    const usage = this.#window;
     if (limit === null || usage === null) return quota;
     const own = { limit, remaining: remainingOf(limit, usage), resetS: resetS(usage.window, nowMs) };
     return quota === undefined ? own : { ...own, and: quota };
   }
 
   #quotaState(nowMs: number): RateLimitState | undefined {
-    const [limit, usage] = [this.#quotaLimit, this.#period];
+    const limit = this.#quotaLimit;
+    const usage = this.#period;
     if (limit === null || usage === null) return undefined;
     return { name: 'quota', limit, remaining: remainingOf(limit, usage), resetS: resetS(usage.window, nowMs) };
   }

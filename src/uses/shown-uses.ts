@@ -49,9 +49,7 @@ function shownUses(
   const days = new Map(stored);
   for (const usage of key?.days ?? []) {
     const { first: day } = usage.window;
-    // What is being sent may be stored already; what was not sent is not.
-    const withStored = (days.get(day) ?? 0) + usage.pending - usage.sending;
-    days.set(day, Math.max(withStored, usesIn(usage)));
+    days.set(day, Math.max((days.get(day) ?? 0) + usage.pending, usesIn(usage)));
   }
   const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => days.get(today - ago) ?? 0);
   const oldest = last30Days.findLastIndex((count) => count > 0);

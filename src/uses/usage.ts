@@ -10,11 +10,11 @@ import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { createExchange } from './exchange.ts';
-import { type InForce, KeyUsage, limitOf, usesIn } from './key-usage.ts';
+import { type InForce, inForce, KeyUsage, limitOf, usesIn } from './key-usage.ts';
 import { usesOf } from './shown-uses.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from './store.ts';
 
-/** Keys whose counts are remembered, some 100 MB. Half are certain to stay: as many as keys/key-cache.ts holds. */
+/** Keys whose counts are remembered, some 80 MB. Half are certain to stay: as many as keys/key-cache.ts holds. */
 const KEYS_MAX = 270_000;
 
 export interface CountedKey {
@@ -54,13 +54,16 @@ export function createUsage(options: UsageOptions) {
   const exchange = createExchange({ store, instance: random(8).toHex(), clock, log });
 
   const quotaOf = ({ quota }: Pick<CountedKey, 'quota'>) => quota ?? keyQuota;
-  const limitsOf = (key: CountedKey): InForce => ({
-    limit: key.rateLimit === null ? defaultLimit : limitOf(key.rateLimit.requests, key.rateLimit.windowS),
-    quota: quotaOf(key),
-  });
+  const ofServer = inForce(defaultLimit, keyQuota);
+
+  function inForceOf(key: CountedKey): InForce {
+    const { rateLimit: own } = key;
+    if (own === null && key.quota === null) return ofServer;
+    return inForce(own === null ? defaultLimit : limitOf(own.requests, own.windowS), quotaOf(key));
+  }
 
   function add(id: string, createdAtMs: number): KeyUsage {
-    const key = exchange.waiting(id) ?? new KeyUsage(id, createdAtMs, calendar);
+    const key = new KeyUsage(id, createdAtMs, calendar);
     keys.set(id, key);
     return key;
   }
@@ -70,20 +73,20 @@ export function createUsage(options: UsageOptions) {
     if (record === null) return;
     const key = keys.get(record.id) ?? add(record.id, record.createdAtMs);
     const { position: known } = key;
-    const inForce = limitsOf(record);
+    const limits = inForceOf(record);
     if (known === null || known.databaseId !== position.databaseId || position.seq >= known.seq) {
       key.position = position;
-      key.setLimits(inForce, calendar);
+      key.setLimits(limits, calendar);
     }
     key.turn(calendar);
     if (counts === null) key.askForTotals();
-    else key.learn(counts, inForce.limit?.windowS, nowMs);
+    else key.learn(counts, limits.limit?.windowS, nowMs);
   }
 
   /** A key whose counts were evicted: the next read of its record brings them. */
   function forgotten(keyId: string, createdAtMs = 0): KeyUsage {
     const key = add(keyId, createdAtMs);
-    key.setLimits({ limit: defaultLimit, quota: keyQuota }, calendar);
+    key.setLimits(ofServer, calendar);
     return key;
   }
 
@@ -95,11 +98,9 @@ export function createUsage(options: UsageOptions) {
     return { code, retryAfterS, ...(rateLimit && { rateLimit }) };
   }
 
-  const known = (keyId: string) => keys.get(keyId) ?? exchange.waiting(keyId);
-
   /** As of now. */
   function current(keyId: string): KeyUsage | undefined {
-    const key = known(keyId);
+    const key = keys.get(keyId);
     if (key?.isDue(clock.nowMs())) key.turn(calendar);
     return key;
   }
@@ -114,7 +115,7 @@ export function createUsage(options: UsageOptions) {
 
     /** The later of a key's stored last use, and of what this process has noted. Null: never used. */
     lastUsedAt({ id, lastUsedAtMs }: { readonly id: string; readonly lastUsedAtMs: number | null }): number | null {
-      const usedAtMs = known(id)?.usedAtMs ?? 0;
+      const usedAtMs = keys.get(id)?.usedAtMs ?? 0;
       return usedAtMs > (lastUsedAtMs ?? 0) ? usedAtMs : lastUsedAtMs;
     },
 
@@ -149,7 +150,7 @@ export function createUsage(options: UsageOptions) {
     },
 
     /** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
-    usesOf: (keyIds: readonly string[]) => usesOf(keyIds, { store, clock, known }),
+    usesOf: (keyIds: readonly string[]) => usesOf(keyIds, { store, clock, known: keys.get }),
     /** Exchanges all that changed; resolves when done, or when the store refused. */
     flush: exchange.flush,
     stop: exchange.stop,

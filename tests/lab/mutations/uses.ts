@@ -7,11 +7,12 @@ export const USES: readonly Mutations[] = [
     file: 'src/uses/key-usage.ts',
     tests: ['./tests/uses/limits.test.ts', './tests/uses/counting-clock.test.ts', './tests/uses/shared-limits.test.ts'],
     changes: [
-      ['limits: one more than the limit', '>= this.limit.requests', '> this.limit.requests'],
-      ['quotas: one more than the quota', '>= this.quota.requests', '> this.quota.requests'],
+      ['limits: one more than the limit', '>= limit.requests', '> limit.requests'],
+      ['quotas: one more than the quota', '>= quota.requests', '> quota.requests'],
       ['uses: those of the day before yesterday are lost', 'this.#late = [...this.#late, day]', 'this.#late = [day]'],
       ['uses: a total of another day counts', 'usage !== null && contains(usage.window, nowMs)', 'usage !== null'],
-      ['uses: what is being sent counts twice', 'if (usage.sending === 0) usage', 'usage'],
+      ['uses: what is told counts beside what was sent', 'Math.max(usage.total, total)', 'usage.total + total'],
+      ['uses: those of a day that ends while they are sent are not shown', ' || this.#isSending', ''],
     ],
   },
   {
