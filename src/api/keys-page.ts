@@ -4,8 +4,9 @@
 import type { Config } from '../config/config.ts';
 import { once } from '../ground/cache.ts';
 import { keysPageUrl } from '../ground/urls.ts';
-import type { PageIssuer, SignInEndpoints } from '../pages/keys/index.ts';
+import { documentOf, withSetup } from '../pages/document.ts';
 import { refusedWithin } from '../pages/widgets/index.ts';
+import type { FindSignIn } from '../signin/sign-in.ts';
 import { PAGE_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 
@@ -15,8 +16,8 @@ export interface KeysPageOptions {
     'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'device' | 'revocationLagMaxMs'
   >;
   readonly publicUrl: () => string;
-  /** Resolves to null while the issuer is out of reach. Null: people sign in with a link, or paste a token. */
-  readonly findSignIn: (() => Promise<SignInEndpoints | null>) | null;
+  /** Null: people sign in with a link, or paste a token. */
+  readonly findSignIn: FindSignIn | null;
   /** The scopes that tools and prompts ask keys for. */
   readonly keyScopes: readonly string[];
   /** What begins the command that makes links that sign in; null: there is none. */
@@ -24,38 +25,59 @@ export interface KeysPageOptions {
 }
 
 export function keysPageRoute(options: KeysPageOptions): Handler {
-  const { config, publicUrl, findSignIn, keyScopes, mints } = options;
-  const load = once(async () => (await import('../pages/keys/index.ts')).createKeysPage()); // at first use
-  const { jwtClaims, keyCeilings, revocationLagMaxMs } = config;
+  const load = once(async () => {
+    const { pagePolicy } = await import('../ground/html.ts'); // at first use: start-up doesn't wait for cryptography
+    const document = documentOf({ title: 'API keys', script: 'page.js', isPage: true });
+    return { document, policy: pagePolicy([document]) };
+  });
+  let last = { html: '', page: new Blob() };
   return async ({ acceptsCredentials }) => {
-    const url = publicUrl();
-    const { html, policy } = (await load())({
-      url,
-      page: new URL(keysPageUrl(url)).href,
-      isSecure: acceptsCredentials,
-      issuer: await pageIssuer(config, url, findSignIn),
-      mints: mints(),
-      ownerClaim: jwtClaims.owner,
-      scopeClaim: jwtClaims.scope,
-      asks: config.device,
-      admin: jwtClaims.admin,
-      scopes: keyCeilings.scopes,
-      offered: keyScopes,
-      daysMax: keyCeilings.daysMax,
-      refused: refusedWithin(revocationLagMaxMs),
-    });
-    return new Response(html, { headers: { ...PAGE_HEADERS, 'Content-Security-Policy': policy } });
+    const { document, policy } = await load();
+    const issuer = await pageIssuer(options);
+    const html = withSetup(document, setupOf(options, issuer, acceptsCredentials));
+    if (html !== last.html) last = { html, page: new Blob([html]) }; // all responses share the Blob
+    const headers = {
+      ...PAGE_HEADERS,
+      'Content-Security-Policy': `${policy}; connect-src 'self'${tokenSource(issuer)}`,
+    };
+    return new Response(last.page, { headers });
   };
 }
 
-async function pageIssuer(
-  { keysPage, jwtAudience }: KeysPageOptions['config'],
-  publicUrl: string,
-  findSignIn: KeysPageOptions['findSignIn'],
-): Promise<PageIssuer | null> {
-  const signIn = keysPage?.signIn ?? null;
+/** What the page's script is told. Anybody may read it. */
+function setupOf({ config, publicUrl, keyScopes, mints }: KeysPageOptions, issuer: unknown, isSecure: boolean) {
+  const { jwtClaims, keyCeilings, device, revocationLagMaxMs } = config;
+  return {
+    url: publicUrl(), // the tools are below it
+    page: new URL(keysPageUrl(publicUrl())).href,
+    isSecure, // false: no credential is accepted the way in which the page was requested
+    issuer,
+    mints: mints(),
+    ownerClaim: jwtClaims.owner,
+    scopeClaim: jwtClaims.scope, // of the scopes that a user may grant; null: any
+    asks: device, // whether programs without a browser may ask for a key
+    admin: jwtClaims.admin, // the claim of admins and its value; null: there are none
+    scopes: keyCeilings.scopes, // those there are; null: any
+    offered: keyScopes,
+    daysMax: keyCeilings.daysMax,
+    refused: refusedWithin(revocationLagMaxMs),
+  };
+}
+
+type Issuer = Awaited<ReturnType<typeof pageIssuer>>;
+
+/** Where people sign in, by its host, as they know it. Its `endpoints` are null while it is out of reach. */
+async function pageIssuer({ config, publicUrl, findSignIn }: KeysPageOptions) {
+  const signIn = config.keysPage?.signIn ?? null;
   if (signIn === null || findSignIn === null) return null;
   const { issuer, clientId, scope } = signIn;
-  const resource = jwtAudience ?? publicUrl;
+  const resource = config.jwtAudience ?? publicUrl();
   return { name: new URL(issuer).host, issuer, clientId, scope, resource, endpoints: await findSignIn() };
+}
+
+/** The token endpoint as a CSP source, without characters that would end the directive. */
+function tokenSource(issuer: Issuer): string {
+  if (issuer?.endpoints == null) return '';
+  const { origin, pathname } = issuer.endpoints.token;
+  return ` ${origin}${pathname.replaceAll(';', '%3B').replaceAll(',', '%2C')}`;
 }

@@ -2,12 +2,10 @@
 // Parts of the request are shown as text, and the key never.
 
 import { escaped, inlineHashes } from '../ground/html.ts';
-import { inlineAssets } from '../ground/inline.ts';
 import { isLoopbackRedirect } from '../ground/redirects.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
 import type { Audience } from '../keys/record.ts';
-import pageStyle from '../pages/widgets/page.css' with { type: 'text' };
-import style from '../pages/widgets/style.css' with { type: 'text' };
+import { HEAD } from '../pages/document.ts';
 import { type AuthorizationRequest, hostOf, parametersOf, serverOf } from './requests.ts';
 
 export interface AskPage {
@@ -18,18 +16,6 @@ export interface AskPage {
   /** Why the page is shown again. */
   readonly problem: string | null;
 }
-
-const HEAD = inlineAssets(
-  `<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width">
-<link rel="stylesheet" href="./style.css">
-<link rel="stylesheet" href="./page.css">
-`,
-  { 'page.css': pageStyle, 'style.css': style },
-);
 
 /** No `form-action`: browsers apply it to every hop of the redirect that follows the form. */
 export const POLICY = [

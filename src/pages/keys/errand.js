@@ -3,9 +3,9 @@
 // client or program fetches it.
 
 import { html } from '../widgets/html.js';
-import { complaint, nameOf, scopeList, timeOf, workButton } from '../widgets/parts.js';
+import { complaint, nameOf, scopeList, setup, timeOf, workButton } from '../widgets/parts.js';
 import { keyFields, wantedIn } from './key-form.js';
-import { busily, formats, page, refresh, request, set, setup, show } from './session.js';
+import { busily, formats, page, refresh, request, set, show } from './session.js';
 
 const CONNECTION_DAYS = 90;
 const PROGRAM_DAYS = 30;

@@ -10,7 +10,7 @@ const DAYS = [7, 30, 90, 365];
  */
 export function keyFields({ scopes, offered, daysMax }, { name = '', ticked = [], more = [], daysUsual = 90, at }) {
   const choices = [...new Set([...ticked, ...(scopes ?? [...more, ...offered])])];
-  const choice = (scope) => html`<label at=${scope}>
+  const choice = (scope) => html`<label class="sentence" at=${scope}>
     <input type="checkbox" name="scopes" value=${scope} checked=${ticked.includes(scope)} /><bdi>${scope}</bdi>
   </label>`;
   const others = choices.length > 0 ? 'Other scopes, with spaces between' : 'Scopes, with spaces between';

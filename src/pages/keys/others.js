@@ -25,7 +25,7 @@ export function searchForm({ args: { owner } }, { show, ask }) {
     event.preventDefault();
     show(keysOf(new FormData(event.target).get('owner')));
   };
-  const revoke = html`<button type="button" class="ends end" at="revoke all" onclick=${ask}>
+  const revoke = html`<button type="button" class="bad end" at="revoke all" onclick=${ask}>
     Revoke all of ${nameOf(owner ?? '')}
   </button>`;
   return html`<form class="line" role="search" at="search form" onsubmit=${submit}>

@@ -3,16 +3,16 @@
 import { draw } from '../widgets/draw.js';
 import { html } from '../widgets/html.js';
 import { newKey } from '../widgets/new-key.js';
-import { complaint, icon, nameOf, workButton } from '../widgets/parts.js';
+import { complaint, icon, nameOf, setup, workButton } from '../widgets/parts.js';
 import { question } from '../widgets/question.js';
 import { errandView, waitingWords } from './errand.js';
 import { keyFields, openParts, typedIn, wantedIn } from './key-form.js';
 import { areOthers, searchForm, viewButtons } from './others.js';
-import { askToSignIn, busily, callTool, forget, formats, page, refresh, set, setup, show, signIn } from './session.js';
+import { askToSignIn, busily, callTool, forget, formats, page, refresh, set, show, signIn } from './session.js';
 import { leaveFor, redeem, takeFromAddress, takeKept } from './sign-in.js';
 import { signInCard } from './sign-in-card.js';
 
-const root = document.getElementById('page');
+const root = document.getElementById('root');
 
 async function create(event) {
   event.preventDefault();
@@ -114,11 +114,13 @@ function keysView({ session, view, form, made, notice, instead, list, doing }) {
   const decide = () => set({ errand: { ask: '' } }, 'code');
   const refreshing = { at: 'refresh', onclick: () => busily('refresh', () => refresh()) };
   return html`<div class="stack" at="keys">
-    <div class="line actions">
+    <div class="line">
       ${session.isAdmin && viewButtons(view, show)}
-      ${setup.asks && !areOthers(view) && html`<button type="button" at="ask" onclick=${decide}>A program asks for a key</button>`}
-      ${workButton(doing.has('refresh'), 'Refresh', 'Refreshing…', refreshing)}
-      ${mayCreate && html`<button type="button" class="solid" at="new" onclick=${open}>Create a key</button>`}
+      <div class="line end">
+        ${setup.asks && !areOthers(view) && html`<button type="button" at="ask" onclick=${decide}>A program asks for a key</button>`}
+        ${workButton(doing.has('refresh'), 'Refresh', 'Refreshing…', refreshing)}
+        ${mayCreate && html`<button type="button" class="solid" at="new" onclick=${open}>Create a key</button>`}
+      </div>
     </div>
     ${areOthers(view) && searchForm(view, { show, ask: askToRevokeAll })}
     ${page.question?.view()}

@@ -3,14 +3,13 @@
 import { focusOn } from '../widgets/draw.js';
 import { html } from '../widgets/html.js';
 import { keysList } from '../widgets/keys-list.js';
-import { complaint, formatsOf, nameOf } from '../widgets/parts.js';
+import { complaint, formatsOf, nameOf, setup } from '../widgets/parts.js';
 import { failed } from '../widgets/results.js';
 import { typeAgain } from './key-form.js';
 import { areOthers, OWN } from './others.js';
 import { post } from './post.js';
 import { claimsOf, hasClaim, isInTime, listIn } from './sign-in.js';
 
-export const setup = JSON.parse(document.getElementById('setup').textContent);
 export const formats = formatsOf({ locale: navigator.language });
 
 /** All that the page shows follows from this. */

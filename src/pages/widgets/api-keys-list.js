@@ -2,6 +2,7 @@
 
 import { html } from './html.js';
 import { keysList } from './keys-list.js';
+import { setup } from './parts.js';
 import { widget } from './widget.js';
 
 const NONE = {
@@ -24,7 +25,7 @@ widget('api-keys-list', {
         heading: 'h1',
         title: 'API keys',
         none: NONE,
-        refused: document.body.dataset.refused,
+        refused: setup.refused,
         serverUrl: null,
         scrolls: true,
         formats,

@@ -1,6 +1,7 @@
 // The widget's half of MCP Apps (protocol 2026-01-26): JSON-RPC 2.0 over postMessage with the window around this one.
 // It handles messages, theme and size; what a result means is left to the widget.
 
+import { setup } from './parts.js';
 import { failed, isObject, readResult } from './results.js';
 
 const INITIALIZE_MS = 5000; // a host responds at once; after this the person is told that none does
@@ -114,7 +115,7 @@ export function connect(name, on) {
     INITIALIZE_MS,
   );
   const hello = {
-    appInfo: { name, version: document.body.dataset.version },
+    appInfo: { name, version: setup.version },
     appCapabilities: {},
     protocolVersion: '2026-01-26',
   };

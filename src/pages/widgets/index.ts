@@ -2,34 +2,16 @@
 
 import type { Resource } from '../../calls/resource.ts';
 import { once } from '../../ground/cache.ts';
-import { inlineAssets } from '../../ground/inline.ts';
 import { SERVER_VERSION } from '../../ground/server-info.ts';
 import { WIDGET_TYPE } from '../../mcp/client.ts';
-import created from './api-key-created.js' with { type: 'text' };
-import list from './api-keys-list.js' with { type: 'text' };
-import bridge from './bridge.js' with { type: 'text' };
-import { COMPONENTS } from './components.ts';
-import html from './widget.html' with { type: 'text' };
-import widgetFrame from './widget.js' with { type: 'text' };
-
-const PARTS = {
-  ...COMPONENTS,
-  'api-key-created.js': created,
-  'api-keys-list.js': list,
-  'bridge.js': bridge,
-  'widget.js': widgetFrame,
-};
-
-/** Each `{name}` replaced by its text. */
-const filled = (page: string, texts: Readonly<Record<string, string>>) =>
-  page.replace(/\{(\w+)\}/g, (_, name) => texts[name] ?? '');
+import { documentOf, withSetup } from '../document.ts';
 
 /** How soon an ended key is refused, for people. `lagMaxMs`: the bound of other processes. */
 export const refusedWithin = (lagMaxMs: number): string =>
   `refused at once, elsewhere within ${lagMaxMs === 1000 ? 'a second' : `${lagMaxMs / 1000} seconds`}`;
 
 export function createWidgets(lagMaxMs: number): readonly Resource[] {
-  const widget = (name: string, title: string, description: string): Resource => ({
+  const widget = (name: 'api-key-created' | 'api-keys-list', title: string, description: string): Resource => ({
     uri: `ui://widget/${name}.html`,
     name,
     title,
@@ -37,8 +19,8 @@ export function createWidgets(lagMaxMs: number): readonly Resource[] {
     mimeType: WIDGET_TYPE,
     // Made when first read: most processes never show a widget.
     read: once(() => {
-      const facts = { title, name, refused: refusedWithin(lagMaxMs), version: SERVER_VERSION };
-      return { text: inlineAssets(filled(html, facts), PARTS) };
+      const setup = { url: null, refused: refusedWithin(lagMaxMs), version: SERVER_VERSION };
+      return { text: withSetup(documentOf({ title, script: `${name}.js`, isPage: false }), setup) };
     }),
     meta: { ui: { prefersBorder: true, permissions: { clipboardWrite: {} } } },
   });

@@ -8,6 +8,7 @@ import { rotationWords } from './rotation.js';
 
 const SCOPES_SHOWN = 4;
 export const STATES = { active: 'Active', soon: 'Expires soon', expired: 'Expired', revoked: 'Revoked' };
+const TONES = { active: 'ok', soon: 'warn', expired: 'muted', revoked: 'bad' };
 
 /** `ask(kind)` null: nothing can be changed from here. `below` stands in it. */
 export function keyRow(key, { nowMs, formats, ask, below }) {
@@ -25,7 +26,7 @@ export function keyRow(key, { nowMs, formats, ask, below }) {
       ${key.resource !== null && html`<p class="hint">for <bdi>${key.resource}</bdi></p>`}
       ${scopeList(key.scopes, SCOPES_SHOWN)}
     </div>
-    <span class="state ${state}">${icon(state)}${STATES[state]}</span>
+    <span class="state ${TONES[state]}">${icon(state)}${STATES[state]}</span>
     <div class="facts hint line">
       ${when('Created', key.createdAt)}${when('Expires', key.expiresAt)}${when('Last used', key.lastUsedAt)}
       ${usesOf(key)}
@@ -43,7 +44,7 @@ function buttons(key, ask) {
   const kinds = isEnded(key) ? mayEnd : owner === null ? Object.keys(ACTIONS) : ['revoke'];
   return kinds.map((kind) => {
     const { verb } = ACTIONS[kind];
-    return html`<button type="button" class=${kind === 'delete' && 'ends'} at="${kind} ${id}" aria-label="${verb} ${name}" onclick=${() => ask(kind)}>
+    return html`<button type="button" class=${kind === 'delete' && 'bad'} at="${kind} ${id}" aria-label="${verb} ${name}" onclick=${() => ask(kind)}>
       ${verb}
     </button>`;
   });
@@ -73,7 +74,7 @@ function bars(days) {
   const bar = (count, index) =>
     count > 0 && `M${(index + 0.5) * BAR_PX} ${HEIGHT_PX}v-${Math.max(2, Math.round((count / most) * HEIGHT_PX))}`;
   const words = `${inWords(days.reduce((sum, count) => sum + count, 0))} calls in ${days.length} days`;
-  return html`<svg viewBox="0 0 ${days.length * BAR_PX} ${HEIGHT_PX}" class="bars" role="img" aria-label=${words}>
+  return html`<svg viewBox="0 0 ${days.length * BAR_PX} ${HEIGHT_PX}" class="bars ok" role="img" aria-label=${words}>
     <path d=${days.toReversed().map(bar).filter(Boolean).join('')} />
   </svg>`;
 }

@@ -83,7 +83,7 @@ function codeOf(shown, { label, before, after }) {
   if (isShown) return html`<code at=${at}>${before + secret + after}</code>`;
   const prefix = before + secret.slice(0, secret.lastIndexOf('_') + 1);
   const dots = '•'.repeat(before.length + secret.length - prefix.length);
-  return html`<code class="masked" at=${at}>
+  return html`<code class="muted" at=${at}>
     ${prefix}<span aria-hidden="true">${dots}</span><span class="sr">hidden</span>${after}
   </code>`;
 }
@@ -124,7 +124,7 @@ function boxOf(shown, box) {
 function viewOf(shown) {
   const { id, name, heading, previous, warning, settings, saved } = shown;
   const header = html`<header class="sentence">
-    <span class="badge">${icon('key')}</span>
+    <span class="badge ok">${icon('key')}</span>
     <div>
       <p class="hint">${previous === undefined ? 'API key created' : 'API key rotated'}</p>
       ${h(heading, {}, nameOf(String(name)))}
@@ -141,7 +141,7 @@ function viewOf(shown) {
     tabindex="-1" role="group" aria-label="New key of ${name}">
     ${heading !== null && header}
     ${boxOf(shown, KEY)}
-    <p class="sentence warning">
+    <p class="sentence warn">
       ${icon('warn')}<span>${String(warning ?? 'Save this key now - it will not be shown again')}</span>
     </p>
     ${factsOf(shown)}

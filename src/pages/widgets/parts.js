@@ -2,6 +2,9 @@
 
 import { h, html } from './html.js';
 
+/** What the server has told this document. */
+export const setup = JSON.parse(document.getElementById('setup').textContent);
+
 const CIRCLE = 'M1.8 8a6.2 6.2 0 1 0 12.4 0 6.2 6.2 0 1 0-12.4 0';
 const ICONS = {
   key: 'M2 11a3 3 0 1 0 6 0 3 3 0 1 0-6 0m5.2-2.2 6-6M11 5l2 2',
@@ -32,7 +35,7 @@ const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800]*$/u;
 /** A name that anyone may have chosen: isolated from the text around it, with a word where it hides something. */
 export function nameOf(name) {
   const odd = BLANK.test(name) ? 'blank name' : UNSEEN.test(name) ? 'has hidden characters' : '';
-  return html`<b title=${name}><bdi>${name}</bdi>${odd && html` <small class="odd">(${odd})</small>`}</b>`;
+  return html`<b title=${name}><bdi>${name}</bdi>${odd && html` <small class="warn">(${odd})</small>`}</b>`;
 }
 
 /** At most `max` scopes are seen at once: if there are more, the others unfold. */
@@ -40,11 +43,11 @@ export function scopeList(scopes, max) {
   const item = (scope) => html`<li><bdi title=${scope}>${scope}</bdi></li>`;
   const seen = scopes.slice(0, scopes.length > max ? max - 1 : max);
   const rest = scopes.slice(seen.length);
-  const more = html`<li class="rest"><details>
+  const more = html`<li class="muted"><details>
     <summary>${rest.length} more</summary><ul class="scopes line">${rest.map(item)}</ul>
   </details></li>`;
   return html`<ul class="scopes line" aria-label="Scopes">
-    ${seen.map(item)}${rest.length > 0 && more}${scopes.length === 0 && html`<li class="rest">none</li>`}
+    ${seen.map(item)}${rest.length > 0 && more}${scopes.length === 0 && html`<li class="muted">none</li>`}
   </ul>`;
 }
 

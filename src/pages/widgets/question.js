@@ -63,7 +63,7 @@ export function question({ at, look, label, words, choice, verb, doing, ends }, 
     ${failure ? complaint(failure) : html`<p id="asked">${words}</p>`}
     ${choice?.(isBusy)}
     <div class="line">
-      ${workButton(isBusy, failure ? 'Try again' : verb, doing, { class: ends ? 'solid ends' : 'solid', at: `go on ${at}`, onclick: go })}
+      ${workButton(isBusy, failure ? 'Try again' : verb, doing, { class: ends ? 'solid bad' : 'solid', at: `go on ${at}`, onclick: go })}
       ${
         !isBusy &&
         html`<button type="button" at="cancel ${at}" aria-describedby=${!failure && 'asked'} onclick=${close}>Cancel</button>`
@@ -93,7 +93,7 @@ export function askAbout(key, kind, { callTool, refused, formats, redraw, done, 
   };
   const choice = (isBusy) => html`<fieldset class="stack" aria-label="How to rotate it" disabled=${isBusy}>
     ${kindsOfRotation(refused).map(
-      ({ overlapHours: hours, label, effect }) => html`<label>
+      ({ overlapHours: hours, label, effect }) => html`<label class="sentence">
         <input type="radio" name="rotate ${id}" value=${hours} at="hours ${hours} of ${id}" checked=${hours > 0}
           onchange=${choose} />
         <span>${label}<br /><small>${effect}</small></span>

@@ -11,11 +11,15 @@ import { complaint, formatsOf } from './parts.js';
  * component for the output, from the one that is shown, if any; null: the output has none.
  */
 export function widget(name, { loading, nothing, underWay, show }) {
-  const root = document.querySelector('main');
+  const root = document.getElementById('root');
   const said = (words) => html`<p class="sentence" role="status"><span>${words}</span></p>`;
   let sentence = said(loading);
   let component = null;
-  const redraw = () => draw(root, component === null ? html`<div class="empty">${sentence}</div>` : component.view());
+  const redraw = () =>
+    draw(
+      root,
+      html`<main>${component === null ? html`<div class="empty">${sentence}</div>` : component.view()}</main>`,
+    );
 
   function say(words) {
     component?.close();

@@ -164,7 +164,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
           created
             .locator('main')
             .evaluate((main) =>
-              Array.from(main.querySelectorAll('code, button, dl, .warning'), (element) =>
+              Array.from(main.querySelectorAll('code, button, dl, .warn'), (element) =>
                 JSON.stringify(element.getBoundingClientRect()),
               ),
             );

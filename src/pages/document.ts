@@ -1,0 +1,95 @@
+// The documents that people see: one head with the style sheet, and a script with all that it imports. Nothing is loaded.
+
+import { inlineAssets } from '../ground/inline.ts';
+import errand from './keys/errand.js' with { type: 'text' };
+import keyForm from './keys/key-form.js' with { type: 'text' };
+import others from './keys/others.js' with { type: 'text' };
+import page from './keys/page.js' with { type: 'text' };
+import post from './keys/post.js' with { type: 'text' };
+import session from './keys/session.js' with { type: 'text' };
+import signIn from './keys/sign-in.js' with { type: 'text' };
+import signInCard from './keys/sign-in-card.js' with { type: 'text' };
+import created from './widgets/api-key-created.js' with { type: 'text' };
+import list from './widgets/api-keys-list.js' with { type: 'text' };
+import bridge from './widgets/bridge.js' with { type: 'text' };
+import draw from './widgets/draw.js' with { type: 'text' };
+import html from './widgets/html.js' with { type: 'text' };
+import keyRow from './widgets/key-row.js' with { type: 'text' };
+import keysList from './widgets/keys-list.js' with { type: 'text' };
+import listedKey from './widgets/listed-key.js' with { type: 'text' };
+import newKey from './widgets/new-key.js' with { type: 'text' };
+import parts from './widgets/parts.js' with { type: 'text' };
+import previewHost from './widgets/preview-host.js' with { type: 'text' };
+import question from './widgets/question.js' with { type: 'text' };
+import results from './widgets/results.js' with { type: 'text' };
+import rotation from './widgets/rotation.js' with { type: 'text' };
+import samples from './widgets/samples.js' with { type: 'text' };
+import style from './widgets/style.css' with { type: 'text' };
+import widget from './widgets/widget.js' with { type: 'text' };
+
+const PARTS = {
+  'api-key-created.js': created,
+  'api-keys-list.js': list,
+  'bridge.js': bridge,
+  'draw.js': draw,
+  'errand.js': errand,
+  'html.js': html,
+  'key-form.js': keyForm,
+  'key-row.js': keyRow,
+  'keys-list.js': keysList,
+  'listed-key.js': listedKey,
+  'new-key.js': newKey,
+  'others.js': others,
+  'page.js': page,
+  'parts.js': parts,
+  'post.js': post,
+  'preview-host.js': previewHost,
+  'question.js': question,
+  'results.js': results,
+  'rotation.js': rotation,
+  'samples.js': samples,
+  'session.js': session,
+  'sign-in.js': signIn,
+  'sign-in-card.js': signInCard,
+  'style.css': style,
+  'widget.js': widget,
+};
+
+/** What all documents begin with. */
+export const HEAD = inlineAssets(
+  `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<link rel="stylesheet" href="./style.css">
+`,
+  PARTS,
+);
+
+export interface DocumentOptions {
+  readonly title: string;
+  /** What it runs. */
+  readonly script: keyof typeof PARTS;
+  /** Whether it is a page of the server, and not a widget in a chat app. */
+  readonly isPage: boolean;
+  /** Where the script draws. */
+  readonly body?: string;
+}
+
+/** A document that is not told anything yet. */
+export const documentOf = ({ title, script, isPage, body = '<div id="root"></div>' }: DocumentOptions): string =>
+  `${HEAD}<title>${title}</title>
+${isPage ? '<link rel="icon" href="data:,">\n' : ''}<script type="application/json" id="setup">"{setup}"</script>
+</head>
+<body${isPage ? ' class="page"' : ''}>
+<noscript>This page needs JavaScript.</noscript>
+${body}
+${inlineAssets(`<script type="module">\nimport './${script}';\n</script>`, PARTS)}
+</body>
+</html>
+`;
+
+/** The document, told `setup`, which anybody may read. */
+export const withSetup = (document: string, setup: unknown): string =>
+  document.replace('"{setup}"', () => JSON.stringify(setup).replaceAll('<', '\\u003c'));
