@@ -5,7 +5,7 @@ import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import type { AxeResults } from 'axe-core';
 import type { Browser, Page } from 'playwright-core';
-import { describeInBrowser } from '../support/browser.ts';
+import { describeInBrowser, takePage } from '../support/browser.ts';
 import { type Registered, register } from '../support/hand-over.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
@@ -40,16 +40,15 @@ async function place(browser: Browser): Promise<Place> {
   const last = serve(() => new Response('<title>connected</title>', { headers: { 'content-type': 'text/html' } }));
   const callback = serve(({ search }) => Response.redirect(`http://localhost:${last.port}/done${search}`, 302));
   const client = await register(app, [`http://127.0.0.1:${callback.port}/callback`]);
-  const context = await browser.newContext();
-  const page = await context.newPage();
+  const taken = await takePage(browser);
   return {
     app,
     client,
     key,
-    page,
+    page: taken.page,
     asked,
     async [Symbol.asyncDispose]() {
-      await context.close();
+      await taken[Symbol.asyncDispose]();
       await Promise.all([last.stop(true), callback.stop(true)]);
       await app.close();
     },

@@ -1,15 +1,19 @@
-// A real Chromium for tests, one for all files of a worker, if there is one. Without it those tests are skipped, with a line that says so; in CI
-// (CI=true) its absence is a failure.
+// A real Chromium for tests, one for all files of a worker, if there is one. Without it those tests are skipped, with a
+// line that says so; in CI (CI=true) its absence is a failure. And pages in it: opening a window takes longer than most
+// tests do there, so one that a test has left as it was is for the next.
 
 import { beforeAll, describe, setDefaultTimeout, test } from 'bun:test';
 import { existsSync } from 'node:fs';
-import { type Browser, chromium } from 'playwright-core';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { atEnd, isWorker } from './at-end.ts';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const LAUNCH_MS_MAX = 30_000;
 /** A page, its frames and a browser, on a machine that may be busy. */
 export const BROWSER_TEST_MS = 180_000;
+
+/** One step of a test; far above what a page takes, on a machine that may be busy. */
+export const STEP_MS_MAX = 15_000;
 
 export const chromiumPath = PLACES.find((place) => existsSync(place)) ?? null;
 
@@ -52,4 +56,74 @@ export function describeInBrowser(name: string, body: (browser: () => Browser) =
       return launched;
     });
   });
+}
+
+export interface PageOptions extends BrowserContextOptions {
+  /** Its time stands still, and moves by `page.clock.runFor` alone. */
+  readonly movableClock?: boolean;
+}
+
+/** Empty pages that wait for the next test, by what their contexts were made with. */
+const waiting = new Map<string, Page>();
+/** Time is taken over for good. */
+const withOwnTime = new WeakSet<Page>();
+/** What tests listen to. */
+const EVENTS = ['console', 'dialog', 'pageerror', 'popup', 'request', 'response'] as const;
+
+/** An empty page, until it is disposed of. */
+export interface TakenPage extends AsyncDisposable {
+  readonly page: Page;
+}
+
+export async function takePage(browser: Browser, options: PageOptions = {}): Promise<TakenPage> {
+  const { movableClock = false, ...contextOptions } = options;
+  const kindOf = (hasOwnTime: boolean) => JSON.stringify([hasOwnTime, contextOptions]);
+  const kind = kindOf(movableClock);
+  const page = waiting.get(kind) ?? (await newPage(browser, contextOptions));
+  waiting.delete(kind);
+  if (movableClock) await stopClock(page);
+  async function giveBack(): Promise<void> {
+    try {
+      await leaveEmpty(page, contextOptions);
+    } catch {
+      return page.context().close(); // what is wrong with it is the test's to say
+    }
+    const left = kindOf(withOwnTime.has(page));
+    await waiting.get(left)?.context().close();
+    waiting.set(left, page);
+  }
+  return { page, [Symbol.asyncDispose]: giveBack };
+}
+
+async function newPage(browser: Browser, options: BrowserContextOptions): Promise<Page> {
+  const context = await browser.newContext(options);
+  context.setDefaultTimeout(STEP_MS_MAX);
+  return context.newPage();
+}
+
+/** As the next test expects it: with nothing of the last in it, nor in its history, and as its context was made. */
+async function leaveEmpty(page: Page, options: BrowserContextOptions): Promise<void> {
+  const context = page.context();
+  for (const event of EVENTS) page.removeAllListeners(event);
+  for (const other of context.pages()) if (other !== page) await other.close();
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  if (withOwnTime.has(page)) await page.clock.resume();
+  const { colorScheme = null, reducedMotion = null, viewport = { width: 1280, height: 720 } } = options;
+  await page.emulateMedia({ media: null, colorScheme, reducedMotion, forcedColors: null });
+  if (viewport !== null) await page.setViewportSize(viewport);
+  await page.mouse.move(0, 0);
+  await page.goto('about:blank');
+  const session = await context.newCDPSession(page);
+  await session.send('Page.resetNavigationHistory');
+  await session.detach();
+  await context.clearCookies();
+  await context.clearPermissions();
+}
+
+/** From now on the page's time moves by `page.clock.runFor` alone: what is looked for can't be over before the look. */
+export async function stopClock(page: Page): Promise<void> {
+  withOwnTime.add(page);
+  const nowMs = Date.now();
+  await page.clock.install({ time: nowMs - 60_000 }); // the clock goes until it is paused, and can't be paused in its past
+  await page.clock.pauseAt(nowMs);
 }

@@ -4,7 +4,7 @@ import { expect } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import type { AxeResults } from 'axe-core';
 import type { Browser, Page } from 'playwright-core';
-import { STEP_MS_MAX } from './keys-page.ts';
+import { takePage } from '../../support/browser.ts';
 import { appIn, openIn, type State } from './states.ts';
 
 declare const axe: { run(options: object): Promise<AxeResults> };
@@ -28,17 +28,13 @@ async function findings(page: Page, scheme: Scheme): Promise<string[]> {
 
 export async function expectNoFindings(browser: Browser, state: State): Promise<void> {
   await using app = await appIn(state);
-  const context = await browser.newContext({ viewport: { width: 320, height: 900 }, reducedMotion: 'reduce' });
-  context.setDefaultTimeout(STEP_MS_MAX);
-  try {
-    const page = await context.newPage();
-    await openIn(state, page, app);
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme });
-      expect(await findings(page, colorScheme)).toEqual([]);
-      expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
-    }
-  } finally {
-    await context.close();
+  const options = { viewport: { width: 320, height: 900 }, reducedMotion: 'reduce' } as const;
+  await using taken = await takePage(browser, options);
+  const { page } = taken;
+  await openIn(state, page, app);
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme });
+    expect(await findings(page, colorScheme)).toEqual([]);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
   }
 }

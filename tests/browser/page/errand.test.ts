@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, takePage } from '../../support/browser.ts';
 import { register } from '../../support/hand-over.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
 import { bearer, type TestApp } from '../../support/test-app.ts';
@@ -42,9 +42,9 @@ describeInBrowser('a key for a connection', (browser) => {
     await using app = await appForBrowser({ env: CONNECT });
     const server = clientServer();
     const client = await register(app, [server.callback]);
-    const context = await browser().newContext();
+    await using taken = await takePage(browser());
+    const { page } = taken;
     try {
-      const page = await context.newPage();
       await page.goto(client.page({ scope: 'read write' }).href);
       await page.getByRole('link', { name: 'Make a key for this connection' }).click();
       await page.getByRole('heading', { name: 'Sign in' }).waitFor();
@@ -71,7 +71,6 @@ describeInBrowser('a key for a connection', (browser) => {
       await page.goto(`${app.url}/keys#token=${await app.token('alice')}`);
       await page.getByText(`for ${app.url}`).waitFor(); // the list says what it is for
     } finally {
-      await context.close();
       await server.close();
     }
   });

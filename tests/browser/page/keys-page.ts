@@ -2,11 +2,9 @@
 
 import { expect } from 'bun:test';
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core';
+import { takePage } from '../../support/browser.ts';
 import { testClock } from '../../support/clock.ts';
 import { createTestApp, type TestApp, type TestAppOptions } from '../../support/test-app.ts';
-
-/** For one step in a browser, on a machine that may be busy. */
-export const STEP_MS_MAX = 15_000;
 
 /** An app whose clock begins with the machine's time, which the browser has. */
 export function appForBrowser(options: TestAppOptions = {}): Promise<TestApp> {
@@ -39,22 +37,18 @@ export async function withKeysPage(
   { at = '', issuer, quiet = false, ...options }: OpenOptions,
   use: (open: OpenPage) => Promise<void>,
 ): Promise<void> {
-  const context = await browser.newContext({ viewport: { width: 1100, height: 1000 }, ...options });
-  context.setDefaultTimeout(STEP_MS_MAX);
   const { origin } = new URL(app.url);
-  try {
-    await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin });
-    const page = await context.newPage();
-    const requests: string[] = [];
-    const misdeeds = watch(page, requests, app.url, issuer);
-    await page.goto(`${app.url}/keys${at}`);
-    await use({ page, context, requests });
-    expect(misdeeds.filter((misdeed) => !quiet || !misdeed.startsWith('on the console'))).toEqual([]);
-    expect(await leftBehind(page)).toEqual({ local: 0, session: 0, cookies: '', databases: 0, caches: 0 });
-    expect(await context.cookies(origin)).toEqual([]);
-  } finally {
-    await context.close();
-  }
+  await using taken = await takePage(browser, { viewport: { width: 1100, height: 1000 }, ...options });
+  const { page } = taken;
+  const context = page.context();
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin });
+  const requests: string[] = [];
+  const misdeeds = watch(page, requests, app.url, issuer);
+  await page.goto(`${app.url}/keys${at}`);
+  await use({ page, context, requests });
+  expect(misdeeds.filter((misdeed) => !quiet || !misdeed.startsWith('on the console'))).toEqual([]);
+  expect(await leftBehind(page)).toEqual({ local: 0, session: 0, cookies: '', databases: 0, caches: 0 });
+  expect(await context.cookies(origin)).toEqual([]);
 }
 
 /** Everything that happens in the page or its frames and must not. */

@@ -5,7 +5,7 @@ import { expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, takePage } from '../../support/browser.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { createSignIn } from '../../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../../support/oauth-clients.ts';
@@ -75,8 +75,8 @@ describeInBrowser('from "connect" to the first call', (browser) => {
       const first = kind.connection(url, provider);
       expect(isUnauthorized(await first.connect().catch((error: unknown) => error))).toBe(true);
 
-      const context = await browser().newContext();
-      const page = await context.newPage();
+      await using taken = await takePage(browser());
+      const { page } = taken;
       traffic = trafficOf(page);
       await page.goto(authorizationUrl()?.href ?? '');
       await page.getByRole('link', { name: 'Make a key for this connection' }).click();
@@ -86,7 +86,7 @@ describeInBrowser('from "connect" to the first call', (browser) => {
       await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
       await page.getByText('connected').waitFor();
       history = await historyOf(page);
-      const left = await context.storageState();
+      const left = await page.context().storageState();
       const { origin } = new URL(app.url);
       expect(left.origins.filter((place) => place.origin === origin)).toEqual([]);
 
@@ -96,7 +96,6 @@ describeInBrowser('from "connect" to the first call', (browser) => {
       const result = (await client.callTool({ name: 'get_data', arguments: {} })) as { structuredContent: object };
       expect(result.structuredContent).toMatchObject({ owner: 'alice', key: { name: 'a program on this computer' } });
       await client.close();
-      await context.close();
 
       const key = (await provider.tokens())?.access_token ?? '';
       const code = (back as URL).searchParams.get('code') ?? '';

@@ -2,11 +2,11 @@
 
 import { expect, test } from 'bun:test';
 import type { FrameLocator, Page } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, stopClock } from '../../support/browser.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
-import { codeOf, factOf, stopClock, type WithPreview, withPreview } from './preview-page.ts';
+import { codeOf, factOf, type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const button = (widget: FrameLocator, name: string) => widget.getByRole('button', { name, exact: true });

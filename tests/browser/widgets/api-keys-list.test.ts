@@ -2,9 +2,9 @@
 
 import { expect, test } from 'bun:test';
 import type { FrameLocator } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, stopClock } from '../../support/browser.ts';
 import { INITIALIZED, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
-import { rowOf, rows, stopClock, type WithPreview, withPreview } from './preview-page.ts';
+import { rowOf, rows, type WithPreview, withPreview } from './preview-page.ts';
 
 const RESPONDED_MS = 1000; // far above what the host of the preview takes for a call
 

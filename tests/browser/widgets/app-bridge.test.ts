@@ -1,14 +1,14 @@
 // Both widgets in the official host library, against the real server: what is revoked here is really revoked.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { FrameLocator, Page } from 'playwright-core';
-import { BROWSER_TEST_MS, describeInBrowser } from '../../support/browser.ts';
+import { BROWSER_TEST_MS, describeInBrowser, type TakenPage, takePage } from '../../support/browser.ts';
 import { testClock } from '../../support/clock.ts';
 import { createTestApp, type TestApp } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import type { Hosted, HostOptions } from './app-bridge-host.ts';
-import { codeOf, STEP_MS_MAX } from './preview-page.ts';
+import { codeOf } from './preview-page.ts';
 
 declare const show: (options: HostOptions) => Promise<void>;
 declare const hosted: Hosted;
@@ -22,6 +22,7 @@ async function bundledHost(): Promise<string> {
 
 describeInBrowser('a widget in the official host', (browser) => {
   let app: TestApp;
+  let taken: TakenPage | undefined;
   let page: Page;
   let widget: FrameLocator;
   let hostPage: Bun.Server<undefined>;
@@ -41,14 +42,15 @@ describeInBrowser('a widget in the official host', (browser) => {
             }),
     });
   }, BROWSER_TEST_MS);
+  afterEach(() => taken?.[Symbol.asyncDispose]());
   afterAll(async () => {
     await hostPage.stop(true);
     await app.close();
   });
 
   async function open(options: Omit<HostOptions, 'mcpUrl' | 'token'>, sub: string, server = app) {
-    page = await browser().newPage();
-    page.setDefaultTimeout(STEP_MS_MAX);
+    taken = await takePage(browser());
+    page = taken.page;
     misdeeds = [];
     page.on('pageerror', (error) => misdeeds.push(error.message));
     page.on('console', (message) => {
@@ -84,7 +86,6 @@ describeInBrowser('a widget in the official host', (browser) => {
     await widget.getByText('No API keys yet').waitFor();
     expect(await listed()).toEqual([]);
     expect(misdeeds).toEqual([]);
-    await page.close();
   });
 
   const newKey = async (name: string) => {
@@ -118,7 +119,6 @@ describeInBrowser('a widget in the official host', (browser) => {
     expect(await statuses(first, second, third)).toEqual([401, 401, 200]);
     expect(await widget.locator('html').evaluate((root) => root.outerHTML)).not.toContain(third.slice(8));
     expect(misdeeds).toEqual([]);
-    await page.close();
   });
 
   test('api-keys-list says what the rotation of a key revoked meanwhile is refused for', async () => {
@@ -129,7 +129,6 @@ describeInBrowser('a widget in the official host', (browser) => {
     const question = await rotate('gone', 'Replace it without interruption');
     await question.getByRole('alert').getByText('The key is revoked or has expired; create a new one').waitFor();
     expect(misdeeds).toEqual([]);
-    await page.close();
   });
 
   test('api-keys-list shows a new key with KEY_REVEAL=widget too, which no log has', async () => {
@@ -141,7 +140,6 @@ describeInBrowser('a widget in the official host', (browser) => {
     expect((await server.useKey(key)).status).toBe(200);
     expect(await server.logText()).not.toContain(key.slice(8));
     expect(misdeeds).toEqual([]);
-    await page.close();
   });
 
   test('api-key-created shows a real rotation, and what becomes of the old key', async () => {
@@ -153,7 +151,6 @@ describeInBrowser('a widget in the official host', (browser) => {
     const key = (await codeOf(widget, 'API key').textContent()) ?? '';
     for (const accepted of [key, old]) expect((await app.useKey(accepted)).status).toBe(200);
     expect(misdeeds).toEqual([]);
-    await page.close();
   });
 
   test('api-keys-list shows the failure when the user token has expired meanwhile', async () => {
@@ -165,7 +162,6 @@ describeInBrowser('a widget in the official host', (browser) => {
     await widget.getByRole('group', { name: 'Revoke mine?' }).getByRole('button', { name: 'Revoke' }).click();
     await widget.getByRole('alert').getByText('The user token has expired').waitFor();
     expect(misdeeds).toEqual([]);
-    await page.close();
   });
 
   test('api-key-created shows a real key, follows the theme, and forgets the key on teardown', async () => {
@@ -183,7 +179,6 @@ describeInBrowser('a widget in the official host', (browser) => {
     await widget.getByText('This widget is closed.').waitFor();
     expect(await widget.locator('html').evaluate((root) => root.outerHTML)).not.toContain(key.slice(8));
     expect(misdeeds).toEqual([]);
-    await page.close();
   });
 
   test('with KEY_REVEAL=widget the person sees a key of which neither model nor log has eight digits in a row', async () => {
@@ -199,6 +194,5 @@ describeInBrowser('a widget in the official host', (browser) => {
     for (let at = 8; at + 8 <= key.length; at += 1) expect(seen).not.toContain(key.slice(at, at + 8));
     await widget.getByText('Save this key now - it will not be shown again').waitFor();
     expect(misdeeds).toEqual([]);
-    await page.close();
   });
 });

@@ -1,8 +1,9 @@
 // The plainest possible host: a page with one widget in a sandboxed frame, which sends only what a test has it send.
 
 import type { Browser, BrowserContextOptions, Frame, Page } from 'playwright-core';
+import { takePage } from '../../support/browser.ts';
 import { widgetText } from './lab/lab.ts';
-import { STEP_MS_MAX, stopClock, watch } from './preview-page.ts';
+import { watch } from './preview-page.ts';
 
 export interface BareHost {
   readonly page: Page;
@@ -49,42 +50,36 @@ export async function withBareHost(
   device: BrowserContextOptions = {},
 ) {
   const html = widgetText(widget);
-  const context = await browser.newContext(device);
-  context.setDefaultTimeout(STEP_MS_MAX);
-  try {
-    const page = await context.newPage();
-    if (movableClock) await stopClock(page);
-    const misdeeds = watch(page);
-    await page.setContent(
-      '<iframe sandbox="allow-scripts" style="width: 380px; height: 600px" srcdoc="<p>"></iframe><iframe sandbox="allow-scripts"></iframe>',
-    );
-    const frame = await (await page.waitForSelector('iframe')).contentFrame();
-    if (frame === null) throw new Error('the widget has no window');
-    await frame.locator('p').waitFor({ state: 'attached' }); // its process is there, and has the clock, before the widget
-    await page.evaluate((srcdoc) => {
-      const heard: unknown[] = [];
-      Object.assign(globalThis, { heard });
-      const frame = document.querySelector('iframe');
-      window.addEventListener('message', ({ source, data }) => {
-        if (source === frame?.contentWindow) heard.push(data);
-      });
-      if (frame) frame.srcdoc = srcdoc;
-    }, html);
-    const heard = () => page.evaluate(() => (globalThis as unknown as { heard: Record<string, unknown>[] }).heard);
-    await page.waitForFunction(() => (globalThis as unknown as { heard: unknown[] }).heard.length > 0);
-    const post = (...messages: unknown[]) =>
-      page.evaluate(async (all) => {
-        for (const message of all) document.querySelector('iframe')?.contentWindow?.postMessage(message, '*');
-      }, messages);
-    await use({
-      page,
-      frame,
-      heard,
-      post,
-      initialize: (result = INITIALIZED) => post({ jsonrpc: '2.0', id: 1, result }),
-      misdeeds,
+  await using taken = await takePage(browser, { ...device, movableClock });
+  const { page } = taken;
+  const misdeeds = watch(page);
+  await page.setContent(
+    '<iframe sandbox="allow-scripts" style="width: 380px; height: 600px" srcdoc="<p>"></iframe><iframe sandbox="allow-scripts"></iframe>',
+  );
+  const frame = await (await page.waitForSelector('iframe')).contentFrame();
+  if (frame === null) throw new Error('the widget has no window');
+  await frame.locator('p').waitFor({ state: 'attached' }); // its process is there, and has the clock, before the widget
+  await page.evaluate((srcdoc) => {
+    const heard: unknown[] = [];
+    Object.assign(globalThis, { heard });
+    const frame = document.querySelector('iframe');
+    window.addEventListener('message', ({ source, data }) => {
+      if (source === frame?.contentWindow) heard.push(data);
     });
-  } finally {
-    await context.close();
-  }
+    if (frame) frame.srcdoc = srcdoc;
+  }, html);
+  const heard = () => page.evaluate(() => (globalThis as unknown as { heard: Record<string, unknown>[] }).heard);
+  await page.waitForFunction(() => (globalThis as unknown as { heard: unknown[] }).heard.length > 0);
+  const post = (...messages: unknown[]) =>
+    page.evaluate(async (all) => {
+      for (const message of all) document.querySelector('iframe')?.contentWindow?.postMessage(message, '*');
+    }, messages);
+  await use({
+    page,
+    frame,
+    heard,
+    post,
+    initialize: (result = INITIALIZED) => post({ jsonrpc: '2.0', id: 1, result }),
+    misdeeds,
+  });
 }

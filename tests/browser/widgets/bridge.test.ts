@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, takePage } from '../../support/browser.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { type BareHost, INITIALIZED, listOf as keys, toolResult as result, withBareHost } from './bare-host.ts';
 import { widgetText } from './lab/lab.ts';
@@ -228,11 +228,11 @@ describeInBrowser('a widget', (browser) => {
   });
 
   test('says that it needs a host when it is opened on its own', async () => {
-    const page = await browser().newPage();
+    await using taken = await takePage(browser());
+    const { page } = taken;
     for (const widget of ['api-key-created', 'api-keys-list']) {
       await page.setContent(widgetText(widget));
       await page.getByText('it has no host here').waitFor();
     }
-    await page.close();
   });
 });

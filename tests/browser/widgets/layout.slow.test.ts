@@ -2,9 +2,9 @@
 
 import { expect, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, stopClock } from '../../support/browser.ts';
 import { type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
-import { stopClock, withPreview } from './preview-page.ts';
+import { withPreview } from './preview-page.ts';
 
 const DAY_MS = 86_400_000;
 /** Wider than most. */

@@ -2,10 +2,8 @@
 
 import { afterAll, beforeAll, expect } from 'bun:test';
 import type { Browser, Frame, FrameLocator, Page } from 'playwright-core';
+import { takePage } from '../../support/browser.ts';
 import { serveLab } from './lab/lab.ts';
-
-/** One step of a test; far above what a widget takes. */
-export const STEP_MS_MAX = 15_000;
 
 export interface Preview {
   readonly page: Page;
@@ -28,13 +26,6 @@ export const factOf = (widget: FrameLocator | Frame | Page, term: string) =>
 export const codeOf = (widget: FrameLocator | Frame | Page, name: string) =>
   widget.getByRole('group', { name, exact: true }).locator('code');
 
-/** From now on the page's time moves by `page.clock.runFor` alone: what is looked for can't be over before the look. */
-export async function stopClock({ clock }: Page): Promise<void> {
-  const nowMs = Date.now();
-  await clock.install({ time: nowMs - 60_000 }); // the clock goes until it is paused, and can't be paused in its past
-  await clock.pauseAt(nowMs);
-}
-
 /**
  * Runs `use` on the lab's page for `query`; fails if a script got in, anything was fetched, or an error was logged.
  */
@@ -49,27 +40,22 @@ export function withPreview(browser: () => Browser): WithPreview {
 
   return async (query, use) => {
     const url = `${lab.url}/?${query}`;
-    const context = await browser().newContext({ viewport: { width: 1440, height: 900 } });
-    context.setDefaultTimeout(STEP_MS_MAX);
-    try {
-      await context.grantPermissions(['clipboard-read', 'clipboard-write'], { origin: new URL(url).origin });
-      const page = await context.newPage();
-      const misdeeds = watch(page, url);
-      await page.goto(url);
-      await use({
-        page,
-        created: page.frameLocator('iframe[name=api-key-created]'),
-        list: page.frameLocator('iframe[name=api-keys-list]'),
-        frame: async (widget) => {
-          const frame = await (await page.waitForSelector(`iframe[name=${widget}]`)).contentFrame();
-          if (frame === null) throw new Error(`${widget} has no window`);
-          return frame;
-        },
-      });
-      expect(misdeeds).toEqual([]);
-    } finally {
-      await context.close();
-    }
+    await using taken = await takePage(browser(), { viewport: { width: 1440, height: 900 } });
+    const { page } = taken;
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: new URL(url).origin });
+    const misdeeds = watch(page, url);
+    await page.goto(url);
+    await use({
+      page,
+      created: page.frameLocator('iframe[name=api-key-created]'),
+      list: page.frameLocator('iframe[name=api-keys-list]'),
+      frame: async (widget) => {
+        const frame = await (await page.waitForSelector(`iframe[name=${widget}]`)).contentFrame();
+        if (frame === null) throw new Error(`${widget} has no window`);
+        return frame;
+      },
+    });
+    expect(misdeeds).toEqual([]);
   };
 }
 

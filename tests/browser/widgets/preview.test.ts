@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
 import { inlineAssets } from '../../../src/ground/inline.ts';
 import { createWidgets } from '../../../src/pages/widgets/index.ts';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, takePage } from '../../support/browser.ts';
 import { startServer } from '../../support/server-process.ts';
 import { createTestApp } from '../../support/test-app.ts';
 import { rowOf, watch } from './preview-page.ts';
@@ -97,7 +97,8 @@ test('the preview page is the same on Deno, and says how soon a key is refused, 
 describeInBrowser('the preview page', (browser) => {
   test('shows both widgets, light and dark, and responds to what is done there', async () => {
     await using app = await createTestApp();
-    const page = await browser().newPage();
+    await using taken = await takePage(browser());
+    const { page } = taken;
     const url = `${app.url}/widgets/preview`;
     const misdeeds = watch(page, url);
     await page.goto(url);
@@ -115,7 +116,6 @@ describeInBrowser('the preview page', (browser) => {
       await list.getByText('5 keys', { exact: true }).waitFor();
     }
     expect(misdeeds).toEqual([]);
-    await page.close();
   });
 
   test('has samples of the shape of the real results', async () => {

@@ -2,11 +2,11 @@
 
 import { expect, test } from 'bun:test';
 import type { Frame, FrameLocator } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, stopClock } from '../../support/browser.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
-import { rowOf as row, stopClock, type WithPreview, withPreview } from './preview-page.ts';
+import { rowOf as row, type WithPreview, withPreview } from './preview-page.ts';
 
 const KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const HOUR_MS = 3_600_000;
