@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
+import { readDocument } from '../support/documents.ts';
 import { type FrontProxy, isMissing, type Program, startFrontProxy } from '../support/front-proxy.ts';
 import { eventReader } from '../support/mcp.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -132,4 +133,17 @@ describe.each(RECIPES)('%s', (program, recipe) => {
       for (let calls = 0; calls < 8; calls += 1) expect((await proxy.fetch('/openapi.json')).status).toBe(200);
     });
   });
+});
+
+test.skipIf(isMissing('caddy'))('Caddy with a CA of its own serves who trusts that, and nobody else', async () => {
+  const [line = ''] = /(?<=`)tls internal(?=`)/.exec(readDocument('tests/recipes/README.md').text) ?? [];
+  await using server = await startServer({
+    env: { NODE_ENV: 'production', JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1' },
+  });
+  await using proxy = await startFrontProxy('caddy', 'in-front.Caddyfile', { '127.0.0.1:3000': server.url }, (recipe) =>
+    recipe.replace(/^keys\.example \{\n/m, `$&\t${line}\n`).replace(' 127.0.0.1:3001', ''),
+  );
+  const answer = await proxy.fetch('/tools/list_api_keys', { method: 'POST', headers: await userHeaders('alice') });
+  expect(answer.status).toBe(200);
+  await expect(fetch(proxy.url)).rejects.toThrow('certificate');
 });

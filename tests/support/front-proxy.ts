@@ -39,14 +39,18 @@ interface Place {
   readonly keyFile: string;
 }
 
+/** Caddy makes certificates itself. */
+const INTERNAL = '\ttls internal\n';
+
 /** What each program needs besides the recipe, to run without privileges and beside others. */
 const PUT_INTO_PLACE: Readonly<Record<Program, (recipe: string, place: Place) => string>> = {
-  caddy: (recipe, { folder, port, certFile, keyFile }) =>
-    `{\n\tadmin off\n\tauto_https disable_redirects\n\tstorage file_system ${folder}\n}\n` +
-    recipe.replace(
+  caddy: (recipe, { folder, port, certFile, keyFile }) => {
+    const tls = recipe.includes(INTERNAL) ? '' : `\n\ttls ${certFile} ${keyFile}`;
+    return `{\n\tadmin off\n\tskip_install_trust\n\tauto_https disable_redirects\n\tstorage file_system ${folder}\n}\n${recipe.replace(
       /^\w+\.example \{/m,
-      `https://localhost:${port}, https://127.0.0.1:${port} {\n\ttls ${certFile} ${keyFile}`,
-    ),
+      `https://localhost:${port}, https://127.0.0.1:${port} {${tls}`,
+    )}`;
+  },
   nginx: (recipe, { folder, port }) =>
     `daemon off;\nmaster_process off;\npid ${folder}/pid;\nerror_log stderr;\nevents {}\nhttp {\naccess_log off;\n${[
       'client_body',
@@ -97,9 +101,10 @@ export async function startFrontProxy(
     if (child.exitCode !== null) throw new Error(`${program} ended with ${child.exitCode}: ${await stderr}`);
     await Bun.sleep(10);
   }
+  const ca = text.includes(INTERNAL) ? readFileSync(join(folder, 'pki/authorities/local/root.crt'), 'utf8') : cert;
   return {
     url,
-    fetch: (path, init) => fetch(url + path, { ...init, tls: { ca: cert } }),
+    fetch: (path, init) => fetch(url + path, { ...init, tls: { ca } }),
     async [Symbol.asyncDispose]() {
       child.kill('SIGKILL');
       await child.exited;
