@@ -8,7 +8,7 @@ import { parseConfig, type ToolDeps } from '../src/start/package/index.ts';
 import { createTestApp as createPublicTestApp } from '../src/start/package/testing.ts';
 import { callOver, userHeaders } from './support/client.ts';
 import { run } from './support/command.ts';
-import { filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
+import { exampleTool, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
 import { startServer } from './support/server-process.ts';
 import { copyOfSource } from './support/source.ts';
 import {
@@ -117,12 +117,11 @@ test('the example tools, put where the documents say, compile and respond', asyn
   const limited = tool.replace(/(?<=defineTool\().*(?=, \{)/, TOOLS_README.codeBlock('Guards', 'ts').trim());
   expect(limited).toContain('guards.rateLimit');
   writeFileSync(join(root, 'tools/_limited.ts'), limited); // it only has to compile
-  writeFileSync(join(root, fileToWrite(TOOLS_README)), TOOLS_README.codeBlock('Input and output', 'ts'));
   const page = TOOLS_README.codeBlock('The folder', 'ts');
   writeFileSync(join(root, 'tools/_page.ts'), `import type { Resource } from 'mcp-key-server';\n${page}`);
 
-  writeFileSync(join(root, 'tools/shop-hours.ts'), TOOLS_README.codeBlock('Settings', 'ts'));
-  writeFileSync(join(root, 'tools/close-order.ts'), TOOLS_README.codeBlock('Asking', 'ts'));
+  for (const name of ['count-lines.ts', 'shop-hours.ts', 'close-order.ts', 'close-order.test.ts'])
+    writeFileSync(join(root, 'tools', name), exampleTool(name));
   writeFileSync(join(root, 'tools/plan-visit.ts'), TOOLS_README.codeBlock('Prompts', 'ts'));
   const [actor = ''] = /(?<=`)\{ userId: [^`]+(?=`)/.exec(TOOLS_README.section('The folder')) ?? [];
   writeFileSync(join(root, 'tools/ends-all.ts'), endsAll(actor));
@@ -130,7 +129,6 @@ test('the example tools, put where the documents say, compile and respond', asyn
   const checked = await run([join(ROOT, 'node_modules/.bin/tsc'), '--noEmit'], { cwd: root });
   expect(checked).toEqual({ code: 0, stdout: '', stderr: '' });
   writeFileSync(join(root, 'tools/list-orders.test.ts'), TOOLS_README.codeBlock('Tests', 'ts'));
-  writeFileSync(join(root, 'tools/close-order.test.ts'), TOOLS_README.codeBlock('Tests', 'ts', 1));
   const tested = await run([process.execPath, 'test', './tools'], { cwd: root });
   expect({ code: tested.code, said: tested.stderr }).toEqual({ code: 0, said: expect.stringContaining(' 2 pass\n') });
 
@@ -168,6 +166,14 @@ test('the example tools, put where the documents say, compile and respond', asyn
   expect(pasted).toEqual([open.body]);
   expect(pasted).toEqual([JSON.parse(README.codeBlock('A tool of your own', 'json'))]);
 }, 120_000); // a compiler, on a machine that is ten times slower, too
+
+test('what is shown of an example stands in its file', () => {
+  const flush = (code: string) => code.replace(/^ +/gm, '');
+  const strange = (title: string, file: string) =>
+    TOOLS_README.codeBlocks(title, 'ts').filter((lines) => !flush(exampleTool(file)).includes(flush(lines)));
+  expect(strange('Settings', 'shop-hours.ts')).toEqual([]);
+  expect(strange('Asking', 'close-order.ts')).toEqual([]);
+});
 
 test('the table of routes: each is there, and takes the method it names', async () => {
   await using app = await createTestApp({

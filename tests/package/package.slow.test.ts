@@ -9,7 +9,7 @@ import * as index from '../../src/start/package/index.ts';
 import * as testing from '../../src/start/package/testing.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { output, run } from '../support/command.ts';
-import { ROOT, readDocument } from '../support/documents.ts';
+import { exampleTool, ROOT, readDocument } from '../support/documents.ts';
 import { diskFolder } from '../support/folder.ts';
 import { packPackage } from '../support/packed.ts';
 import { productionEnv } from '../support/production.ts';
@@ -135,9 +135,9 @@ describe.each([
 });
 
 test('a program with a listener of its own makes the app alone', async () => {
-  writeFileSync(join(project, 'app.ts'), TOOLS_README.codeBlock('As a package', 'ts', 1));
+  for (const name of ['count-lines.ts', 'program.ts']) writeFileSync(join(project, name), exampleTool(name));
   const env = { DATABASE_URL: `file:${diskFolder()}/keys.db` };
-  const printed = (await output([process.execPath, 'app.ts'], { cwd: project, env })).trim().split('\n');
+  const printed = (await output([process.execPath, 'program.ts'], { cwd: project, env })).trim().split('\n');
   expect(printed.filter((line) => !line.startsWith('{'))).toEqual(['401']);
   expect(printed.filter((line) => line.includes('"No API key provided"'))).toHaveLength(1);
 });

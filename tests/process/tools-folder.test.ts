@@ -6,7 +6,7 @@ import { chmodSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readToolFolder } from '../../src/tools/folder/read-folder.ts';
 import { callOver, userHeaders } from '../support/client.ts';
-import { ROOT, readDocument } from '../support/documents.ts';
+import { exampleTool, ROOT, readDocument } from '../support/documents.ts';
 import { diskFolder, fill, folderWith, temporaryFolder } from '../support/folder.ts';
 import { modern, post, request } from '../support/mcp.ts';
 import { commandOf, type Runtime, runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
@@ -15,8 +15,8 @@ import { SERVER_TOOLS } from '../support/tools.ts';
 import { transportOf } from '../support/transports.ts';
 
 const EXAMPLE = readDocument('README.md').codeBlock('A tool of your own', 'ts');
-const SETTINGS_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Settings', 'ts');
-const ASKING_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Asking', 'ts');
+const SETTINGS_EXAMPLE = exampleTool('shop-hours.ts');
+const ASKING_EXAMPLE = exampleTool('close-order.ts');
 const PROMPT_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Prompts', 'ts');
 
 /** A tool file with one tool, which anybody may call and which responds with `text`. */

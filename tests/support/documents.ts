@@ -69,6 +69,9 @@ export function readDocument(path: string): Document {
   };
 }
 
+/** A file that the documents have their readers copy to `tools/`. */
+export const exampleTool = (name: string): string => readFileSync(join(ROOT, 'tests/recipes/tools', name), 'utf8');
+
 /** A cell without its code marks. */
 export const unquoted = (cell = '') => cell.replaceAll('`', '');
 
