@@ -131,7 +131,7 @@ function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
   if (issue.type !== 'strict_object' || issue.expected !== 'never')
     return { path: keys.join('.'), message: issue.message };
   const path = keys.slice(0, -1).join('.');
-  if (keys.length > 1) return { path, message: 'Unknown field' };
+  if (keys.length > 1 || !('entries' in schema)) return { path, message: 'Unknown field' };
   const known = fieldsOf(schema);
   const hint = known.length > 0 ? `the fields are ${known.join(', ')}` : 'it takes no fields';
   return { path, message: `Unknown field; ${hint}` };
@@ -163,10 +163,11 @@ type Side = 'input' | 'output';
 
 /**
  * The JSON Schema (2020-12) of one side of a schema, or a little more: checks that it can't express are left out, and
- * checks by a function count only with metadata beside them. Throws for a type that it can't express, like a date, and
- * for a root that is no object; `whose` names the schema, like `list_orders: input`.
+ * checks by a function count only with metadata beside them. Throws for a type that it can't express, like a date, for
+ * async parts, and for a root that is no object; `whose` names the schema, like `list_orders: input`.
  */
 export function jsonSchemaOf(whose: string, schema: Schema, side: Side = 'input'): JsonSchema {
+  assertSync(whose, schema);
   const { $schema: _, ...converted } = convert(whose, schema, side);
   const json = { type: 'object', ...converted }; // alternatives have no type of their own; MCP clients want one
   if (json.type !== 'object')
@@ -174,6 +175,18 @@ export function jsonSchemaOf(whose: string, schema: Schema, side: Side = 'input'
   const { properties, required, ...bare } = json;
   // As tools without arguments must (MCP, server/tools): `{"type":"object","additionalProperties":false}`.
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
+}
+
+/** Throws an Error for a schema with async parts, which would let anything pass. The compiler refuses it too. */
+function assertSync(whose: string, schema: Schema): void {
+  const parts = new Set<unknown>([schema]); // grows while it is walked
+  for (const part of parts) {
+    if (typeof part !== 'object' || part === null) continue;
+    if ('kind' in part && 'async' in part && part.async === true) {
+      throw new Error(`${whose}: expected a schema that decides at once, got an async part; that belongs into run`);
+    }
+    for (const inside of Object.values(part)) parts.add(inside);
+  }
 }
 
 /** Actions after which a value is of another type. */

@@ -433,6 +433,15 @@ describe('its schemas', () => {
     expect(tool.inputSchema()).toMatchObject({ type: 'object', oneOf: [{ type: 'object' }, { type: 'object' }] });
   });
 
+  test('with alternatives an unknown field is not said to be one of none', async () => {
+    const input = v.variant('by', [v.strictObject({ by: v.literal('id'), id: v.string() })]);
+    const tool = defineTool(anyone, { ...facts('find'), ...schemas, input, run: ({ by }) => ok({ said: by }) });
+    await using app = await createTestApp({ tools: () => [tool] });
+    expect((await app.call('find', { by: 'id', id: 'x', odd: 1 })).body.issues).toEqual([
+      { path: '', message: 'Unknown field' },
+    ]);
+  });
+
   test.each([
     ['a format', v.pipe(v.number(), v.integer()), 1.5, 'Expected integer'],
     ['another', v.pipe(v.string(), v.isoDate()), 'soon', 'Expected iso date'],

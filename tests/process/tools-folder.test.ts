@@ -224,6 +224,14 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     ),
     'a: output: o.n: expected the schema of its result at the end of a pipe with transform, like v.string()',
   ],
+  [
+    'an input with a check that is async, which would let anything pass',
+    tool('a').replace(
+      'v.strictObject({})',
+      'v.object({ o: v.pipeAsync(v.string(), v.checkAsync(async () => false)) })',
+    ),
+    'a: input: expected a schema that decides at once, got an async part; that belongs into run',
+  ],
   ['a tool without a name', tool('a').replace("name: 'a',", ''), 'defineTool: name: expected text, got undefined'],
   [
     'a tool without a description',
