@@ -1,5 +1,6 @@
 // What the start says of the configuration: the variables that are set, and those that are surely not as they are meant.
 
+import { isWithinEdits } from '../ground/edit-distance.ts';
 import { isLoopback } from '../ground/ip.ts';
 import { shownUrl } from '../ground/urls.ts';
 import type { Config } from './config.ts';
@@ -34,8 +35,9 @@ const found = (env: Env, reasons: Reasons): readonly Doubt[] =>
 export const withoutEffect = (
   env: Env,
   { database, authorizationServer, connect, mcpAuth, keysPage }: Config,
-): readonly Doubt[] =>
-  found(env, {
+): readonly Doubt[] => [
+  ...misspelled(env),
+  ...found(env, {
     MCP_AUTH:
       mcpAuth === 'eager' &&
       authorizationServer === null &&
@@ -46,7 +48,22 @@ export const withoutEffect = (
     DATABASE_AUTH_TOKEN: database.mode === 'embedded' && 'the database is a file',
     KEYS_PAGE_CLIENT_ID: keysPage === null && 'KEYS_PAGE is 0',
     KEYS_PAGE_SCOPE: !keysPage?.signIn && 'the page /keys has no KEYS_PAGE_CLIENT_ID',
-  });
+  }),
+];
+
+/** Shorter names are like too many others. */
+const LONG_CHARS = 8;
+const SLIPS_MAX = 2;
+
+/** What nothing reads, and is surely meant to be a variable that is read. Deno lets no others in. */
+const misspelled = (env: Env): readonly Doubt[] =>
+  Object.keys(env)
+    .filter((name) => !Object.hasOwn(VARIABLES, name) && !name.startsWith('TOOL_'))
+    .flatMap((variable) => {
+      const typed = variable.toUpperCase();
+      const meant = NAMES.find((name) => name.length >= LONG_CHARS && isWithinEdits(typed, name, SLIPS_MAX));
+      return meant === undefined ? [] : [{ variable, reason: `nothing reads it; did you mean ${meant}?` }];
+    });
 
 /** Variables that contradict each other. */
 export const contradictions = (env: Env, { publicUrl, trustProxy }: Config): readonly Doubt[] =>

@@ -1,6 +1,8 @@
 // `keys doctor`: checks a server of this configuration, and reports to a person.
 
 import type { Config } from '../../config/config.ts';
+import type { Env } from '../../config/env.ts';
+import { contradictions, withoutEffect } from '../../config/settings-report.ts';
 import { readTls } from '../../config/tls.ts';
 import { isLoopback } from '../../ground/ip.ts';
 import { outageIn, StoreOutage } from '../../ground/result.ts';
@@ -23,7 +25,7 @@ export const verb = command({
     const findings: Finding[] = [];
     try {
       const config = configOf(io.env, { verifiesUsers: true });
-      findings.push(['ok', 'configuration', 'it is valid']);
+      findings.push(['ok', 'configuration', 'it is valid'], ...doubtsOf(io.env, config));
       if (config.tls !== null) findings.push(certificateFinding(config.tls, Date.now()));
       findings.push(...(await databaseFindings(io, config)), ...(await serverFindings(config)));
     } catch (error) {
@@ -34,6 +36,14 @@ export const verb = command({
     if (findings.some(([state]) => state === 'bad')) throw new CommandError('something is wrong');
   },
 });
+
+/** What a start warns of. */
+const doubtsOf = (env: Env, config: Config): Finding[] =>
+  [...withoutEffect(env, config), ...contradictions(env, config)].map(({ variable, reason }) => [
+    'note',
+    'configuration',
+    `${variable}: ${reason}`,
+  ]);
 
 async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
   const startedMs = performance.now();
@@ -97,9 +107,11 @@ async function serverFindings(config: Config): Promise<Finding[]> {
     : [['note', 'server', 'its address is not known: PORT is 0 and PUBLIC_URL not set']];
 }
 
+const ELSEWHERE = 'if it is elsewhere, set its HOST, PORT or PUBLIC_URL here too';
+
 async function healthAt(url: string, config: Config): Promise<JsonObject | Finding> {
   const response = await get(`${url}/mcp/health`, config);
-  if (typeof response === 'string') return ['note', 'server', `not reached at ${url}: ${response}`];
+  if (typeof response === 'string') return ['note', 'server', `not reached at ${url}: ${response}; ${ELSEWHERE}`];
   const body: unknown = await response.json().catch(() => null);
   return isObject(body) && isObject(body.store)
     ? body
