@@ -81,7 +81,7 @@ export const LIMIT = kind('100/1m', 'calls in a window of at most 366 days, like
 export const QUOTA = kind('5000/day', 'calls in a day or month, like 5000/day', parseQuota);
 export const SPAN_MS = kind('90d', 'a time like 12h or 90d', parseDuration);
 /** Days and other numbers that the schema of a key bounds. */
-export const NUMBER = kind('N', 'a number', Number);
+export const NUMBER = kind('N', 'a number', (given) => (/^-?\d+(\.\d+)?$/.test(given) ? Number(given) : null));
 
 export const wholeNumber = (name: string, min: number, max: number): Kind<number> =>
   kind(name, `a whole number, ${min} to ${max}`, (given) => {

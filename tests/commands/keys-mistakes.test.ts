@@ -54,6 +54,11 @@ const WRONG = [
   ['block', 'alice', 'bob'],
   ['events', '--limit', '0'],
   ['events', '5'],
+  ['events', '--key', KEY],
+  ['create', '--user', 'u', '--name', 'n', '--days', 'x'],
+  ['create', '--user', 'u', '--name', 'n', '--days', ''],
+  ['create', '--ask', 'https://127.0.0.1:1', '--days', '3'],
+  ['create', '--ask', 'https://127.0.0.1:1', '--user', 'u'],
   ['revoke', '--user', 'alice', '--user', 'bob', '--yes'],
   ['revoke', '--scope', 'a', '--scope=b', '--yes'],
   ['revoke', '--expires-within', '14d', '--yes'],
@@ -290,6 +295,11 @@ test.each([
     code,
     stdout: expect.stringContaining(state),
   });
+});
+
+test('doctor names what a start warns of', async () => {
+  const { stdout } = await keysCommand({ ...env, MCP_AUTH: 'eager', JWT_AUDIANCE: 'x' } as object, ['doctor']);
+  expect(stdout).toMatch(/^note +configuration +JWT_AUDIANCE: .*JWT_AUDIENCE\?\nnote +configuration +MCP_AUTH: /m);
 });
 
 test('doctor says which TLS file cannot be used', async () => {

@@ -88,6 +88,7 @@ async function post<S extends v.GenericSchema>(
   const response = await fetch(url, { method: 'POST', body: new URLSearchParams(fields), redirect: 'error', signal });
   const body = await response.json().catch(() => null);
   const parsed = v.safeParse(shape, body);
-  if (!parsed.success) throw new Error(`it responded ${response.status}`);
+  if (!parsed.success)
+    throw new Error(`it responded ${response.status}${response.status === 404 ? ', as without OAUTH_DEVICE=1' : ''}`);
   return parsed.output;
 }

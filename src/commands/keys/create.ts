@@ -37,7 +37,11 @@ export const verb = command({
   },
   async run({ options: { user, name, scope: scopes, days: expiresInDays, limit: rateLimit, quota, ask }, io }) {
     if (isLost(io)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
-    if (ask !== undefined) return askForKey(ask, { name, scopes }, io);
+    if (ask !== undefined) {
+      if ([user, expiresInDays, rateLimit, quota].some((given) => given !== undefined))
+        throw new UsageError('expected only --name and --scope beside --ask: a person decides the rest');
+      return askForKey(ask, { name, scopes }, io);
+    }
     if (user === undefined || name === undefined) throw new UsageError('expected --user and --name, or --ask');
     await withStore(io, async (store, config) => {
       const ceilings = { ...config.keyCeilings, limits: NO_CEILINGS };

@@ -4,7 +4,7 @@ import { sleep } from '../../ground/runtime.ts';
 import type { KeyEvent } from '../../keys/store.ts';
 import { command } from '../command.ts';
 import { isoTime, localTime } from '../io.ts';
-import { flag, kind, OWNER, optional, wholeNumber } from '../options.ts';
+import { flag, ID, OWNER, optional, wholeNumber } from '../options.ts';
 import { withStore } from './database.ts';
 
 const LIMIT_DEFAULT = 100;
@@ -17,7 +17,7 @@ export const verb = command({
   options: {
     after: optional(wholeNumber('SEQ', 0, Number.MAX_SAFE_INTEGER)),
     limit: optional(wholeNumber('N', 1, LIMIT_MAX)),
-    key: optional(kind('ID', 'an id', (given) => given)),
+    key: optional(ID),
     user: optional(OWNER),
     follow: flag,
     json: flag,
