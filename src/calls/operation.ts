@@ -12,13 +12,13 @@ import type { Credential, Guard } from './guard.ts';
 
 /**
  * The JSON text of a success, encoded once for every transport: the output, a ToolContent, or the members of the result
- * that asks for more input (MCP 2026-07-28).
+ * that asks for more input (MCP 2026-07-28). `widgetJson`: what is for the widget alone.
  */
 export type Output = CompleteOutput | { readonly inputRequired: string };
 
 export type CompleteOutput =
-  | { readonly json: string; readonly widgetJson?: string } // with what is for the widget alone
-  | { readonly contentJson: string; readonly isError: boolean };
+  | { readonly json: string; readonly widgetJson?: string }
+  | { readonly contentJson: string; readonly isError: boolean; readonly widgetJson?: string };
 
 export type ToolResult = Result<Output, Problem>;
 

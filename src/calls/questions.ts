@@ -56,10 +56,10 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
     const parsed = parse(asked);
     return parsed.ok ? ok({ answer: accepted(parsed.value), response: { action, content: asked } }) : parsed;
   }
-  return (message) => ({
-    request: { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema } },
-    read,
-  });
+  return (message) => {
+    if (typeof message !== 'string') throw new Error(`form: expected the question as a text, got ${typeof message}`);
+    return { request: { method: 'elicitation/create', params: { mode: 'form', message, requestedSchema } }, read };
+  };
 }
 
 const accepted = <T>(content: T): Accepted<T> => ({ action: 'accept', content });

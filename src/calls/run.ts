@@ -216,7 +216,7 @@ const encodedOutput = ({ validate, encode }: Operation, returned: unknown, call:
 
 /** Throws an Error for an output above the limit: a problem would invite to try again. */
 function ofAllowedSize(name: string, output: CompleteOutput): Output {
-  const texts = 'json' in output ? [output.json, output.widgetJson ?? ''] : [output.contentJson];
+  const texts = ['json' in output ? output.json : output.contentJson, output.widgetJson ?? ''];
   const { each: bytesMax } = LIMITS.output;
   const chars = texts.reduce((sum, { length }) => sum + length, 0);
   if (2 * chars <= bytesMax) return output; // an upper bound

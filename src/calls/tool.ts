@@ -91,9 +91,8 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
       : outputValidatorOf(name, output);
 
   function encode(returned: unknown, { forWidget }: Call): CompleteOutput {
-    if (output === undefined) return encodedContent(returned as ToolContent);
-    const json = JSON.stringify(returned);
-    return forWidget === undefined ? { json } : { json, widgetJson: JSON.stringify(forWidget) };
+    const encoded = output === undefined ? encodedContent(returned as ToolContent) : { json: JSON.stringify(returned) };
+    return forWidget === undefined ? encoded : { ...encoded, widgetJson: JSON.stringify(forWidget) };
   }
 
   const inputSchema = once(() => jsonSchemaOf(`${name}: input`, input));

@@ -126,7 +126,9 @@ export function callResultText({ id, era, operation, call }: CallOfMessage, resu
 
 /** The members of `_meta`: the tool's data for its widget, or a problem's. */
 function metaOf(result: ToolResult): string | undefined {
-  const widgetJson = result.ok ? 'json' in result.value && result.value.widgetJson : problemForWidget(result.error);
+  const widgetJson = result.ok
+    ? 'widgetJson' in result.value && result.value.widgetJson
+    : problemForWidget(result.error);
   return widgetJson ? `"${WIDGET_DATA}":${widgetJson}` : undefined;
 }
 

@@ -49,14 +49,15 @@ export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
 
 function resourcesOf({ file, resources = [] }: ToolFile): readonly Made<Resource>[] {
   if (Array.isArray(resources) && resources.every(isResource)) return resources.map((made) => ({ file, made }));
-  const fields = 'uri, name, title, description, mimeType and a function read';
+  const fields = 'uri, name, title, description, mimeType, a function read, and meta if any';
   throw faultOf(file, `expected the export resources to be an array of objects with ${fields}`);
 }
 
 function isResource(value: unknown): value is Resource {
   if (!isObject(value)) return false;
   const texts = [value.uri, value.name, value.title, value.description, value.mimeType];
-  return texts.every((text) => typeof text === 'string') && typeof value.read === 'function';
+  const hasMeta = value.meta === undefined || isObject(value.meta); // clients would refuse the whole list for another
+  return hasMeta && texts.every((text) => typeof text === 'string') && typeof value.read === 'function';
 }
 
 const EXPECTED = {

@@ -18,6 +18,11 @@ describe('a form that clients can not show is refused where it is made', () => {
     );
   });
 
+  test('one without a question, where it is asked', () => {
+    const ask = form(v.strictObject({ name: v.string() })) as (message?: string) => unknown;
+    expect(() => ask()).toThrow('form: expected the question as a text, got undefined');
+  });
+
   test('what they can show is what they are sent, without the keywords they do not know', () => {
     const { params } = form(
       v.strictObject({

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool, ok } from '../../src/start/package/index.ts';
+import { type Call, defineTool, ok, type ToolContent } from '../../src/start/package/index.ts';
 import { call, fetchMcp, MODERN, modern, openSse, post, postModern, request, WITH_WIDGETS } from '../support/mcp.ts';
 import { bearer, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
@@ -171,19 +171,33 @@ test('bad input and a missing token are told before', async () => {
 test('a tool of one’s own that reports progress may have something for its widget alone, too', async () => {
   const input = v.strictObject({});
   const output = v.strictObject({ done: v.boolean() });
-  const tool = defineTool(anyone, {
-    ...facts('reports'),
-    input,
-    output,
-    async run(_input, call) {
-      call.progress(1);
-      if (call.audience === 'model_with_widget') call.forWidget = { picture: 'a' };
-      return ok({ done: true });
-    },
-  });
-  await using own = await createTestApp({ tools: () => [tool] });
-  const streamed = async (meta: object) => {
-    const made = modern('tools/call', { name: 'reports', arguments: {} }, { ...meta, progressToken: 1 });
+  const content: ToolContent = { content: [{ type: 'text', text: 'done' }] };
+  async function report(call: Call): Promise<void> {
+    call.progress(1);
+    if (call.audience === 'model_with_widget') call.forWidget = { picture: 'a' };
+  }
+  const tools = [
+    defineTool(anyone, {
+      ...facts('reports'),
+      input,
+      output,
+      async run(_input, call) {
+        await report(call);
+        return ok({ done: true });
+      },
+    }),
+    defineTool(anyone, {
+      ...facts('says'),
+      input,
+      async run(_input, call) {
+        await report(call);
+        return ok(content);
+      },
+    }),
+  ];
+  await using own = await createTestApp({ tools: () => tools });
+  const streamed = async (meta: object, name = 'reports') => {
+    const made = modern('tools/call', { name, arguments: {} }, { ...meta, progressToken: 1 });
     const text = await (await fetchMcp(own, made.body, made.headers)).text();
     return [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data)).at(-1).result;
   };
@@ -191,6 +205,8 @@ test('a tool of one’s own that reports progress may have something for its wid
   expect(shown._meta['mcp-key-server/widget']).toEqual({ picture: 'a' });
   expect([shown.structuredContent, not.structuredContent]).toEqual([{ done: true }, { done: true }]);
   expect(not._meta).not.toHaveProperty('mcp-key-server/widget');
+  const { _meta: meta, ...said } = await streamed(WITH_WIDGETS, 'says');
+  expect([meta['mcp-key-server/widget'], said]).toEqual([{ picture: 'a' }, { resultType: 'complete', ...content }]);
 });
 
 test('with KEY_REVEAL=result, the default, a client that shows widgets gets the key in the result', async () => {

@@ -339,7 +339,12 @@ export const prompts = () => definePrompt({ name: 'p', title: '', description: '
   [
     'pages that are none',
     `${tool('a')}export const resources = [{ uri: 'ui://x' }];`,
-    'expected the export resources to be an array of objects with uri, name, title, description, mimeType and a function read',
+    'expected the export resources to be an array of objects with uri, name, title, description, mimeType, a function read, and meta if any',
+  ],
+  [
+    'a page whose meta is none',
+    `${tool('a')}export const resources = [{ uri: 'ui://x', name: '', title: '', description: '', mimeType: '', read() {}, meta: 1 }];`,
+    'expected the export resources to be an array of objects with uri, name, title, description, mimeType, a function read, and meta if any',
   ],
 ])('%s stops the start with one line', async (_, text, expected) => {
   const { code, stderr } = await runToExit({ runtime: 'bun', folder: folderWith({ 'tools/a.ts': text }) });
