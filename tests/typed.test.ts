@@ -69,21 +69,11 @@ describe('the operator’s command', () => {
     expect(unknown).toEqual([]);
   });
 
-  test('has a row for every verb, with all its options', async () => {
-    const known = await usages();
-    const rows = [...COMMANDS.text.matchAll(/^\| (`[a-z`, ]+`) \| (.*) \|$/gm)].flatMap(([, verbs = '', does = '']) =>
-      unquoted(verbs)
-        .split(', ')
-        .map((verb) => [verb, does] as const),
+  test('has every verb in its table, and no other', async () => {
+    const verbs = [...COMMANDS.text.matchAll(/^\| (`[a-z`, ]+`) \| .* \|$/gm)].flatMap(([, cell]) =>
+      unquoted(cell).split(', '),
     );
-    expect(rows.map(([verb]) => verb).sort()).toEqual([...known.keys()].sort());
-    const forAll = ['--json', '--yes']; // said above the table
-    const wrong = rows.filter(([verb, does]) => {
-      const told = optionsIn(does).filter((option) => !forAll.includes(option));
-      const has = optionsIn(known.get(verb) ?? '').filter((option) => !forAll.includes(option));
-      return told.join() !== has.join();
-    });
-    expect(wrong).toEqual([]);
+    expect(verbs.sort()).toEqual([...(await usages()).keys()].sort());
   });
 
   test('imports the line that its document shows', async () => {
