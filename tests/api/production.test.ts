@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { makeCertificate } from '../support/certificate.ts';
+import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { createIssuer } from '../support/issuer.ts';
 import { request } from '../support/mcp.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
@@ -200,21 +201,59 @@ describe('the address a call comes from', () => {
     for (const fewer of [null, '', '203.0.113.7']) expect(await sourceWith(app, fewer)).toBe('127.0.0.1');
   });
 
+  const LOOPBACK = '127.0.0.1'; // that of the test, where the header says none
+  test.each([
+    [1, '192.0.2.7', '192.0.2.7'],
+    [1, '198.51.100.1, 192.0.2.7', '192.0.2.7'],
+    [2, '203.0.113.9, 198.51.100.1, 192.0.2.7', '198.51.100.1'],
+    [3, '203.0.113.9, 198.51.100.1,192.0.2.7', '203.0.113.9'],
+    [4, '203.0.113.9, 198.51.100.1, 192.0.2.7', LOOPBACK],
+    [2, '198.51.100.1', LOOPBACK],
+    [2, ', 192.0.2.7', LOOPBACK],
+    [1, '2001:db8::7', '2001:db8::7'],
+    // Some proxies add the port, with which every connection would be a source of its own.
+    [1, '192.0.2.7:50123', '192.0.2.7'],
+    [1, '[2001:db8::7]:50123', '2001:db8::7'],
+    [2, '[2001:db8::7]:50123, 192.0.2.7:1', '2001:db8::7'],
+    [1, '[2001:db8::7]', '2001:db8::7'],
+    [1, 'unknown', 'unknown'],
+    [1, 'x'.repeat(64), 'x'.repeat(64)],
+    [1, 'x'.repeat(65), LOOPBACK],
+    [1, `sk_test_${'0'.repeat(64)}`, LOOPBACK],
+    [1, '', LOOPBACK],
+  ])('row %#: %i proxies', async (proxies, forwarded, address) => {
+    await using app = await createTestApp({ env: { TRUST_PROXY: String(proxies) }, tools });
+    expect(await sourceWith(app, forwarded)).toBe(address);
+  });
+
+  test('is found in several headers as in one list', async () => {
+    await using app = await createTestApp({ env: { TRUST_PROXY: '2' }, tools });
+    const twice = '203.0.113.9, 198.51.100.1\r\nX-Forwarded-For: 192.0.2.7';
+    const { body } = await sendOverSocket(app.url, postText('/tools/where_from', '{}', { 'X-Forwarded-For': twice }));
+    expect(JSON.parse(body)).toEqual({ source: '198.51.100.1' });
+  });
+
   test('is the socket’s if no proxy is trusted, whatever the headers say', async () => {
     await using app = await createTestApp({ tools });
     expect(await sourceWith(app, '203.0.113.7')).toBe('127.0.0.1');
   });
 });
 
-test('of several trusted proxies the outermost says whether the client came over HTTPS', async () => {
-  await using app = await createTestApp({ env: { ...PRODUCTION, TRUST_PROXY: '2' } });
+test.each([
+  [1, ['https', 'http,HTTPS'], ['https, http', '']],
+  // With fewer entries than proxies, the inner one passes on what the outer one said.
+  [
+    2,
+    ['https, http', 'http, https, http', 'https'],
+    ['http, https', 'https, http, https', 'https, http, http', 'http'],
+  ],
+  [3, ['https, http'], ['http, https']],
+])('of %i trusted proxies the outermost says whether the client came over HTTPS', async (proxies, secure, clear) => {
+  await using app = await createTestApp({ env: { ...PRODUCTION, TRUST_PROXY: String(proxies) } });
   const codeWith = async (said: string) =>
     (await app.call('get_data', {}, { 'x-api-key': KEY, 'x-forwarded-proto': said })).body.code;
-  for (const secure of ['https, http', 'http, https, http', 'https']) {
-    expect(await codeWith(secure)).toBe('invalid_api_key');
-  }
-  for (const clear of ['http, https', 'https, http, https', 'http'])
-    expect(await codeWith(clear)).toBe('https_required');
+  for (const said of secure) expect({ said, code: await codeWith(said) }).toEqual({ said, code: 'invalid_api_key' });
+  for (const said of clear) expect({ said, code: await codeWith(said) }).toEqual({ said, code: 'https_required' });
 });
 
 describe('own TLS', () => {

@@ -2,18 +2,16 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { headerParams } from '../../src/calls/header-params.ts';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const marked = (schema: v.GenericSchema, name: unknown) => v.pipe(schema, v.metadata({ 'x-mcp-header': name }));
 const region = marked(v.string(), 'Region');
 
-function paramsOf(entries: v.ObjectEntries) {
-  const input = v.strictObject(entries);
-  const tool = defineTool(anyone, { ...facts('query'), input, run: () => ok({ content: [] }) });
-  return headerParams(tool.name, tool.inputSchema());
-}
+const paramsOf = (entries: v.ObjectEntries) => paramsOfInput(v.strictObject(entries));
+
+const paramsOfInput = (input: v.GenericSchema<Record<string, unknown>>) =>
+  defineTool(anyone, { ...facts('query'), input, run: () => ok({ content: [] }) }).headerParams();
 
 describe('x-mcp-header', () => {
   test('marks texts, integers, booleans and picklists', () => {
@@ -60,9 +58,11 @@ describe('x-mcp-header', () => {
   });
 
   test('on the input itself, or in alternatives of it, is a mistake', () => {
-    const text = { type: 'string', 'x-mcp-header': 'A' };
-    expect(() => headerParams('query', { type: 'object', 'x-mcp-header': 'A' })).toThrow(PLACE);
-    expect(() => headerParams('query', { oneOf: [{ properties: { a: text } }] })).toThrow(PLACE);
-    expect(() => headerParams('query', { $defs: { b: { properties: { a: text } } } })).toThrow(PLACE);
+    const objectWith = (a: v.GenericSchema) => v.looseObject({ a });
+    const ofItself: v.GenericSchema<Record<string, unknown>> = v.looseObject({ more: v.lazy(() => ofRegion) });
+    const ofRegion = objectWith(region);
+    expect(() => paramsOfInput(v.pipe(objectWith(v.string()), v.metadata({ 'x-mcp-header': 'A' })))).toThrow(PLACE);
+    expect(() => paramsOfInput(v.union([ofRegion, objectWith(v.number())]))).toThrow(PLACE);
+    expect(() => paramsOfInput(ofItself)).toThrow(PLACE);
   });
 });

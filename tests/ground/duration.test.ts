@@ -1,7 +1,10 @@
-// Spans of time as people write them.
+// Spans of time as people write them: in the window of a key's limit, and of the server's.
 
 import { expect, test } from 'bun:test';
-import { formatDuration, parseDuration } from '../../src/ground/runtime.ts';
+import { parseConfig } from '../../src/start/package/index.ts';
+import { bearer, createTestApp, listedKeys } from '../support/test-app.ts';
+
+const limitOf = (window: string) => ({ name: 'n', scopes: [], rateLimit: { requests: 1, window } });
 
 test.each([
   ['1s', 1000, '1s'],
@@ -11,11 +14,16 @@ test.each([
   ['90m', 5_400_000, '90m'],
   ['24h', 86_400_000, '1d'],
   ['7d', 604_800_000, '7d'],
-])('%s is %d ms, and written %s', (text, ms, written) => {
-  expect(parseDuration(text)).toBe(ms);
-  expect(formatDuration(ms)).toBe(written);
+])('%s is %d ms, and written %s', async (text, windowMs, written) => {
+  expect(parseConfig({ RATE_LIMIT_WINDOW: text })).toMatchObject({ ok: true, value: { rateLimit: { windowMs } } });
+  await using app = await createTestApp({ env: { RATE_LIMIT_WINDOW: text } });
+  await app.createKey('alice', limitOf(text));
+  expect(await listedKeys(app, 'alice')).toMatchObject([{ rateLimit: { requests: 1, window: written } }]);
 });
 
-test.each(['', '0s', '1', '1.5h', '-1h', '1w', '1 h', '1H', '1000000s'])('%p is none', (text) => {
-  expect(parseDuration(text)).toBeNull();
+test.each(['', '0s', '1', '1.5h', '-1h', '1w', '1 h', '1H', '1000000s'])('%p is none', async (text) => {
+  if (text !== '') expect(parseConfig({ RATE_LIMIT_WINDOW: text }).ok).toBe(false); // an empty variable is not set
+  await using app = await createTestApp();
+  const { body } = await app.call('create_api_key', limitOf(text), await bearer(app, 'alice'));
+  expect(body.code).toBe('invalid_input');
 });

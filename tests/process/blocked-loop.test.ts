@@ -1,7 +1,6 @@
-// A tool that blocks the process is a line in the log, on both runtimes. And what is none, with a clock moved by hand.
+// A tool that blocks the process for a second is a line in the log, on both runtimes.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
-import { BLOCKED_MS_MIN, watchLoop } from '../../src/start/loop-watch.ts';
 import { callOver } from '../support/client.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';
@@ -17,60 +16,28 @@ export default () =>
   defineTool(() => ok({}), {
     name: 'busy', title: 'A tool', description: 'A tool.',
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    input: v.strictObject({}),
-    run() {
-      const endMs = performance.now() + 2000;
-      while (performance.now() < endMs);
+    input: v.strictObject({ ms: v.number() }),
+    run({ ms }) {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
       return ok({ content: [{ type: 'text' as const, text: 'done' }] });
     },
   });
 `;
 
 test.each(['bun', 'deno'] as const)(
-  'a tool that blocks the process is a line that names it, on %s',
+  'a tool that blocks the process for a second or more is one line that names it, on %s; for less, none',
   async (runtime) => {
     const folder = fill(diskFolder(), { 'tools/busy.ts': BUSY });
     await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
-    expect((await callOver(server.url, 'busy')).status).toBe(200);
-    const find = () =>
+    for (const ms of [200, 2000]) expect((await callOver(server.url, 'busy', { ms })).status).toBe(200);
+    const found = () =>
       server
         .stdout()
         .split('\n')
-        .find((line) => line.endsWith('}') && line.includes('"event loop blocked"'));
-    await waitFor(() => find() !== undefined);
-    const line = JSON.parse(find() ?? '');
-    expect(line).toMatchObject({ level: 'warn', event: 'event loop blocked', perhaps: 'busy' });
-    expect(line.blockedMs).toBeGreaterThanOrEqual(BLOCKED_MS_MIN);
+        .filter((line) => line.endsWith('}') && line.includes('"event loop blocked"'));
+    await waitFor(() => found().length > 0);
+    const lines = found().map((line) => JSON.parse(line));
+    expect(lines).toMatchObject([{ level: 'warn', event: 'event loop blocked', perhaps: 'busy' }]);
+    expect(lines[0].blockedMs).toBeWithin(1000, 60_000);
   },
 );
-
-test('only a tick that comes a second late is a line, until the watch is cancelled', () => {
-  const lines: unknown[] = [];
-  let nowMs = 0;
-  let timer: { atMs: number; run: () => void } | undefined;
-  const cancel = watchLoop({
-    clock: {
-      monotonicMs: () => nowMs,
-      after(ms, run) {
-        timer = { atMs: nowMs + ms, run };
-        return () => {
-          timer = undefined;
-        };
-      },
-    },
-    log: { warnOnce: (_event, fields) => void lines.push(fields) },
-    lastCalled: () => 'get_data',
-  });
-  const late = (ms: number) => {
-    const { atMs, run } = timer ?? { atMs: nowMs, run() {} };
-    nowMs = atMs + ms;
-    run();
-  };
-  late(0);
-  late(BLOCKED_MS_MIN - 1);
-  expect(lines).toEqual([]);
-  late(BLOCKED_MS_MIN);
-  expect(lines).toEqual([{ blockedMs: BLOCKED_MS_MIN, perhaps: 'get_data' }]);
-  cancel();
-  expect(timer).toBeUndefined();
-});

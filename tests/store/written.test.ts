@@ -2,9 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import type { Database } from '../../src/store/database.ts';
-import { embeddedDatabase } from '../../src/store/embedded/database.ts';
-import { remoteDatabase } from '../../src/store/remote/database.ts';
+import { type Database, embeddedDatabase, remoteDatabaseAt } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 
@@ -36,7 +34,7 @@ test('an insert into a file that conflicts, or whose condition does not hold, re
 
 test('an insert into a remote database reports the same changes as one into a file', async () => {
   await using sqld = await startSqld();
-  const db = await remoteDatabase({ mode: 'remote', url: sqld.url, authToken: null, replicaFile: null });
+  const db = await remoteDatabaseAt(sqld.url);
   expect(await changedBy(db)).toEqual(EXPECTED);
   db.close();
 });

@@ -1,8 +1,15 @@
-// A store, opened, without an app.
+// A store, opened, without an app; and a database without a store.
 
 import { createLog } from '../../src/start/package/index.ts';
 import { openStore } from '../../src/store/open.ts';
+import { remoteDatabase } from '../../src/store/remote/database.ts';
 import { testClock } from './clock.ts';
+
+export type { Database, Statement } from '../../src/store/database.ts';
+export { embeddedDatabase } from '../../src/store/embedded/database.ts';
+
+export const remoteDatabaseAt = (url: string) =>
+  remoteDatabase({ mode: 'remote', url, authToken: null, replicaFile: null });
 
 /** What a record has that none asks for. */
 export { NEW_KEY } from '../../src/keys/record.ts';

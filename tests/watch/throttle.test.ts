@@ -1,39 +1,61 @@
 // Lines that callers can cause at will: one a second for each bucket, 100 a second in all.
 
 import { expect, test } from 'bun:test';
-import { createThrottle } from '../../src/watch/throttle.ts';
+import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 
 const LINES_PER_S = 100;
 
-test('a flood from many addresses writes 100 lines at once, and 100 more each second', () => {
+/** Has lines written for buckets; says of each whether it was, and if so, how many were left out before. */
+function writer() {
   const clock = testClock();
-  const throttle = createThrottle(clock);
-  const written = () => Array.from({ length: 300 }, (_, n) => throttle(`address ${n}`)).filter((line) => line !== null);
-  expect(written()).toEqual(Array(LINES_PER_S).fill(0));
+  let written = '';
+  const log = createLog({
+    level: 'warn',
+    clock,
+    write: async (chunk) => {
+      written += new TextDecoder().decode(chunk);
+    },
+  });
+  async function suppressedOf(...buckets: string[]): Promise<(number | null)[]> {
+    written = '';
+    for (const bucket of buckets) log.warnThrottled('request refused', bucket, { bucket });
+    await log.flush();
+    const lines = written.split('\n').filter(Boolean);
+    const found = lines.map((line) => JSON.parse(line) as { bucket: string; suppressed: number });
+    return buckets.map((bucket, at) =>
+      buckets.indexOf(bucket) === at ? (found.find((line) => line.bucket === bucket)?.suppressed ?? null) : null,
+    );
+  }
+  return { clock, suppressedOf };
+}
+
+const addresses = (count: number) => Array.from({ length: count }, (_, n) => `address ${n}`);
+
+test('a flood from many addresses writes 100 lines at once, and 100 more each second', async () => {
+  const { clock, suppressedOf } = writer();
+  const written = async () => (await suppressedOf(...addresses(300))).filter((line) => line !== null);
+  expect(await written()).toEqual(Array(LINES_PER_S).fill(0));
   clock.advance(999);
-  expect(written()).toHaveLength(99);
+  expect(await written()).toHaveLength(99);
   clock.advance(1);
-  expect(written()).toHaveLength(1);
+  expect(await written()).toHaveLength(1);
 });
 
-test('what was left out for the sake of others is counted too', () => {
-  const clock = testClock();
-  const throttle = createThrottle(clock);
-  for (let n = 0; n < LINES_PER_S; n += 1) throttle(`other ${n}`);
-  expect([throttle('late'), throttle('late')]).toEqual([null, null]);
+test('what was left out for the sake of others is counted too', async () => {
+  const { clock, suppressedOf } = writer();
+  await suppressedOf(...addresses(LINES_PER_S));
+  expect(await suppressedOf('late', 'late')).toEqual([null, null]);
   clock.advance(10);
-  expect(throttle('late')).toBe(2);
+  expect(await suppressedOf('late')).toEqual([2]);
   clock.advance(1000);
-  expect(throttle('late')).toBe(0);
+  expect(await suppressedOf('late')).toEqual([0]);
 });
 
-test('of more than 10,000 buckets, those that were quiet the longest are forgotten', () => {
-  const clock = testClock();
-  const throttle = createThrottle(clock);
-  throttle('first');
-  expect(throttle('first')).toBeNull();
-  for (let n = 0; n < 10_000; n += 1) throttle(`other ${n}`);
+test('of more than 10,000 buckets, those that were quiet the longest are forgotten', async () => {
+  const { clock, suppressedOf } = writer();
+  expect(await suppressedOf('first', 'first')).toEqual([0, null]);
+  await suppressedOf(...addresses(10_000));
   clock.advance(1000);
-  expect(throttle('first')).toBe(0); // and not 1
+  expect(await suppressedOf('first')).toEqual([0]); // and not 1
 });

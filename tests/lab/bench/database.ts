@@ -1,9 +1,8 @@
 // Databases to measure on, filled in bulk.
 
+import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { SignJWT } from 'jose';
-import { systemRandom } from '../../../src/ground/runtime.ts';
-import { hashKey, mintId, mintKey } from '../../../src/keys/record.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { openEmbedded } from '../../support/embedded.ts';
 import { temporaryFolder } from '../../support/folder.ts';
@@ -32,6 +31,12 @@ export interface BenchDatabase {
 
 export const userName = (index: number) => `user-${index}`;
 
+/** A key as the server makes them, and what the database holds of it. */
+export function newKey() {
+  const key = `sk_test_${randomBytes(32).toString('hex')}`;
+  return { key, id: randomBytes(16).toString('hex'), hash: createHash('sha256').update(key).digest('hex') };
+}
+
 /** A database with `inUse` keys to send, which have `scopes`, and `others` nobody sends. */
 export async function buildDatabase(inUse: number, others = 0, scopes = '["read"]'): Promise<BenchDatabase> {
   const path = join(temporaryFolder(), 'keys.db');
@@ -47,12 +52,8 @@ export async function fillDatabase(
   others = 0,
   scopes = '["read"]',
 ): Promise<BenchDatabase> {
-  const keys = Array.from({ length: inUse }, () => mintKey('sk', false, systemRandom));
-  const records = keys.map((key, index) => [
-    mintId(systemRandom),
-    userName(Math.floor(index / KEYS_PER_USER)),
-    hashKey(Bun.SHA256.hash, key),
-  ]);
+  const made = Array.from({ length: inUse }, newKey);
+  const records = made.map(({ id, hash }, index) => [id, userName(Math.floor(index / KEYS_PER_USER)), hash]);
   const client = openDatabase(`file:${path}`);
   await client.execute('PRAGMA synchronous = OFF');
   await client.execute('PRAGMA cache_size = -262144'); // KiB: the indices of a million random hashes
@@ -63,7 +64,7 @@ export async function fillDatabase(
   }
   await client.execute('PRAGMA wal_checkpoint(TRUNCATE)');
   client.close();
-  return { path, keys };
+  return { path, keys: made.map(({ key }) => key) };
 }
 
 /** A user's token, good for a day. */

@@ -1,8 +1,6 @@
 // `bun tests/lab/bench/far.ts`: what a replica saves a server whose primary is 50 ms away: first uses of keys, and guesses.
 // src/store/README.md has the figures.
 
-import { systemRandom } from '../../../src/ground/runtime.ts';
-import { hashKey, mintId, mintKey } from '../../../src/keys/record.ts';
 import { callOver } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { startProxy } from '../../support/proxy.ts';
@@ -11,6 +9,7 @@ import { startSqld } from '../../support/sqld.ts';
 import { STORE_MODES, storeEnvOn } from '../../support/store-mode.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
+import { newKey } from './database.ts';
 import { median } from './measure.ts';
 import { machineLine, markdown } from './report.ts';
 
@@ -21,12 +20,10 @@ const AT_ONCE = 5000;
 const CONNECTIONS = 32;
 const GUESSES_MS = 5000;
 
-const mint = () => mintKey('sk', false, systemRandom);
-
 /** Keys as they are on the primary. */
 async function fill(url: string, count: number): Promise<readonly string[]> {
-  const keys = Array.from({ length: count }, mint);
-  const rows = keys.map((key) => [mintId(systemRandom), hashKey(Bun.SHA256.hash, key)]);
+  const made = Array.from({ length: count }, newKey);
+  const rows = made.map(({ id, hash }) => [id, hash]);
   const db = openDatabase(url);
   await db.execute({
     sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
@@ -34,7 +31,7 @@ SELECT value ->> 0, 'alice', 'k', value ->> 1, '["read"]', 1, ?2 FROM json_each(
     args: [JSON.stringify(rows), Date.now()],
   });
   db.close();
-  return keys;
+  return made.map(({ key }) => key);
 }
 
 /** Calls with these keys from so many connections, each of an address of its own; the statuses and times they take. */
@@ -71,7 +68,7 @@ async function measured(server: ServerProcess, keys: readonly string[]): Promise
   const together = await callWith(server, CONNECTIONS, oneByOne(keys.slice(ALONE)));
   const togetherS = (performance.now() - startedMs) / 1000;
   const untilMs = performance.now() + GUESSES_MS;
-  const guesses = await callWith(server, CONNECTIONS, () => (performance.now() < untilMs ? mint() : undefined));
+  const guesses = await callWith(server, CONNECTIONS, () => (performance.now() < untilMs ? newKey().key : undefined));
   expectAll(200, [...alone, ...together]);
   expectAll(401, guesses);
   const figures = [together.length / togetherS, guesses.length / (GUESSES_MS / 1000)];

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { embeddedDatabase } from '../../../src/store/embedded/database.ts';
+import { embeddedDatabase } from '../../support/embedded.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { median } from '../bench/measure.ts';
 
