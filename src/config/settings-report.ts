@@ -51,9 +51,9 @@ export const withoutEffect = (
   }),
 ];
 
-/** Shorter names are like too many others. */
+/** Shorter names are like too many others, and two slips from TLS_CERT_FILE is SSL_CERT_FILE, which others read. */
 const LONG_CHARS = 8;
-const SLIPS_MAX = 2;
+const SLIPS_MAX = 1;
 
 /** What nothing reads, and is surely meant to be a variable that is read. Deno lets no others in. */
 const misspelled = (env: Env): readonly Doubt[] =>

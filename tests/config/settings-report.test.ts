@@ -32,7 +32,7 @@ describe('a variable without effect is named', () => {
     [{ JWT_AUDIANCE: 'keys' }, ['JWT_AUDIANCE: nothing reads it; did you mean JWT_AUDIENCE?']],
     [{ DATABASE_URI: 'file:x' }, ['DATABASE_URI: nothing reads it; did you mean DATABASE_URL?']],
     [{ jwt_secret: 'x' }, ['jwt_secret: nothing reads it; did you mean JWT_SECRET?']],
-    [{ TOOL_SECRET: 'x', HOSTNAME: 'x', HOSTS: 'x', HOME: '/', NODE_PATH: '/', PATH: '/' }, []],
+    [{ TOOL_SECRET: 'x', HOSTNAME: 'x', HOSTS: 'x', HOME: '/', SSL_CERT_FILE: '/x', NODE_PATH: '/', PATH: '/' }, []],
     [{}, []],
   ])('%j', (env, named) => {
     expect(reported(env)).toEqual(named);
