@@ -4,6 +4,7 @@
 import { SignJWT } from 'jose/jwt/sign';
 import { type Config, parseConfig } from '../config/config.ts';
 import { parseDuration } from '../ground/runtime.ts';
+import { reasonOf } from '../ground/text.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { addressOf } from '../start/banner.ts';
 import { developmentSecret } from '../users/dev-secret.ts';
@@ -34,7 +35,7 @@ export const token = command({
     if (jwt.kind === 'jwks' || jwt.kind === 'discovery')
       throw new CommandError('tokens come from the issuer here: JWT_ISSUER or JWT_JWKS_URL is set', 2);
     const page = link ? pageAddress(parsed.value) : null;
-    const secret = jwt.kind === 'secret' ? jwt.secret : developmentSecret(jwt.folder);
+    const secret = jwt.kind === 'secret' ? jwt.secret : keptSecret(jwt.folder);
     const nowS = Math.floor(Date.now() / 1000);
     const unsigned = new SignJWT(Object.fromEntries(options.claim))
       .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
@@ -51,6 +52,14 @@ export const token = command({
       io.say(`for the server at ${new URL(page).host}; for one elsewhere, set its PORT or PUBLIC_URL here too`);
   },
 });
+
+function keptSecret(folder: string): string {
+  try {
+    return developmentSecret(folder);
+  } catch (error) {
+    throw new CommandError(reasonOf(error));
+  }
+}
 
 /** The URL of the page of keys, as the server would say it. */
 function pageAddress(config: Config): string {

@@ -2,6 +2,7 @@
 
 import {
   closeSync,
+  existsSync,
   fstatSync,
   linkSync,
   lstatSync,
@@ -44,7 +45,7 @@ function madeOrFound(file: string): string {
     }
     return read(file, draft);
   } finally {
-    rmSync(draft, { force: true });
+    if (existsSync(draft)) rmSync(draft); // where nothing may be written, to remove nothing is an error too
   }
 }
 

@@ -1,6 +1,7 @@
 // `bun run token`: one JWT on stdout, good at the server with the same configuration.
 
 import { describe, expect, test } from 'bun:test';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { decodeJwt } from 'jose';
 import { main } from '../../src/commands/token.ts';
@@ -103,6 +104,18 @@ describe('--link', () => {
 });
 
 describe('what it cannot do is said on stderr, with a non-zero exit', () => {
+  test('a secret that cannot be used, in one line', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'data'));
+    writeFileSync(join(folder, 'data/jwt-secret'), 'short\n', { mode: 0o600 });
+    const { code, stdout, stderr } = await mint(['--sub', 'alice'], {}, folder);
+    expect({ code, stdout, stderr }).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^token: JWT_SECRET: not set, and .* it is too short; delete it, .*\n$/),
+    });
+  });
+
   test.each([
     [[], {}, '--sub: expected 1 to 255 characters without control characters\nusage: token --sub user'],
     [['--sub'], {}, 'usage'],

@@ -231,7 +231,9 @@ describe.skipIf(!mountable)('a disk', () => {
     disk.coverReadOnly();
     const { code, stderr } = await runToExit({ env: envOn(disk) });
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^mcp-key-server: DATABASE_URL: expected a file that can be opened and written, but .*\n$/);
+    expect(stderr).toMatch(
+      /^mcp-key-server: DATABASE_URL: expected a file that can be written, in a folder that can be written, but .*\n$/,
+    );
   });
 
   test('a start that makes a database on a full disk is refused in one line', async () => {
@@ -239,6 +241,8 @@ describe.skipIf(!mountable)('a disk', () => {
     disk.fill();
     const { code, stderr } = await runToExit({ env: envOn(disk) });
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^mcp-key-server: DATABASE_URL: expected a file that can be opened and written, but .*\n$/);
+    expect(stderr).toMatch(
+      /^mcp-key-server: DATABASE_URL: expected a file that can be written, in a folder that can be written, but .*\n$/,
+    );
   });
 });

@@ -1,10 +1,11 @@
 // A consistent copy of the database, as a file, also of a remote one. Servers may run meanwhile.
 
 import { makePrivate } from '../../ground/private-files.ts';
+import { isOutage } from '../../ground/result.ts';
 import { newerPagesOf, pagesOf, putBlocked, putChanged, putRows, type Read } from '../copying.ts';
 import { type Database, type Statement, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
-import { mustBeNoFolder } from '../embedded/open.ts';
+import { mustBeNoFolder, unopened } from '../embedded/open.ts';
 import { CHANGES, pageOf } from '../feed.ts';
 import type { DatabaseConfig } from '../place.ts';
 import { remoteDatabase } from '../remote/database.ts';
@@ -25,7 +26,10 @@ export async function backUp(config: DatabaseConfig, file: string): Promise<void
   makePrivate(file);
   const db = config.mode === 'embedded' ? embeddedDatabase(config.path) : await remoteDatabase(config);
   try {
-    if ((await inspect(db)) === 0) throw new UnusableDatabase('DATABASE_URL: the database is empty');
+    const applied = await inspect(db).catch((error) => {
+      throw config.mode === 'embedded' && isOutage(error, 'unreachable') ? unopened(config.path, error) : error;
+    });
+    if (applied === 0) throw new UnusableDatabase('DATABASE_URL: the database is empty');
     await letSignalsIn();
     await (config.mode === 'embedded' ? copyFile : copyRemote)(db, file);
   } finally {

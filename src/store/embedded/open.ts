@@ -62,6 +62,16 @@ export function embeddedStore(path: string) {
   };
 }
 
+/** SQLite names the file, too, if it can't write beside it. */
+export const unopened = (path: string, error: unknown) =>
+  new Error(
+    expected(
+      'DATABASE_URL',
+      `a file that can be written, in a folder that can be written, but ${errorReason(error)}`,
+      path,
+    ),
+  );
+
 /** Throws an Error: what SQLite says of a folder sounds like a failing disk. */
 export function mustBeNoFolder(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory())
@@ -79,8 +89,7 @@ async function openFile(db: Database, path: string): Promise<void> {
     db.close();
     if (isOutage(error, 'damaged')) throw new UnusableDatabase(DAMAGED_TEXT);
     if (error instanceof UnusableDatabase) throw error;
-    const what = `a file that can be opened and written, but ${errorReason(error)}`;
-    throw new Error(expected('DATABASE_URL', what, path));
+    throw unopened(path, error);
   }
 }
 
