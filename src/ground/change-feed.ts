@@ -7,6 +7,10 @@ export interface FeedPosition {
   readonly seq: number;
 }
 
+/** Whether what was read at `position` has all that a reader at `asked` has seen. */
+export const hasReached = (position: FeedPosition, asked: FeedPosition): boolean =>
+  position.databaseId === asked.databaseId && position.seq >= asked.seq;
+
 /** Tells a change from one that got the same seq after the database was put back. Null: no such change, or pruned. */
 export type ChangeMark = string | null;
 

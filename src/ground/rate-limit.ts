@@ -1,5 +1,6 @@
 // What a rate limit or quota allows, what is left of it, and how people write it. Pure.
 
+import { memoize } from './cache.ts';
 import { formatDuration, parseDuration } from './runtime.ts';
 
 /** What a limit allows. Few objects are in use, so an object identifies a limit. */
@@ -7,6 +8,14 @@ export interface RateLimit {
   readonly requests: number;
   readonly windowS: number;
 }
+
+const limitFrom = memoize((text: string): RateLimit => {
+  const [requests, windowS] = text.split('/').map(Number) as [number, number];
+  return { requests, windowS };
+});
+
+/** One object for equal limits, however many keys have them. */
+export const limitOf = (requests: number, windowS: number): RateLimit => limitFrom(`${requests}/${windowS}`);
 
 /** What a limit is called in headers. */
 export type LimitName = 'key' | 'quota' | 'user';

@@ -2,6 +2,7 @@
 // What the change feed names is forgotten.
 
 import { createLruCache } from '../ground/cache.ts';
+import { hasReached } from '../ground/change-feed.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -104,7 +105,7 @@ export function createKeyCache(feed: Feed, clock: Clock) {
     /** Remembers what was read; a usable record only if the feed will report every later change of it. */
     keep(keyHash: string, { record, position }: Found): KnownKey | null {
       // It is right for everyone who asked before. A feed that is ahead of it may have reported a later change already.
-      const keeps = position.databaseId === feed.position.databaseId && position.seq >= feed.position.seq;
+      const keeps = hasReached(position, feed.position);
       const key = record && { ...record, believedUntilMs: clock.monotonicMs() + believedForMs() };
       if (!isUsable(key)) drop(keyHash, key);
       else if (keeps) usable.set(key.keyHash === keyHash ? key.keyHash : keyHash, key); // one string

@@ -2,7 +2,7 @@
 // written to them. What else a row has is for the database alone (db/README.md).
 
 import { memoize } from '../ground/cache.ts';
-import type { Quota } from '../ground/rate-limit.ts';
+import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { held, type Row, type Value } from './database.ts';
 
@@ -70,7 +70,7 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
   rateLimit: {
     columns: { limit_requests: 'plain', limit_window_s: 'plain' },
     read: ({ limit_requests: requests, limit_window_s: windowS }) =>
-      requests === null ? null : { requests: Number(requests), windowS: Number(windowS) },
+      requests === null ? null : limitOf(Number(requests), Number(windowS)),
     write: (limit) => [limit?.requests ?? null, limit?.windowS ?? null],
   },
   quota: {

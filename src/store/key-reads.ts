@@ -1,12 +1,14 @@
 // The key store's reads. A record may come from a replica, everything else comes from the primary.
 
+import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
+import type { KeyCounts } from '../uses/store.ts';
 import { KEY_COLUMNS, recordOf, TEXT_BYTES } from './columns.ts';
-import { COUNTS, countArgs } from './counts.ts';
+import { COUNTS, countArgs, countsOf } from './counts.ts';
 import type { Database, Row, Statement } from './database.ts';
 import { CHANGES, pageOf } from './feed.ts';
 import type { Replica } from './replica/replica.ts';
-import { eventOf, foundOf, IS_BLOCKED, isRecord, listedOf, rowBy, USED_AT } from './rows.ts';
+import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, rowBy, USED_AT } from './rows.ts';
 
 type Reads = Pick<KeyStore, 'listByUser' | 'findOwn' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events'>;
 
@@ -42,9 +44,25 @@ const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_V
 
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
-/** The keys of FIND, by the hashes that were asked for. */
-const foundIn = (rows: readonly Row[]) =>
-  new Map(rows.filter(isRecord).map((row): [string, Found] => [String(row.presented_hash), foundOf([row])]));
+/** What FIND has found, by the hashes that were asked for. All of it was so at one position. */
+function readOf(rows: readonly Row[], countsIn: (row: Row) => KeyCounts | null = countsOf) {
+  const [first] = rows; // without any of the keys there is still a row
+  if (first === undefined) throw new Error('the feed table has lost its row');
+  const position = positionOf(first);
+  const found = new Map<string, Found>();
+  for (const row of rows) {
+    if (row.id === null) continue;
+    found.set(String(row.presented_hash), { record: presentedOf(row), position, counts: countsIn(row) });
+  }
+  return { position, found };
+}
+
+/** The same from a replica, which has no counts; null: it has not reached that position, or does not respond. */
+async function readNear(replica: Pick<Replica, 'read'>, statement: Statement, atLeast: FeedPosition) {
+  const rows = await replica.read(statement);
+  const read = rows && readOf(rows, () => null);
+  return read && hasReached(read.position, atLeast) ? read : null;
+}
 
 export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | null): Reads => ({
   async listByUser(userId, after, bytesMax) {
@@ -67,17 +85,10 @@ export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | nul
       args: [JSON.stringify(hashes), ...countArgs(asOf)],
       whose,
     });
-    const near = (atLeast && (await replica?.read(ask(keyHashes)))) ?? [];
-    const found = foundIn(near);
-    for (const [hash, { record, position }] of found) {
-      if (position.databaseId !== atLeast?.databaseId || position.seq < atLeast.seq) found.delete(hash);
-      else found.set(hash, { record, position, counts: null }); // a replica has none
-    }
-    const far = keyHashes.filter((hash) => !found.has(hash));
-    const rows = far.length === 0 ? near : await primary.read(ask(far), withinMs);
-    if (far.length > 0) for (const [hash, one] of foundIn(rows)) found.set(hash, one);
-    const { position } = foundOf(rows); // without any of the keys there is still a row
-    return (keyHash) => found.get(keyHash) ?? { record: null, position, counts: null };
+    const near = atLeast && replica && (await readNear(replica, ask(keyHashes), atLeast));
+    const far = near ? keyHashes.filter((hash) => !near.found.has(hash)) : keyHashes;
+    const { position, found } = near && far.length === 0 ? near : readOf(await primary.read(ask(far), withinMs));
+    return (keyHash) => near?.found.get(keyHash) ?? found.get(keyHash) ?? { record: null, position, counts: null };
   },
 
   async isBlocked(owner, withinMs) {

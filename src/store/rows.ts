@@ -3,9 +3,8 @@
 import { memoize } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
 import type { ListedKey, PresentedKey } from '../keys/record.ts';
-import type { Found, KeyEvent } from '../keys/store.ts';
+import type { KeyEvent } from '../keys/store.ts';
 import { recordOf } from './columns.ts';
-import { countsOf } from './counts.ts';
 import { held, type Row } from './database.ts';
 
 /** The row of the key that has a secret of this hash: two index searches, the second only if the first fails. */
@@ -56,20 +55,10 @@ export const listedOf = (row: Row): ListedKey => ({
   lastUsedAtMs: row.used_at_ms as number | null,
 });
 
-export const isRecord = (row: Row) => row.id !== null;
-
-export function foundOf([row]: readonly Row[]): Found {
-  if (row === undefined) throw new Error('the feed table has lost its row');
-  const position = positionOf(row);
-  return isRecord(row)
-    ? { record: presentedOf(row), position, counts: countsOf(row) }
-    : { record: null, position, counts: null };
-}
-
 const positionFrom = memoize((text: string): FeedPosition => {
   const space = text.indexOf(' ');
   return { databaseId: text.slice(space + 1), seq: Number(text.slice(0, space)) };
 });
 
 /** One object for equal positions, however many records were read at one. */
-const positionOf = (row: Row): FeedPosition => positionFrom(`${row.newest_seq} ${row.database_id}`);
+export const positionOf = (row: Row): FeedPosition => positionFrom(`${row.newest_seq} ${row.database_id}`);

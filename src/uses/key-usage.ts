@@ -2,10 +2,9 @@
 // what all processes had when last told, with what this one has sent, and this one's uses since: together never more than
 // there were, so nobody is refused too early.
 
-import { memoize } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, contains, DAY_S, lengthS, type Period, resetS, type Window } from '../ground/limits/windows.ts';
-import type { Quota, RateLimit, RateLimitState } from '../ground/rate-limit.ts';
+import { limitOf, type Quota, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
 import type { KeyCounts } from './store.ts';
 
 /** Shorter windows are over before others could know of them: each process counts them for itself. */
@@ -37,14 +36,6 @@ function moved(usage: WindowUsage, calendar: Calendar): WindowUsage {
 export function learn(usage: WindowUsage, total: number): void {
   usage.total = Math.max(usage.total, total);
 }
-
-const limitFrom = memoize((text: string): RateLimit => {
-  const [requests, windowS] = text.split('/').map(Number) as [number, number];
-  return { requests, windowS };
-});
-
-/** One object for equal limits, however many keys have them. */
-export const limitOf = (requests: number, windowS: number): RateLimit => limitFrom(`${requests}/${windowS}`);
 
 /** What a key may use. Most keys have the server's, which is one object. */
 export interface InForce {

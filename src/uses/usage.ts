@@ -5,12 +5,12 @@ import { createLruCache } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { createCalendar } from '../ground/limits/windows.ts';
 import type { Problem } from '../ground/problem.ts';
-import type { Quota, RateLimit, RateLimitState } from '../ground/rate-limit.ts';
+import { limitOf, type Quota, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { createExchange } from './exchange.ts';
-import { type InForce, inForce, KeyUsage, limitOf, usesIn } from './key-usage.ts';
+import { type InForce, inForce, KeyUsage, usesIn } from './key-usage.ts';
 import { usesOf } from './shown-uses.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from './store.ts';
 
@@ -53,14 +53,10 @@ export function createUsage(options: UsageOptions) {
   const keys = createLruCache<KeyUsage>({ entries: KEYS_MAX });
   const exchange = createExchange({ store, instance: random(8).toHex(), clock, log });
 
-  const quotaOf = ({ quota }: Pick<CountedKey, 'quota'>) => quota ?? keyQuota;
   const ofServer = inForce(defaultLimit, keyQuota);
 
-  function inForceOf(key: CountedKey): InForce {
-    const { rateLimit: own } = key;
-    if (own === null && key.quota === null) return ofServer;
-    return inForce(own === null ? defaultLimit : limitOf(own.requests, own.windowS), quotaOf(key));
-  }
+  const inForceOf = ({ rateLimit: own, quota }: CountedKey): InForce =>
+    own === null && quota === null ? ofServer : inForce(own ?? defaultLimit, quota ?? keyQuota);
 
   function add(id: string, createdAtMs: number): KeyUsage {
     const key = new KeyUsage(id, createdAtMs, calendar);
@@ -139,7 +135,7 @@ export function createUsage(options: UsageOptions) {
     },
 
     /** The quota in force. */
-    quotaOf,
+    quotaOf: ({ quota }: Pick<CountedKey, 'quota'>): Quota | null => quota ?? keyQuota,
     /** Of its limit and quota, as `admit` returns it. Counts, reads and writes nothing. */
     stateOf: (keyId: string) => current(keyId)?.state(clock.nowMs()),
 

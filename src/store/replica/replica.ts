@@ -4,7 +4,7 @@
 // processes may follow with one file: what was read at a position is put in only where that is still there.
 
 import { repeat } from '../../ground/background.ts';
-import { FEED_PAGE_MAX, isLost, type ReachedPosition } from '../../ground/change-feed.ts';
+import { FEED_PAGE_MAX, hasReached, isLost, type ReachedPosition } from '../../ground/change-feed.ts';
 import { isOutage } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
@@ -186,7 +186,8 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
       const rows = await read(POSITION);
       const [row] = rows ?? [];
       if (row === undefined) return 'not_in_use';
-      return row.database_id === reached.databaseId && Number(row.seq) >= reached.seq ? 'in_use' : 'catching_up';
+      const position = { databaseId: String(row.database_id), seq: Number(row.seq) };
+      return hasReached(position, reached) ? 'in_use' : 'catching_up';
     },
     /** The primary was replaced: drops what is here, which belongs to the one before. */
     discard(): void {
