@@ -47,8 +47,8 @@ const CONTENT_SCHEMA = {
 } as const;
 
 export function openapiRoute(tools: readonly Tool[], publicUrl: () => string): Handler {
-  const json = once(() => JSON.stringify(describe(tools, publicUrl())));
-  return () => new Response(json(), { headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json' } });
+  const text = once(() => JSON.stringify(describe(tools, publicUrl())));
+  return () => new Response(text(), { headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json' } });
 }
 
 function describe(tools: readonly Tool[], url: string) {
@@ -71,6 +71,13 @@ function describe(tools: readonly Tool[], url: string) {
 /** A missing body counts as `{}`, which is enough when all fields are optional. */
 const needsBody = ({ required }: JsonSchema) => Array.isArray(required) && required.length > 0;
 
+/** A schema that refers to parts of itself, as one that is recursive does, must name them from the root of the document. */
+function json(schema: JsonSchema, place: string) {
+  const root = `#/paths/~1tools~1${place}/content/application~1json/schema/$defs/`;
+  const placed: unknown = JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/$defs/', `"$ref":"${root}`));
+  return { 'application/json': { schema: placed } };
+}
+
 const operation = (tool: Tool) => ({
   operationId: tool.name,
   summary: tool.title,
@@ -78,12 +85,12 @@ const operation = (tool: Tool) => ({
   security: securityOf(tool),
   requestBody: {
     required: needsBody(tool.inputSchema()),
-    content: { 'application/json': { schema: tool.inputSchema() } },
+    content: json(tool.inputSchema(), `${tool.name}/post/requestBody`),
   },
   responses: {
     '200': {
       description: 'Success',
-      content: { 'application/json': { schema: tool.outputSchema?.() ?? CONTENT_SCHEMA } },
+      content: json(tool.outputSchema?.() ?? CONTENT_SCHEMA, `${tool.name}/post/responses/200`),
     },
     ...(tool.requiredScopes.length > 0 && {
       '403': problem(`The key lacks a scope: ${tool.requiredScopes.join(' ')}`),

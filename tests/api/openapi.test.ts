@@ -44,6 +44,25 @@ test('every tool is there, with its credential, and responds at its path', async
   }
 });
 
+test('what a recursive schema refers to is in the document', async () => {
+  const tree: v.GenericSchema = v.strictObject({ name: v.string(), children: v.array(v.lazy(() => tree)) });
+  const schemas = { input: v.strictObject({ tree }), output: v.strictObject({ forest: v.array(tree) }) };
+  await using own = await createTestApp({
+    tools: () => [defineTool(() => ok({}), { ...facts('plant'), ...schemas, run: () => ok({ forest: [] }) })],
+  });
+  const text = await (await fetch(`${own.url}/openapi.json`)).text();
+  const whole = JSON.parse(text);
+  const refs = [...text.matchAll(/"\$ref":"#\/([^"]*)"/g)].map(([, pointer = '']) => pointer);
+  expect(refs.filter((pointer) => pointer.includes('$defs')).length).toBeGreaterThan(2);
+  for (const pointer of refs) {
+    const steps = pointer.split('/').map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'));
+    expect({ pointer, found: steps.reduce((part, step) => part?.[step], whole) }).toEqual({
+      pointer,
+      found: expect.objectContaining({ type: 'object' }),
+    });
+  }
+});
+
 test('the bounds of create_api_key stand in its schema', () => {
   const { schema } = document.paths['/tools/create_api_key'].post.requestBody.content['application/json'];
   expect(schema).toMatchObject({
