@@ -53,6 +53,7 @@ export function sequence<In extends object, A extends object, B extends object, 
   d: Guard<In & A & B & C, D>,
 ): NoInfer<Guard<In, A & B & C & D>>;
 export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
+  if (guards.length === 0) throw new Error('sequence: expected guards, got none: everybody would pass');
   const odd = guards.findIndex((guard) => typeof guard !== 'function');
   if (odd !== -1) throw new Error(`sequence: expected a guard in place ${odd + 1}, got ${typeof guards[odd]}`);
   checkOrder(guards);

@@ -267,6 +267,12 @@ export default ({ guards }) => [sequence(guards.scopes('read'), guards.apiKey)];
     'a: expected guards.apiKey before guards.scopes: only keys have scopes',
   ],
   [
+    'a sequence of no guards',
+    `import { sequence } from 'mcp-key-server';
+export default () => [sequence()];`,
+    /:2:\d+: sequence: expected guards, got none: everybody would pass$/,
+  ],
+  [
     'a guard of scopes that names none',
     'export default ({ guards }) => [guards.scopes()];',
     /:1:\d+: scopes: expected one scope or more, got none: every key would pass$/,
