@@ -99,9 +99,8 @@ describe('kill -9 between all steps loses nothing, and makes nothing twice:', ()
   async function* lives() {
     const options = { folder: temporaryFolder(), env: { ...ENV, JWT_SECRET: TEST_SECRET } };
     for (;;) {
-      const server = await startServer(options);
+      await using server = await startServer(options);
       yield server;
-      await server.kill();
     }
   }
   const listed = async (server: ServerProcess) =>

@@ -1,12 +1,10 @@
 // A backup put back into a remote database: for how long others wait to write.
 
 import { expect, test } from 'bun:test';
-import { withBackup } from '../../../src/store/backup/file.ts';
-import { restore } from '../../../src/store/backup/restore.ts';
-import { openStore } from '../../../src/store/open.ts';
-import { backupOf, OPTIONS } from '../../store/backups.ts';
+import { backupOf } from '../../store/backups.ts';
 import { openDatabase } from '../../support/database-client.ts';
-import { temporaryFolder } from '../../support/folder.ts';
+import { openRemote } from '../../support/embedded.ts';
+import { keysCommand } from '../../support/keys-command.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { median } from '../bench/measure.ts';
 
@@ -21,8 +19,7 @@ const TIMES = 3;
 /** Puts a backup back twice into a new database, and returns the part of each time for which others waited to write. */
 async function waitParts(file: string): Promise<number[]> {
   await using sqld = await startSqld();
-  const config = { mode: 'remote', url: sqld.url, authToken: null, replicaFile: null } as const;
-  const store = await openStore(config, OPTIONS);
+  const { store, close } = await openRemote(sqld.url);
   const client = openDatabase(sqld.url);
   const schemaOf = async () =>
     (await client.execute("SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite%' ORDER BY name"))
@@ -39,11 +36,10 @@ async function waitParts(file: string): Promise<number[]> {
         longestMs = Math.max(longestMs, performance.now() - startedMs);
       }
     })();
-    const tookMs = await withBackup(file, temporaryFolder(), async (backup) => {
-      const startedMs = performance.now();
-      await restore(config, store.db, backup);
-      return performance.now() - startedMs;
-    });
+    const startedMs = performance.now();
+    const { code } = await keysCommand(sqld.env, ['restore', file, '--yes']);
+    const tookMs = performance.now() - startedMs;
+    expect(code).toBe(0);
     done = true;
     await writing;
     const { rows } = await client.execute('SELECT count(*) AS keys, count(DISTINCT key_hash) AS hashes FROM api_keys');
@@ -51,7 +47,7 @@ async function waitParts(file: string): Promise<number[]> {
     expect(await schemaOf()).toEqual(before);
     parts.push(longestMs / tookMs);
   }
-  await store.close();
+  await close();
   client.close();
   return parts;
 }

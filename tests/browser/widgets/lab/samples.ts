@@ -1,6 +1,7 @@
 // Data for the lab: made-up results of the tools with widgets. None of these keys exists.
 
-import { WIDGET_DATA } from '../../../../src/mcp/client.ts';
+/** Under what name a host hands a widget what the model must not see. */
+const WIDGET_DATA = 'mcp-key-server/widget';
 
 /** `widget`: another delivery of a new key. `rotated` and `leaked`: rotations of a key. */
 export const DATA_SETS = ['few', 'empty', '1000', 'hostile', 'error', 'widget', 'rotated', 'leaked'] as const;
