@@ -245,4 +245,17 @@ describe.skipIf(!mountable)('a disk', () => {
       /^mcp-key-server: DATABASE_URL: expected a file that can be written, in a folder that can be written, but .*\n$/,
     );
   });
+
+  test('a start on a full disk, and a command, say that it is full, also of a database that is there', async () => {
+    using disk = smallDisk();
+    const first = await startServer({ env: envOn(disk) });
+    await first.stop();
+    disk.fill();
+    const { code, stderr } = await runToExit({ env: envOn(disk) });
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^.* but SQLITE_FULL: .*\n$/) });
+    const listed = await keysCommand(envOn(disk), ['list']);
+    expect(listed).toMatchObject({ code: 1, stderr: expect.stringMatching(/^.* but SQLITE_FULL: .*\n$/) });
+    disk.free();
+    expect(await keysCommand(envOn(disk), ['list'])).toMatchObject({ code: 0 });
+  });
 });

@@ -72,6 +72,7 @@ const OUTAGES: Readonly<Record<number, string>> = {
   14: 'SQLITE_CANTOPEN',
   15: 'SQLITE_PROTOCOL',
   26: 'SQLITE_NOTADB',
+  4874: 'SQLITE_FULL', // IOERR_SHMSIZE: there is no room for the index of the log
 };
 const CANTOPEN = 14;
 
@@ -81,7 +82,7 @@ function named<T>(run: () => T, fallback?: number): T {
     return run();
   } catch (error) {
     const { errcode = fallback } = error as { readonly errcode?: number };
-    const name = OUTAGES[(errcode ?? 0) & 0xff];
+    const name = OUTAGES[errcode ?? 0] ?? OUTAGES[(errcode ?? 0) & 0xff];
     throw name === undefined ? error : Object.assign(error as Error, { code: name });
   }
 }
