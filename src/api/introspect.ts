@@ -12,10 +12,9 @@ import { joinScopes } from '../ground/text.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Body, formIn } from '../web/body.ts';
-import { challengeFor } from '../web/challenge.ts';
 import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { oauthErrorResponse } from '../web/problem-response.ts';
+import { challengeFor, oauthErrorResponse } from '../web/problem-response.ts';
 import type { Route } from '../web/router.ts';
 import type { VerifyRouteOptions } from './verify.ts';
 

@@ -8,10 +8,9 @@ import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import { isObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
-import { challengeFor, type SignIn } from '../web/challenge.ts';
 import { holdingOpen, metaApiKey, type RequestContext } from '../web/context.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { problemResponse } from '../web/problem-response.ts';
+import { challengeFor, problemResponse, type SignIn } from '../web/problem-response.ts';
 import { type Route, refuseInClear } from '../web/router.ts';
 import type { Streams } from '../web/stream.ts';
 

@@ -12,10 +12,9 @@ import { rfc3339 } from '../ground/runtime.ts';
 import { isScope, joinScopes, splitScopes } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
-import { challengeFor } from '../web/challenge.ts';
 import type { RequestContext } from '../web/context.ts';
 import { createResponseHeaders, UNCACHED_HEADERS } from '../web/headers.ts';
-import { problemResponse } from '../web/problem-response.ts';
+import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import { queryOf, type Route } from '../web/router.ts';
 
 export interface VerifyRouteOptions {

@@ -1,7 +1,7 @@
 // The guards that tools are made with: API key, user token, admin, scopes and rate limits. Limits add their state for
 // the response's headers (draft-ietf-httpapi-ratelimit-headers); a refusal carries it too.
 
-import { createWindowCounter } from '../ground/limits/windows.ts';
+import { createWindowCounter } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { beside, type LimitName, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';

@@ -9,9 +9,16 @@ import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { type ToolContent, toolContent } from './content.ts';
 import type { Guard } from './guard.ts';
-import { type HeaderParam, headerParams } from './header-params.ts';
 import { assertDefinition, type CompleteOutput, type Operation, operationOf } from './operation.ts';
-import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, outputValidatorOf } from './schema.ts';
+import {
+  type HeaderParam,
+  headerParams,
+  inputParserOf,
+  type JsonSchema,
+  jsonSchemaOf,
+  type ObjectSchema,
+  outputValidatorOf,
+} from './schema.ts';
 
 /** What agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {

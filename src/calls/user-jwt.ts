@@ -1,10 +1,9 @@
 // The user JWT guard: takes only `Authorization: Bearer`, has the token verified, adds the user, and refuses for an owner
 // who is blocked. Also the guard for admins.
 
-import { createLruCache } from '../ground/cache.ts';
+import { createLruCache, singleFlights } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
-import { singleFlights } from '../ground/single-flight.ts';
 import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
 import type { Feed } from '../keys/feed.ts';
 import type { KeyStore } from '../keys/store.ts';

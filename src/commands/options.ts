@@ -1,10 +1,10 @@
 // What a command is called with: options and arguments are declared once, for the parser, the types and the usage.
 
 import { parseArgs } from 'node:util';
-import { isWithinEdits } from '../ground/edit-distance.ts';
 import { parseLimit, parseQuota } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
 import { isStorable, reasonOf } from '../ground/text.ts';
+import { isWithinEdits } from '../ground/wording.ts';
 import { isIdShaped } from '../keys/record.ts';
 import { UsageError } from './io.ts';
 

@@ -1,12 +1,11 @@
 // Configuration: environment variables in; a checked Config, or all that is wrong, out. Pure. env.ts checks each
-// variable by itself; here is what several say together.
+// variable by itself; here is NODE_ENV, and what several say together.
 
-import { expected, type NoteFault } from '../ground/expected.ts';
 import type { ConnectConfig } from '../ground/redirects.ts';
 import { err, ok, type Result } from '../ground/result.ts';
+import { expected, isWithinEdits, type NoteFault } from '../ground/wording.ts';
 import { databaseConfig } from './database.ts';
 import { type Env, type Values, valuesOf } from './env.ts';
-import { environment, mayMakeSecret } from './environment.ts';
 import { userTokens } from './user-tokens.ts';
 
 export type Config = ReturnType<typeof configOf>;
@@ -135,4 +134,43 @@ function tlsFiles({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: Values, fa
   if (certFile !== null) fault('TLS_KEY_FILE', 'a file, because TLS_CERT_FILE is set');
   if (keyFile !== null) fault('TLS_CERT_FILE', 'a file, because TLS_KEY_FILE is set');
   return null;
+}
+
+// NODE_ENV. Only `production` turns on the production rules, so a likely slip of it must not start.
+
+const PRODUCTION = 'production';
+/** Beside what it begins with: `pro`, `prod`, `product`. Two letters may be anything: `pr` is a pull request. */
+const SHORT_FOR_PRODUCTION = new Set(['prd', 'live']);
+const BEGINNING_CHARS_MIN = 3;
+const SLIPS_MAX = 2;
+const NAME = /^[\w.-]{1,64}$/;
+/** Other environments may hold real keys, and must say how users sign in. */
+const WITH_MADE_UP_SECRET = new Set(['development', 'test']);
+
+interface Environment {
+  readonly environment: string;
+  readonly production: boolean;
+}
+
+function environment(name: string, fault: NoteFault): Environment {
+  if (name !== PRODUCTION && meansProduction(name)) {
+    fault('NODE_ENV', `"${PRODUCTION}", or a name unlike it (did you mean "${PRODUCTION}"?)`, name);
+    return DEVELOPMENT;
+  }
+  if (!NAME.test(name)) {
+    fault('NODE_ENV', 'a name of up to 64 letters, digits and . _ -', name);
+    return DEVELOPMENT;
+  }
+  return { environment: name, production: name === PRODUCTION };
+}
+
+/** For a name that stops the start, so that it causes no other fault. */
+const DEVELOPMENT: Environment = { environment: 'development', production: false };
+
+const mayMakeSecret = ({ environment }: Environment): boolean => WITH_MADE_UP_SECRET.has(environment);
+
+function meansProduction(name: string): boolean {
+  const letters = name.toLowerCase().replace(/[^a-z]/g, '');
+  const isBeginning = letters.length >= BEGINNING_CHARS_MIN && PRODUCTION.startsWith(letters);
+  return isBeginning || SHORT_FOR_PRODUCTION.has(letters) || isWithinEdits(letters, PRODUCTION, SLIPS_MAX);
 }

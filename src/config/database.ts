@@ -1,8 +1,8 @@
 // DATABASE_URL: which places are one, and what goes with which.
 
-import type { NoteFault } from '../ground/expected.ts';
 import { isLoopback } from '../ground/ip.ts';
 import { shownUrl } from '../ground/urls.ts';
+import type { NoteFault } from '../ground/wording.ts';
 import type { DatabaseConfig, EmbeddedConfig, RemoteConfig } from '../store/place.ts';
 
 type DatabasePlace = EmbeddedConfig | Pick<RemoteConfig, 'mode' | 'url'>;

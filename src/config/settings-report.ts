@@ -1,8 +1,8 @@
 // What the start says of the configuration: the variables that are set, and those that are surely not as they are meant.
 
-import { isWithinEdits } from '../ground/edit-distance.ts';
 import { isLoopback } from '../ground/ip.ts';
 import { shownUrl } from '../ground/urls.ts';
+import { isWithinEdits } from '../ground/wording.ts';
 import type { Config } from './config.ts';
 import { type Env, NAMES, VARIABLES } from './env.ts';
 

@@ -1,8 +1,8 @@
 // Who signs user tokens, and what they must say.
 
 import { dirname } from 'node:path';
-import type { NoteFault } from '../ground/expected.ts';
 import { isIssuer, outlinedUrl, shownUrl } from '../ground/urls.ts';
+import type { NoteFault } from '../ground/wording.ts';
 import type { JwtConfig } from '../users/index.ts';
 import type { Values } from './env.ts';
 

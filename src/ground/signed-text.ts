@@ -1,6 +1,6 @@
 // Texts that clients carry for the server, signed, not encrypted: any process accepts what another one gave out.
 
-import { singleFlights } from './single-flight.ts';
+import { singleFlights } from './cache.ts';
 
 export interface SignedTextOptions {
   /** The secret that all processes on the database share. */

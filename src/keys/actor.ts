@@ -1,7 +1,7 @@
 // Who asks for something to be done with keys: the request, the owner, the person; how they appear in the log and in
 // events, and how fast one person may ask.
 
-import { createTokenBuckets, type Rate } from '../ground/limits/token-bucket.ts';
+import { createTokenBuckets, type Rate } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';

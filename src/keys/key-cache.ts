@@ -1,12 +1,11 @@
 // What this process remembers of keys, by their hashes: records of usable ones, and for a moment those it has refused.
 // What the change feed names is forgotten.
 
-import { createLruCache } from '../ground/cache.ts';
+import { createLruCache, singleFlights } from '../ground/cache.ts';
 import { hasReached } from '../ground/change-feed.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
-import { singleFlights } from '../ground/single-flight.ts';
 import type { Feed } from './feed.ts';
 import { type PresentedKey, refusalAt } from './record.ts';
 import type { Found } from './store.ts';

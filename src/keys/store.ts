@@ -4,7 +4,6 @@
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
-import type { EventKind } from './event-kinds.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
 export interface NextSecret {
@@ -134,7 +133,7 @@ export interface CodeRow {
   readonly keyId: string | null;
 }
 
-export interface NewCode {
+interface NewCode {
   readonly hash: string;
   readonly content: string;
   readonly endsAtMs: number;
@@ -145,7 +144,7 @@ export interface NewCode {
 }
 
 /** An active key that is handed out for a code. */
-export interface Taking {
+interface Taking {
   readonly hash: string;
   /** Of this one try; no two have the same. */
   readonly attempt: string;
@@ -155,18 +154,18 @@ export interface Taking {
 }
 
 /** A key that is made for a code. */
-export interface Making extends Omit<Taking, 'keyId' | 'fingerprint'> {
+interface Making extends Omit<Taking, 'keyId' | 'fingerprint'> {
   readonly record: ApiKeyRecord;
 }
 
 /** The request of a device, which a person finds by another code. */
-export interface AskedCode extends Pick<NewCode, 'hash' | 'content' | 'endsAtMs'> {
+interface AskedCode extends Pick<NewCode, 'hash' | 'content' | 'endsAtMs'> {
   readonly userCodeHash: string;
   /** Whose requests are counted together. */
   readonly network: string;
 }
 
-export interface Decided extends Pick<NewCode, 'newKeyOf' | 'whose'> {
+interface Decided extends Pick<NewCode, 'newKeyOf' | 'whose'> {
   /** Of the person's code. */
   readonly hash: string;
   readonly decision: string;
@@ -190,3 +189,19 @@ export interface CodeStore {
   findAsked(hash: string, nowMs: number, whose: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
   decide(decided: Decided, keysPerUserMax: number, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;
 }
+
+/** Of events in the trail of changes. Triggers write them (db/), and `keys restore`. */
+export const EVENT_KINDS = [
+  'created',
+  'rotated',
+  'first_used',
+  'revoked',
+  'deleted',
+  'changed',
+  'blocked',
+  'unblocked',
+  'connected',
+  'restored',
+] as const;
+
+type EventKind = (typeof EVENT_KINDS)[number];

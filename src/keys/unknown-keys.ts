@@ -6,7 +6,7 @@
 
 import { networkOf } from '../ground/ip.ts';
 import { LIMITS } from '../ground/limits/index.ts';
-import { createTokenBuckets, type TokenBuckets } from '../ground/limits/token-bucket.ts';
+import { createTokenBuckets, type TokenBuckets } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, sleep } from '../ground/runtime.ts';

@@ -8,8 +8,8 @@ import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
-import { challengeFor, type SignIn } from '../web/challenge.ts';
 import { carriesCredential, holdingOpen } from '../web/context.ts';
+import { challengeFor, type SignIn } from '../web/problem-response.ts';
 import { askingOf, type RequestStates, showsWidgets } from './client.ts';
 import {
   apiKeyIn,

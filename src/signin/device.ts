@@ -4,7 +4,7 @@
 import { createLruCache } from '../ground/cache.ts';
 import { networkOf } from '../ground/ip.ts';
 import { LIMITS } from '../ground/limits/index.ts';
-import { createTokenBuckets } from '../ground/limits/token-bucket.ts';
+import { createTokenBuckets } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
@@ -14,9 +14,8 @@ import { type Actor, actorFields, type Caller, personOf } from '../keys/actor.ts
 import { KEYS_PER_USER_MAX, type KeyOrder, type Minting } from '../keys/minting.ts';
 import type { Audience } from '../keys/record.ts';
 import type { FindCode } from '../keys/unknown-keys.ts';
-import { type AccessToken, accessToken } from './access-token.ts';
 import { codeHash, makeCode } from './codes.ts';
-import { createMakeKey, type MakingOptions } from './making.ts';
+import { type AccessToken, accessToken, createMakeKey, type MakingOptions } from './making.ts';
 import { hasTwice, type NewKey, parameter, type TokenError } from './requests.ts';
 
 export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';

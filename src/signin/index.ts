@@ -3,7 +3,7 @@
 // of each holds its redirect URIs under a MAC.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import { createTokenBuckets } from '../ground/limits/token-bucket.ts';
+import { createTokenBuckets } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { ConnectConfig } from '../ground/redirects.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -13,9 +13,8 @@ import type { KeyOrder, Minting } from '../keys/minting.ts';
 import { type Audience, fingerprintOf, hashKey } from '../keys/record.ts';
 import type { KeyIdentity, Verifier } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
-import { type AccessToken, accessToken } from './access-token.ts';
 import { type CodeContent, type CodesOptions, createCodes } from './codes.ts';
-import { createMakeKey, type MakingOptions, makeAttempt } from './making.ts';
+import { type AccessToken, accessToken, createMakeKey, type MakingOptions, makeAttempt } from './making.ts';
 import {
   type AuthorizationRequest,
   type Decision,

@@ -1,10 +1,12 @@
-// Makes the key that a person has decided on, once, when the code for it is redeemed.
+// Makes the key that a person has decided on, once, when the code for it is redeemed; the key is the access token.
 
 import { err, ok, type Result } from '../ground/result.ts';
 import type { RandomBytes } from '../ground/runtime.ts';
+import { joinScopes } from '../ground/text.ts';
 import type { Caller, Origin, OriginOf } from '../keys/actor.ts';
 import { KEYS_PER_USER_MAX, type KeyOrder, logCreated, type MadeKey, type Minting } from '../keys/minting.ts';
 import type { CodeStore } from '../keys/store.ts';
+import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 
 const ATTEMPT_BYTES = 16;
@@ -21,7 +23,7 @@ export interface MakingOptions {
 }
 
 /** `handed`: for the event that a client got the key; null: a device has, and was created for it. */
-export type MakeKey = (
+type MakeKey = (
   order: KeyOrder,
   hash: string,
   how: 'oauth' | 'device',
@@ -41,3 +43,26 @@ export const createMakeKey =
     logCreated(log, record, { ...caller, ...order });
     return ok(minted.value);
   };
+
+/** RFC 6749 §5.1. */
+export interface AccessToken {
+  readonly access_token: string;
+  readonly token_type: 'Bearer';
+  readonly scope: string;
+  /** Only of a key that expires. */
+  readonly expires_in?: number;
+}
+
+export function accessToken(
+  key: string,
+  { scopes, expiresAtMs }: Pick<KeyIdentity, 'scopes' | 'expiresAtMs'>,
+  nowMs: number,
+): AccessToken {
+  const left = expiresAtMs === null ? null : Math.max(0, Math.floor((expiresAtMs - nowMs) / 1000));
+  return {
+    access_token: key,
+    token_type: 'Bearer',
+    scope: joinScopes(scopes),
+    ...(left !== null && { expires_in: left }),
+  };
+}

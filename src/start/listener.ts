@@ -1,9 +1,9 @@
 // What a runtime's server is, when its certificate is too old, and why it can't listen.
 
 import type { Tls } from '../config/tls.ts';
-import { expected } from '../ground/expected.ts';
 import type { Awaitable } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
+import { expected } from '../ground/wording.ts';
 import type { Connections } from '../web/context.ts';
 
 export interface ServeOptions {

@@ -1,6 +1,6 @@
 // Last uses and counts of uses, which all processes add to.
 
-import { DAY_S, dayAt, monthOf } from '../ground/limits/windows.ts';
+import { DAY_S, dayAt, monthOf } from '../ground/limits/rates.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Database, Row } from './database.ts';
 

@@ -3,9 +3,9 @@
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type FeedPage, isLost, type ReachedPosition } from '../ground/change-feed.ts';
-import { expected } from '../ground/expected.ts';
 import { makeOwn } from '../ground/private-files.ts';
 import { reasonOf } from '../ground/text.ts';
+import { expected } from '../ground/wording.ts';
 import type { KeyStore } from '../keys/store.ts';
 import { createAdminStore } from './admin-store.ts';
 import { createCodeStore } from './codes.ts';

@@ -3,7 +3,7 @@
 
 import { repeat } from '../ground/background.ts';
 import type { FeedPage } from '../ground/change-feed.ts';
-import { DAY_S } from '../ground/limits/windows.ts';
+import { DAY_S } from '../ground/limits/rates.ts';
 import { type Clock, MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { dropLeftBehind } from './backup/restore.ts';

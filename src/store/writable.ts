@@ -2,9 +2,9 @@
 // Meanwhile each write waits for a probe, which all that come at the same moment share, so that a full disk has one
 // write to refuse. Known keys go on verifying, so nothing else would show it.
 
+import { singleFlight } from '../ground/cache.ts';
 import { outageIn, StoreOutage } from '../ground/result.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';
-import { singleFlight } from '../ground/single-flight.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
 import type { Database } from './database.ts';

@@ -7,7 +7,7 @@ import { defineTool } from '../calls/tool.ts';
 import { err, ok } from '../ground/result.ts';
 import { type AdminKeys, LAST_ROW } from '../keys/admin.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { listedKey, listedKeyFields } from './listed-key.ts';
+import { listedKey, listedKeyFields } from './key-fields.ts';
 
 const CURSOR = /^[1-9]\d{0,15}$/;
 

@@ -7,10 +7,16 @@ import { actorOf } from '../calls/user-jwt.ts';
 import { NO_CEILINGS, windowSecondsOf } from '../ground/rate-limit.ts';
 import { err, ok } from '../ground/result.ts';
 import type { AdminKeys } from '../keys/admin.ts';
-import { daysOf, keyRequestFields, quotaFields, rateLimitFields } from './create-api-key.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { keyIdInput } from './key-id.ts';
-import { listedKey, listedKeyFields } from './listed-key.ts';
+import {
+  daysOf,
+  keyIdInput,
+  keyRequestFields,
+  listedKey,
+  listedKeyFields,
+  quotaFields,
+  rateLimitFields,
+} from './key-fields.ts';
 
 export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys) => {
   const operators = { ...ceilings, daysMax: null, limits: NO_CEILINGS };

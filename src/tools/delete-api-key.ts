@@ -4,7 +4,7 @@ import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
 import { ok } from '../ground/result.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { endAnnotations, endOutput, keyIdInput } from './key-id.ts';
+import { endAnnotations, endOutput, keyIdInput } from './key-fields.ts';
 
 export const deleteApiKey = ({ guards, keys }: ToolDeps) =>
   defineTool(guards.userJwt, {

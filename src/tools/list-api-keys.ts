@@ -7,7 +7,7 @@ import { err, ok } from '../ground/result.ts';
 import { LIST_BYTES_MAX } from '../keys/listing.ts';
 import type { ListPlace } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { listedKey, listedKeyFields } from './listed-key.ts';
+import { listedKey, listedKeyFields } from './key-fields.ts';
 
 const item = v.strictObject(listedKeyFields);
 

@@ -6,10 +6,8 @@ import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
 import { ok } from '../ground/result.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
-import { daysOf } from './create-api-key.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { deliveryOf, HOW_SHOWN, newKeyFields } from './key-delivery.ts';
-import { keyIdInput } from './key-id.ts';
+import { daysOf, deliveryOf, HOW_SHOWN, keyIdInput, newKeyFields } from './key-fields.ts';
 
 const OVERLAP_HOURS_MAX = 720;
 const OVERLAP_HOURS_DEFAULT = 24;

@@ -2,9 +2,9 @@
 // in time and size, and follow no redirect. What was fetched may be kept in a cache.
 
 import type { JSONWebKeySet } from 'jose';
+import { singleFlight } from '../ground/cache.ts';
 import { isLoopback } from '../ground/ip.ts';
 import type { Clock } from '../ground/runtime.ts';
-import { singleFlight } from '../ground/single-flight.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { OutageLog } from '../watch/outage.ts';
 

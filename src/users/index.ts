@@ -1,7 +1,7 @@
 // The verifier of user JWTs for a configuration.
 
-import { expected } from '../ground/expected.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
+import { expected } from '../ground/wording.ts';
 import type { Log } from '../watch/log.ts';
 import { developmentSecret } from './dev-secret.ts';
 import { discoverJwksUri, issuerOutageIn, type LoadJwks, loadJwksOf } from './discovery.ts';

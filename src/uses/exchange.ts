@@ -4,7 +4,6 @@
 
 import { outageIn } from '../ground/result.ts';
 import { type Cancel, type Clock, nextTurn, sleep, withTimeout } from '../ground/runtime.ts';
-import { slicesOf } from '../ground/slices.ts';
 import type { Log } from '../watch/log.ts';
 import { type KeyUsage, learn, type WindowUsage } from './key-usage.ts';
 import type { ExchangedUses, LastUse, UsesStore, WindowUses } from './store.ts';
@@ -29,7 +28,7 @@ interface Sent extends ExchangedUses {
   readonly usages: readonly WindowUsage[];
 }
 
-export interface ExchangeOptions {
+interface ExchangeOptions {
   readonly store: Pick<UsesStore, 'usesPerWrite' | 'addUses' | 'totalsOf'>;
   /** This process, by a random text. */
   readonly instance: string;
@@ -169,4 +168,15 @@ export function createExchange({ store, instance, clock, log }: ExchangeOptions)
       cancel?.();
     },
   };
+}
+
+/** Keys sorted at once, in a millisecond: 10,000 would hold up the event loop for 12. */
+const SORTED_MAX = 2000;
+
+/** Of each SORTED_MAX, oldest first: keys of one age are neighbours in the database, so a write touches few pages. */
+function* slicesOf<Key>(keys: IteratorObject<Key>, size: number, createdAtMs: (key: Key) => number): Generator<Key[]> {
+  const oldestFirst = () => [...keys.take(SORTED_MAX)].sort((a, b) => createdAtMs(a) - createdAtMs(b));
+  for (let sorted = oldestFirst(); sorted.length > 0; sorted = oldestFirst()) {
+    for (let from = 0; from < sorted.length; from += size) yield sorted.slice(from, from + size);
+  }
 }

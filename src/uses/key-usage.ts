@@ -3,7 +3,7 @@
 // there were, so nobody is refused too early.
 
 import type { FeedPosition } from '../ground/change-feed.ts';
-import { type Calendar, contains, DAY_S, lengthS, type Period, resetS, type Window } from '../ground/limits/windows.ts';
+import { type Calendar, contains, DAY_S, lengthS, type Period, resetS, type Window } from '../ground/limits/rates.ts';
 import { limitOf, type Quota, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
 import type { KeyCounts } from './store.ts';
 

@@ -1,6 +1,6 @@
 // What people see of a key's uses: today's and those of the last 30 days (UTC), by all processes as far as is known.
 
-import { dayAt } from '../ground/limits/windows.ts';
+import { dayAt } from '../ground/limits/rates.ts';
 import { type Clock, nextTurn } from '../ground/runtime.ts';
 import { type KeyUsage, usesIn } from './key-usage.ts';
 import type { UsesStore } from './store.ts';

@@ -3,7 +3,7 @@
 
 import { createLruCache } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
-import { createCalendar } from '../ground/limits/windows.ts';
+import { createCalendar } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { limitOf, type Quota, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';

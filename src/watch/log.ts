@@ -1,12 +1,14 @@
-// The log: one JSON object per line, buffered and redacted. The caller's `write` says where the lines go.
+// The log: one JSON object per line, buffered and redacted. The caller's `write` says where the lines go. Lines that
+// callers can cause at will are limited.
 
+import { createLruCache } from '../ground/cache.ts';
+import { createTokenBuckets, type Rate } from '../ground/limits/rates.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { InfoEvent, LogEvent, WarnEvent } from './events.ts';
 import { hasHash, redactHashes, redactKeys } from './redact.ts';
-import { createThrottle } from './throttle.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
-export type LogLevel = (typeof LOG_LEVELS)[number];
+type LogLevel = (typeof LOG_LEVELS)[number];
 /** `error` takes whatever was thrown; an Error is shown with its stack. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
@@ -134,4 +136,36 @@ function withJsonForm(value: unknown): unknown {
   } catch {
     return `${typeof value} without a JSON form`;
   }
+}
+
+// What callers can cause at will: one line a second for each bucket (a key, an address), and 100 in all.
+
+const EVERY_MS = 1000;
+/** Of all buckets together: a flood from many addresses must not bury the rest of the log. */
+const LINES: Rate = { perS: 100, burst: 100 };
+/** Buckets remembered, about 2 MB. One that was evicted counts from zero. */
+const BUCKETS_MAX = 10_000;
+
+interface Bucket {
+  /** Monotonic. */
+  readonly loggedAtMs: number;
+  readonly suppressed: number;
+}
+
+/** Returns the number of lines left out since the bucket's last; null: this one is left out too. */
+type Throttle = (bucket: string) => number | null;
+
+function createThrottle(clock: Clock): Throttle {
+  const buckets = createLruCache<Bucket>({ entries: BUCKETS_MAX });
+  const lines = createTokenBuckets(LINES, clock);
+  return (name) => {
+    const nowMs = clock.monotonicMs();
+    const { loggedAtMs, suppressed } = buckets.get(name) ?? { loggedAtMs: Number.NEGATIVE_INFINITY, suppressed: 0 };
+    if (nowMs - loggedAtMs < EVERY_MS || lines.take('all') > 0) {
+      buckets.set(name, { loggedAtMs, suppressed: suppressed + 1 });
+      return null;
+    }
+    buckets.set(name, { loggedAtMs: nowMs, suppressed: 0 });
+    return suppressed;
+  };
 }

@@ -1,7 +1,7 @@
 // Single-flight: who shares a run, and when the next one starts.
 
 import { describe, expect, test } from 'bun:test';
-import { type SingleFlights, singleFlight, singleFlights } from '../../src/ground/single-flight.ts';
+import { type SingleFlights, singleFlight, singleFlights } from '../../src/ground/cache.ts';
 
 test('all who ask while a run is under way share it; the next to ask starts another', async () => {
   const runs: PromiseWithResolvers<string>[] = [];

@@ -3,7 +3,7 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
-import { windowAt } from '../../src/ground/limits/windows.ts';
+import { windowAt } from '../../src/ground/limits/rates.ts';
 import type { Store } from '../../src/store/open.ts';
 import { removeOld } from '../../src/store/upkeep.ts';
 import { testClock } from '../support/clock.ts';

@@ -2,9 +2,8 @@
 
 import type { Problem } from '../../ground/problem.ts';
 import type { Sha256 } from '../../ground/runtime.ts';
-import { challengeFor } from '../../web/challenge.ts';
 import { SECURITY_HEADERS } from '../../web/headers.ts';
-import { problemResponse } from '../../web/problem-response.ts';
+import { challengeFor, problemResponse } from '../../web/problem-response.ts';
 import type { Handler } from '../../web/router.ts';
 
 export interface MetricsRouteOptions {

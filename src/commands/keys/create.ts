@@ -8,7 +8,7 @@ import { NO_CEILINGS } from '../../ground/rate-limit.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
 import { createKeyDomain } from '../../keys/index.ts';
 import { createAudience } from '../../keys/record.ts';
-import { keyRequestFields } from '../../tools/create-api-key.ts';
+import { keyRequestFields } from '../../tools/key-fields.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../../users/identity.ts';
 import { command } from '../command.ts';
 import { CommandError, type IoStreams, UsageError } from '../io.ts';

@@ -10,7 +10,7 @@ import { systemRandom } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { KEYS_PER_USER_MAX } from '../../keys/minting.ts';
 import { type ApiKeyRecord, isIdShaped, mintId, NEW_KEY } from '../../keys/record.ts';
-import { keyRequestFields } from '../../tools/create-api-key.ts';
+import { keyRequestFields } from '../../tools/key-fields.ts';
 import { isSubject } from '../../users/identity.ts';
 import { command } from '../command.ts';
 import { CommandError } from '../io.ts';

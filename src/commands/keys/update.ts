@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
 import { updateKey } from '../../keys/admin.ts';
-import { keyRequestFields } from '../../tools/create-api-key.ts';
+import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { ID, LIMIT, many, NAME, NO_VALUE, NUMBER, needed, optional, orWord, QUOTA, SCOPE } from '../options.ts';

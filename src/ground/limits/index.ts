@@ -1,8 +1,8 @@
 // The table of limits that have a meaning outside their file: amount, for whom, and what callers beyond it get. The
 // tables in the documents are checked against it.
 
+import type { Rate } from './rates.ts';
 import type { Bounds } from './share.ts';
-import type { Rate } from './token-bucket.ts';
 
 interface Facts {
   /** What is limited, as the documents name it. */

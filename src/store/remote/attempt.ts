@@ -3,9 +3,9 @@
 // has a client of its own (no connection, microseconds to make), whose fetch gives up in time and sees the responses.
 
 import type { Client } from '@libsql/client/web';
-import { expected } from '../../ground/expected.ts';
 import { type OutageKind, StoreOutage } from '../../ground/result.ts';
 import { shownUrl } from '../../ground/urls.ts';
+import { expected } from '../../ground/wording.ts';
 import { errorReason, isSchemaMissing } from '../database.ts';
 import type { RemoteConfig } from '../place.ts';
 

@@ -1,9 +1,9 @@
 // Opens a remote database: at start-up if it responds, else when it first does, and again when it is replaced by an
 // empty one. Until then every statement fails with the reason.
 
+import { singleFlight } from '../../ground/cache.ts';
 import { isOutage, outageIn, StoreOutage } from '../../ground/result.ts';
 import { type Clock, withTimeout } from '../../ground/runtime.ts';
-import { singleFlight } from '../../ground/single-flight.ts';
 import { shownUrl } from '../../ground/urls.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';

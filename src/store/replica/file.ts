@@ -2,9 +2,9 @@
 // of the version before holds that lock as long as it runs: its driver writes into whatever is at the path.
 
 import { existsSync, rmSync, statSync } from 'node:fs';
-import { expected } from '../../ground/expected.ts';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
+import { expected } from '../../ground/wording.ts';
 import type { Database, Statement } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
 import { isBusy, openSqlite } from '../embedded/sqlite.ts';

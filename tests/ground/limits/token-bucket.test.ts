@@ -1,7 +1,7 @@
 // Token buckets: what each may take at once and later, and what is given back.
 
 import { expect, test } from 'bun:test';
-import { createTokenBuckets } from '../../../src/ground/limits/token-bucket.ts';
+import { createTokenBuckets } from '../../../src/ground/limits/rates.ts';
 import { testClock } from '../../../src/start/package/testing/clock.ts';
 
 const RATE = { burst: 3, perS: 2 };

@@ -8,7 +8,7 @@ import {
   lengthS,
   type Window,
   windowAt,
-} from '../../../src/ground/limits/windows.ts';
+} from '../../../src/ground/limits/rates.ts';
 import { testClock } from '../../support/clock.ts';
 
 const at = (text: string) => createCalendar(testClock(Date.parse(text)));

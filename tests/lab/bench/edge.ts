@@ -4,7 +4,7 @@
 import { statSync } from 'node:fs';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { createLruCache } from '../../../src/ground/cache.ts';
-import { DAY_S, dayAt } from '../../../src/ground/limits/windows.ts';
+import { DAY_S, dayAt } from '../../../src/ground/limits/rates.ts';
 import { systemClock, systemRandom } from '../../../src/ground/runtime.ts';
 import { createOriginOf } from '../../../src/keys/actor.ts';
 import { type ApiKeyRecord, hashKey, mintId, mintKey, NEW_KEY } from '../../../src/keys/record.ts';

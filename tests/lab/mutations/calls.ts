@@ -68,7 +68,7 @@ export const CALLS: readonly Mutations[] = [
     changes: [['admins: everybody is one', 'if (call.auth.isAdmin) return PASS;', 'return PASS;']],
   },
   {
-    file: 'src/ground/limits/windows.ts',
+    file: 'src/ground/limits/rates.ts',
     tests: ['./tests/calls/rate-limit.test.ts', './tests/ground/limits/windows.test.ts'],
     changes: [
       ['windows: one more than the limit', 'bucket.used < requests', 'bucket.used <= requests'],
@@ -76,7 +76,7 @@ export const CALLS: readonly Mutations[] = [
     ],
   },
   {
-    file: 'src/ground/limits/token-bucket.ts',
+    file: 'src/ground/limits/rates.ts',
     tests: ['./tests/ground/limits/token-bucket.test.ts'],
     changes: [
       [

@@ -27,7 +27,7 @@ export const USES: readonly Mutations[] = [
     ],
   },
   {
-    file: 'src/ground/limits/windows.ts',
+    file: 'src/ground/limits/rates.ts',
     tests: ['./tests/uses/counting-clock.test.ts', './tests/ground/limits/windows.test.ts'],
     changes: [
       [

@@ -1,4 +1,11 @@
-// Whether one text is a misspelling of another.
+// The sentence about a bad setting, whichever room finds it, and whether a word is a misspelling of another.
+
+/** `got`: the value as it may be shown; without it the sentence shows nothing of the value. */
+export const expected = (name: string, what: string, got?: string): string =>
+  `${name}: expected ${what}${got === undefined ? '' : `, got ${JSON.stringify(got)}`}`;
+
+/** The arguments are those of `expected`. */
+export type NoteFault = (...fault: Parameters<typeof expected>) => void;
 
 /** True if at most `editsMax` insertions, deletions, replacements or swaps of neighbours turn `a` into `b`. */
 export function isWithinEdits(a: string, b: string, editsMax: number): boolean {

@@ -1,5 +1,5 @@
 // GET /keys: the page where people manage their keys. It holds no data of anybody: it calls the tools with its user's
-// token.
+// token. GET /widgets/preview: the widgets with sample data; it calls none.
 
 import type { Config } from '../config/config.ts';
 import { once } from '../ground/cache.ts';
@@ -80,4 +80,16 @@ function tokenSource(issuer: Issuer): string {
   if (issuer?.endpoints == null) return '';
   const { origin, pathname } = issuer.endpoints.token;
   return ` ${origin}${pathname.replaceAll(';', '%3B').replaceAll(',', '%2C')}`;
+}
+
+export function previewRoute(lagMaxMs: number): Handler {
+  const load = once(async () => {
+    const { createPreview } = await import('../pages/widgets/preview.ts'); // at first use: start-up doesn't wait for it
+    const { html, policy } = createPreview(lagMaxMs);
+    return { page: new Blob([html]), headers: { ...PAGE_HEADERS, 'Content-Security-Policy': policy } };
+  });
+  return async () => {
+    const { page, headers } = await load();
+    return new Response(page, { headers });
+  };
 }

@@ -1,0 +1,209 @@
+// What tools about keys share: the fields of a request, a key as lists show it, how a new key reaches its caller, and the id
+// that keys are ended by.
+
+import * as v from 'valibot';
+import type { Call } from '../calls/call.ts';
+import { epochMs, text, wholeNumber } from '../calls/schema.ts';
+import type { Problem } from '../ground/problem.ts';
+import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import { hasLength, isScope, SCOPE_PATTERN } from '../ground/text.ts';
+import type { KeyCeilings } from '../keys/grants.ts';
+import type { OwnKey } from '../keys/listing.ts';
+import type { MadeKey } from '../keys/minting.ts';
+import { fingerprintOf, type Rotation } from '../keys/record.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
+
+const SCOPES_MAX = 100;
+/** Of all scopes of a key together. Bounds what a key takes in a list: at most 4 KB. */
+const SCOPES_CHARS_MAX = 2000;
+const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years: also keeps expiresAt an exact integer
+
+// keys/grants.ts enforces the ceilings; the schema tells clients.
+const scope = ({ scopes }: KeyCeilings) =>
+  v.pipe(
+    v.string(),
+    v.check(isScope, 'Expected 1 to 100 printable ASCII characters without space, quote or backslash'),
+    v.metadata(scopes === null ? { pattern: SCOPE_PATTERN } : { enum: scopes }),
+  );
+
+/** Days until a key expires. */
+export function daysOf({ daysMax }: KeyCeilings) {
+  const expected = `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`;
+  return v.pipe(
+    v.number(),
+    v.gtValue(0, expected),
+    v.maxValue(EXPIRES_IN_DAYS_MAX, expected),
+    v.metadata({ maximum: daysMax ?? EXPIRES_IN_DAYS_MAX }),
+  );
+}
+
+/** Also of the operator's command. */
+export const keyRequestFields = (ceilings: KeyCeilings) => ({
+  name: v.pipe(
+    text(1, 200),
+    v.check((value) => value.trim() !== '', 'Expected a name that is not blank'),
+    v.description('What the key is for, to recognize it by: "billing export", "CI".'),
+  ),
+  scopes: v.pipe(
+    v.array(scope(ceilings)),
+    v.maxLength(SCOPES_MAX, `Expected at most ${SCOPES_MAX} scopes`),
+    v.check(
+      (scopes) => scopes.reduce((chars, { length }) => chars + length, 0) <= SCOPES_CHARS_MAX,
+      `Expected scopes of at most ${SCOPES_CHARS_MAX} characters together`,
+    ),
+    v.description(
+      `What the key may do, for example ["${ceilings.scopes?.[0] ?? 'read'}"]. Give as few as possible; may be empty. At most ${SCOPES_CHARS_MAX} characters together.`,
+    ),
+  ),
+  expiresInDays: v.optional(
+    v.pipe(
+      daysOf(ceilings),
+      v.description(
+        `Days until the key expires, fractions allowed. Without it ${ceilings.daysMax === null ? 'the key never expires' : `it is ${ceilings.daysMax}`}.`,
+      ),
+    ),
+  ),
+});
+
+const requests = wholeNumber(1, REQUESTS_MAX);
+
+export const rateLimitFields = v.strictObject({
+  requests,
+  window: v.pipe(
+    v.string(),
+    v.check(
+      (window) => windowSecondsOf(window) !== null,
+      `Expected a time like 30s, 5m, 1h or 1d, of at most ${WINDOW_S_MAX / 86_400} days`,
+    ),
+    v.metadata({ pattern: '^[0-9]{1,6}[smhd]$' }),
+  ),
+});
+
+export const quotaFields = v.strictObject({ requests, period: v.picklist(['day', 'month']) });
+
+const count = v.pipe(v.number(), v.integer());
+
+/** A key as lists show it: never the key itself. */
+export const listedKeyFields = {
+  id: v.string(),
+  name: v.string(),
+  scopes: v.array(v.string()),
+  active: v.pipe(v.boolean(), v.description('False once revoked.')),
+  fingerprint: v.pipe(
+    v.string(),
+    v.description(
+      'The first 12 hex digits of the SHA-256 of the key, of its secret in force: whoever finds a key can tell whose it is.',
+    ),
+  ),
+  createdAt: v.pipe(epochMs, v.description('Milliseconds since the Unix epoch.')),
+  expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
+  expired: v.optional(v.pipe(v.literal(true), v.description('Present once it has expired.'))),
+  lastUsedAt: v.optional(v.pipe(epochMs, v.description('Milliseconds since the Unix epoch; absent until first use.'))),
+  resource: v.pipe(v.nullable(v.string()), v.description('The one server that the key is good for, or null: all.')),
+  rateLimit: v.optional(v.pipe(rateLimitFields, v.description('Only of a key that has its own.'))),
+  quota: v.optional(v.pipe(quotaFields, v.description('The one in force, if any: its own, or that of the server.'))),
+  uses: v.optional(
+    v.pipe(
+      v.strictObject({ today: count, last30Days: v.array(count) }),
+      v.description(
+        'Calls that its limit and quota admitted, by day (UTC): today first, at most 30 numbers, without the zeros at the end. Only of a key used in 30 days.',
+      ),
+    ),
+  ),
+  rotation: v.optional(
+    v.pipe(
+      v.strictObject({
+        state: v.picklist(['until_first_use', 'overlapping']),
+        previousUntil: v.optional(epochMs),
+        otherFingerprint: v.string(),
+      }),
+      v.description('While the key has two secrets: the new one was not used yet, or the previous one still runs out.'),
+    ),
+  ),
+};
+
+export const listedKey = (key: OwnKey) => ({
+  id: key.id,
+  name: key.name,
+  scopes: [...key.scopes],
+  active: key.active,
+  fingerprint: fingerprintOf(key.keyHash),
+  createdAt: key.createdAtMs,
+  expiresAt: key.expiresAtMs,
+  ...(key.expired && { expired: true as const }),
+  ...(key.lastUsedAtMs !== null && { lastUsedAt: key.lastUsedAtMs }),
+  resource: key.resource,
+  ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
+  ...(key.quota !== null && { quota: key.quota }),
+  ...(key.uses !== null && { uses: { today: key.uses.today, last30Days: [...key.uses.last30Days] } }),
+  ...(key.rotation !== null && { rotation: shownRotation(key.rotation) }),
+});
+
+const shownRotation = ({ state, previousUntilMs, otherFingerprint }: Rotation) => ({
+  state,
+  ...(previousUntilMs !== null && { previousUntil: previousUntilMs }),
+  otherFingerprint,
+});
+
+/** The output: without `key` if the widget has it. */
+export const newKeyFields = {
+  id: v.pipe(v.string(), v.description('The id to rotate, revoke or delete the key by.')),
+  key: v.optional(v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.'))),
+  name: v.string(),
+  scopes: v.array(v.string()),
+  expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
+  resource: v.pipe(v.nullable(v.string()), v.description('The one server that the key is good for, or null: all.')),
+  warning: v.string(),
+};
+
+export const HOW_SHOWN = {
+  result: 'The new key is shown only in this result and cannot be read again, so pass it on or have it stored at once.',
+  widget: 'A widget shows the new key to the user, once; it is not in this result. A client without widgets gets none.',
+};
+
+const WARNING = 'Save this key now - it will not be shown again';
+const IN_WIDGET = 'The widget shows the key to the user, once. It is not in this result, and you cannot read it';
+
+type NewKey = v.InferInput<v.StrictObjectSchema<typeof newKeyFields, undefined>>;
+
+/** How a new key will reach its caller: in the result, or in the widget alone; or why it can't be. */
+export function deliveryOf(keyReveal: ToolDeps['keyReveal'], call: Call): Result<(made: MadeKey) => NewKey, Problem> {
+  if (keyReveal === 'result' || call.audience === 'program') {
+    return ok(({ key, record }) => ({ ...fieldsOf(record), key, warning: WARNING }));
+  }
+  if (call.audience === 'model') return err({ code: 'key_not_shown' });
+  return ok(({ key, record }) => {
+    call.forWidget = { key, warning: WARNING };
+    return { ...fieldsOf(record), warning: IN_WIDGET };
+  });
+}
+
+const fieldsOf = ({ id, name, scopes, expiresAtMs, resource }: MadeKey['record']) => ({
+  id,
+  name,
+  scopes: [...scopes],
+  expiresAt: expiresAtMs,
+  resource,
+});
+
+const KEY_ID_CHARS_MAX = 200; // any text is accepted: what is no id names a key that doesn't exist
+
+export const keyIdInput = v.strictObject({
+  keyId: v.pipe(
+    v.string(),
+    v.check((value) => hasLength(value, 0, KEY_ID_CHARS_MAX), `Expected at most ${KEY_ID_CHARS_MAX} characters`),
+    v.metadata({ maxLength: KEY_ID_CHARS_MAX }),
+    v.description('The id of the key, as list_api_keys gives it. Not the key itself.'),
+  ),
+});
+
+/** Revoking and deleting both succeed for a key that does not exist. */
+export const endOutput = v.strictObject({ success: v.literal(true), message: v.string() });
+
+export const endAnnotations = {
+  readOnlyHint: false,
+  destructiveHint: true,
+  idempotentHint: true,
+  openWorldHint: false,
+};
