@@ -2,7 +2,6 @@
 
 import { isLoopback } from '../ground/ip.ts';
 import { shownUrl } from '../ground/urls.ts';
-import { isWithinEdits } from '../ground/wording.ts';
 import type { Config } from './config.ts';
 import { type Env, NAMES, VARIABLES } from './env.ts';
 
@@ -35,9 +34,8 @@ const found = (env: Env, reasons: Reasons): readonly Doubt[] =>
 export const withoutEffect = (
   env: Env,
   { database, authorizationServer, connect, mcpAuth, keysPage }: Config,
-): readonly Doubt[] => [
-  ...misspelled(env),
-  ...found(env, {
+): readonly Doubt[] =>
+  found(env, {
     MCP_AUTH:
       mcpAuth === 'eager' &&
       authorizationServer === null &&
@@ -48,22 +46,7 @@ export const withoutEffect = (
     DATABASE_AUTH_TOKEN: database.mode === 'embedded' && 'the database is a file',
     KEYS_PAGE_CLIENT_ID: keysPage === null && 'KEYS_PAGE is 0',
     KEYS_PAGE_SCOPE: !keysPage?.signIn && 'the page /keys has no KEYS_PAGE_CLIENT_ID',
-  }),
-];
-
-/** Shorter names are like too many others, and two slips from TLS_CERT_FILE is SSL_CERT_FILE, which others read. */
-const LONG_CHARS = 8;
-const SLIPS_MAX = 1;
-
-/** What nothing reads, and is surely meant to be a variable that is read. Deno lets no others in. */
-const misspelled = (env: Env): readonly Doubt[] =>
-  Object.keys(env)
-    .filter((name) => !Object.hasOwn(VARIABLES, name) && !name.startsWith('TOOL_'))
-    .flatMap((variable) => {
-      const typed = variable.toUpperCase();
-      const meant = NAMES.find((name) => name.length >= LONG_CHARS && isWithinEdits(typed, name, SLIPS_MAX));
-      return meant === undefined ? [] : [{ variable, reason: `nothing reads it; did you mean ${meant}?` }];
-    });
+  });
 
 /** Variables that contradict each other. */
 export const contradictions = (env: Env, { publicUrl, trustProxy }: Config): readonly Doubt[] =>
