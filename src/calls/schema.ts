@@ -189,6 +189,15 @@ function assertSync(whose: string, schema: Schema): void {
   }
 }
 
+function isUnicodePattern(source: string): boolean {
+  try {
+    new RegExp(source, 'u');
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Actions after which a value is of another type. */
 const CONVERSIONS: readonly string[] = [
   ...['transform', 'raw_transform', 'parse_json', 'stringify_json', 'map_items', 'find_item', 'reduce_items'],
@@ -205,14 +214,23 @@ function convert(whose: string, schema: Schema, side: Side, path: readonly strin
   return toJsonSchema(schema, {
     target: 'draft-2020-12',
     typeMode: side,
-    overrideSchema: ({ valibotSchema, errors }) =>
-      errors && fail(`what JSON Schema can express, got v.${valibotSchema.type}()`),
-    overrideAction: ({ valibotAction, jsonSchema, errors }) => {
+    overrideSchema({ valibotSchema: { type }, jsonSchema, errors }) {
+      if (errors) fail(`what JSON Schema can express, got v.${type}()`);
+      // Clients of older drafts would take `items` for all items, beside `prefixItems`.
+      if (type === 'strict_tuple') return { ...jsonSchema, items: undefined, maxItems: jsonSchema.minItems };
+      if (type === 'tuple_with_rest') return { ...jsonSchema, items: undefined };
+      return undefined;
+    },
+    overrideAction({ valibotAction: { type, ...action }, jsonSchema, errors }) {
+      const { source = '' } = 'requirement' in action && action.requirement instanceof RegExp ? action.requirement : {};
       // Met on the side of the output alone, at the end of a pipe.
-      if (CONVERSIONS.includes(valibotAction.type)) {
-        fail(`the schema of its result at the end of a pipe with ${valibotAction.type}, like v.string()`);
-      }
-      if (valibotAction.type === 'regex' && errors) return { ...jsonSchema, pattern: undefined }; // its flags are lost
+      if (CONVERSIONS.includes(type))
+        fail(`the schema of its result at the end of a pipe with ${type}, like v.string()`);
+      // Its flags are lost. Clients compile a pattern in Unicode mode, and refuse all tools if one can't be.
+      if (type === 'regex' && (errors || !isUnicodePattern(source))) return { ...jsonSchema, pattern: undefined };
+      // In JSON Schema these formats are others: with seconds and a time zone; without letters beyond ASCII.
+      if (type === 'iso_time' || type === 'iso_date_time') return { ...jsonSchema, format: undefined, pattern: source };
+      if (type === 'url' && side === 'output') return { ...jsonSchema, format: undefined };
       return errors && jsonSchema;
     },
   });

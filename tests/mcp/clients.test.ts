@@ -1,10 +1,12 @@
 // The official clients against the started server, over the network: a key from its creation to its end.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { type ContentBlock, defineTool, ok } from '../../src/start/package/index.ts';
 import { userHeaders } from '../support/client.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
-import { TEST_SECRET } from '../support/test-app.ts';
-import { SERVER_TOOLS as TOOLS } from '../support/tools.ts';
+import { createTestApp, TEST_SECRET } from '../support/test-app.ts';
+import { anyone, facts, SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CONNECTS, type Connect, type Connected, type ToolResult } from './clients.ts';
 
@@ -94,6 +96,46 @@ describe.each(CONNECTS)('%s', (name, connect) => {
       await expect(client.callTool({ name: 'nope', arguments: {} })).rejects.toThrow();
     });
   });
+});
+
+// What valibot accepts and JSON Schema, or a client that knows an older draft of it, has stricter words for.
+const tree: v.GenericSchema = v.strictObject({ children: v.array(v.lazy(() => tree)) });
+const shapes = {
+  escaped: { schema: v.pipe(v.string(), v.regex(/^\w+@a{$/)), value: 'a@a{' },
+  flagged: { schema: v.pipe(v.string(), v.regex(/^a$/i)), value: 'A' },
+  time: { schema: v.pipe(v.string(), v.isoTime()), value: '10:30' },
+  dateTime: { schema: v.pipe(v.string(), v.isoDateTime()), value: '2026-01-02T10:30' },
+  timestamp: { schema: v.pipe(v.string(), v.isoTimestamp()), value: '2026-01-02 10:30:00Z' },
+  url: { schema: v.pipe(v.string(), v.url()), value: 'https://de.wikipedia.org/wiki/Köln' },
+  strictTuple: { schema: v.strictTuple([v.string(), v.number()]), value: ['a', 1] },
+  tupleWithRest: { schema: v.tupleWithRest([v.string()], v.number()), value: ['a', 1, 2] },
+  tree: { schema: tree, value: { children: [{ children: [] }] } },
+  nullable: { schema: v.nullable(v.picklist([1, 'a'])), value: null },
+};
+const BLOCKS: ContentBlock[] = [
+  { type: 'text', text: 'a', annotations: { audience: ['user'], priority: 0.5, lastModified: '2026-01-02T03:04:05Z' } },
+  { type: 'image', data: 'aGk=', mimeType: 'image/png' },
+  { type: 'audio', data: 'aG\nk', mimeType: 'audio/wav' },
+  { type: 'resource_link', uri: 'a:b', name: 'b', size: 7, icons: [{ src: 'a:c', sizes: ['any'], theme: 'dark' }] },
+  { type: 'resource', resource: { uri: 'a:b', text: 'x' } },
+  { type: 'resource', resource: { uri: 'a:b', blob: '', mimeType: 'a/b' } },
+];
+
+test.each(CONNECTS)('%s takes what tools of one’s own may return', async (_name, connect) => {
+  const input = v.strictObject({});
+  const content = defineTool(anyone, { ...facts('content'), input, run: () => ok({ content: BLOCKS }) });
+  const made = Object.entries(shapes).map(([name, { schema, value }]) => {
+    const output = v.strictObject({ [name]: schema as v.GenericSchema });
+    return defineTool(anyone, { ...facts(name), input, output, run: () => ok({ [name]: value }) });
+  });
+  await using app = await createTestApp({ tools: () => [content, ...made] });
+  const client = await connect(app.url, {});
+  expect((await client.listTools()).tools).toHaveLength(1 + made.length);
+  for (const [name, { value }] of Object.entries(shapes)) {
+    expect(output(await client.callTool({ name, arguments: {} }))).toEqual({ [name]: value });
+  }
+  expect((await client.callTool({ name: 'content', arguments: {} })).content).toEqual(BLOCKS);
+  await client.close();
 });
 
 test('the connections the clients left behind are gone', async () => {
