@@ -5,15 +5,12 @@ import errand from './keys/errand.js' with { type: 'text' };
 import keyForm from './keys/key-form.js' with { type: 'text' };
 import others from './keys/others.js' with { type: 'text' };
 import page from './keys/page.js' with { type: 'text' };
-import post from './keys/post.js' with { type: 'text' };
 import session from './keys/session.js' with { type: 'text' };
 import signIn from './keys/sign-in.js' with { type: 'text' };
-import signInCard from './keys/sign-in-card.js' with { type: 'text' };
 import created from './widgets/api-key-created.js' with { type: 'text' };
 import list from './widgets/api-keys-list.js' with { type: 'text' };
 import bridge from './widgets/bridge.js' with { type: 'text' };
 import draw from './widgets/draw.js' with { type: 'text' };
-import html from './widgets/html.js' with { type: 'text' };
 import keyRow from './widgets/key-row.js' with { type: 'text' };
 import keysList from './widgets/keys-list.js' with { type: 'text' };
 import listedKey from './widgets/listed-key.js' with { type: 'text' };
@@ -21,8 +18,6 @@ import newKey from './widgets/new-key.js' with { type: 'text' };
 import parts from './widgets/parts.js' with { type: 'text' };
 import previewHost from './widgets/preview-host.js' with { type: 'text' };
 import question from './widgets/question.js' with { type: 'text' };
-import results from './widgets/results.js' with { type: 'text' };
-import rotation from './widgets/rotation.js' with { type: 'text' };
 import samples from './widgets/samples.js' with { type: 'text' };
 import style from './widgets/style.css' with { type: 'text' };
 import widget from './widgets/widget.js' with { type: 'text' };
@@ -33,7 +28,6 @@ const PARTS = {
   'bridge.js': bridge,
   'draw.js': draw,
   'errand.js': errand,
-  'html.js': html,
   'key-form.js': keyForm,
   'key-row.js': keyRow,
   'keys-list.js': keysList,
@@ -42,15 +36,11 @@ const PARTS = {
   'others.js': others,
   'page.js': page,
   'parts.js': parts,
-  'post.js': post,
   'preview-host.js': previewHost,
   'question.js': question,
-  'results.js': results,
-  'rotation.js': rotation,
   'samples.js': samples,
   'session.js': session,
   'sign-in.js': signIn,
-  'sign-in-card.js': signInCard,
   'style.css': style,
   'widget.js': widget,
 };

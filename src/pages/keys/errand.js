@@ -2,20 +2,31 @@
 // or a key for a program without a browser (whose code is in `ask`, '' until it is typed). The key is made when that
 // client or program fetches it.
 
-import { html } from '../widgets/html.js';
-import { complaint, nameOf, scopeList, setup, timeOf, workButton } from '../widgets/parts.js';
-import { keyFields, wantedIn } from './key-form.js';
-import { busily, formats, page, refresh, request, set, show } from './session.js';
+import { html } from '../widgets/draw.js';
+import { busily, complaint, nameOf, scopeList, setup, timeOf, workButton } from '../widgets/parts.js';
+import { keyForm } from './key-form.js';
+import { page, request, set } from './session.js';
 
 const CONNECTION_DAYS = 90;
 const PROGRAM_DAYS = 30;
 const SCOPES_SHOWN = 20;
-const PLACE = 'errand';
 const LOOK_MS = 3000; // programs ask every five seconds
 const LOOKS_MAX = 6;
+const NO_PROGRAMS = 'On this server no program can ask for a key.';
 
-/** Who gets the key, as the page at /authorize says it. */
-function clientOf(redirectUri) {
+/** Takes what came with the address off it, and off the session's history, at once. */
+export function takeFromAddress() {
+  const { hash, search, pathname } = location;
+  if (hash !== '' || search !== '') history.replaceState(null, '', pathname);
+  const [fragment, query] = [hash.slice(1), search].map((text) => new URLSearchParams(text));
+  const [token, connect, ask] = ['token', 'connect', 'ask'].map((name) => fragment.get(name));
+  const asked = ask === null ? null : setup.asks ? { ask } : { done: NO_PROGRAMS };
+  return { token, query, errand: connect === null ? asked : { connect } };
+}
+
+/** Who gets the key of a connection, as the page at /authorize says it. */
+function clientOf({ connect }) {
+  const redirectUri = new URLSearchParams(connect).get('redirect_uri');
   if (!URL.canParse(redirectUri)) return 'an unknown client';
   const { protocol, host } = new URL(redirectUri);
   if (protocol === 'https:') return host;
@@ -24,23 +35,24 @@ function clientOf(redirectUri) {
 }
 
 /** What is said of it to somebody who has to sign in first. */
-export function waitingWords(errand) {
-  if (errand === null || errand.done !== undefined) return '';
-  const { connect } = errand;
-  if (connect === undefined && !setup.asks) return 'On this server no program can ask for a key.';
-  const who = connect === undefined ? 'a program' : clientOf(new URLSearchParams(connect).get('redirect_uri'));
+export function waitingWords({ errand }) {
+  if (errand === null || errand.done !== undefined) return errand?.done ?? '';
+  const who = errand.connect === undefined ? 'a program' : clientOf(errand);
   return html`Sign in to decide whether <bdi>${who}</bdi> gets the key that it waits for.`;
 }
 
-const leaveIt = () => {
-  page.errand = null;
-  show(page.view);
-  set({}, 'ask', 'new', 'refresh');
-};
+export function errandView({ errand }) {
+  if (errand.done !== undefined) return doneView(errand);
+  if (errand.connect !== undefined) return connectView(errand);
+  return errand.asked === undefined ? codeView(errand) : programView(errand);
+}
+
+/** Ends it, with `changed` to be shown. */
+const leave = (changed) => set({ errand: null, ...changed }, 'ask', 'new', 'refresh');
 
 /** Sends a decision; `done(output)` comes after a success. */
 const send = (path, body, done) =>
-  busily('decide', async () => {
+  busily('go on', async () => {
     const { errand } = page;
     errand.failure = undefined;
     const { output, failure } = await request(path, body);
@@ -49,91 +61,100 @@ const send = (path, body, done) =>
     else if (page.session?.token !== undefined) set({ errand: { ...errand, failure } });
   });
 
-const submitted = (act) => (event) => {
-  event.preventDefault();
-  act(event.target);
-};
+const heading = (words) => html`<h2 id="errand-title" at="errand" tabindex="-1">${words}</h2>`;
 
-/** The form that all decisions have; `described` says who asks. */
-const decisionForm = ({ described, fields, verb, doing, other, decide }) => html`<form class="card stack" id="create"
-  at="decision" aria-labelledby="errand-title" onsubmit=${submitted(decide)}>
-  ${described}
-  ${keyFields(setup, fields)}
-  ${page.errand.failure && complaint(page.errand.failure)}
-  <div class="line">
-    ${workButton(page.doing.has('decide'), verb, doing, { type: 'submit', class: 'solid', at: 'decide' })}
-    ${other}
-  </div>
-</form>`;
-
-export function errandView({ errand, session }) {
-  if (errand.done !== undefined) return doneView(errand);
-  if (errand.connect === undefined && !setup.asks)
-    return doneView({ done: 'On this server no program can ask for a key.' });
-  return errand.connect === undefined ? askView(errand) : connectView(errand, session);
+function doneView({ done }) {
+  const toKeys = () => {
+    void page.list.load();
+    leave();
+  };
+  return html`<section class="card stack">
+    ${heading(done)}
+    <div><button type="button" at="to keys" onclick=${toKeys}>Your keys</button></div>
+  </section>`;
 }
 
-const doneView = ({ done }) => html`<section class="card stack">
-  <h2 at=${PLACE} tabindex="-1">${done}</h2>
-  <div><button type="button" at="to keys" onclick=${leaveIt}>Your keys</button></div>
-</section>`;
-
-function connectView({ connect }, { grantable }) {
-  const asked = new URLSearchParams(connect);
-  const client = clientOf(asked.get('redirect_uri'));
+function connectView(errand) {
+  const asked = new URLSearchParams(errand.connect);
+  const client = clientOf(errand);
+  const { grantable } = page.session;
   const wished = (asked.get('scope') ?? '').split(' ').filter(Boolean);
   const mayGrant = (scope) => (setup.scopes?.includes(scope) ?? true) && (grantable?.includes(scope) ?? true);
   const refused = wished.filter((scope) => !mayGrant(scope));
-  const decide = (form) =>
-    send('/authorize', { ...Object.fromEntries(asked), ...wantedIn(form) }, ({ location: back }) => {
-      set({ errand: { done: `The key is handed over when ${client} fetches it. You can close this page.` } }, PLACE);
+  const decide = (wanted) =>
+    send('/authorize', { ...Object.fromEntries(asked), ...wanted }, ({ location: back }) => {
+      set({ errand: { done: `The key is handed over when ${client} fetches it. You can close this page.` } }, 'errand');
       location.assign(back);
     });
-  return decisionForm({
-    described: html`<h2 id="errand-title" at=${PLACE} tabindex="-1">
-        <small>A key will be made, and handed to</small> <span class="host">${client}</span>
-      </h2>
+  return keyForm({
+    id: 'errand-title',
+    head: html`${heading(html`<small>A key will be made, and handed to</small> <span class="host">${client}</span>`)}
       <p>
         The key is good for <bdi>${asked.get('resource') ?? setup.url}</bdi> alone. Go on only if you have just asked for
         this connection yourself.
       </p>
       ${refused.length > 0 && html`<p class="hint">It also asked for what you may not give: ${refused.join(' ')}</p>`}`,
-    fields: { at: 'name', name: client, ticked: wished.filter(mayGrant), daysUsual: CONNECTION_DAYS },
+    fields: { name: client, ticked: wished.filter(mayGrant), daysUsual: CONNECTION_DAYS },
+    failure: errand.failure,
     verb: 'Make the key and hand it over',
     doing: 'Handing over…',
-    other: html`<a href="${setup.url}/authorize?${connect}">Paste a key instead, or cancel</a>`,
-    decide,
+    other: html`<a href="${setup.url}/authorize?${errand.connect}">Paste a key instead, or cancel</a>`,
+    act: decide,
   });
 }
 
-const look = (code) =>
-  send('/device/request', { userCode: code }, (asked) => set({ errand: { ask: code, asked } }, PLACE));
-
-function askView({ ask, asked, failure }) {
-  if (asked !== undefined) return programView(ask, asked);
-  const isBusy = page.doing.has('decide') && 'true';
-  const title = html`<h2 id="errand-title" at=${PLACE} tabindex="-1">A program asks for a key</h2>`;
-  const typed = html`<form class="field" onsubmit=${submitted((form) => look(new FormData(form).get('code')))}>
+function codeView({ ask, failure }) {
+  const look = (code) =>
+    send('/device/request', { userCode: code }, (asked) => set({ errand: { ask: code, asked } }, 'errand'));
+  const go = { at: 'go on', doing: 'Looking for it…', look: 'solid' };
+  const typed = html`<form class="field" onsubmit=${({ target }) => look(new FormData(target).get('code'))}>
     <label for="code">The code that the program shows</label>
     <div class="line">
       <input id="code" name="code" at="code" required maxlength="20" autocomplete="off" autocapitalize="characters"
         spellcheck="false" placeholder="XXXX-XXXX" />
-      <button class="solid" at="decide" aria-disabled=${isBusy}>Go on</button>
-      <button type="button" at="leave" onclick=${leaveIt}>Cancel</button>
+      ${workButton({ ...go, label: 'Go on' })}
+      <button type="button" at="leave" onclick=${() => leave()}>Cancel</button>
     </div>
   </form>`;
-  const confirmed = html`<p>Does the program that you started show this code?</p>
+  const confirmed = html`<form class="stack" onsubmit=${() => look(ask)}>
+    <p>Does the program that you started show this code?</p>
     <p class="host">${ask}</p>
     <div class="line">
-      <button type="button" class="solid" at="decide" aria-disabled=${isBusy} onclick=${() => look(ask)}>
-        Yes, it shows this code
-      </button>
-      <button type="button" at="leave" onclick=${leaveIt}>No</button>
+      ${workButton({ ...go, label: 'Yes, it shows this code' })}
+      <button type="button" at="leave" onclick=${() => leave()}>No</button>
     </div>
-    <p class="hint">If somebody else sent you this link, say no: the key would be theirs.</p>`;
+    <p class="hint">If somebody else sent you this link, say no: the key would be theirs.</p>
+  </form>`;
   return html`<section class="card stack narrow" aria-labelledby="errand-title">
-    ${title}${failure && complaint(failure)}${ask === '' ? typed : confirmed}
+    ${heading('A program asks for a key')}${failure && complaint(failure)}${ask === '' ? typed : confirmed}
   </section>`;
+}
+
+function programView({ ask: userCode, asked, failure }) {
+  const { clientName, address, askedAt, resource, scopes } = asked;
+  const decide = (decision, notice) => send('/device/decision', { userCode, ...decision }, () => leave({ notice }));
+  const make = async (wanted) => {
+    await decide({ approve: true, ...wanted }, 'The program gets its key when it asks next, within seconds.');
+    if (page.errand === null) void lookForKey();
+  };
+  const refuse = () => decide({ approve: false }, 'Refused: the program gets no key.');
+  return keyForm({
+    id: 'errand-title',
+    head: html`${heading('A program asks for a key')}
+      <dl>
+        <dt>Calls itself</dt><dd>${clientName === null ? 'nothing' : html`“${nameOf(clientName)}”, in its own words`}</dd>
+        <dt>Asks from</dt><dd>${address}, ${timeOf(askedAt)}</dd>
+        <dt>For</dt><dd><bdi>${resource}</bdi></dd>
+        <dt>Would like</dt><dd>${scopeList(scopes, SCOPES_SHOWN)}</dd>
+      </dl>
+      <p>Whoever started it gets the key. Go on only if that was you, just now.</p>`,
+    fields: { name: clientName ?? '', more: scopes, daysUsual: PROGRAM_DAYS },
+    failure,
+    verb: 'Make the key',
+    doing: 'Deciding…',
+    other: html`<button type="button" at="refuse" onclick=${refuse}>Refuse</button>`,
+    act: make,
+  });
 }
 
 /** Refreshes the list until another key stands in it, for as long as a program may take that still asks. */
@@ -141,35 +162,8 @@ async function lookForKey() {
   const { list } = page;
   const before = list.ids();
   for (let looks = 0; looks < LOOKS_MAX && page.list === list && page.session.token !== undefined; looks++) {
-    await refresh(page.notice);
+    await list.load();
     if (list.ids().some((id) => !before.includes(id))) return set({ notice: 'The list has a new key.' });
     await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
   }
-}
-
-function programView(userCode, { clientName, address, askedAt, resource, scopes }) {
-  const nowMs = Date.now();
-  const end = (notice) => set({ errand: null, notice }, 'new', 'refresh');
-  const decide = (form) =>
-    send('/device/decision', { userCode, approve: true, ...wantedIn(form) }, () => {
-      end('The program gets its key when it asks next, within seconds. The list shows it then.');
-      void lookForKey();
-    });
-  const refuse = () =>
-    send('/device/decision', { userCode, approve: false }, () => end('Refused: the program gets no key.'));
-  return decisionForm({
-    described: html`<h2 id="errand-title" at=${PLACE} tabindex="-1">A program asks for a key</h2>
-      <dl>
-        <dt>Calls itself</dt><dd>${clientName === null ? 'nothing' : html`“${nameOf(clientName)}”, in its own words`}</dd>
-        <dt>Asks from</dt><dd>${address}, ${timeOf(askedAt, nowMs, formats)}</dd>
-        <dt>For</dt><dd><bdi>${resource}</bdi></dd>
-        <dt>Would like</dt><dd>${scopeList(scopes, SCOPES_SHOWN)}</dd>
-      </dl>
-      <p>Whoever started it gets the key. Go on only if that was you, just now.</p>`,
-    fields: { at: 'name', name: clientName ?? '', more: scopes, daysUsual: PROGRAM_DAYS },
-    verb: 'Make the key',
-    doing: 'Deciding…',
-    other: html`<button type="button" at="refuse" onclick=${refuse}>Refuse</button>`,
-    decide,
-  });
 }

@@ -1,14 +1,36 @@
-// The fields of a new key, what they ask for, and how what was typed is kept.
+// The form of a new key, what it asks for, and how what was typed is kept.
 
-import { html } from '../widgets/html.js';
+import { html } from '../widgets/draw.js';
+import { complaint, setup, workButton } from '../widgets/parts.js';
 
 const DAYS = [7, 30, 90, 365];
+const WINDOWS = { '1s': 'a second', '1m': 'a minute', '1h': 'an hour', '1d': 'a day' };
+const PERIODS = { day: 'a day', month: 'a month' };
 
 /**
- * `scopes`: those there are, null: any; `offered`, `more`: those to tick, then; `daysMax` null: no limit. `ticked`: those
- * that are ticked to begin with.
+ * `head`, labelled by `id`: what is to be decided. `fields`: see below. `verb`, `doing`: the words of its button, with
+ * `other` beside it. `act` takes the input of create_api_key.
  */
-export function keyFields({ scopes, offered, daysMax }, { name = '', ticked = [], more = [], daysUsual = 90, at }) {
+export const keyForm = ({
+  id,
+  head,
+  fields,
+  failure,
+  verb,
+  doing,
+  other,
+  act,
+}) => html`<form class="card stack" id="create"
+  at="form ${id}" aria-labelledby=${id} onsubmit=${({ target }) => act(wantedIn(target))}>
+  ${head}
+  ${keyFields(fields)}
+  ${failure && complaint(failure)}
+  <div class="line">${workButton({ at: 'go on', label: verb, doing, look: 'solid' })}${other}</div>
+</form>`;
+
+/** `ticked`: scopes that are ticked to begin with; `more`: others to tick, where any may be given. */
+function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
+  const { scopes, offered } = setup;
   const choices = [...new Set([...ticked, ...(scopes ?? [...more, ...offered])])];
   const choice = (scope) => html`<label class="sentence" at=${scope}>
     <input type="checkbox" name="scopes" value=${scope} checked=${ticked.includes(scope)} /><bdi>${scope}</bdi>
@@ -16,7 +38,7 @@ export function keyFields({ scopes, offered, daysMax }, { name = '', ticked = []
   const others = choices.length > 0 ? 'Other scopes, with spaces between' : 'Scopes, with spaces between';
   return html`<div class="field">
       <label for="name">Name</label>
-      <input id="name" name="name" at=${at} value=${name} required maxlength="400" autocomplete="off"
+      <input id="name" name="name" at="name" value=${name} required maxlength="400" autocomplete="off"
         aria-describedby="name-hint" />
       <p id="name-hint" class="hint">What it is for, to recognize it by: “billing export”, “CI”.</p>
     </div>
@@ -30,11 +52,14 @@ export function keyFields({ scopes, offered, daysMax }, { name = '', ticked = []
       }
       <p id="scopes-hint" class="hint">What it may do. Give as few as possible.</p>
     </fieldset>
-    <div class="field"><label for="days">Expires</label>${expiries(daysMax, daysUsual)}</div>
-    <details><summary>Limits</summary>${limits()}</details>`;
+    <div class="field"><label for="days">Expires</label>${expiries(daysUsual)}</div>
+    <details><summary>Limits</summary><div class="line">
+      ${limit('limit', 'Rate limit', 'Window', WINDOWS)}${limit('quota', 'Quota', 'Period', PERIODS)}
+    </div></details>`;
 }
 
-function expiries(daysMax, daysUsual) {
+function expiries(daysUsual) {
+  const { daysMax } = setup; // null: no limit
   const offered = daysMax === null ? DAYS : [...DAYS.filter((days) => days < daysMax), daysMax];
   const words = (days) => (days === 365 ? 'in a year' : days === 1 ? 'in a day' : `in ${days} days`);
   const usual = Math.min(daysUsual, daysMax ?? daysUsual);
@@ -44,30 +69,17 @@ function expiries(daysMax, daysUsual) {
   </select>`;
 }
 
-const limits = () => html`<div class="line">
-  <div class="field">
-    <label for="limit">Rate limit</label>
-    <div class="line">
-      <input id="limit" name="limit" type="number" min="1" max="1000000000" placeholder="the server’s" />
-      <select name="limit-per" aria-label="Window of the rate limit">
-        <option value="1s">calls a second</option><option value="1m" selected>calls a minute</option>
-        <option value="1h">calls an hour</option><option value="1d">calls a day</option>
-      </select>
-    </div>
-  </div>
-  <div class="field">
-    <label for="quota">Quota</label>
-    <div class="line">
-      <input id="quota" name="quota" type="number" min="1" max="1000000000" placeholder="the server’s" />
-      <select name="quota-per" aria-label="Period of the quota">
-        <option value="day" selected>calls a day</option><option value="month">calls a month</option>
-      </select>
-    </div>
+const limit = (id, label, span, spans) => html`<div class="field">
+  <label for=${id}>${label}</label>
+  <div class="line">
+    <input id=${id} name=${id} type="number" min="1" max="1000000000" placeholder="the server’s" />
+    <select name="${id}-per" aria-label="${span} of the ${label.toLowerCase()}">
+      ${Object.entries(spans).map(([value, words]) => html`<option value=${value} selected=${value === '1m'}>calls ${words}</option>`)}
+    </select>
   </div>
 </div>`;
 
-/** The input of create_api_key. */
-export function wantedIn(form) {
+function wantedIn(form) {
   const typed = new FormData(form);
   const [days, limit, quota] = ['days', 'limit', 'quota'].map((name) => typed.get(name));
   return {

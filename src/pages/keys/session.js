@@ -1,53 +1,31 @@
-// Who is signed in on the page, the list of keys that is shown, and the way to the tools. The token is in one variable.
+// Who is signed in on the page, whose keys it shows, and the way to the tools. The token is in one variable.
 
-import { focusOn } from '../widgets/draw.js';
-import { html } from '../widgets/html.js';
+import { focusOn, html, redraw } from '../widgets/draw.js';
 import { keysList } from '../widgets/keys-list.js';
-import { complaint, formatsOf, nameOf, setup } from '../widgets/parts.js';
-import { failed } from '../widgets/results.js';
+import { busily, failed, nameOf, setup, succeeded } from '../widgets/parts.js';
 import { typeAgain } from './key-form.js';
-import { areOthers, OWN } from './others.js';
-import { post } from './post.js';
-import { claimsOf, hasClaim, isInTime, listIn } from './sign-in.js';
 
-export const formats = formatsOf({ locale: navigator.language });
+const CALL_MS = 75_000; // a tool has 60 s
 
 /** All that the page shows follows from this. */
 export const page = {
   session: null, // who is signed in; its token is undefined once it is accepted no more
   why: null, // why somebody has to sign in; '': because nobody has; null: nobody has to
-  view: OWN, // the tool that lists, and its arguments
-  list: null,
-  instead: '', // in place of a list that could not be had
-  asked: null, // the latest request for a list, while it is on its way
+  whose: null, // an owner whose keys are shown; '': everybody's; null: one's own
+  list: null, // of them
   made: null, // a new key, while it is shown
   errand: null, // what the person came to decide (errand.js)
   form: null, // { failure } while a key is being described
   typed: null, // what was typed before the person went to sign in
   question: null, // while all keys of an owner may be revoked (question.js)
   notice: '',
-  doing: new Set(), // names of buttons that are at work
-  redraw() {},
 };
 
 /** Changes what the page shows, and gives the focus to the first of `places` that there is. */
 export function set(changed, ...places) {
   Object.assign(page, changed);
-  page.redraw();
+  redraw();
   places.some(focusOn);
-}
-
-/** Runs `work` once at a time, while its button says what it is doing. */
-export async function busily(button, work) {
-  const { doing } = page;
-  if (doing.has(button)) return;
-  set({ doing: doing.add(button) });
-  try {
-    await work();
-  } finally {
-    doing.delete(button);
-    page.redraw();
-  }
 }
 
 export function askToSignIn(sentence) {
@@ -56,7 +34,6 @@ export function askToSignIn(sentence) {
 
 function endSession(detail) {
   page.session.token = undefined;
-  page.asked = null;
   askToSignIn(`${detail}. Sign in again: what you have typed is kept.`);
 }
 
@@ -64,11 +41,36 @@ function endSession(detail) {
 export function forget() {
   page.list?.close();
   page.made?.close();
-  const nothing = { session: null, list: null, made: null, form: null, question: null, asked: null };
-  Object.assign(page, nothing, { view: OWN, instead: '', notice: '' });
+  Object.assign(page, { session: null, whose: null, list: null, made: null, form: null, question: null, notice: '' });
 }
 
-/** What became of sending `body` (results.js). */
+/** What became of a request (parts.js), with the status of the response if one came. */
+async function post(path, token, body) {
+  try {
+    const response = await fetch(setup.url + path, {
+      method: 'POST',
+      headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
+      body: JSON.stringify(body),
+      credentials: 'omit',
+      cache: 'no-store',
+      redirect: 'error',
+      signal: AbortSignal.timeout(CALL_MS),
+    });
+    const { status, ok, headers } = response;
+    const told = await response.json();
+    if (ok) return { status, ...succeeded(told) };
+    const { detail, issues = [] } = told;
+    const more = issues
+      .filter(({ message }) => !detail.includes(message))
+      .map(({ path, message }) => `${path}: ${message}`);
+    if (headers.has('Retry-After')) more.push(`Try again in ${headers.get('Retry-After')} s`);
+    return { status, ...failed([detail, ...more].join('. '), told) };
+  } catch {
+    return failed('No answer came. It may have worked all the same: refresh the list to see.');
+  }
+}
+
+/** What became of sending `body` with the person's token. */
 export async function request(path, body) {
   const { session } = page;
   const { token } = session;
@@ -76,65 +78,53 @@ export async function request(path, body) {
     endSession('You are not signed in any more');
     return failed('Sign in again first.');
   }
-  const result = await post(setup.url + path, token, body);
+  const result = await post(path, token, body);
   if (page.session !== session) return failed('You have signed out.');
   if (result.status === 401 && session.token === token) endSession(result.failure);
   return result;
 }
 
-const pathOf = (tool) => `/tools/${encodeURIComponent(tool)}`;
+const pathOf = (tool) => `/tools/${tool}`;
+export const callTool = (tool, args) => request(pathOf(tool), args);
 
-export async function callTool(tool, args) {
-  const result = await request(pathOf(tool), args);
-  if (page.asked !== null && tool !== page.view.tool) void refresh(); // what it says may be over
-  return result;
-}
+/** The tool that lists the keys of `whose`, and its arguments. */
+const sourceOf = (whose) =>
+  whose === null
+    ? { tool: 'list_api_keys', args: {} }
+    : { tool: 'admin_list_keys', args: whose === '' ? {} : { owner: whose } };
 
-/** Shows the keys of `view`; `result`: what its tool has returned, if it was called. */
-export function show(view, result) {
-  const { owner } = view.args;
-  const isOwn = !areOthers(view);
+/** Shows the keys of `whose`; `result`: what the tool has returned, if it was called. */
+export function show(whose, result) {
   page.list?.close();
+  const isOwn = whose === null;
   const list = keysList({
     callTool,
-    source: view,
-    heading: 'h2',
-    title: isOwn ? 'Your keys' : owner === undefined ? 'All keys' : ['Keys of ', nameOf(owner)],
+    source: sourceOf(whose),
+    title: isOwn ? 'Your keys' : whose === '' ? 'All keys' : ['Keys of ', nameOf(whose)],
     none: {
       title: isOwn ? 'No API keys yet' : 'No API keys',
       hints: isOwn && html`<p class="hint">A key lets a program call this server on your behalf.</p>`,
     },
-    refused: setup.refused,
-    serverUrl: setup.url,
-    scrolls: false,
-    formats,
-    redraw: page.redraw,
   });
-  const form = isOwn ? page.form : null;
-  Object.assign(page, { view, list, form, instead: 'Loading keys…', notice: '', asked: null, question: null });
-  if (result) take(result);
-  else void refresh();
+  Object.assign(page, { whose, list, form: isOwn ? page.form : null, notice: '', question: null });
+  if (result) list.take(result);
+  else void list.load();
 }
 
-/** A failure takes no list away, because a new key may stand in it. */
-function take({ output, failure }) {
-  if (output !== null) {
-    page.instead = '';
-    return page.list.take(output);
+/** What a JWT says, for display alone: the server verifies it. */
+function claimsOf(token) {
+  try {
+    const payload = atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'));
+    return JSON.parse(new TextDecoder().decode(Uint8Array.from(payload, (char) => char.charCodeAt(0))));
+  } catch {
+    return {};
   }
-  if (page.instead === '') set({ notice: `The list could not be refreshed. ${failure}` });
-  else set({ instead: complaint(`No keys to show. ${failure}`) });
 }
 
-/** What comes is shown, unless it was asked for again meanwhile, or another view was. */
-export async function refresh(notice = '') {
-  const latest = {};
-  set({ asked: latest, notice });
-  const result = await callTool(page.view.tool, page.view.args);
-  if (page.asked !== latest) return;
-  page.asked = null;
-  take(result);
-}
+const isInTime = ({ exp }) => typeof exp === 'number' && exp * 1000 > Date.now();
+
+/** A claim that is text with spaces between, or a list. */
+const listIn = (claim) => (typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : []);
 
 const FOREIGN =
   'This token is not over, but it was not signed for this server: with another secret, or for another address. Have it made again where this server runs, with the settings of this server.';
@@ -149,23 +139,25 @@ export const signIn = (token) =>
   busily('use token', async () => {
     if (!/^[\w.~+/=-]+$/.test(token)) return refuse('This is not a token.');
     const { session } = page;
+    const { admin, ownerClaim, scopeClaim } = setup;
     const claims = claimsOf(token);
-    const { sub, [setup.ownerClaim]: owner } = claims;
+    const { sub, [ownerClaim]: owner } = claims;
     const isSame = session?.sub === sub && session?.owner === owner;
-    const isAdmin = hasClaim(claims, setup.admin);
-    const view = isSame && isAdmin ? page.view : OWN;
-    const result = await post(setup.url + pathOf(view.tool), token, view.args);
+    const isAdmin = listIn(claims[admin?.name]).includes(admin?.value);
+    const whose = isSame && isAdmin ? page.whose : null;
+    const { tool, args } = sourceOf(whose);
+    const result = await post(pathOf(tool), token, args);
     if (page.session !== session) return;
     const isLive = session?.token !== undefined;
     if (result.status === 401 || sub === undefined || (isLive && !isSame && result.output === null)) {
       return refuse(result.problem.code === 'invalid_token' && isInTime(claims) ? FOREIGN : result.failure);
     }
     if (!isSame) forget();
-    const grantable = setup.scopeClaim === null ? null : listIn(claims[setup.scopeClaim]);
+    const grantable = scopeClaim === null ? null : listIn(claims[scopeClaim]);
     page.session = Object.assign(isSame ? session : {}, { token, sub, owner, isAdmin, grantable });
     page.why = null;
-    if (page.list !== null && view === page.view) take(result);
-    else show(view, result);
+    if (page.list !== null && whose === page.whose) page.list.take(result);
+    else show(whose, result);
     welcome(result.output?.keys.length === 0);
   });
 
@@ -180,11 +172,11 @@ tabs.onmessage = ({ data: errand }) => {
 
 /** Where the person goes on. */
 function welcome(isFirst) {
-  const { typed, made, view, errand } = page;
+  const { typed, made, whose, errand } = page;
   const hasNone = isFirst && errand === null;
   if (errand === null) tabs.postMessage(null);
-  if (errand === null && (typed !== null || (hasNone && made === null && !areOthers(view)))) page.form ??= {};
+  if (errand === null && (typed !== null || (hasNone && made === null && whose === null))) page.form ??= {};
   set({ typed: null });
   if (typed !== null) typeAgain(document.getElementById('create'), typed);
-  ['errand', 'new key', typed === null && hasNone ? 'name' : 'create', 'all', 'new'].some(focusOn);
+  ['errand', 'new key', typed === null && hasNone ? 'name' : 'go on', 'all', 'new'].some(focusOn);
 }

@@ -1,8 +1,15 @@
-// Signing in at an issuer, as a public client: authorization code with PKCE (RFC 7636), its state, and the issuer's name
-// in the response (RFC 9207). What must be remembered stands in sessionStorage only while the person is away.
+// The ways in: with a link that whoever runs the server makes, with a pasted token, and at an issuer, as a public client:
+// authorization code with PKCE (RFC 7636), its state, and the issuer's name in the response (RFC 9207). What must be
+// remembered stands in sessionStorage only while the person is away.
+
+import { html } from '../widgets/draw.js';
+import { complaint, setup, workButton } from '../widgets/parts.js';
+import { typedIn } from './key-form.js';
+import { askToSignIn, page, signIn } from './session.js';
 
 const AWAY = 'mcp-key-server/sign-in';
 const RANDOM_BYTES = 32;
+const { issuer, mints } = setup;
 
 const base64url = (bytes) =>
   btoa(String.fromCharCode(...new Uint8Array(bytes)))
@@ -11,24 +18,30 @@ const base64url = (bytes) =>
     .replaceAll('=', '');
 const random = () => base64url(crypto.getRandomValues(new Uint8Array(RANDOM_BYTES)));
 
-/** Goes to the issuer. `kept` is kept meanwhile. */
-export async function leaveFor(issuer, redirectUri, kept) {
-  const [verifier, state] = [random(), random()];
-  const challenge = base64url(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(verifier)));
-  const url = new URL(issuer.endpoints.authorization);
-  const asked = {
-    response_type: 'code',
-    client_id: issuer.clientId,
-    redirect_uri: redirectUri,
-    scope: issuer.scope,
-    resource: issuer.resource,
-    state,
-    code_challenge: challenge,
-    code_challenge_method: 'S256',
-  };
-  for (const [name, value] of Object.entries(asked)) url.searchParams.set(name, value);
-  sessionStorage.setItem(AWAY, JSON.stringify({ verifier, state, ...kept }));
-  location.assign(url);
+/** Goes to the issuer. */
+async function leave() {
+  try {
+    const [verifier, state] = [random(), random()];
+    const challenge = base64url(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(verifier)));
+    const url = new URL(issuer.endpoints.authorization);
+    const asked = {
+      response_type: 'code',
+      client_id: issuer.clientId,
+      redirect_uri: setup.page,
+      scope: issuer.scope,
+      resource: issuer.resource,
+      state,
+      code_challenge: challenge,
+      code_challenge_method: 'S256',
+    };
+    for (const [name, value] of Object.entries(asked)) url.searchParams.set(name, value);
+    const form = document.getElementById('create');
+    const kept = { verifier, state, typed: form && typedIn(form), errand: page.errand };
+    sessionStorage.setItem(AWAY, JSON.stringify(kept));
+    location.assign(url);
+  } catch {
+    askToSignIn('This browser does not let the page sign in: it needs HTTPS, and sessionStorage.');
+  }
 }
 
 /** What was kept while the person was away, or null. It is kept no longer. */
@@ -42,64 +55,80 @@ export function takeKept() {
   }
 }
 
-/** The access token for the response in `query`; throws an Error whose message is for the person. */
-export async function redeem(issuer, redirectUri, query, kept) {
+/** Signs in with the issuer's response in `query`. */
+export async function comeBack(query, kept) {
+  try {
+    await signIn(await redeem(query, kept));
+  } catch (error) {
+    askToSignIn(error.message);
+  }
+}
+
+/** The access token; throws an Error whose message is for the person. */
+async function redeem(query, kept) {
+  const { name, clientId, resource, endpoints } = issuer;
   if (kept === null || query.get('state') !== kept.state) {
     throw new Error('This response does not belong to a sign-in that was begun in this tab. Sign in again.');
   }
-  const named = query.get('iss');
-  if (named === null ? issuer.endpoints.sendsIss : named !== issuer.issuer) {
+  const sender = query.get('iss');
+  if (sender === null ? endpoints.sendsIss : sender !== issuer.issuer) {
     throw new Error('The response did not come from the issuer of this server. Nothing was done with it.');
   }
   if (!query.has('code')) {
-    const reason = query.get('error_description') ?? query.get('error');
-    throw new Error(`${issuer.name} did not sign you in: ${reason}.`);
+    throw new Error(`${name} did not sign you in: ${query.get('error_description') ?? query.get('error')}.`);
   }
-  const response = await fetch(issuer.endpoints.token, {
+  const response = await fetch(endpoints.token, {
     method: 'POST',
     body: new URLSearchParams({
       grant_type: 'authorization_code',
       code: query.get('code'),
-      redirect_uri: redirectUri,
-      client_id: issuer.clientId,
+      redirect_uri: setup.page,
+      client_id: clientId,
       code_verifier: kept.verifier,
-      resource: issuer.resource,
+      resource,
     }),
     credentials: 'omit',
     cache: 'no-store',
     redirect: 'error',
   }).catch(() => {
-    throw new Error(`${issuer.name} did not answer, or does not let this page ask it for a token.`);
+    throw new Error(`${name} did not answer, or does not let this page ask it for a token.`);
   });
   const { access_token: token, error } = await response.json().catch(() => ({}));
-  if (typeof token !== 'string') throw new Error(`${issuer.name} gave no token: ${error ?? response.status}.`);
+  if (typeof token !== 'string') throw new Error(`${name} gave no token: ${error ?? response.status}.`);
   return token;
 }
 
-/** What a JWT says, for display alone: the server verifies it. */
-export function claimsOf(token) {
-  try {
-    const payload = atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'));
-    return JSON.parse(new TextDecoder().decode(Uint8Array.from(payload, (char) => char.charCodeAt(0))));
-  } catch {
-    return {};
-  }
+/** `waiting`: who waits meanwhile, in words, or ''. */
+export function signInCard(why, waiting) {
+  const isOnlyWay = issuer === null && mints === null;
+  const use = ({ target }) => signIn(new FormData(target).get('token').trim());
+  const send = { at: 'use token', label: 'Sign in', doing: 'Signing in…', look: isOnlyWay && 'solid' };
+  return html`<section class="card stack narrow" aria-labelledby="sign-in-title">
+    <h2 id="sign-in-title" at="sign-in" tabindex="-1">Sign in</h2>
+    ${why !== '' && complaint(why)}
+    ${waiting !== '' && html`<p role="status">${waiting}</p>`}
+    <p class="hint">With an API key a program calls this server on your behalf. Here you make keys, and end them.</p>
+    ${issuer !== null && html`<div>${byIssuer()}</div>`}
+    ${
+      mints !== null &&
+      html`<div>
+        <p>Whoever runs this server can send you a link that signs you in. It is made on the server:</p>
+        <pre>${mints} --sub <i>your-name</i> --link</pre>
+      </div>`
+    }
+    <form class=${isOnlyWay ? 'field' : 'field next'} onsubmit=${use}>
+      <label for="token">${isOnlyWay ? 'Paste' : 'Or paste'} a user token</label>
+      <div class="line">
+        <input id="token" name="token" autocomplete="off" autocapitalize="off" spellcheck="false" required
+          aria-describedby="token-hint" />
+        ${workButton(send)}
+      </div>
+      <p id="token-hint" class="hint">It stays in this tab, and is gone when you close or reload it.</p>
+    </form>
+  </section>`;
 }
 
-/** Whether a token with these claims is not over yet. */
-export const isInTime = ({ exp }) => typeof exp === 'number' && exp * 1000 > Date.now();
-
-/** Whether the claims have that of ADMIN_CLAIM. */
-export const hasClaim = (claims, wanted) => listIn(claims[wanted?.name]).includes(wanted?.value);
-
-/** A claim that is text with spaces between, or a list. */
-export const listIn = (claim) => (typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : []);
-
-/** Takes what came with the address off it, and off the session's history, at once. */
-export function takeFromAddress() {
-  const { hash, search, pathname } = location;
-  if (hash !== '' || search !== '') history.replaceState(null, '', pathname);
-  const [fragment, query] = [hash.slice(1), search].map((text) => new URLSearchParams(text));
-  const [token, connect, ask] = ['token', 'connect', 'ask'].map((name) => fragment.get(name));
-  return { token, query, errand: connect !== null ? { connect } : ask !== null ? { ask } : null };
-}
+const byIssuer = () =>
+  issuer.endpoints === null
+    ? complaint(html`<bdi>${issuer.name}</bdi>, where you sign in, can’t be reached. Reload the page to try again.`)
+    : html`<button type="button" class="solid" at="leave" onclick=${leave}>Sign in with <bdi>${issuer.name}</bdi></button>`;

@@ -1,7 +1,8 @@
 // The widget of create_api_key and rotate_api_key: shows the new key.
 
-import { html } from './html.js';
+import { html } from './draw.js';
 import { newKey } from './new-key.js';
+import { hasKey } from './question.js';
 import { widget } from './widget.js';
 
 widget('api-key-created', {
@@ -11,8 +12,5 @@ widget('api-key-created', {
     if (typeof name === 'string') return html`Creating “<bdi>${name}</bdi>”…`;
     return keyId === undefined ? undefined : 'Rotating the key…';
   },
-  show: (made, { formats, redraw }) =>
-    typeof made.key === 'string' && made.key !== ''
-      ? newKey({ made, heading: 'h1', formats, serverUrl: null, redraw })
-      : null,
+  show: ({ output }) => (hasKey(output) ? newKey({ made: output }) : null),
 });

@@ -1,8 +1,7 @@
 // The widget of list_api_keys: the list of keys, which calls tools through the host, if it lets widgets do that.
 
-import { html } from './html.js';
+import { html } from './draw.js';
 import { keysList } from './keys-list.js';
-import { setup } from './parts.js';
 import { widget } from './widget.js';
 
 const NONE = {
@@ -15,23 +14,11 @@ widget('api-keys-list', {
   loading: 'Loading keys…',
   nothing: 'No keys to show.',
   underWay() {},
-  show(output, { bridge, formats, redraw }, shown) {
-    if (!Array.isArray(output.keys)) return null;
-    const list =
-      shown ??
-      keysList({
-        callTool: bridge.canCallTools ? bridge.callTool : null,
-        source: { tool: 'list_api_keys', args: {} },
-        heading: 'h1',
-        title: 'API keys',
-        none: NONE,
-        refused: setup.refused,
-        serverUrl: null,
-        scrolls: true,
-        formats,
-        redraw,
-      });
-    list.take(output);
+  show(result, callTool, shown) {
+    if (!Array.isArray(result.output?.keys)) return null;
+    const source = { tool: 'list_api_keys', args: {} };
+    const list = shown ?? keysList({ callTool, source, title: 'API keys', none: NONE });
+    list.take(result);
     return list;
   },
 });

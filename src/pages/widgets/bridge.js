@@ -1,21 +1,47 @@
 // The widget's half of MCP Apps (protocol 2026-01-26): JSON-RPC 2.0 over postMessage with the window around this one.
 // It handles messages, theme and size; what a result means is left to the widget.
 
-import { setup } from './parts.js';
-import { failed, isObject, readResult } from './results.js';
+import { failed, formatTimes, setup, succeeded, UNREADABLE } from './parts.js';
 
 const INITIALIZE_MS = 5000; // a host responds at once; after this the person is told that none does
 const CALL_MS = 120_000; // a tool has 60 s, and a host may first ask the person
+/** The name of what a result has for the widget alone, which no model is shown. */
+const FOR_WIDGET = 'mcp-key-server/widget';
+
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+const objectOf = (value) => (isObject(value) ? value : {});
+
+/** What became of a call: structuredContent, else the JSON of its first text. What would help is a text of its own. */
+function readResult({ structuredContent, content, isError, _meta: meta }) {
+  const forWidget = objectOf(meta?.[FOR_WIDGET]);
+  const texts = (Array.isArray(content) ? content : [])
+    .filter((block) => block?.type === 'text' && typeof block.text === 'string' && block.text !== '')
+    .map(({ text }) => text);
+  if (isError === true) return failed(texts.join('. ') || UNREADABLE, forWidget);
+  const output = isObject(structuredContent) ? structuredContent : parsed(texts[0]);
+  return isObject(output) ? succeeded({ ...output, ...forWidget }) : failed(UNREADABLE);
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
 
 /**
- * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result, bridge)` (results.js),
- * `replaceByMessage(sentence)` for what a person must be told instead, and `close()`, after which nothing more comes.
+ * Greets the host and passes on what it sends. `on` has `input(args)`, `result(result, callTool)` (`callTool` is null
+ * where it lets widgets call none), `replaceByMessage(sentence)` for what a person must be told instead, and `close()`,
+ * after which nothing more comes.
  */
 export function connect(name, on) {
   const host = window.parent;
   const waiting = new Map(); // request id → what to do with the response
-  const bridge = { canCallTools: false, locale: 'en', timeZone: undefined, callTool };
   let lastId = 0;
+  let canCallTools = false;
+  let sentSize = '';
+  const times = { locale: navigator.language };
 
   const post = (message) => host.postMessage({ jsonrpc: '2.0', ...message }, '*'); // the host's origin is not known
 
@@ -26,14 +52,12 @@ export function connect(name, on) {
     return lastId;
   }
 
-  /** Resolves to what became of it (results.js), also if the host has no answer. */
+  /** Resolves to what became of it, also if the host has no answer. */
   function callTool(tool, args) {
     return new Promise((resolve) => {
       const id = request('tools/call', { name: tool, arguments: args }, ({ result, error }) => {
         clearTimeout(timer);
-        resolve(
-          typeof error?.message === 'string' ? failed(error.message) : readResult(isObject(result) ? result : {}),
-        );
+        resolve(typeof error?.message === 'string' ? failed(error.message) : readResult(objectOf(result)));
       });
       const timer = setTimeout(() => {
         waiting.delete(id);
@@ -48,13 +72,14 @@ export function connect(name, on) {
       dataset.theme = theme;
       style.colorScheme = theme;
     }
-    for (const [key, value] of Object.entries(isObject(styles?.variables) ? styles.variables : {})) {
+    for (const [key, value] of Object.entries(objectOf(styles?.variables))) {
       if (/^--(color|font|border|shadow)-/.test(key) && typeof value === 'string') style.setProperty(key, value);
     }
     const heightPx = box?.height ?? box?.maxHeight;
     if (heightPx > 0) style.setProperty('--height-max', `${heightPx}px`);
-    if (typeof locale === 'string') bridge.locale = locale;
-    if (typeof timeZone === 'string') bridge.timeZone = timeZone;
+    if (typeof locale === 'string') times.locale = locale;
+    if (typeof timeZone === 'string') times.timeZone = timeZone;
+    formatTimes(times);
   }
 
   function close() {
@@ -70,20 +95,18 @@ export function connect(name, on) {
     ['ping', () => ({})],
     ['ui/resource-teardown', close],
   ]);
+  const cancelled = () => on.replaceByMessage('The call was cancelled, so there is nothing to show.');
   const notifications = new Map([
-    ['ui/notifications/tool-input', ({ arguments: args }) => on.input(isObject(args) ? args : {})],
-    ['ui/notifications/tool-result', (result) => on.result(readResult(result), bridge)],
-    [
-      'ui/notifications/tool-cancelled',
-      () => on.replaceByMessage('The call was cancelled, so there is nothing to show.'),
-    ],
+    ['ui/notifications/tool-input', ({ arguments: args }) => on.input(objectOf(args))],
+    ['ui/notifications/tool-result', (result) => on.result(readResult(result), canCallTools ? callTool : null)],
+    ['ui/notifications/tool-cancelled', cancelled],
     ['ui/notifications/host-context-changed', setContext],
   ]);
 
   function receive({ source, data }) {
     if (source !== host || !isObject(data) || data.jsonrpc !== '2.0') return;
     const { id, method } = data;
-    const params = isObject(data.params) ? data.params : {};
+    const params = objectOf(data.params);
     if (typeof method !== 'string') {
       const settle = waiting.get(id);
       waiting.delete(id);
@@ -96,35 +119,27 @@ export function connect(name, on) {
     }
   }
 
-  let sent = '';
   function postSize(height) {
     const width = Math.ceil(window.innerWidth);
-    if (width === 0 || sent === `${width}x${height}`) return; // a hidden frame has no size to tell
-    sent = `${width}x${height}`;
+    if (width === 0 || sentSize === `${width}x${height}`) return; // a hidden frame has no size to tell
+    sentSize = `${width}x${height}`;
     post({ method: 'ui/notifications/size-changed', params: { width, height } });
   }
-  const resized = new ResizeObserver(() =>
-    postSize(Math.ceil(document.documentElement.getBoundingClientRect().height)),
-  );
+  const root = document.documentElement;
+  const resized = new ResizeObserver(() => postSize(Math.ceil(root.getBoundingClientRect().height)));
 
   if (host === window)
     return on.replaceByMessage('This is a widget for chat apps that show MCP Apps: it has no host here.');
   window.addEventListener('message', receive);
-  const silent = setTimeout(
-    () => on.replaceByMessage('The chat app around this widget does not answer.'),
-    INITIALIZE_MS,
-  );
-  const hello = {
-    appInfo: { name, version: setup.version },
-    appCapabilities: {},
-    protocolVersion: '2026-01-26',
-  };
-  request('ui/initialize', hello, ({ result }) => {
+  const isSilent = () => on.replaceByMessage('The chat app around this widget does not answer.');
+  const silent = setTimeout(isSilent, INITIALIZE_MS);
+  const appInfo = { name, version: setup.version };
+  request('ui/initialize', { appInfo, appCapabilities: {}, protocolVersion: '2026-01-26' }, ({ result }) => {
     clearTimeout(silent);
     if (!isObject(result)) return on.replaceByMessage('The chat app around this widget refused to show it.');
-    bridge.canCallTools = isObject(result.hostCapabilities?.serverTools);
-    setContext(isObject(result.hostContext) ? result.hostContext : {});
+    canCallTools = isObject(result.hostCapabilities?.serverTools);
+    setContext(objectOf(result.hostContext));
     post({ method: 'ui/notifications/initialized', params: {} });
-    resized.observe(document.documentElement);
+    resized.observe(root);
   });
 }

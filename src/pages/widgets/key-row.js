@@ -1,38 +1,42 @@
 // A key in the list: what it is, how often it was used, and what can be done with it.
 
-import { html } from './html.js';
-import { isEnded, rotationAt } from './listed-key.js';
-import { icon, inWords, nameOf, scopeList, timeOf } from './parts.js';
+import { html } from './draw.js';
+import { isEnded, rotationOf } from './listed-key.js';
+import { formats, icon, inWords, nameOf, scopeList, timeOf } from './parts.js';
 import { ACTIONS } from './question.js';
-import { rotationWords } from './rotation.js';
 
 const SCOPES_SHOWN = 4;
-export const STATES = { active: 'Active', soon: 'Expires soon', expired: 'Expired', revoked: 'Revoked' };
-const TONES = { active: 'ok', soon: 'warn', expired: 'muted', revoked: 'bad' };
+/** Each with its label and its tone. */
+export const STATES = {
+  active: ['Active', 'ok'],
+  soon: ['Expires soon', 'warn'],
+  expired: ['Expired', 'muted'],
+  revoked: ['Revoked', 'bad'],
+};
 
 /** `ask(kind)` null: nothing can be changed from here. `below` stands in it. */
-export function keyRow(key, { nowMs, formats, ask, below }) {
+export function keyRow(key, ask, below) {
   const { id, state, owner } = key;
-  const rotation = rotationAt(key, nowMs);
-  const when = (label, atMs) =>
-    html`<span class="when">${label} ${atMs === null ? 'never' : timeOf(atMs, nowMs, formats)}</span>`;
-  return html`<li at=${`row ${id}`} class=${isEnded(key) ? 'row ended' : 'row'}>
+  const [label, tone] = STATES[state];
+  const rotation = rotationOf(key);
+  const when = (words, atMs) => html`<span class="when">${words} ${atMs === null ? 'never' : timeOf(atMs)}</span>`;
+  return html`<li at="row ${id}" class=${isEnded(key) ? 'row ended' : 'row'}>
     <div class="line">
       <details>
-        <summary at=${`details ${id}`}><span class="name">${nameOf(key.name)}</span></summary>
+        <summary at="details ${id}"><span class="name">${nameOf(key.name)}</span></summary>
         <dl>${identity(key, rotation)}</dl>
       </details>
       ${owner !== null && html`<p class="hint">of ${nameOf(owner)}</p>`}
       ${key.resource !== null && html`<p class="hint">for <bdi>${key.resource}</bdi></p>`}
       ${scopeList(key.scopes, SCOPES_SHOWN)}
     </div>
-    <span class="state ${TONES[state]}">${icon(state)}${STATES[state]}</span>
+    <span class="state ${tone}">${icon(state)}${label}</span>
     <div class="facts hint line">
       ${when('Created', key.createdAt)}${when('Expires', key.expiresAt)}${when('Last used', key.lastUsedAt)}
       ${usesOf(key)}
     </div>
     ${ask && html`<div class="buttons line">${buttons(key, ask)}</div>`}
-    ${rotation && html`<p class="sentence hint">${icon('rotate')}<span>${rotationWords(rotation, nowMs, formats)}</span></p>`}
+    ${rotation && html`<p class="sentence hint">${icon('rotate')}<span>${rotationWords(rotation)}</span></p>`}
     ${below}
   </li>`;
 }
@@ -52,18 +56,20 @@ function buttons(key, ask) {
 
 /** What tells the key from others, for a reader who has found one. */
 function identity({ id, fingerprint }, rotation) {
-  const isNew = rotation?.state === 'overlapping';
   const other = rotation?.otherFingerprint;
-  const fingerprints = rotation
-    ? [
-        ['Fingerprint, old key', isNew ? other : fingerprint],
-        ['Fingerprint, new key', isNew ? fingerprint : other],
-      ]
-    : [['Fingerprint', fingerprint]];
-  return [['Id', id], ...fingerprints]
+  const [old, fresh] = rotation?.state === 'overlapping' ? [other, fingerprint] : [fingerprint, other];
+  const facts = { Id: id };
+  if (rotation === null) facts.Fingerprint = fingerprint;
+  else Object.assign(facts, { 'Fingerprint, old key': old, 'Fingerprint, new key': fresh });
+  return Object.entries(facts)
     .filter(([, value]) => value !== null)
     .map(([term, value]) => html`<dt>${term}</dt><dd><code>${value}</code></dd>`);
 }
+
+const rotationWords = ({ state, previousUntil }) =>
+  state === 'until_first_use'
+    ? 'Rotation under way: the old key works on, and the new one has not been used yet.'
+    : html`Rotation under way: the new key is in use. The old one ends ${timeOf(previousUntil)}, on ${formats.short.format(previousUntil)}.`;
 
 const BAR_PX = 3;
 const HEIGHT_PX = 16;
@@ -72,10 +78,10 @@ const HEIGHT_PX = 16;
 function bars(days) {
   const most = Math.max(...days);
   const bar = (count, index) =>
-    count > 0 && `M${(index + 0.5) * BAR_PX} ${HEIGHT_PX}v-${Math.max(2, Math.round((count / most) * HEIGHT_PX))}`;
+    count > 0 ? `M${(index + 0.5) * BAR_PX} ${HEIGHT_PX}v-${Math.max(2, Math.round((count / most) * HEIGHT_PX))}` : '';
   const words = `${inWords(days.reduce((sum, count) => sum + count, 0))} calls in ${days.length} days`;
   return html`<svg viewBox="0 0 ${days.length * BAR_PX} ${HEIGHT_PX}" class="bars ok" role="img" aria-label=${words}>
-    <path d=${days.toReversed().map(bar).filter(Boolean).join('')} />
+    <path d=${days.toReversed().map(bar).join('')} />
   </svg>`;
 }
 

@@ -1,12 +1,11 @@
 // The list of keys, for the widget and for the page: shows, sorts, filters, and asks before it changes a key.
 
-import { focusOn, isFocusIn } from './draw.js';
-import { h, html } from './html.js';
+import { find, focusOn, h, html, redraw } from './draw.js';
 import { keyRow, STATES } from './key-row.js';
 import { readKey, readRotation, stateOf } from './listed-key.js';
 import { newKey } from './new-key.js';
-import { icon, inWords, workButton } from './parts.js';
-import { ACTIONS, askAbout, firstIn } from './question.js';
+import { complaint, HEADING, icon, inWords, setup, workButton } from './parts.js';
+import { askAbout, firstIn, isAwaited } from './question.js';
 
 const TOOLS_FROM = 8; // fewer keys can be seen at a glance
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
@@ -24,8 +23,7 @@ const ORDERS = {
 
 /**
  * `callTool` null: nothing can be changed from here. `source`: the tool that lists, and its arguments. `title`, `none`:
- * whose keys these are, and what is said where there are none. `refused`: how soon an ended key is. `serverUrl` null:
- * not known. `scrolls`: within its own height. It is drawn by `redraw`.
+ * whose keys these are, and what is said where there are none.
  */
 export function keysList(options) {
   const list = {
@@ -37,25 +35,43 @@ export function keysList(options) {
     order: 'created',
     questions: new Map(), // by id of the key: one, and those whose response is awaited
     secrets: new Map(), // new secrets of rotated keys, by id
-    isLoading: false,
+    instead: 'Loading keys…', // in place of keys that could not be had
+    loading: null, // the latest request for them, while it is on its way
     status: '',
-    nowMs: 0,
   };
   const ticking = setInterval(() => bringUpToDate(list), REFRESH_MS);
   return {
     view: () => viewOf(list),
+    load: () => load(list),
+    take: (result) => take(list, result),
     ids: () => list.keys.map(({ id }) => id),
-    take(output) {
-      list.keys = output.keys.flatMap(readKey);
-      list.cursor = cursorOf(output);
-      for (const id of list.secrets.keys()) if (!isListed(list, id)) forgetSecret(list, id);
-      bringUpToDate(list);
-    },
     close() {
       clearInterval(ticking);
+      list.loading = null;
       for (const id of list.secrets.keys()) forgetSecret(list, id);
     },
   };
+}
+
+/** What comes is shown, unless it was asked for again meanwhile. */
+async function load(list, status = '') {
+  const { callTool, source } = list;
+  const loading = callTool(source.tool, source.args);
+  change(list, { loading, status });
+  const result = await loading;
+  if (list.loading === loading) take(list, result);
+}
+
+/** Takes what the tool returned (parts.js). A failure takes no keys away, because a new one may stand among them. */
+function take(list, { output, failure, status }) {
+  list.loading = null;
+  if (status === 401) return; // whoever signs in again gets the list
+  if (output !== null) {
+    Object.assign(list, { keys: output.keys.flatMap(readKey), cursor: cursorOf(output), instead: '' });
+    for (const id of list.secrets.keys()) if (!isListed(list, id)) forgetSecret(list, id);
+    bringUpToDate(list);
+  } else if (list.instead === '') change(list, { status: `The list could not be refreshed. ${failure}` });
+  else change(list, { instead: complaint(`No keys to show. ${failure}`) });
 }
 
 const isListed = ({ keys }, wanted) => keys.some(({ id }) => id === wanted);
@@ -63,7 +79,7 @@ const cursorOf = ({ nextCursor }) => (typeof nextCursor === 'string' ? nextCurso
 
 function change(list, changed) {
   Object.assign(list, changed);
-  list.redraw();
+  redraw();
 }
 
 function forgetSecret({ secrets }, id) {
@@ -73,10 +89,10 @@ function forgetSecret({ secrets }, id) {
 
 /** States and words follow the time. */
 function bringUpToDate(list) {
-  list.nowMs = Date.now();
-  for (const key of list.keys) Object.assign(key, { state: stateOf(key, list.nowMs), drawn: null });
+  const nowMs = Date.now();
+  for (const key of list.keys) Object.assign(key, { state: stateOf(key, nowMs), drawn: null });
   if (!list.keys.some(({ state }) => state === list.only)) list.only = null;
-  list.redraw();
+  redraw();
 }
 
 /** The keys that are shown, in order; those too in whose rows a response is awaited, or has come. */
@@ -92,43 +108,46 @@ function shownOf({ keys, search, only, order, questions, secrets }) {
 
 /** As it was drawn before, if nothing in it has changed: there may be a thousand. */
 function rowOf(list, key) {
-  const { nowMs, formats, callTool, questions, secrets } = list;
-  const below = [questions, secrets].map((shown) => shown.get(key.id)?.view()).filter(Boolean);
-  const ask = callTool && ((kind) => askIn(list, key, kind));
-  const row = (below.length === 0 && key.drawn) || keyRow(key, { nowMs, formats, ask, below });
+  const below = [list.questions, list.secrets].map((shown) => shown.get(key.id)?.view()).filter(Boolean);
+  const ask = list.callTool && ((kind) => askIn(list, key, kind));
+  const row = (below.length === 0 && key.drawn) || keyRow(key, ask, below);
   key.drawn = below.length === 0 ? row : null;
   return row;
 }
 
 function askIn(list, key, kind) {
-  const { questions } = list;
-  if (questions.get(key.id)?.isBusy()) return; // the response to that one comes first
-  for (const [id, { isBusy }] of questions) if (!isBusy()) questions.delete(id);
+  const { questions, callTool } = list;
+  const { id } = key;
+  const asked = questions.get(id);
+  if (asked && isAwaited(asked)) return; // the response to that one comes first
+  for (const [other, question] of questions) if (!isAwaited(question)) questions.delete(other);
   const question = askAbout(key, kind, {
-    ...list,
-    redraw(failure) {
-      if (failure && !isListed(list, key.id)) list.status = failure;
-      list.redraw();
+    callTool,
+    done(output) {
+      finish(list, id, kind, output);
+      if (list.loading !== null) void load(list, list.status); // what that one says may be over
     },
-    done: (output) => finish(list, key.id, kind, output),
+    missed(failure) {
+      if (!isListed(list, id)) list.status = failure;
+    },
     close() {
-      questions.delete(key.id);
-      list.redraw();
-      focusOn(`${kind} ${key.id}`);
+      questions.delete(id);
+      redraw();
+      focusOn(`${kind} ${id}`);
     },
   });
-  questions.set(key.id, question);
+  questions.set(id, question);
   change(list, { status: '' });
-  focusOn(firstIn(kind, key.id));
+  focusOn(firstIn(kind, id));
 }
 
 /** The list may be a newer one by now, and the person elsewhere. */
 function finish(list, id, kind, output) {
-  const hadFocus = isFocusIn(`row ${id}`);
+  const hadFocus = find(`row ${id}`)?.contains(document.activeElement) === true;
   const order = shownOf(list).map((key) => key.id);
   const key = list.keys.find((listed) => listed.id === id);
   list.questions.delete(id);
-  list.status = typeof output.message === 'string' ? output.message : ACTIONS[kind].done;
+  list.status = typeof output.message === 'string' ? output.message : `API key ${kind}d`;
   forgetSecret(list, id);
   if (kind === 'delete') list.keys = list.keys.filter((listed) => listed !== key);
   else if (kind === 'revoke' && key) key.active = false;
@@ -148,19 +167,16 @@ function keepSecret(list, key, output) {
   if (key.rotation === null) key.fingerprint = null; // that of the old key, which has ended
   const saved = () => {
     forgetSecret(list, id);
-    list.redraw();
+    redraw();
     focusOnRow([id]);
   };
-  list.secrets.set(id, newKey({ ...list, made: { ...output, id, name }, heading: null, saved }));
+  list.secrets.set(id, newKey({ made: { ...output, id, name }, isInRow: true, saved }));
 }
 
 async function showMore(list) {
-  const { isLoading, keys, callTool, source, cursor } = list;
-  if (isLoading) return;
-  change(list, { isLoading: true });
+  const { keys, callTool, source, cursor } = list;
   const { output, failure } = await callTool(source.tool, { ...source.args, cursor });
-  list.isLoading = false;
-  if (list.keys !== keys) return list.redraw(); // a newer list came meanwhile
+  if (list.keys !== keys) return; // a newer list came meanwhile
   if (!Array.isArray(output?.keys)) return change(list, { status: failure });
   const added = output.keys.flatMap(readKey);
   Object.assign(list, { keys: [...keys, ...added], cursor: cursorOf(output), status: '' });
@@ -169,15 +185,16 @@ async function showMore(list) {
 }
 
 function viewOf(list) {
-  const { heading, title, none, scrolls, keys, search, status } = list;
-  const head = h(heading, { at: 'title', tabindex: -1 }, keys.length === 0 ? none.title : title);
+  const { title, none, keys, search, instead, status } = list;
+  if (instead !== '') return html`<div class="empty">${instead}</div>`;
+  const head = h(HEADING, { at: 'title', tabindex: -1 }, keys.length === 0 ? none.title : title);
   if (keys.length === 0) {
     return html`<section class="empty" at="list" tabindex="-1">
       ${icon('key')}${head}${none.hints}<span class="sr" role="status">${status}</span>
     </section>`;
   }
   const shown = shownOf(list);
-  const region = scrolls && { role: 'region', 'aria-label': 'Keys', tabindex: 0 };
+  const scrolls = setup.url === null && { role: 'region', 'aria-label': 'Keys', tabindex: 0 }; // within its own height
   const rows = html`<ul role="list" aria-label="Keys">${shown.map((key) => rowOf(list, key))}</ul>`;
   return html`<section class="keys" at="list" tabindex="-1">
     <header>
@@ -185,7 +202,7 @@ function viewOf(list) {
       ${(keys.length >= TOOLS_FROM || search !== '') && toolsOf(list)}
       ${statesOf(list)}
     </header>
-    ${h('div', { class: 'scroll', ...region }, rows, shown.length === 0 && html`<p class="empty hint">No key matches.</p>`)}
+    ${h('div', { class: 'scroll', ...scrolls }, rows, shown.length === 0 && html`<p class="empty hint">No key matches.</p>`)}
     ${footerOf(list, shown.length)}
   </section>`;
 }
@@ -204,7 +221,7 @@ function statesOf(list) {
     aria-pressed=${String(state === only)} onclick=${() => change(list, { only: state })}>
     ${label} ${inWords(number)}
   </button>`;
-  const counts = Object.entries(STATES).map(([state, label]) => {
+  const counts = Object.entries(STATES).map(([state, [label]]) => {
     const number = keys.filter((key) => key.state === state).length;
     return number > 0 && button(state, label, number);
   });
@@ -214,12 +231,12 @@ function statesOf(list) {
 }
 
 function footerOf(list, count) {
-  const { keys, cursor, callTool, status, isLoading } = list;
+  const { keys, cursor, callTool, status } = list;
   const number = `${inWords(keys.length)} ${keys.length === 1 ? 'key' : 'keys'}`;
   const total = cursor === null ? number : `the newest ${number}`;
   const counted = count === keys.length ? total.replace('the', 'The') : `${inWords(count)} of ${total}`;
-  const more = workButton(isLoading, 'Show more', 'Loading…', { at: 'more', onclick: () => showMore(list) });
+  const more = { at: 'more', label: 'Show more', doing: 'Loading…', act: () => showMore(list) };
   return html`<footer class="line hint">
-    <span role="status">${counted}</span><span role="status">${status}</span>${cursor !== null && callTool && more}
+    <span role="status">${counted}</span><span role="status">${status}</span>${cursor !== null && callTool && workButton(more)}
   </footer>`;
 }

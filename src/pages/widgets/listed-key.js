@@ -50,16 +50,8 @@ export function readKey(item) {
     quota: readQuota(item.quota),
     limit: readLimit(item.rateLimit),
   };
-  const texts = [
-    read.name,
-    read.owner,
-    read.resource,
-    ...read.scopes,
-    id,
-    read.fingerprint,
-    read.rotation?.otherFingerprint,
-  ];
-  return [{ ...read, text: texts.join('\n').toLowerCase() }];
+  const others = [read.name, read.owner, read.resource, id, read.fingerprint, read.rotation?.otherFingerprint];
+  return [{ ...read, text: [...others, ...read.scopes].join('\n').toLowerCase() }];
 }
 
 /** Which of the four states a key is in. */
@@ -72,7 +64,7 @@ export function stateOf({ active, expiresAt }, nowMs) {
 export const isEnded = ({ state }) => state === 'expired' || state === 'revoked';
 
 /** The key's rotation while it is under way, else null. */
-export function rotationAt({ state, rotation }, nowMs) {
+export function rotationOf({ state, rotation }) {
   if (rotation === null || isEnded({ state })) return null;
-  return rotation.state === 'until_first_use' || rotation.previousUntil > nowMs ? rotation : null;
+  return rotation.state === 'until_first_use' || rotation.previousUntil > Date.now() ? rotation : null;
 }

@@ -2,10 +2,10 @@
 // and forgotten when that is called for. It stands in the page only while it is shown, and in no RegExp, because
 // RegExp.lastMatch would keep it.
 
-import { h, html } from './html.js';
+import { find, h, html, redraw } from './draw.js';
 import { isTime } from './listed-key.js';
-import { icon, nameOf, scopeList, timeOf } from './parts.js';
-import { previousWords } from './rotation.js';
+import { formats, HEADING, icon, nameOf, scopeList, setup, timeOf } from './parts.js';
+import { worksOn } from './question.js';
 
 const COPIED_MS = 2000;
 const SCOPES_SHOWN = 8;
@@ -24,24 +24,21 @@ function settingsFor(url) {
   ];
   return settings.map(([label, before, after]) => ({ label, before, after, copy: `Copy for ${label}` }));
 }
+const SETTINGS = setup.url === null ? [] : settingsFor(setup.url);
 
 /**
- * `made`: what create_api_key or rotate_api_key returned. `heading`: an element for its name; null: it stands in the row
- * of the key. `serverUrl`: null, where it is not known. `saved`: called when the person has it; undefined: there is no
- * button for it.
+ * `made`: what create_api_key or rotate_api_key returned. `isInRow`: it stands in the row of the key. `saved`: called
+ * when the person has it; undefined: there is no button for it.
  */
-export function newKey({ made, heading, formats, serverUrl, saved, redraw }) {
+export function newKey({ made, isInRow = false, saved }) {
   const shown = {
     ...made,
     key: null,
     secret: made.key, // here and, while it is shown, in the page; nowhere else
     isShown: false,
     said: {}, // { label, isCopied }: what came of copying from a box
-    heading,
-    formats,
-    settings: serverUrl === null ? [] : settingsFor(serverUrl),
+    isInRow,
     saved,
-    redraw,
   };
   return {
     copyButton: placeOf(shown, KEY.copy),
@@ -56,23 +53,20 @@ export function newKey({ made, heading, formats, serverUrl, saved, redraw }) {
 const placeOf = ({ id, previous }, part) => `${part} of ${previous === undefined ? 'new' : 'rotated'} ${id}`;
 
 async function copyFrom(shown, { label, before, after }) {
-  const copied = { label, isCopied: true };
+  let isCopied = true;
   try {
     await navigator.clipboard.writeText(before + shown.secret + after);
   } catch {
-    if (shown.secret === null) return; // forgotten meanwhile
-    Object.assign(shown, { isShown: true, said: { label, isCopied: false } });
-    shown.redraw();
-    getSelection().selectAllChildren(document.querySelector(`[data-at="${CSS.escape(placeOf(shown, label))}"]`));
-    return;
+    isCopied = false;
   }
-  if (shown.secret === null) return;
-  shown.said = copied;
-  shown.redraw();
+  if (shown.secret === null) return; // forgotten meanwhile
+  const said = { label, isCopied };
+  Object.assign(shown, { said, isShown: shown.isShown || !isCopied });
+  redraw();
+  if (!isCopied) return getSelection().selectAllChildren(find(placeOf(shown, label)));
   setTimeout(() => {
-    if (shown.said !== copied) return;
-    shown.said = {};
-    shown.redraw();
+    if (shown.said === said) shown.said = {};
+    redraw();
   }, COPIED_MS);
 }
 
@@ -89,15 +83,12 @@ function codeOf(shown, { label, before, after }) {
 }
 
 function showButton(shown) {
-  const { isShown } = shown;
+  const word = shown.isShown ? 'Hide' : 'Show';
   const toggle = () => {
-    Object.assign(shown, { isShown: !isShown, said: {} });
-    shown.redraw();
+    Object.assign(shown, { isShown: !shown.isShown, said: {} });
+    redraw();
   };
-  return html`<button type="button" at=${placeOf(shown, 'show')} aria-label="${isShown ? 'Hide' : 'Show'} key"
-    onclick=${toggle}>
-    ${isShown ? 'Hide' : 'Show'}
-  </button>`;
+  return html`<button type="button" at=${placeOf(shown, 'show')} aria-label="${word} key" onclick=${toggle}>${word}</button>`;
 }
 
 function boxOf(shown, box) {
@@ -121,53 +112,59 @@ function boxOf(shown, box) {
   </div>`;
 }
 
+const gesture = () =>
+  matchMedia('(pointer: coarse)').matches
+    ? 'touch and hold it'
+    : `press ${/Mac/.test(navigator.platform) ? '⌘C' : 'Ctrl+C'}`;
+
 function viewOf(shown) {
-  const { id, name, heading, previous, warning, settings, saved } = shown;
+  const { id, name, isInRow, previous, warning, saved } = shown;
   const header = html`<header class="sentence">
     <span class="badge ok">${icon('key')}</span>
     <div>
       <p class="hint">${previous === undefined ? 'API key created' : 'API key rotated'}</p>
-      ${h(heading, {}, nameOf(String(name)))}
+      ${h(HEADING, {}, nameOf(String(name)))}
     </div>
   </header>`;
   const next = html`<div class="next field">
     <p class="hint">Next: store it where your program reads its secrets, and send it with every request in this header.</p>
     ${boxOf(shown, HEADER)}
   </div>`;
-  const details = (box, index) => html`<details name=${placeOf(shown, 'settings')} open=${index === 0}>
-    <summary>${box.label}</summary>${boxOf(shown, box)}
-  </details>`;
-  return html`<div class=${heading === null ? 'inset stack' : 'new-key stack'} at=${heading === null ? `new key of ${id}` : 'new key'}
+  const settings = html`<div class="next field">
+    <p class="hint">Or paste it with ready-made settings around it.</p>
+    ${SETTINGS.map(
+      (box, index) => html`<details name=${placeOf(shown, 'settings')} open=${index === 0}>
+        <summary>${box.label}</summary>${boxOf(shown, box)}
+      </details>`,
+    )}
+  </div>`;
+  return html`<div class=${isInRow ? 'inset stack' : 'new-key stack'} at=${isInRow ? `new key of ${id}` : 'new key'}
     tabindex="-1" role="group" aria-label="New key of ${name}">
-    ${heading !== null && header}
+    ${!isInRow && header}
     ${boxOf(shown, KEY)}
     <p class="sentence warn">
       ${icon('warn')}<span>${String(warning ?? 'Save this key now - it will not be shown again')}</span>
     </p>
     ${factsOf(shown)}
-    ${heading !== null && next}
-    ${
-      settings.length > 0 &&
-      html`<div class="next field"><p class="hint">Or paste it with ready-made settings around it.</p>${settings.map(details)}</div>`
-    }
+    ${!isInRow && next}
+    ${SETTINGS.length > 0 && settings}
     ${saved && html`<p><button type="button" at=${placeOf(shown, 'saved')} onclick=${saved}>I have saved it</button></p>`}
   </div>`;
 }
 
-const gesture = () =>
-  matchMedia('(pointer: coarse)').matches
-    ? 'touch and hold it'
-    : `press ${/Mac/.test(navigator.platform) ? '⌘C' : 'Ctrl+C'}`;
-
-function factsOf({ scopes, expiresAt, previous, formats }) {
-  const nowMs = Date.now();
-  const format = expiresAt - nowMs < NEAR_MS ? formats.hour : formats.day;
-  const old = previousWords(previous);
+function factsOf({ scopes, expiresAt, previous }) {
+  const format = expiresAt - Date.now() < NEAR_MS ? formats.hour : formats.day;
   const listed = Array.isArray(scopes) ? scopes.map(String) : [];
-  const end = isTime(expiresAt) && html`${timeOf(expiresAt, nowMs, formats)}, on ${format.format(expiresAt)}`;
+  const old = previousWords(previous ?? {});
   return html`<dl>
     <dt>Scopes</dt><dd>${scopeList(listed, SCOPES_SHOWN)}</dd>
-    <dt>Expires</dt><dd>${end || 'Never'}</dd>
+    <dt>Expires</dt><dd>${isTime(expiresAt) ? html`${timeOf(expiresAt)}, on ${format.format(expiresAt)}` : 'Never'}</dd>
     ${old && html`<dt>Old key</dt><dd>It ${old}</dd>`}
   </dl>`;
+}
+
+/** What the old key does; null if that can't be read. */
+function previousWords({ state, overlapHours }) {
+  if (state === 'ended') return 'has ended. Programs that still send it are refused.';
+  return state === 'until_first_use' && overlapHours > 0 ? worksOn(overlapHours) : null;
 }

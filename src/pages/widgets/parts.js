@@ -1,9 +1,18 @@
-// What pages are made of: icons, sentences, names, scopes and times.
+// What pages are made of: icons, sentences, buttons, names, scopes and times.
 
-import { h, html } from './html.js';
+import { html, redraw } from './draw.js';
 
-/** What the server has told this document. */
+/** What the server has told this document. `url`, of the server, is null in a widget. */
 export const setup = JSON.parse(document.getElementById('setup').textContent);
+
+/** Of the element that names what a component shows: a widget is a document of its own. */
+export const HEADING = setup.url === null ? 'h1' : 'h2';
+
+// What became of a call: { output, failure, problem }. `output` is the object that a tool returned, or null. `failure` is
+// a sentence: why there is no output, or what to say of one that can't be read. `problem` has the code of a refusal.
+export const UNREADABLE = 'The answer could not be read.';
+export const succeeded = (output) => ({ output, failure: UNREADABLE, problem: {} });
+export const failed = (failure, problem = {}) => ({ output: null, failure, problem });
 
 const CIRCLE = 'M1.8 8a6.2 6.2 0 1 0 12.4 0 6.2 6.2 0 1 0-12.4 0';
 const ICONS = {
@@ -23,9 +32,32 @@ export const icon = (name) => html`<svg viewBox="0 0 16 16" aria-hidden="true"><
 /** A sentence about a failure; it is said aloud at once. */
 export const complaint = (words) => html`<p class="sentence bad" role="alert">${icon('warn')}<span>${words}</span></p>`;
 
-/** A button that says what it does, or is doing: it keeps the focus meanwhile. */
-export const workButton = (isBusy, label, doing, properties) =>
-  h('button', { type: 'button', 'aria-disabled': isBusy && 'true', ...properties }, isBusy ? doing : label);
+const working = new Set(); // the `at` of buttons
+
+export const isWorking = (at) => working.has(at);
+
+/** Does `work` once at a time, while the button at `at` says so. */
+export async function busily(at, work) {
+  if (working.has(at)) return;
+  working.add(at);
+  try {
+    const done = work();
+    redraw();
+    await done;
+  } finally {
+    working.delete(at);
+    redraw();
+  }
+}
+
+/** A button that says what it does, or is doing: it keeps the focus meanwhile. `act` undefined: it sends its form. */
+export function workButton({ at, label, doing, look, act }) {
+  const isBusy = isWorking(at);
+  return html`<button type=${act ? 'button' : 'submit'} class=${look} at=${at} aria-disabled=${isBusy && 'true'}
+    onclick=${act && (() => busily(at, act))}>
+    ${isBusy ? doing : label}
+  </button>`;
+}
 
 // Characters that don't show, except joiners, direction marks, variation selectors and flag tags: those have honest
 // uses.
@@ -69,12 +101,10 @@ function relativeWords(ms) {
   return relative.format(Math.round(ms / unitMs), unit);
 }
 
-/** A time in relative words, with the exact one on hover. */
-export const timeOf = (atMs, nowMs, { exact }) =>
-  html`<time datetime=${new Date(atMs).toISOString()} title=${exact.format(atMs)}>${relativeWords(atMs - nowMs)}</time>`;
+/** How times are written: the host's way. The words are English, so only English locales are followed. */
+export const formats = {};
 
-/** Formats times the host's way. The words are English, so only English locales are followed. */
-export function formatsOf({ locale, timeZone }) {
+export function formatTimes({ locale, timeZone }) {
   const format = (options) => {
     try {
       return new Intl.DateTimeFormat(/^en\b/.test(locale) ? locale : 'en-GB', { ...options, timeZone });
@@ -82,12 +112,15 @@ export function formatsOf({ locale, timeZone }) {
       return new Intl.DateTimeFormat('en-GB', options);
     }
   };
-  return {
-    exact: format({ dateStyle: 'full', timeStyle: 'long' }),
-    short: format({ dateStyle: 'medium', timeStyle: 'short' }),
-    day: format({ dateStyle: 'long' }),
-    hour: format({ dateStyle: 'long', timeStyle: 'short' }),
-  };
+  formats.exact = format({ dateStyle: 'full', timeStyle: 'long' });
+  formats.short = format({ dateStyle: 'medium', timeStyle: 'short' });
+  formats.day = format({ dateStyle: 'long' });
+  formats.hour = format({ dateStyle: 'long', timeStyle: 'short' });
 }
+formatTimes({ locale: navigator.language });
+
+/** A time in relative words, with the exact one on hover. */
+export const timeOf = (atMs) =>
+  html`<time datetime=${new Date(atMs).toISOString()} title=${formats.exact.format(atMs)}>${relativeWords(atMs - Date.now())}</time>`;
 
 export const inWords = (count) => count.toLocaleString('en');
