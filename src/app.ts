@@ -42,8 +42,6 @@ import { createStreams } from './web/stream.ts';
 export interface App extends Dispatch {
   /** Ends each event stream when its calls are done, because the runtime's own stop would wait for it. */
   endStreams(): void;
-  /** Resolves when no request is being handled and no tool runs. */
-  idle(): Promise<void>;
 }
 
 export interface ServiceOptions extends Partial<Pick<ServerFileOptions, 'tools' | 'prompts' | 'resources'>> {

@@ -1,7 +1,7 @@
 // Classifies a POST once, by body and headers, as one of two families of protocol revisions: "legacy", up to
 // 2025-11-25, and "modern", 2026-07-28, in which each request is self-contained.
 
-import type { HeaderParam } from '../calls/schema.ts';
+import type { HeaderParam } from '../calls/tool.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import { redact } from '../watch/redact.ts';
 import { CODES, type Era, type Id, type Message, type RequestMessage, type RpcError, readMessage } from './message.ts';
