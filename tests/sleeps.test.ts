@@ -17,6 +17,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'store/revocation.test.ts: LAG_MAX_MS': 'a process is suspended for the bound',
   'process/frozen.slow.test.ts: lagMaxMs': 'a process is stopped for the bound',
   'process/stop-load.slow.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
+  'process/stop.test.ts: 2000': 'the same',
   'lab/load/unread-streams.ts: WATCHED_MS': 'memory that is not given back grows meanwhile',
   'support/callers.ts: leftMs + 2000': 'near midnight, until a new day has begun: the counts of a day begin anew',
   // The load lasts so long.
