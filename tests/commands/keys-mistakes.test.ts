@@ -300,9 +300,20 @@ test.each([
   });
 });
 
+test('doctor says where it has looked for a server, and what to set', async () => {
+  const { code, stdout } = await keysCommand({ ...env, PORT: '1' }, ['doctor']);
+  expect(code).toBe(0); // none may be running
+  expect(stdout).toMatch(/^note +server +not reached at http:\/\/127\.0\.0\.1:1: .*\nnote +server +not found; if it /m);
+});
+
+test('a path that is missing is said from the root on: commands are run in the wrong folder', async () => {
+  const { stderr } = await keysProcess({}, ['list']);
+  expect(stderr).toMatch(/^keys: DATABASE_URL: there is no database at "\/.*\/data\/keys\.db"; a server makes it\n$/);
+});
+
 test('doctor names what a start warns of', async () => {
-  const { stdout } = await keysCommand({ ...env, MCP_AUTH: 'eager', JWT_AUDIANCE: 'x' } as object, ['doctor']);
-  expect(stdout).toMatch(/^note +configuration +JWT_AUDIANCE: .*JWT_AUDIENCE\?\nnote +configuration +MCP_AUTH: /m);
+  const { stdout } = await keysCommand({ ...env, MCP_AUTH: 'eager' }, ['doctor']);
+  expect(stdout).toMatch(/^note +configuration +MCP_AUTH: /m);
 });
 
 test('doctor says which TLS file cannot be used', async () => {

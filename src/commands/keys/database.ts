@@ -2,7 +2,7 @@
 
 import { hash } from 'node:crypto';
 import { chownSync, existsSync, statSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { type Config, parseConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
 import { makePrivate } from '../../ground/private-files.ts';
@@ -78,7 +78,9 @@ const exists = (database: DatabaseConfig): boolean =>
 
 export function mustExist(database: DatabaseConfig): void {
   if (database.mode === 'remote' || exists(database)) return;
-  throw new CommandError(`DATABASE_URL: there is no database at ${JSON.stringify(database.path)}; a server makes it`);
+  throw new CommandError(
+    `DATABASE_URL: there is no database at ${JSON.stringify(resolve(database.path))}; a server makes it`,
+  );
 }
 
 const ROOT_UID = 0;

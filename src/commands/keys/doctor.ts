@@ -102,16 +102,15 @@ async function serverFindings(config: Config): Promise<Finding[]> {
     if (isObject(health)) return [...findings, ...(await findingsAt(url, health, config))];
     findings.push(health);
   }
-  return findings.length > 0
-    ? findings
-    : [['note', 'server', 'its address is not known: PORT is 0 and PUBLIC_URL not set']];
+  return [
+    ...findings,
+    ['note', 'server', 'not found; if it runs elsewhere, set its HOST, PORT or PUBLIC_URL here too'],
+  ];
 }
-
-const ELSEWHERE = 'if it is elsewhere, set its HOST, PORT or PUBLIC_URL here too';
 
 async function healthAt(url: string, config: Config): Promise<JsonObject | Finding> {
   const response = await get(`${url}/mcp/health`, config);
-  if (typeof response === 'string') return ['note', 'server', `not reached at ${url}: ${response}; ${ELSEWHERE}`];
+  if (typeof response === 'string') return ['note', 'server', `not reached at ${url}: ${response}`];
   const body: unknown = await response.json().catch(() => null);
   return isObject(body) && isObject(body.store)
     ? body
