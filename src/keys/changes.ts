@@ -8,7 +8,7 @@ import type { InfoEvent } from '../watch/events.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import type { Granted } from './grants.ts';
-import { fingerprintOf, hashKey, isIdShaped, isKeyShaped, type PresentedKey } from './record.ts';
+import { fingerprintOf, hasEnded, hashKey, isIdShaped, isKeyShaped, type PresentedKey } from './record.ts';
 import type { Changed, KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
@@ -103,7 +103,8 @@ export function createRevokeSecrets(options: {
     for (const one of found) {
       if (!one.ok) return one;
       const { record } = one.value;
-      if (record !== null && canEnd(record, nowMs)) keys.push(record);
+      // An expired key can still be ended, and so can one of a blocked owner, which would be good again after the block.
+      if (record?.active && !hasEnded(record.secretEndsAtMs, nowMs)) keys.push(record);
     }
     const [first] = keys;
     if (first === undefined) return ok(undefined);
@@ -116,7 +117,3 @@ export function createRevokeSecrets(options: {
     return ok(undefined);
   };
 }
-
-/** An expired key can still be ended, and so can one of a blocked owner, which would be good again after the block. */
-const canEnd = ({ active, secretEndsAtMs }: PresentedKey, nowMs: number): boolean =>
-  active && (secretEndsAtMs === null || secretEndsAtMs >= nowMs);

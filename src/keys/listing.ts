@@ -9,7 +9,7 @@ import type { Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, createPersonBudget, personOf } from './actor.ts';
-import { type ListedKey, type Rotation, rotationAt } from './record.ts';
+import { hasEnded, type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { KeyStore, ListPlace } from './store.ts';
 
 /** One response with keys, some 500 ordinary ones: claude.ai cuts at about 150,000 characters. */
@@ -52,7 +52,7 @@ export async function ownKeys<Key extends ListedKey>(
     uses: uses.get(key.id) ?? null,
     quota: usage.quotaOf(key),
     rotation: rotationAt(key, nowMs),
-    expired: key.expiresAtMs !== null && key.expiresAtMs < nowMs,
+    expired: hasEnded(key.expiresAtMs, nowMs),
   }));
 }
 

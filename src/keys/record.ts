@@ -64,12 +64,15 @@ export interface ListedKey extends ApiKeyRecord {
   readonly lastUsedAtMs: number | null;
 }
 
-/** Null when usable. A key is usable up to and including the millisecond of `expiresAtMs`. */
+/** What has an end is good up to and including its millisecond; null: it has none. */
+export const hasEnded = (endsAtMs: number | null, nowMs: number): boolean => endsAtMs !== null && endsAtMs < nowMs;
+
+/** Null when usable. */
 export function refusalAt(key: PresentedKey, nowMs: number): KeyRefusal | null {
   if (!key.active) return 'revoked';
   if (key.blocked) return 'blocked';
-  if (key.expiresAtMs !== null && key.expiresAtMs < nowMs) return 'expired';
-  if (key.secretEndsAtMs !== null && key.secretEndsAtMs < nowMs) return 'rotated';
+  if (hasEnded(key.expiresAtMs, nowMs)) return 'expired';
+  if (hasEnded(key.secretEndsAtMs, nowMs)) return 'rotated';
   return null;
 }
 
@@ -89,7 +92,7 @@ export interface Rotation {
 
 /** The second secret, unless it has ended. */
 const livingSecond = ({ second }: ApiKeyRecord, nowMs: number): SecondSecret | null =>
-  second !== null && (second.endsAtMs === null || second.endsAtMs >= nowMs) ? second : null;
+  second === null || hasEnded(second.endsAtMs, nowMs) ? null : second;
 
 export function rotationAt(record: ApiKeyRecord, nowMs: number): Rotation | null {
   const second = livingSecond(record, nowMs);
@@ -103,8 +106,7 @@ export function rotationAt(record: ApiKeyRecord, nowMs: number): Rotation | null
 
 /** Why a key can't be rotated like this; null: it can. It has two secrets at most. */
 export function rotationRefusal(record: ApiKeyRecord, overlapMs: number, nowMs: number): Problem | null {
-  const { active, expiresAtMs } = record;
-  if (!active || (expiresAtMs !== null && expiresAtMs < nowMs)) return { code: 'key_not_active' };
+  if (!record.active || hasEnded(record.expiresAtMs, nowMs)) return { code: 'key_not_active' };
   const second = livingSecond(record, nowMs);
   if (overlapMs > 0 && second?.is === 'previous') return { code: 'rotation_under_way', untilMs: second.endsAtMs };
   return null;

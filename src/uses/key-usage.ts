@@ -50,14 +50,12 @@ export function inForce(limit: RateLimit | null, quota: Quota | null): InForce {
   return { limit, quota, usesMax: Math.max(1, Math.min(shared, quota?.requests ?? Infinity) * EXCHANGE_PART) };
 }
 
-const NOTHING = inForce(null, null);
 const NONE: readonly WindowUsage[] = [];
 
 export class KeyUsage {
   /** When it was last found good, as far as this process knows; 0: never. A call that is refused later counts, too. */
   usedAtMs = 0;
   day: WindowUsage;
-  inForce = NOTHING;
   /** Of the limit; that of the day if it is as long. */
   #window: WindowUsage | null = null;
   /** Of the quota; that of the day if it is one of a day. */
@@ -75,14 +73,15 @@ export class KeyUsage {
   constructor(
     readonly id: string,
     readonly createdAtMs: number,
+    public inForce: InForce,
     calendar: Calendar,
   ) {
     this.day = begin(calendar(DAY_S));
+    this.setLimits(inForce, calendar);
   }
 
   setLimits(inForce: InForce, calendar: Calendar): void {
     const { limit, quota } = inForce;
-    this.turn(calendar);
     this.#window = limit === null ? null : this.#in(limit.windowS, this.#window, calendar);
     this.#period = quota === null ? null : this.#in(quota.period === 'day' ? DAY_S : 'month', this.#period, calendar);
     this.inForce = inForce;

@@ -58,8 +58,9 @@ export function createUsage(options: UsageOptions) {
   const inForceOf = ({ rateLimit: own, quota }: CountedKey): InForce =>
     own === null && quota === null ? ofServer : inForce(own ?? defaultLimit, quota ?? keyQuota);
 
-  function add(id: string, createdAtMs: number): KeyUsage {
-    const key = new KeyUsage(id, createdAtMs, calendar);
+  /** A key that is read for the first time; or one whose counts were evicted: the next read of its record brings them. */
+  function add(id: string, createdAtMs = 0): KeyUsage {
+    const key = new KeyUsage(id, createdAtMs, ofServer, calendar);
     keys.set(id, key);
     return key;
   }
@@ -68,22 +69,14 @@ export function createUsage(options: UsageOptions) {
   function learn({ record, position, counts }: Found, nowMs: number): void {
     if (record === null) return;
     const key = keys.get(record.id) ?? add(record.id, record.createdAtMs);
-    const { position: known } = key;
+    key.turn(calendar);
     const limits = inForceOf(record);
-    if (known === null || known.databaseId !== position.databaseId || position.seq >= known.seq) {
+    if (key.position?.databaseId !== position.databaseId || position.seq >= key.position.seq) {
       key.position = position;
       key.setLimits(limits, calendar);
     }
-    key.turn(calendar);
     if (counts === null) key.askForTotals();
     else key.learn(counts, limits.limit?.windowS, nowMs);
-  }
-
-  /** A key whose counts were evicted: the next read of its record brings them. */
-  function forgotten(keyId: string, createdAtMs = 0): KeyUsage {
-    const key = add(keyId, createdAtMs);
-    key.setLimits(ofServer, calendar);
-    return key;
   }
 
   function refusal(key: KeyUsage, isOverQuota: boolean, nowMs: number): Problem {
@@ -104,7 +97,7 @@ export function createUsage(options: UsageOptions) {
   return {
     /** Notes that a key was found good: its last use, whether the call is admitted or not. Reads and writes nothing. */
     note({ id, createdAtMs }: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void {
-      const key = keys.get(id) ?? forgotten(id, createdAtMs);
+      const key = keys.get(id) ?? add(id, createdAtMs);
       if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
       exchange.used(key);
     },
@@ -118,7 +111,7 @@ export function createUsage(options: UsageOptions) {
     /** Counts a call if limit and quota both admit it. Returns the state of both. Reads and writes nothing. */
     admit(keyId: string): Result<RateLimitState | undefined, Problem> {
       const nowMs = clock.nowMs();
-      const key = keys.get(keyId) ?? forgotten(keyId);
+      const key = keys.get(keyId) ?? add(keyId);
       if (key.isDue(nowMs)) key.turn(calendar);
       const { isOverQuota } = key;
       if (isOverQuota || key.isOverLimit) return err(refusal(key, isOverQuota, nowMs));

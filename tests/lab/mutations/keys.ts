@@ -7,14 +7,10 @@ export const KEYS: readonly Mutations[] = [
     file: 'src/keys/record.ts',
     tests: ['./tests/keys/state-table.test.ts', './tests/tools/rotate-api-key.test.ts', './tests/keys/blocks.test.ts'],
     changes: [
-      [
-        'record: a key is good a millisecond longer',
-        "key.expiresAtMs < nowMs) return 'expired'",
-        "key.expiresAtMs < nowMs - 1) return 'expired'",
-      ],
+      ['record: a key is good a millisecond longer', 'endsAtMs < nowMs;', 'endsAtMs < nowMs - 1;'],
       [
         'record: an ended secret of a rotation is good',
-        "if (key.secretEndsAtMs !== null && key.secretEndsAtMs < nowMs) return 'rotated';",
+        "if (hasEnded(key.secretEndsAtMs, nowMs)) return 'rotated';",
         '',
       ],
       ['record: keys of a blocked owner are good', "if (key.blocked) return 'blocked';", ''],
