@@ -10,7 +10,7 @@ import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import type { Credentials } from '../web/context.ts';
-import type { Call, GuardedCall } from './call.ts';
+import type { Call } from './call.ts';
 import type { Guard } from './guard.ts';
 
 export interface KeyAuth {
@@ -55,11 +55,8 @@ const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
 /** Adds that a user token was presented as a key, judged by its shape alone. */
 const withKindSent = (problem: Problem, call: Call): Problem =>
   problem.code === 'invalid_api_key' && JWT_SHAPE.test(presentedKey(call.credentials) ?? '')
-    ? { ...problem, sent: 'user_token', ...placeOf(call) }
+    ? { ...problem, sent: 'user_token' }
     : problem;
-
-/** Evidence for the words of a refusal: whether no tool or prompt is called. */
-export const placeOf = ({ tool }: GuardedCall): { readonly ofPath?: true } => (tool === '' ? { ofPath: true } : {});
 
 /** Evidence for a refused user token: whether it is a key, judged by its shape alone. */
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>

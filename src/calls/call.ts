@@ -11,11 +11,6 @@ export interface CredentialedCall extends Caller {
   readonly credentials: Credentials;
 }
 
-export interface GuardedCall extends CredentialedCall {
-  /** The name of the tool or prompt; empty: a path of the server asks. */
-  readonly tool: string;
-}
-
 /** Who gets the result: a program, or over MCP a model, whose client may also show the tool's widget. */
 type Audience = 'program' | 'model' | 'model_with_widget';
 

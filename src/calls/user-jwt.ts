@@ -8,8 +8,8 @@ import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/a
 import type { Feed } from '../keys/feed.ts';
 import type { KeyStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
-import { keyInstead, placeOf, presentedKey } from './api-key.ts';
-import type { GuardedCall } from './call.ts';
+import { keyInstead, presentedKey } from './api-key.ts';
+import type { CredentialedCall } from './call.ts';
 import { type Guard, PASS } from './guard.ts';
 
 export interface UserIdentity {
@@ -38,10 +38,9 @@ export function userJwtGuard(
   checkBlock: CheckBlock,
   log: Log,
   keysManagedAt?: KeysManagedAt,
-): Guard<GuardedCall, UserAuth> {
+): Guard<CredentialedCall, UserAuth> {
   const help = () => keysManagedAt && { help: helpOf(keysManagedAt()) };
-  const decide: Guard<GuardedCall, UserAuth> = (call) => {
-    const { requestId, traceId, credentials } = call;
+  const decide: Guard<CredentialedCall, UserAuth> = ({ requestId, traceId, credentials }) => {
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
@@ -50,7 +49,6 @@ export function userJwtGuard(
       return err({
         code: 'missing_token',
         ...wrongKind,
-        ...placeOf(call),
         ...(lacksScheme && { lacksScheme }),
         ...help(),
       });
@@ -61,7 +59,7 @@ export function userJwtGuard(
       const { reason } = verified.error;
       const wrongKind = keyInstead(bearer);
       log.warn('Invalid user token', { requestId, traceId, reason, ...wrongKind });
-      return err({ ...verified.error, ...wrongKind, ...placeOf(call), ...help() });
+      return err({ ...verified.error, ...wrongKind, ...help() });
     });
   };
   function unlessBlocked(auth: UserIdentity, ids: RequestIds): Awaitable<Result<UserAuth, Problem>> {

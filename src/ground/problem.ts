@@ -23,9 +23,8 @@ export type KeyRefusal =
 
 /**
  * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is for the
- * log alone. `sent`: a credential of the wrong kind, judged by its shape. `ofPath`: no tool or prompt was asked for.
- * `wanted`: the credential that is, in place of a user token. `help`: for agents, beside the sentence. `byClient`: its
- * client cancelled the call.
+ * log alone. `sent`: a credential of the wrong kind, judged by its shape. `wanted`: the credential that
+ * is, in place of a user token. `help`: for agents, beside the sentence. `byClient`: its client cancelled the call.
  */
 export type Problem =
   | { readonly code: 'invalid_json'; readonly notObject?: true }
@@ -36,7 +35,6 @@ export type Problem =
   | {
       readonly code: 'missing_token';
       readonly sent?: 'api_key';
-      readonly ofPath?: true;
       readonly lacksScheme?: true;
       readonly wanted?: 'METRICS_TOKEN';
       readonly help?: string;
@@ -47,7 +45,6 @@ export type Problem =
       /** The signature is right; the time is over. */
       readonly expired?: true;
       readonly sent?: 'api_key';
-      readonly ofPath?: true;
       readonly wanted?: 'METRICS_TOKEN';
       readonly help?: string;
     }
@@ -59,7 +56,6 @@ export type Problem =
       readonly userId?: string;
       readonly fingerprint?: string;
       readonly sent?: 'user_token';
-      readonly ofPath?: true;
     }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
   | { readonly code: 'scope_not_granted'; readonly grantable: readonly string[] }
@@ -189,8 +185,8 @@ const NOT_AN_OBJECT = 'The body must be one JSON object';
 const NEITHER_JSON_NOR_FORM = 'Content-Type must be application/json or application/x-www-form-urlencoded';
 
 const WRONG_KIND = {
-  api_key: { needed: 'a user token', sent: 'an API key was sent' },
-  user_token: { needed: 'an API key', sent: 'a user token was sent' },
+  api_key: 'This tool needs a user token; an API key was sent',
+  user_token: 'This tool needs an API key; a user token was sent',
 } as const;
 
 export function publicPart(problem: Problem): ProblemText & { readonly code: string } {
@@ -206,10 +202,7 @@ export function publicPart(problem: Problem): ProblemText & { readonly code: str
 const WITHOUT_SCHEME = 'expected "Bearer " before it in Authorization';
 
 function exactDetail(problem: Problem): string | undefined {
-  if ('sent' in problem && problem.sent !== undefined) {
-    const { needed, sent } = WRONG_KIND[problem.sent];
-    return problem.ofPath ? `Expected ${needed}; ${sent}` : `This tool needs ${needed}; ${sent}`;
-  }
+  if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
   if ('lacksScheme' in problem && problem.lacksScheme) return `${PROBLEMS[problem.code].detail}: ${WITHOUT_SCHEME}`;
   if (problem.code === 'invalid_token' && problem.expired) return 'The user token has expired';
   if ('wanted' in problem && problem.wanted !== undefined) return METRICS_TOKEN_WANTED;

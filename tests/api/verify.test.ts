@@ -147,7 +147,7 @@ describe('where the key is', () => {
   test('a user token is no key', async () => {
     const response = await ask(await bearer(app, 'alice'));
     expectRefused(response, 401, 'invalid_api_key');
-    expect(response.body.detail).toBe('Expected an API key; a user token was sent');
+    expect(response.body.detail).toBe('This tool needs an API key; a user token was sent');
   });
 });
 

@@ -299,7 +299,7 @@ describe('the person', () => {
     await using app = await createTestApp({ env: ENV });
     const { key } = await app.createKey('alice');
     for (const path of ['request', 'decision']) {
-      const keySent = 'Expected a user token; an API key was sent';
+      const keySent = 'This tool needs a user token; an API key was sent';
       for (const [headers, code, detail] of [
         [{}, 'missing_token', 'No user token provided'],
         [{ authorization: `Bearer ${key}` }, 'invalid_token', keySent],
