@@ -223,6 +223,20 @@ test('a hash that is twice in a file is imported once, and counted so', async ()
   });
 });
 
+test('an import of a pipe, which can be read once, says so; a file is taken with a byte order mark', async () => {
+  const file = join(temporaryFolder(), 'keys.jsonl');
+  const line = JSON.stringify({ userId: 'pipes', name: 'n', keyHash: 'b'.repeat(64), scopes: [] });
+  writeFileSync(file, `\ufeff${line}\r\n`);
+  expect(await keysTo(`< <(cat ${file})`, env, ['import', '/dev/stdin'])).toMatchObject({
+    code: 1,
+    stderr: 'keys: expected a file, which is read twice: no pipe and no folder\n',
+  });
+  expect(await keysTo(`< ${file}`, env, ['import', '/dev/stdin'])).toMatchObject({
+    code: 0,
+    stderr: expect.stringContaining('1 imported, 0 were there already'),
+  });
+});
+
 test('a backup that fails leaves no file, and says why in our words', async () => {
   const target = temporaryFolder();
   await using sqld = await startSqld({ auth: true });

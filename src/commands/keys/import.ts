@@ -1,7 +1,7 @@
 // `keys import`: keys of another system, by their hashes. Every line is checked before the first is written; known
 // hashes are skipped, so that an interrupted import can be repeated.
 
-import { createReadStream } from 'node:fs';
+import { createReadStream, statSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
@@ -56,6 +56,9 @@ export const verb = command({
   argument: needed(FILE),
   async run({ argument: file, io }) {
     const nowMs = Date.now();
+    // A pipe would be empty the second time.
+    if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
+      throw new CommandError('expected a file, which is read twice: no pipe and no folder');
     const total = await check(file, nowMs);
     await withStore(io, async ({ admin }) => {
       const progress = io.progressOf(total, 'read');
@@ -108,7 +111,8 @@ async function* recordsOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRec
   try {
     for await (const line of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
       number += 1;
-      if (line.trim() !== '') yield recordOf(line, number, nowMs);
+      const text = line.trim(); // without a byte order mark, too
+      if (text !== '') yield recordOf(text, number, nowMs);
     }
   } catch (error) {
     if (error instanceof CommandError) throw error;
