@@ -82,7 +82,10 @@ export async function takePage(browser: Browser, options: PageOptions = {}): Pro
   const page = waiting.get(kind) ?? (await newPage(browser, contextOptions));
   waiting.delete(kind);
   if (movableClock) await stopClock(page);
+  const size = JSON.stringify(page.viewportSize());
   async function giveBack(): Promise<void> {
+    // Where a click goes is known to Chromium a moment after a window has another size.
+    if (JSON.stringify(page.viewportSize()) !== size) return page.context().close();
     try {
       await leaveEmpty(page, contextOptions);
     } catch {
@@ -108,9 +111,8 @@ async function leaveEmpty(page: Page, options: BrowserContextOptions): Promise<v
   for (const other of context.pages()) if (other !== page) await other.close();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
   if (withOwnTime.has(page)) await page.clock.resume();
-  const { colorScheme = null, reducedMotion = null, viewport = { width: 1280, height: 720 } } = options;
+  const { colorScheme = null, reducedMotion = null } = options;
   await page.emulateMedia({ media: null, colorScheme, reducedMotion, forcedColors: null });
-  if (viewport !== null) await page.setViewportSize(viewport);
   await page.mouse.move(0, 0);
   await page.goto('about:blank');
   const session = await context.newCDPSession(page);
