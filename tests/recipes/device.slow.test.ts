@@ -69,7 +69,7 @@ test('a server that takes no requests is a line', async () => {
   await using other = await startServer({ env: { JWT_SECRET: TEST_SECRET } });
   const program = Bun.spawn([...COMMAND, other.url], { stdout: 'pipe', stderr: 'pipe' });
   expect(await new Response(program.stderr).text()).toBe(
-    `keys: ${other.url} takes no requests for keys: it responded 404\n`,
+    `keys: ${other.url} takes no requests for keys: it responded 404, as without OAUTH_DEVICE=1\n`,
   );
   expect(await program.exited).toBe(1);
 });
