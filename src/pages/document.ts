@@ -3,7 +3,6 @@
 import { inlineAssets } from '../ground/inline.ts';
 import errand from './keys/errand.js' with { type: 'text' };
 import keyForm from './keys/key-form.js' with { type: 'text' };
-import others from './keys/others.js' with { type: 'text' };
 import page from './keys/page.js' with { type: 'text' };
 import session from './keys/session.js' with { type: 'text' };
 import signIn from './keys/sign-in.js' with { type: 'text' };
@@ -13,7 +12,6 @@ import bridge from './widgets/bridge.js' with { type: 'text' };
 import draw from './widgets/draw.js' with { type: 'text' };
 import keyRow from './widgets/key-row.js' with { type: 'text' };
 import keysList from './widgets/keys-list.js' with { type: 'text' };
-import listedKey from './widgets/listed-key.js' with { type: 'text' };
 import newKey from './widgets/new-key.js' with { type: 'text' };
 import parts from './widgets/parts.js' with { type: 'text' };
 import previewHost from './widgets/preview-host.js' with { type: 'text' };
@@ -31,9 +29,7 @@ const PARTS = {
   'key-form.js': keyForm,
   'key-row.js': keyRow,
   'keys-list.js': keysList,
-  'listed-key.js': listedKey,
   'new-key.js': newKey,
-  'others.js': others,
   'page.js': page,
   'parts.js': parts,
   'preview-host.js': previewHost,

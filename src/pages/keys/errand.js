@@ -35,13 +35,13 @@ function clientOf({ connect }) {
 }
 
 /** What is said of it to somebody who has to sign in first. */
-export function waitingWords({ errand }) {
+export function waitingWords(errand) {
   if (errand === null || errand.done !== undefined) return errand?.done ?? '';
   const who = errand.connect === undefined ? 'a program' : clientOf(errand);
   return html`Sign in to decide whether <bdi>${who}</bdi> gets the key that it waits for.`;
 }
 
-export function errandView({ errand }) {
+export function errandView(errand) {
   if (errand.done !== undefined) return doneView(errand);
   if (errand.connect !== undefined) return connectView(errand);
   return errand.asked === undefined ? codeView(errand) : programView(errand);
@@ -104,30 +104,27 @@ function connectView(errand) {
 }
 
 function codeView({ ask, failure }) {
-  const look = (code) =>
-    send('/device/request', { userCode: code }, (asked) => set({ errand: { ask: code, asked } }, 'errand'));
-  const go = { at: 'go on', doing: 'Looking for it…', look: 'solid' };
-  const typed = html`<form class="field" onsubmit=${({ target }) => look(new FormData(target).get('code'))}>
+  const isTyped = ask === '';
+  const look = ({ target }) => {
+    const userCode = isTyped ? new FormData(target).get('code') : ask;
+    return send('/device/request', { userCode }, (asked) => set({ errand: { ask: userCode, asked } }, 'errand'));
+  };
+  const goOn = isTyped ? 'Go on' : 'Yes, it shows this code';
+  const typed = html`<div class="field">
     <label for="code">The code that the program shows</label>
-    <div class="line">
-      <input id="code" name="code" at="code" required maxlength="20" autocomplete="off" autocapitalize="characters"
-        spellcheck="false" placeholder="XXXX-XXXX" />
-      ${workButton({ ...go, label: 'Go on' })}
-      <button type="button" at="leave" onclick=${() => leave()}>Cancel</button>
-    </div>
-  </form>`;
-  const confirmed = html`<form class="stack" onsubmit=${() => look(ask)}>
-    <p>Does the program that you started show this code?</p>
+    <input id="code" name="code" at="code" required maxlength="20" autocomplete="off" autocapitalize="characters"
+      spellcheck="false" placeholder="XXXX-XXXX" />
+  </div>`;
+  const shown = html`<p>Does the program that you started show this code?</p>
     <p class="host">${ask}</p>
+    <p class="hint">If somebody else sent you this link, say no: the key would be theirs.</p>`;
+  return html`<form class="card stack narrow" aria-labelledby="errand-title" onsubmit=${look}>
+    ${heading('A program asks for a key')}${failure && complaint(failure)}${isTyped ? typed : shown}
     <div class="line">
-      ${workButton({ ...go, label: 'Yes, it shows this code' })}
-      <button type="button" at="leave" onclick=${() => leave()}>No</button>
+      ${workButton({ at: 'go on', label: goOn, doing: 'Looking for it…', look: 'solid' })}
+      <button type="button" at="leave" onclick=${() => leave()}>${isTyped ? 'Cancel' : 'No'}</button>
     </div>
-    <p class="hint">If somebody else sent you this link, say no: the key would be theirs.</p>
   </form>`;
-  return html`<section class="card stack narrow" aria-labelledby="errand-title">
-    ${heading('A program asks for a key')}${failure && complaint(failure)}${ask === '' ? typed : confirmed}
-  </section>`;
 }
 
 function programView({ ask: userCode, asked, failure }) {

@@ -113,7 +113,7 @@ export function signInCard(why, waiting) {
       mints !== null &&
       html`<div>
         <p>Whoever runs this server can send you a link that signs you in. It is made on the server:</p>
-        <pre>${mints} --sub <i>your-name</i> --link</pre>
+        <pre>${mints} --sub <span class="muted">your-name</span> --link</pre>
       </div>`
     }
     <form class=${isOnlyWay ? 'field' : 'field next'} onsubmit=${use}>

@@ -88,15 +88,12 @@ export function connect(name, on) {
     waiting.clear();
     on.close();
     postSize(0); // a host that keeps the frame gives its room back
-    return {};
   }
 
-  const requests = new Map([
-    ['ping', () => ({})],
-    ['ui/resource-teardown', close],
-  ]);
   const cancelled = () => on.replaceByMessage('The call was cancelled, so there is nothing to show.');
-  const notifications = new Map([
+  const handlers = new Map([
+    ['ping', () => {}],
+    ['ui/resource-teardown', close],
     ['ui/notifications/tool-input', ({ arguments: args }) => on.input(objectOf(args))],
     ['ui/notifications/tool-result', (result) => on.result(readResult(result), canCallTools ? callTool : null)],
     ['ui/notifications/tool-cancelled', cancelled],
@@ -106,17 +103,15 @@ export function connect(name, on) {
   function receive({ source, data }) {
     if (source !== host || !isObject(data) || data.jsonrpc !== '2.0') return;
     const { id, method } = data;
-    const params = objectOf(data.params);
+    const settle = waiting.get(id);
     if (typeof method !== 'string') {
-      const settle = waiting.get(id);
       waiting.delete(id);
-      settle?.(data);
-    } else if (id === undefined) {
-      notifications.get(method)?.(params);
-    } else {
-      const handle = requests.get(method);
-      post(handle ? { id, result: handle(params) } : { id, error: { code: -32601, message: 'Method not found' } });
+      return settle?.(data);
     }
+    const handle = handlers.get(method);
+    const result = handle?.(objectOf(data.params)) ?? {};
+    if (id === undefined) return; // a notification
+    post(handle ? { id, result } : { id, error: { code: -32601, message: 'Method not found' } });
   }
 
   function postSize(height) {

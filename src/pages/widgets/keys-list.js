@@ -1,8 +1,7 @@
 // The list of keys, for the widget and for the page: shows, sorts, filters, and asks before it changes a key.
 
 import { find, focusOn, h, html, redraw } from './draw.js';
-import { keyRow, STATES } from './key-row.js';
-import { readKey, readRotation, stateOf } from './listed-key.js';
+import { keyRow, readKey, readRotation, STATES, stateOf } from './key-row.js';
 import { newKey } from './new-key.js';
 import { complaint, HEADING, icon, inWords, setup, workButton } from './parts.js';
 import { askAbout, firstIn, isAwaited } from './question.js';
@@ -197,7 +196,7 @@ function viewOf(list) {
   const scrolls = setup.url === null && { role: 'region', 'aria-label': 'Keys', tabindex: 0 }; // within its own height
   const rows = html`<ul role="list" aria-label="Keys">${shown.map((key) => rowOf(list, key))}</ul>`;
   return html`<section class="keys" at="list" tabindex="-1">
-    <header>
+    <header class="field">
       ${head}
       ${(keys.length >= TOOLS_FROM || search !== '') && toolsOf(list)}
       ${statesOf(list)}
@@ -237,6 +236,6 @@ function footerOf(list, count) {
   const counted = count === keys.length ? total.replace('the', 'The') : `${inWords(count)} of ${total}`;
   const more = { at: 'more', label: 'Show more', doing: 'Loading…', act: () => showMore(list) };
   return html`<footer class="line hint">
-    <span role="status">${counted}</span><span role="status">${status}</span>${cursor !== null && callTool && workButton(more)}
+    <span role="status">${counted}</span><span class="end" role="status">${status}</span>${cursor !== null && callTool && workButton(more)}
   </footer>`;
 }

@@ -3,8 +3,7 @@
 // RegExp.lastMatch would keep it.
 
 import { find, h, html, redraw } from './draw.js';
-import { isTime } from './listed-key.js';
-import { formats, HEADING, icon, nameOf, scopeList, setup, timeOf } from './parts.js';
+import { formats, HEADING, icon, isTime, nameOf, scopeList, setup, timeOf } from './parts.js';
 import { worksOn } from './question.js';
 
 const COPIED_MS = 2000;
@@ -153,18 +152,15 @@ function viewOf(shown) {
 }
 
 function factsOf({ scopes, expiresAt, previous }) {
+  const { state, overlapHours } = previous ?? {};
   const format = expiresAt - Date.now() < NEAR_MS ? formats.hour : formats.day;
+  const end = isTime(expiresAt) ? html`${timeOf(expiresAt)}, on ${format.format(expiresAt)}` : 'Never';
   const listed = Array.isArray(scopes) ? scopes.map(String) : [];
-  const old = previousWords(previous ?? {});
+  const worksStill = state === 'until_first_use' && overlapHours > 0;
   return html`<dl>
     <dt>Scopes</dt><dd>${scopeList(listed, SCOPES_SHOWN)}</dd>
-    <dt>Expires</dt><dd>${isTime(expiresAt) ? html`${timeOf(expiresAt)}, on ${format.format(expiresAt)}` : 'Never'}</dd>
-    ${old && html`<dt>Old key</dt><dd>It ${old}</dd>`}
+    <dt>Expires</dt><dd>${end}</dd>
+    ${worksStill && html`<dt>Old key</dt><dd>It ${worksOn(overlapHours)}</dd>`}
+    ${state === 'ended' && html`<dt>Old key</dt><dd>It has ended. Programs that still send it are refused.</dd>`}
   </dl>`;
-}
-
-/** What the old key does; null if that can't be read. */
-function previousWords({ state, overlapHours }) {
-  if (state === 'ended') return 'has ended. Programs that still send it are refused.';
-  return state === 'until_first_use' && overlapHours > 0 ? worksOn(overlapHours) : null;
 }

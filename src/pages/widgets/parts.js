@@ -101,6 +101,9 @@ function relativeWords(ms) {
   return relative.format(Math.round(ms / unitMs), unit);
 }
 
+/** True for a number of milliseconds that `Date` can hold. */
+export const isTime = (value) => typeof value === 'number' && Math.abs(value) <= 8.64e15;
+
 /** How times are written: the host's way. The words are English, so only English locales are followed. */
 export const formats = {};
 

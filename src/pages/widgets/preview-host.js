@@ -31,7 +31,7 @@ window.addEventListener('message', async ({ source, data: { id, method, params }
 
 for (const theme of ['light', 'dark']) {
   const section = document.createElement('section');
-  section.className = 'frames';
+  section.className = 'line';
   const framed = document.querySelector('template').content.cloneNode(true);
   for (const frame of framed.querySelectorAll('iframe')) {
     frame.title = `${frame.name}, ${theme}`;

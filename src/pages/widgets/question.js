@@ -1,8 +1,7 @@
 // Questions before something ends: whether to rotate, revoke or delete a key, or to revoke all of somebody.
 
 import { html } from './draw.js';
-import { isTime } from './listed-key.js';
-import { complaint, formats, isWorking, nameOf, setup, workButton } from './parts.js';
+import { complaint, formats, isTime, isWorking, nameOf, setup, workButton } from './parts.js';
 
 export const ACTIONS = {
   rotate: { verb: 'Rotate', doing: 'Rotating…', warning: 'It gets a new secret, which is shown here, once.' },
