@@ -25,6 +25,20 @@ export const CALLS: readonly Mutations[] = [
     ],
   },
   {
+    file: 'src/calls/guards.ts',
+    tests: ['./tests/process/tools-folder.test.ts'],
+    changes: [['scopes: a guard that names none lets every key pass', 'if (required.length === 0)', 'if (false)']],
+  },
+  {
+    file: 'src/calls/schema.ts',
+    tests: ['./tests/calls/tool.test.ts', './tests/process/tools-folder.test.ts', './tests/mcp/clients.test.ts'],
+    changes: [
+      ['schemas: an async one lets any input pass', 'part.async === true', 'false'],
+      ['schemas: NaN is sent as null', 'return Number.isFinite(value) ? undefined : value;', 'return undefined;'],
+      ['schemas: a pattern that clients cannot compile is sent', '(errors || !isUnicodePattern(source))', 'errors'],
+    ],
+  },
+  {
     file: 'src/calls/guard.ts',
     tests: ['./tests/calls/guard.test.ts'],
     changes: [

@@ -65,9 +65,13 @@ export const KEYS: readonly Mutations[] = [
     file: 'src/keys/key-cache.ts',
     tests: ['./tests/keys/verify.test.ts', './tests/keys/blocks.test.ts'],
     changes: [
-      ['cache: a record older than the feed is kept', '&& position.seq >= feed.position.seq', ''],
+      [
+        'cache: a record older than the feed is kept',
+        'const keeps = hasReached(position, feed.position);',
+        'const keeps = true;',
+      ],
       ['cache: a read from before a change is joined after it', 'reads.forget(keyHash);', ''],
-      ['cache: the keys of a blocked owner stay', 'usable.deleteWhere(({ record }) => owners.has(record.userId));', ''],
+      ['cache: the keys of a blocked owner stay', 'usable.deleteWhere(({ userId }) => owners.has(userId));', ''],
     ],
   },
   {

@@ -81,8 +81,12 @@ export const STORE: readonly Mutations[] = [
     file: 'src/store/key-reads.ts',
     tests: ['./tests/store/replica/replica.test.ts'],
     changes: [
-      ['replica: one that lags is believed', ' || position.seq < atLeast.seq', ''],
-      ['replica: one read of 200 comes from it', '(atLeast && (', '(atLeast && Math.random() < 0.005 && ('],
+      ['replica: one that lags is believed', 'read && hasReached(read.position, atLeast) ? read : null', 'read'],
+      [
+        'replica: one read of 200 comes from it',
+        '= atLeast && replica &&',
+        '= atLeast && Math.random() < 0.005 && replica &&',
+      ],
     ],
   },
   {
