@@ -1,6 +1,7 @@
 // `bun run token --sub alice [--expires 24h] [--claim name=value]… [--link]`: mints a user JWT with the secret, issuer
 // and audience of the server, or a link to the page of keys with the token in it.
 
+import { resolve } from 'node:path';
 import { SignJWT } from 'jose/jwt/sign';
 import { type Config, parseConfig } from '../config/config.ts';
 import { parseDuration } from '../ground/runtime.ts';
@@ -10,7 +11,7 @@ import { addressOf } from '../start/banner.ts';
 import { developmentSecret } from '../users/dev-secret.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../users/identity.ts';
 import { command, mainOf } from './command.ts';
-import { CommandError } from './io.ts';
+import { CommandError, type Io } from './io.ts';
 import { flag, kind, many, needed, optional } from './options.ts';
 
 /** A link is exposed in more places than a token: in chats, in the browser's history. */
@@ -35,7 +36,7 @@ export const token = command({
     if (jwt.kind === 'jwks' || jwt.kind === 'discovery')
       throw new CommandError('tokens come from the issuer here: JWT_ISSUER or JWT_JWKS_URL is set', 2);
     const page = link ? pageAddress(parsed.value) : null;
-    const secret = jwt.kind === 'secret' ? jwt.secret : keptSecret(jwt.folder);
+    const secret = jwt.kind === 'secret' ? jwt.secret : keptSecret(jwt.folder, io);
     const nowS = Math.floor(Date.now() / 1000);
     const unsigned = new SignJWT(Object.fromEntries(options.claim))
       .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
@@ -53,9 +54,12 @@ export const token = command({
   },
 });
 
-function keptSecret(folder: string): string {
+/** In the wrong folder it is made, too, where no server looks. */
+function keptSecret(folder: string, { say }: Io): string {
+  const sayMade = (file: string) =>
+    say(`made a secret in ${resolve(file)}: a server that keeps its own elsewhere refuses the token`);
   try {
-    return developmentSecret(folder);
+    return developmentSecret(folder, sayMade);
   } catch (error) {
     throw new CommandError(reasonOf(error));
   }

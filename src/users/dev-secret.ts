@@ -21,25 +21,26 @@ import { JWT_SECRET_BYTES_MIN } from './identity.ts';
 const SECRET_BYTES = 32;
 const DELETE_IT = 'delete it, and it is made anew';
 
-/** Makes the secret at first use. When several processes make it at once, all use the first one's. */
-export function developmentSecret(folder: string): string {
+/** Makes the secret at first use. When several processes make it at once, all use the first one's: that calls `onMade`. */
+export function developmentSecret(folder: string, onMade: (file: string) => void = () => {}): string {
   const file = join(folder, 'jwt-secret');
   try {
     makeOwn(folder);
-    return madeOrFound(file);
+    return madeOrFound(file, onMade);
   } catch (error) {
     throw new Error(`JWT_SECRET: not set, and the development secret can't be kept in ${file}: ${reasonOf(error)}`);
   }
 }
 
 /** Written under another name, then linked, which fails if the file exists: no process reads half a secret. */
-function madeOrFound(file: string): string {
+function madeOrFound(file: string, onMade: (file: string) => void): string {
   const draft = `${file}.${systemRandom(8).toHex()}`;
   const secret = systemRandom(SECRET_BYTES).toBase64({ alphabet: 'base64url', omitPadding: true });
   try {
     writeFileSync(draft, `${secret}\n`, { mode: 0o600, flag: 'wx' });
     try {
       linkSync(draft, file);
+      onMade(file);
     } catch (error) {
       if ((error as { code?: string }).code !== 'EEXIST') throw error;
     }

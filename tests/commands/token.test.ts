@@ -25,7 +25,11 @@ test('it prints one JWT and nothing else, and the server takes it', async () => 
 
 test('minted before the first start it makes the secret that the server then uses', async () => {
   const folder = temporaryFolder();
-  const { stdout } = await mint(['--sub', 'alice'], {}, folder);
+  const { stdout, stderr } = await mint(['--sub', 'alice'], {}, folder);
+  expect(stderr).toBe(
+    `made a secret in ${folder}/data/jwt-secret: a server that keeps its own elsewhere refuses the token\n`,
+  );
+  expect((await mint(['--sub', 'alice'], {}, folder)).stderr).toBe('');
   await using server = await startServer({ folder });
   const headers = { authorization: `Bearer ${stdout.trim()}` };
   expect((await callOver(server.url, 'list_api_keys', {}, headers)).status).toBe(200);
@@ -86,7 +90,7 @@ describe('--link', () => {
   });
 
   test('says which server the link is for, where this terminal does not name one', async () => {
-    const { stdout, stderr } = await mint(['--sub', 'bob', '--link']);
+    const { stdout, stderr } = await mint(['--sub', 'bob', '--link'], { JWT_SECRET: TEST_SECRET });
     expect(stdout).toStartWith('http://127.0.0.1:3000/keys#token=');
     expect(stderr).toBe('for the server at 127.0.0.1:3000; for one elsewhere, set its PORT or PUBLIC_URL here too\n');
   });
