@@ -92,7 +92,7 @@ export function createExchange({ store, instance, clock, log }: ExchangeOptions)
       await (all ? exchangeAll() : exchangeEarly());
     } catch (error) {
       const { reason } = outageIn(error); // what was not sent still waits
-      if (all) log.warn('uses kept for later', { count: waiting.size + (sent?.keys.length ?? 0), reason });
+      if (all) log.warnOnce('uses kept for later', { count: waiting.size + (sent?.keys.length ?? 0), reason });
     } finally {
       underWay = undefined;
       schedule();

@@ -4,8 +4,8 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { openDatabase } from '../support/database-client.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { bearer, COUNTED, createTestApp, type TestApp } from '../support/test-app.ts';
+import { advanceUntil, waitFor } from '../support/wait-for.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
@@ -71,14 +71,17 @@ describe.each(STORE_MODES)('on a store that is %s', (mode) => {
 
 test('a use is kept while the database is away, and written when it is back', async () => {
   await using sqld = await startPrimary();
-  const app = await createTestApp({ store: storeOn(sqld.env) });
+  const app = await createTestApp({ store: storeOn(sqld.env), env: COUNTED });
   await using reader = await createTestApp({ store: storeOn(sqld.env) });
   const { key } = await app.createKey('alice');
   await app.useKey(key);
   const usedAtMs = app.clock.nowMs();
   await sqld.kill();
   app.clock.advance(3000);
-  await waitFor(async () => (await app.log()).some(({ event }) => event === 'uses kept for later'));
+  const kept = async () => (await app.log()).filter(({ event }) => event === 'uses kept for later').length;
+  await waitFor(async () => (await kept()) > 0);
+  await advanceUntil(app.clock, async () => (await app.storeCalls('add_uses')) > 2, 500);
+  expect(await kept()).toBe(1); // it is one outage
   await sqld.start();
   await app.close();
   expect(await lastUsedAt(reader)).toBe(usedAtMs);
