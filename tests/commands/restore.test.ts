@@ -1,7 +1,7 @@
 // `keys restore` in an emergency: what is beside the file, what ended since, who was unblocked since, and no database yet.
 
 import { expect, test } from 'bun:test';
-import { cpSync, existsSync, readdirSync, statSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { storedSecrets } from '../store/tables.ts';
 import { callOver, userHeaders } from '../support/client.ts';
@@ -202,4 +202,16 @@ test('what a killed restore left in the temporary folder is removed by the next 
     `removed what a command that was killed had left: ${join(temporary, running[0] ?? '')}`,
   );
   expect(left()).toEqual([]);
+});
+
+test('where a database was removed under a running server, restore says that it starts anew, and doctor that it is away', async () => {
+  await using server = await startServer({ env: ENV });
+  const backup = join(temporaryFolder(), 'backup.db');
+  const keys = (...args: string[]) => keysCommand({ ...at(fileOf(server)), PUBLIC_URL: server.url }, args);
+  await keys('backup', backup);
+  for (const part of ['', '-wal', '-shm']) rmSync(`${fileOf(server)}${part}`);
+  const restored = await keys('restore', backup);
+  expect(restored).toMatchObject({ code: 0, stderr: expect.stringContaining('it is made; start servers anew') });
+  await waitFor(async () => (await fetch(`${server.url}/mcp/health`)).status === 503);
+  expect((await keys('doctor')).stdout).toMatch(/^ok +database .*\n(.*\n)*bad +server +unavailable at /m);
 });

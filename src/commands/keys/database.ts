@@ -91,7 +91,7 @@ function makeFile(io: Io, config: Config, path: string): void {
   makePrivate(path);
   const { uid, gid } = statSync(dirname(path));
   if (process.getuid?.() === ROOT_UID && uid !== ROOT_UID) chownSync(path, uid, gid);
-  io.say(`there was no database at ${path}: it is made`);
+  io.say(`there was no database at ${path}: it is made; start servers anew that had one there before`);
 }
 
 const OPTIONS: Readonly<Record<string, string>> = { name: '--name', scopes: '--scope', expiresInDays: '--days' };
