@@ -2,15 +2,12 @@
 // everybody who reads it.
 
 import { expect, test } from 'bun:test';
-import { readFileSync } from 'node:fs';
-import type { AxeResults } from 'axe-core';
 import type { Browser, Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../support/browser.ts';
 import { type Registered, register } from '../support/hand-over.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { findings } from './axe.ts';
 
-declare const axe: { run(options: object): Promise<AxeResults> };
-const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back cursor://anysphere.cursor-mcp/oauth/callback' };
 
 interface Place extends AsyncDisposable {
@@ -53,15 +50,6 @@ async function place(browser: Browser): Promise<Place> {
       await app.close();
     },
   };
-}
-
-/** All findings, whatever their weight. */
-async function findings(page: Page): Promise<string[]> {
-  // As a user of the page's own would: its policy lets nothing run.
-  await page.evaluate(AXE);
-  const { violations, passes } = await page.evaluate(() => axe.run({ resultTypes: ['violations', 'passes'] }));
-  expect(passes.length).toBeGreaterThan(5); // axe did look
-  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
 }
 
 describeInBrowser('the page that asks for a key', (browser) => {
@@ -122,14 +110,14 @@ describeInBrowser('the page that asks for a key', (browser) => {
         await page.setViewportSize({ width, height: 800 });
         for (const url of [there.client.page(), hosted.page(), cursor.page(), there.client.page({ client_id: 'x' })]) {
           await page.goto(url.href);
-          expect(await findings(page)).toEqual([]);
+          expect(await findings(page, colorScheme)).toEqual([]);
           expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
         }
         await page.goto(hosted.page().href);
         await page.getByLabel('API key').fill(`${key}0`);
         await page.keyboard.press('Enter');
         await page.getByRole('alert').waitFor();
-        expect(await findings(page)).toEqual([]);
+        expect(await findings(page, colorScheme)).toEqual([]);
       }
     }
     await page.goto(hosted.page().href);

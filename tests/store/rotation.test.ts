@@ -257,8 +257,9 @@ FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
   ]);
 });
 
-test('a server that is killed 20 times while keys change: its trail is what was acknowledged, and nothing is half done', async () => {
-  const { acknowledged, faults } = await killRounds(20);
+// tests/lab/long kills 200 times.
+test('a server that is killed while keys change: its trail is what was acknowledged, and nothing is half done', async () => {
+  const { acknowledged, faults } = await killRounds(5);
   expect(faults).toEqual([]);
-  expect(acknowledged).toBeGreaterThan(100);
+  expect(acknowledged).toBeGreaterThan(25);
 }, 120_000);

@@ -59,8 +59,8 @@ export function describeInBrowser(name: string, body: (browser: () => Browser) =
 }
 
 export interface PageOptions extends BrowserContextOptions {
-  /** Its time stands still, and moves by `page.clock.runFor` alone. */
-  readonly movableClock?: boolean;
+  /** `stopped`: it stands still, and moves by `page.clock.runFor` alone. `to stop`: it flows until `stopClock`. */
+  readonly time?: 'stopped' | 'to stop';
 }
 
 /** Empty pages that wait for the next test, by what their contexts were made with. */
@@ -76,12 +76,13 @@ export interface TakenPage extends AsyncDisposable {
 }
 
 export async function takePage(browser: Browser, options: PageOptions = {}): Promise<TakenPage> {
-  const { movableClock = false, ...contextOptions } = options;
+  const { time, ...contextOptions } = options;
   const kindOf = (hasOwnTime: boolean) => JSON.stringify([hasOwnTime, contextOptions]);
-  const kind = kindOf(movableClock);
+  const kind = kindOf(time !== undefined);
   const page = waiting.get(kind) ?? (await newPage(browser, contextOptions));
   waiting.delete(kind);
-  if (movableClock) await stopClock(page);
+  if (time === 'stopped') await stopClock(page);
+  else if (withOwnTime.has(page)) await page.clock.install({ time: Date.now() });
   const size = JSON.stringify(page.viewportSize());
   async function giveBack(): Promise<void> {
     // Where a click goes is known to Chromium a moment after a window has another size.
