@@ -15,7 +15,7 @@ import type { Call } from './call.ts';
 import { isProblem } from './failure.ts';
 import { addTo } from './guard.ts';
 import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
-import { inWords } from './schema.ts';
+import { assertNumbers, inWords } from './schema.ts';
 import type { UserIdentity } from './user-jwt.ts';
 
 /** Its signal cancels a call: of a request, or an AbortController. Read only when the tool doesn't return at once. */
@@ -211,8 +211,13 @@ function sorted(value: unknown): unknown {
   );
 }
 
-const encodedOutput = ({ validate, encode }: Operation, returned: unknown, call: Call): CompleteOutput =>
-  encode(validate === null ? returned : validate(returned), call);
+function encodedOutput({ name, validate, encode }: Operation, returned: unknown, call: Call): CompleteOutput {
+  if (validate === null) return encode(returned, call);
+  const output = validate(returned);
+  const encoded = encode(output, call);
+  assertNumbers(name, output, 'json' in encoded ? encoded.json : encoded.contentJson);
+  return encoded;
+}
 
 /** Throws an Error for an output above the limit: a problem would invite to try again. */
 function ofAllowedSize(name: string, output: CompleteOutput): Output {

@@ -39,8 +39,8 @@ export function parserOf<S extends Schema>(schema: S): Parse<S> {
 }
 
 /**
- * Of what a tool or prompt returns, only what its schema says is sent. Throws an Error for what doesn't fit, and for
- * numbers that JSON has no form for: a client would read null. `what`: for the message, what must fit.
+ * Of what a tool or prompt returns, only what its schema says is sent. Throws an Error for what doesn't fit. `what`: for
+ * the message, what must fit.
  */
 export function outputValidatorOf<S extends Schema>(
   name: string,
@@ -51,10 +51,17 @@ export function outputValidatorOf<S extends Schema>(
   return (returned) => {
     const parsed = parse(returned);
     if (!parsed.ok) throw new Error(`${name}: ${what}: ${inWords(parsed.error.issues)}`);
-    const odd = oddNumberIn(parsed.value);
-    if (odd !== undefined) throw new Error(`${name}: the output has a number that JSON can't express: ${odd}`);
     return parsed.value;
   };
+}
+
+/**
+ * Throws an Error for an output with a number that JSON has no form for, of which a client would read null. `json`: the
+ * output as JSON; most have no null, and are not walked.
+ */
+export function assertNumbers(name: string, output: unknown, json: string): void {
+  const odd = json.includes('null') ? oddNumberIn(output) : undefined;
+  if (odd !== undefined) throw new Error(`${name}: the output has a number that JSON can't express: ${odd}`);
 }
 
 function oddNumberIn(value: unknown): number | undefined {
