@@ -106,8 +106,8 @@ const KINDS = {
   text: { expected: 'text', fits: (value: unknown) => typeof value === 'string' },
   function: { expected: 'a function', fits: (value: unknown) => typeof value === 'function' },
   schema: {
-    expected: 'a schema, like v.strictObject({})',
-    fits: (value: unknown) => isObject(value) && value.kind === 'schema',
+    expected: 'a schema of valibot 1, like v.strictObject({})',
+    fits: (value: unknown) => isObject(value) && value.kind === 'schema' && typeof value['~run'] === 'function',
   },
   // Clients would refuse the whole list of tools.
   hints: {

@@ -241,7 +241,15 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
   [
     'a tool without input',
     tool('a').replace(/input: .*,/, ''),
-    'a: input: expected a schema, like v.strictObject({}), got undefined',
+    'a: input: expected a schema of valibot 1, like v.strictObject({}), got undefined',
+  ],
+  [
+    'a schema of valibot before 1',
+    tool('a').replace(
+      'v.strictObject({})',
+      "{ kind: 'schema', type: 'object', entries: {}, _run: (dataset) => dataset }",
+    ),
+    'a: input: expected a schema of valibot 1, like v.strictObject({}), got object',
   ],
   ['a tool without a function', tool('a').replace(/run: .*,/, ''), 'a: run: expected a function, got undefined'],
   [
@@ -329,7 +337,7 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     'a prompt without arguments',
     `import { definePrompt, ok } from 'mcp-key-server';
 export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', description: '', run: () => ok({ messages: [] }) });`,
-    'p: arguments: expected a schema, like v.strictObject({}), got undefined',
+    'p: arguments: expected a schema of valibot 1, like v.strictObject({}), got undefined',
   ],
   [
     'a prompt without a guard',
