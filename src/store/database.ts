@@ -43,6 +43,14 @@ export interface Database {
 /** A database this program must not touch: not ours, newer, or damaged. Starting again does not help. */
 export class UnusableDatabase extends Error {
   override name = 'UnusableDatabase';
+
+  constructor(
+    message: string,
+    /** What it is, for a file that is not that of DATABASE_URL. */
+    readonly what = message,
+  ) {
+    super(message);
+  }
 }
 
 /** Clamps a number that was typed by hand to what JavaScript holds exactly: beyond it the driver throws. */

@@ -63,21 +63,25 @@ ON CONFLICT (hash) DO UPDATE SET content = excluded.content`,
   unsynced: true,
 };
 
-const FOREIGN_DATABASE =
-  'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database';
+const foreign = () =>
+  new UnusableDatabase(
+    'DATABASE_URL: this database belongs to another program, or was changed by hand; nothing was changed. Point it at an empty or new database',
+    'it belongs to another program, or was changed by hand',
+  );
 
 /** How many migrations are applied. Changes nothing; throws UnusableDatabase unless the database is ours or empty. */
 export async function inspect(db: Database): Promise<number> {
   const tables = (await db.read(TABLES)).map((row) => row.name);
   if (tables.length === 0) return 0;
-  if (!tables.includes('schema_migrations')) throw new UnusableDatabase(FOREIGN_DATABASE);
+  if (!tables.includes('schema_migrations')) throw foreign();
   const applied = await ownRows(db.read(APPLIED));
   if (applied.some((row, index) => index < MIGRATIONS.length && row.name !== MIGRATIONS[index]?.name)) {
-    throw new UnusableDatabase(FOREIGN_DATABASE);
+    throw foreign();
   }
   if (applied.length > MIGRATIONS.length) {
     throw new UnusableDatabase(
       `DATABASE_URL: this database was written by a newer version of this program (${applied.length} migrations, this one knows ${MIGRATIONS.length}). Start that version`,
+      'it was written by a newer version of this program',
     );
   }
   return applied.length;
@@ -138,8 +142,7 @@ const HAS_COLUMN = 'SELECT 1 FROM pragma_table_info(?) WHERE name = ?';
 async function checkShape(db: Database): Promise<void> {
   const found = new Set((await db.read(PARTS)).map(({ part }) => part));
   const feeds = await ownRows(db.read({ sql: 'SELECT 1 FROM feed' }));
-  if (feeds.length !== 1 || !(await made()).every(({ part }) => found.has(part)))
-    throw new UnusableDatabase(FOREIGN_DATABASE);
+  if (feeds.length !== 1 || !(await made()).every(({ part }) => found.has(part))) throw foreign();
 }
 
 let partsMade: readonly Row[] | undefined;
@@ -161,7 +164,7 @@ async function made(): Promise<readonly Row[]> {
 /** Rows of a statement that every database of ours can run. */
 const ownRows = (rows: Promise<readonly Row[]>): Promise<readonly Row[]> =>
   rows.catch((error) => {
-    throw isOutage(error, 'no_schema') ? new UnusableDatabase(FOREIGN_DATABASE) : error;
+    throw isOutage(error, 'no_schema') ? foreign() : error;
   });
 
 /** A statement ends with a semicolon before an empty line or the file's end, so that triggers stay whole. */

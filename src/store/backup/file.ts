@@ -35,7 +35,8 @@ export async function withBackup<T>(
   const db = embeddedDatabase(path);
   try {
     await check(db).catch((error) => {
-      const why = isOutage(error, 'damaged') ? 'it is damaged, or no database' : reasonOf(error);
+      const what = error instanceof UnusableDatabase ? error.what : reasonOf(error);
+      const why = isOutage(error, 'damaged') ? 'it is damaged, or no database' : what;
       throw new UnusableDatabase(`expected a backup, got ${JSON.stringify(file)}: ${why}`);
     });
     await letSignalsIn();
