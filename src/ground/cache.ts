@@ -16,6 +16,8 @@ interface Bounds<Value> {
   /** Of all values together, by `bytesOf`. */
   readonly bytes?: number;
   readonly bytesOf?: (value: Value) => number;
+  /** Of values that hold their keys: else each hit on an old one may keep another string of the same text. */
+  readonly keyOf?: (value: Value) => string;
 }
 
 /**
@@ -24,7 +26,7 @@ interface Bounds<Value> {
  * again and again: to find it, the Map walks past all that were deleted before.)
  */
 export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
-  const { entries: entriesMax = Infinity, bytes: bytesMax = Infinity, bytesOf = () => 0 } = bounds;
+  const { entries: entriesMax = Infinity, bytes: bytesMax = Infinity, bytesOf = () => 0, keyOf } = bounds;
   let young = new Map<string, Value>();
   let old = new Map<string, Value>();
   let youngBytes = 0;
@@ -36,7 +38,7 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
       young = new Map();
       youngBytes = 0;
     }
-    young.set(key, value);
+    young.set(keyOf?.(value) ?? key, value);
     youngBytes += bytes;
   }
 

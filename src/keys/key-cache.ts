@@ -7,7 +7,7 @@ import type { Problem } from '../ground/problem.ts';
 import type { Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Feed } from './feed.ts';
-import { type PresentedKey, refusalAt } from './record.ts';
+import { type PresentedKey, presentedHash, refusalAt } from './record.ts';
 import type { Found } from './store.ts';
 
 /**
@@ -38,13 +38,14 @@ interface Refused {
 /** A key as it was read; null in its place: no such key. */
 export interface KnownKey extends PresentedKey {
   /** Monotonic. */
-  readonly believedUntilMs: number;
+  believedUntilMs: number;
 }
 
 export function createKeyCache(feed: Feed, clock: Clock) {
   const usable = createLruCache<KnownKey>({
     bytes: CACHE_BYTES_MAX,
     bytesOf: estimateBytes,
+    keyOf: presentedHash,
   });
   const refused = createLruCache<Refused>({ entries: REFUSED_MAX });
   const reads = singleFlights<Result<KnownKey | null, Problem>>();
@@ -105,9 +106,15 @@ export function createKeyCache(feed: Feed, clock: Clock) {
     keep(keyHash: string, { record, position }: Found): KnownKey | null {
       // It is right for everyone who asked before. A feed that is ahead of it may have reported a later change already.
       const keeps = hasReached(position, feed.position);
-      const key = record && { ...record, believedUntilMs: clock.monotonicMs() + believedForMs() };
+      const believedUntilMs = clock.monotonicMs() + believedForMs();
+      const before = usable.get(keyHash);
+      if (keeps && record !== null && before !== undefined && isSame(record, before)) {
+        before.believedUntilMs = believedUntilMs;
+        return before;
+      }
+      const key = record && { ...record, believedUntilMs };
       if (!isUsable(key)) drop(keyHash, key);
-      else if (keeps) usable.set(key.keyHash === keyHash ? key.keyHash : keyHash, key); // one string
+      else if (keeps) usable.set(keyHash, key);
       return key;
     },
     /** Refuses from now on a key that was remembered as usable. */
@@ -123,6 +130,10 @@ export function createKeyCache(feed: Feed, clock: Clock) {
 }
 
 const believedForMs = () => BELIEVED_MS_MIN + Math.random() * (BELIEVED_MS_MAX - BELIEVED_MS_MIN);
+
+/** Then it stays the same object: in its place, new ones would leave holes all over the memory. */
+const isSame = (record: PresentedKey, before: PresentedKey): boolean =>
+  (Object.keys(record) as (keyof PresentedKey)[]).every((field) => record[field] === before[field]);
 
 function estimateBytes(key: KnownKey): number {
   let chars = key.id.length + key.userId.length + key.name.length + key.keyHash.length;

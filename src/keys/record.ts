@@ -59,6 +59,10 @@ export interface PresentedKey extends ApiKeyRecord {
   readonly blocked: boolean;
 }
 
+/** Of the secret that it was found by. */
+export const presentedHash = ({ presented, second, keyHash }: PresentedKey): string =>
+  presented === 'in_force' || second === null ? keyHash : second.hash;
+
 export interface ListedKey extends ApiKeyRecord {
   /** Null: never used. */
   readonly lastUsedAtMs: number | null;

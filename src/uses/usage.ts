@@ -50,7 +50,7 @@ export function createUsage(options: UsageOptions) {
   const defaultLimit: RateLimit | null =
     rateLimit.requests === 0 ? null : limitOf(rateLimit.requests, rateLimit.windowMs / 1000);
   const calendar = createCalendar(clock);
-  const keys = createLruCache<KeyUsage>({ entries: KEYS_MAX });
+  const keys = createLruCache<KeyUsage>({ entries: KEYS_MAX, keyOf: ({ id }) => id });
   const exchange = createExchange({ store, instance: random(8).toHex(), clock, log });
 
   const ofServer = inForce(defaultLimit, keyQuota);
