@@ -93,9 +93,9 @@ function checkScopes(name: string, credential: Credential | null, scopes: readon
   if (scopes.length > 0 && credential !== 'api_key') {
     throw new Error(`${name}: expected guards.apiKey before guards.scopes: only keys have scopes`);
   }
-  const odd = scopes.find((scope) => typeof scope !== 'string' || !isScope(scope));
-  if (odd === undefined) return;
-  const got = JSON.stringify(odd);
+  const odd = scopes.findIndex((scope) => typeof scope !== 'string' || !isScope(scope));
+  if (odd === -1) return;
+  const got = JSON.stringify(scopes[odd]);
   throw new Error(`${name}: guards.scopes: expected scopes that a key can have, like "read", got ${got}`);
 }
 

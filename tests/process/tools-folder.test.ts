@@ -309,7 +309,7 @@ export default ({ guards }) => [sequence(guards.admin, guards.userJwt)];`,
 export default ({ guards }) => [sequence(guards.userJwt, guards.apiKey)];`,
     /:2:\d+: sequence: expected one guard that asks for a credential, got several$/,
   ],
-  ...["'read data'", "''", "['read']", '5'].map((scope): [string, string, RegExp] => [
+  ...["'read data'", "''", "['read']", '5', 'undefined'].map((scope): [string, string, RegExp] => [
     `a scope that no key can have: ${scope}`,
     `import { defineTool, ok, sequence, v } from 'mcp-key-server';
 export default ({ guards }) => defineTool(sequence(guards.apiKey, guards.scopes(${scope})), { name: 'a', title: '',
