@@ -49,6 +49,7 @@ function shownUses(
   const days = new Map(stored);
   for (const usage of key?.days ?? []) {
     const { first: day } = usage.window;
+    // What was sent may be stored already; what is pending is not.
     days.set(day, Math.max((days.get(day) ?? 0) + usage.pending, usesIn(usage)));
   }
   const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => days.get(today - ago) ?? 0);

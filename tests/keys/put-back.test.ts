@@ -87,6 +87,21 @@ test('a key whose creation was lost, of which no change tells, is believed for f
   expect(await status()).toBe(401);
 });
 
+test('a key that was read again as it was is believed anew; a revocation that no change tells counts in five minutes', async () => {
+  await using started = await startApp('embedded');
+  const { app, db, revoke, status } = started;
+  const reads = await app.storeReads();
+  app.clock.advance(5 * MINUTE_MS);
+  expect([await status(), await app.storeReads()]).toEqual([200, reads + 1]);
+  await revoke();
+  await db.execute('DELETE FROM changes WHERE seq > 2');
+  await db.execute("UPDATE sqlite_sequence SET seq = 2 WHERE name = 'changes'");
+  app.clock.advance(4 * MINUTE_MS - 1);
+  expect([await status(), await app.storeReads()]).toEqual([200, reads + 1]);
+  app.clock.advance(MINUTE_MS + 1);
+  expect(await status()).toBe(401);
+});
+
 test('keys that were read together are not all read again together', async () => {
   await using app = await createTestApp({ store: 'embedded', env: COUNTED });
   const keys = await Promise.all(Array.from({ length: 100 }, async () => (await app.createKey('alice')).key));

@@ -63,8 +63,10 @@ export const KEYS: readonly Mutations[] = [
   },
   {
     file: 'src/keys/key-cache.ts',
-    tests: ['./tests/keys/verify.test.ts', './tests/keys/blocks.test.ts'],
+    tests: ['./tests/keys/verify.test.ts', './tests/keys/blocks.test.ts', './tests/keys/put-back.test.ts'],
     changes: [
+      ['cache: a record that is read again stays as it was', 'record[field] === before[field]', 'field in before'],
+      ['cache: a record that is read again is not believed', 'before.believedUntilMs = believedUntilMs;', ''],
       [
         'cache: a record older than the feed is kept',
         'const keeps = hasReached(position, feed.position);',
