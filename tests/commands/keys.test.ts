@@ -11,11 +11,10 @@ import { keysCommand } from '../support/keys-command.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { STORE_MODES, startStore, type TestStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { refusedWithin } from '../support/wait-for.ts';
 
 /** Long enough for a busy machine to ask the database in time, and to be told. */
 const BOUND_MS = 2000;
-/** Hundreds of looks within the bound, and time left for the server. */
-const ASK_EVERY_MS = 5;
 
 describe.each(STORE_MODES)('on a database that is %s', (mode) => {
   let store: TestStore;
@@ -45,18 +44,8 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
   async function untilStatus(wanted: readonly (readonly [number, () => Promise<number>])[], ...args: string[]) {
     const done = await keys(...args);
     expect(done).toMatchObject({ code: 0 });
-    const doneMs = performance.now();
-    let last = doneMs;
-    for (const [status, ask] of wanted) {
-      for (;;) {
-        const askedMs = performance.now();
-        const got = await ask();
-        if (got === status) break;
-        if (got !== 503) last = askedMs; // a server that could not look in time for the change says so
-        await Bun.sleep(ASK_EVERY_MS);
-      }
-    }
-    expect(last - doneMs).toBeLessThan(BOUND_MS);
+    const sinceMs = performance.now();
+    for (const [status, ask] of wanted) await refusedWithin(BOUND_MS, ask, { status, sinceMs });
   }
 
   test('create prints the key alone, and the server accepts it', async () => {

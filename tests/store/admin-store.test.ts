@@ -3,10 +3,9 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createOriginOf } from '../../src/keys/actor.ts';
-import { type ApiKeyRecord, NEW_KEY } from '../../src/keys/record.ts';
 import { createAdminStore } from '../../src/store/admin-store.ts';
 import type { Statement } from '../../src/store/database.ts';
-import { openEmbedded } from '../support/embedded.ts';
+import { openEmbedded, record } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { CALLER } from '../support/test-app.ts';
 
@@ -33,17 +32,10 @@ test('the end of a block that arrives once more, late, leaves a newer block alon
 
 test('of two imports of the same keys at once, each counts only what it has added', async () => {
   const { db, close } = await openEmbedded(join(temporaryFolder(), 'keys.db'));
-  const recordsOf = (import_: string, from: number, to: number): ApiKeyRecord[] =>
-    Array.from({ length: to - from }, (_, index) => ({
-      ...NEW_KEY,
-      id: `${import_}${from + index}`.padStart(32, '0'),
-      userId: 'alice',
-      name: 'n',
-      keyHash: `${from + index}`.padStart(64, '0'),
-      scopes: [],
-      createdAtMs: 1,
-      expiresAtMs: null,
-    }));
+  const recordsOf = (import_: string, from: number, to: number) =>
+    Array.from({ length: to - from }, (_, index) =>
+      record({ id: `${import_}${from + index}`.padStart(32, '0'), keyHash: `${from + index}`.padStart(64, '0') }),
+    );
   const other = createAdminStore(db);
   const admin = createAdminStore({
     ...db,
@@ -53,8 +45,7 @@ test('of two imports of the same keys at once, each counts only what it has adde
     },
   });
   const mine = recordsOf('a', 0, 6);
-  const first = mine[0] as ApiKeyRecord;
-  const again = { ...first, id: 'c'.repeat(32) };
+  const again = record({ ...mine[0], id: 'c'.repeat(32) });
   expect(await admin.importBatch([...mine, again], 1000, origin)).toEqual({ added: 2, known: 5 });
   expect(await other.importBatch(mine, 1000, origin)).toEqual({ added: 0, known: 6 });
   await close();

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { killRounds } from '../lab/kills/kill-rounds.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
-import { NEW_KEY, openEmbedded } from '../support/embedded.ts';
+import { openEmbedded, record } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
 import type { Sqld } from '../support/sqld.ts';
@@ -18,7 +18,6 @@ const NOW_MS = 1_000_000;
 const origin = { how: 'use', actor: null, requestId: 'test', address: 'here' } as const;
 
 type Store = Awaited<ReturnType<typeof openEmbedded>>['store'];
-type ApiKeyRecord = Parameters<Store['insert']>[0];
 type PresentedKey = Parameters<Store['promote']>[0];
 
 const rotate = async (app: TestApp, keyId: string, overlapHours = 1) =>
@@ -49,18 +48,9 @@ describe('a first use that is noted after', () => {
     const path = join(temporaryFolder(), 'keys.db');
     const { store, close } = await openEmbedded(path);
     const db = openDatabase(`file:${path}`);
-    const record: ApiKeyRecord = {
-      ...NEW_KEY,
-      id: 'id',
-      userId: 'alice',
-      name: 'n',
-      keyHash: 'a',
-      scopes: [],
-      createdAtMs: 0,
-      expiresAtMs: null,
-    };
-    await store.insert(record, 10, origin);
-    expect(await store.rotate(record, { hash: 'b', overlapMs: HOUR_MS }, NOW_MS, origin)).toBe(true);
+    const made = record({ id: 'id', keyHash: 'a', createdAtMs: 0 });
+    await store.insert(made, 10, origin);
+    expect(await store.rotate(made, { hash: 'b', overlapMs: HOUR_MS }, NOW_MS, origin)).toBe(true);
     const { record: key } = (await store.findByHashes(['b'], { atLeast: null, withinMs: 1000 }))('b');
     if (key === null) throw new Error('the next secret is not found');
     expect(key.presented).toBe('next');

@@ -1,5 +1,7 @@
 // A store, opened, without an app; and a database without a store.
 
+import { randomBytes } from 'node:crypto';
+import { type ApiKeyRecord, NEW_KEY } from '../../src/keys/record.ts';
 import { createLog } from '../../src/start/package/index.ts';
 import { openStore } from '../../src/store/open.ts';
 import { remoteDatabase } from '../../src/store/remote/database.ts';
@@ -11,8 +13,18 @@ export { embeddedDatabase } from '../../src/store/embedded/database.ts';
 export const remoteDatabaseAt = (url: string) =>
   remoteDatabase({ mode: 'remote', url, authToken: null, replicaFile: null });
 
-/** What a record has that none asks for. */
-export { NEW_KEY } from '../../src/keys/record.ts';
+/** What is kept of a key that was made just now, but for what is `own` to it. */
+export const record = (own: Partial<ApiKeyRecord> = {}): ApiKeyRecord => ({
+  ...NEW_KEY,
+  id: randomBytes(16).toString('hex'),
+  userId: 'alice',
+  name: 'n',
+  keyHash: randomBytes(32).toString('hex'),
+  scopes: [],
+  createdAtMs: 1,
+  expiresAtMs: null,
+  ...own,
+});
 
 export const openEmbedded = (path: string) => open({ mode: 'embedded', path });
 

@@ -4,7 +4,7 @@
 import type { Quota } from '../../src/ground/rate-limit.ts';
 import { StoreOutage } from '../../src/ground/result.ts';
 import { countingSleep, nextTurn } from '../../src/ground/runtime.ts';
-import { type ApiKeyRecord, NEW_KEY } from '../../src/keys/record.ts';
+import type { ApiKeyRecord } from '../../src/keys/record.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
 import { createReadKeys } from '../../src/keys/unknown-keys.ts';
 import { type Clock, createLog, systemRandom } from '../../src/start/package/index.ts';
@@ -13,6 +13,7 @@ import type { DatabaseConfig } from '../../src/store/place.ts';
 import { createUsage, type Usage } from '../../src/uses/usage.ts';
 import { OPTIONS } from '../store/backups.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
+import { record } from '../support/embedded.ts';
 
 const AWAY = new StoreOutage('away');
 
@@ -33,19 +34,16 @@ export async function insertCounted(
 ): Promise<ApiKeyRecord> {
   inserted += 1;
   const digits = inserted.toString(16);
-  const record: ApiKeyRecord = {
-    ...NEW_KEY,
+  const made = record({
     id: digits.padStart(32, '0'),
     userId: `owner ${inserted}`,
     name: 'k',
     keyHash: digits.padStart(64, '0'),
-    scopes: [],
     createdAtMs: inserted,
-    expiresAtMs: null,
     ...limits,
-  };
-  await store.insert(record, 1, { how: 'command', actor: null, requestId: null, address: null });
-  return record;
+  });
+  await store.insert(made, 1, { how: 'command', actor: null, requestId: null, address: null });
+  return made;
 }
 
 /** What happens to a statement. */
