@@ -9,13 +9,14 @@ import { bytesInMemory, isObject } from '../ground/text.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
+import { redactKeys } from '../watch/redact.ts';
 import type { Recheck } from './api-key.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { isProblem } from './failure.ts';
 import { addTo } from './guard.ts';
 import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
-import { assertNumbers, inWords } from './schema.ts';
+import { assertNumbers, inWords, withoutKeys } from './schema.ts';
 import type { UserIdentity } from './user-jwt.ts';
 
 /** Its signal cancels a call: of a request, or an AbortController. Read only when the tool doesn't return at once. */
@@ -173,10 +174,11 @@ function refusalOfTool(
 }
 
 /** Of input that fits the schema, the tool alone says what is wrong. */
-const inOwnWords = (problem: Problem): Problem =>
-  problem.code === 'invalid_input' && problem.issues.length > 0
-    ? { detail: inWords(problem.issues), ...problem }
-    : problem;
+function inOwnWords(problem: Problem): Problem {
+  if (problem.code !== 'invalid_input' || problem.issues.length === 0) return problem;
+  const issues = problem.issues.map(withoutKeys);
+  return { ...problem, issues, detail: redactKeys(problem.detail ?? inWords(issues)) };
+}
 
 async function inputRequired(
   operation: Operation,

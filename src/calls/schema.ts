@@ -5,6 +5,7 @@ import * as v from 'valibot';
 import type { InputIssue, InvalidInput } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { hasLength, isObject, isStorable } from '../ground/text.ts';
+import { redactKeys } from '../watch/redact.ts';
 
 export type Schema = v.GenericSchema;
 
@@ -33,7 +34,9 @@ export function parserOf<S extends Schema>(schema: S): Parse<S> {
     const parsed = v.safeParse(schema, input, FIRST_ISSUE);
     if (parsed.success) return ok(parsed.output);
     const all = isSmall(input) ? v.safeParse(schema, input, ALL_ISSUES) : parsed;
-    const issues = (all.issues ?? parsed.issues).slice(0, ISSUES_MAX).map((issue) => issueOf(schema, issue));
+    const issues = (all.issues ?? parsed.issues)
+      .slice(0, ISSUES_MAX)
+      .map((issue) => withoutKeys(issueOf(schema, issue)));
     return err({ code: 'invalid_input', issues });
   };
 }
@@ -143,6 +146,12 @@ function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
   const hint = known.length > 0 ? `the fields are ${known.join(', ')}` : 'it takes no fields';
   return { path, message: `Unknown field; ${hint}` };
 }
+
+/** The name of a field of a record, and the words of a tool, may quote what was sent: a key is not sent back. */
+export const withoutKeys = ({ path, message }: InputIssue): InputIssue => ({
+  path: redactKeys(path),
+  message: redactKeys(message),
+});
 
 /** In one line. The issues quote nothing of what was sent. */
 export const inWords = (issues: readonly InputIssue[]): string =>

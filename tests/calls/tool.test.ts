@@ -265,6 +265,38 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     expect(result.content[0].text).toBe('Nothing is delivered then:\n- day: Expected a working day');
   });
 
+  test('a key that was sent comes back neither in its words nor in the path of an issue', async () => {
+    const key = `sk_live_${'0a'.repeat(32)}`;
+    const input = v.strictObject({
+      prices: v.optional(v.record(v.string(), v.number()), {}),
+      id: v.optional(v.string()),
+    });
+    const run = ({ id = '' }) =>
+      err({ code: 'invalid_input', issues: [{ path: 'id', message: `No page ${id}` }] } as const);
+    await using app = await createTestApp({
+      tools: () => [
+        defineTool(anyone, { ...facts('picky'), ...schemas, input, run }),
+        defineTool(anyone, {
+          ...facts('says'),
+          ...schemas,
+          input,
+          run: ({ id = '' }) => err({ code: 'invalid_input', issues: [{ path: id, message: 'No' }], detail: `${id}?` }),
+        }),
+      ],
+    });
+    expect((await app.call('picky', { prices: { [key]: 'x' } })).body.issues).toEqual([
+      { path: 'prices.[redacted]', message: 'Expected number' },
+    ]);
+    const { body } = await app.call('picky', { id: key });
+    expect([body.detail, body.issues]).toEqual([
+      'id: No page [redacted]',
+      [{ path: 'id', message: 'No page [redacted]' }],
+    ]);
+    const said = (await app.call('says', { id: key })).body;
+    expect([said.detail, said.issues]).toEqual(['[redacted]?', [{ path: '[redacted]', message: 'No' }]]);
+    expect(JSON.stringify((await post(app, call('says', { id: key }))).body)).not.toContain(key);
+  });
+
   test('without a guard it is refused, with what to write', () => {
     const definition = { ...facts('open'), ...schemas, run: () => ok({ said: '' }) };
     const define = defineTool as unknown as (...args: unknown[]) => unknown;
