@@ -8,7 +8,6 @@ import session from './keys/session.js' with { type: 'text' };
 import signIn from './keys/sign-in.js' with { type: 'text' };
 import created from './widgets/api-key-created.js' with { type: 'text' };
 import list from './widgets/api-keys-list.js' with { type: 'text' };
-import bridge from './widgets/bridge.js' with { type: 'text' };
 import draw from './widgets/draw.js' with { type: 'text' };
 import keyRow from './widgets/key-row.js' with { type: 'text' };
 import keysList from './widgets/keys-list.js' with { type: 'text' };
@@ -23,7 +22,6 @@ import widget from './widgets/widget.js' with { type: 'text' };
 const PARTS = {
   'api-key-created.js': created,
   'api-keys-list.js': list,
-  'bridge.js': bridge,
   'draw.js': draw,
   'errand.js': errand,
   'key-form.js': keyForm,
@@ -64,7 +62,12 @@ export interface DocumentOptions {
 }
 
 /** A document that is not told anything yet. */
-export const documentOf = ({ title, script, isPage, body = '<div id="root"></div>' }: DocumentOptions): string =>
+export const documentOf = ({
+  title,
+  script,
+  isPage,
+  body = '<div id="root" class="stack"></div>',
+}: DocumentOptions): string =>
   `${HEAD}<title>${title}</title>
 ${isPage ? '<link rel="icon" href="data:,">\n' : ''}<script type="application/json" id="setup">"{setup}"</script>
 </head>

@@ -1,28 +1,18 @@
-// What a person came to decide: a key for a connection that a client asks for (its request to /authorize is in `connect`),
-// or a key for a program without a browser (whose code is in `ask`, '' until it is typed). The key is made when that
-// client or program fetches it.
+// What a person came to decide: a key of their own (`create`), one for a connection that a client asks for (its request to
+// /authorize is in `connect`), or one for a program without a browser (whose code is in `ask`, '' until it is typed). These
+// two are made when that client or program fetches them.
 
 import { html } from '../widgets/draw.js';
+import { newKey } from '../widgets/new-key.js';
 import { busily, complaint, nameOf, scopeList, setup, timeOf, workButton } from '../widgets/parts.js';
 import { keyForm } from './key-form.js';
-import { page, request, set } from './session.js';
+import { isOwn, page, request, set } from './session.js';
 
 const CONNECTION_DAYS = 90;
 const PROGRAM_DAYS = 30;
 const SCOPES_SHOWN = 20;
 const LOOK_MS = 3000; // programs ask every five seconds
 const LOOKS_MAX = 6;
-const NO_PROGRAMS = 'On this server no program can ask for a key.';
-
-/** Takes what came with the address off it, and off the session's history, at once. */
-export function takeFromAddress() {
-  const { hash, search, pathname } = location;
-  if (hash !== '' || search !== '') history.replaceState(null, '', pathname);
-  const [fragment, query] = [hash.slice(1), search].map((text) => new URLSearchParams(text));
-  const [token, connect, ask] = ['token', 'connect', 'ask'].map((name) => fragment.get(name));
-  const asked = ask === null ? null : setup.asks ? { ask } : { done: NO_PROGRAMS };
-  return { token, query, errand: connect === null ? asked : { connect } };
-}
 
 /** Who gets the key of a connection, as the page at /authorize says it. */
 function clientOf({ connect }) {
@@ -36,43 +26,54 @@ function clientOf({ connect }) {
 
 /** What is said of it to somebody who has to sign in first. */
 export function waitingWords(errand) {
-  if (errand === null || errand.done !== undefined) return errand?.done ?? '';
+  if (isOwn(errand)) return '';
   const who = errand.connect === undefined ? 'a program' : clientOf(errand);
   return html`Sign in to decide whether <bdi>${who}</bdi> gets the key that it waits for.`;
 }
 
 export function errandView(errand) {
-  if (errand.done !== undefined) return doneView(errand);
+  if (errand.create) return createView(errand);
   if (errand.connect !== undefined) return connectView(errand);
   return errand.asked === undefined ? codeView(errand) : programView(errand);
 }
 
-/** Ends it, with `changed` to be shown. */
-const leave = (changed) => set({ errand: null, ...changed }, 'ask', 'new', 'refresh');
+/** Ends it, with `notice` to be read. */
+const leave = (notice = '') => set({ errand: null, notice }, 'ask', 'new', 'refresh');
 
-/** Sends a decision; `done(output)` comes after a success. */
+/** Sends a decision; `done(output)` comes after a success. A new key is shown even if the form was left meanwhile. */
 const send = (path, body, done) =>
   busily('go on', async () => {
-    const { errand } = page;
+    const { session, errand } = page;
     errand.failure = undefined;
     const { output, failure } = await request(path, body);
-    if (page.errand !== errand) return;
+    if (page.session !== session || (page.errand !== errand && !errand.create)) return;
     if (output !== null) done(output);
-    else if (page.session?.token !== undefined) set({ errand: { ...errand, failure } });
+    else if (page.errand === errand && session.token !== undefined) set({ errand: { ...errand, failure } });
   });
 
-const heading = (words) => html`<h2 id="errand-title" at="errand" tabindex="-1">${words}</h2>`;
-
-function doneView({ done }) {
-  const toKeys = () => {
-    void page.list.load();
-    leave();
+function createView({ failure }) {
+  const saved = () => {
+    page.made.close();
+    set({ made: null }, 'new', 'all');
   };
-  return html`<section class="card stack">
-    ${heading(done)}
-    <div><button type="button" at="to keys" onclick=${toKeys}>Your keys</button></div>
-  </section>`;
+  const create = (wanted) =>
+    send('/tools/create_api_key', wanted, (made) => {
+      set({ errand: null, made: newKey({ made, saved }) }, 'new key');
+      void page.list.load();
+    });
+  return keyForm({
+    id: 'create-title',
+    head: html`<h2 id="create-title">New key</h2>`,
+    fields: {},
+    failure,
+    verb: 'Create key',
+    doing: 'Creating…',
+    other: html`<button type="button" at="cancel create" onclick=${() => set({ errand: null }, 'new')}>Cancel</button>`,
+    act: create,
+  });
 }
+
+const heading = (words) => html`<h2 id="errand-title" at="errand" tabindex="-1">${words}</h2>`;
 
 function connectView(errand) {
   const asked = new URLSearchParams(errand.connect);
@@ -83,7 +84,7 @@ function connectView(errand) {
   const refused = wished.filter((scope) => !mayGrant(scope));
   const decide = (wanted) =>
     send('/authorize', { ...Object.fromEntries(asked), ...wanted }, ({ location: back }) => {
-      set({ errand: { done: `The key is handed over when ${client} fetches it. You can close this page.` } }, 'errand');
+      leave(`The key is handed over when ${client} fetches it. You can close this page.`);
       location.assign(back);
     });
   return keyForm({
@@ -129,7 +130,7 @@ function codeView({ ask, failure }) {
 
 function programView({ ask: userCode, asked, failure }) {
   const { clientName, address, askedAt, resource, scopes } = asked;
-  const decide = (decision, notice) => send('/device/decision', { userCode, ...decision }, () => leave({ notice }));
+  const decide = (decision, notice) => send('/device/decision', { userCode, ...decision }, () => leave(notice));
   const make = async (wanted) => {
     await decide({ approve: true, ...wanted }, 'The program gets its key when it asks next, within seconds.');
     if (page.errand === null) void lookForKey();

@@ -1,11 +1,9 @@
 // The form of a new key, what it asks for, and how what was typed is kept.
 
 import { html } from '../widgets/draw.js';
-import { complaint, setup, workButton } from '../widgets/parts.js';
+import { complaint, SPANS, setup, workButton } from '../widgets/parts.js';
 
 const DAYS = [7, 30, 90, 365];
-const WINDOWS = { '1s': 'a second', '1m': 'a minute', '1h': 'an hour', '1d': 'a day' };
-const PERIODS = { day: 'a day', month: 'a month' };
 
 /**
  * `head`, labelled by `id`: what is to be decided. `fields`: see below. `verb`, `doing`: the words of its button, with
@@ -54,7 +52,7 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
     </fieldset>
     <div class="field"><label for="days">Expires</label>${expiries(daysUsual)}</div>
     <details><summary>Limits</summary><div class="line">
-      ${limit('limit', 'Rate limit', 'Window', WINDOWS)}${limit('quota', 'Quota', 'Period', PERIODS)}
+      ${limit('limit', 'Rate limit', 'Window', ['s', 'm', 'h', 'd'])}${limit('quota', 'Quota', 'Period', ['day', 'month'])}
     </div></details>`;
 }
 
@@ -69,12 +67,12 @@ function expiries(daysUsual) {
   </select>`;
 }
 
-const limit = (id, label, span, spans) => html`<div class="field">
+const limit = (id, label, span, units) => html`<div class="field">
   <label for=${id}>${label}</label>
   <div class="line">
     <input id=${id} name=${id} type="number" min="1" max="1000000000" placeholder="the server’s" />
     <select name="${id}-per" aria-label="${span} of the ${label.toLowerCase()}">
-      ${Object.entries(spans).map(([value, words]) => html`<option value=${value} selected=${value === '1m'}>calls ${words}</option>`)}
+      ${units.map((unit) => html`<option value=${unit} selected=${unit === 'm'}>calls ${SPANS[unit]}</option>`)}
     </select>
   </div>
 </div>`;
@@ -86,7 +84,7 @@ function wantedIn(form) {
     name: typed.get('name'),
     scopes: [...new Set(typed.getAll('scopes').flatMap((text) => text.split(/\s+/).filter(Boolean)))],
     ...(days !== '' && { expiresInDays: Number(days) }),
-    ...(limit && { rateLimit: { requests: Number(limit), window: typed.get('limit-per') } }),
+    ...(limit && { rateLimit: { requests: Number(limit), window: `1${typed.get('limit-per')}` } }),
     ...(quota && { quota: { requests: Number(quota), period: typed.get('quota-per') } }),
   };
 }

@@ -1,62 +1,35 @@
 // The page /keys: signs somebody in, lists their keys, and makes new ones.
 
 import { html, mount, redraw } from '../widgets/draw.js';
-import { newKey } from '../widgets/new-key.js';
-import { busily, complaint, icon, nameOf, setup, workButton } from '../widgets/parts.js';
+import { complaint, icon, nameOf, setup, workButton } from '../widgets/parts.js';
 import { question } from '../widgets/question.js';
-import { errandView, takeFromAddress, waitingWords } from './errand.js';
-import { keyForm, openParts } from './key-form.js';
-import { askToSignIn, callTool, forget, page, set, show, signIn } from './session.js';
+import { errandView, waitingWords } from './errand.js';
+import { openParts } from './key-form.js';
+import { askToSignIn, callTool, forget, isOwn, page, set, show, signIn } from './session.js';
 import { comeBack, signInCard, takeKept } from './sign-in.js';
 
-const create = (wanted) =>
-  busily('go on', async () => {
-    const { session } = page;
-    page.form = {};
-    const { output, failure } = await callTool('create_api_key', wanted);
-    if (page.session !== session) return; // it was somebody else's
-    if (output === null) {
-      if (session.token !== undefined) page.form = { failure };
-      return;
-    }
-    const saved = () => {
-      page.made.close();
-      set({ made: null }, 'new', 'all');
-    };
-    set({ form: null, made: newKey({ made: output, saved }) }, 'new key');
-    void page.list.load();
-  });
+const NO_PROGRAMS = 'On this server no program can ask for a key.';
 
 /** The browser, too, forgets how the page was opened. */
 const signOut = () => location.reload();
 
-const whoIs = ({ sub, owner }) => html`<div class="line end">
-  <p class="hint">Signed in as ${nameOf(String(sub))}${owner !== sub && html`, for ${nameOf(String(owner))}`}</p>
-  <button type="button" at="sign out" onclick=${signOut}>Sign out</button>
-</div>`;
-
-const top = () => html`<header class="line">
-  <h1 class="line">${icon('key')}<span>API keys <small>at ${new URL(setup.url).host}</small></span></h1>
-  ${page.session !== null && whoIs(page.session)}
-</header>`;
-
-const formView = () =>
-  keyForm({
-    id: 'create-title',
-    head: html`<h2 id="create-title">New key</h2>`,
-    fields: {},
-    failure: page.form.failure,
-    verb: 'Create key',
-    doing: 'Creating…',
-    other: html`<button type="button" at="cancel create" onclick=${() => set({ form: null }, 'new')}>Cancel</button>`,
-    act: create,
-  });
+function top() {
+  const { session } = page;
+  const who = ({ sub, owner }) => html`<div class="line end">
+    <p class="hint">Signed in as ${nameOf(String(sub))}${owner !== sub && html`, for ${nameOf(String(owner))}`}</p>
+    <button type="button" at="sign out" onclick=${signOut}>Sign out</button>
+  </div>`;
+  return html`<header class="line">
+    <h1 class="line">${icon('key')}<span>API keys <small>at ${new URL(setup.url).host}</small></span></h1>
+    ${session !== null && who(session)}
+  </header>`;
+}
 
 function keysView() {
-  const { session, whose, form, made, notice, list } = page;
-  const isOwn = whose === null;
-  const mayCreate = isOwn && form === null && made === null;
-  const open = () => set({ form: {} }, 'name');
+  const { session, whose, errand, made, notice, list } = page;
+  const isMine = whose === null;
+  const mayCreate = isMine && errand === null && made === null;
+  const create = () => set({ errand: { create: true } }, 'name');
   const decide = () => set({ errand: { ask: '' } }, 'code');
   const refresh = () => {
     page.notice = '';
@@ -64,30 +37,30 @@ function keysView() {
   };
   return html`<div class="stack" at="keys">
     <div class="line">
-      ${session.isAdmin && viewButtons(isOwn)}
+      ${session.isAdmin && viewButtons(isMine)}
       <div class="line end">
-        ${isOwn && setup.asks && html`<button type="button" at="ask" onclick=${decide}>A program asks for a key</button>`}
+        ${isMine && setup.asks && html`<button type="button" at="ask" onclick=${decide}>A program asks for a key</button>`}
         ${workButton({ at: 'refresh', label: 'Refresh', doing: 'Refreshing…', act: refresh })}
-        ${mayCreate && html`<button type="button" class="solid" at="new" onclick=${open}>Create a key</button>`}
+        ${mayCreate && html`<button type="button" class="solid" at="new" onclick=${create}>Create a key</button>`}
       </div>
     </div>
-    ${!isOwn && searchForm(whose)}
+    ${!isMine && searchForm(whose)}
     ${page.question?.view()}
-    <p class="hint" role="status">${notice}</p>
-    ${form !== null && formView()}
+    <p class=${notice === '' ? 'sr' : 'hint'} role="status">${notice}</p>
+    ${errand !== null && errandView(errand)}
     ${made !== null && html`<div class="card flush" at="made">${made.view()}</div>`}
     <div class="card flush" at="listed">${list.view()}</div>
   </div>`;
 }
 
 /** For admins, who may see the keys of all owners. */
-function viewButtons(isOwn) {
+function viewButtons(isMine) {
   const button = (at, label, isPressed, whose) => html`<button type="button" at=${at} aria-pressed=${String(isPressed)}
     onclick=${() => isPressed || show(whose)}>
     ${label}
   </button>`;
   return html`<div class="pills line" role="group" aria-label="Whose keys">
-    ${button('own', 'Your keys', isOwn, null)}${button('all', 'All keys', !isOwn, '')}
+    ${button('own', 'Your keys', isMine, null)}${button('all', 'All keys', !isMine, '')}
   </div>`;
 }
 
@@ -132,7 +105,7 @@ function view() {
   return html`${top()}
     <main class="stack">
       ${why !== null && signInCard(why, waitingWords(errand))}
-      ${session !== null && (errand === null ? keysView() : errandView(errand))}
+      ${session !== null && (isOwn(errand) ? keysView() : errandView(errand))}
       ${why === null && session === null && html`<p class="card" role="status">Signing in…</p>`}
     </main>`;
 }
@@ -149,9 +122,19 @@ function refusal() {
   return isHere ? null : ['This server has its page at another address: ', link];
 }
 
+/** Takes what came with the address off it, and off the session's history, at once. */
+function takeFromAddress() {
+  const { hash, search, pathname } = location;
+  if (hash !== '' || search !== '') history.replaceState(null, '', pathname);
+  const [fragment, query] = [hash.slice(1), search].map((text) => new URLSearchParams(text));
+  const [token, connect, ask] = ['token', 'connect', 'ask'].map((name) => fragment.get(name));
+  const errand = connect !== null ? { connect } : ask !== null && setup.asks ? { ask } : null;
+  return { token, query, errand, why: ask !== null && !setup.asks ? NO_PROGRAMS : '' };
+}
+
 function start() {
   window.onhashchange = takeFromAddress;
-  const { token, query, errand } = takeFromAddress();
+  const { token, query, errand, why } = takeFromAddress();
   const kept = takeKept();
   const refused = refusal();
   if (refused !== null) return mount(() => html`${top()}<main><div class="card">${complaint(refused)}</div></main>`);
@@ -159,6 +142,7 @@ function start() {
   window.onhashchange = () => {
     const followed = takeFromAddress();
     if (followed.errand !== null) set({ errand: followed.errand }, 'errand');
+    if (followed.why !== '') set(page.why === null ? { notice: followed.why } : { why: followed.why });
     if (followed.token !== null) void signIn(followed.token);
   };
   window.onpagehide = () => {
@@ -170,7 +154,7 @@ function start() {
   mount(view);
   if (token !== null) return signIn(token);
   if (setup.issuer?.endpoints && (query.has('code') || query.has('error'))) return comeBack(query, kept);
-  askToSignIn('');
+  askToSignIn(why);
 }
 
 start();

@@ -14,12 +14,14 @@ export const page = {
   whose: null, // an owner whose keys are shown; '': everybody's; null: one's own
   list: null, // of them
   made: null, // a new key, while it is shown
-  errand: null, // what the person came to decide (errand.js)
-  form: null, // { failure } while a key is being described
+  errand: null, // what the person decides (errand.js)
   typed: null, // what was typed before the person went to sign in
   question: null, // while all keys of an owner may be revoked (question.js)
   notice: '',
 };
+
+/** Whether the person decides nothing for a client or a program. */
+export const isOwn = (errand) => errand === null || errand.create === true;
 
 /** Changes what the page shows, and gives the focus to the first of `places` that there is. */
 export function set(changed, ...places) {
@@ -41,7 +43,8 @@ function endSession(detail) {
 export function forget() {
   page.list?.close();
   page.made?.close();
-  Object.assign(page, { session: null, whose: null, list: null, made: null, form: null, question: null, notice: '' });
+  const errand = isOwn(page.errand) ? null : page.errand;
+  Object.assign(page, { session: null, whose: null, list: null, made: null, errand, question: null, notice: '' });
 }
 
 /** What became of a request (parts.js), with the status of the response if one came. */
@@ -96,17 +99,18 @@ const sourceOf = (whose) =>
 /** Shows the keys of `whose`; `result`: what the tool has returned, if it was called. */
 export function show(whose, result) {
   page.list?.close();
-  const isOwn = whose === null;
+  const isMine = whose === null;
   const list = keysList({
     callTool,
     source: sourceOf(whose),
-    title: isOwn ? 'Your keys' : whose === '' ? 'All keys' : ['Keys of ', nameOf(whose)],
+    title: isMine ? 'Your keys' : whose === '' ? 'All keys' : ['Keys of ', nameOf(whose)],
     none: {
-      title: isOwn ? 'No API keys yet' : 'No API keys',
-      hints: isOwn && html`<p class="hint">A key lets a program call this server on your behalf.</p>`,
+      title: isMine ? 'No API keys yet' : 'No API keys',
+      hints: isMine && html`<p class="hint">A key lets a program call this server on your behalf.</p>`,
     },
   });
-  Object.assign(page, { whose, list, form: isOwn ? page.form : null, notice: '', question: null });
+  const errand = isMine || !page.errand?.create ? page.errand : null;
+  Object.assign(page, { whose, list, errand, notice: '', question: null });
   if (result) list.take(result);
   else void list.load();
 }
@@ -120,8 +124,6 @@ function claimsOf(token) {
     return {};
   }
 }
-
-const isInTime = ({ exp }) => typeof exp === 'number' && exp * 1000 > Date.now();
 
 /** A claim that is text with spaces between, or a list. */
 const listIn = (claim) => (typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : []);
@@ -150,7 +152,8 @@ export const signIn = (token) =>
     if (page.session !== session) return;
     const isLive = session?.token !== undefined;
     if (result.status === 401 || sub === undefined || (isLive && !isSame && result.output === null)) {
-      return refuse(result.problem.code === 'invalid_token' && isInTime(claims) ? FOREIGN : result.failure);
+      const isInTime = typeof claims.exp === 'number' && claims.exp * 1000 > Date.now();
+      return refuse(result.problem.code === 'invalid_token' && isInTime ? FOREIGN : result.failure);
     }
     if (!isSame) forget();
     const grantable = scopeClaim === null ? null : listIn(claims[scopeClaim]);
@@ -166,17 +169,16 @@ const tabs = new BroadcastChannel('mcp-key-server/errand');
 /** A link that signs in may open in a tab of its own: what the person came to decide follows them there. */
 tabs.onmessage = ({ data: errand }) => {
   const { session } = page;
-  if (errand === null && session === null && page.errand !== null) tabs.postMessage(page.errand);
-  if (errand !== null && session?.token !== undefined && page.errand === null) set({ errand }, 'errand');
+  if (errand === null && session === null && !isOwn(page.errand)) tabs.postMessage(page.errand);
+  if (errand !== null && session?.token !== undefined && isOwn(page.errand)) set({ errand }, 'errand');
 };
 
 /** Where the person goes on. */
 function welcome(isFirst) {
   const { typed, made, whose, errand } = page;
-  const hasNone = isFirst && errand === null;
-  if (errand === null) tabs.postMessage(null);
-  if (errand === null && (typed !== null || (hasNone && made === null && whose === null))) page.form ??= {};
-  set({ typed: null });
+  if (isOwn(errand)) tabs.postMessage(null);
+  const begins = isFirst && errand === null && made === null && whose === null;
+  set({ typed: null, errand: begins ? { create: true } : errand });
   if (typed !== null) typeAgain(document.getElementById('create'), typed);
-  ['errand', 'new key', typed === null && hasNone ? 'name' : 'go on', 'all', 'new'].some(focusOn);
+  ['errand', 'new key', begins ? 'name' : 'go on', 'all', 'new'].some(focusOn);
 }

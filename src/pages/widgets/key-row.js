@@ -2,7 +2,7 @@
 // a widget anything.
 
 import { html } from './draw.js';
-import { formats, icon, inWords, isTime, nameOf, scopeList, timeOf } from './parts.js';
+import { formats, icon, inWords, isTime, nameOf, SPANS, scopeList, timeOf } from './parts.js';
 import { ACTIONS } from './question.js';
 
 const SOON_MS = 7 * 86_400_000;
@@ -59,10 +59,8 @@ function buttons(key, ask) {
 function identity({ id, fingerprint }, rotation) {
   const other = rotation?.otherFingerprint;
   const [old, fresh] = rotation?.state === 'overlapping' ? [other, fingerprint] : [fingerprint, other];
-  const facts = { Id: id };
-  if (rotation === null) facts.Fingerprint = fingerprint;
-  else Object.assign(facts, { 'Fingerprint, old key': old, 'Fingerprint, new key': fresh });
-  return Object.entries(facts)
+  const [one, both] = [{ Fingerprint: fingerprint }, { 'Fingerprint, old key': old, 'Fingerprint, new key': fresh }];
+  return Object.entries({ Id: id, ...(rotation === null ? one : both) })
     .filter(([, value]) => value !== null)
     .map(([term, value]) => html`<dt>${term}</dt><dd><code>${value}</code></dd>`);
 }
@@ -86,12 +84,10 @@ function bars(days) {
   </svg>`;
 }
 
-const UNIT_NAMES = { s: 'second', m: 'minute', h: 'hour', d: 'day' };
-
 /** `a minute`, `in 15 minutes`. */
 function windowWords(window) {
-  const [count, unit] = [Number.parseInt(window, 10), UNIT_NAMES[window.at(-1)]];
-  return count > 1 ? `in ${count} ${unit}s` : `${unit === 'hour' ? 'an' : 'a'} ${unit}`;
+  const [count, span] = [Number.parseInt(window, 10), SPANS[window.at(-1)]];
+  return count > 1 ? `in ${count} ${span.split(' ')[1]}s` : span;
 }
 
 /** Today's calls, thirty days of them, its quota, and the limit of its own: what is known of it. */
@@ -99,7 +95,7 @@ function usesOf({ uses, quota, limit }) {
   if (uses === null && quota === null && limit === null) return null;
   return html`<p class="uses line">
     ${uses && html`${bars(uses.days)}<span>${inWords(uses.today)} today</span>`}
-    ${quota && html`<span>Quota ${inWords(quota.requests)} a ${quota.period}</span>`}
+    ${quota && html`<span>Quota ${inWords(quota.requests)} ${SPANS[quota.period]}</span>`}
     ${limit && html`<span>Limit ${inWords(limit.requests)} ${windowWords(limit.window)}</span>`}
   </p>`;
 }

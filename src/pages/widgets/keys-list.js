@@ -4,7 +4,7 @@ import { find, focusOn, h, html, redraw } from './draw.js';
 import { keyRow, readKey, readRotation, STATES, stateOf } from './key-row.js';
 import { newKey } from './new-key.js';
 import { complaint, HEADING, icon, inWords, setup, workButton } from './parts.js';
-import { askAbout, firstIn, isAwaited } from './question.js';
+import { askAbout, firstIn } from './question.js';
 
 const TOOLS_FROM = 8; // fewer keys can be seen at a glance
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
@@ -117,9 +117,8 @@ function rowOf(list, key) {
 function askIn(list, key, kind) {
   const { questions, callTool } = list;
   const { id } = key;
-  const asked = questions.get(id);
-  if (asked && isAwaited(asked)) return; // the response to that one comes first
-  for (const [other, question] of questions) if (!isAwaited(question)) questions.delete(other);
+  if (questions.get(id)?.isBusy()) return; // the response to that one comes first
+  for (const [other, { isBusy }] of questions) if (!isBusy()) questions.delete(other);
   const question = askAbout(key, kind, {
     callTool,
     done(output) {

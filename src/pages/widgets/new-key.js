@@ -104,7 +104,7 @@ function boxOf(shown, box) {
         </button>
       </div>
     </div>
-    <p class=${isCopied ? 'sr' : 'hint'} role="status">
+    <p class=${isSaid && !isCopied ? 'hint' : 'sr'} role="status">
       ${isCopied && 'Copied. Paste it where it is kept safe.'}
       ${isSaid && !isCopied && `It could not be copied from here. It is selected: ${gesture()}.`}
     </p>

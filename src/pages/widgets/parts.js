@@ -101,24 +101,29 @@ function relativeWords(ms) {
   return relative.format(Math.round(ms / unitMs), unit);
 }
 
+/** Spans of time that a limit is for, by their unit. */
+export const SPANS = { s: 'a second', m: 'a minute', h: 'an hour', d: 'a day', day: 'a day', month: 'a month' };
+
 /** True for a number of milliseconds that `Date` can hold. */
 export const isTime = (value) => typeof value === 'number' && Math.abs(value) <= 8.64e15;
 
+const STYLES = {
+  exact: { dateStyle: 'full', timeStyle: 'long' },
+  short: { dateStyle: 'medium', timeStyle: 'short' },
+  day: { dateStyle: 'long' },
+  hour: { dateStyle: 'long', timeStyle: 'short' },
+};
 /** How times are written: the host's way. The words are English, so only English locales are followed. */
 export const formats = {};
 
 export function formatTimes({ locale, timeZone }) {
-  const format = (options) => {
+  for (const [name, style] of Object.entries(STYLES)) {
     try {
-      return new Intl.DateTimeFormat(/^en\b/.test(locale) ? locale : 'en-GB', { ...options, timeZone });
+      formats[name] = new Intl.DateTimeFormat(/^en\b/.test(locale) ? locale : 'en-GB', { ...style, timeZone });
     } catch {
-      return new Intl.DateTimeFormat('en-GB', options);
+      formats[name] = new Intl.DateTimeFormat('en-GB', style);
     }
-  };
-  formats.exact = format({ dateStyle: 'full', timeStyle: 'long' });
-  formats.short = format({ dateStyle: 'medium', timeStyle: 'short' });
-  formats.day = format({ dateStyle: 'long' });
-  formats.hour = format({ dateStyle: 'long', timeStyle: 'short' });
+  }
 }
 formatTimes({ locale: navigator.language });
 

@@ -36,33 +36,31 @@ function refusalWords({ failure, problem: { code, previousUntil } }) {
   return `The old key of the rotation before still works, until ${formats.short.format(previousUntil)}. Rotate after that, or choose “${LEAKED}”.`;
 }
 
-const placeOf = (at) => `go on ${at}`;
-export const isAwaited = ({ at }) => isWorking(placeOf(at));
-
 /**
  * `at` is the place of it, and ends those of its buttons; `choice(isBusy)` stands between words and buttons; `ends`:
  * whether it ends a key. `act` resolves to why it failed, or nothing; `close` is called when the person leaves it.
  */
 export function question({ at, look, label, words, choice, verb, doing, ends, act, close }) {
+  const goOn = `go on ${at}`;
   let failure;
   async function go() {
     failure = undefined;
     failure = await act();
   }
   function view() {
-    const isBusy = isAwaited({ at });
+    const isBusy = isWorking(goOn);
     const leave = html`<button type="button" at="cancel ${at}" aria-describedby=${!failure && 'asked'} onclick=${close}>Cancel</button>`;
     return html`<div class="${look} stack" at=${at} role="group" aria-label=${label}
       onkeydown=${({ key }) => key === 'Escape' && !isBusy && close()}>
       ${failure ? complaint(failure) : html`<p id="asked">${words}</p>`}
       ${choice?.(isBusy)}
       <div class="line">
-        ${workButton({ at: placeOf(at), label: failure ? 'Try again' : verb, doing, look: ends ? 'solid bad' : 'solid', act: go })}
+        ${workButton({ at: goOn, label: failure ? 'Try again' : verb, doing, look: ends ? 'solid bad' : 'solid', act: go })}
         ${!isBusy && leave}
       </div>
     </div>`;
   }
-  return { at, view };
+  return { view, isBusy: () => isWorking(goOn) };
 }
 
 /** What is asked about `key`. `done(output)` comes after a success, `missed(failure)` after a failure. */

@@ -32,13 +32,8 @@ export function samplesAt(nowMs) {
   }));
   keys[2].rotation = { state: 'until_first_use', otherFingerprint: 'c0ffee5a3b1e' };
   keys[3].rotation = { state: 'overlapping', previousUntil: nowMs + 5 * HOUR_MS, otherFingerprint: 'b1ec05a3b1ec' };
-  const created = {
-    id: idOf(0),
-    key: `sk_test_${'5a3b1ec0'.repeat(8)}`,
-    name: 'billing export',
-    scopes: ['read:orders', 'read:products'],
-    expiresAt: nowMs + 30 * DAY_MS,
-    warning: 'Save this key now - it will not be shown again',
-  };
+  const [{ id, name, scopes, expiresAt }] = keys;
+  const warning = 'Save this key now - it will not be shown again';
+  const created = { id, key: `sk_test_${'5a3b1ec0'.repeat(8)}`, name, scopes, expiresAt, warning };
   return { 'api-key-created': created, 'api-keys-list': { keys } };
 }
