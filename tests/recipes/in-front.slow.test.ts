@@ -136,7 +136,8 @@ describe.each(RECIPES)('%s', (program, recipe) => {
 });
 
 test.skipIf(isMissing('caddy'))('Caddy with a CA of its own serves who trusts that, and nobody else', async () => {
-  const [line = ''] = /(?<=`)tls internal(?=`)/.exec(readDocument('tests/recipes/README.md').text) ?? [];
+  const [line] = /(?<=`)tls internal(?=`)/.exec(readDocument('tests/recipes/README.md').text) ?? [];
+  expect(line).toBeDefined();
   await using server = await startServer({
     env: { NODE_ENV: 'production', JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1' },
   });
