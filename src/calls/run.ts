@@ -149,12 +149,13 @@ class TimeLimit {
   }
 }
 
+const THROWN = 'a bug is thrown, not returned';
+
 /** With the rate limit for the headers. Not all guards are checked by a compiler. */
 function refusalOfGuard(error: Problem, name: string, call: Call): Problem {
-  if (!isProblem(error))
-    throw new Error(
-      `${name}: expected its guard to return ok(…), or err of a problem, but not internal, with all it needs`,
-    );
+  if (!isProblem(error)) {
+    throw new Error(`${name}: expected its guard to return ok(…), or err of a problem with all it needs; ${THROWN}`);
+  }
   if ('rateLimit' in error && error.rateLimit) call.rateLimit = error.rateLimit;
   return error;
 }
@@ -170,7 +171,7 @@ function refusalOfTool(
   if (error === undefined) throw new Error(`${name}: expected run to return ok(…) or err(…)`);
   if (error.code === 'input_required') return inputRequired(operation, input, call, error);
   if (isProblem(error)) return err(inOwnWords(error));
-  throw new Error(`${name}: expected err(failure(…)), or err of a problem, but not internal, with all it needs`);
+  throw new Error(`${name}: expected err(failure(…)), or err of a problem with all it needs; ${THROWN}`);
 }
 
 /** Of input that fits the schema, the tool alone says what is wrong. */
