@@ -113,7 +113,7 @@ const STAYS = /^[\w.~@:/-]*$/;
 const RESERVED = /[!'()*]/g;
 
 /** Percent-encoding (RFC 3986 §2.1) of free text for header values: UTF-8, exact and reversible. */
-export function percentEncode(text: string): string {
+function percentEncode(text: string): string {
   if (STAYS.test(text)) return text;
   return encodeURIComponent(text)
     .replace(RESERVED, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)

@@ -149,11 +149,11 @@ interface Trace {
 
 /** Version, trace id, parent id, flags; versions after 00 may add parts. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
-const CHARS_MAX = 256;
+const TRACEPARENT_CHARS_MAX = 256;
 const SAMPLED = 1;
 
 function parseTraceparent(text: unknown): Trace | undefined {
-  if (typeof text !== 'string' || text.length > CHARS_MAX) return undefined;
+  if (typeof text !== 'string' || text.length > TRACEPARENT_CHARS_MAX) return undefined;
   const [, version, traceId, parentId, flags = '', more] = TRACEPARENT.exec(text) ?? [];
   if (traceId === undefined || parentId === undefined || (version === '00' && more !== undefined)) return undefined;
   return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED };

@@ -44,7 +44,10 @@ async function both(user: Awaitable<Identity['user']>, key: Awaitable<Identity['
 /** True for a problem that says that a credential is wrong; others say nothing about it. */
 export const isWrong = ({ code }: Problem): boolean => code === 'invalid_token' || code === 'invalid_api_key';
 
-/** A class: every request on /mcp makes one, and most ask it nothing. */
+/**
+ * Who sent an HTTP request, found when first asked for. A class: every request on /mcp makes one, and most ask it
+ * nothing.
+ */
 export class Sender {
   #found: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
 

@@ -21,9 +21,10 @@ interface Bounds<Value> {
 }
 
 /**
- * A map of bounded size that keeps recently used entries, in two generations. New entries are young, and a hit on an old one makes it young again. When the young ones fill half
- * of the bounds, they become the old ones, and those are evicted at once. (The usual LRU deletes a Map's first key
- * again and again: to find it, the Map walks past all that were deleted before.)
+ * A map of bounded size that keeps recently used entries, in two generations. New entries are young, and a hit on an
+ * old one makes it young again. When the young ones fill half of the bounds, they become the old ones, and those are
+ * evicted at once. (The usual LRU deletes a Map's first key again and again: to find it, the Map walks past all that
+ * were deleted before.)
  */
 export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
   const { entries: entriesMax = Infinity, bytes: bytesMax = Infinity, bytesOf = () => 0, keyOf } = bounds;
@@ -74,18 +75,18 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
   };
 }
 
-const ENTRIES_MAX = 1000;
+const MEMOIZED_MAX = 1000;
 /** A longer text is not worth keeping. */
-const CHARS_MAX = 255;
+const MEMOIZED_CHARS_MAX = 255;
 
 /** Memoizes a decision over texts, in an LRU cache. */
 export function memoize<Decision>(decide: (text: string) => Decision): (text: string) => Decision {
-  const decided = createLruCache<Decision>({ entries: ENTRIES_MAX });
+  const decided = createLruCache<Decision>({ entries: MEMOIZED_MAX });
   return (text) => {
     const known = decided.get(text);
     if (known !== undefined) return known;
     const decision = decide(text);
-    if (text.length <= CHARS_MAX) decided.set(text, decision);
+    if (text.length <= MEMOIZED_CHARS_MAX) decided.set(text, decision);
     return decision;
   };
 }

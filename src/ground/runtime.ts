@@ -1,5 +1,5 @@
 // Time, timers and randomness, injected so that tests can move and fix them; SHA-256, which each runtime provides; and
-// spans of time as people write them.
+// times and spans of time as they are written.
 
 export interface Clock {
   /** Milliseconds since the Unix epoch, for times that are stored and shown. May step. */

@@ -35,7 +35,10 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** A scope token (RFC 6749 §3.3): printable ASCII except space, quote and backslash; the length is a limit of ours. As text, for JSON Schema. */
+/**
+ * A scope token (RFC 6749 §3.3): printable ASCII except space, quote and backslash; the length is a limit of ours. As
+ * text, for JSON Schema.
+ */
 export const SCOPE_PATTERN = '^[\\x21\\x23-\\x5B\\x5D-\\x7E]{1,100}$';
 
 const SCOPE = new RegExp(SCOPE_PATTERN);

@@ -63,7 +63,7 @@ interface Loader<T> {
 
 export type Lookups<T> = ReturnType<typeof createLookups<T>>;
 
-export function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) {
+function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) {
   const loaders = new Map<string, Loader<T>>();
   let reads = 0;
 

@@ -5,7 +5,7 @@ import type { Cancel, Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 
 /** Health checks and clients give up after a few of these. */
-export const BLOCKED_MS_MIN = 1000;
+const BLOCKED_MS_MIN = 1000;
 const TICK_MS = 250;
 
 export interface LoopWatchOptions {

@@ -12,6 +12,7 @@ import migration0009 from '../../db/0009_windows_replaced.sql' with { type: 'tex
 import migration0010 from '../../db/0010_codes.sql' with { type: 'text' };
 import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
 import migration0012 from '../../db/0012_changed_fields.sql' with { type: 'text' };
+import { once } from '../ground/cache.ts';
 import { isOutage } from '../ground/result.ts';
 import { sleep } from '../ground/runtime.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
@@ -145,21 +146,17 @@ async function checkShape(db: Database): Promise<void> {
   if (feeds.length !== 1 || !(await made()).every(({ part }) => found.has(part))) throw foreign();
 }
 
-let partsMade: readonly Row[] | undefined;
-
 /** The parts that the migrations make: run in memory, in some 4 ms, once in a process. */
-async function made(): Promise<readonly Row[]> {
-  if (partsMade !== undefined) return partsMade;
+const made = once(async (): Promise<readonly Row[]> => {
   const { openSqlite } = await import('./embedded/sqlite.ts'); // a start with a remote database that is away needs none
   const db = openSqlite(':memory:', { lockWaitMs: 0 });
   try {
     for (const { sql } of MIGRATIONS) db.exec(sql);
-    partsMade = db.all(PARTS);
-    return partsMade;
+    return db.all(PARTS);
   } finally {
     db.close();
   }
-}
+});
 
 /** Rows of a statement that every database of ours can run. */
 const ownRows = (rows: Promise<readonly Row[]>): Promise<readonly Row[]> =>

@@ -21,7 +21,10 @@ import { JWT_SECRET_BYTES_MIN } from './identity.ts';
 const SECRET_BYTES = 32;
 const DELETE_IT = 'delete it, and it is made anew';
 
-/** Makes the secret at first use. When several processes make it at once, all use the first one's: that calls `onMade`. */
+/**
+ * Makes the secret at first use. When several processes make it at once, all use the first one's. `onMade` is called in
+ * the process that made it.
+ */
 export function developmentSecret(folder: string, onMade: (file: string) => void = () => {}): string {
   const file = join(folder, 'jwt-secret');
   try {

@@ -28,7 +28,7 @@ export interface Dispatch {
   fetch(request: Request, connections: Connections): Awaitable<Response>;
   /** From now on responses say `Connection: close`. */
   beginDrain(): void;
-  /** Resolves when no request is under way: each is until its response was read, and its calls have ended. */
+  /** Resolves when no request is under way: each is until its calls have ended, and a large response was read. */
   idle(): Promise<void>;
   /** From now on responses wait, until the returned function is called. */
   pauseResponses(): () => void;

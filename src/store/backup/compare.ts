@@ -30,7 +30,7 @@ export interface Revived {
 }
 
 /** More than a person reads; all of them are in the trail of events. */
-export const REVIVED_SHOWN_MAX = 20;
+const REVIVED_SHOWN_MAX = 20;
 
 const PAGE_ROWS = 1000;
 

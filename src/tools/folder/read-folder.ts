@@ -21,7 +21,7 @@ const LOAD_MS_MAX = 30_000;
  * `_*` and `*.test.*` are for what tools share, and for their tests. Hidden files are left by an editor that has a file
  * open (`.#a.ts`), or by macOS (`._a.ts`).
  */
-export const toolFileNames = (names: readonly string[]): readonly string[] =>
+const toolFileNames = (names: readonly string[]): readonly string[] =>
   names.filter((name) => /^[^._].*\.(ts|js|mjs)$/.test(name) && !/\.test\.\w+$|\.d\.ts$/.test(name)).sort();
 
 /** Null: `toolsDir` is, and there is no ./tools. Throws an Error whose message is for the operator. */
