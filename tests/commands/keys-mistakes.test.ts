@@ -103,18 +103,15 @@ test.each([
 test.each([
   ['CREATE TABLE users (id INTEGER)', 'it belongs to another program, or was changed by hand'],
   ['', 'it is empty'],
-])(
-  'restore of a database that is not ours says what it is, and not what DATABASE_URL should be: %p',
-  async (sql, said) => {
-    const file = join(temporaryFolder(), 'other.db');
-    writeFileSync(file, '');
-    const other = openDatabase(`file:${file}`);
-    if (sql !== '') await other.execute(sql);
-    other.close();
-    const stderr = `keys: expected a backup, got "${file}": ${said}\n`;
-    expect(await keys('restore', file)).toEqual({ code: 1, stdout: '', stderr });
-  },
-);
+])('restore of a database that is not ours says what it is, not what to set: %p', async (sql, said) => {
+  const file = join(temporaryFolder(), 'other.db');
+  writeFileSync(file, '');
+  const other = openDatabase(`file:${file}`);
+  if (sql !== '') await other.execute(sql);
+  other.close();
+  const stderr = `keys: expected a backup, got "${file}": ${said}\n`;
+  expect(await keys('restore', file)).toEqual({ code: 1, stdout: '', stderr });
+});
 
 test.each([
   { args: ['create', '--user', 'u', '--name', 'n', '--days', '0'] },
