@@ -1,5 +1,6 @@
 // The schema of a tool's input as MCP clients are told it: one object. The APIs of models refuse alternatives at the root
-// of a schema, and with them every request that names the tool. So what is told accepts a little more than the tool does.
+// of a schema, and with them every request that names the tool. So what is told accepts a little more than the tool does;
+// and less only of a field that one alternative has, and another drops as unknown.
 
 import type { JsonSchema } from '../calls/schema.ts';
 import { isObject } from '../ground/text.ts';
