@@ -12,7 +12,7 @@ import { userHeaders } from '../support/client.ts';
 import { run } from '../support/command.ts';
 import { diskFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
-import { commandOf, runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
+import { commandOf, runToExit, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { readResponse, TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -219,6 +219,7 @@ test('with a remote database and a secret, permission for the network and the va
     env: { JWT_SECRET: TEST_SECRET, ...sqld.env },
     without: LOCAL_PERMISSIONS,
   });
+  await untilOpen(server);
   const created = await call(server, 'create_api_key', '{"name":"remote","scopes":["read"]}', await alice());
   expect(created.status).toBe(200);
   const used = await call(server, 'get_data', '{}', { 'x-api-key': created.body.key });

@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
 import { diskFolder, temporaryFolder } from './folder.ts';
+import { waitFor } from './wait-for.ts';
 
 const ROOT = join(import.meta.dir, '../..');
 
@@ -28,6 +29,10 @@ export interface ServerProcess extends AsyncDisposable {
   signal(name: NodeJS.Signals): void;
   readonly exited: Promise<number>;
 }
+
+/** Resolves when it has opened its database, which may be after it listens. */
+export const untilOpen = ({ url }: ServerProcess): Promise<number> =>
+  waitFor(async () => (await fetch(`${url}/mcp/health`)).ok);
 
 export interface ServerOptions {
   readonly env?: Record<string, string>;

@@ -3,7 +3,7 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createClient } from '@libsql/client/web';
 import { startProxy } from '../../support/proxy.ts';
-import { runToExit, startServer } from '../../support/server-process.ts';
+import { runToExit, startServer, untilOpen } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { storeOn } from '../../support/store-mode.ts';
 import { bearer, COUNTED, createTestApp, metricsOf, readResponse, TEST_SECRET } from '../../support/test-app.ts';
@@ -115,7 +115,9 @@ describe('a start is refused with one line', () => {
       if (token !== '') expect(stderr).not.toContain(token);
     }
     // Migrated beforehand, so that the read-only token is refused as such, and not because it can't migrate.
-    await (await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } })).stop();
+    const first = await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } });
+    await untilOpen(first);
+    await first.stop();
     const { code, stderr } = await start({ DATABASE_URL: sqld.url, DATABASE_AUTH_TOKEN: readOnly });
     expect([code, stderr]).toEqual([1, expect.stringContaining('a token that may read and write')]);
   });
@@ -132,7 +134,9 @@ describe('a start is refused with one line', () => {
 
   test('a start on a database of a newer version, or of another shape, is refused', async () => {
     await using sqld = await startSqld();
-    await (await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } })).stop();
+    const first = await startServer({ env: { JWT_SECRET: TEST_SECRET, ...sqld.env } });
+    await untilOpen(first);
+    await first.stop();
     const client = createClient({ url: sqld.url });
     await client.execute("INSERT INTO schema_migrations VALUES (999, '0999_future', 0)");
     expect(await start(sqld.env)).toMatchObject({ code: 1, stderr: expect.stringContaining('newer version') });
