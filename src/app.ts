@@ -1,8 +1,7 @@
 // The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests.
 
-import { createAccessLog } from './api/access-log.ts';
 import { healthRoute } from './api/health.ts';
-import { createRoutes } from './api/index.ts';
+import { createApi } from './api/index.ts';
 import type { ProcessUsage } from './api/metrics/gauges.ts';
 import { createMetrics } from './api/metrics/measures.ts';
 import { createRecheck } from './calls/api-key.ts';
@@ -35,8 +34,7 @@ import { type CustomNames, register } from './tools/registry.ts';
 import { type ServerFileOptions, serverFile } from './tools/server-tools.ts';
 import { createUserJwts } from './users/index.ts';
 import type { Log } from './watch/log.ts';
-import { createDispatch, type Dispatch, type DispatchOptions } from './web/dispatch.ts';
-import { createRequestChecks, type Route } from './web/router.ts';
+import { createDispatch, type Dispatch } from './web/dispatch.ts';
 import { createStreams } from './web/stream.ts';
 
 export interface App extends Dispatch {
@@ -188,10 +186,9 @@ function serviceOn(
     usage: options.usage,
     certificateEndsAtMs: options.certificateEndsAtMs,
   });
-  const requestStates = createRequestStates({
-    readSecret: () => store.serverSecret('request_state'),
+  const signing = (use: 'request_state' | 'client_id') => ({
+    readSecret: () => store.serverSecret(use),
     databaseId: () => feed.position.databaseId,
-    clock,
   });
   const handing = {
     ...options,
@@ -205,19 +202,18 @@ function serviceOn(
     config.connect &&
     createConnect({
       ...handing,
+      ...signing('client_id'),
       config: config.connect,
-      readSecret: () => store.serverSecret('client_id'),
-      databaseId: () => feed.position.databaseId,
       look: verifier.look,
     });
-  const routes = createRoutes({
+  const api = createApi({
     config,
     publicUrl,
     verifyKey,
     revokeTokens: keyDomain.revokeSecrets,
     guards,
     tools: [...tools.values()],
-    offered: { tools, prompts, resources, requestStates },
+    offered: { tools, prompts, resources, requestStates: createRequestStates({ ...signing('request_state'), clock }) },
     run,
     recheck,
     stateOf: keyDomain.usage.stateOf,
@@ -233,12 +229,13 @@ function serviceOn(
     mints: () => shownMintingCommand(config, { env, publicUrl: publicUrl(), runScript }),
     health: healthRoute({ store, feed, sessions, instance, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
     metrics,
+    clock,
     sha256,
     log,
   });
   return {
     app: {
-      ...dispatchTo(routes, { instance, bodies: createPool(LIMITS.messages, ageClock) }, config, options),
+      ...createDispatch({ ...api, instance, bodies: createPool(LIMITS.messages, ageClock) }),
       endStreams: sessions.drain,
     },
     storeMode: store.mode,
@@ -253,22 +250,4 @@ function serviceOn(
       }
     },
   };
-}
-
-function dispatchTo(
-  routes: readonly Route[],
-  parts: Pick<DispatchOptions, 'instance' | 'bodies'>,
-  { production, trustProxy, tls, accessLog, basePath, allowedHosts, allowedOrigins }: Config,
-  { clock, log, publicUrl }: ServiceOptions,
-): Dispatch {
-  const logged = { clock, log, trustProxy, verifyRoute: `${basePath}/verify` };
-  const observe = accessLog ? createAccessLog(logged) : undefined;
-  const check = createRequestChecks({ allowedHosts, allowedOrigins, publicUrl });
-  return createDispatch({
-    ...parts,
-    routes,
-    check,
-    server: { production, trustProxy, ownTls: tls !== null, observe },
-    log,
-  });
 }

@@ -1,19 +1,22 @@
-// The handlers of the routes. What is said of each route is in table.ts.
+// What is responded to over HTTP: the handlers of the routes, the checks before them, and the access log. What is said of
+// each route is in table.ts.
 
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
 import { memoize } from '../ground/cache.ts';
-import type { Sha256 } from '../ground/runtime.ts';
+import type { Clock, Sha256 } from '../ground/runtime.ts';
 import { createMcp, type Mcp, type McpOptions } from '../mcp/server.ts';
 import { type SseRouteOptions, sseRoutes, sseUnavailable } from '../mcp/sse.ts';
 import { type McpRouteOptions, mcpRoute } from '../mcp/streamable-http.ts';
 import type { Connect } from '../signin/index.ts';
 import { type ConnectRoutesOptions, connectRoutes } from '../signin/routes/connect.ts';
 import { metadataRoutes, metadataUrl, type ProtectedPath } from '../signin/routes/metadata.ts';
+import type { DispatchOptions } from '../web/dispatch.ts';
 import type { SignIn } from '../web/problem-response.ts';
-import type { Handler, Route } from '../web/router.ts';
+import { createRequestChecks, type Handler, type Route } from '../web/router.ts';
 import { aboutRoute } from './about.ts';
+import { createAccessLog } from './access-log.ts';
 import { type IntrospectRouteOptions, introspectRoute } from './introspect.ts';
 import type { Metrics, Transport } from './metrics/measures.ts';
 import { metricsRoute } from './metrics/route.ts';
@@ -33,7 +36,7 @@ type OptionsOfRoutes = McpRouteOptions &
   VerifyRouteOptions;
 
 /** What the routes need; the members left out are made here for each. */
-export interface RoutesOptions
+export interface ApiOptions
   extends Omit<OptionsOfRoutes, 'mcp' | 'signIn' | 'eager' | 'publicPath' | 'config' | 'connect' | 'scopes'> {
   readonly config: Config;
   readonly tools: readonly Tool[];
@@ -44,10 +47,24 @@ export interface RoutesOptions
   readonly connect: Connect | null;
   readonly health: Handler;
   readonly metrics: Metrics | null;
+  readonly clock: Clock;
   readonly sha256: Sha256;
 }
 
-export function createRoutes(options: RoutesOptions): readonly Route[] {
+export function createApi(options: ApiOptions): Omit<DispatchOptions, 'instance' | 'bodies'> {
+  const { config, publicUrl, clock, log } = options;
+  const { production, trustProxy, tls, accessLog, basePath } = config;
+  const logged = { clock, log, trustProxy, verifyRoute: `${basePath}/verify` };
+  const observe = accessLog ? createAccessLog(logged) : undefined;
+  return {
+    routes: routesOf(options),
+    check: createRequestChecks({ ...config, publicUrl }),
+    server: { production, trustProxy, ownTls: tls !== null, observe },
+    log,
+  };
+}
+
+function routesOf(options: ApiOptions): readonly Route[] {
   const { config, publicUrl, tools, metrics, connect, device, sha256 } = options;
   const { basePath, authorizationServer, metricsToken } = config;
   const publicPath = config.publicUrl === null ? basePath : new URL(config.publicUrl).pathname.replace(/^\/$/, '');
