@@ -79,7 +79,7 @@ export async function request(path, body) {
   const { token } = session;
   if (token === undefined) {
     endSession('You are not signed in any more');
-    return failed('Sign in again first.');
+    return { status: 401, ...failed('Sign in again first.') };
   }
   const result = await post(path, token, body);
   if (page.session !== session) return failed('You have signed out.');
@@ -104,10 +104,7 @@ export function show(whose, result) {
     callTool,
     source: sourceOf(whose),
     title: isMine ? 'Your keys' : whose === '' ? 'All keys' : ['Keys of ', nameOf(whose)],
-    none: {
-      title: isMine ? 'No API keys yet' : 'No API keys',
-      hints: isMine && html`<p class="hint">A key lets a program call this server on your behalf.</p>`,
-    },
+    hints: isMine && html`<p class="hint">A key lets a program call this server on your behalf.</p>`,
   });
   const errand = isMine || !page.errand?.create ? page.errand : null;
   Object.assign(page, { whose, list, errand, notice: '', question: null });

@@ -4,11 +4,8 @@ import { html } from './draw.js';
 import { keysList } from './keys-list.js';
 import { widget } from './widget.js';
 
-const NONE = {
-  title: 'No API keys yet',
-  hints: html`<p class="hint">A key lets a program call this server on your behalf. To make the first one, ask in this chat:</p>
-    <q>Create an API key named “billing export” with the scope read that expires in 30 days</q>`,
-};
+const HINTS = html`<p class="hint">A key lets a program call this server on your behalf. To make the first one, ask in this chat:</p>
+  <q>Create an API key named “billing export” with the scope read that expires in 30 days</q>`;
 
 widget('api-keys-list', {
   loading: 'Loading keys…',
@@ -17,7 +14,7 @@ widget('api-keys-list', {
   show(result, callTool, shown) {
     if (!Array.isArray(result.output?.keys)) return null;
     const source = { tool: 'list_api_keys', args: {} };
-    const list = shown ?? keysList({ callTool, source, title: 'API keys', none: NONE });
+    const list = shown ?? keysList({ callTool, source, title: 'API keys', hints: HINTS });
     list.take(result);
     return list;
   },

@@ -21,8 +21,8 @@ const ORDERS = {
 };
 
 /**
- * `callTool` null: nothing can be changed from here. `source`: the tool that lists, and its arguments. `title`, `none`:
- * whose keys these are, and what is said where there are none.
+ * `callTool` null: nothing can be changed from here. `source`: the tool that lists, and its arguments. `title`: whose
+ * keys these are. `hints`: what is said where there are none.
  */
 export function keysList(options) {
   const list = {
@@ -183,12 +183,12 @@ async function showMore(list) {
 }
 
 function viewOf(list) {
-  const { title, none, keys, search, instead, status } = list;
+  const { title, hints, keys, search, instead, status } = list;
   if (instead !== '') return html`<div class="empty">${instead}</div>`;
-  const head = h(HEADING, { at: 'title', tabindex: -1 }, keys.length === 0 ? none.title : title);
+  const head = h(HEADING, { at: 'title', tabindex: -1 }, keys.length === 0 ? 'No API keys yet' : title);
   if (keys.length === 0) {
     return html`<section class="empty" at="list" tabindex="-1">
-      ${icon('key')}${head}${none.hints}<span class="sr" role="status">${status}</span>
+      ${icon('key')}${head}${hints}<span class="sr" role="status">${status}</span>
     </section>`;
   }
   const shown = shownOf(list);

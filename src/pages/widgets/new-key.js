@@ -81,23 +81,19 @@ function codeOf(shown, { label, before, after }) {
   </code>`;
 }
 
-function showButton(shown) {
+function boxOf(shown, box) {
+  const isSaid = shown.said.label === box.label;
+  const isCopied = isSaid && shown.said.isCopied;
   const word = shown.isShown ? 'Hide' : 'Show';
   const toggle = () => {
     Object.assign(shown, { isShown: !shown.isShown, said: {} });
     redraw();
   };
-  return html`<button type="button" at=${placeOf(shown, 'show')} aria-label="${word} key" onclick=${toggle}>${word}</button>`;
-}
-
-function boxOf(shown, box) {
-  const isSaid = shown.said.label === box.label;
-  const isCopied = isSaid && shown.said.isCopied;
   return html`<div class="field" role="group" aria-label=${box.label}>
     <div class="line box">
       ${codeOf(shown, box)}
       <div class="line">
-        ${box === KEY && showButton(shown)}
+        ${box === KEY && html`<button type="button" at=${placeOf(shown, 'show')} aria-label="${word} key" onclick=${toggle}>${word}</button>`}
         <button type="button" class=${box === KEY && 'solid'} at=${placeOf(shown, box.copy)}
           aria-label=${isCopied ? null : box.copy} onclick=${() => copyFrom(shown, box)}>
           ${icon(isCopied ? 'done' : 'copy')}${isCopied ? 'Copied' : 'Copy'}
