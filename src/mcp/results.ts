@@ -16,7 +16,6 @@ import {
   retryAfterSeconds,
 } from '../ground/problem.ts';
 import { UI_EXTENSION, WIDGET_DATA } from './client.ts';
-import { asOneObject } from './input-schema.ts';
 import {
   CODES,
   type Era,
@@ -160,7 +159,7 @@ export const describeTool = ({ name, title, description, annotations, widget, ..
   name,
   title,
   description,
-  inputSchema: asOneObject(tool.inputSchema()) as ObjectJsonSchema, // the root of every tool's input is an object
+  inputSchema: tool.inputSchema() as ObjectJsonSchema, // the root of every tool's input is an object
   ...(tool.outputSchema !== null && { outputSchema: tool.outputSchema() as ObjectJsonSchema }),
   annotations: { title, ...annotations },
   // Early MCP Apps hosts read the flat key.

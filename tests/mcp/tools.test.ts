@@ -10,53 +10,6 @@ import { anyone, facts, NOT_JSON } from '../support/tools.ts';
 const textOf = (body: { result: { content: { text: string }[] } }) => body.result.content[0]?.text;
 
 describe('tools/list', () => {
-  const one = v.strictObject({ by: v.literal('id'), id: v.pipe(v.string(), v.description('The id.')) });
-  const other = v.strictObject({ by: v.literal('place'), id: v.number(), near: v.optional(v.string()) });
-  const node: v.GenericSchema = v.strictObject({ children: v.optional(v.array(v.lazy(() => node))) });
-  const told = {
-    by: { enum: ['id', 'place'] },
-    id: { anyOf: [{ type: 'string', description: 'The id.' }, { type: 'number' }] },
-    near: { type: 'string' },
-  };
-  test.each([
-    [
-      'a variant',
-      v.variant('by', [one, other]),
-      { properties: told, required: ['by', 'id'], additionalProperties: false },
-    ],
-    [
-      'a union',
-      v.union([one, v.looseObject({ all: v.boolean() })]),
-      { required: [], properties: { all: {}, by: {}, id: {} } },
-    ],
-    [
-      'a variant in a union',
-      v.union([v.variant('by', [one, other]), v.strictObject({ by: v.string() })]),
-      { required: ['by'], additionalProperties: false, properties: { near: { type: 'string' } } },
-    ],
-    [
-      'an intersection',
-      v.intersect([v.object({ a: v.string(), b: v.string() }), v.object({ b: v.pipe(v.string(), v.minLength(1)) })]),
-      { required: ['a', 'b'], properties: { a: { type: 'string' }, b: { allOf: [{}, { minLength: 1 }] } } },
-    ],
-    ['a nullable', v.nullable(one), { required: ['by', 'id'], additionalProperties: false }],
-    ['one that is lazy', v.lazy(() => node), { properties: { children: { type: 'array' } }, $defs: {} }],
-    ['one field', v.strictObject({ a: v.union([v.string(), v.number()]) }), { properties: { a: { anyOf: [{}, {}] } } }],
-  ])('tells %s at the root of an input as one object: APIs of models refuse others', async (_what, input, expected) => {
-    const tool = defineTool(anyone, {
-      ...facts('find'),
-      input: input as v.GenericSchema as typeof one,
-      run: () => ok({ content: [] }),
-    });
-    await using app = await createTestApp({ tools: () => [tool] });
-    const [{ inputSchema }] = (await post(app, request('tools/list'))).body.result.tools;
-    expect(inputSchema).toMatchObject({ type: 'object', ...expected });
-    for (const keyword of ['anyOf', 'oneOf', 'allOf', '$ref']) expect(inputSchema).not.toHaveProperty(keyword);
-    const { paths } = await (await fetch(`${app.url}/openapi.json`)).json();
-    const { schema } = paths['/tools/find'].post.requestBody.content['application/json'];
-    expect(schema.properties).toEqual(tool.inputSchema().properties); // of REST the schema itself
-  });
-
   test('names the tools in a fixed order, the same in both eras', async () => {
     await using app = await createTestApp();
     const first = (await post(app, request('tools/list'))).body.result.tools;
