@@ -181,7 +181,6 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
     'keys/feed.test.ts',
     'keys/unknown-keys.test.ts',
     'mcp/request-state.test.ts',
-    'process/tools-folder.test.ts',
     'users/jwks.test.ts',
     'uses/last-used.test.ts',
     'uses/shared-usage.ts',
@@ -199,7 +198,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
     'store/upkeep.test.ts',
   ],
   'widgets in a page of their own': ['browser/widgets/lab/lab.ts', 'browser/widgets/preview.test.ts'],
-  'what others are given': ['support/embedded.ts', 'support/test-app.ts'],
+  'what others are given': ['support/embedded.ts', 'support/failing-start.ts', 'support/test-app.ts'],
   'one part is measured': [
     'lab/bench/edge.ts',
     'lab/bench/micro.ts',

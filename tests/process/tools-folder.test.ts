@@ -4,9 +4,9 @@
 import { describe, expect, test } from 'bun:test';
 import { chmodSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readToolFolder } from '../../src/tools/folder/read-folder.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { exampleTool, ROOT, readDocument } from '../support/documents.ts';
+import { failingStart } from '../support/failing-start.ts';
 import { diskFolder, fill, folderWith, temporaryFolder } from '../support/folder.ts';
 import { modern, post, request } from '../support/mcp.ts';
 import { commandOf, type Runtime, runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
@@ -361,7 +361,10 @@ export const prompts = () => definePrompt({ name: 'p', title: '', description: '
     'expected the export resources to be an array of objects with uri, name, title, description, mimeType, a function read, and meta if any',
   ],
 ])('%s stops the start with one line', async (_, text, expected) => {
-  const { code, stderr } = await runToExit({ runtime: 'bun', folder: folderWith({ 'tools/a.ts': text }) });
+  const folder = folderWith({ 'tools/a.ts': text });
+  const failed = await failingStart({ TOOLS_DIR: `${folder}/tools` });
+  const { code } = failed;
+  const stderr = failed.stderr.replaceAll(`${folder}/`, '');
   expect({ code, lines: stderr.match(/\n/g)?.length }).toEqual({ code: 1, lines: 1 });
   if (typeof expected === 'string') expect(stderr).toBe(`mcp-key-server: tools/a.ts: ${expected}\n`);
   else expect(stderr.trim()).toMatch(expected);
@@ -429,10 +432,9 @@ describe('TOOLS_DIR', () => {
   test.each([
     ['is missing', 'nowhere', 'ENOENT'],
     ['is a file', 'tools/a.ts', 'ENOTDIR'],
-  ])('stops the start if it %s', async (_, toolsDir, reason) => {
-    const folder = folderWith({ 'tools/a.ts': tool('a') });
-    const { code, stderr } = await runToExit({ runtime: 'bun', folder, env: { TOOLS_DIR: toolsDir } });
-    expect({ code, stderr }).toEqual({
+  ])('stops the start if it %s', async (_, name, reason) => {
+    const toolsDir = join(folderWith({ 'tools/a.ts': tool('a') }), name);
+    expect(await failingStart({ TOOLS_DIR: toolsDir })).toEqual({
       code: 1,
       stderr: `mcp-key-server: ${expected}, got "${toolsDir}" (${reason})\n`,
     });
@@ -443,13 +445,10 @@ describe('TOOLS_DIR', () => {
     chmodSync(folder, 0);
     const isRoot = process.getuid?.() === 0;
     if (isRoot) process.seteuid?.(65534);
-    const read = await readToolFolder(
-      folder,
-      () => Promise.reject(),
-      () => () => {},
-    ).catch(({ message }) => message);
-    if (isRoot) process.seteuid?.(0);
-    expect(read).toBe(`${expected}, got "${folder}" (EACCES)`);
+    const { stderr } = await failingStart({ TOOLS_DIR: folder }).finally(() => {
+      if (isRoot) process.seteuid?.(0);
+    });
+    expect(stderr).toBe(`mcp-key-server: ${expected}, got "${folder}" (EACCES)\n`);
   });
 
   test.each([

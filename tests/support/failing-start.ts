@@ -1,0 +1,39 @@
+// A start that must fail, in this process: what ends a process only ends the start here.
+
+import { runtime } from '../../src/main.ts';
+import { start } from '../../src/start/server.ts';
+import { folderWith } from './folder.ts';
+
+class Exit extends Error {
+  constructor(readonly code: number) {
+    super('the process would have ended');
+  }
+}
+
+/** What a start with this environment says before it ends, and its exit code. */
+export async function failingStart(env: Readonly<Record<string, string>>): Promise<{ code: number; stderr: string }> {
+  let stderr = '';
+  const starting = start({
+    ...runtime,
+    env: { PORT: '0', DATABASE_URL: `file:${folderWith({})}/keys.db`, ...env } as typeof runtime.env,
+    writeOut: async () => {},
+    writeErr(text) {
+      stderr += text;
+    },
+    onSignal() {},
+    onExit: () => () => {},
+    onStrayError() {},
+    exit(code) {
+      throw new Exit(code);
+    },
+  });
+  const code = await starting.then(
+    () => null,
+    (error: unknown) => {
+      if (error instanceof Exit) return error.code;
+      throw error;
+    },
+  );
+  if (code === null) throw new Error('the server started');
+  return { code, stderr };
+}
