@@ -56,11 +56,10 @@ function createView({ failure }) {
     page.made.close();
     set({ made: null }, 'new', 'all');
   };
-  const create = (wanted) =>
-    send('/tools/create_api_key', wanted, (made) => {
-      set({ errand: null, made: newKey({ made, saved }) }, 'new key');
-      void page.list.load();
-    });
+  const show = (made) => {
+    set({ errand: null, made: newKey({ made, saved }) }, 'new key');
+    void page.list.load();
+  };
   return keyForm({
     id: 'create-title',
     head: html`<h2 id="create-title">New key</h2>`,
@@ -69,7 +68,7 @@ function createView({ failure }) {
     verb: 'Create key',
     doing: 'Creating…',
     other: html`<button type="button" at="cancel create" onclick=${() => set({ errand: null }, 'new')}>Cancel</button>`,
-    act: create,
+    act: (wanted) => send('/tools/create_api_key', wanted, show),
   });
 }
 
@@ -82,11 +81,10 @@ function connectView(errand) {
   const wished = (asked.get('scope') ?? '').split(' ').filter(Boolean);
   const mayGrant = (scope) => (setup.scopes?.includes(scope) ?? true) && (grantable?.includes(scope) ?? true);
   const refused = wished.filter((scope) => !mayGrant(scope));
-  const decide = (wanted) =>
-    send('/authorize', { ...Object.fromEntries(asked), ...wanted }, ({ location: back }) => {
-      leave(`The key is handed over when ${client} fetches it. You can close this page.`);
-      location.assign(back);
-    });
+  const goBack = ({ location: back }) => {
+    leave(`The key is handed over when ${client} fetches it. You can close this page.`);
+    location.assign(back);
+  };
   return keyForm({
     id: 'errand-title',
     head: html`${heading(html`<small>A key will be made, and handed to</small> <span class="host">${client}</span>`)}
@@ -100,7 +98,7 @@ function connectView(errand) {
     verb: 'Make the key and hand it over',
     doing: 'Handing over…',
     other: html`<a href="${setup.url}/authorize?${errand.connect}">Paste a key instead, or cancel</a>`,
-    act: decide,
+    act: (wanted) => send('/authorize', { ...Object.fromEntries(asked), ...wanted }, goBack),
   });
 }
 

@@ -115,10 +115,7 @@ function readUses(uses) {
 
 const readQuota = (quota) => (isCount(quota?.requests) && ['day', 'month'].includes(quota.period) ? quota : null);
 
-const readLimit = (limit) =>
-  isCount(limit?.requests) && /^[1-9]\d{0,8}[smhd]$/.test(limit.window)
-    ? { requests: limit.requests, window: limit.window }
-    : null;
+const readLimit = (limit) => (isCount(limit?.requests) && /^[1-9]\d{0,8}[smhd]$/.test(limit.window) ? limit : null);
 
 /** `rotation` of a listed key, or null if there is none that can be read. */
 export function readRotation(rotation) {

@@ -1,7 +1,6 @@
 // Results of the tools with widgets, made up: none of these keys exists.
 
-const HOUR_MS = 3_600_000;
-const DAY_MS = 24 * HOUR_MS;
+const DAY_MS = 86_400_000;
 const idOf = (index) => index.toString(16).padStart(4, '0').repeat(8);
 
 /** Of each kind that a person may meet: days until now, until it ends, since its last use. */
@@ -31,7 +30,7 @@ export function samplesAt(nowMs) {
     }),
   }));
   keys[2].rotation = { state: 'until_first_use', otherFingerprint: 'c0ffee5a3b1e' };
-  keys[3].rotation = { state: 'overlapping', previousUntil: nowMs + 5 * HOUR_MS, otherFingerprint: 'b1ec05a3b1ec' };
+  keys[3].rotation = { state: 'overlapping', previousUntil: nowMs + DAY_MS / 5, otherFingerprint: 'b1ec05a3b1ec' };
   const [{ id, name, scopes, expiresAt }] = keys;
   const warning = 'Save this key now - it will not be shown again';
   const created = { id, key: `sk_test_${'5a3b1ec0'.repeat(8)}`, name, scopes, expiresAt, warning };
