@@ -108,7 +108,10 @@ async function newPage(browser: Browser, options: BrowserContextOptions): Promis
 /** As the next test expects it: with nothing of the last in it, nor in its history, and as its context was made. */
 async function leaveEmpty(page: Page, options: BrowserContextOptions): Promise<void> {
   const context = page.context();
-  for (const event of EVENTS) page.removeAllListeners(event);
+  for (const event of EVENTS) {
+    page.removeAllListeners(event);
+    context.removeAllListeners(event);
+  }
   for (const other of context.pages()) if (other !== page) await other.close();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
   if (withOwnTime.has(page)) await page.clock.resume();

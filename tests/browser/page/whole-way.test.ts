@@ -6,6 +6,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../../support/browser.ts';
+import { rows } from '../../support/everything.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { createSignIn } from '../../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../../support/oauth-clients.ts';
@@ -51,7 +52,7 @@ async function signInAt(page: Page, name: string): Promise<void> {
 const KINDS = Object.entries(CLIENTS).filter(([name]) => /HTTP$/.test(name) && !name.includes('SSE'));
 
 describeInBrowser('from "connect" to the first call', (browser) => {
-  test.each(KINDS)('%s, with a certified issuer: the key is nowhere but with the client', async (_, kind) => {
+  test.each(rows(KINDS, 1))('%s, with a certified issuer: the key is nowhere but with the client', async (_, kind) => {
     await using issuer = await createOpenidProvider();
     const env = { ...ISSUER, JWT_ISSUER: issuer.url, OAUTH_REDIRECTS: 'loopback' };
     await using app = await appForBrowser({ env, store: 'embedded' });

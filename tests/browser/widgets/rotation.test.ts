@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import type { Frame, FrameLocator } from 'playwright-core';
 import { describeInBrowser, stopClock } from '../../support/browser.ts';
+import { rows } from '../../support/everything.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
@@ -104,7 +105,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
     });
   });
 
-  for (const data of ['few', 'widget']) {
+  for (const data of rows(['few', 'widget'], 1)) {
     test(`without interruption shows the new key once, to be copied, with data=${data}`, async () => {
       await preview(
         `data=${data}`,
