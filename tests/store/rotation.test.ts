@@ -84,10 +84,14 @@ describe.each(STORE_MODES)('%s: two servers', (mode) => {
     expect((await eventsIn(here)).map(({ kind }) => kind)).toEqual(['created', 'rotated', 'first_used']);
   });
 
+  /** A server that takes a second to ask, on a busy machine, is not what is asked about here. */
+  const LAG_MAX_MS = 60_000;
+  const PATIENT = { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
+
   test('two servers that rotate a key at the same time: the secret of one is good, and the old one goes on', async () => {
     await using store = await startStore(mode);
-    await using here = await createTestApp({ store });
-    await using there = await createTestApp({ store, clock: here.clock });
+    await using here = await createTestApp({ store, env: PATIENT });
+    await using there = await createTestApp({ store, env: PATIENT, clock: here.clock });
     for (let round = 0; round < 5; round += 1) {
       const { id, key: old } = await here.createKey('alice');
       const rotated = await Promise.all([rotate(here, id), rotate(there, id)]);
@@ -96,30 +100,30 @@ describe.each(STORE_MODES)('%s: two servers', (mode) => {
       expect(events).toEqual(['created', 'rotated', 'rotated']);
       const good = await statuses(here, ...rotated.map(({ body }) => body.key));
       expect(good.sort()).toEqual([200, 401]);
-      here.clock.advance(1001);
+      here.clock.advance(LAG_MAX_MS + 1);
       expect(await statuses(there, old)).toEqual([200]);
     }
   });
 
   test('a new secret used on one server while the other ends the key: the key has ended, whichever was first', async () => {
     await using store = await startStore(mode);
-    await using here = await createTestApp({ store });
-    await using there = await createTestApp({ store, clock: here.clock });
+    await using here = await createTestApp({ store, env: PATIENT });
+    await using there = await createTestApp({ store, env: PATIENT, clock: here.clock });
     for (const tool of ['revoke_api_key', 'delete_api_key', 'revoke_api_key', 'delete_api_key']) {
       const { id, key: old } = await here.createKey('alice');
       const next = (await rotate(here, id)).body.key;
       const end = there.call(tool, { keyId: id }, await bearer(here, 'alice'));
       const [{ status }] = await Promise.all([here.useKey(next), end]);
       expect([200, 401]).toContain(status);
-      here.clock.advance(1001);
+      here.clock.advance(LAG_MAX_MS + 1);
       for (const app of [here, there]) expect(await statuses(app, old, next)).toEqual([401, 401]);
     }
   });
 
   test('a new secret first used on two servers at once has one first use', async () => {
     await using store = await startStore(mode);
-    await using here = await createTestApp({ store });
-    await using there = await createTestApp({ store, clock: here.clock });
+    await using here = await createTestApp({ store, env: PATIENT });
+    await using there = await createTestApp({ store, env: PATIENT, clock: here.clock });
     const { id } = await here.createKey('alice');
     const next = (await rotate(here, id)).body.key;
     const uses = await Promise.all(Array.from({ length: 40 }, (_, n) => (n % 2 ? here : there).useKey(next)));
