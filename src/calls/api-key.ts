@@ -25,7 +25,7 @@ export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): stri
 
 export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<Call, KeyAuth> {
   function logged(verified: Verified, call: Call): Result<KeyAuth, Problem> {
-    const { requestId, traceId } = call;
+    const { requestId, traceId, credentials } = call;
     if (verified.ok) {
       const auth = verified.value;
       call.verifiedAtMs = verified.verifiedAtMs;
@@ -33,7 +33,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<Call, KeyAuth> {
       log.info('API key authentication successful', { requestId, traceId, keyId, userId });
       return ok({ auth });
     }
-    const problem = withKindSent(verified.error, call);
+    const problem = withKindSent(verified.error, presentedKey(credentials) ?? '');
     logRefused(log, problem, call);
     return err(problem);
   }
@@ -53,10 +53,8 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<Call, KeyAuth> {
 const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
 
 /** Adds that a user token was presented as a key, judged by its shape alone. */
-const withKindSent = (problem: Problem, call: Call): Problem =>
-  problem.code === 'invalid_api_key' && JWT_SHAPE.test(presentedKey(call.credentials) ?? '')
-    ? { ...problem, sent: 'user_token' }
-    : problem;
+const withKindSent = (problem: Problem, presented: string): Problem =>
+  problem.code === 'invalid_api_key' && JWT_SHAPE.test(presented) ? { ...problem, sent: 'user_token' } : problem;
 
 /** Evidence for a refused user token: whether it is a key, judged by its shape alone. */
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>

@@ -75,13 +75,13 @@ export interface GuardsOptions {
 }
 
 /** `auth`: what the guard for keys or users has added, if there is one. */
-type AnyCall = Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> };
+type GuardedCall = Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> };
 
 export function createGuards(options: GuardsOptions): Guards {
   const { verifyKey, verifyUserJwt, checkBlock, rateLimit, userRateLimit, admit, clock, log, keysManagedAt } = options;
   const { observe = (guard) => guard } = options;
 
-  const logRefused = (call: AnyCall, bucket: string, fields?: LogFields): void =>
+  const logRefused = (call: GuardedCall, bucket: string, fields?: LogFields): void =>
     log.warnThrottled('Rate limit exceeded', bucket, { ...whoseIds(call), ...fields });
 
   // One for all tools: the limit is of a key, not of a key and tool.
@@ -187,7 +187,7 @@ function holds(held: readonly string[], required: readonly string[]): boolean {
   return true;
 }
 
-function whoseIds({ requestId, traceId, auth = {} }: AnyCall): LogFields {
+function whoseIds({ requestId, traceId, auth = {} }: GuardedCall): LogFields {
   const { keyId, subject: userId, actor } = auth;
   return { requestId, traceId, keyId, userId, ...(actor !== userId && { actor }) };
 }

@@ -46,12 +46,7 @@ export function userJwtGuard(
       const wrongKind = keyInstead(presentedKey(credentials));
       const { lacksScheme } = credentials;
       log.warn('No user token provided', { requestId, traceId, ...wrongKind, lacksScheme });
-      return err({
-        code: 'missing_token',
-        ...wrongKind,
-        ...(lacksScheme && { lacksScheme }),
-        ...help(),
-      });
+      return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...help() });
     }
     return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
       if (verified.ok) return unlessBlocked(verified.value, { requestId, traceId });
