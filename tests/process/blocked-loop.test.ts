@@ -5,24 +5,19 @@ import { callOver } from '../support/client.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
-const BUSY = `
-import { defineTool, ok, v } from 'mcp-key-server';
-
-export default () =>
-  defineTool(() => ok({}), {
-    name: 'busy', title: 'A tool', description: 'A tool.',
-    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    input: v.strictObject({ ms: v.number() }),
-    run({ ms }) {
+const BUSY = toolFile(
+  'busy',
+  `({ ms }) => {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
       return ok({ content: [{ type: 'text' as const, text: 'done' }] });
-    },
-  });
-`;
+    }`,
+  'v.strictObject({ ms: v.number() })',
+);
 
 test.each(['bun', 'deno'] as const)(
   'a tool that blocks the process for a second or more is one line that names it, on %s; for less, none',

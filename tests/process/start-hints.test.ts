@@ -10,6 +10,7 @@ import { diskFolder, fill } from '../support/folder.ts';
 import { createIssuer, JWKS_PATH } from '../support/issuer.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const ROOT = join(import.meta.dir, '../..');
@@ -80,11 +81,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
   });
 
   test('what comes from which file of the folder is in the banner and the first line; or that there is none', async () => {
-    const tool = (name: string) => `import { defineTool, ok, v } from 'mcp-key-server';
-export default () => defineTool(() => ok({}), { name: '${name}', title: 'T', description: 'D.', input: v.strictObject({}),
-  annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-  run: () => ok({ content: [] }) });\n`;
-    const folder = fill(diskFolder(), { 'tools/b.ts': tool('second'), 'tools/a.ts': tool('first') });
+    const folder = fill(diskFolder(), { 'tools/b.ts': toolFile('second'), 'tools/a.ts': toolFile('first') });
     await using server = await startServer({ runtime, folder });
     expect(await logged(server, 'started')).toMatchObject({
       tools: { 'tools/a.ts': ['first'], 'tools/b.ts': ['second'] },

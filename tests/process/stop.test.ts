@@ -12,6 +12,7 @@ import { temporaryFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
 import { type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { saying, toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
@@ -22,19 +23,6 @@ const STOP_MS_MAX = 10_000;
 /** A client that asks within this time after the signal gets a response: half of the notice (src/start/server.ts). */
 const NOTICED_MS = 150;
 const LONG_CHARS = 1_000_000;
-const LONG = `
-import { defineTool, ok, v } from 'mcp-key-server';
-export default () =>
-  defineTool(() => ok({}), {
-    name: 'long',
-    title: 'Long',
-    description: 'Long',
-    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    input: v.strictObject({}),
-    output: v.strictObject({ text: v.string() }),
-    run: () => ok({ text: 'x'.repeat(${LONG_CHARS}) }),
-  });
-`;
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
 const events = (server: ServerProcess) =>
   server
@@ -133,7 +121,7 @@ test('a stop does not wait for half-sent requests', async () => {
 
 test('a response that is read slowly arrives whole', async () => {
   const tools = temporaryFolder();
-  writeFileSync(join(tools, 'long.ts'), LONG);
+  writeFileSync(join(tools, 'long.ts'), toolFile('long', saying(`'x'.repeat(${LONG_CHARS})`)));
   await using server = await startServer({ env: { ...JWT, TOOLS_DIR: tools } });
   using slow = deafClient(server.url, postText('/tools/long', '{}'));
   await Bun.sleep(100);

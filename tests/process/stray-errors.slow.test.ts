@@ -5,23 +5,18 @@ import { callOver } from '../support/client.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** A tool that anybody may call, and that does `work` when it runs. */
-const toolFile = (name: string, work: string) => `
-import { defineTool, ok, v } from 'mcp-key-server';
-
-export default () =>
-  defineTool(() => ok({}), {
-    name: '${name}', title: 'A tool', description: 'A tool.',
-    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    input: v.strictObject({}),
-    async run() {
+const working = (name: string, work: string) =>
+  toolFile(
+    name,
+    `async () => {
       ${work}
       return ok({ content: [{ type: 'text' as const, text: 'done' }] });
-    },
-  });
-`;
+    }`,
+  );
 
 const LEFT_BEHIND: Readonly<Record<string, string>> = {
   'a promise that it did not await': "(async () => { throw new Error('left behind'); })();",
@@ -51,8 +46,8 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     async (_what, work) => {
       const waiting = 'await new Promise((resolve) => setTimeout(resolve, 150));';
       const folder = fill(diskFolder(), {
-        'tools/careless.ts': toolFile('careless', work),
-        'tools/waiting.ts': toolFile('waiting', waiting),
+        'tools/careless.ts': working('careless', work),
+        'tools/waiting.ts': working('waiting', waiting),
       });
       await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
       const other = callOver(server.url, 'waiting');
@@ -67,7 +62,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
 
   test('what a file leaves behind when it is read does not end the start, either', async () => {
     const leaves = Object.values(LEFT_BEHIND).join('\n');
-    const folder = fill(diskFolder(), { 'tools/careless.ts': `${toolFile('careless', '')}${leaves}` });
+    const folder = fill(diskFolder(), { 'tools/careless.ts': `${working('careless', '')}${leaves}` });
     await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
     await waitFor(() => linesOf(server).filter(({ event }) => event === 'internal error').length === 5);
     expect((await callOver(server.url, 'careless')).status).toBe(200);
@@ -75,7 +70,7 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
 
   test('something that is no error is survived too', async () => {
     const folder = fill(diskFolder(), {
-      'tools/careless.ts': toolFile('careless', "setTimeout(() => { throw 'a text'; }, 1);"),
+      'tools/careless.ts': working('careless', "setTimeout(() => { throw 'a text'; }, 1);"),
     });
     await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
     expect((await callOver(server.url, 'careless')).status).toBe(200);

@@ -11,7 +11,7 @@ import { diskFolder, fill, folderWith, temporaryFolder } from '../support/folder
 import { modern, post, request } from '../support/mcp.ts';
 import { commandOf, type Runtime, runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
-import { SERVER_TOOLS } from '../support/tools.ts';
+import { SERVER_TOOLS, saying, toolFile } from '../support/tools.ts';
 import { transportOf } from '../support/transports.ts';
 
 const EXAMPLE = readDocument('README.md').codeBlock('A tool of your own', 'ts');
@@ -19,18 +19,8 @@ const SETTINGS_EXAMPLE = exampleTool('shop-hours.ts');
 const ASKING_EXAMPLE = exampleTool('close-order.ts');
 const PROMPT_EXAMPLE = readDocument('src/tools/README.md').codeBlock('Prompts', 'ts');
 
-/** A tool file with one tool, which anybody may call and which responds with `text`. */
-const tool = (name: string, text = "'hello'", head = '') => `${head}
-import { defineTool, ok, v } from 'mcp-key-server';
-
-export default () =>
-  defineTool(() => ok({}), {
-    name: '${name}', title: 'A tool', description: 'A tool.',
-    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    input: v.strictObject({}),
-    run: () => ok({ content: [{ type: 'text' as const, text: ${text} }] }),
-  });
-`;
+/** The same after `head`, responding with `text`, an expression. */
+const tool = (name: string, text = "'hello'", head = '') => head + toolFile(name, saying(text));
 
 const start = (runtime: Runtime, files: Readonly<Record<string, string>>, env: Readonly<Record<string, string>> = {}) =>
   startServer({ runtime, folder: fill(diskFolder(), files), env: { JWT_SECRET: TEST_SECRET, ...env } });

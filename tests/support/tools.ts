@@ -32,6 +32,22 @@ export const facts = (name: string, description = name): ToolFacts => ({
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
 });
 
+/** The source of a `run` that responds with `text`, an expression. */
+export const saying = (text: string): string => `() => ok({ content: [{ type: 'text' as const, text: ${text} }] })`;
+
+/** A tool file with one tool, which anybody may call. `run` and `input` are source, too. */
+export const toolFile = (name: string, run = saying("'hello'"), input = 'v.strictObject({})'): string => `
+import { defineTool, ok, v } from 'mcp-key-server';
+
+export default () =>
+  defineTool(() => ok({}), {
+    name: '${name}', title: 'A tool', description: 'A tool.',
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    input: ${input},
+    run: ${run},
+  });
+`;
+
 /** Content that JSON has no form for; what a tool's author may return by mistake. */
 export const NOT_JSON: ToolContent = { content: [{ type: 'text', text: 'x', _meta: { count: 1n } }] };
 
