@@ -59,8 +59,8 @@ export function describeInBrowser(name: string, body: (browser: () => Browser) =
 }
 
 export interface PageOptions extends BrowserContextOptions {
-  /** `stopped`: it stands still, and moves by `page.clock.runFor` alone. `to stop`: it flows until `stopClock`. */
-  readonly time?: 'stopped' | 'to stop';
+  /** Time stands still from the start, as after `stopClock`. */
+  readonly isStopped?: boolean;
 }
 
 /** Empty pages that wait for the next test, by what their contexts were made with. */
@@ -76,25 +76,24 @@ export interface TakenPage extends AsyncDisposable {
 }
 
 export async function takePage(browser: Browser, options: PageOptions = {}): Promise<TakenPage> {
-  const { time, ...contextOptions } = options;
-  const kindOf = (hasOwnTime: boolean) => JSON.stringify([hasOwnTime, contextOptions]);
-  const kind = kindOf(time !== undefined);
+  const { isStopped = false, ...contextOptions } = options;
+  const kind = JSON.stringify([isStopped, contextOptions]);
   const page = waiting.get(kind) ?? (await newPage(browser, contextOptions));
   waiting.delete(kind);
-  if (time === 'stopped') await stopClock(page);
-  else if (withOwnTime.has(page)) await page.clock.install({ time: Date.now() });
+  if (isStopped) await stopClock(page);
   const size = JSON.stringify(page.viewportSize());
   async function giveBack(): Promise<void> {
-    // Where a click goes is known to Chromium a moment after a window has another size.
-    if (JSON.stringify(page.viewportSize()) !== size) return page.context().close();
+    // Where a click goes is known to Chromium a moment after a window has another size. And a page whose time was taken
+    // over keeps that: a frame of the next test may start one of its timers before, and never end it.
+    const isAsTaken = withOwnTime.has(page) === isStopped && JSON.stringify(page.viewportSize()) === size;
+    if (!isAsTaken) return page.context().close();
     try {
       await leaveEmpty(page, contextOptions);
     } catch {
       return page.context().close(); // what is wrong with it is the test's to say
     }
-    const left = kindOf(withOwnTime.has(page));
-    await waiting.get(left)?.context().close();
-    waiting.set(left, page);
+    await waiting.get(kind)?.context().close();
+    waiting.set(kind, page);
   }
   return { page, [Symbol.asyncDispose]: giveBack };
 }

@@ -17,7 +17,7 @@ const clipboard = (page: Page) => page.evaluate(() => navigator.clipboard.readTe
 
 describeInBrowser('the widget api-key-created', (browser) => {
   const open = withPreview(browser);
-  const preview: WithPreview = (query, use, time) => open(`widget=api-key-created&${query}`, use, time);
+  const preview: WithPreview = (query, use) => open(`widget=api-key-created&${query}`, use);
 
   test('shows name, scopes, expiry in words and date, and the warning', async () => {
     await preview('theme=light', async ({ created }) => {
@@ -67,21 +67,17 @@ describeInBrowser('the widget api-key-created', (browser) => {
   });
 
   test('copies the key, and the header, without showing them', async () => {
-    await preview(
-      '',
-      async ({ page, created }) => {
-        await button(created, 'Copy').waitFor();
-        await stopClock(page); // what says that it was copied goes after a while
-        await button(created, 'Copy').click();
-        await created.getByText('Copied. Paste it where it is kept safe.').waitFor();
-        expect(await clipboard(page)).toBe(KEY);
-        await button(created, 'Copy header').click();
-        await header(created).getByText('Copied', { exact: true }).waitFor();
-        expect(await clipboard(page)).toBe(`X-API-Key: ${KEY}`);
-        expect(await html(created)).not.toContain(KEY.slice(-8));
-      },
-      'to stop',
-    );
+    await preview('', async ({ page, created }) => {
+      await button(created, 'Copy').waitFor();
+      await stopClock(page); // what says that it was copied goes after a while
+      await button(created, 'Copy').click();
+      await created.getByText('Copied. Paste it where it is kept safe.').waitFor();
+      expect(await clipboard(page)).toBe(KEY);
+      await button(created, 'Copy header').click();
+      await header(created).getByText('Copied', { exact: true }).waitFor();
+      expect(await clipboard(page)).toBe(`X-API-Key: ${KEY}`);
+      expect(await html(created)).not.toContain(KEY.slice(-8));
+    });
   });
 
   test('selects the whole key if the clipboard is refused, and says which keys copy it', async () => {
@@ -98,71 +94,59 @@ describeInBrowser('the widget api-key-created', (browser) => {
   });
 
   test('keeps saying so after an earlier copy was allowed', async () => {
-    await preview(
-      '',
-      async ({ page, created, frame }) => {
-        await button(created, 'Copy').waitFor(); // the host has answered, which takes a timer
-        await stopClock(page);
-        await button(created, 'Copy').click();
-        await keyBox(created).getByText('Copied', { exact: true }).waitFor();
-        const inside = await frame('api-key-created');
-        await inside.evaluate(() => {
-          Object.defineProperty(navigator, 'clipboard', { value: undefined });
-        });
-        await button(created, 'Copy header').click();
-        const beside = header(created).getByText('press Ctrl+C');
-        await beside.waitFor();
-        await page.clock.runFor(5000);
-        await keyBox(created).getByText('Copy', { exact: true }).waitFor();
-        expect(await beside.isVisible()).toBe(true);
-      },
-      'to stop',
-    );
+    await preview('', async ({ page, created, frame }) => {
+      await button(created, 'Copy').waitFor(); // the host has answered, which takes a timer
+      await stopClock(page);
+      await button(created, 'Copy').click();
+      await keyBox(created).getByText('Copied', { exact: true }).waitFor();
+      const inside = await frame('api-key-created');
+      await inside.evaluate(() => {
+        Object.defineProperty(navigator, 'clipboard', { value: undefined });
+      });
+      await button(created, 'Copy header').click();
+      const beside = header(created).getByText('press Ctrl+C');
+      await beside.waitFor();
+      await page.clock.runFor(5000);
+      await keyBox(created).getByText('Copy', { exact: true }).waitFor();
+      expect(await beside.isVisible()).toBe(true);
+    });
   });
 
   test('holds nothing of the key once torn down, in the page or in memory, and responds no more', async () => {
-    await preview(
-      '',
-      async ({ page, created, frame }) => {
-        await button(created, 'Show key').click();
-        await stopClock(page);
-        await button(created, 'Copy').click();
-        await keyBox(created).getByText('Copied', { exact: true }).waitFor(); // until then the browser has a copy, too
-        await page.clock.resume();
-        const inside = await frame('api-key-created');
-        const memory = await page.context().newCDPSession(inside);
-        await waitFor(() => isInMemory(memory, KEY)); // the look finds what is there
-        await page.getByRole('button', { name: 'Tear down' }).click();
-        await created.getByText('This widget is closed.').waitFor();
-        await page.getByText('response to #teardown-api-key-created').waitFor();
-        expect(await html(created)).not.toContain(KEY.slice(-8));
-        expect(await isInMemory(memory, KEY.slice(-32))).toBe(false);
-        await page.evaluate((key) => {
-          const result = { content: [], structuredContent: { key, name: 'late', scopes: [], expiresAt: null } };
-          const message = { jsonrpc: '2.0', method: 'ui/notifications/tool-result', params: result };
-          document.querySelector('iframe')?.contentWindow?.postMessage(message, '*');
-        }, KEY);
-        await inside.evaluate(() => new Promise((resolve) => setTimeout(resolve)));
-        expect(await created.getByRole('heading').count()).toBe(0);
-      },
-      'to stop',
-    );
+    await preview('', async ({ page, created, frame }) => {
+      await button(created, 'Show key').click();
+      await stopClock(page);
+      await button(created, 'Copy').click();
+      await keyBox(created).getByText('Copied', { exact: true }).waitFor(); // until then the browser has a copy, too
+      await page.clock.resume();
+      const inside = await frame('api-key-created');
+      const memory = await page.context().newCDPSession(inside);
+      await waitFor(() => isInMemory(memory, KEY)); // the look finds what is there
+      await page.getByRole('button', { name: 'Tear down' }).click();
+      await created.getByText('This widget is closed.').waitFor();
+      await page.getByText('response to #teardown-api-key-created').waitFor();
+      expect(await html(created)).not.toContain(KEY.slice(-8));
+      expect(await isInMemory(memory, KEY.slice(-32))).toBe(false);
+      await page.evaluate((key) => {
+        const result = { content: [], structuredContent: { key, name: 'late', scopes: [], expiresAt: null } };
+        const message = { jsonrpc: '2.0', method: 'ui/notifications/tool-result', params: result };
+        document.querySelector('iframe')?.contentWindow?.postMessage(message, '*');
+      }, KEY);
+      await inside.evaluate(() => new Promise((resolve) => setTimeout(resolve)));
+      expect(await created.getByRole('heading').count()).toBe(0);
+    });
   });
 
   test('shows a key that reached the widget alone as any other', async () => {
-    await preview(
-      'data=widget',
-      async ({ page, created }) => {
-        await created.getByText('Save this key now - it will not be shown again').waitFor();
-        await button(created, 'Show key').click();
-        expect(await codeOf(created, 'API key').textContent()).toBe(KEY);
-        await stopClock(page);
-        await button(created, 'Copy header').click();
-        await header(created).getByText('Copied', { exact: true }).waitFor();
-        expect(await clipboard(page)).toBe(`X-API-Key: ${KEY}`);
-      },
-      'to stop',
-    );
+    await preview('data=widget', async ({ page, created }) => {
+      await created.getByText('Save this key now - it will not be shown again').waitFor();
+      await button(created, 'Show key').click();
+      expect(await codeOf(created, 'API key').textContent()).toBe(KEY);
+      await stopClock(page);
+      await button(created, 'Copy header').click();
+      await header(created).getByText('Copied', { exact: true }).waitFor();
+      expect(await clipboard(page)).toBe(`X-API-Key: ${KEY}`);
+    });
   });
 
   test.each([
@@ -237,31 +221,27 @@ describeInBrowser('the widget api-key-created', (browser) => {
   });
 
   test('is used with the keyboard alone, with a visible focus', async () => {
-    await preview(
-      '',
-      async ({ page, created, frame }) => {
-        await button(created, 'Show key').waitFor();
-        await stopClock(page);
-        await page.locator('nav a').last().focus();
-        await page.keyboard.press('Tab');
-        await button(created, 'Show key').and(created.locator(':focus')).waitFor(); // from the process of the page
-        const inside = await frame('api-key-created');
-        const focused = () =>
-          inside.evaluate(() => {
-            const at = document.activeElement as HTMLElement;
-            return [at.ariaLabel ?? at.textContent, getComputedStyle(at).outlineStyle];
-          });
-        expect(await focused()).toEqual(['Show key', 'solid']);
-        await page.keyboard.press('Enter');
-        expect(await codeOf(created, 'API key').textContent()).toBe(KEY);
-        await page.keyboard.press('Tab');
-        expect(await focused()).toEqual(['Copy', 'solid']);
-        await page.keyboard.press('Space');
-        await keyBox(created).getByText('Copied', { exact: true }).waitFor();
-        await page.keyboard.press('Tab');
-        expect(await focused()).toEqual(['Copy header', 'solid']);
-      },
-      'to stop',
-    );
+    await preview('', async ({ page, created, frame }) => {
+      await button(created, 'Show key').waitFor();
+      await stopClock(page);
+      await page.locator('nav a').last().focus();
+      await page.keyboard.press('Tab');
+      await button(created, 'Show key').and(created.locator(':focus')).waitFor(); // from the process of the page
+      const inside = await frame('api-key-created');
+      const focused = () =>
+        inside.evaluate(() => {
+          const at = document.activeElement as HTMLElement;
+          return [at.ariaLabel ?? at.textContent, getComputedStyle(at).outlineStyle];
+        });
+      expect(await focused()).toEqual(['Show key', 'solid']);
+      await page.keyboard.press('Enter');
+      expect(await codeOf(created, 'API key').textContent()).toBe(KEY);
+      await page.keyboard.press('Tab');
+      expect(await focused()).toEqual(['Copy', 'solid']);
+      await page.keyboard.press('Space');
+      await keyBox(created).getByText('Copied', { exact: true }).waitFor();
+      await page.keyboard.press('Tab');
+      expect(await focused()).toEqual(['Copy header', 'solid']);
+    });
   });
 });

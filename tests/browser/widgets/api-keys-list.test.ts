@@ -15,7 +15,7 @@ const stateOf = (widget: FrameLocator, name: string) => rowOf(widget, name).loca
 
 describeInBrowser('the widget api-keys-list', (browser) => {
   const open = withPreview(browser);
-  const preview: WithPreview = (query, use, time) => open(`widget=api-keys-list&${query}`, use, time);
+  const preview: WithPreview = (query, use) => open(`widget=api-keys-list&${query}`, use);
 
   test('shows each key with its state in words and with an icon, and times in words with the exact one on hover', async () => {
     await preview('', async ({ list }) => {
@@ -113,41 +113,34 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   });
 
   test('keeps the focus in sight when the filter hides what was revoked, and deletes to the next row shown', async () => {
-    await preview(
-      '',
-      async ({ page, list, frame }) => {
-        const focused = async () =>
-          (await frame('api-keys-list')).evaluate(
-            () => document.activeElement?.ariaLabel ?? document.activeElement?.textContent,
-          );
-        await button(list, 'Active 3').click();
-        await button(list, 'Delete billing export').click();
-        await list
-          .getByRole('group', { name: 'Delete billing export?' })
-          .getByRole('button', { name: 'Delete' })
-          .click();
-        await list.getByText('2 of 5 keys').waitFor();
-        expect(await focused()).toBe('Delete CI pipeline');
-        await button(list, 'Revoke CI pipeline').click();
-        const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
-        const revoke = await question.getByRole('button', { name: 'Revoke' }).elementHandle();
-        const remove = await button(list, 'Delete CI pipeline').elementHandle();
-        // Before the response can come: the question stays.
-        await stopClock(page);
-        await revoke?.evaluate((first, second) => {
-          for (const node of [first, second] as HTMLElement[]) {
-            node.focus();
-            node.click();
-          }
-        }, remove);
-        await page.getByText('tools/call #3').waitFor();
-        await question.waitFor();
-        await page.clock.runFor(RESPONDED_MS);
-        await list.getByText('1 of 5 keys').waitFor();
-        expect(await focused()).toBe('API keys');
-      },
-      'to stop',
-    );
+    await preview('', async ({ page, list, frame }) => {
+      const focused = async () =>
+        (await frame('api-keys-list')).evaluate(
+          () => document.activeElement?.ariaLabel ?? document.activeElement?.textContent,
+        );
+      await button(list, 'Active 3').click();
+      await button(list, 'Delete billing export').click();
+      await list.getByRole('group', { name: 'Delete billing export?' }).getByRole('button', { name: 'Delete' }).click();
+      await list.getByText('2 of 5 keys').waitFor();
+      expect(await focused()).toBe('Delete CI pipeline');
+      await button(list, 'Revoke CI pipeline').click();
+      const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
+      const revoke = await question.getByRole('button', { name: 'Revoke' }).elementHandle();
+      const remove = await button(list, 'Delete CI pipeline').elementHandle();
+      // Before the response can come: the question stays.
+      await stopClock(page);
+      await revoke?.evaluate((first, second) => {
+        for (const node of [first, second] as HTMLElement[]) {
+          node.focus();
+          node.click();
+        }
+      }, remove);
+      await page.getByText('tools/call #3').waitFor();
+      await question.waitFor();
+      await page.clock.runFor(RESPONDED_MS);
+      await list.getByText('1 of 5 keys').waitFor();
+      expect(await focused()).toBe('API keys');
+    });
   });
 
   test('deletes after a question in the row, which then leaves the list', async () => {
@@ -164,24 +157,20 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   });
 
   test('shows a failure in the row it belongs to, and lets try again or leave it', async () => {
-    await preview(
-      'calls=fail',
-      async ({ page, list }) => {
-        await button(list, 'Delete CI pipeline').click();
-        const question = list.getByRole('group', { name: 'Delete CI pipeline?' });
-        await question.getByRole('button', { name: 'Delete' }).click();
-        await question.getByRole('alert').getByText('The key store is out of reach; try again').waitFor();
-        await stopClock(page); // the response waits until it has been seen to be awaited
-        await question.getByRole('button', { name: 'Try again' }).click();
-        await question.getByRole('button', { name: 'Deleting…' }).waitFor();
-        await page.getByText('tools/call #3').waitFor();
-        await page.clock.runFor(RESPONDED_MS);
-        await question.getByRole('button', { name: 'Cancel' }).click();
-        expect(await stateOf(list, 'CI pipeline')).toBe('Active');
-        expect(await question.count()).toBe(0);
-      },
-      'to stop',
-    );
+    await preview('calls=fail', async ({ page, list }) => {
+      await button(list, 'Delete CI pipeline').click();
+      const question = list.getByRole('group', { name: 'Delete CI pipeline?' });
+      await question.getByRole('button', { name: 'Delete' }).click();
+      await question.getByRole('alert').getByText('The key store is out of reach; try again').waitFor();
+      await stopClock(page); // the response waits until it has been seen to be awaited
+      await question.getByRole('button', { name: 'Try again' }).click();
+      await question.getByRole('button', { name: 'Deleting…' }).waitFor();
+      await page.getByText('tools/call #3').waitFor();
+      await page.clock.runFor(RESPONDED_MS);
+      await question.getByRole('button', { name: 'Cancel' }).click();
+      expect(await stateOf(list, 'CI pipeline')).toBe('Active');
+      expect(await question.count()).toBe(0);
+    });
   });
 
   test('offers none of them if the host does not let widgets call tools', async () => {
@@ -192,19 +181,15 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   });
 
   test('gives up on a host that never responds to a call, in a sentence', async () => {
-    await preview(
-      'calls=silent',
-      async ({ page, list }) => {
-        await rowOf(list, 'CI pipeline').waitFor();
-        await stopClock(page);
-        await button(list, 'Revoke CI pipeline').click();
-        await list.getByRole('group', { name: 'Revoke CI pipeline?' }).getByRole('button', { name: 'Revoke' }).click();
-        await page.getByText('tools/call #2').waitFor();
-        await page.clock.fastForward('03:00');
-        await list.getByRole('alert').getByText('No answer came.').waitFor();
-      },
-      'to stop',
-    );
+    await preview('calls=silent', async ({ page, list }) => {
+      await rowOf(list, 'CI pipeline').waitFor();
+      await stopClock(page);
+      await button(list, 'Revoke CI pipeline').click();
+      await list.getByRole('group', { name: 'Revoke CI pipeline?' }).getByRole('button', { name: 'Revoke' }).click();
+      await page.getByText('tools/call #2').waitFor();
+      await page.clock.fastForward('03:00');
+      await list.getByRole('alert').getByText('No answer came.').waitFor();
+    });
   });
 
   test('revokes with the keyboard alone: escape leaves, focus is seen and never lost', async () => {

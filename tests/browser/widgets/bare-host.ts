@@ -50,7 +50,7 @@ export async function withBareHost(
   device: BrowserContextOptions = {},
 ) {
   const html = widgetText(widget);
-  await using taken = await takePage(browser, { ...device, ...(movableClock && { time: 'stopped' }) });
+  await using taken = await takePage(browser, { ...device, isStopped: movableClock });
   const { page } = taken;
   const misdeeds = watch(page);
   await page.setContent(

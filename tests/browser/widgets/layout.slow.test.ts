@@ -155,38 +155,34 @@ describeInBrowser('the widget api-key-created', (browser) => {
     ['480', 'DejaVu Sans', 'a wide font'],
   ] as const) {
     test(`moves nothing when a key is copied, at ${width} px in ${what}`, async () => {
-      await preview(
-        `widget=api-key-created&width=${width}`,
-        async ({ page, created, frame }) => {
-          await (await frame('api-key-created')).evaluate(
-            (name) => document.documentElement.style.setProperty('--font-sans', name),
-            font,
-          );
-          const places = () =>
-            created
-              .locator('main')
-              .evaluate((main) =>
-                Array.from(main.querySelectorAll('code, button, dl, .warn'), (element) =>
-                  JSON.stringify(element.getBoundingClientRect()),
-                ),
-              );
-          await created.getByRole('button', { name: 'Show key' }).waitFor();
-          await created
+      await preview(`widget=api-key-created&width=${width}`, async ({ page, created, frame }) => {
+        await (await frame('api-key-created')).evaluate(
+          (name) => document.documentElement.style.setProperty('--font-sans', name),
+          font,
+        );
+        const places = () =>
+          created
             .locator('main')
-            .evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
-          await stopClock(page); // what says that it was copied goes after a while
-          const before = await places();
-          for (const [name, box] of [
-            ['Copy', 'API key'],
-            ['Copy header', 'Request header'],
-          ] as const) {
-            await created.getByRole('button', { name, exact: true }).click();
-            await created.getByRole('group', { name: box, exact: true }).getByText('Copied', { exact: true }).waitFor();
-            expect(await places()).toEqual(before);
-          }
-        },
-        'to stop',
-      );
+            .evaluate((main) =>
+              Array.from(main.querySelectorAll('code, button, dl, .warn'), (element) =>
+                JSON.stringify(element.getBoundingClientRect()),
+              ),
+            );
+        await created.getByRole('button', { name: 'Show key' }).waitFor();
+        await created
+          .locator('main')
+          .evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
+        await stopClock(page); // what says that it was copied goes after a while
+        const before = await places();
+        for (const [name, box] of [
+          ['Copy', 'API key'],
+          ['Copy header', 'Request header'],
+        ] as const) {
+          await created.getByRole('button', { name, exact: true }).click();
+          await created.getByRole('group', { name: box, exact: true }).getByText('Copied', { exact: true }).waitFor();
+          expect(await places()).toEqual(before);
+        }
+      });
     });
   }
 });

@@ -29,12 +29,7 @@ export const codeOf = (widget: FrameLocator | Frame | Page, name: string) =>
 /**
  * Runs `use` on the lab's page for `query`; fails if a script got in, anything was fetched, or an error was logged.
  */
-export type WithPreview = (
-  query: string,
-  use: (preview: Preview) => Promise<void>,
-  /** Where `use` stops the page's time. */
-  time?: 'to stop',
-) => Promise<void>;
+export type WithPreview = (query: string, use: (preview: Preview) => Promise<void>) => Promise<void>;
 
 export function withPreview(browser: () => Browser): WithPreview {
   let lab: ReturnType<typeof serveLab>;
@@ -43,9 +38,9 @@ export function withPreview(browser: () => Browser): WithPreview {
   });
   afterAll(() => lab.stop());
 
-  return async (query, use, time) => {
+  return async (query, use) => {
     const url = `${lab.url}/?${query}`;
-    await using taken = await takePage(browser(), { viewport: { width: 1440, height: 900 }, ...(time && { time }) });
+    await using taken = await takePage(browser(), { viewport: { width: 1440, height: 900 } });
     const { page } = taken;
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: new URL(url).origin });
     const misdeeds = watch(page, url);

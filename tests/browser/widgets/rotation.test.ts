@@ -34,7 +34,7 @@ const refusal = (...texts: string[]) => ({ isError: true, content: texts.map((te
 
 describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
   const open = withPreview(browser);
-  const preview: WithPreview = (query, use, time) => open(`widget=api-keys-list&${query}`, use, time);
+  const preview: WithPreview = (query, use) => open(`widget=api-keys-list&${query}`, use);
   const withList = (shown: object, use: (host: BareHost) => Promise<void>) =>
     withBareHost(
       browser(),
@@ -107,32 +107,28 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
 
   for (const data of rows(['few', 'widget'], 1)) {
     test(`without interruption shows the new key once, to be copied, with data=${data}`, async () => {
-      await preview(
-        `data=${data}`,
-        async ({ page, list }) => {
-          await ask(list, 'CI pipeline');
-          await question(list, 'CI pipeline').getByText(ENDS_LATER).waitFor();
-          await confirm(list, 'CI pipeline');
-          const shown = newKeyOf(list, 'CI pipeline');
-          await shown.getByText('Save this key now - it will not be shown again').waitFor();
-          await shown.getByText('It works on, and ends 24 hours after the new one is first used.').waitFor();
-          await list.getByRole('status').getByText('API key rotated').waitFor();
-          await row(list, 'CI pipeline').getByText(UNTIL_FIRST_USE).waitFor();
-          expect(await html(list)).not.toContain(KEY.slice(-8));
-          await stopClock(page); // what says that it was copied goes after a while
-          await shown.getByRole('button', { name: 'Copy' }).click();
-          await shown.getByText('Copied', { exact: true }).waitFor();
-          expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(KEY);
-          await shown.getByRole('button', { name: 'Show key' }).click();
-          expect(await shown.locator('code').textContent()).toBe(KEY);
-          await shown.getByRole('button', { name: 'I have saved it' }).click();
-          await shown.waitFor({ state: 'detached' });
-          expect(await html(list)).not.toContain(KEY.slice(-8));
-          await page.getByText('tools/call #2').click();
-          await page.getByText('"overlapHours": 24').first().waitFor();
-        },
-        'to stop',
-      );
+      await preview(`data=${data}`, async ({ page, list }) => {
+        await ask(list, 'CI pipeline');
+        await question(list, 'CI pipeline').getByText(ENDS_LATER).waitFor();
+        await confirm(list, 'CI pipeline');
+        const shown = newKeyOf(list, 'CI pipeline');
+        await shown.getByText('Save this key now - it will not be shown again').waitFor();
+        await shown.getByText('It works on, and ends 24 hours after the new one is first used.').waitFor();
+        await list.getByRole('status').getByText('API key rotated').waitFor();
+        await row(list, 'CI pipeline').getByText(UNTIL_FIRST_USE).waitFor();
+        expect(await html(list)).not.toContain(KEY.slice(-8));
+        await stopClock(page); // what says that it was copied goes after a while
+        await shown.getByRole('button', { name: 'Copy' }).click();
+        await shown.getByText('Copied', { exact: true }).waitFor();
+        expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(KEY);
+        await shown.getByRole('button', { name: 'Show key' }).click();
+        expect(await shown.locator('code').textContent()).toBe(KEY);
+        await shown.getByRole('button', { name: 'I have saved it' }).click();
+        await shown.waitFor({ state: 'detached' });
+        expect(await html(list)).not.toContain(KEY.slice(-8));
+        await page.getByText('tools/call #2').click();
+        await page.getByText('"overlapHours": 24').first().waitFor();
+      });
     });
   }
 
@@ -258,37 +254,33 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
   });
 
   test('is made with the keyboard alone, and the focus is seen and never lost', async () => {
-    await preview(
-      '',
-      async ({ page, list, frame }) => {
-        const inside = await frame('api-keys-list');
-        const focused = () =>
-          inside.evaluate(() => {
-            const at = document.activeElement as HTMLInputElement;
-            return [at.ariaLabel || at.textContent?.trim() || at.value, getComputedStyle(at).outlineStyle];
-          });
-        await list.getByRole('button', { name: 'Rotate CI pipeline' }).focus();
-        await page.keyboard.press('Enter');
-        expect(await focused()).toEqual(['24', 'solid']);
-        await page.keyboard.press('Escape');
-        expect(await focused()).toEqual(['Rotate CI pipeline', 'solid']);
-        await page.keyboard.press('Enter');
-        await page.keyboard.press('ArrowDown');
-        expect(await focused()).toEqual(['0', 'solid']);
-        await page.keyboard.press('Tab');
-        expect(await focused()).toEqual(['Rotate', 'solid']);
-        await page.keyboard.press('Enter');
-        await newKeyOf(list, 'CI pipeline').getByText('It has ended.').waitFor();
-        expect(await focused()).toEqual(['Copy', 'solid']);
-        await stopClock(page);
-        await page.keyboard.press('Enter');
-        await newKeyOf(list, 'CI pipeline').getByText('Copied', { exact: true }).waitFor();
-        await page.keyboard.press('Tab');
-        expect(await focused()).toEqual(['I have saved it', 'solid']);
-        await page.keyboard.press('Enter');
-        expect(await focused()).toEqual(['Delete CI pipeline', 'solid']);
-      },
-      'to stop',
-    );
+    await preview('', async ({ page, list, frame }) => {
+      const inside = await frame('api-keys-list');
+      const focused = () =>
+        inside.evaluate(() => {
+          const at = document.activeElement as HTMLInputElement;
+          return [at.ariaLabel || at.textContent?.trim() || at.value, getComputedStyle(at).outlineStyle];
+        });
+      await list.getByRole('button', { name: 'Rotate CI pipeline' }).focus();
+      await page.keyboard.press('Enter');
+      expect(await focused()).toEqual(['24', 'solid']);
+      await page.keyboard.press('Escape');
+      expect(await focused()).toEqual(['Rotate CI pipeline', 'solid']);
+      await page.keyboard.press('Enter');
+      await page.keyboard.press('ArrowDown');
+      expect(await focused()).toEqual(['0', 'solid']);
+      await page.keyboard.press('Tab');
+      expect(await focused()).toEqual(['Rotate', 'solid']);
+      await page.keyboard.press('Enter');
+      await newKeyOf(list, 'CI pipeline').getByText('It has ended.').waitFor();
+      expect(await focused()).toEqual(['Copy', 'solid']);
+      await stopClock(page);
+      await page.keyboard.press('Enter');
+      await newKeyOf(list, 'CI pipeline').getByText('Copied', { exact: true }).waitFor();
+      await page.keyboard.press('Tab');
+      expect(await focused()).toEqual(['I have saved it', 'solid']);
+      await page.keyboard.press('Enter');
+      expect(await focused()).toEqual(['Delete CI pipeline', 'solid']);
+    });
   });
 });
