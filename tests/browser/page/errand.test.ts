@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
-import { describeInBrowser, takePage } from '../../support/browser.ts';
+import { describeInBrowser, stopClock, takePage } from '../../support/browser.ts';
 import { register } from '../../support/hand-over.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
 import { bearer, type TestApp } from '../../support/test-app.ts';
@@ -143,13 +143,13 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       }
       expect(await page.getByLabel('Expires').inputValue()).toBe('30');
       await page.getByRole('checkbox', { name: 'deploy' }).check();
-      await page.clock.install();
+      await stopClock(page);
       await page.getByRole('button', { name: 'Make the key', exact: true }).click();
       await page.getByText('The program gets its key when it asks next').waitFor();
       app.clock.advance(10_000);
       const { access_token: key, scope } = await poll(app, asked.device_code);
       expect([key?.startsWith('sk_test_'), scope]).toEqual([true, 'deploy']);
-      await page.clock.fastForward(5000);
+      await page.clock.runFor(5000);
       await page.getByRole('button', { name: 'Delete backup <b>' }).waitFor(); // by itself
       await page.getByText('The list has a new key.').waitFor();
       expect(await page.content()).not.toContain(key ?? '');

@@ -35,7 +35,7 @@ const FLOODS: [string, (count: number, replayed: string) => string, (count: numb
 const madeUp = () => randomBytes(32).toString('base64url');
 
 test.each(PLACES.flatMap(([place, delayMs]) => FLOODS.map((flood) => [place, flood[0], delayMs, flood] as const)))(
-  'on %s, beside %s, a key of the same owner is handed out, and a rotated one first used',
+  'on %s, beside %s, a key is handed out, and a rotated one first used',
   async (_place, _flood, delayMs, [, codeOf, addressOf]) => {
     await using stack = new AsyncDisposableStack();
     let store: Record<string, string> = {};
