@@ -2,9 +2,11 @@
 // their messages. Declared here without the SDK; tests/mcp/wire-types.test.ts keeps them equal to the SDK's.
 
 import * as v from 'valibot';
+import { isObject, type JsonObject } from '../ground/text.ts';
 
 const text = v.optional(v.string());
-const meta = v.optional(v.record(v.string(), v.unknown()));
+// Without the check a list would become an object.
+const meta = v.optional(v.pipe(v.custom<JsonObject>(isObject, 'Expected an object'), v.looseObject({})));
 
 /** As clients check it, which refuse the whole result otherwise. */
 export const base64 = v.pipe(v.string(), v.check(isBase64, 'Expected base64'));
@@ -18,16 +20,19 @@ function isBase64(data: string): boolean {
   }
 }
 
-const block = {
-  annotations: v.optional(
-    v.object({
-      audience: v.optional(v.array(v.picklist(['user', 'assistant']))),
-      priority: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1))),
-      lastModified: v.optional(v.pipe(v.string(), v.isoTimestamp())),
-    }),
+/** As `base64`: of ISO 8601 what RFC 3339 takes, and a day that exists. */
+const isTime = (text: string): boolean =>
+  /T.*(?:Z|\d[+-]..:..)$/.test(text) && new Date(text.slice(0, 10)).toJSON()?.startsWith(text.slice(0, 10));
+
+const annotations = v.object({
+  audience: v.optional(v.array(v.picklist(['user', 'assistant']))),
+  priority: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1))),
+  lastModified: v.optional(
+    v.pipe(v.string(), v.isoTimestamp(), v.check(isTime, 'Expected a time like 2026-01-02T03:04:05+01:00')),
   ),
-  _meta: meta,
-};
+});
+
+const block = { annotations: v.optional(annotations), _meta: meta };
 
 const media = { ...block, data: base64, mimeType: v.string() };
 

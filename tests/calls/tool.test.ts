@@ -225,6 +225,15 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
       { content: [{ ...text, annotations: { lastModified: 'soon' } }] },
       'Expected iso timestamp',
     ],
+    ...['2026-01-02T03:04:05+0100', '2026-01-02T03:04:05+01', '2026-01-02 03:04:05Z', '2026-02-31T03:04:05Z'].map(
+      (lastModified) =>
+        [
+          lastModified,
+          { content: [{ ...text, annotations: { lastModified } }] },
+          'lastModified: Expected a time',
+        ] as const,
+    ),
+    ['a list as _meta', { content: [{ ...text, _meta: ['a'] }] }, 'content.0._meta: Expected an object'],
     ['isError as text', { content: [text], isError: 'no' }, 'isError: Expected boolean'],
     ['a number', { content: [{ ...text, _meta: { n: Number.NaN } }] }, undefined],
   ])('content that MCP does not know, which clients would refuse: %s', async (_what, content, why) => {
