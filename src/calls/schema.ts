@@ -246,6 +246,9 @@ function convert(whose: string, schema: Schema, side: Side, path: readonly strin
       if (type === 'regex' && (errors || !isUnicodePattern(source))) return { ...jsonSchema, pattern: undefined };
       // In JSON Schema these formats are others: with seconds and a time zone; without letters beyond ASCII.
       if (type === 'iso_time' || type === 'iso_date_time') return { ...jsonSchema, format: undefined, pattern: source };
+      // Valibot counts UTF-16 units, JSON Schema code points, each of which has one or two.
+      if (/^(min_)?length$/.test(type) && side === 'output' && jsonSchema.minLength)
+        return { ...jsonSchema, minLength: Math.ceil(jsonSchema.minLength / 2) };
       if (type === 'url' && side === 'output') return { ...jsonSchema, format: undefined };
       return errors && jsonSchema;
     },

@@ -106,6 +106,8 @@ const shapes = {
   time: { schema: v.pipe(v.string(), v.isoTime()), value: '10:30' },
   dateTime: { schema: v.pipe(v.string(), v.isoDateTime()), value: '2026-01-02T10:30' },
   timestamp: { schema: v.pipe(v.string(), v.isoTimestamp()), value: '2026-01-02 10:30:00Z' },
+  length: { schema: v.pipe(v.string(), v.length(3)), value: '😀!' },
+  minLength: { schema: v.pipe(v.string(), v.minLength(4)), value: '😀😀' },
   url: { schema: v.pipe(v.string(), v.url()), value: 'https://de.wikipedia.org/wiki/Köln' },
   strictTuple: { schema: v.strictTuple([v.string(), v.number()]), value: ['a', 1] },
   tupleWithRest: { schema: v.tupleWithRest([v.string()], v.number()), value: ['a', 1, 2] },
