@@ -24,13 +24,10 @@ const limitFields = {
   ),
 };
 
-const RESOURCE_CHARS_MAX = 2000;
-
 /** keys/grants.ts knows which there are. */
 const resource = v.optional(
   v.pipe(
     v.string(),
-    v.maxLength(RESOURCE_CHARS_MAX, `Expected at most ${RESOURCE_CHARS_MAX} characters`),
     v.description(
       'The URL of the one server that the key is good for: this one, or one that takes its keys. Without it the key is good for all of them.',
     ),

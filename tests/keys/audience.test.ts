@@ -176,6 +176,14 @@ test.each([
   expect([status, body.code, body.issues[0].path]).toEqual([400, 'invalid_input', 'resource']);
 });
 
+test('a key can’t be bound to 2,000 emoji, which are as many characters as they look', async () => {
+  const request = { name: 'n', scopes: [], resource: '😀'.repeat(2000) };
+  const { body } = await app.call('create_api_key', request, await bearer(app, 'alice'));
+  expect(body.issues).toEqual([
+    { path: 'resource', message: `Expected one of ${[app.url, OTHER, 'https://third.example'].join(', ')}` },
+  ]);
+});
+
 test('a key that is bound otherwise while it has a code is not handed out', async () => {
   const client = await register(app);
   const { key } = await app.createKey('alice', { resource: app.url });
