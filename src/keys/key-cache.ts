@@ -112,7 +112,7 @@ export function createKeyCache(feed: Feed, clock: Clock) {
         before.believedUntilMs = believedUntilMs;
         return before;
       }
-      const key = record && { ...record, believedUntilMs };
+      const key = record && Object.assign(record, { believedUntilMs }); // what was read belongs to nobody else
       if (!isUsable(key)) drop(keyHash, key);
       else if (keeps) usable.set(keyHash, key);
       return key;

@@ -23,15 +23,15 @@ export const USED_AT = held(
   'max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))',
 );
 
+/** Added to the record: a copy of it would leave a hole in memory for each key. */
 export function presentedOf(row: Row): PresentedKey {
   const record = recordOf(row);
   const presented = record.second?.hash === row.presented_hash ? record.second : null;
-  return {
-    ...record,
+  return Object.assign(record, {
     blocked: row.blocked === 1,
-    presented: presented?.is ?? 'in_force',
+    presented: presented?.is ?? ('in_force' as const),
     secretEndsAtMs: presented?.endsAtMs ?? null,
-  };
+  });
 }
 
 export const eventOf = (row: Row): KeyEvent => ({
