@@ -22,6 +22,11 @@ export interface Guard<In, Add extends object = object> {
   readonly initialLimit?: RateLimitState | undefined;
 }
 
+/** Marks what makes guards, like guards.scopes: a call that is forgotten stops the start. */
+export const TO_BE_CALLED = { toBeCalled: true };
+
+export const isGuard = (value: unknown): boolean => typeof value === 'function' && !('toBeCalled' in value);
+
 /** The result of a guard that allows the call and adds nothing. */
 export const PASS: { readonly ok: true; readonly value: object } = { ok: true, value: {} };
 
@@ -54,8 +59,9 @@ export function sequence<In extends object, A extends object, B extends object, 
 ): NoInfer<Guard<In, A & B & C & D>>;
 export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
   if (guards.length === 0) throw new Error('sequence: expected guards, got none: everybody would pass');
-  const odd = guards.findIndex((guard) => typeof guard !== 'function');
-  if (odd !== -1) throw new Error(`sequence: expected a guard in place ${odd + 1}, got ${typeof guards[odd]}`);
+  const odd = guards.findIndex((guard) => !isGuard(guard));
+  const got = typeof guards[odd] === 'function' ? 'one that is to be called first' : typeof guards[odd];
+  if (odd !== -1) throw new Error(`sequence: expected a guard in place ${odd + 1}, got ${got}`);
   checkOrder(guards);
   const limits = guards.flatMap(({ initialLimit }) => initialLimit ?? []);
   return Object.assign((context: object) => runFrom(guards, 0, context), {

@@ -10,7 +10,7 @@ import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from './api-key.ts';
 import type { Call } from './call.ts';
-import { type Guard, PASS, sequence } from './guard.ts';
+import { type Guard, PASS, sequence, TO_BE_CALLED } from './guard.ts';
 import {
   adminGuard,
   type CheckBlock,
@@ -112,6 +112,15 @@ export function createGuards(options: GuardsOptions): Guards {
     return observe(Object.assign(decide, { requiredScopes: required }));
   }
 
+  const rateLimitOf: Guards['rateLimit'] = (limit) =>
+    observe(
+      counting(checked(limit), {
+        clock,
+        key: limit.key,
+        onRefused: (call, bucket) => logRefused(call, `${call.tool} ${bucket}`, { tool: call.tool }),
+      }),
+    );
+
   return {
     userJwt: observe(
       sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, keysManagedAt), perPerson),
@@ -123,16 +132,8 @@ export function createGuards(options: GuardsOptions): Guards {
         Object.assign(perKey, { initialLimit: initialLimit(rateLimit) }),
       ),
     ),
-    scopes,
-    rateLimit(limit) {
-      return observe(
-        counting(checked(limit), {
-          clock,
-          key: limit.key,
-          onRefused: (call, bucket) => logRefused(call, `${call.tool} ${bucket}`, { tool: call.tool }),
-        }),
-      );
-    },
+    scopes: Object.assign(scopes, TO_BE_CALLED),
+    rateLimit: Object.assign(rateLimitOf, TO_BE_CALLED),
   };
 }
 

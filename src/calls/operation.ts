@@ -8,7 +8,7 @@ import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject, isScope } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
-import type { Credential, Guard } from './guard.ts';
+import { type Credential, type Guard, isGuard } from './guard.ts';
 
 /**
  * The JSON text of a success, encoded once for every transport: the output, a ToolContent, or the members of the result
@@ -127,7 +127,7 @@ export function assertDefinition(
   definition: unknown,
   schemas: readonly string[],
 ): void {
-  if (typeof guard !== 'function' || !isObject(definition)) {
+  if (!isGuard(guard) || !isObject(definition)) {
     const examples = 'guards.apiKey, or () => ok({}) to let everybody call it';
     throw new Error(`${definer}: expected a guard, and then the definition: ${definer}(${examples}, { … })`);
   }

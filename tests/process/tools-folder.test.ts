@@ -253,6 +253,20 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
 export default ({ guards }) => sequence(guards.apiKey, guards.scope);`,
     'sequence: expected a guard in place 2, got undefined',
   ],
+  ...['scopes', 'rateLimit'].flatMap((name): [string, string, string | RegExp][] => [
+    [
+      `guards.${name} that is not called, in a sequence`,
+      `import { defineTool, ok, sequence, v } from 'mcp-key-server';
+export default ({ guards }) => defineTool(sequence(guards.apiKey, guards.${name}), { name: 'a', title: '',
+  description: '', input: v.strictObject({}), run: () => ok({ content: [] }) });`,
+      /:2:\d+: sequence: expected a guard in place 2, got one that is to be called first$/,
+    ],
+    [
+      `guards.${name} that is not called`,
+      tool('a').replace('() =>', '({ guards }) =>').replace('() => ok({})', `guards.${name}`),
+      /: defineTool: expected a guard, and then the definition: /,
+    ],
+  ]),
   [
     'scopes before the key',
     `import { sequence } from 'mcp-key-server';
