@@ -124,6 +124,7 @@ test('a start loads what it needs; cryptography, streams, the driver and the lik
   }
   expect([...others].sort()).toEqual(LOADED_AT_START);
   expect([...loaded]).toContain('app.ts');
+  expect([...loaded].filter((file) => file.startsWith('store/backup/'))).toEqual([]); // what commands do
 });
 
 test('only entry files name a runtime', () => {

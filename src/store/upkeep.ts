@@ -6,7 +6,6 @@ import type { FeedPage } from '../ground/change-feed.ts';
 import { DAY_S } from '../ground/limits/rates.ts';
 import { type Clock, MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import { dropLeftBehind } from './backup/restore.ts';
 import type { Database, Statement } from './database.ts';
 
 /** The first run is soon after start-up, off its critical path. */
@@ -104,6 +103,22 @@ WHERE old.seq > pruned_seq`,
     ],
   },
 ];
+
+/**
+ * With this the names of the tables begin that backup/restore.ts sends ahead. The one of this very name says since when.
+ * The underscore: they are not taken for ours (schema.ts).
+ */
+export const RESTORING = '_restoring';
+/** Far longer than a restore takes: one that is under way must not lose what it has sent ahead. */
+const LEFT_BEHIND_S = 24 * 3600;
+
+/** Drops what was sent ahead by a restore that was killed: it takes as much room as the keys, in each backup too. */
+async function dropLeftBehind(db: Database): Promise<void> {
+  const ahead = await db.read({ sql: `SELECT name FROM sqlite_master WHERE name GLOB '${RESTORING}*'` });
+  if (!ahead.some(({ name }) => name === RESTORING)) return;
+  const old = await db.read({ sql: `SELECT 1 FROM ${RESTORING} WHERE begun_s < unixepoch() - ${LEFT_BEHIND_S}` });
+  if (old.length > 0) await db.writeAll(ahead.map(({ name }) => ({ sql: `DROP TABLE IF EXISTS ${name}` })));
+}
 
 export interface UpkeepOptions {
   readonly clock: Clock;

@@ -4,6 +4,7 @@ import { outageIn } from '../../ground/result.ts';
 import { pagesOf, putRows } from '../copying.ts';
 import type { Database, Row, Statement } from '../database.ts';
 import type { DatabaseConfig } from '../place.ts';
+import { RESTORING } from '../upkeep.ts';
 import type { Backup } from './file.ts';
 
 /** Replaced as a whole. */
@@ -15,8 +16,8 @@ const SECRETS = 'server_secrets';
 const TABLES = [...REPLACED, ...MERGED, SECRETS];
 const PAGE_ROWS = 500;
 
-/** Where a table's rows are sent ahead. The underscore: a table that is not taken for one of ours (schema.ts). */
-const aheadOf = (table: string) => `_restoring_${table}`;
+/** Where a table's rows are sent ahead. */
+const aheadOf = (table: string) => `${RESTORING}_${table}`;
 
 const AHEAD_EVENTS = aheadOf('key_events');
 
@@ -36,22 +37,9 @@ const TAKE_SECRETS = `UPDATE ${SECRETS} SET value = b.value FROM ${aheadOf(SECRE
 /** Every process forgets what it knows. */
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
 
-/** Says when the restore began, for who finds what it has left behind. */
-const MARK = '_restoring';
-const SET_MARK = [`DROP TABLE IF EXISTS ${MARK}`, `CREATE TABLE ${MARK} AS SELECT unixepoch() AS begun_s`];
+const SET_MARK = [`DROP TABLE IF EXISTS ${RESTORING}`, `CREATE TABLE ${RESTORING} AS SELECT unixepoch() AS begun_s`];
 
-const DROP_AHEAD = [MARK, ...TABLES.map(aheadOf)].map((table) => ({ sql: `DROP TABLE IF EXISTS ${table}` }));
-
-/** Far longer than a restore takes: one that is under way must not lose what it has sent ahead. */
-const LEFT_BEHIND_S = 24 * 3600;
-
-/** Drops what was sent ahead by a restore that was killed: it takes as much room as the keys, in each backup too. */
-export async function dropLeftBehind(db: Database): Promise<void> {
-  const marks = await db.read({ sql: 'SELECT 1 FROM sqlite_master WHERE name = ?', args: [MARK] });
-  if (marks.length === 0) return;
-  const old = await db.read({ sql: `SELECT 1 FROM ${MARK} WHERE begun_s < unixepoch() - ${LEFT_BEHIND_S}` });
-  if (old.length > 0) await db.writeAll(DROP_AHEAD);
-}
+const DROP_AHEAD = [RESTORING, ...TABLES.map(aheadOf)].map((table) => ({ sql: `DROP TABLE IF EXISTS ${table}` }));
 
 const INDEXES = `SELECT sql FROM sqlite_master
 WHERE type = 'index' AND tbl_name IN ('${REPLACED.join("', '")}') AND sql IS NOT NULL`;
