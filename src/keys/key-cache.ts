@@ -132,8 +132,8 @@ export function createKeyCache(feed: Feed, clock: Clock) {
 const believedForMs = () => BELIEVED_MS_MIN + Math.random() * (BELIEVED_MS_MAX - BELIEVED_MS_MIN);
 
 /** Then it stays the same object: in its place, new ones would leave holes all over the memory. */
-const isSame = (record: PresentedKey, before: PresentedKey): boolean =>
-  (Object.keys(record) as (keyof PresentedKey)[]).every((field) => record[field] === before[field]);
+const isSame = (record: PresentedKey, { believedUntilMs: _, ...before }: KnownKey): boolean =>
+  JSON.stringify(record) === JSON.stringify(before);
 
 function estimateBytes(key: KnownKey): number {
   let chars = key.id.length + key.userId.length + key.name.length + key.keyHash.length;

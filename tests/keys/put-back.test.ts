@@ -2,9 +2,12 @@
 // followed: its numbers are as high as before or higher, so they prove nothing. And what the feed can't notice.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import * as v from 'valibot';
+import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.ts';
 import { bearer, COUNTED, createTestApp } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
@@ -100,6 +103,29 @@ test('a key that was read again as it was is believed anew; a revocation that no
   expect([await status(), await app.storeReads()]).toEqual([200, reads + 1]);
   app.clock.advance(MINUTE_MS + 1);
   expect(await status()).toBe(401);
+});
+
+test('a key that was read again as it was keeps its place in memory, whatever it may do', async () => {
+  const seen: unknown[] = [];
+  const see = ({ guards }: ToolDeps) =>
+    defineTool(guards.apiKey, {
+      ...facts('see'),
+      input: v.strictObject({}),
+      run: (_, { auth }) => {
+        seen.push(auth.scopes);
+        return ok({ content: [] });
+      },
+    });
+  await using app = await createTestApp({ store: 'embedded', env: COUNTED, tools: (deps) => [see(deps)] });
+  const scopes = Array.from({ length: 5 }, (_, n) => `${n}`.repeat(99)); // which no memo holds
+  const given = [...scopes.flatMap((scope) => ['--scope', scope]), '--limit', '9/1h', '--quota', '99/day'];
+  const key = (await app.keys('create', '--user', 'alice', '--name', 'n', ...given)).trim();
+  for (const reads of [1, 2, 3]) {
+    expect((await app.call('see', {}, { 'x-api-key': key })).status).toBe(200);
+    expect(await app.storeReads()).toBe(reads);
+    expect(seen.at(-1)).toBe(seen[0]);
+    app.clock.advance(5 * MINUTE_MS);
+  }
 });
 
 test('keys that were read together are not all read again together', async () => {

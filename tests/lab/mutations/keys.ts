@@ -65,7 +65,11 @@ export const KEYS: readonly Mutations[] = [
     file: 'src/keys/key-cache.ts',
     tests: ['./tests/keys/verify.test.ts', './tests/keys/blocks.test.ts', './tests/keys/put-back.test.ts'],
     changes: [
-      ['cache: a record that is read again stays as it was', 'record[field] === before[field]', 'field in before'],
+      [
+        'cache: a record that is read again stays as it was',
+        'JSON.stringify(record) === JSON.stringify(before)',
+        'before !== null',
+      ],
       ['cache: a record that is read again is not believed', 'before.believedUntilMs = believedUntilMs;', ''],
       [
         'cache: a record older than the feed is kept',
