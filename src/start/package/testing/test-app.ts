@@ -62,7 +62,7 @@ export async function createTestApp({ env, ...custom }: TestAppOptions = {}): Pr
   const folder = mkdtempSync(join(tmpdir(), `${SERVER_NAME}-`));
   const removeFolder = () => rmSync(folder, { recursive: true, force: true });
   try {
-    const app = await serveTestApp({
+    const { service: _, ...app } = await serveTestApp({
       env: { DATABASE_URL: `file:${join(folder, 'keys.db')}`, ...env },
       service: { toolFiles: toolFilesOf(custom) },
     });
