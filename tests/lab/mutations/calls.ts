@@ -39,6 +39,14 @@ export const CALLS: readonly Mutations[] = [
     ],
   },
   {
+    file: 'src/calls/schema.ts',
+    tests: ['./tests/calls/tool.test.ts'],
+    changes: [
+      ['issues: a key comes back as the name of a field', 'path: redactKeys(path)', 'path'],
+      ["issues: a key comes back in a tool's words", 'message: redactKeys(message)', 'message'],
+    ],
+  },
+  {
     file: 'src/calls/guard.ts',
     tests: ['./tests/calls/guard.test.ts'],
     changes: [
