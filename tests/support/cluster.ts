@@ -11,6 +11,7 @@ import { TEST_SECRET, type TestResponse } from './test-app.ts';
 
 /** A call waits this long for its response; a server that takes longer was busy elsewhere. */
 const CALL_MS_MAX = 10_000;
+const SERVED_EVERY_MS = 100;
 
 export interface Cluster extends AsyncDisposable {
   readonly servers: readonly ServerProcess[];
@@ -62,6 +63,15 @@ export const callServer = (
   input: unknown,
   headers: Record<string, string>,
 ): Promise<TestResponse> => callOver(url, tool, input, headers, AbortSignal.timeout(CALL_MS_MAX));
+
+/** The response to a call that is made until it is served: a machine that is slower than the bound gets 503, as it should. */
+export async function served<R extends { status: number }>(ask: () => Promise<R>): Promise<R> {
+  for (;;) {
+    const response = await ask();
+    if (response.status !== 503) return response;
+    await Bun.sleep(SERVED_EVERY_MS);
+  }
+}
 
 /** The status that one use of a key gets. */
 export const useKey = async (server: { url: string }, key: string): Promise<number> =>

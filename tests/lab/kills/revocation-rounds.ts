@@ -1,7 +1,7 @@
 // How long a secret lives on that has ended: it is used all the time on every server of a cluster while one of them ends it.
 
 import { userHeaders } from '../../support/client.ts';
-import { type Cluster, callServer, useKey } from '../../support/cluster.ts';
+import { type Cluster, callServer, served, useKey } from '../../support/cluster.ts';
 import type { StoreMode } from '../../support/store-mode.ts';
 
 export const CLUSTERS: Readonly<Record<string, readonly StoreMode[]>> = {
@@ -25,12 +25,15 @@ export interface Round {
 }
 
 /** Each makes a server end a secret at once. */
-const ENDS: readonly ((server: { url: string }, body: MadeKey, headers: Record<string, string>) => Promise<unknown>)[] =
-  [
-    (server, { id }, headers) => callServer(server, 'revoke_api_key', { keyId: id }, headers),
-    (server, { id }, headers) => callServer(server, 'rotate_api_key', { keyId: id, overlapHours: 0 }, headers),
-    (server, { key }) => fetch(`${server.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) }),
-  ];
+const ENDS: readonly ((
+  server: { url: string },
+  body: MadeKey,
+  headers: Record<string, string>,
+) => Promise<{ status: number }>)[] = [
+  (server, { id }, headers) => callServer(server, 'revoke_api_key', { keyId: id }, headers),
+  (server, { id }, headers) => callServer(server, 'rotate_api_key', { keyId: id, overlapHours: 0 }, headers),
+  ({ url }, { key }) => fetch(`${url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) }),
+];
 
 interface MadeKey {
   readonly id: string;
@@ -52,9 +55,10 @@ export async function revocationRound(
   const headers = await userHeaders(user);
   const end = ENDS[round % ENDS.length];
   if (end === undefined) throw new Error('no way to end a secret');
-  const { body } = await callServer(maker, 'create_api_key', { name: 'hammered', scopes: ['read'] }, headers);
+  const call = (tool: string, input: object) => served(() => callServer(maker, tool, input, headers));
+  const { body } = await call('create_api_key', { name: 'hammered', scopes: ['read'] });
   if (round % 2 === 1) {
-    const { body: rotated } = await callServer(maker, 'rotate_api_key', { keyId: body.id }, headers);
+    const { body: rotated } = await call('rotate_api_key', { keyId: body.id });
     if (round % 4 === 1) await useKey(maker, rotated.key);
   }
   let revokedAtMs = Number.POSITIVE_INFINITY;
@@ -78,9 +82,9 @@ export async function revocationRound(
   const hammers = servers.flatMap((server) => Array.from({ length: CALLERS_PER_SERVER }, () => hammer(server)));
   await Bun.sleep(30 * Math.random()); // anywhere between two polls
   revoking = true;
-  await end(revoker, body, headers);
+  await served(() => end(revoker, body, headers));
   revokedAtMs = performance.now();
   await Promise.all(hammers);
-  await callServer(maker, 'delete_api_key', { keyId: body.id }, headers);
+  await call('delete_api_key', { keyId: body.id });
   return { lastSuccessMs: lastSuccessAtMs - revokedAtMs, odd, uses, unavailable };
 }
