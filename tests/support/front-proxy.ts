@@ -3,6 +3,7 @@
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { connect } from 'node:tls';
 import { makeCertificate } from './certificate.ts';
 import { temporaryFolder } from './folder.ts';
 import { freePorts } from './sqld.ts';
@@ -97,7 +98,7 @@ export async function startFrontProxy(
   process.on('exit', () => child.kill('SIGKILL')); // a test that ran out of time doesn't stop what it started
   const stderr = new Response(child.stderr).text();
   const url = `https://127.0.0.1:${port}`;
-  while (!(await isListening(port))) {
+  while (!(await speaksTls(port))) {
     if (child.exitCode !== null) throw new Error(`${program} ended with ${child.exitCode}: ${await stderr}`);
     await Bun.sleep(10);
   }
@@ -114,11 +115,12 @@ export async function startFrontProxy(
 
 const read = (program: Program, recipe: string) => readFileSync(join(RECIPES, program, recipe), 'utf8');
 
-const isListening = (port: number): Promise<boolean> =>
-  Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } }).then(
-    (socket) => {
-      socket.end();
-      return true;
-    },
-    () => false,
-  );
+/** Caddy listens before it has made its own certificate. */
+const speaksTls = (port: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false }, () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on('error', () => resolve(false));
+  });
