@@ -97,7 +97,7 @@ test('what is refused is no key, and a decision can’t be taken back or made tw
   const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
   expect((await person(app, 'decision', { userCode, approve: false })).body).toEqual({ approved: false });
   expect((await poll(app, deviceCode)).body).toEqual({ error: 'access_denied' });
-  for (const body of [{ userCode }, { userCode, ...DECIDED }]) {
+  for (const body of [{ userCode }, { userCode, ...DECIDED }, { userCode: '😀'.repeat(51) }]) {
     const path = 'approve' in body ? 'decision' : 'request';
     expect((await person(app, path, body)).body).toMatchObject({ status: 404, code: 'request_not_found' });
   }

@@ -29,11 +29,8 @@ export interface DeviceRoutesOptions {
 
 type Actor = ReturnType<typeof actorOf>;
 
-const CODE_CHARS_MAX = 100;
-
-const userCode = v.pipe(v.string(), v.maxLength(CODE_CHARS_MAX, `Expected at most ${CODE_CHARS_MAX} characters`));
-const readLook = parserOf(v.strictObject({ userCode }));
-const readDecision = parserOf(v.looseObject({ userCode, approve: v.boolean() }));
+const readLook = parserOf(v.strictObject({ userCode: v.string() }));
+const readDecision = parserOf(v.looseObject({ userCode: v.string(), approve: v.boolean() }));
 
 export function deviceRoutes({ device, guards, readKeyRequest }: DeviceRoutesOptions) {
   async function ask(context: RequestContext, body: Body): Promise<Response> {
