@@ -96,13 +96,11 @@ function runFrom(guards: readonly Guard<object>[], start: number, context: objec
 
 /** Waits for the guard at position `at`, then runs the rest. Synchronous guards make no promise. */
 async function resumeAfter(
-  result: Promise<Result<object, Problem>>,
+  arriving: Promise<Result<object, Problem>>,
   guards: readonly Guard<object>[],
   at: number,
   context: object,
 ): Promise<Result<object, Problem>> {
-  const arrived = await result;
-  if (!arrived.ok) return arrived;
-  addTo(context, arrived.value);
-  return runFrom(guards, at + 1, context);
+  const result = await arriving;
+  return result.ok ? runFrom(guards, at + 1, addTo(context, result.value)) : result;
 }

@@ -105,7 +105,7 @@ export function createGuards(options: GuardsOptions): Guards {
     if (required.length === 0) throw new Error('scopes: expected one scope or more, got none: every key would pass');
     const decide: Guard<ScopedCall> = ({ requestId, traceId, auth }) => {
       const { scopes: held = [], keyId, subject: userId } = auth;
-      if (holds(held, required)) return PASS;
+      if (required.every((scope) => held.includes(scope))) return PASS;
       log.warn('Insufficient scopes', { requestId, traceId, keyId, userId, required, held });
       return err({ code: 'insufficient_scope', required });
     };
@@ -181,11 +181,6 @@ function checked({ requests, window, key }: ToolLimit<never>): Limit {
     throw new Error(`rate limit: expected key to be a function that names the bucket of a call, got ${typeof key}`);
   }
   return { requests, windowMs };
-}
-
-function holds(held: readonly string[], required: readonly string[]): boolean {
-  for (const scope of required) if (!held.includes(scope)) return false;
-  return true;
 }
 
 function whoseIds({ requestId, traceId, auth = {} }: GuardedCall): LogFields {

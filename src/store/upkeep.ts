@@ -104,10 +104,8 @@ WHERE old.seq > pruned_seq`,
   },
 ];
 
-/**
- * With this the names of the tables begin that backup/restore.ts sends ahead. The one of this very name says since when.
- * The underscore: they are not taken for ours (schema.ts).
- */
+// With this the names of the tables begin that backup/restore.ts sends ahead. The one of this very name says since when.
+// The underscore: they are not taken for ours (schema.ts).
 export const RESTORING = '_restoring';
 /** Far longer than a restore takes: one that is under way must not lose what it has sent ahead. */
 const LEFT_BEHIND_S = 24 * 3600;

@@ -11,8 +11,7 @@ import { systemRandom } from '../../../ground/runtime.ts';
 import { SERVER_NAME } from '../../../ground/server-info.ts';
 import { toolFilesOf } from '../../../tools/folder/tool-file.ts';
 import { createLog } from '../../../watch/log.ts';
-import type { StartOptions } from '../start.ts';
-import { thisRuntime } from '../start.ts';
+import { type StartOptions, thisRuntime } from '../start.ts';
 import { type TestClock, testClock } from './clock.ts';
 
 export const TEST_SECRET = 'a secret for tests, of more than 32 bytes';
