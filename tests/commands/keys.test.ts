@@ -242,6 +242,14 @@ test('doctor finds a server whose certificate nobody trusts at its own address',
   expect(stdout).toMatch(new RegExp(`^ok +server +ok at ${server.url},`, 'm'));
 });
 
+test('doctor tells a server that keeps its keys in a file from one whose keys are remote', async () => {
+  await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET } });
+  const remote = { JWT_SECRET: TEST_SECRET, DATABASE_URL: 'http://127.0.0.1:1', PUBLIC_URL: server.url };
+  const { code, stdout } = await keysCommand(remote, ['doctor']);
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^bad +server +its database is another: set DATABASE_URL here as it is there$/m);
+});
+
 test('the disk died: a backup is put into the database of a new server, which asks as well', async () => {
   const env = { JWT_SECRET: TEST_SECRET };
   await using before = await startServer({ env });

@@ -91,6 +91,7 @@ function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): F
 }
 
 const NOT_WRITABLE: Finding = ['bad', 'server', 'it could not write: no space, or no rights; its log says which'];
+const OTHER_DATABASE: Finding = ['bad', 'server', 'its database is another: set DATABASE_URL here as it is there'];
 
 /** What the running server says of itself: through PUBLIC_URL, or else at its own address. None running is no fault. */
 async function serverFindings(config: Config): Promise<Finding[]> {
@@ -122,8 +123,10 @@ async function findingsAt(url: string, health: JsonObject, config: Config): Prom
   const store = health.store as JsonObject;
   const lagMs = typeof store.lagMs === 'number' ? store.lagMs : Number.POSITIVE_INFINITY;
   const lag = Number.isFinite(lagMs) ? `last read ${lagMs} ms ago` : 'not read yet';
+  const isInFile = store.mode === 'embedded'; // which one it is the server doesn't say
   return [
     ...(store.writable === false ? [NOT_WRITABLE] : []),
+    ...(isInFile === (config.database.mode === 'embedded') ? [] : [OTHER_DATABASE]),
     [status === 'ok' ? 'ok' : 'bad', 'server', `${status} at ${url}, version ${version}, instance ${instance}`],
     [
       lagMs <= config.revocationLagMaxMs ? 'ok' : 'bad',
