@@ -9,18 +9,18 @@ export const CALLS: readonly Mutations[] = [
     changes: [
       [
         'scopes: one that begins with a held one is held',
-        'if (!held.includes(scope)) return false;',
-        'if (!held.some((one) => scope.startsWith(one))) return false;',
+        'required.every((scope) => held.includes(scope))',
+        'required.every((scope) => held.some((one) => scope.startsWith(one)))',
       ],
       [
         'scopes: any one of the required is enough',
-        'if (!held.includes(scope)) return false;',
-        'if (held.includes(scope)) return true;',
+        'required.every((scope) => held.includes(scope))',
+        'required.some((scope) => held.includes(scope))',
       ],
       [
         'scopes: admin holds all',
-        'if (!held.includes(scope)) return false;',
-        "if (!held.includes(scope) && !held.includes('admin')) return false;",
+        'required.every((scope) => held.includes(scope))',
+        "required.every((scope) => held.includes(scope) || held.includes('admin'))",
       ],
     ],
   },
@@ -51,7 +51,11 @@ export const CALLS: readonly Mutations[] = [
     tests: ['./tests/calls/guard.test.ts'],
     changes: [
       ['guards: a refusal is passed over', 'if (!result.ok) return result;', ''],
-      ['guards: a refusal that comes later is passed over', 'if (!arrived.ok) return arrived;', ''],
+      [
+        'guards: a refusal that comes later is passed over',
+        'return result.ok ? runFrom(guards, at + 1, addTo(context, result.value)) : result;',
+        'return runFrom(guards, at + 1, result.ok ? addTo(context, result.value) : context);',
+      ],
     ],
   },
   {
