@@ -12,6 +12,7 @@ import { parserOf } from '../../calls/schema.ts';
 import { actorOf, type UserAuth } from '../../calls/user-jwt.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { ok, type Result } from '../../ground/result.ts';
+import type { Actor } from '../../keys/actor.ts';
 import { type Body, formIn } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
@@ -26,8 +27,6 @@ export interface DeviceRoutesOptions {
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   readonly readKeyRequest: ReadKeyRequest;
 }
-
-type Actor = ReturnType<typeof actorOf>;
 
 const readLook = parserOf(v.strictObject({ userCode: v.string() }));
 const readDecision = parserOf(v.looseObject({ userCode: v.string(), approve: v.boolean() }));

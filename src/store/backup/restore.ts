@@ -77,7 +77,7 @@ export async function restore(
   try {
     await db.writeAll(SET_MARK.map((sql) => ({ sql })));
     for (const table of TABLES) {
-      const [made] = await read(MADE, table);
+      const [made] = await read("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", table);
       await db.writeAll([
         { sql: `DROP TABLE IF EXISTS ${aheadOf(table)}` }, // of a restore that was interrupted
         { sql: String(made?.sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${aheadOf(table)}`) },
@@ -92,8 +92,6 @@ export async function restore(
     await db.writeAll(DROP_AHEAD).catch(outageIn);
   }
 }
-
-const MADE = "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?";
 
 /** Within SQLite, in a twentieth of the time. */
 async function copyRows(db: Database, { path }: Backup, table: string): Promise<void> {
