@@ -60,6 +60,7 @@ describe('a user who creates and deletes in a loop', () => {
     const { body } = await post(app, call('create_api_key', input), alice);
     expect(body.result.isError).toBe(true);
     expect(body.result.content[0].text).toBe('Rate limit exceeded; try again later');
+    expect((await app.call('rotate_api_key', { keyId: leaked.id }, alice)).status).toBe(429); // one budget for both
 
     expect(await statusesOf(app, 'bob', 1)).toEqual([200]);
     expect((await app.useKey(leaked.key)).status).toBe(200);

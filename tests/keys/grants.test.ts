@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { createIssuer } from '../support/issuer.ts';
 import { call, callAll, post } from '../support/mcp.ts';
-import { actorFor, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
+import { actorFor, bearer, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
 
 const MS_PER_DAY = 86_400_000;
 
@@ -80,6 +80,15 @@ describe('KEY_MAX_DAYS', () => {
     expect(status).toBe(400);
     expect(body.issues).toEqual([{ path: 'expiresInDays', message: 'Expected a number above 0 and at most 30' }]);
     expect(await keysOf(app)).toEqual([]);
+  });
+
+  test('a rotation lets no key live longer', async () => {
+    await using app = await createTestApp({ env });
+    const { id } = await app.createKey('alice');
+    const input = { keyId: id, expiresInDays: 31 };
+    const { status, body } = await app.call('rotate_api_key', input, await bearer(app, 'alice'));
+    expect(status).toBe(400);
+    expect(body.issues).toEqual([{ path: 'expiresInDays', message: 'Expected a number above 0 and at most 30' }]);
   });
 
   test('the schema says so', async () => {

@@ -65,6 +65,8 @@ test.each(['revoke_api_key', 'delete_api_key', 'rotate_api_key'])(
     );
     expect((await app.call('revoke_api_key', { keyId: leaked.id }, alice)).status).toBe(200);
     expect((await app.useKey(leaked.key)).status).toBe(401);
+    const ended = await writes();
     expect((await app.call('revoke_api_key', { keyId: leaked.id }, alice)).status).toBe(429); // it has ended
+    expect(await writes()).toBe(ended);
   },
 );
