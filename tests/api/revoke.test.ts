@@ -137,6 +137,7 @@ describe('during a rotation', () => {
     await revoke(app, old);
     expect(await statuses(app, next)).toEqual([200]);
     expect((await eventsIn(app)).at(-1)).toMatchObject({ kind: 'first_used' });
+    expect((await app.log()).map(({ event }) => event)).not.toContain('API key revoked');
   });
 
   test('sending both secrets of a rotation ends the key', async () => {
