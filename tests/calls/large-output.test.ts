@@ -14,7 +14,9 @@ const outputOf = (bytes: number) => ({
 });
 
 test('an output of the largest size is a result, over REST, /mcp, and at the end of a batch', async () => {
-  await using app = await createTestApp({ tools: () => [tool('largest', BYTES_MAX), tool('large', 300_000)] });
+  await using app = await createTestApp({
+    tools: () => [tool('largest', outputOf(BYTES_MAX)), tool('large', outputOf(300_000))],
+  });
   expect((await app.call('largest')).status).toBe(200);
   expect((await post(app, call('largest'))).body.result.isError).toBeUndefined();
   const { body } = await post(app, [call('large'), { ...call('largest'), id: 2 }]);
@@ -27,7 +29,10 @@ test('a larger output is a bug over every transport, and its line names tool and
     arguments: v.object({}),
     run: () => ok({ messages: [{ role: 'user', content: { type: 'text', text: 'x'.repeat(BYTES_MAX) } }] }),
   });
-  await using app = await createTestApp({ tools: () => [tool('larger', BYTES_MAX + 1)], prompts: () => [prompt] });
+  await using app = await createTestApp({
+    tools: () => [tool('larger', outputOf(BYTES_MAX + 1))],
+    prompts: () => [prompt],
+  });
   const { status, body, headers } = await app.call('larger');
   expect([status, body.code, headers.get('retry-after')]).toEqual([500, 'internal', null]);
   const line = (await app.log()).at(-1);
@@ -52,11 +57,20 @@ test('a larger output is a bug over every transport, and its line names tool and
   ]);
 });
 
-function tool(name: string, bytes: number) {
+test('with one character beyond Latin-1 each counts twice, as in memory', async () => {
+  const wide = (chars: number) => ({ text: '€'.padEnd(chars - '{"text":""}'.length, 'x') });
+  const chars = BYTES_MAX / 2;
+  await using app = await createTestApp({
+    tools: () => [tool('largest', wide(chars)), tool('larger', wide(chars + 1))],
+  });
+  expect([(await app.call('largest')).status, (await app.call('larger')).status]).toEqual([200, 500]);
+});
+
+function tool(name: string, output: { readonly text: string }) {
   return defineTool(anyone, {
     ...facts(name),
     input: v.strictObject({}),
     output: v.strictObject({ text: v.string() }),
-    run: () => ok(outputOf(bytes)),
+    run: () => ok(output),
   });
 }
