@@ -85,6 +85,7 @@ test.each([
     ['restore', README],
     `expected a backup, got "${README}": it is damaged, or no database`,
   ],
+  ['restore of a key', {}, ['restore', KEY], 'expected a backup that can be read, got "[redacted]" (ENOENT)'],
   ['restore of a folder', {}, ['restore', folder], `expected a backup, got the folder "${folder}"`],
   [
     'a backup into a folder that is not there',
@@ -132,6 +133,17 @@ test('the secret of user tokens is not needed, but doctor misses it', async () =
   expect(created.stdout).toStartWith('sk_live_');
   const { code, stdout } = await keysCommand(production, ['doctor']);
   expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^bad +configuration +JWT_SECRET: /) });
+});
+
+test('what a name has to move the cursor, or to turn the text around, is not shown', async () => {
+  await using app = await createTestApp({ store: 'embedded' });
+  await app.createKey('alice');
+  const path = join(app.folder, 'keys.db');
+  const shell = openDatabase(`file:${path}`);
+  await shell.execute("UPDATE api_keys SET name = 'a' || char(27) || '[2Jb' || char(8238) || 'c'"); // no tool takes the first
+  shell.close();
+  const { stdout } = await keysCommand({ DATABASE_URL: `file:${path}` }, ['list']);
+  expect(stdout).toContain(' a[2Jbc ');
 });
 
 test('a key is found by the fingerprint of each of its secrets', async () => {
