@@ -102,4 +102,30 @@ export const KEYS: readonly Mutations[] = [
       ],
     ],
   },
+  {
+    file: 'src/keys/changes.ts',
+    tests: ['./tests/keys/misses.test.ts', './tests/api/revoke.test.ts'],
+    changes: [
+      ['revocation: one of a secret that has ended is logged', ' && !hasEnded(record.secretEndsAtMs, nowMs)', ''],
+      ['budgets: whoever changes nothing makes writes without end', '?.active) return misses', ') return misses'],
+    ],
+  },
+  {
+    file: 'src/keys/minting.ts',
+    tests: ['./tests/keys/creation-rate.test.ts', './tests/keys/misses.test.ts', './tests/keys/grants.test.ts'],
+    changes: [
+      ['budgets: rotations are without end', 'if (!taken.ok) return taken;', ''],
+      [
+        'budgets: rotations of nothing are without end',
+        'return miss.ok ? err(problem) : miss;',
+        'return err(problem);',
+      ],
+      ['grants: a rotation lets a key live longer', '{ scopes: [], expiresInDays })', '{ scopes: [] })'],
+    ],
+  },
+  {
+    file: 'src/keys/unknown-keys.ts',
+    tests: ['./tests/keys/unknown-keys.test.ts'],
+    changes: [['budgets: good keys take that of unknown ones', 'all.slice(0, paid).filter(isGood).length', '0']],
+  },
 ];

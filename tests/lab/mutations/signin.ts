@@ -85,4 +85,20 @@ export const SIGNIN: readonly Mutations[] = [
     tests: ['./tests/ground/redirects.test.ts', './tests/signin/wrong.test.ts'],
     changes: [['redirects: a name that begins like this machine is this machine', '(?=[/?]|$)/', '/']],
   },
+  {
+    file: 'src/signin/routes/authorize.ts',
+    tests: ['./tests/keys/audience.test.ts', './tests/signin/wrong.test.ts'],
+    changes: [
+      [
+        'authorize: another server gets a key for all',
+        'const isForeign = resource !== audience.own();',
+        'const isForeign = false;',
+      ],
+      [
+        'authorize: the form of another page hands a key over',
+        'origin !== new URL(publicUrl()).origin',
+        'origin === null',
+      ],
+    ],
+  },
 ];

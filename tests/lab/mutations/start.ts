@@ -42,4 +42,17 @@ export const START: readonly Mutations[] = [
     tests: ['./tests/commands/keys.test.ts'],
     changes: [['commands: without a terminal nobody is asked', 'if (yes) return;', 'if (yes || !stdin.isTTY) return;']],
   },
+  {
+    file: 'src/commands/io.ts',
+    tests: ['./tests/commands/keys-mistakes.test.ts'],
+    changes: [
+      ['commands: a failure shows a key', 'super(redact(message));', 'super(message);'],
+      ['commands: names move the cursor', 'withoutControls(text).replace(', 'text.replace('],
+    ],
+  },
+  {
+    file: 'src/ground/private-files.ts',
+    tests: ['./tests/process/start.test.ts'],
+    changes: [['start: anybody lists the folder of the database', 'mode: 0o700', 'mode: 0o755']],
+  },
 ];

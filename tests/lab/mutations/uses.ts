@@ -17,8 +17,9 @@ export const USES: readonly Mutations[] = [
   },
   {
     file: 'src/uses/shown-uses.ts',
-    tests: ['./tests/uses/last-used.test.ts', './tests/uses/counting-clock.test.ts'],
+    tests: ['./tests/uses/last-used.test.ts', './tests/uses/counting-clock.test.ts', './tests/uses/limits.test.ts'],
     changes: [
+      ['shown uses: the oldest of 30 days is left out', 'today - DAYS_SHOWN + 1', 'today - DAYS_SHOWN + 2'],
       [
         'shown uses: those of days that are over wait for their exchange',
         'key?.days ?? []',
