@@ -219,9 +219,9 @@ describe('uses', () => {
     await app.useKey(key);
     expect(await daily()).toEqual({ today: 2, last30Days: [2, 0, 1] });
     await written(2);
-    app.clock.advance(28 * 86_400_000);
-    expect((await daily()).last30Days).toEqual([...Array(28).fill(0), 2]);
-    app.clock.advance(2 * 86_400_000);
+    app.clock.advance(29 * 86_400_000);
+    expect((await daily()).last30Days).toEqual([...Array(29).fill(0), 2]);
+    app.clock.advance(86_400_000);
     expect(await daily()).toBeUndefined();
   });
 
