@@ -220,7 +220,10 @@ describe('uses', () => {
     expect(await daily()).toEqual({ today: 2, last30Days: [2, 0, 1] });
     await written(2);
     app.clock.advance(29 * 86_400_000);
-    expect((await daily()).last30Days).toEqual([...Array(29).fill(0), 2]);
+    const oldest = { today: 0, last30Days: [...Array(29).fill(0), 2] };
+    expect(await daily()).toEqual(oldest);
+    await using another = await createTestApp({ folder: app.folder, clock: app.clock }); // it knows what is stored alone
+    expect((await listed(another))[0].uses).toEqual(oldest);
     app.clock.advance(86_400_000);
     expect(await daily()).toBeUndefined();
   });
