@@ -60,7 +60,7 @@ describeInBrowser('axe-core finds nothing serious', (browser) => {
         const created = await shown.frame('api-key-created');
         const list = await shown.frame('api-keys-list');
         for (const theme of ['light', 'dark'] as const) {
-          await shown.page.getByRole('link', { name: theme }).click();
+          await shown.page.getByRole('button', { name: theme }).click();
           for (const frame of [created, list]) {
             await frame.locator(`[data-theme=${theme}]`).waitFor({ state: 'attached' });
             expect(await findings(frame, theme, SERIOUS)).toEqual([]);

@@ -224,7 +224,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
     await preview('', async ({ page, created, frame }) => {
       await button(created, 'Show key').waitFor();
       await stopClock(page);
-      await page.locator('nav a').last().focus();
+      await page.locator('nav button').last().focus();
       await page.keyboard.press('Tab');
       await button(created, 'Show key').and(created.locator(':focus')).waitFor(); // from the process of the page
       const inside = await frame('api-key-created');

@@ -208,7 +208,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
         }
         throw new Error(`no way to ${label}`);
       };
-      await page.locator('nav a').last().focus();
+      await page.locator('nav button').last().focus();
       await tabTo('Revoke CI pipeline');
       await page.keyboard.press('Enter');
       expect(await focused()).toEqual(['Cancel', 'solid']);

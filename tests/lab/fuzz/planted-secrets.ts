@@ -102,7 +102,7 @@ export async function plantSecrets(target: Target): Promise<PlantedSecrets> {
   };
 }
 
-/** The sample of the widget preview (src/pages/widgets/samples.ts). */
+/** The sample of the widget preview (src/pages/widgets/samples.js). */
 const SAMPLE_KEY = `sk_test_${'5a3b1ec0'.repeat(8)}`;
 const ANY_KEY = /sk_(?:live|test)_[0-9a-f]{64}/g;
 const ANY_TOKEN = /eyJ[\w-]{8,}\.[\w-]{8,}/;

@@ -5,25 +5,19 @@ import { pagePolicy } from '../../../../src/ground/html.ts';
 import { inlineAssets } from '../../../../src/ground/inline.ts';
 import { createWidgets } from '../../../../src/pages/widgets/index.ts';
 import { frame } from '../../../../src/pages/widgets/preview.ts';
-import host from './host.js' with { type: 'text' };
+import * as preview from '../../../../src/pages/widgets/samples.js';
 import css from './lab.css' with { type: 'text' };
 import html from './lab.html' with { type: 'text' };
 import js from './lab-host.js' with { type: 'text' };
-import { DATA_SETS, type DataSet, SAMPLES_AT_MS, sampleOf } from './samples.ts';
+import { DATA_SETS, type DataSet, type SampleKey, sampleOf } from './samples.ts';
 
 const WIDGETS = ['api-key-created', 'api-keys-list'] as const;
 
-/** Query parameter → its choices; the first is the default. */
-const CHOICES = {
-  widget: ['both', ...WIDGETS],
-  theme: ['system', 'light', 'dark', 'sepia'],
-  width: ['auto', '320', '480', '720'],
-  data: DATA_SETS,
-  calls: ['work', 'fail', 'silent', 'off'],
-} as const;
-const THEMES = CHOICES.theme
-  .map((theme) => `<a href="" data-param="theme" data-value="${theme}">${theme}</a>`)
-  .join('');
+/**
+ * What the query chooses beside widget and data: a theme (system, light, dark or sepia), the width of the widgets, and
+ * whether calls work, fail, are silent or off.
+ */
+const DEFAULTS = { theme: 'system', width: 'auto', calls: 'work' };
 
 const SEPIA = {
   '--color-background-primary': '#fbf3e4',
@@ -35,7 +29,10 @@ const SEPIA = {
   '--border-radius-md': '3px',
 };
 
-const page = inlineAssets(html, { 'lab.css': css, 'lab-host.js': js, 'host.js': host });
+/** Of each kind that a person may meet: what the preview shows. */
+const { samplesAt } = preview as unknown as { samplesAt(nowMs: number): { 'api-keys-list': { keys: SampleKey[] } } };
+
+const page = inlineAssets(html, { 'lab.css': css, 'lab-host.js': js });
 
 /** The text of a widget. */
 export function widgetText(wanted: string): string {
@@ -47,25 +44,20 @@ export function widgetText(wanted: string): string {
 }
 
 function labPage(query: URLSearchParams): Response {
-  const data = CHOICES.data.find((name) => name === query.get('data')) ?? 'few';
+  const data = DATA_SETS.find((name) => name === query.get('data')) ?? 'few';
   const wanted = query.get('widget') ?? 'both';
   const shown = WIDGETS.filter((name) => wanted === 'both' || wanted === name);
-  const samples = Object.fromEntries(shown.map((name) => [name, sampleOf(name, data)]));
-  const defaults = Object.fromEntries(Object.entries(CHOICES).map(([param, choices]) => [param, choices[0]]));
+  const { keys: few } = samplesAt(Date.now())['api-keys-list'];
+  const samples = Object.fromEntries(shown.map((name) => [name, sampleOf(name, data, few)]));
   const rotated = sampleOf('api-key-created', data === 'widget' ? data : ('rotated' satisfies DataSet)).result;
-  const setup = { defaults, samples, rotated, madeAtMs: SAMPLES_AT_MS, colours: SEPIA };
+  const setup = { chosen: { ...DEFAULTS, ...Object.fromEntries(query) }, samples, rotated, colours: SEPIA };
   const texts = shown.map(widgetText);
-  const frames = shown.map(
-    (name, index) =>
-      `<figure><figcaption>${name} <output></output></figcaption>${frame(name, texts[index] ?? '')}</figure>`,
-  );
   const filled: Record<string, string> = {
     setup: JSON.stringify(setup).replaceAll('<', '\\u003c'),
-    controls: THEMES,
-    frames: frames.join(''),
+    frames: shown.map((name, index) => frame(name, texts[index] ?? '')).join(''),
   };
   return new Response(
-    page.replace(/"?\{(setup|controls|frames)\}"?/g, (_, mark) => filled[mark] ?? ''),
+    page.replace(/"?\{(setup|frames)\}"?/g, (_, mark) => filled[mark] ?? ''),
     {
       headers: { 'Content-Type': 'text/html; charset=utf-8', 'Content-Security-Policy': pagePolicy([page, ...texts]) },
     },

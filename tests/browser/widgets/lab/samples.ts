@@ -18,7 +18,7 @@ export interface Sample {
   };
 }
 
-interface SampleKey {
+export interface SampleKey {
   readonly id: string;
   readonly name: string;
   readonly scopes: readonly string[];
@@ -27,13 +27,7 @@ interface SampleKey {
   readonly createdAt: number;
   readonly expiresAt: number | null;
   readonly lastUsedAt?: number;
-  readonly uses?: { readonly today: number; readonly last30Days: readonly number[] };
-  readonly quota?: { readonly requests: number; readonly period: string };
-  readonly rotation?: { readonly state: string; readonly previousUntil?: number; readonly otherFingerprint: string };
 }
-
-/** The time of the samples; the page moves them to its own. */
-export const SAMPLES_AT_MS = Date.UTC(2026, 0, 1);
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
@@ -73,41 +67,16 @@ const NAMES = [
 ];
 const SCOPES = [['read'], ['read', 'write'], ['read:products', 'read:orders'], ['admin:users'], []];
 
-/** `few`: one key of each kind a person may meet. Days count from SAMPLES_AT_MS. */
-const FEW: readonly (readonly [string, readonly string[], boolean, number, number | null, number | null])[] = [
-  ['billing export', ['read:orders', 'read:products'], true, -0.0098, 30, null],
-  ['CI pipeline', ['read', 'write'], true, -24, 341, -0.0021],
-  ['nightly backup', ['read'], true, -83, 4, -0.4],
-  [
-    'partner integration',
-    ['read:orders', 'write:orders', 'read:products', 'write:products', 'admin'],
-    true,
-    -200,
-    null,
-    -3,
-  ],
-  ['old laptop', ['read'], true, -400, -35, -36],
-  ['leaked in a screenshot', ['admin', 'admin:users'], false, -500, null, -120],
-];
+type Widget = 'api-key-created' | 'api-keys-list';
 
-const ROTATIONS: Readonly<Record<string, Pick<SampleKey, 'rotation'>>> = {
-  'nightly backup': { rotation: { state: 'until_first_use', otherFingerprint: 'c0ffee5a3b1e' } },
-  'partner integration': {
-    rotation: {
-      state: 'overlapping',
-      previousUntil: SAMPLES_AT_MS + 5 * HOUR_MS,
-      otherFingerprint: 'b1ec05a3b1ec',
-    },
-  },
-};
-
-export function sampleOf(widget: 'api-key-created' | 'api-keys-list', data: DataSet): Sample {
+/** `few`: the keys of that data set. */
+export function sampleOf(widget: Widget, data: DataSet, few: readonly SampleKey[] = []): Sample {
   const input = widget === 'api-key-created' ? inputOf(data) : {};
   if (data === 'error') {
     const text = 'The key store is out of reach; try again';
     return { input, result: { content: [{ type: 'text', text }], isError: true } };
   }
-  const output = widget === 'api-key-created' ? created(data) : { keys: keysOf(data) };
+  const output = widget === 'api-key-created' ? created(data) : { keys: keysOf(data, few) };
   const content = [{ type: 'text' as const, text: JSON.stringify(output) }];
   const forWidget = widget === 'api-key-created' && data === 'widget' && { _meta: { [WIDGET_DATA]: SHOWN } };
   return { input, result: { content, structuredContent: output, ...forWidget } };
@@ -152,46 +121,29 @@ function created(data: DataSet) {
     ...how,
     name: newName(data),
     scopes: newScopes(data),
-    expiresAt: data === 'empty' ? null : SAMPLES_AT_MS + 30 * DAY_MS,
+    expiresAt: data === 'empty' ? null : Date.now() + 30 * DAY_MS,
     warning,
     ...(overlapHours !== undefined && { previous: { state, overlapHours } }),
   };
 }
 
-function keysOf(data: DataSet): SampleKey[] {
+function keysOf(data: DataSet, few: readonly SampleKey[]): readonly SampleKey[] {
   if (data === 'empty') return [];
-  if (data === '1000') return Array.from({ length: MANY }, (_, index) => numbered(index));
+  const nowMs = Date.now();
+  if (data === '1000') return Array.from({ length: MANY }, (_, index) => numbered(index, nowMs));
   if (data === 'hostile') {
     return HOSTILE_NAMES.map((name, index) => ({
-      ...numbered(index),
+      ...numbered(index, nowMs),
       name,
       scopes: index === 0 ? HOSTILE_SCOPES : HOSTILE_SCOPES.slice(0, index % 4),
     }));
   }
-  return FEW.map(([name, scopes, active, createdDays, expiresDays, usedDays], index) => ({
-    id: sampleId(index),
-    name,
-    scopes,
-    active,
-    fingerprint: sampleFingerprint(index),
-    createdAt: Math.round(SAMPLES_AT_MS + createdDays * DAY_MS),
-    expiresAt: expiresDays === null ? null : SAMPLES_AT_MS + expiresDays * DAY_MS,
-    ...(usedDays !== null && {
-      lastUsedAt: Math.round(SAMPLES_AT_MS + usedDays * DAY_MS),
-      uses: sampleUses(index),
-    }),
-    ...ROTATIONS[name],
-  }));
-}
-
-function sampleUses(index: number) {
-  const last30Days = Array.from({ length: 30 }, (_, ago) => ((ago + index + 1) * 37) % 144);
-  return { today: last30Days[0] ?? 0, last30Days };
+  return few;
 }
 
 // Every state and column varies with the index, each at its own pace.
-function numbered(index: number): SampleKey {
-  const createdAt = SAMPLES_AT_MS - (index + 1) * 9 * HOUR_MS;
+function numbered(index: number, nowMs: number): SampleKey {
+  const createdAt = nowMs - (index + 1) * 9 * HOUR_MS;
   return {
     id: sampleId(index),
     name: `${NAMES[index % NAMES.length]} ${index + 1}`,
@@ -199,8 +151,8 @@ function numbered(index: number): SampleKey {
     active: index % 6 !== 5,
     fingerprint: sampleFingerprint(index),
     createdAt,
-    expiresAt: index % 3 === 0 ? null : SAMPLES_AT_MS + ((index % 41) - 8) * 3 * DAY_MS,
-    ...(index % 4 !== 3 && { lastUsedAt: Math.max(createdAt, SAMPLES_AT_MS - (index % 97) * 2 * HOUR_MS) }),
+    expiresAt: index % 3 === 0 ? null : nowMs + ((index % 41) - 8) * 3 * DAY_MS,
+    ...(index % 4 !== 3 && { lastUsedAt: Math.max(createdAt, nowMs - (index % 97) * 2 * HOUR_MS) }),
   };
 }
 
