@@ -61,8 +61,7 @@ function createView({ failure }) {
     void page.list.load();
   };
   return keyForm({
-    id: 'create-title',
-    head: html`<h2 id="create-title">New key</h2>`,
+    head: html`<h2 id="form-title">New key</h2>`,
     fields: {},
     failure,
     verb: 'Create key',
@@ -72,7 +71,7 @@ function createView({ failure }) {
   });
 }
 
-const heading = (words) => html`<h2 id="errand-title" at="errand" tabindex="-1">${words}</h2>`;
+const heading = (words) => html`<h2 id="form-title" at="errand" tabindex="-1">${words}</h2>`;
 
 function connectView(errand) {
   const asked = new URLSearchParams(errand.connect);
@@ -86,7 +85,6 @@ function connectView(errand) {
     location.assign(back);
   };
   return keyForm({
-    id: 'errand-title',
     head: html`${heading(html`<small>A key will be made, and handed to</small> <span class="host">${client}</span>`)}
       <p>
         The key is good for <bdi>${asked.get('resource') ?? setup.url}</bdi> alone. Go on only if you have just asked for
@@ -117,7 +115,7 @@ function codeView({ ask, failure }) {
   const shown = html`<p>Does the program that you started show this code?</p>
     <p class="host">${ask}</p>
     <p class="hint">If somebody else sent you this link, say no: the key would be theirs.</p>`;
-  return html`<form class="card stack narrow" aria-labelledby="errand-title" onsubmit=${look}>
+  return html`<form class="card stack narrow" aria-labelledby="form-title" onsubmit=${look}>
     ${heading('A program asks for a key')}${failure && complaint(failure)}${isTyped ? typed : shown}
     <div class="line">
       ${workButton({ at: 'go on', label: goOn, doing: 'Looking for it…', look: 'solid' })}
@@ -135,7 +133,6 @@ function programView({ ask: userCode, asked, failure }) {
   };
   const refuse = () => decide({ approve: false }, 'Refused: the program gets no key.');
   return keyForm({
-    id: 'errand-title',
     head: html`${heading('A program asks for a key')}
       <dl>
         <dt>Calls itself</dt><dd>${clientName === null ? 'nothing' : html`“${nameOf(clientName)}”, in its own words`}</dd>

@@ -6,25 +6,18 @@ import { complaint, SPANS, setup, workButton } from '../widgets/parts.js';
 const DAYS = [7, 30, 90, 365];
 
 /**
- * `head`, labelled by `id`: what is to be decided. `fields`: see below. `verb`, `doing`: the words of its button, with
- * `other` beside it. `act` takes the input of create_api_key.
+ * `head`: what is to be decided; the element `form-title` in it names the form. `fields`: see below. `verb`, `doing`: the
+ * words of its button, with `other` beside it. `act` takes the input of create_api_key.
  */
-export const keyForm = ({
-  id,
-  head,
-  fields,
-  failure,
-  verb,
-  doing,
-  other,
-  act,
-}) => html`<form class="card stack" id="create"
-  at="form ${id}" aria-labelledby=${id} onsubmit=${({ target }) => act(wantedIn(target))}>
-  ${head}
-  ${keyFields(fields)}
-  ${failure && complaint(failure)}
-  <div class="line">${workButton({ at: 'go on', label: verb, doing, look: 'solid' })}${other}</div>
-</form>`;
+export function keyForm({ head, fields, failure, verb, doing, other, act }) {
+  const send = ({ target }) => act(wantedIn(target));
+  return html`<form class="card stack" id="create" at="form ${verb}" aria-labelledby="form-title" onsubmit=${send}>
+    ${head}
+    ${keyFields(fields)}
+    ${failure && complaint(failure)}
+    <div class="line">${workButton({ at: 'go on', label: verb, doing, look: 'solid' })}${other}</div>
+  </form>`;
+}
 
 /** `ticked`: scopes that are ticked to begin with; `more`: others to tick, where any may be given. */
 function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {

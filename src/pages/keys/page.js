@@ -1,7 +1,7 @@
 // The page /keys: signs somebody in, lists their keys, and makes new ones.
 
 import { html, mount, redraw } from '../widgets/draw.js';
-import { complaint, icon, nameOf, setup, workButton } from '../widgets/parts.js';
+import { complaint, icon, nameOf, pill, setup, workButton } from '../widgets/parts.js';
 import { question } from '../widgets/question.js';
 import { errandView, waitingWords } from './errand.js';
 import { openParts } from './key-form.js';
@@ -54,15 +54,10 @@ function keysView() {
 }
 
 /** For admins, who may see the keys of all owners. */
-function viewButtons(isMine) {
-  const button = (at, label, isPressed, whose) => html`<button type="button" at=${at} aria-pressed=${String(isPressed)}
-    onclick=${() => isPressed || show(whose)}>
-    ${label}
-  </button>`;
-  return html`<div class="pills line" role="group" aria-label="Whose keys">
-    ${button('own', 'Your keys', isMine, null)}${button('all', 'All keys', !isMine, '')}
-  </div>`;
-}
+const viewButtons = (isMine) => html`<div class="pills line" role="group" aria-label="Whose keys">
+  ${pill('own', 'Your keys', isMine, () => isMine || show(null))}
+  ${pill('all', 'All keys', !isMine, () => isMine && show(''))}
+</div>`;
 
 function searchForm(whose) {
   const search = ({ target }) => show(new FormData(target).get('owner'));

@@ -1,6 +1,6 @@
 // Who is signed in on the page, whose keys it shows, and the way to the tools. The token is in one variable.
 
-import { focusOn, html, redraw } from '../widgets/draw.js';
+import { change, focusOn, html } from '../widgets/draw.js';
 import { keysList } from '../widgets/keys-list.js';
 import { busily, failed, nameOf, setup, succeeded } from '../widgets/parts.js';
 import { typeAgain } from './key-form.js';
@@ -25,8 +25,7 @@ export const isOwn = (errand) => errand === null || errand.create === true;
 
 /** Changes what the page shows, and gives the focus to the first of `places` that there is. */
 export function set(changed, ...places) {
-  Object.assign(page, changed);
-  redraw();
+  change(page, changed);
   places.some(focusOn);
 }
 
@@ -47,16 +46,16 @@ export function forget() {
   Object.assign(page, { session: null, whose: null, list: null, made: null, errand, question: null, notice: '' });
 }
 
+/** The browser adds nothing to a request, keeps no response, and follows none. */
+export const ASK = { method: 'POST', credentials: 'omit', cache: 'no-store', redirect: 'error' };
+
 /** What became of a request (parts.js), with the status of the response if one came. */
 async function post(path, token, body) {
   try {
     const response = await fetch(setup.url + path, {
-      method: 'POST',
+      ...ASK,
       headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
       body: JSON.stringify(body),
-      credentials: 'omit',
-      cache: 'no-store',
-      redirect: 'error',
       signal: AbortSignal.timeout(CALL_MS),
     });
     const { status, ok, headers } = response;
@@ -87,8 +86,7 @@ export async function request(path, body) {
   return result;
 }
 
-const pathOf = (tool) => `/tools/${tool}`;
-export const callTool = (tool, args) => request(pathOf(tool), args);
+export const callTool = (tool, args) => request(`/tools/${tool}`, args);
 
 /** The tool that lists the keys of `whose`, and its arguments. */
 const sourceOf = (whose) =>
@@ -145,7 +143,7 @@ export const signIn = (token) =>
     const isAdmin = listIn(claims[admin?.name]).includes(admin?.value);
     const whose = isSame && isAdmin ? page.whose : null;
     const { tool, args } = sourceOf(whose);
-    const result = await post(pathOf(tool), token, args);
+    const result = await post(`/tools/${tool}`, token, args);
     if (page.session !== session) return;
     const isLive = session?.token !== undefined;
     if (result.status === 401 || sub === undefined || (isLive && !isSame && result.output === null)) {

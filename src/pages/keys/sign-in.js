@@ -5,7 +5,7 @@
 import { html } from '../widgets/draw.js';
 import { complaint, setup, workButton } from '../widgets/parts.js';
 import { typedIn } from './key-form.js';
-import { askToSignIn, page, signIn } from './session.js';
+import { ASK, askToSignIn, page, signIn } from './session.js';
 
 const AWAY = 'mcp-key-server/sign-in';
 const RANDOM_BYTES = 32;
@@ -78,7 +78,7 @@ async function redeem(query, kept) {
     throw new Error(`${name} did not sign you in: ${query.get('error_description') ?? query.get('error')}.`);
   }
   const response = await fetch(endpoints.token, {
-    method: 'POST',
+    ...ASK,
     body: new URLSearchParams({
       grant_type: 'authorization_code',
       code: query.get('code'),
@@ -87,9 +87,6 @@ async function redeem(query, kept) {
       code_verifier: kept.verifier,
       resource,
     }),
-    credentials: 'omit',
-    cache: 'no-store',
-    redirect: 'error',
   }).catch(() => {
     throw new Error(`${name} did not answer, or does not let this page ask it for a token.`);
   });

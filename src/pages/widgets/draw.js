@@ -58,6 +58,12 @@ export function mount(shown) {
   redraw();
 }
 
+/** Changes what the view follows from. */
+export function change(state, changed) {
+  Object.assign(state, changed);
+  redraw();
+}
+
 /** The focus is never lost: if what had it is gone, what it stood in gets it, if that can. */
 export function redraw() {
   const root = document.getElementById('root');

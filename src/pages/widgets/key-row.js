@@ -102,7 +102,7 @@ function usesOf({ uses, quota, limit }) {
 
 const DAYS = 30; // of uses
 
-const textOrNull = (value) => (typeof value === 'string' ? value : null);
+export const textOrNull = (value) => (typeof value === 'string' ? value : null);
 const timeOrNull = (value) => (isTime(value) ? value : null);
 const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 

@@ -1,9 +1,9 @@
 // The list of keys, for the widget and for the page: shows, sorts, filters, and asks before it changes a key.
 
-import { find, focusOn, h, html, redraw } from './draw.js';
-import { keyRow, readKey, readRotation, STATES, stateOf } from './key-row.js';
+import { change, find, focusOn, h, html, redraw } from './draw.js';
+import { keyRow, readKey, readRotation, STATES, stateOf, textOrNull } from './key-row.js';
 import { newKey } from './new-key.js';
-import { complaint, HEADING, icon, inWords, setup, workButton } from './parts.js';
+import { complaint, HEADING, icon, inWords, pill, setup, workButton } from './parts.js';
 import { askAbout, firstIn } from './question.js';
 
 const TOOLS_FROM = 8; // fewer keys can be seen at a glance
@@ -66,7 +66,7 @@ function take(list, { output, failure, status }) {
   list.loading = null;
   if (status === 401) return; // whoever signs in again gets the list
   if (output !== null) {
-    Object.assign(list, { keys: output.keys.flatMap(readKey), cursor: cursorOf(output), instead: '' });
+    Object.assign(list, { keys: output.keys.flatMap(readKey), cursor: textOrNull(output.nextCursor), instead: '' });
     for (const id of list.secrets.keys()) if (!isListed(list, id)) forgetSecret(list, id);
     bringUpToDate(list);
   } else if (list.instead === '') change(list, { status: `The list could not be refreshed. ${failure}` });
@@ -74,12 +74,6 @@ function take(list, { output, failure, status }) {
 }
 
 const isListed = ({ keys }, wanted) => keys.some(({ id }) => id === wanted);
-const cursorOf = ({ nextCursor }) => (typeof nextCursor === 'string' ? nextCursor : null);
-
-function change(list, changed) {
-  Object.assign(list, changed);
-  redraw();
-}
 
 function forgetSecret({ secrets }, id) {
   secrets.get(id)?.close();
@@ -177,7 +171,7 @@ async function showMore(list) {
   if (list.keys !== keys) return; // a newer list came meanwhile
   if (!Array.isArray(output?.keys)) return change(list, { status: failure });
   const added = output.keys.flatMap(readKey);
-  Object.assign(list, { keys: [...keys, ...added], cursor: cursorOf(output), status: '' });
+  Object.assign(list, { keys: [...keys, ...added], cursor: textOrNull(output.nextCursor), status: '' });
   bringUpToDate(list);
   if (list.cursor === null) focusOnRow([added[0]?.id]);
 }
@@ -215,10 +209,8 @@ const toolsOf = (list) => html`<div class="line">
 
 function statesOf(list) {
   const { keys, only } = list;
-  const button = (state, label, number) => html`<button type="button" at=${`state ${state}`}
-    aria-pressed=${String(state === only)} onclick=${() => change(list, { only: state })}>
-    ${label} ${inWords(number)}
-  </button>`;
+  const button = (state, label, number) =>
+    pill(`state ${state}`, html`${label} ${inWords(number)}`, state === only, () => change(list, { only: state }));
   const counts = Object.entries(STATES).map(([state, [label]]) => {
     const number = keys.filter((key) => key.state === state).length;
     return number > 0 && button(state, label, number);

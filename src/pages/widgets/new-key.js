@@ -2,7 +2,7 @@
 // and forgotten when that is called for. It stands in the page only while it is shown, and in no RegExp, because
 // RegExp.lastMatch would keep it.
 
-import { find, h, html, redraw } from './draw.js';
+import { change, find, h, html } from './draw.js';
 import { formats, HEADING, icon, isTime, nameOf, scopeList, setup, timeOf } from './parts.js';
 import { worksOn } from './question.js';
 
@@ -60,12 +60,10 @@ async function copyFrom(shown, { label, before, after }) {
   }
   if (shown.secret === null) return; // forgotten meanwhile
   const said = { label, isCopied };
-  Object.assign(shown, { said, isShown: shown.isShown || !isCopied });
-  redraw();
+  change(shown, { said, isShown: shown.isShown || !isCopied });
   if (!isCopied) return getSelection().selectAllChildren(find(placeOf(shown, label)));
   setTimeout(() => {
-    if (shown.said === said) shown.said = {};
-    redraw();
+    if (shown.said === said) change(shown, { said: {} });
   }, COPIED_MS);
 }
 
@@ -85,10 +83,7 @@ function boxOf(shown, box) {
   const isSaid = shown.said.label === box.label;
   const isCopied = isSaid && shown.said.isCopied;
   const word = shown.isShown ? 'Hide' : 'Show';
-  const toggle = () => {
-    Object.assign(shown, { isShown: !shown.isShown, said: {} });
-    redraw();
-  };
+  const toggle = () => change(shown, { isShown: !shown.isShown, said: {} });
   return html`<div class="field" role="group" aria-label=${box.label}>
     <div class="line box">
       ${codeOf(shown, box)}

@@ -59,6 +59,10 @@ export function workButton({ at, label, doing, look, act }) {
   </button>`;
 }
 
+/** One of the buttons of which one is pressed. */
+export const pill = (at, words, isPressed, act) =>
+  html`<button type="button" at=${at} aria-pressed=${String(isPressed)} onclick=${act}>${words}</button>`;
+
 // Characters that don't show, except joiners, direction marks, variation selectors and flag tags: those have honest
 // uses.
 const UNSEEN = /(?!\p{Variation_Selector}|[\u200c-\u200f\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/u;

@@ -4,7 +4,6 @@ import { samplesAt } from './samples.js';
 
 const THINK_MS = 400; // so that a widget can be seen waiting
 const samples = samplesAt(Date.now());
-const frames = [];
 
 function outputFor({ name, arguments: { overlapHours } }) {
   if (name !== 'rotate_api_key') return { success: true, message: 'Nothing was changed: this is sample data' };
@@ -13,7 +12,7 @@ function outputFor({ name, arguments: { overlapHours } }) {
 }
 
 window.addEventListener('message', async ({ source, data: { id, method, params } }) => {
-  const frame = frames.find(({ contentWindow }) => contentWindow === source);
+  const frame = [...document.querySelectorAll('iframe')].find(({ contentWindow }) => contentWindow === source);
   if (frame === undefined) return;
   const send = (message) => source.postMessage({ jsonrpc: '2.0', ...message }, '*'); // it has no origin to name
   if (method === 'ui/initialize') {
@@ -30,14 +29,10 @@ window.addEventListener('message', async ({ source, data: { id, method, params }
 });
 
 for (const theme of ['light', 'dark']) {
-  const section = document.createElement('section');
-  section.className = 'line';
   const framed = document.querySelector('template').content.cloneNode(true);
   for (const frame of framed.querySelectorAll('iframe')) {
     frame.title = `${frame.name}, ${theme}`;
     frame.dataset.theme = theme;
-    frames.push(frame);
   }
-  section.append(framed);
-  document.querySelector('main').append(section); // only now, so that no first message is missed
+  document.querySelector('main').append(framed); // only now, so that no first message is missed
 }

@@ -15,7 +15,7 @@ export function createPreview(lagMaxMs: number): { readonly html: string; readon
 <p>Sample data in the role of a chat app. Nothing here reaches a real key.</p>
 </header>
 <main class="stack"></main>
-<template>${widgets.map(({ name, text }) => frame(name, text)).join('\n')}</template>
+<template><section class="line">${widgets.map(({ name, text }) => frame(name, text)).join('\n')}</section></template>
 </div>`;
   const html = documentOf({ title: 'Widget preview', script: 'preview-host.js', isPage: true, body });
   return { html, policy: pagePolicy([html, ...widgets.map(({ text }) => text)]) };
