@@ -152,6 +152,17 @@ describe('the order of checks', () => {
     expect(await post('x')).toBe('invalid_json');
   });
 
+  test.each(['/authorize', '/device/request', '/device/decision'])(
+    'size and JSON before credential at %s, where the page sends what a person decides',
+    async (path) => {
+      await using asked = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' } });
+      const decide = (named = {}) => sendOverSocket(asked.url, postText(path, 'x', named)).then(codeOf);
+      expect(await decide({ 'Content-Length': '2000000' })).toBe('payload_too_large');
+      expect(await decide()).toBe('invalid_json');
+      expect(await decide({ Authorization: 'Bearer x' })).toBe('invalid_json');
+    },
+  );
+
   test('credential before scope, rate limit before scope, scope before input', async () => {
     await using limited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
     const wrong = { unknown: 1 };

@@ -99,10 +99,10 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
 
   /** A person has decided on the page of keys. */
   async function make(context: RequestContext, body: Body): Promise<Result<string, Problem>> {
+    if (!body.ok) return body;
     const call = callOf(context, null);
     const user = await guards.userJwt(call);
     if (!user.ok) return user;
-    if (!body.ok) return body;
     const { parameters, decided } = partsOf(body.value);
     if (parameters === null) return unfit('Expected parameters that are text');
     const decision = await connect.decide(parameters);

@@ -39,18 +39,20 @@ export function deviceRoutes({ device, guards, readKeyRequest }: DeviceRoutesOpt
   }
 
   /** What a person asks for, on the page. */
-  const ofPerson =
-    (handle: (actor: Actor, body: unknown) => Promise<Result<object, Problem>>) =>
-    async (context: RequestContext, body: Body): Promise<Response> => {
+  const ofPerson = (handle: (actor: Actor, body: unknown) => Promise<Result<object, Problem>>) => {
+    async function handled(context: RequestContext, body: Body): Promise<Result<object, Problem>> {
+      if (!body.ok) return body;
       const call = callOf(context, null);
       const user = await guards.userJwt(call);
-      const read = user.ok ? body : user;
-      const handled =
-        user.ok && read.ok ? await handle(actorOf(Object.assign(call, user.value)), read.value ?? {}) : read;
-      return handled.ok
-        ? new Response(JSON.stringify(handled.value), { headers: UNCACHED_JSON_HEADERS })
-        : problemResponse(handled.error, context.requestId, challengeFor(handled.error, null));
+      return user.ok ? handle(actorOf(Object.assign(call, user.value)), body.value ?? {}) : user;
+    }
+    return async (context: RequestContext, body: Body): Promise<Response> => {
+      const result = await handled(context, body);
+      return result.ok
+        ? new Response(JSON.stringify(result.value), { headers: UNCACHED_JSON_HEADERS })
+        : problemResponse(result.error, context.requestId, challengeFor(result.error, null));
     };
+  };
 
   async function look(actor: Actor, body: unknown): Promise<Result<object, Problem>> {
     const asked = readLook(body);
