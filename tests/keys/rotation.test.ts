@@ -14,6 +14,19 @@ test('100 rotations of keys in use: no call is refused', async () => {
   expect(counts[200]).toBeGreaterThan(100); // at least one for each rotation
 }, 60_000);
 
+test('20 rotations of a key at once: each has a secret, and one of them is good beside the old one', async () => {
+  await using app = await createTestApp();
+  const { id, key } = await app.createKey('alice');
+  const alice = await bearer(app, 'alice');
+  const responses = await Promise.all(
+    Array.from({ length: 20 }, () => app.call('rotate_api_key', { keyId: id }, alice)),
+  );
+  expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
+  const statuses = await Promise.all(responses.map(async ({ body }) => (await app.useKey(body.key)).status));
+  expect(statuses.filter((status) => status === 200)).toHaveLength(1);
+  expect((await app.useKey(key)).status).toBe(200);
+});
+
 describe.each([1, 2])('a program that loses every other response, and rotates for hours (seed %d)', (seed) => {
   test('a program that rotates and loses every other response always has a working secret, and there are never three', async () => {
     await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
