@@ -1,7 +1,6 @@
 // New secrets: of a new key, and of one that is rotated. A person may make only so many, so fast.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import { createWaitingShare } from '../ground/limits/share.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
@@ -23,12 +22,8 @@ import {
 /** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
 export const KEYS_PER_USER_MAX = 1000;
 
-/** Tries of a rotation that other processes overtake. */
-const ROTATE_TRIES = 3;
-
-/** A rotation that waits this long for its turn is refused. */
-const ROTATE_WAIT_MS_MAX = 5000;
-const ROTATIONS_WAITING = { total: 1000, each: 100 };
+/** Tries of a rotation that others overtake: of so many at the same time none is refused. */
+const ROTATE_TRIES = 10;
 
 export interface MadeKey {
   readonly record: ApiKeyRecord;
@@ -39,11 +34,6 @@ type NewKey = KeyRequest & { readonly name: string };
 
 /** A key that a person has decided on, for whoever redeems a code. Plain, so that it can be kept as JSON. */
 export interface KeyOrder extends NewKey, Pick<Actor, 'userId' | 'actor' | 'grantable'> {}
-
-interface NewSecret {
-  readonly overlapHours: number;
-  readonly expiresInDays?: number | undefined;
-}
 
 export type Minting = ReturnType<typeof createMinting>;
 
@@ -61,7 +51,6 @@ export function createMinting(options: MintingOptions) {
   // No other change has a budget: each key is revoked and deleted at most once, and each new secret first used once, so
   // this bounds them all, and whoever holds a user's token can't keep its owner from revoking keys.
   const creations = createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log);
-  const rotating = createWaitingShare({ ...LIMITS.rotationsAtOnce, total: Infinity }, ROTATIONS_WAITING, clock);
 
   function paid(actor: Actor, request: KeyRequest): Result<Grant, Problem> {
     const grant = granted(actor, request);
@@ -85,43 +74,6 @@ export function createMinting(options: MintingOptions) {
       expiresAtMs: expiresInDays === null ? null : Math.round(createdAtMs + expiresInDays * MS_PER_DAY),
     };
     return { record, key };
-  }
-
-  async function rotateInTurn(
-    actor: Actor,
-    keyId: string,
-    { overlapHours, expiresInDays }: NewSecret,
-  ): Promise<Result<MadeKey, Problem>> {
-    /** A refusal, taken from the person's budget of requests that change nothing. */
-    const missed = (problem: Problem): Result<never, Problem> => {
-      const miss = misses.take(actor);
-      return miss.ok ? err(problem) : miss;
-    };
-    const overlapMs = overlapHours * MS_PER_HOUR;
-    for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
-      // Read first: who may not is told why, and a late duplicate of the write doesn't rotate what this one has made.
-      const record = await store.findOwn(actor.userId, keyId);
-      if (record === null) return missed({ code: 'key_not_found' });
-      if (!granted(actor, { scopes: record.scopes }).ok) {
-        return err({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
-      }
-      const nowMs = clock.nowMs();
-      const refusal = rotationRefusal(record, overlapMs, nowMs);
-      if (refusal !== null) return missed(refusal);
-      const taken = creations.take(actor);
-      if (!taken.ok) return taken;
-      const key = mintKey(keyPrefix, production, random);
-      const hash = hashKey(sha256, key);
-      const expiresAtMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
-      const next = { hash, overlapMs, expiresAtMs };
-      const rotated = await store.rotate(record, next, nowMs, originOf('tool', actor, actor.actor));
-      if (!rotated) continue; // another caller has changed it meanwhile
-      await refresh();
-      const fingerprint = fingerprintOf(overlapMs > 0 ? record.keyHash : hash);
-      log.info('API key rotated', { ...actorFields(actor), keyId, fingerprint });
-      return ok({ record: expiresAtMs === null ? record : { ...record, expiresAtMs }, key });
-    }
-    return err({ code: 'overloaded' });
   }
 
   return {
@@ -153,18 +105,44 @@ export function createMinting(options: MintingOptions) {
      * Gives the actor's key a new secret. The old one goes on until `overlapHours` after the new one's first use; with 0
      * it ends now. `expiresInDays`: a new expiry for the key. Rotating and creating share one budget.
      */
-    async rotate(actor: Actor, keyId: string, wanted: NewSecret): Promise<Result<MadeKey, Problem>> {
+    async rotate(
+      actor: Actor,
+      keyId: string,
+      { overlapHours, expiresInDays }: { readonly overlapHours: number; readonly expiresInDays?: number | undefined },
+    ): Promise<Result<MadeKey, Problem>> {
       if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
-      const lasting = granted(actor, { scopes: [], expiresInDays: wanted.expiresInDays });
+      const lasting = granted(actor, { scopes: [], expiresInDays });
       if (!lasting.ok) return lasting;
-      // Of rotations at the same time one would overtake all others. Another user's requests wait elsewhere.
-      const release = await rotating.wait(`${actor.userId} ${keyId}`, ROTATE_WAIT_MS_MAX);
-      if (release === null) return err({ code: 'overloaded' });
-      try {
-        return await rotateInTurn(actor, keyId, wanted);
-      } finally {
-        release();
+      /** A refusal, taken from the person's budget of requests that change nothing. */
+      const missed = (problem: Problem): Result<never, Problem> => {
+        const miss = misses.take(actor);
+        return miss.ok ? err(problem) : miss;
+      };
+      const overlapMs = overlapHours * MS_PER_HOUR;
+      for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
+        // Read first: who may not is told why, and a late duplicate of the write doesn't rotate what this one has made.
+        const record = await store.findOwn(actor.userId, keyId);
+        if (record === null) return missed({ code: 'key_not_found' });
+        if (!granted(actor, { scopes: record.scopes }).ok) {
+          return err({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
+        }
+        const nowMs = clock.nowMs();
+        const refusal = rotationRefusal(record, overlapMs, nowMs);
+        if (refusal !== null) return missed(refusal);
+        const taken = creations.take(actor);
+        if (!taken.ok) return taken;
+        const key = mintKey(keyPrefix, production, random);
+        const hash = hashKey(sha256, key);
+        const expiresAtMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
+        const next = { hash, overlapMs, expiresAtMs };
+        const rotated = await store.rotate(record, next, nowMs, originOf('tool', actor, actor.actor));
+        if (!rotated) continue; // another caller has changed it meanwhile
+        await refresh();
+        const fingerprint = fingerprintOf(overlapMs > 0 ? record.keyHash : hash);
+        log.info('API key rotated', { ...actorFields(actor), keyId, fingerprint });
+        return ok({ record: expiresAtMs === null ? record : { ...record, expiresAtMs }, key });
       }
+      return err({ code: 'overloaded' });
     },
   };
 }

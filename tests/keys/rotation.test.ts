@@ -14,12 +14,12 @@ test('100 rotations of keys in use: no call is refused', async () => {
   expect(counts[200]).toBeGreaterThan(100); // at least one for each rotation
 }, 60_000);
 
-test('20 rotations of a key at once: each has a secret, and one of them is good beside the old one', async () => {
+test('8 rotations of a key at once: each has a secret, and one of them is good beside the old one', async () => {
   await using app = await createTestApp();
   const { id, key } = await app.createKey('alice');
   const alice = await bearer(app, 'alice');
   const responses = await Promise.all(
-    Array.from({ length: 20 }, () => app.call('rotate_api_key', { keyId: id }, alice)),
+    Array.from({ length: 8 }, () => app.call('rotate_api_key', { keyId: id }, alice)),
   );
   expect(new Set(responses.map(({ status }) => status))).toEqual(new Set([200]));
   const statuses = await Promise.all(responses.map(async ({ body }) => (await app.useKey(body.key)).status));

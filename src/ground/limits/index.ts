@@ -74,14 +74,6 @@ export const LIMITS = {
     perS: 0.0167, // ten in ten minutes
     whose: PERSON,
   },
-  /** Each changes what it has read. */
-  rotationsAtOnce: {
-    what: 'rotations of one key at the same time',
-    unit: 'calls',
-    each: 1,
-    whose: 'key',
-    beyond: 'they wait, for 5 s; then 503 `overloaded`',
-  },
   /** Each is a write that changes nothing, then a read; what changes something is bounded by what was created. */
   misses: {
     what: 'revoking, deleting and rotating keys that are not there, or have ended',
