@@ -85,7 +85,7 @@ export function formatDuration(ms: number): string {
 
 /** `<n>s`, `m`, `h` or `d` in milliseconds; null for anything else, zero included. */
 export function parseDuration(text: string): number | null {
-  const [, count, unit] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  const [, count, unit] = /^(\d{1,8})([smhd])$/.exec(text) ?? [];
   const ms = Number(count) * (UNITS_MS.get(unit ?? '') ?? 0);
   return ms > 0 ? ms : null;
 }

@@ -76,7 +76,7 @@ export const rateLimitFields = v.strictObject({
       (window) => windowSecondsOf(window) !== null,
       `Expected a time like 30s, 5m, 1h or 1d, of at most ${WINDOW_S_MAX / 86_400} days`,
     ),
-    v.metadata({ pattern: '^[0-9]{1,6}[smhd]$' }),
+    v.metadata({ pattern: '^[0-9]{1,8}[smhd]$' }),
   ),
 });
 
