@@ -18,7 +18,7 @@ export const API: readonly Mutations[] = [
       [
         'proxies: scopes of the header replace those of the query',
         "[...parameters.getAll('scope'), header]",
-        "header === '' ? parameters.getAll('scope') : [header]",
+        "[header || parameters.getAll('scope').join(' ')]",
       ],
       ['proxies: after a refusal the identity is what the client says', 'identify(response.headers, null);', ''],
     ],

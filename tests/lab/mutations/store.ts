@@ -32,8 +32,8 @@ export const STORE: readonly Mutations[] = [
     changes: [
       [
         'restore: who was blocked since the backup is not',
-        "const REPLACED = ['api_keys', 'key_uses', 'key_counts'];",
-        "const REPLACED = ['api_keys', 'key_uses', 'key_counts', 'blocked_owners'];",
+        "'key_counts'];\n/** Only added to: who was blocked since stays blocked, and no event is forgotten. */\nconst MERGED = ['blocked_owners', ",
+        "'key_counts', 'blocked_owners'];\nconst MERGED = [",
       ],
       ['restore: processes do not notice', '    NEW_ID,\n', ''],
       ['restore: secrets of the backup replace those in use', '...(isNew ? [TAKE_SECRETS] : [])', '...[TAKE_SECRETS]'],
