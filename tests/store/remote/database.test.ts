@@ -175,10 +175,10 @@ describe('a primary that is away', () => {
     await sqld.start();
     await advanceUntil(app.clock, async () => (await health(app.url)).status === 200);
     const lines = (await app.log()).filter(({ event }) => event.startsWith('database'));
-    expect(lines).toMatchObject([
-      { level: 'warn', event: 'database not opened', reason: expect.stringContaining('ECONNREFUSED') },
-      { level: 'info', event: 'database opened' },
-    ]);
+    expect(lines.at(-1)).toMatchObject({ level: 'info', event: 'database opened' });
+    const reasons = lines.slice(0, -1).map(({ level, event, reason }) => `${level} ${event}: ${reason}`);
+    expect(reasons[0]).toStartWith('warn database not opened: ECONNREFUSED');
+    expect(new Set(reasons).size).toBe(reasons.length); // opening it may also take long, on a busy machine
   });
 
   test('a server starts though its primary hangs', async () => {
