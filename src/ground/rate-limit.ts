@@ -85,7 +85,7 @@ export const limitInWords = ({ requests, windowS }: RateLimit): string =>
 
 /** `100/1m`; null for anything else. */
 export function parseLimit(text: string): RateLimit | null {
-  const [, count, window] = /^(\d{1,10})\/(\d{1,8}[smhd])$/.exec(text) ?? [];
+  const [, count, window] = /^(\d{1,10})\/(.+)$/.exec(text) ?? [];
   const windowS = windowSecondsOf(window ?? '');
   return windowS !== null && isCount(Number(count)) ? { requests: Number(count), windowS } : null;
 }
