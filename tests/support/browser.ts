@@ -4,7 +4,7 @@
 
 import { beforeAll, describe, setDefaultTimeout, test } from 'bun:test';
 import { existsSync } from 'node:fs';
-import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from 'playwright-core';
 import { atEnd, isWorker } from './at-end.ts';
 
 const PLACES = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
@@ -131,4 +131,24 @@ export async function stopClock(page: Page): Promise<void> {
   const nowMs = Date.now();
   await page.clock.install({ time: nowMs - 60_000 }); // the clock goes until it is paused, and can't be paused in its past
   await page.clock.pauseAt(nowMs);
+}
+
+/**
+ * Until the pointer gets to `element`, in whichever frame it is: Chromium loses clicks into a frame that is new, or has
+ * moved, until it knows where that stands.
+ */
+export async function untilReached(page: Page, element: Locator): Promise<void> {
+  let isOver = false;
+  const seen = element
+    .evaluate((at) => new Promise<void>((resolve) => at.addEventListener('mousemove', () => resolve(), { once: true })))
+    .finally(() => {
+      isOver = true;
+    });
+  for (let side = 3; !isOver; side = 7 - side) {
+    await element.evaluate((at) => at.scrollIntoView({ block: 'center' })); // what stands above may still grow
+    const box = await element.boundingBox();
+    if (box) await page.mouse.move(box.x + side, box.y + 4); // in the element, and each time elsewhere
+  }
+  await seen;
+  await page.mouse.move(0, 0);
 }

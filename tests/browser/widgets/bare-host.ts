@@ -1,7 +1,7 @@
 // The plainest possible host: a page with one widget in a sandboxed frame, which sends only what a test has it send.
 
 import type { Browser, BrowserContextOptions, Frame, Page } from 'playwright-core';
-import { takePage } from '../../support/browser.ts';
+import { takePage, untilReached } from '../../support/browser.ts';
 import { widgetText } from './lab/lab.ts';
 import { watch } from './preview-page.ts';
 
@@ -42,19 +42,6 @@ export async function responseTo({ page }: BareHost, result: object) {
   return { jsonrpc: '2.0', id: (await call.jsonValue())?.id, result };
 }
 
-/** Chromium loses what is clicked in a new document until it knows where that stands: until the pointer is seen there. */
-async function untilReached(page: Page, frame: Frame) {
-  let isOver = false;
-  const seen = frame
-    .evaluate(() => new Promise<void>((resolve) => addEventListener('mousemove', () => resolve(), { once: true })))
-    .finally(() => {
-      isOver = true;
-    });
-  for (let x = 20; !isOver; x = 41 - x) await page.mouse.move(x, 20); // in the frame, and each time elsewhere
-  await seen;
-  await page.mouse.move(0, 0);
-}
-
 export async function withBareHost(
   browser: Browser,
   widget: string,
@@ -83,7 +70,7 @@ export async function withBareHost(
   }, html);
   const heard = () => page.evaluate(() => (globalThis as unknown as { heard: Record<string, unknown>[] }).heard);
   await page.waitForFunction(() => (globalThis as unknown as { heard: unknown[] }).heard.length > 0);
-  await untilReached(page, frame);
+  await untilReached(page, frame.locator('html'));
   const post = (...messages: unknown[]) =>
     page.evaluate(async (all) => {
       for (const message of all) document.querySelector('iframe')?.contentWindow?.postMessage(message, '*');

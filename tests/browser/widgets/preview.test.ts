@@ -5,7 +5,7 @@ import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
 import { inlineAssets } from '../../../src/ground/inline.ts';
 import { createWidgets } from '../../../src/pages/widgets/index.ts';
-import { describeInBrowser, takePage } from '../../support/browser.ts';
+import { describeInBrowser, takePage, untilReached } from '../../support/browser.ts';
 import { startServer } from '../../support/server-process.ts';
 import { createTestApp } from '../../support/test-app.ts';
 import { rowOf, watch } from './preview-page.ts';
@@ -108,7 +108,9 @@ describeInBrowser('the preview page', (browser) => {
       expect(await list.locator('html').getAttribute('data-theme')).toBe(theme);
       const created = page.frameLocator(`iframe[title="api-key-created, ${theme}"]`);
       await created.getByRole('heading', { name: 'billing export' }).waitFor();
-      await list.getByRole('button', { name: 'Rotate CI pipeline' }).click();
+      const rotate = list.getByRole('button', { name: 'Rotate CI pipeline' });
+      await untilReached(page, rotate); // the frames above have become smaller
+      await rotate.click();
       await list.getByRole('group', { name: 'Rotate CI pipeline?' }).getByRole('button', { name: 'Rotate' }).click();
       await list.getByRole('group', { name: 'New key of CI pipeline' }).waitFor();
       await list.getByRole('button', { name: 'Delete old laptop' }).click();
