@@ -49,8 +49,8 @@ export interface ServiceOptions extends Partial<Pick<ServerFileOptions, 'tools' 
   readonly random: RandomBytes;
   readonly sha256: Sha256;
   readonly log: Log;
-  /** The URL clients see. Read at each use: the port may be chosen by the system. */
-  readonly publicUrl: () => string;
+  /** The URL clients see. */
+  readonly publicUrl: string;
   /** Memory and CPU of the process, for the metrics. */
   readonly usage?: () => ProcessUsage;
   /** Of the server's own TLS, for the metrics. */
@@ -160,7 +160,7 @@ function serviceOn(
     clock,
     log,
     observe: metrics?.guard,
-    keysManagedAt: config.connect === null ? undefined : () => config.keysPage && keysPageUrl(publicUrl()),
+    keysManagedAt: config.connect === null ? undefined : config.keysPage && keysPageUrl(publicUrl),
   });
   const deps = { guards, keys: keyDomain.keys, settings: settingsIn(env), ceilings, keyReveal: config.keyReveal };
   const { tools, prompts, resources, keyScopes, custom } = register(deps, [
@@ -226,7 +226,7 @@ function serviceOn(
     keyScopes,
     sessions,
     findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,
-    mints: () => shownMintingCommand(config, { env, publicUrl: publicUrl(), runScript }),
+    mints: shownMintingCommand(config, { env, publicUrl, runScript }),
     health: healthRoute({ store, feed, sessions, instance, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
     metrics,
     clock,

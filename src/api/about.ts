@@ -11,7 +11,7 @@ import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts'
 /** IPv4 or IPv6, by its characters: a proxy may have passed on anything. */
 const IP_ADDRESS = /^[\da-f.:]{2,45}$/i;
 
-export function aboutRoute(publicUrl: () => string, isOn: (name: RouteName) => boolean): Handler {
+export function aboutRoute(url: string, isOn: (name: RouteName) => boolean): Handler {
   const listed = routeNames
     .filter(isOn)
     .map((name): RouteFacts => ROUTES[name])
@@ -19,7 +19,6 @@ export function aboutRoute(publicUrl: () => string, isOn: (name: RouteName) => b
   const columns = Math.max(...listed.map(({ path }) => path.length));
   const linked = listed.flatMap(({ path, isLinked }) => (isLinked ? [path] : []));
   return async (context) => {
-    const url = publicUrl();
     const address = context.clientAddress();
     const text = `${SERVER_NAME}: MCP server, version ${SERVER_VERSION}
 

@@ -4,7 +4,6 @@
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
-import { memoize } from '../ground/cache.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import { createMcp, type Mcp, type McpOptions } from '../mcp/server.ts';
 import { type SseRouteOptions, sseRoutes, sseUnavailable } from '../mcp/sse.ts';
@@ -67,16 +66,13 @@ export function createApi(options: ApiOptions): Omit<DispatchOptions, 'instance'
 function routesOf(options: ApiOptions): readonly Route[] {
   const { config, publicUrl, tools, metrics, connect, device, sha256 } = options;
   const { basePath, authorizationServer, metricsToken } = config;
-  const publicPath = config.publicUrl === null ? basePath : new URL(config.publicUrl).pathname.replace(/^\/$/, '');
+  const publicPath = new URL(publicUrl).pathname.replace(/^\/$/, '');
   // No challenge without an authorization server: OAuth clients would look for one here.
   const handsOutKeys = connect !== null;
-  const server = handsOutKeys ? publicUrl : authorizationServer === null ? null : () => authorizationServer;
+  const server = handsOutKeys ? publicUrl : authorizationServer;
   const scopes = handsOutKeys ? options.keyScopes : config.jwtScopes;
-  function signInAt(path: ProtectedPath): () => SignIn | null {
-    if (server === null) return () => null;
-    const at = memoize((url: string): SignIn => ({ metadataUrl: metadataUrl(url, path), scopes, handsOutKeys }));
-    return () => at(publicUrl());
-  }
+  const signInAt = (path: ProtectedPath): SignIn | null =>
+    server === null ? null : { metadataUrl: metadataUrl(publicUrl, path), scopes, handsOutKeys };
   const off: readonly RouteName[] = [
     ...(config.reusePort ? (['sse'] as const) : []),
     ...(config.keysPage === null ? (['keys'] as const) : []),
@@ -107,7 +103,7 @@ function routesOf(options: ApiOptions): readonly Route[] {
     tools: toolRoutes(`${basePath}/tools/`, tools, {
       ...options,
       run: runOver('rest'),
-      signIn: handsOutKeys ? () => null : signInAt(''), // signing in gives keys, not user tokens
+      signIn: handsOutKeys ? null : signInAt(''), // signing in gives keys, not user tokens
     }),
     openapi: { get: openapiRoute(tools, publicUrl) },
     keys: config.keysPage && { get: keysPageRoute(options) },

@@ -23,7 +23,7 @@ export interface IntrospectRouteOptions {
   readonly guards: Pick<VerifyRouteOptions['guards'], 'scopes'>;
   readonly recheck: Recheck;
   readonly stateOf: Usage['stateOf'];
-  readonly publicUrl: () => string;
+  readonly publicUrl: string;
   readonly log: Log;
 }
 
@@ -65,7 +65,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
     if (refused !== undefined) return refuse(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
-    return json({ ...activeToken(found.value, publicUrl()), ...membersOf(stateOf(found.value.auth.keyId)) });
+    return json({ ...activeToken(found.value, publicUrl), ...membersOf(stateOf(found.value.auth.keyId)) });
   }
 
   return { post, refuse };

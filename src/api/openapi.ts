@@ -46,8 +46,8 @@ const CONTENT_SCHEMA = {
   required: ['content'],
 } as const;
 
-export function openapiRoute(tools: readonly Tool[], publicUrl: () => string): Handler {
-  const text = once(() => JSON.stringify(describe(tools, publicUrl())));
+export function openapiRoute(tools: readonly Tool[], publicUrl: string): Handler {
+  const text = once(() => JSON.stringify(describe(tools, publicUrl)));
   return () => new Response(text(), { headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json' } });
 }
 

@@ -15,13 +15,13 @@ export interface KeysPageOptions {
     Config,
     'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'device' | 'revocationLagMaxMs'
   >;
-  readonly publicUrl: () => string;
+  readonly publicUrl: string;
   /** Null: people sign in with a link, or paste a token. */
   readonly findSignIn: FindSignIn | null;
   /** The scopes that tools and prompts ask keys for. */
   readonly keyScopes: readonly string[];
   /** What begins the command that makes links that sign in; null: there is none. */
-  readonly mints: () => string | null;
+  readonly mints: string | null;
 }
 
 export function keysPageRoute(options: KeysPageOptions): Handler {
@@ -48,11 +48,11 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
 function setupOf({ config, publicUrl, keyScopes, mints }: KeysPageOptions, issuer: unknown, isSecure: boolean) {
   const { jwtClaims, keyCeilings, device, revocationLagMaxMs } = config;
   return {
-    url: publicUrl(), // the tools are below it
-    page: new URL(keysPageUrl(publicUrl())).href,
+    url: publicUrl, // the tools are below it
+    page: new URL(keysPageUrl(publicUrl)).href,
     isSecure, // false: no credential is accepted the way in which the page was requested
     issuer,
-    mints: mints(),
+    mints,
     ownerClaim: jwtClaims.owner,
     scopeClaim: jwtClaims.scope, // of the scopes that a user may grant; null: any
     asks: device, // whether programs without a browser may ask for a key
@@ -71,7 +71,7 @@ async function pageIssuer({ config, publicUrl, findSignIn }: KeysPageOptions) {
   const signIn = config.keysPage?.signIn ?? null;
   if (signIn === null || findSignIn === null) return null;
   const { issuer, clientId, scope } = signIn;
-  const resource = config.jwtAudience ?? publicUrl();
+  const resource = config.jwtAudience ?? publicUrl;
   return { name: new URL(issuer).host, issuer, clientId, scope, resource, endpoints: await findSignIn() };
 }
 

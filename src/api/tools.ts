@@ -18,7 +18,7 @@ export interface ToolRouteOptions {
   readonly run: Run;
   readonly streams: Streams;
   /** Where users sign in; null: clients are never sent there. */
-  readonly signIn: () => SignIn | null;
+  readonly signIn: SignIn | null;
   readonly log: Log;
 }
 
@@ -39,7 +39,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     return problemResponse(
       problem,
       context.requestId,
-      challengeFor(problem, tool.credential === 'user_jwt' ? signIn() : null),
+      challengeFor(problem, tool.credential === 'user_jwt' ? signIn : null),
       limit,
     );
   }

@@ -30,7 +30,7 @@ export interface UserAuth {
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
 /** The URL of the page of keys; null: there is none. */
-export type KeysManagedAt = () => string | null;
+export type KeysManagedAt = string | null;
 
 /** With `keysManagedAt`, refusals help agents of clients that get a key in place of a user token. */
 export function userJwtGuard(
@@ -39,14 +39,14 @@ export function userJwtGuard(
   log: Log,
   keysManagedAt?: KeysManagedAt,
 ): Guard<CredentialedCall, UserAuth> {
-  const help = () => keysManagedAt && { help: helpOf(keysManagedAt()) };
+  const help = keysManagedAt === undefined ? undefined : { help: helpOf(keysManagedAt) };
   const decide: Guard<CredentialedCall, UserAuth> = ({ requestId, traceId, credentials }) => {
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
       const { lacksScheme } = credentials;
       log.warn('No user token provided', { requestId, traceId, ...wrongKind, lacksScheme });
-      return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...help() });
+      return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...help });
     }
     return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
       if (verified.ok) return unlessBlocked(verified.value, { requestId, traceId });
@@ -54,7 +54,7 @@ export function userJwtGuard(
       const { reason } = verified.error;
       const wrongKind = keyInstead(bearer);
       log.warn('Invalid user token', { requestId, traceId, reason, ...wrongKind });
-      return err({ ...verified.error, ...wrongKind, ...help() });
+      return err({ ...verified.error, ...wrongKind, ...help });
     });
   };
   function unlessBlocked(auth: UserIdentity, ids: RequestIds): Awaitable<Result<UserAuth, Problem>> {

@@ -43,8 +43,8 @@ export const createGranted =
   (actor: Actor, request: KeyRequest): Result<Grant, Problem> => {
     const resource = request.resource === undefined ? null : audience.nameOf(request.resource);
     const issues = issuesOf(ceilings, request);
-    if (resource !== null && !audience.names().includes(resource)) {
-      issues.push({ path: 'resource', message: `Expected one of ${audience.names().join(', ')}` });
+    if (resource !== null && !audience.names.includes(resource)) {
+      issues.push({ path: 'resource', message: `Expected one of ${audience.names.join(', ')}` });
     }
     if (issues.length > 0) return err({ code: 'invalid_input', issues });
     const { scopes, expiresInDays = ceilings.daysMax, rateLimit = null, quota = null } = request;

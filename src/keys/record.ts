@@ -147,19 +147,19 @@ const OWN_PATHS = ['', '/mcp', '/sse'];
  * Which server a key is good for (RFC 8707): a bound key is good for one, any other key for all. Each server has one
  * name, whichever of its addresses is given. `others`: URLs without a slash at the end.
  */
-export function createAudience(publicUrl: () => string, others: readonly string[]) {
+export function createAudience(publicUrl: string, others: readonly string[]) {
   function nameOf(resource: string): string {
     const url = resource.replace(/\/$/, '');
-    return OWN_PATHS.some((path) => url === publicUrl() + path) ? publicUrl() : url;
+    return OWN_PATHS.some((path) => url === publicUrl + path) ? publicUrl : url;
   }
   return {
     /** The name of this server. */
     own: publicUrl,
     /** The names of servers that keys may be bound to, this one first. */
-    names: (): readonly string[] => [publicUrl(), ...others],
+    names: [publicUrl, ...others] as readonly string[],
     nameOf,
     /** Whether a key that is bound to `name` (null: to none) is good for all of these servers; undefined: for this one. */
     admits: (name: string | null, resources: readonly string[] | undefined) =>
-      name === null || (resources ?? [publicUrl()]).every((resource) => nameOf(resource) === name),
+      name === null || (resources ?? [publicUrl]).every((resource) => nameOf(resource) === name),
   };
 }

@@ -40,7 +40,7 @@ export interface SseRouteOptions {
   /** The path of PUBLIC_URL: empty or `/…`. */
   readonly publicPath: string;
   /** Where OAuth clients sign in; null: they are never challenged. */
-  readonly signIn: () => SignIn | null;
+  readonly signIn: SignIn | null;
   readonly sha256: Sha256;
   readonly log: Log;
 }
@@ -79,9 +79,8 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     asVisitor(await sender.identify(metaKey), withMetaApiKey(sender.context.credentials, metaKey), sha256);
 
   async function badBearer(sender: Sender): Promise<Response | null> {
-    const server = signIn();
-    const problem = server && (await sender.badBearer());
-    return problem && problemResponse(problem, sender.context.requestId, challengeFor(problem, server));
+    const problem = signIn && (await sender.badBearer());
+    return problem && problemResponse(problem, sender.context.requestId, challengeFor(problem, signIn));
   }
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
@@ -132,7 +131,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       return (text: string) => stream.offer('message', text);
     }
     async function finished(): Promise<Response> {
-      const peer: Peer = { sender, era: 'legacy', capabilities, signIn: signIn(), begin, canceller };
+      const peer: Peer = { sender, era: 'legacy', capabilities, signIn, begin, canceller };
       try {
         const { text, challenge, call } = await mcp(message, peer);
         if (challenge) {

@@ -31,7 +31,7 @@ export interface McpRouteOptions {
   readonly streams: Streams;
   readonly identify: Identify;
   /** Where OAuth clients sign in; null: they are never challenged. */
-  readonly signIn: () => SignIn | null;
+  readonly signIn: SignIn | null;
   /** Challenge every request without a credential, so that clients sign in when they connect. */
   readonly eager: boolean;
   readonly log: Log;
@@ -83,7 +83,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
       sender,
       era,
       capabilities,
-      signIn: signIn(),
+      signIn,
       canceller: isModern ? context.request : undefined,
     };
     const isStream = progressTokenOf(request.params._meta) !== undefined && takesEvents(context);
@@ -151,7 +151,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
   }
 
   const challenge = (context: RequestContext, problem: Problem): Response =>
-    problemResponse(problem, context.requestId, challengeFor(problem, signIn()));
+    problemResponse(problem, context.requestId, challengeFor(problem, signIn));
 
   /** Refuses whoever must sign in first, whatever was posted. */
   function refuseSender(sender: Sender, value: unknown): Awaitable<Response | null> {
@@ -159,10 +159,9 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     if (!context.acceptsCredentials && carriesApiKey(value)) {
       return problemResponse(refuseInClear(log, context), context.requestId);
     }
-    const server = signIn();
-    if (server === null) return null;
+    if (signIn === null) return null;
     if (eager && !carriesCredential(context.credentials) && !carriesApiKey(value)) {
-      return challenge(context, { code: server.handsOutKeys ? 'missing_api_key' : 'missing_token' });
+      return challenge(context, { code: signIn.handsOutKeys ? 'missing_api_key' : 'missing_token' });
     }
     return chain(sender.badBearer(), (problem) => problem && challenge(context, problem));
   }

@@ -60,7 +60,7 @@ export interface DeviceOptions extends MakingOptions {
   readonly keys: Pick<Minting, 'order' | 'mint'>;
   readonly findCode: FindCode;
   readonly audience: Audience;
-  readonly publicUrl: () => string;
+  readonly publicUrl: string;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly sha256: Sha256;
@@ -145,7 +145,7 @@ export function createDevice(options: DeviceOptions): Device {
       if (!isPut) return full(RETRY_FULL_S);
       log.info('API key requested', { requestId: caller.requestId, address, resource: request.resource });
       const shown = `${userCode.slice(0, 4)}-${userCode.slice(4)}`;
-      const page = keysPageUrl(publicUrl());
+      const page = keysPageUrl(publicUrl);
       return ok({
         device_code: deviceCode,
         user_code: shown,
@@ -224,8 +224,8 @@ function requestIn(form: URLSearchParams, audience: Audience) {
     return err<TokenError>('invalid_request');
   }
   const given = parameter(form, 'resource');
-  const resource = given === null ? audience.own() : audience.nameOf(given);
-  if (!audience.names().includes(resource)) return err<TokenError>('invalid_target');
+  const resource = given === null ? audience.own : audience.nameOf(given);
+  if (!audience.names.includes(resource)) return err<TokenError>('invalid_target');
   const scopes = splitScopes(parameter(form, 'scope') ?? '').filter(isScope);
   return ok({ clientName, resource, scopes: [...new Set(scopes)].slice(0, SCOPES_MAX) });
 }

@@ -33,7 +33,7 @@ import {
 
 export interface ConnectOptions extends CodesOptions, MakingOptions {
   readonly config: ConnectConfig;
-  readonly publicUrl: () => string;
+  readonly publicUrl: string;
   /** Signs the ids of clients. */
   readonly readSecret: () => Promise<string>;
   /** Which database it is: another one has another secret. */
@@ -94,7 +94,7 @@ export function createConnect(options: ConnectOptions): Connect {
   ): Promise<Result<string, Problem>> {
     const client = sha256(clientId, 'base64url');
     const code = await codes.seal({ handsOut, client, challenge, redirectUri, resource }, whose);
-    return code.ok ? ok(locationOf({ ...request, redirectUri }, { code: code.value }, publicUrl())) : code;
+    return code.ok ? ok(locationOf({ ...request, redirectUri }, { code: code.value }, publicUrl)) : code;
   }
 
   /** A key that was pasted. */

@@ -50,14 +50,14 @@ export function askPage({ request, audience, connectUrl, problem }: AskPage): st
       ? ''
       : `<p><a class="solid" href="${escaped(connectUrl)}">Make a key for this connection</a></p>\n`;
   // A key for another server is bound to it; one for this server may be good elsewhere too.
-  const where = serverOf(request, audience) === audience.own() ? 'wherever it is accepted' : 'there';
+  const where = serverOf(request, audience) === audience.own ? 'wherever it is accepted' : 'there';
   const described = problem === null ? 'own' : 'problem own';
   return page(
     'Hand over an API key',
     `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(host)}</span></h1>
-<p>The connection is for <bdi>${escaped(request.resource ?? audience.own())}</bdi>. With the key, ${who} can do everything that it may ${where}, until it ends.
+<p>The connection is for <bdi>${escaped(request.resource ?? audience.own)}</bdi>. With the key, ${who} can do everything that it may ${where}, until it ends.
 Go on only if you have just asked for this connection yourself.</p>
-${make}<form class="field${connectUrl === null ? '' : ' next'}" method="post" action="${escaped(audience.own())}/authorize">
+${make}<form class="field${connectUrl === null ? '' : ' next'}" method="post" action="${escaped(audience.own)}/authorize">
 ${hiddenFields(request)}
 <label for="key">${connectUrl === null ? 'API key' : 'Or paste an API key'}</label>
 <input id="key" name="key" type="password" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="${described}"${problem === null ? '' : ' aria-invalid="true"'} required autofocus>

@@ -106,7 +106,7 @@ export function decide(
 
   const sendBack = (error: 'unsupported_response_type' | 'invalid_request' | 'invalid_target'): Decision => ({
     kind: 'send_back',
-    location: locationOf({ redirectUri, state }, { error }, audience.own()),
+    location: locationOf({ redirectUri, state }, { error }, audience.own),
   });
   const responseType = get('response_type');
   if (responseType === null) return sendBack('invalid_request');
@@ -117,7 +117,7 @@ export function decide(
   if (challenge === null || !CHALLENGE.test(challenge)) return sendBack('invalid_request');
   if (get('code_challenge_method') !== 'S256') return sendBack('invalid_request');
   const resource = get('resource');
-  if (resource !== null && !audience.names().includes(audience.nameOf(resource))) return sendBack('invalid_target');
+  if (resource !== null && !audience.names.includes(audience.nameOf(resource))) return sendBack('invalid_target');
   return { kind: 'ask', request: { clientId, redirectUri, challenge, state, scope: get('scope'), resource } };
 }
 
@@ -192,7 +192,7 @@ export function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, Toke
 
 /** The name of the server that a key is asked for: this one unless the request says. */
 export const serverOf = ({ resource }: Pick<AuthorizationRequest, 'resource'>, audience: Audience): string =>
-  resource === null ? audience.own() : audience.nameOf(resource);
+  resource === null ? audience.own : audience.nameOf(resource);
 
 /** RFC 7636 §4.1. */
 const VERIFIER = /^[\w.~-]{43,128}$/;

@@ -1,7 +1,7 @@
 // Start and stop, the same on every runtime: configuration → app → listen → database → signals → banner, and a graceful
 // shutdown. What differs between Bun and Deno comes in as `Runtime`.
 
-import { type PreparedService, prepareService, type ServiceOptions } from '../app.ts';
+import { prepareService, type ServiceOptions } from '../app.ts';
 import { type Config, parseConfig } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
 import { contradictions, settingsOf, withoutEffect } from '../config/settings-report.ts';
@@ -79,13 +79,16 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log): 
   const readFolder = custom.tools === undefined || config.toolsDir !== null; // custom.tools may come from ./tools
   const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
   const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null;
-  let publicUrl = config.publicUrl ?? '';
+  // With a shared port last: other processes take the requests meanwhile.
+  const door = config.reusePort ? null : await listen(runtime, config, tls);
+  const listening = addressOf(config, door?.server.port ?? config.port);
+  const publicUrl = config.publicUrl ?? listening + config.basePath;
   const service = await prepareService(config, {
     clock,
     random: systemRandom,
     sha256: runtime.sha256,
     log,
-    publicUrl: () => publicUrl,
+    publicUrl,
     usage: runtime.usage,
     env: runtime.env,
     runScript: runtime.runScript,
@@ -93,29 +96,23 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log): 
     certificateEndsAtMs: tls?.endsAtMs,
   });
   lastCalled = service.lastCalled;
-  let listening = '';
-  const server = await serveAndOpen(runtime, config, tls, service, {
-    onListening(port) {
-      listening = addressOf(config, port);
-      publicUrl ||= listening + config.basePath;
-    },
-    beforeOpening() {
-      log.info('started', {
-        version: SERVER_VERSION,
-        environment: config.environment,
-        store: service.storeMode,
-        settings: settingsOf(runtime.env),
-        tools: Object.fromEntries(service.custom),
-      });
-      for (const { variable, reason } of withoutEffect(runtime.env, config)) {
-        log.warn('variable without effect', { variable, reason });
-      }
-      for (const { variable, reason } of contradictions(runtime.env, config)) {
-        log.warn('variable contradicts another', { variable, reason });
-      }
-      if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
-    },
+  log.info('started', {
+    version: SERVER_VERSION,
+    environment: config.environment,
+    store: service.storeMode,
+    settings: settingsOf(runtime.env),
+    tools: Object.fromEntries(service.custom),
   });
+  for (const { variable, reason } of withoutEffect(runtime.env, config)) {
+    log.warn('variable without effect', { variable, reason });
+  }
+  for (const { variable, reason } of contradictions(runtime.env, config)) {
+    log.warn('variable contradicts another', { variable, reason });
+  }
+  if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
+  await service.open(); // last: a start that fails must not have migrated, or the version before could not start again
+  const { server, answerBy } = door ?? (await listen(runtime, config, tls));
+  answerBy(service.app.fetch);
   obeySignals({
     onSignal: runtime.onSignal,
     exit: runtime.exit,
@@ -146,40 +143,20 @@ function warnOfCertificate({ endsAtMs }: Tls, nowMs: number, log: Log): void {
   else if (endsAtMs - nowMs < CERTIFICATE_MS_MIN) log.warn('certificate ends soon', { end });
 }
 
-/**
- * Listens, then opens the database last: a start that fails must not have migrated it, or the version before could not
- * be started again. Requests that arrive meanwhile wait. With a shared port it opens first: no port is in use there,
- * and other processes take the requests.
- */
-async function serveAndOpen(
-  runtime: Runtime,
-  { host: hostname, port, reusePort }: Config,
-  tls: Tls | null,
-  service: PreparedService,
-  { onListening, beforeOpening }: { onListening(port: number): void; beforeOpening(): void },
-): Promise<RunningServer> {
-  async function open(): Promise<void> {
-    beforeOpening();
-    await service.open();
-  }
-  if (reusePort) await open();
-  const opened = Promise.withResolvers<void>();
-  let serve: ServeOptions['fetch'] = (request, peer) => opened.promise.then(() => service.app.fetch(request, peer));
-  let server: RunningServer;
+/** Listens. Requests wait until it is said what answers them. */
+async function listen(runtime: Runtime, { host: hostname, port, reusePort }: Config, tls: Tls | null) {
+  const opened = Promise.withResolvers<ServeOptions['fetch']>();
+  let fetch: ServeOptions['fetch'] = (request, peer) => opened.promise.then((answer) => answer(request, peer));
   try {
-    server = runtime.serve({ hostname, port, reusePort, tls, fetch: (request, peer) => serve(request, peer) });
+    const server = runtime.serve({ hostname, port, reusePort, tls, fetch: (request, peer) => fetch(request, peer) });
+    return {
+      server,
+      answerBy(answer: ServeOptions['fetch']): void {
+        fetch = answer;
+        opened.resolve(answer);
+      },
+    };
   } catch (error) {
-    await service.close();
     throw new Error(await whyNotListening(error, hostname, port));
   }
-  onListening(server.port);
-  try {
-    if (!reusePort) await open();
-  } catch (error) {
-    server.kill();
-    throw error;
-  }
-  serve = service.app.fetch;
-  opened.resolve();
-  return server;
 }

@@ -21,8 +21,8 @@ export interface TokenCheckOptions {
   readonly keys: VerificationKeys;
   /** Required `iss`; null: not compared. */
   readonly issuer: string | null;
-  /** Accepted `aud` values; null: not compared. Read at each use: the port may be chosen by the system. */
-  readonly audiences: () => readonly string[] | null;
+  /** Accepted `aud` values; null: not compared. */
+  readonly audiences: readonly string[] | null;
   readonly claims: IdentityClaims;
   readonly clock: Clock;
 }
@@ -45,14 +45,13 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
     // Jose checks this too, but only after fetching keys: a token that no key could verify must cause no fetch.
     if (!verificationKeys.algorithms.includes(alg))
       return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
-    const accepted = audiences();
     const options: JWTVerifyOptions = {
       algorithms: [...verificationKeys.algorithms],
       requiredClaims: ['exp', 'sub'],
       clockTolerance: CLOCK_TOLERANCE_S,
       currentDate: new Date(clock.nowMs()),
       ...(issuer !== null && { issuer }),
-      ...(accepted !== null && { audience: [...accepted] }),
+      ...(audiences !== null && { audience: [...audiences] }),
     };
     let keys = await verificationKeys.get();
     let verified = await verifyWith(keys, token, options);

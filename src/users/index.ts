@@ -27,8 +27,8 @@ export interface UserJwtOptions {
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
-  /** The URL clients see. Read at each use: the port may be chosen by the system. */
-  readonly publicUrl: () => string;
+  /** The URL clients see. */
+  readonly publicUrl: string;
 }
 
 export async function createUserJwts(config: UserJwtConfig, options: UserJwtOptions) {
@@ -37,8 +37,8 @@ export async function createUserJwts(config: UserJwtConfig, options: UserJwtOpti
   const keys = await verificationKeys(config, { clock, log });
   // A secret signs for this server alone; an issuer also signs for others.
   const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
-  const usual = () => (isSecret ? null : ownAudiences(publicUrl()));
-  const audiences = jwtAudience === null ? usual : () => [jwtAudience];
+  const usual = isSecret ? null : ownAudiences(publicUrl);
+  const audiences = jwtAudience === null ? usual : [jwtAudience];
   return {
     verify: createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256 }),
     /** Fetches the key set, if there is one, so that an outage is in the log before the first user comes. */

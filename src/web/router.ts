@@ -80,8 +80,7 @@ interface RequestChecksOptions {
   readonly allowedHosts: readonly string[] | null;
   /** Null: those of loopback. The public URL's is always allowed. */
   readonly allowedOrigins: readonly string[] | null;
-  /** Read at each use, because the system may choose the port. */
-  readonly publicUrl: () => string;
+  readonly publicUrl: string;
 }
 
 /** The handler of the route (a BodyHandler if the method is POST), or the first problem. */
@@ -89,8 +88,9 @@ export type CheckRequest = (context: RequestContext, found: Route | undefined) =
 
 export function createRequestChecks(options: RequestChecksOptions): CheckRequest {
   const { allowedHosts, allowedOrigins, publicUrl } = options;
-  const isAllowedHost = createHostCheck(allowedHosts, () => new URL(publicUrl()).hostname);
-  const isAllowedOrigin = createOriginCheck(allowedOrigins, () => new URL(publicUrl()).origin);
+  const { hostname, origin: publicOrigin } = new URL(publicUrl);
+  const isAllowedHost = createHostCheck(allowedHosts, hostname);
+  const isAllowedOrigin = createOriginCheck(allowedOrigins, publicOrigin);
   return (context, found) => {
     const { request, origin } = context;
     if (found?.any !== undefined) return isInClear(context, found) ? { code: 'https_required' } : found.any;
@@ -113,14 +113,14 @@ export function createRequestChecks(options: RequestChecksOptions): CheckRequest
 }
 
 /** DNS rebinding needs a name that an attacker controls and points at this server, so IP literals pass. */
-function createHostCheck(allowed: readonly string[] | null, publicHost: () => string): (host: string) => boolean {
+function createHostCheck(allowed: readonly string[] | null, publicHost: string): (host: string) => boolean {
   // Requests repeat a few hosts, and parsing the URL costs more than the rest of the decision.
   return memoize((host) => {
     const url = NOT_IN_HOST.test(host) ? null : URL.parse(`http://${host}`);
     if (url === null) return false;
     const name = url.hostname.toLowerCase();
     if (isAddress(name)) return true;
-    return allowed === null ? isLoopback(name) || name === publicHost() : allowed.includes(name);
+    return allowed === null ? isLoopback(name) || name === publicHost : allowed.includes(name);
   });
 }
 
@@ -128,11 +128,11 @@ function createHostCheck(allowed: readonly string[] | null, publicHost: () => st
 const NOT_IN_HOST = /[/\\?#@]/;
 
 /** `null` (sandboxed pages, files) is never allowed. */
-function createOriginCheck(allowed: readonly string[] | null, publicOrigin: () => string): (origin: string) => boolean {
+function createOriginCheck(allowed: readonly string[] | null, publicOrigin: string): (origin: string) => boolean {
   return memoize((origin) => {
     const url = URL.parse(origin);
     if (url === null || !WEB.has(url.protocol) || url.origin !== origin.toLowerCase()) return false;
-    if (url.origin === publicOrigin()) return true;
+    if (url.origin === publicOrigin) return true;
     return allowed === null ? isLoopback(url.hostname) : allowed.includes(url.origin);
   });
 }

@@ -56,7 +56,7 @@ export const verb = command({
         sha256,
         log: stderrLog(io),
         originOf: () => BY_COMMAND,
-        audience: createAudience(() => config.publicUrl ?? '', config.resources),
+        audience: createAudience(config.publicUrl ?? '', config.resources),
         ceilings,
         lagMaxMs: config.revocationLagMaxMs,
       });

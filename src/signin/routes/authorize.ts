@@ -27,7 +27,7 @@ export interface AuthorizeRouteOptions {
   readonly config: { readonly keysPage: object | null };
   /** Reads what a person decides about a new key, as create_api_key does. */
   readonly readKeyRequest: ReadKeyRequest;
-  readonly publicUrl: () => string;
+  readonly publicUrl: string;
   readonly pasteKey: VerifyKey;
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   readonly log: Log;
@@ -59,7 +59,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
 
   /** `refused`: what was wrong with a key; the page is shown again. */
   function ask(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
-    const connectUrl = config.keysPage === null ? null : connectUrlOf(publicUrl(), queryFor(request));
+    const connectUrl = config.keysPage === null ? null : connectUrlOf(publicUrl, queryFor(request));
     const { status = 200, detail = null, problem } = refused ?? {};
     return html(status, (page) => page.askPage({ request, audience, connectUrl, problem: detail }), problem);
   }
@@ -88,7 +88,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
     const call = new Call(context.requestId, credentials, () => context.clientAddress(), { resources: [resource] });
     const verified = await guard(call);
     // Another server would be sent a key that is good here too.
-    const isForeign = resource !== audience.own();
+    const isForeign = resource !== audience.own;
     if (isForeign && (verified.ok ? verified.value.auth.resource !== resource : isBoundElsewhere(verified.error))) {
       return ask(request, WORKS_ELSEWHERE);
     }
@@ -126,7 +126,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
       // A user token is no cookie: only who has it can send it.
       if (config.keysPage !== null && JSON_TYPE.test(headers.get('content-type') ?? '')) return postJson(context, body);
       // A form of another page could hand over a key that the visitor did not choose.
-      if (origin !== new URL(publicUrl()).origin) {
+      if (origin !== new URL(publicUrl).origin) {
         log.warn('request refused', { requestId, code: 'origin_denied', origin: excerptOf(origin ?? '') });
         return stopFor({ code: 'origin_denied' });
       }
@@ -134,7 +134,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
       const form = formIn(body.value);
       return answer(form, (asked) =>
         form.has('cancel')
-          ? seeOther(locationOf(asked, { error: 'access_denied' }, publicUrl()))
+          ? seeOther(locationOf(asked, { error: 'access_denied' }, publicUrl))
           : hand(context, asked, form.get('key')?.trim() ?? '').catch((error) =>
               askAgain(asked, outageProblem(outageIn(error), log, context)),
             ),

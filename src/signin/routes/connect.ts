@@ -28,7 +28,7 @@ const WELL_KNOWN = '/.well-known/oauth-authorization-server';
 
 export function connectRoutes(options: ConnectRoutesOptions) {
   const { connect, device, publicUrl, publicPath, scopes } = options;
-  const metadata = () => json(200, metadataOf(publicUrl(), scopes, connect !== null, device !== null));
+  const metadata = () => json(200, metadataOf(publicUrl, scopes, connect !== null, device !== null));
 
   async function token(context: RequestContext, body: Body): Promise<Response> {
     if (!body.ok) return refuse(context, body.error);

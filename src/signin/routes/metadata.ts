@@ -11,11 +11,11 @@ const PROTECTED = ['', '/mcp', '/sse'] as const;
 export type ProtectedPath = (typeof PROTECTED)[number];
 
 export interface MetadataOptions {
-  /** The URL clients see, without a trailing slash. Read at each use: the port may be chosen by the system. */
-  readonly publicUrl: () => string;
-  /** Its path, known before the port is: empty or `/…`. */
+  /** The URL clients see, without a trailing slash. */
+  readonly publicUrl: string;
+  /** Its path: empty or `/…`. */
   readonly publicPath: string;
-  readonly authorizationServer: (() => string) | null;
+  readonly authorizationServer: string | null;
   readonly scopes: readonly string[];
 }
 
@@ -34,8 +34,8 @@ export const metadataRoutes = ({ publicUrl, publicPath, authorizationServer, sco
       : {
           get() {
             const document = {
-              resource: publicUrl() + path,
-              authorization_servers: [authorizationServer()],
+              resource: publicUrl + path,
+              authorization_servers: [authorizationServer],
               ...(scopes.length > 0 && { scopes_supported: scopes }),
               bearer_methods_supported: ['header'],
               resource_name: SERVER_NAME,

@@ -36,7 +36,7 @@ const service = await createService(config.value, {
   random: systemRandom,
   sha256: Bun.SHA256.hash,
   log,
-  publicUrl: () => ORIGIN,
+  publicUrl: ORIGIN,
   tools: (given) => {
     deps = given;
     return createTools(given);

@@ -91,12 +91,12 @@ export const SIGNIN: readonly Mutations[] = [
     changes: [
       [
         'authorize: another server gets a key for all',
-        'const isForeign = resource !== audience.own();',
+        'const isForeign = resource !== audience.own;',
         'const isForeign = false;',
       ],
       [
         'authorize: the form of another page hands a key over',
-        'origin !== new URL(publicUrl()).origin',
+        'origin !== new URL(publicUrl).origin',
         'origin === null',
       ],
     ],

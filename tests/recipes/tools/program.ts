@@ -11,7 +11,7 @@ const { app, close } = await createService(config.value, {
   random: systemRandom,
   sha256: (text, encoding) => hash('sha256', text, encoding),
   log: createLog({ level: 'info', clock: systemClock, write: async (chunk) => void process.stdout.write(chunk) }),
-  publicUrl: () => 'https://keys.example',
+  publicUrl: 'https://keys.example',
   toolFiles: [{ file: 'count-lines', make: countLines }],
 });
 const peer = { address: () => null, holdOpen() {} };

@@ -93,25 +93,28 @@ export async function serveTestApp(options: ServeTestAppOptions): Promise<TestAp
       logged += new TextDecoder().decode(chunk);
     },
   });
-  let publicUrl = config.value.publicUrl ?? '';
-  const service = await createService(config.value, {
-    clock,
-    random: systemRandom,
-    sha256: runtime.sha256,
-    log,
-    publicUrl: () => publicUrl,
-    env: options.env,
-    ...options.service,
-  });
+  const opened = Promise.withResolvers<Service>();
   const server = runtime.serve({
     hostname: '127.0.0.1',
     port: 0,
     reusePort: false,
     tls: null,
-    fetch: service.app.fetch,
+    fetch: async (request, peer) => (await opened.promise).app.fetch(request, peer),
   });
   const url = `http://127.0.0.1:${server.port}${config.value.basePath}`;
-  publicUrl ||= url;
+  const service = await createService(config.value, {
+    clock,
+    random: systemRandom,
+    sha256: runtime.sha256,
+    log,
+    publicUrl: config.value.publicUrl ?? url,
+    env: options.env,
+    ...options.service,
+  }).catch((error) => {
+    server.kill();
+    throw error;
+  });
+  opened.resolve(service);
 
   const app: TestApp = {
     url,
