@@ -2,7 +2,7 @@
 // of a key.
 
 import type { Problem } from '../ground/problem.ts';
-import { type Awaitable, chain, err, isPromise, outageIn, type Result } from '../ground/result.ts';
+import { type Awaitable, err, isPromise, outageIn, type Result } from '../ground/result.ts';
 import { isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
@@ -73,20 +73,19 @@ export class Sender {
    * Why the bearer token is good for nothing: clients sign in again only when told by HTTP. Null if it is good, that
    * can't be decided now, there is none, or `X-API-Key` beside it is the credential.
    */
-  badBearer(): Awaitable<Problem | null> {
-    const { bearer, xApiKey } = this.context.credentials;
-    return bearer === null || xApiKey !== null ? null : chain(this.identify(null), badIn, this);
+  async badBearer(): Promise<Problem | null> {
+    const { context, log } = this;
+    const { bearer, xApiKey } = context.credentials;
+    if (bearer === null || xApiKey !== null) return null;
+    const { user, key } = await this.identify(null);
+    const verdict = user ?? key;
+    if (verdict === null || verdict.ok || !isWrong(verdict.error)) return null;
+    const { error: problem } = verdict;
+    const caller = callerOf(context);
+    const { requestId, traceId } = caller;
+    if (problem.code === 'invalid_token')
+      log.warn('Invalid user token', { requestId, traceId, reason: problem.reason });
+    else logRefused(log, problem, caller);
+    return problem;
   }
-}
-
-function badIn({ user, key }: Identity, { context, log }: Sender): Problem | null {
-  const verdict = user ?? key;
-  if (verdict === null || verdict.ok) return null;
-  const { error: problem } = verdict;
-  if (!isWrong(problem)) return null;
-  const caller = callerOf(context);
-  const { requestId, traceId } = caller;
-  if (problem.code === 'invalid_token') log.warn('Invalid user token', { requestId, traceId, reason: problem.reason });
-  else logRefused(log, problem, caller);
-  return problem;
 }

@@ -6,7 +6,7 @@ import type { Prompt } from '../calls/prompt.ts';
 import { contentOf, type Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
 import { once } from '../ground/cache.ts';
-import { type Awaitable, chain } from '../ground/result.ts';
+import type { Awaitable } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
@@ -154,16 +154,15 @@ function listOf<T extends Operation>(
   const all = once(() => membersFor(() => true));
   const toAll = onePage(all);
   return {
-    run(params, requester) {
+    async run(params, requester) {
       const { sender } = requester;
       const key = metaApiKey(params._meta);
       if (listsAll || params.cursor !== undefined || (key === null && !carriesCredential(sender.context.credentials))) {
         return toAll(params, requester);
       }
-      return chain(sender.identify(key), (identity): Outcome => {
-        const members = isValid(identity) ? membersFor((one) => mayCall(identity, one)) : all();
-        return { members, cacheScope: 'private' };
-      });
+      const identity = await sender.identify(key);
+      const members = isValid(identity) ? membersFor((one) => mayCall(identity, one)) : all();
+      return { members, cacheScope: 'private' };
     },
   };
 }

@@ -5,7 +5,6 @@ import type { Recheck } from '../calls/api-key.ts';
 import { type Identify, Sender } from '../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import type { RateLimitState } from '../ground/rate-limit.ts';
-import { type Awaitable, chain } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import { carriesCredential, holdingOpen, type RequestContext } from '../web/context.ts';
@@ -23,7 +22,7 @@ import {
   type RequestMessage,
 } from './message.ts';
 import { deniedText } from './results.ts';
-import type { Mcp, Peer, Reply, Sent } from './server.ts';
+import type { Mcp, Peer, Reply } from './server.ts';
 
 export interface McpRouteOptions {
   readonly mcp: Mcp;
@@ -35,11 +34,6 @@ export interface McpRouteOptions {
   /** Challenge every request without a credential, so that clients sign in when they connect. */
   readonly eager: boolean;
   readonly log: Log;
-}
-
-interface Posted {
-  readonly sender: Sender;
-  readonly value: unknown;
 }
 
 interface BatchReply extends Pick<Reply, 'text' | 'success'> {
@@ -64,7 +58,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     write(context, text, 400) ?? problemResponse(OVERLOADED, context.requestId);
 
   /** The one response to the POST. */
-  function respond({ text, status, call, challenge }: Reply, { request, peer }: Sent): Response {
+  function respond({ text, status, call, challenge }: Reply, request: RequestMessage, peer: Peer): Response {
     const { era } = peer;
     const { context } = peer.sender;
     const rateLimit = call?.rateLimit;
@@ -76,7 +70,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     );
   }
 
-  function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Awaitable<Response> {
+  async function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Promise<Response> {
     const { context } = sender;
     const isModern = era === 'modern';
     const peer: Peer = {
@@ -88,7 +82,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     };
     const isStream = progressTokenOf(request.params._meta) !== undefined && takesEvents(context);
     if (isStream) return streamed(request, peer);
-    return chain(mcp(request, peer), respond, { request, peer });
+    return respond(await mcp(request, peer), request, peer);
   }
 
   /** A call with a progress token is a stream from its beginning; whatever else comes in its place is not. */
@@ -112,7 +106,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     }
     async function finished(): Promise<Response> {
       const reply = await mcp(request, { ...peer, begin, canceller: era === 'modern' ? canceller : undefined });
-      if (stream === undefined) return respond(reply, { request, peer });
+      if (stream === undefined) return respond(reply, request, peer);
       sendReply(stream, reply.text, () => deniedText(request, era, OVERLOADED));
       stream.close();
       return stream.response;
@@ -154,7 +148,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     problemResponse(problem, context.requestId, challengeFor(problem, signIn));
 
   /** Refuses whoever must sign in first, whatever was posted. */
-  function refuseSender(sender: Sender, value: unknown): Awaitable<Response | null> {
+  async function refusalOf(sender: Sender, value: unknown): Promise<Response | null> {
     const { context } = sender;
     if (!context.acceptsCredentials && carriesApiKey(value)) {
       return problemResponse(refuseInClear(log, context), context.requestId);
@@ -163,13 +157,20 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     if (eager && !carriesCredential(context.credentials) && !carriesApiKey(value)) {
       return challenge(context, { code: signIn.handsOutKeys ? 'missing_api_key' : 'missing_token' });
     }
-    return chain(sender.badBearer(), (problem) => problem && challenge(context, problem));
+    const problem = await sender.badBearer();
+    return problem && challenge(context, problem);
   }
 
-  function respondTo(refused: Response | null, { sender, value }: Posted): Awaitable<Response> {
+  return async (context, body: Body) => {
+    if (!body.ok) {
+      return body.error.code === 'invalid_json'
+        ? refusal(context, errorText(undefined, PARSE_ERROR))
+        : problemResponse(body.error, context.requestId);
+    }
+    const sender = new Sender(context, identify, log);
+    const refused = await refusalOf(sender, body.value);
     if (refused !== null) return refused;
-    const { context } = sender;
-    const classified = classify(value, context.headers);
+    const classified = classify(body.value, context.headers);
     switch (classified.kind) {
       case 'request':
         return single(sender, classified);
@@ -180,16 +181,6 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
       case 'refused':
         return refusal(context, errorText(classified.id, classified.error));
     }
-  }
-
-  return (context, body: Body) => {
-    if (!body.ok) {
-      return body.error.code === 'invalid_json'
-        ? refusal(context, errorText(undefined, PARSE_ERROR))
-        : problemResponse(body.error, context.requestId);
-    }
-    const sender = new Sender(context, identify, log);
-    return chain(refuseSender(sender, body.value), respondTo, { sender, value: body.value });
   };
 }
 

@@ -69,14 +69,13 @@ export function createMetrics(clock: Clock): Metrics {
     },
 
     mcp(transport, mcp) {
-      return (request, peer) => {
+      return async (request, peer) => {
         const startedMs = clock.monotonicMs();
-        return chain(mcp(request, peer), (reply) => {
-          if (reply.call !== undefined) return reply; // counted where it ran
-          const { method, tool } = shownAs(request.method, reply);
-          operations(method, tool, String(reply.errorCode ?? ''), transport).observe(secondsSince(startedMs));
-          return reply;
-        });
+        const reply = await mcp(request, peer);
+        if (reply.call !== undefined) return reply; // counted where it ran
+        const { method, tool } = shownAs(request.method, reply);
+        operations(method, tool, String(reply.errorCode ?? ''), transport).observe(secondsSince(startedMs));
+        return reply;
       };
     },
 
