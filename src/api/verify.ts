@@ -95,15 +95,20 @@ function demandsIn(demand: string) {
   return { scopes: [...scopes], resources: parameters.getAll('resource') };
 }
 
-/** Sets all five identity headers; null: to empty values. */
+/** The identity headers, each with its value for a good key. A proxy has to name every one of them. */
+const IDENTITY_HEADERS: readonly (readonly [name: string, textOf: (auth: KeyAuth['auth']) => string])[] = [
+  ['X-Key-Id', ({ keyId }) => percentEncode(keyId)], // one that was typed into the database may have any characters
+  ['X-Key-Owner', ({ subject }) => percentEncode(subject)],
+  ['X-Key-Name', ({ keyName }) => percentEncode(keyName)],
+  ['X-Key-Scopes', ({ scopes }) => joinScopes(scopes)],
+  ['X-Key-Expires', ({ expiresAtMs }) => (expiresAtMs === null ? '' : rfc3339(expiresAtMs))],
+  ['X-Key-Metadata', () => ''],
+  ['X-Key-Parent', () => ''],
+];
+
+/** Sets all identity headers; null: to empty values. */
 function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
-  // An id that was typed into the database may have characters that no header takes.
-  headers.set('X-Key-Id', percentEncode(auth?.keyId ?? ''));
-  headers.set('X-Key-Owner', percentEncode(auth?.subject ?? ''));
-  headers.set('X-Key-Name', percentEncode(auth?.keyName ?? ''));
-  headers.set('X-Key-Scopes', joinScopes(auth?.scopes ?? []));
-  const expiresAtMs = auth?.expiresAtMs ?? null;
-  headers.set('X-Key-Expires', expiresAtMs === null ? '' : rfc3339(expiresAtMs));
+  for (const [name, textOf] of IDENTITY_HEADERS) headers.set(name, auth === null ? '' : textOf(auth));
 }
 
 /** Unreserved characters (RFC 3986 §2.3), and `@ : /`, which are frequent in owners, stay as they are. */

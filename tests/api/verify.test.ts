@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { runElsewhere } from '../support/elsewhere.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
+import { FORGED, IDENTITY } from '../support/identity.ts';
 import { labelled } from '../support/labels.ts';
 import { type SlowStore, startSlowStore } from '../support/slow-store.ts';
 import {
@@ -13,9 +14,6 @@ import {
   type TestApp,
   type TestResponse,
 } from '../support/test-app.ts';
-
-const IDENTITY = ['x-key-id', 'x-key-owner', 'x-key-name', 'x-key-scopes', 'x-key-expires'] as const;
-const FORGED = Object.fromEntries(IDENTITY.map((name) => [name, 'forged']));
 
 let app: TestApp;
 let key: string;
@@ -31,7 +29,7 @@ const ask = async (
 ): Promise<TestResponse> => readResponse(await fetch(of.url + path, { method, headers: { ...FORGED, ...headers } }));
 
 const identityOf = ({ headers }: TestResponse) => IDENTITY.map((name) => headers.get(name));
-const NOBODY = ['', '', '', '', ''];
+const NOBODY = IDENTITY.map(() => '');
 
 function expectRefused(response: TestResponse, status: number, code: string) {
   expect({ status: response.status, code: response.body.code }).toEqual({ status, code });
@@ -47,7 +45,7 @@ describe('a good key', () => {
     const response = await ask({ 'x-api-key': made.key }, { of: fresh });
     expect(response.status).toBe(200);
     expect(response.body).toBe('');
-    expect(identityOf(response)).toEqual([made.id, 'alice', 'ci', 'read write', '2026-01-03T03:00:00.000Z']);
+    expect(identityOf(response)).toEqual([made.id, 'alice', 'ci', 'read write', '2026-01-03T03:00:00.000Z', '', '']);
     expect(response.headers.get('ratelimit-policy')).toBe('"key";q=1000;w=3600');
     expect(response.headers.get('ratelimit')).toBe('"key";r=999;t=3600');
     expect(response.headers.get('cache-control')).toBe('no-store');
@@ -94,7 +92,7 @@ describe('a good key', () => {
     const made = await unlimited.createKey('alice', { scopes: [] });
     const response = await ask({ 'x-api-key': made.key }, { of: unlimited });
     expect(response.status).toBe(200);
-    expect(identityOf(response)).toEqual([made.id, 'alice', 'test%20key', '', '']);
+    expect(identityOf(response)).toEqual([made.id, 'alice', 'test%20key', '', '', '', '']);
     expect(response.headers.has('ratelimit')).toBe(false);
   });
 
@@ -105,7 +103,7 @@ describe('a good key', () => {
       await ask({ 'x-api-key': bob.key }),
       await ask({ 'x-api-key': key }),
     ];
-    expect(identityOf(second)).toEqual([bob.id, 'bob', 'test%20key', '', '']);
+    expect(identityOf(second)).toEqual([bob.id, 'bob', 'test%20key', '', '', '', '']);
     expect(identityOf(third)).toEqual(identityOf(first));
   });
 });
@@ -123,7 +121,7 @@ describe('a key with an id that was typed into the database', () => {
     runElsewhere(file.folder, 'UPDATE api_keys SET id = ? WHERE id = ?', [id, made.id]);
     const response = await ask({ 'x-api-key': made.key }, { of: file });
     expect(response.status).toBe(200);
-    expect(identityOf(response)).toEqual([encoded, 'alice', 'test%20key', 'read', '']);
+    expect(identityOf(response)).toEqual([encoded, 'alice', 'test%20key', 'read', '', '', '']);
   });
 });
 

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { callOver, userHeaders } from '../support/client.ts';
 import { type FrontProxy, isMissing, startFrontProxy } from '../support/front-proxy.ts';
 import { handOver, register } from '../support/hand-over.ts';
+import { FORGED } from '../support/identity.ts';
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -113,10 +114,12 @@ describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behin
 
   test('a key that is bound to it is good there alone; one that is not is not handed to it, and one bound elsewhere no good', async () => {
     const post = async (key: string) =>
-      (await proxy.fetch('/mcp', { method: 'POST', headers: { 'x-api-key': key }, body: '{"method":"x"}' })).status;
+      (await proxy.fetch('/mcp', { method: 'POST', headers: { ...FORGED, 'x-api-key': key }, body: '{"method":"x"}' }))
+        .status;
     const [bound, unbound] = [await create(['read']), await create(['read'], {})];
     const here = await create(['read'], { resource: `${keys.url}/mcp` });
     expect([await post(bound.key), await post(unbound.key), await post(here.key)]).toEqual([202, 202, 401]);
+    expect(JSON.stringify(seen.map((headers) => [...headers]))).not.toContain('forged');
     const used = await Promise.all(
       [bound, unbound, here].map(({ key }) => callOver(keys.url, 'get_data', {}, { 'x-api-key': key })),
     );
@@ -129,7 +132,7 @@ describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behin
   test('a refusal names the service’s own metadata, which names the key server; one for want of scopes is no challenge', async () => {
     const metadata = `${proxy.url}/.well-known/oauth-protected-resource/mcp`;
     const post = (headers: Record<string, string>) =>
-      proxy.fetch('/mcp', { method: 'POST', headers: { 'x-key-owner': 'forged', ...headers }, body: '{}' });
+      proxy.fetch('/mcp', { method: 'POST', headers: { ...FORGED, ...headers }, body: '{}' });
     const none = await post({});
     expect([none.status, none.headers.get('www-authenticate')]).toEqual([
       401,

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { callOver, userHeaders } from '../support/client.ts';
 import { type Echoed, type EchoService, startEcho } from '../support/echo.ts';
 import { type Backends, type FrontProxy, isMissing, startFrontProxy } from '../support/front-proxy.ts';
+import { FORGED, IDENTITY } from '../support/identity.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { type Sqld, startSqld } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -13,9 +14,6 @@ import { expectRevokedInTime, VERIFY_RECIPES } from './revocation.ts';
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
 const LAG_MAX_MS = 1000;
-const IDENTITY = ['x-key-id', 'x-key-owner', 'x-key-name', 'x-key-scopes', 'x-key-expires'];
-const SPELLINGS = IDENTITY.flatMap((name) => [name, name.replaceAll('-', '_'), name.replace(/-(?=\w+$)/, '_')]);
-const FORGED = Object.fromEntries(SPELLINGS.map((name) => [name, 'forged']));
 
 const backends = (keys: ServerProcess, service: EchoService): Backends => ({
   '127.0.0.1:3000': keys.url,
@@ -72,6 +70,8 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
           '100%25%20%22%C3%BC%22%20%F0%9F%98%80',
           'read',
           '',
+          '',
+          '',
         ]);
         expect(headers['x-api-key'] ?? headers.authorization ?? '').toBe('');
         expect(JSON.stringify(reached)).not.toContain(key);
@@ -81,7 +81,7 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
 
     test('a proxy that leaves an empty identity header out passes on none of the client', async () => {
       const nothingCopied = (text: string) =>
-        text.replace(/^.*copy_headers.*$/m, '').replace(/^local IDENTITY = .*$/m, 'local IDENTITY = {}');
+        text.replace(/^.*copy_headers.*$/m, '').replace(/^local IDENTITY = [^}]*/m, 'local IDENTITY = {');
       await using forgetful = await startFrontProxy(program, recipe, backends(keys, service), nothingCopied);
       const { key } = await makeKey(keys.url);
       const before = service.requests.length;
@@ -89,6 +89,23 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
       expect(status).toBe(200);
       expect(service.requests.slice(before)).toHaveLength(1);
       expect(JSON.stringify(service.requests.slice(before))).not.toContain('forged');
+    });
+
+    test('identity headers at their largest come through', async () => {
+      const [owner, name] = ['😀'.repeat(255), '😀'.repeat(200)];
+      const scopes = [
+        'read',
+        ...Array.from({ length: 19 }, (_, at) => `${at}`.padStart(99, 'x')),
+        'x'.repeat(115 - 19),
+      ];
+      const { key } = await makeKey(keys.url, { name, scopes }, owner);
+      const { status, reached } = await ask({ 'x-api-key': key, cookie: 'c'.repeat(4000) });
+      expect(status).toBe(200);
+      expect([name, owner].map(encodeURIComponent)).toEqual([
+        reached[0]?.headers['x-key-name'] ?? '',
+        reached[0]?.headers['x-key-owner'] ?? '',
+      ]);
+      expect(reached[0]?.headers['x-key-scopes']).toBe(scopes.join(' '));
     });
 
     test('what the service itself responds comes through', async () => {

@@ -2,7 +2,8 @@
 -- who is behind it; if not, the client gets what the key server says.
 
 local ASKED_WITH = { "x-api-key", "authorization", "x-required-scope" }
-local IDENTITY = { "x-key-id", "x-key-owner", "x-key-name", "x-key-scopes", "x-key-expires" }
+local IDENTITY = { "x-key-id", "x-key-owner", "x-key-name", "x-key-scopes", "x-key-expires",
+  "x-key-metadata", "x-key-parent" }
 local PASSED_BACK = { "content-type", "www-authenticate", "retry-after", "ratelimit", "ratelimit-policy" }
 local LEFT = { ["ratelimit"] = "txn.ratelimit", ["ratelimit-policy"] = "txn.ratelimit_policy" }
 
