@@ -7,6 +7,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, MS_PER_DAY } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
+import type { Granted } from './grants.ts';
 import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';
 import { type ApiKeyRecord, isIdShaped, type ListedKey } from './record.ts';
 import type { Changed } from './store.ts';
@@ -31,6 +32,9 @@ export interface KeyEdit {
   readonly rateLimit?: RateLimit | null | undefined;
   readonly quota?: Quota | null | undefined;
 }
+
+/** What decides whether an edit may be made. */
+export type EditedKey = Pick<ListedKey, 'scopes' | 'expiresAtMs'>;
 
 export interface PlacedKey extends ListedKey {
   readonly row: number;
@@ -57,8 +61,8 @@ export interface AdminStore {
   revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): Promise<RevokedBatch | null>;
   /** Adds those whose hashes and ids are not there, each unless its owner has `keysPerUserMax`. */
   importBatch(records: readonly ApiKeyRecord[], keysPerUserMax: number, origin: Origin): Promise<ImportedBatch>;
-  /** Changes what is given. Null: no such key, or nothing to change. */
-  edit(keyId: string, edit: KeyEdit, origin: Origin): Promise<Changed | null>;
+  /** Changes what is given of a key, if it still is as it was read. Null: it isn't, or there is nothing to change. */
+  edit(keyId: string, edit: KeyEdit, origin: Origin, read?: EditedKey): Promise<Changed | null>;
   /** False: the owner was blocked already. */
   block(owner: string, origin: Origin): Promise<boolean>;
   /** False: the owner was not blocked. */
@@ -111,36 +115,81 @@ export interface KeyUpdate extends Omit<KeyEdit, 'expiresAtMs'> {
   readonly expiresInDays?: number | null | undefined;
 }
 
-/** Changes what is given of a key, whoever owns it; `changed` is null where it was so already. Null: no such key. */
+const NOT_FOUND = err({ code: 'key_not_found' } as const);
+
+/** What an update came to; `changed` is null where the key was so already. */
+interface Updated {
+  readonly key: ListedKey;
+  readonly changed: Changed | null;
+}
+
+/** Changes what is given of a key, whoever owns it. Null: there is no such key. */
 export async function updateKey(
   store: AdminStore,
   id: string,
-  { expiresInDays: days, ...edit }: KeyUpdate,
+  update: KeyUpdate,
   origin: Origin,
-): Promise<{ readonly key: ListedKey; readonly changed: Changed | null } | null> {
-  const expiresAtMs = typeof days === 'number' ? Math.round((await store.nowMs()) + days * MS_PER_DAY) : days;
-  const changed = await store.edit(id, { ...edit, expiresAtMs }, origin);
+): Promise<Updated | null> {
+  const changed = await store.edit(id, await editOf(store, update), origin);
   const [key] = await store.find({ id });
   return key === undefined ? null : { key, changed };
 }
 
+async function editOf(store: AdminStore, { expiresInDays: days, ...edit }: KeyUpdate): Promise<KeyEdit> {
+  const expiresAtMs = typeof days === 'number' ? Math.round((await store.nowMs()) + days * MS_PER_DAY) : days;
+  return { ...edit, expiresAtMs };
+}
+
+/** Tries of an update that others overtake. */
+const UPDATE_TRIES = 10;
+
+/**
+ * Does what `updateKey` does, but changes the key only as `judge` saw it: of two admins none gives back what the other
+ * has just taken away.
+ */
+async function updateJudged(
+  store: AdminStore,
+  id: string,
+  edit: KeyEdit,
+  origin: Origin,
+  judge: (key: EditedKey) => Result<unknown, Problem>,
+): Promise<Result<Updated, Problem>> {
+  for (let tries = 1; tries <= UPDATE_TRIES; tries += 1) {
+    const [read] = await store.find({ id });
+    if (read === undefined) return NOT_FOUND;
+    const judged = judge(read);
+    if (!judged.ok) return judged;
+    const changed = await store.edit(id, edit, origin, read);
+    const [key] = await store.find({ id });
+    if (key === undefined) return NOT_FOUND;
+    if (changed !== null || isAsRead(key, read)) return ok({ key, changed });
+  }
+  return err({ code: 'overloaded' });
+}
+
+const isAsRead = (key: EditedKey, read: EditedKey): boolean =>
+  key.expiresAtMs === read.expiresAtMs && JSON.stringify(key.scopes) === JSON.stringify(read.scopes);
+
+/** True if a key that ends at `nowEndsAtMs` would live longer; null is for ever. */
+const isLonger = (endsAtMs: number | null, nowEndsAtMs: number | null): boolean =>
+  nowEndsAtMs !== null && (endsAtMs === null || endsAtMs > nowEndsAtMs);
+
 export type AdminKeys = ReturnType<typeof createAdminKeys>;
 
 const PAGE_KEYS = 100;
-
-const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
 /** What an admin may do through tools. It makes no keys. */
 export function createAdminKeys(options: {
   readonly store: AdminStore;
   readonly usage: KnownUses;
   readonly originOf: OriginOf;
+  readonly granted: Granted;
   /** Makes a change known to this process before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
 }) {
-  const { store, usage, originOf, refresh, clock, log } = options;
+  const { store, usage, originOf, granted, refresh, clock, log } = options;
   return {
     /**
      * Keys of all owners, or of one, newest first, that were made before the one in row `before`. `next`: `before` of the
@@ -162,12 +211,21 @@ export function createAdminKeys(options: {
       return revoked;
     },
 
-    /** The key as it is then; a revoked key stays revoked. */
+    /**
+     * Changes a key and returns it as it is then; a revoked key stays revoked. Scopes that are added and a longer life
+     * stay within the ceilings and what the admin's token may grant; limits and quotas are the admin's to set.
+     */
     async update(actor: Actor, keyId: string, update: KeyUpdate): Promise<Result<OwnKey, Problem>> {
       if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
-      const updated = await updateKey(store, keyId, update, originOf('tool', actor, actor.actor));
-      if (updated === null) return NOT_FOUND;
-      const { key, changed } = updated;
+      const { scopes = [], expiresInDays: days } = update;
+      const edit = await editOf(store, update);
+      const judge = ({ scopes: held, expiresAtMs: endsAtMs }: EditedKey) => {
+        const lives = edit.expiresAtMs !== undefined && isLonger(edit.expiresAtMs, endsAtMs);
+        return granted(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
+      };
+      const updated = await updateJudged(store, keyId, edit, originOf('tool', actor, actor.actor), judge);
+      if (!updated.ok) return updated;
+      const { key, changed } = updated.value;
       await refresh();
       log.info('API key updated', { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
       const [shown] = await ownKeys([key], usage, clock.nowMs());

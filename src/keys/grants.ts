@@ -24,6 +24,8 @@ export interface KeyRequest {
   readonly quota?: Quota | undefined;
   /** The one server that the key is good for; undefined: any. */
   readonly resource?: string | undefined;
+  /** Scopes that the key has already, which nobody needs to grant again. */
+  readonly held?: readonly string[] | undefined;
 }
 
 /** What a record gets of it, and how long it lives. */
@@ -49,7 +51,8 @@ export const createGranted =
     if (issues.length > 0) return err({ code: 'invalid_input', issues });
     const { scopes, expiresInDays = ceilings.daysMax, rateLimit = null, quota = null } = request;
     const { grantable } = actor;
-    if (grantable !== null && !scopes.every((scope) => grantable.includes(scope))) {
+    const { held = [] } = request;
+    if (grantable !== null && !scopes.every((scope) => held.includes(scope) || grantable.includes(scope))) {
       log.warn('Scope not granted', actorFields(actor));
       return err({ code: 'scope_not_granted', grantable });
     }
@@ -61,11 +64,11 @@ export const createGranted =
  * number, or when its period is another.
  */
 function issuesOf({ scopes: existing, daysMax, limits }: KeyCeilings, request: KeyRequest): InputIssue[] {
-  const { scopes, expiresInDays, rateLimit, quota } = request;
+  const { scopes, held = [], expiresInDays, rateLimit, quota } = request;
   const { rateLimit: most, quota: mostQuota } = limits;
   const issues: InputIssue[] = [];
   for (const [index, scope] of scopes.entries()) {
-    if (existing === null || existing.includes(scope) || issues.length === ISSUES_MAX) continue;
+    if (existing === null || existing.includes(scope) || held.includes(scope) || issues.length === ISSUES_MAX) continue;
     issues.push({ path: `scopes.${index}`, message: `Expected one of ${existing.join(', ')}` });
   }
   if (daysMax !== null && expiresInDays !== undefined && expiresInDays > daysMax) {

@@ -3,7 +3,7 @@
 import { type AdminStore, COUNTED_MAX, type KeyFilter, type KeyName } from '../keys/admin.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { columnsOf, KEY_COLUMNS } from './columns.ts';
-import type { Database, Row, Statement } from './database.ts';
+import { type Database, held, type Row, type Statement } from './database.ts';
 import { changeKey, INSERT, insertArg, insertArgs } from './key-changes.ts';
 import { IS_BLOCKED, listedOf, USED_AT } from './rows.ts';
 import { WRITE_PROBE } from './schema.ts';
@@ -131,13 +131,19 @@ export function createAdminStore(db: Database): AdminStore {
 
     nowMs: async () => Number((await db.read(NOW))[0]?.now_ms),
 
-    edit(keyId, edit, origin) {
+    edit(keyId, edit, origin, read) {
       const { names, values } = columnsOf(edit);
-      const marks = values.map((_, index) => `?${index + 3}`);
+      const marks = values.map((_, index) => `?${index + 5}`);
       return changeKey(db, {
         sql: `UPDATE api_keys SET (changed_by, ${names}) = (?2, ${marks}) WHERE id = ?1 AND (${names}) IS NOT (${marks})
-RETURNING key_hash`,
-        args: [keyId, JSON.stringify(origin), ...values],
+AND (?3 IS NULL OR (json(scopes), ${held('expires_at_ms')}) IS (?3, ?4)) RETURNING key_hash`,
+        args: [
+          keyId,
+          JSON.stringify(origin),
+          read ? JSON.stringify(read.scopes) : null,
+          read?.expiresAtMs ?? null,
+          ...values,
+        ],
       });
     },
 

@@ -19,20 +19,20 @@ import {
 } from './key-fields.ts';
 
 export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys) => {
-  const operators = { ...ceilings, daysMax: null, limits: NO_CEILINGS };
-  const { name, scopes } = keyRequestFields(operators);
+  const admins = { ...ceilings, limits: NO_CEILINGS };
+  const { name, scopes } = keyRequestFields(admins);
   return defineTool(sequence(guards.userJwt, guards.admin), {
     name: 'admin_update_key',
     title: 'Change a key of any owner',
     description:
-      'Changes the name, scopes, expiry, rate limit or quota of an API key, whoever owns it, and returns the key as it is then. Only what is given changes. A revoked key stays revoked. For admins only.',
+      'Changes the name, scopes, expiry, rate limit or quota of an API key, whoever owns it, and returns the key as it is then. Only what is given changes. Scopes that are added, and a longer life, stay within what you may grant. A revoked key stays revoked. For admins only.',
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     input: v.strictObject({
       ...keyIdInput.entries,
       name: v.optional(name),
       scopes: v.optional(v.pipe(scopes, v.description('All scopes that it has from then on.'))),
       expiresInDays: v.optional(
-        v.pipe(v.nullable(daysOf(operators)), v.description('Days from now until it expires; null: it never does.')),
+        v.pipe(v.nullable(daysOf(admins)), v.description('Days from now until it expires; null: it never does.')),
       ),
       rateLimit: v.optional(v.pipe(v.nullable(rateLimitFields), v.description("Its own; null: the server's counts."))),
       quota: v.optional(v.pipe(v.nullable(quotaFields), v.description("Its own; null: the server's counts."))),

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { labelled } from '../support/labels.ts';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
-import { storeOn } from '../support/store-mode.ts';
+import { startStore, storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
@@ -191,15 +191,73 @@ describe('admin_update_key', () => {
     expect(await eventsOf(id)).toHaveLength(before);
   });
 
-  test('an admin is held to no ceiling, like an operator', async () => {
-    const env = { ADMIN_CLAIM: 'sub=root', KEY_MAX_DAYS: '30', RATE_LIMIT_REQUESTS: '10' };
-    await using other = await createTestApp({ env });
-    const { id } = await other.createKey('vera', { expiresInDays: 1 });
+  test('an admin adds no scope and no life that a person could not give, but sets limits and takes away', async () => {
+    const env = {
+      ADMIN_CLAIM: 'roles=adm',
+      JWT_SCOPE_CLAIM: 'scope',
+      KEY_SCOPES: 'read write extra',
+      KEY_MAX_DAYS: '30',
+    };
+    await using other = await createTestApp({ env: { ...env, RATE_LIMIT_REQUESTS: '10' } });
+    const as = async (scope: string, roles = 'adm') => ({
+      authorization: `Bearer ${await other.token('root', { roles, scope })}`,
+    });
+    const [narrow, wide] = [await as('read'), await as('read write extra')];
+    const { body: key } = await other.call('create_api_key', { name: 'k', scopes: ['write'], expiresInDays: 2 }, wide);
+    const edit = (input: object, headers = narrow) =>
+      other
+        .call('admin_update_key', { keyId: key.id, ...input }, headers)
+        .then(({ status, body }) => ({ status, ...body }));
+    const { expiresAt, status } = await edit({ name: 'before', scopes: ['write'] });
+    expect(status).toBe(200);
+    const refused = [
+      [{ scopes: ['write', 'extra'] }, 'scope_not_granted'],
+      [{ scopes: ['write', 'other'] }, 'invalid_input'],
+      [{ expiresInDays: 30.1 }, 'invalid_input'],
+      [{ expiresInDays: null }, 'invalid_input'],
+    ] as const;
+    for (const [input, code] of refused) expect(await edit({ name: 'after', ...input })).toMatchObject({ code });
+    expect(await edit({ scopes: ['write', 'other'] })).toMatchObject({ issues: [{ path: 'scopes.1' }] });
     const rateLimit = { requests: 1000, window: '1m' };
-    const input = { keyId: id, expiresInDays: 400, rateLimit };
-    const { body } = await other.call('admin_update_key', input, await bearer(other, 'root'));
-    expect(body).toMatchObject({ rateLimit });
-    expect(body.expiresAt - Date.now()).toBeGreaterThan(390 * 86_400_000);
+    expect(await edit({ rateLimit })).toMatchObject({ name: 'before', scopes: ['write'], expiresAt, rateLimit });
+    expect(await edit({ scopes: ['write', 'read'], expiresInDays: 30 })).toMatchObject({ scopes: ['write', 'read'] });
+    expect(await edit({ scopes: ['read'], expiresInDays: 1 })).toMatchObject({ status: 200, scopes: ['read'] });
+    expect(await edit({ scopes: ['write'] })).toMatchObject({ code: 'scope_not_granted' }); // taken away, it is no more held
+    expect(await edit({ scopes: ['extra'] }, wide)).toMatchObject({ scopes: ['extra'] });
+  });
+
+  test('a life that is shorter than it was passes, though it is longer than a new key gets', async () => {
+    await using store = await startStore('embedded');
+    await using before = await createTestApp({ store });
+    const [long, endless] = [await before.createKey('vera', { expiresInDays: 20_000 }), await before.createKey('vera')];
+    await using capped = await createTestApp({ store, env: { ADMIN_CLAIM: 'sub=root', KEY_MAX_DAYS: '30' } });
+    const root = await bearer(capped, 'root');
+    const edit = (keyId: string, expiresInDays: number | null) =>
+      capped.call('admin_update_key', { keyId, expiresInDays }, root).then(({ status }) => status);
+    expect(await edit(long.id, 10_000)).toBe(200);
+    expect(await edit(long.id, 30_000)).toBe(400);
+    expect(await edit(endless.id, null)).toBe(200);
+    expect(await edit(endless.id, 100)).toBe(200);
+    expect(await edit(endless.id, null)).toBe(400);
+  });
+
+  test('of two admins none gives back the scope that the other has just taken away', async () => {
+    const env = { ADMIN_CLAIM: 'roles=adm', JWT_SCOPE_CLAIM: 'scope' };
+    await using sqld = await startPrimary();
+    await using proxy = await startProxy(sqld.url);
+    await using other = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }), env });
+    const as = async (scope: string) => ({
+      authorization: `Bearer ${await other.token('root', { roles: 'adm', scope })}`,
+    });
+    const made = await other.call('create_api_key', { name: 'k', scopes: ['write', 'read'] }, await as('write read'));
+    const { id } = made.body;
+    const late = proxy.delayResponseTo('k.id = ?');
+    const kept = other.call('admin_update_key', { keyId: id, scopes: ['write', 'read'], name: 'n' }, await as('read'));
+    await late.made;
+    const taken = await other.call('admin_update_key', { keyId: id, scopes: ['read'] }, await as(''));
+    expect(taken.body).toMatchObject({ scopes: ['read'] });
+    late.release();
+    expect((await kept).body).toMatchObject({ code: 'scope_not_granted' });
   });
 
   test.each(
