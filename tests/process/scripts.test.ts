@@ -1,7 +1,7 @@
 // The scripts of package.json: what they let in from the environment.
 
 import { describe, expect, test } from 'bun:test';
-import { cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import PACKAGE from '../../package.json';
 import { run as runCommand } from '../support/command.ts';
@@ -11,6 +11,7 @@ import { productionEnv, productionFolder } from '../support/production.ts';
 import { startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const ROOT = join(import.meta.dir, '../..');
 const scripts: Readonly<Record<string, string>> = PACKAGE.scripts;
@@ -27,7 +28,8 @@ test.each([
   async (name, own) => {
     const folder = temporaryFolder();
     mkdirSync(join(folder, 'tests'));
-    for (const file of ['tests/clean-env', 'tests/run.ts']) cpSync(join(ROOT, file), join(folder, file));
+    for (const file of ['tests/clean-env', 'tests/run.ts', 'tests/runner'])
+      cpSync(join(ROOT, file), join(folder, file), { recursive: true });
     for (const file of ['.env', '.env.test', '.env.local'])
       writeFileSync(join(folder, file), 'PORT=80a\nFROM_FILE=1\n');
     for (const file of PROBES) {
@@ -78,17 +80,22 @@ describe('bun run test', () => {
   const probe = (name: string, body = '') =>
     `import { test } from 'bun:test';\ntest(${JSON.stringify(name)}, () => {${body}});\n`;
 
+  function folderOf(files: Readonly<Record<string, string>>): string {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'tests'));
+    for (const file of ['tests/run.ts', 'tests/runner'])
+      cpSync(join(ROOT, file), join(folder, file), { recursive: true });
+    for (const [file, source] of Object.entries(files)) writeFileSync(join(folder, 'tests', file), source);
+    return folder;
+  }
+
   async function runTests(
     files: Readonly<Record<string, string>>,
     args: readonly string[] = [],
     env: Readonly<Record<string, string>> = {},
   ) {
-    const folder = temporaryFolder();
-    mkdirSync(join(folder, 'tests'));
-    cpSync(join(ROOT, 'tests/run.ts'), join(folder, 'tests/run.ts'));
-    for (const [file, source] of Object.entries(files)) writeFileSync(join(folder, 'tests', file), source);
     const { code, stdout, stderr } = await runCommand([process.execPath, 'tests/run.ts', ...args], {
-      cwd: folder,
+      cwd: folderOf(files),
       env: { PATH: process.env.PATH ?? '', ...env },
     });
     return { code, total: stdout.split('\n').at(-2), shown: stderr };
@@ -122,7 +129,53 @@ describe('bun run test', () => {
 
   test('shows the ten slowest tests', async () => {
     const { shown } = await runTests({ 'a.test.ts': probe('it takes long', 'Bun.sleepSync(20);') });
-    expect(shown).toMatch(/^the slowest:\n +0\.0 s {2}tests\/a\.test\.ts: it takes long$/m);
+    expect(shown).toMatch(/^the slowest:\n +\d+\.\d s {2}tests\/a\.test\.ts: it takes long$/m);
+  });
+
+  test('says on a terminal how many files of all are done, and nothing of it in a pipe', async () => {
+    const files = { 'a.test.ts': probe('it passes'), 'b.test.ts': probe('it passes too') };
+    const terminal = ['script', '-qec', `${process.execPath} tests/run.ts`, '/dev/null'];
+    const { code, stdout } = await runCommand(terminal, {
+      cwd: folderOf(files),
+      env: { PATH: process.env.PATH ?? '', TERM: 'xterm' },
+    });
+    expect(code).toBe(0);
+    expect(stdout).toContain('2 of 2 files, 1 passed, 0 failed');
+    expect(stdout).toContain('2 passed, 0 failed, 0 skipped');
+    expect((await runTests(files)).shown).not.toContain('files');
+  });
+
+  test('interrupted, says what had passed, and leaves no folder and no process', async () => {
+    const left = temporaryFolder();
+    const waits = `
+const folder = temporaryFolder();
+const child = Bun.spawn(['sleep', '600'], { env: {} });
+writeFileSync('${left}/left.json', JSON.stringify([child.pid, folder, process.env.TMPDIR]));
+await Bun.sleep(600_000);`;
+    const imports = `import { writeFileSync } from 'node:fs';
+import { temporaryFolder } from '${join(ROOT, 'tests/support/folder.ts')}';
+`;
+    const source = imports + probe('it passes') + probe('it waits', waits).replace('() =>', 'async () =>');
+    const cwd = folderOf({ 'a.test.ts': source.replace(/(import \{ test \}[^\n]*\n)(.*)\1/s, '$1$2') });
+    const running = Bun.spawn([process.execPath, 'tests/run.ts', './tests/a.test.ts'], {
+      cwd,
+      env: { PATH: process.env.PATH ?? '' },
+      stdout: 'pipe',
+      stderr: 'pipe',
+    });
+    const note = join(left, 'left.json');
+    await waitFor(() => existsSync(note) && readFileSync(note, 'utf8').endsWith(']'));
+    const [pid, ...folders] = JSON.parse(readFileSync(note, 'utf8'));
+    running.kill('SIGINT');
+    const [code, stdout, stderr] = await Promise.all([
+      running.exited,
+      new Response(running.stdout).text(),
+      new Response(running.stderr).text(),
+    ]);
+    expect([code, stdout.split('\n').at(-2)]).toEqual([1, '1 passed, 0 failed, 0 skipped']);
+    expect(stderr).toContain('interrupted (SIGINT)');
+    expect(folders.map((folder: string) => existsSync(folder))).toEqual([false, false]);
+    await waitFor(() => !existsSync(`/proc/${pid}`)); // until it is reaped
   });
 
   test('shows of two files what failed alone, at the end once more with how to run it again, and one total', async () => {

@@ -12,12 +12,15 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { atEnd } from './at-end.ts';
 
 const MEMORY_DISK = '/dev/shm';
 /** Several workers fill it at once. A container's own, of 64 MiB, is too small. */
 const MEMORY_DISK_BYTES_MIN = 2 ** 30;
+
+/** By it tests/run.ts, whose folder is TMPDIR, finds what was left on the memory disk. */
+const PREFIX = process.env.TMPDIR === undefined ? 'mcp-key-server' : basename(process.env.TMPDIR);
 
 const place = memoryDisk() ?? tmpdir();
 const made: string[] = [];
@@ -49,7 +52,7 @@ export function fill(folder: string, files: Readonly<Record<string, string>>): s
 }
 
 function folderIn(parent: string): string {
-  const folder = mkdtempSync(join(parent, 'mcp-key-server-'));
+  const folder = mkdtempSync(join(parent, `${PREFIX}-`));
   made.push(folder);
   return folder;
 }
