@@ -10,7 +10,13 @@ const AXE = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
 export type Scheme = 'light' | 'dark';
 
-/** What axe finds, of these weights or of any. Dark, only the colours differ from what was looked at light. */
+/** What is scrolled away or not drawn yet has no colours that could be judged. */
+const UNROLLED = '.row { content-visibility: visible } .keys { max-height: none !important }';
+
+/**
+ * What axe finds, of these weights or of any. A contrast that it can't judge is a finding too: words in the very colour of
+ * what is behind them are *incomplete* to it, and no violation. Dark, only the colours differ from what was looked at light.
+ */
 export async function findings(
   window: Page | Frame,
   scheme: Scheme,
@@ -18,12 +24,20 @@ export async function findings(
 ): Promise<string[]> {
   // As a user of the page's own would: its policy lets nothing run.
   if (!(await window.evaluate(() => 'axe' in globalThis))) await window.evaluate(AXE);
-  const { violations, passes } = await window.evaluate(
-    (rules) => axe.run({ iframes: false, resultTypes: ['violations', 'passes'], ...rules }),
-    scheme === 'dark' ? { runOnly: ['color-contrast'] } : {},
+  const { violations, incomplete, passes } = await window.evaluate(
+    async ({ rules, unrolled }) => {
+      const sheet = new CSSStyleSheet();
+      sheet.replaceSync(unrolled);
+      document.adoptedStyleSheets = [sheet];
+      const found = await axe.run({ iframes: false, resultTypes: ['violations', 'incomplete', 'passes'], ...rules });
+      document.adoptedStyleSheets = [];
+      return found;
+    },
+    { rules: scheme === 'dark' ? { runOnly: ['color-contrast'] } : {}, unrolled: UNROLLED },
   );
   expect(passes.length).toBeGreaterThan(scheme === 'dark' ? 0 : 5); // axe did look
-  return violations
+  const unjudged = incomplete.filter(({ id }) => id === 'color-contrast');
+  return [...violations, ...unjudged]
     .filter(({ impact }) => weights?.includes(impact ?? null) ?? true)
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);
+    .map(({ id, nodes }) => `${id}: ${nodes.map(({ html, any }) => `${html} (${any[0]?.message})`).join(' ')}`);
 }

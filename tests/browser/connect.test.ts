@@ -6,7 +6,6 @@ import type { Browser, Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../support/browser.ts';
 import { type Registered, register } from '../support/hand-over.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
-import { findings } from './axe.ts';
 
 const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back cursor://anysphere.cursor-mcp/oauth/callback' };
 
@@ -98,33 +97,6 @@ describeInBrowser('the page that asks for a key', (browser) => {
     const { url } = there.asked[0] ?? { url: new URL('http://none') };
     expect([url.searchParams.get('error'), url.searchParams.get('code')]).toEqual(['access_denied', null]);
   }, 60_000);
-
-  test('axe finds nothing, light and dark, wide and at 320 px, asked, refused and stopped', async () => {
-    await using there = await place(browser());
-    const { app, key, page } = there;
-    const hosted = await register(app, ['https://client.example/back']);
-    const cursor = await register(app, ['cursor://anysphere.cursor-mcp/oauth/callback']);
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme });
-      for (const width of [320, 1000]) {
-        await page.setViewportSize({ width, height: 800 });
-        for (const url of [there.client.page(), hosted.page(), cursor.page(), there.client.page({ client_id: 'x' })]) {
-          await page.goto(url.href);
-          expect(await findings(page, colorScheme)).toEqual([]);
-          expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(width);
-        }
-        await page.goto(hosted.page().href);
-        await page.getByLabel('API key').fill(`${key}0`);
-        await page.keyboard.press('Enter');
-        await page.getByRole('alert').waitFor();
-        expect(await findings(page, colorScheme)).toEqual([]);
-      }
-    }
-    await page.goto(hosted.page().href);
-    expect(await page.locator('.host').textContent()).toBe('client.example');
-    await page.goto(cursor.page().href);
-    expect(await page.locator('.host').textContent()).toBe('cursor://anysphere.cursor-mcp');
-  }, 120_000);
 });
 
 test('the page’s policy is as strict as a form allows, and nothing keeps it', async () => {

@@ -1,4 +1,4 @@
-// Looks at the page /keys in one of its states with all rules of axe-core, light and dark, at 320 px.
+// Looks at a page in one of its states with all rules of axe-core, light and dark, at 320 px.
 
 import { expect } from 'bun:test';
 import type { Browser } from 'playwright-core';
@@ -7,7 +7,7 @@ import { findings } from '../axe.ts';
 import { appIn, openIn, type State } from './states.ts';
 
 /** Looked at whenever tests run; the others with `bun run test:all`. */
-export const FOUR = ['sign-in', 'keys', 'form-limits', 'asked-for'];
+export const SOME = ['sign-in', 'keys', 'form-limits', 'asked-for', 'authorize', 'authorize-refused'];
 
 export async function expectNoFindings(browser: Browser, state: State): Promise<void> {
   await using app = await appIn(state);

@@ -1,4 +1,4 @@
-// Everything that the page /keys can show, for the pictures of it and for those who judge it.
+// Everything that the pages /keys and /authorize can show, for the pictures of them and for those who judge them.
 
 import type { Page } from 'playwright-core';
 import { testClock } from '../../support/clock.ts';
@@ -24,6 +24,8 @@ export interface State {
   readonly act?: (page: Page, app: TestApp) => Promise<unknown>;
   /** In place of the app's own address. */
   readonly host?: string;
+  /** Where it is shown, in place of the page /keys. */
+  readonly at?: (app: TestApp) => Promise<URL>;
   /** What is there once the state is reached. */
   readonly shows: (page: Page) => Promise<unknown>;
 }
@@ -226,6 +228,40 @@ export const STATES: readonly State[] = [
   },
 ];
 
+const LOOPBACK = 'http://127.0.0.1:4999/callback';
+const HOSTED = 'https://client.example/back';
+const OF_APP = 'cursor://anysphere.cursor-mcp/oauth/callback';
+
+/** The page /authorize for a client with this redirect. */
+const authorizing = (name: string, redirect: string, more: Partial<State> = {}): State => ({
+  name,
+  env: async () => ({ OAUTH_REDIRECTS: `loopback ${HOSTED} ${OF_APP}` }),
+  at: async (app) => (await register(app, [redirect])).page(),
+  shows: (page) => page.getByRole('link', { name: 'Make a key for this connection' }).waitFor(),
+  ...more,
+});
+
+export const AUTHORIZE: readonly State[] = [
+  authorizing('authorize', LOOPBACK),
+  authorizing('authorize-hosted', HOSTED),
+  authorizing('authorize-app', OF_APP),
+  authorizing('authorize-refused', HOSTED, {
+    async act(page) {
+      await page.getByLabel('API key').fill(`sk_test_${'0'.repeat(64)}`);
+      await page.keyboard.press('Enter');
+    },
+    shows: text('Invalid or expired API key'),
+  }),
+  authorizing('authorize-stopped', HOSTED, {
+    at: async (app) => (await register(app, [HOSTED])).page({ client_id: 'x' }),
+    shows: text('No key is handed over'),
+  }),
+  authorizing('authorize-without-page', HOSTED, {
+    env: async () => ({ OAUTH_REDIRECTS: HOSTED, KEYS_PAGE: '0' }),
+    shows: (page) => page.getByRole('button', { name: 'Hand over the key' }).waitFor(),
+  }),
+];
+
 /** An app for the state, with keys of every kind if it has some. */
 export async function appIn({ env, hasKeys }: State): Promise<TestApp> {
   const app = await createTestApp({ clock: testClock(Date.now() - 120 * DAY_MS), env: (await env?.()) ?? {} });
@@ -260,7 +296,7 @@ export async function appIn({ env, hasKeys }: State): Promise<TestApp> {
 export async function openIn(state: State, page: Page, app: TestApp): Promise<void> {
   const url = state.host === undefined ? app.url : app.url.replace('127.0.0.1', state.host);
   const at = state.who === undefined ? '' : `#token=${await app.token(...state.who)}`;
-  await page.goto(`${url}/keys${at}`);
+  await page.goto((await state.at?.(app))?.href ?? `${url}/keys${at}`);
   await state.act?.(page, app);
   await state.shows(page);
   await page.mouse.move(0, 0);

@@ -1,10 +1,12 @@
-// `bun run screenshots`: makes the pictures of the page /keys anew, in each of its states, light and dark.
+// `bun run screenshots`: makes the pictures of the pages /keys and /authorize anew, in each of their states, light and dark;
+// with names of states: those alone.
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { appIn, openIn, STATES } from '../../browser/page/states.ts';
+import { AUTHORIZE, appIn, openIn, STATES } from '../../browser/page/states.ts';
 import { chromiumPath, launchBrowser } from '../../support/browser.ts';
 
+const NAMES = process.argv.slice(2);
 const FOLDER = join(import.meta.dir, 'page');
 /** The column and its margins; on a phone. */
 const WIDTH = 928;
@@ -16,7 +18,7 @@ const HEIGHT_MAX = 700;
 if (chromiumPath === null) throw new Error('no Chromium on this machine');
 mkdirSync(FOLDER, { recursive: true });
 const browser = await launchBrowser(chromiumPath);
-for (const state of STATES) {
+for (const state of [...STATES, ...AUTHORIZE].filter(({ name }) => NAMES.length === 0 || NAMES.includes(name))) {
   for (const [width, suffix] of [
     [WIDTH, ''],
     ...(IN_NARROW.includes(state.name) ? [[NARROW, '-narrow'] as const] : []),
