@@ -20,6 +20,15 @@ export function networkOf(address: string): string {
   return beginsWith(NAT64_LOCAL) ? spelled.join(':') : `${spelled.slice(0, 4).join(':')}::/64`;
 }
 
+/**
+ * Returns what the text of every address of the same /24 (IPv4) or /48 (IPv6) begins with: networks that one customer of
+ * a provider may have. `network` is of networkOf, and stands for itself where it is neither.
+ */
+export function prefixOf(network: string): string {
+  if (network.endsWith('::/64')) return `${network.split(':', 3).join(':')}:`;
+  return /^\d+\.\d+\.\d+\.\d+$/.test(network) ? network.replace(/\d+$/, '') : network;
+}
+
 /** ::ffff:0:0/96, IPv4-mapped addresses (RFC 4291 §2.5.5.2). */
 const MAPPED = [0, 0, 0, 0, 0, 0xffff];
 

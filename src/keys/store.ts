@@ -161,9 +161,21 @@ interface Making extends Omit<Taking, 'keyId' | 'fingerprint'> {
 /** The request of a device, which a person finds by another code. */
 interface AskedCode extends Pick<NewCode, 'hash' | 'content' | 'endsAtMs'> {
   readonly userCodeHash: string;
-  /** Whose requests are counted together. */
+  /** Who asks (networkOf in ground/ip.ts). */
+  readonly address: string;
+  /** What the addresses of its network begin with (prefixOf in ground/ip.ts). */
   readonly network: string;
 }
+
+/** The most requests that may be open: of an address, of a network, and in all. */
+export interface OpenMax {
+  readonly each: number;
+  readonly network: number;
+  readonly total: number;
+}
+
+/** Whether a request was put, or else what has too many open. */
+export type Asked = 'asked' | 'address_full' | 'network_full' | 'all_full';
 
 interface Decided extends Pick<NewCode, 'newKeyOf' | 'whose'> {
   /** Of the person's code. */
@@ -183,8 +195,7 @@ export interface CodeStore {
    * before, or the owner is blocked or has `keysPerUserMax` already.
    */
   make(making: Making, keysPerUserMax: number, made: Origin, handed: Origin | null): Promise<boolean>;
-  /** False: too many are open, from its network or in all. */
-  ask(asked: AskedCode, openMax: { readonly each: number; readonly total: number }, nowMs: number): Promise<boolean>;
+  ask(asked: AskedCode, openMax: OpenMax, nowMs: number): Promise<Asked>;
   /** By the hash of the person's code; null: none is open. */
   findAsked(hash: string, nowMs: number, whose: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
   decide(decided: Decided, keysPerUserMax: number, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;

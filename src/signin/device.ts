@@ -2,7 +2,7 @@
 // decides, and the program, which asks again and again, gets a key that is made for it. Who asks chooses nothing.
 
 import { createLruCache } from '../ground/cache.ts';
-import { networkOf } from '../ground/ip.ts';
+import { networkOf, prefixOf } from '../ground/ip.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import { createTokenBuckets } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -13,6 +13,7 @@ import { keysPageUrl } from '../ground/urls.ts';
 import { type Actor, actorFields, type Caller, personOf } from '../keys/actor.ts';
 import { KEYS_PER_USER_MAX, type KeyOrder, type Minting } from '../keys/minting.ts';
 import type { Audience } from '../keys/record.ts';
+import type { Asked, OpenMax } from '../keys/store.ts';
 import type { FindCode } from '../keys/unknown-keys.ts';
 import { codeHash, makeCode } from './codes.ts';
 import { type AccessToken, accessToken, createMakeKey, type MakingOptions } from './making.ts';
@@ -75,11 +76,19 @@ const SLOWER_S = 5;
 /** After which a program that found too many open requests may ask again. */
 const RETRY_FULL_S = 60;
 
+const { each, total } = LIMITS.keyRequests;
+const OPEN_MAX: OpenMax = { each, network: LIMITS.keyRequestsOfNetwork.each, total };
+
+/** For so long nobody is asked for whom too many requests were open. */
+const FULL_MS = 1000;
+/** Addresses and networks remembered. */
+const FULL_MAX = 10_000;
+
 const NAME_CHARS_MAX = 200;
 const SCOPES_MAX = 100;
 
 /** What the store keeps of a request, and of a decision. */
-type Asked = Omit<DeviceRequest, 'expiresAt'>;
+type RequestContent = Omit<DeviceRequest, 'expiresAt'>;
 type Decision = { readonly order: KeyOrder } | { readonly refused: true };
 
 const NOT_FOUND: Problem = { code: 'request_not_found' };
@@ -90,6 +99,7 @@ export function createDevice(options: DeviceOptions): Device {
   const asking = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
   const guesses = createTokenBuckets(LIMITS.wrongUserCodes, clock);
   const pace = createPace(clock);
+  const full = createFull(clock);
 
   const userCodeHash = (userCode: string): string | null => {
     const letters = userCode.replace(/[-\s]/g, '').toUpperCase();
@@ -112,7 +122,7 @@ export function createDevice(options: DeviceOptions): Device {
     const found = hash === null ? null : await store.findAsked(hash, clock.nowMs(), personOf(actor));
     if (hash === null || found === null || hasEnded(found.endsAtMs)) return err(NOT_FOUND);
     guesses.give(personOf(actor), 1);
-    const asked: Asked = JSON.parse(found.content); // written below
+    const asked: RequestContent = JSON.parse(found.content); // written below
     return ok({ hash, asked, expiresAt: found.endsAtMs });
   }
 
@@ -122,27 +132,32 @@ export function createDevice(options: DeviceOptions): Device {
       if (!asked.ok) return asked;
       const address = caller.clientAddress();
       const network = networkOf(address);
-      const full = (retryAfterS: number) => {
+      const tooMany = (retryAfterS: number) => {
         log.warnThrottled('Rate limit exceeded', `asking ${network}`, { requestId: caller.requestId, address });
         return err<Problem>({ code: 'rate_limited', retryAfterS });
       };
       const waitS = asking.take(network);
-      if (waitS > 0) return full(Math.ceil(waitS));
+      if (waitS > 0) return tooMany(Math.ceil(waitS));
+      if (full.isFor(network)) return tooMany(RETRY_FULL_S);
       const [deviceCode, userCode] = [makeCode(random), makeUserCode(random)];
       const nowMs = clock.nowMs();
-      const request: Asked = { ...asked.value, address, askedAt: nowMs };
-      const isPut = await store.ask(
+      const request: RequestContent = { ...asked.value, address, askedAt: nowMs };
+      const put = await store.ask(
         {
           hash: sha256(deviceCode, 'hex'),
           userCodeHash: sha256(userCode, 'hex'),
           content: JSON.stringify(request),
           endsAtMs: nowMs + EXPIRES_IN_S * 1000,
-          network,
+          address: network,
+          network: prefixOf(network),
         },
-        LIMITS.keyRequests,
+        OPEN_MAX,
         nowMs,
       );
-      if (!isPut) return full(RETRY_FULL_S);
+      if (put !== 'asked') {
+        full.remember(put, network);
+        return tooMany(RETRY_FULL_S);
+      }
       log.info('API key requested', { requestId: caller.requestId, address, resource: request.resource });
       const shown = `${userCode.slice(0, 4)}-${userCode.slice(4)}`;
       const page = keysPageUrl(publicUrl);
@@ -228,6 +243,23 @@ function requestIn(form: URLSearchParams, audience: Audience) {
   if (!audience.names.includes(resource)) return err<TokenError>('invalid_target');
   const scopes = splitScopes(parameter(form, 'scope') ?? '').filter(isScope);
   return ok({ clientName, resource, scopes: [...new Set(scopes)].slice(0, SCOPES_MAX) });
+}
+
+/** Remembers for whom too many requests were open a moment ago, so that those who are refused cost no statement. */
+function createFull(clock: Clock) {
+  const untilMs = createLruCache<number>({ entries: FULL_MAX });
+  const isFull = (what: string) => (untilMs.get(what) ?? Number.NEGATIVE_INFINITY) > clock.monotonicMs();
+  const names = (address: string) => ({
+    address_full: `address ${address}`,
+    network_full: `network ${prefixOf(address)}`,
+    all_full: 'all',
+  });
+  return {
+    isFor: (address: string): boolean => Object.values(names(address)).some(isFull),
+    remember(full: Exclude<Asked, 'asked'>, address: string): void {
+      untilMs.set(names(address)[full], clock.monotonicMs() + FULL_MS);
+    },
+  };
 }
 
 /** Programs remembered, as this process saw them. */

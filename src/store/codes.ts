@@ -32,12 +32,23 @@ AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id'
 /** For a person's decision. */
 const WAITS = 'taken_by IS NULL AND decision IS NULL AND ends_at_ms >';
 
-/** Now is ?6. What ends later than two lives from now comes of a clock that was ahead, and keeps nobody from asking. */
-const OTHERS = `${WAITS} ?6 AND ends_at_ms <= ?2 + (?2 - ?6)`;
+/**
+ * Open requests; now is ?1, and a new one ends at ?2. What ends later than two lives from now comes of a clock that was
+ * ahead, and keeps nobody from asking. The indexes of 0013 cover each of the counts.
+ */
+const OPEN = `FROM codes WHERE asked_from IS NOT NULL AND ${WAITS} ?1 AND ends_at_ms <= ?2 + (?2 - ?1)`;
 
-const ASK = `INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked_from) SELECT ?1, ?2, ?3, ?4, ?5
-WHERE (SELECT count(*) FROM codes WHERE asked_from = ?5 AND ${OTHERS}) < ?7
-AND (SELECT count(*) FROM codes WHERE asked_from IS NOT NULL AND ${OTHERS}) < ?8 ON CONFLICT DO NOTHING`;
+/** How many are open: of the address ?3, of all addresses that begin with ?4, and in all. */
+const COUNTS = {
+  address: `(SELECT count(*) ${OPEN} AND asked_from = ?3)`,
+  network: `(SELECT count(*) ${OPEN} AND asked_from BETWEEN ?4 AND ?4 || '~')`,
+  all: `(SELECT count(*) ${OPEN})`,
+} as const;
+
+const ASK = `INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked_from) SELECT ?5, ?2, ?6, ?7, ?3
+WHERE ${COUNTS.address} < ?8 AND ${COUNTS.network} < ?9 AND ${COUNTS.all} < ?10 ON CONFLICT DO NOTHING`;
+
+const COUNT_OPEN = `SELECT ${COUNTS.address} AS address, ${COUNTS.network} AS network`;
 
 const ASKED = `FROM codes WHERE user_code_hash = ?1 AND ${WAITS} ?2`;
 
@@ -85,12 +96,22 @@ export function createCodeStore(db: Database): CodeStore {
       return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], whose })).length > 0;
     },
 
-    ask: ({ hash, userCodeHash, content, endsAtMs, network }, { each, total }, nowMs) =>
-      hasChanged(
+    async ask(
+      { hash, userCodeHash, content, endsAtMs, address, network },
+      { each, network: eachNetwork, total },
+      nowMs,
+    ) {
+      const open = [nowMs, endsAtMs, address, network];
+      const isPut = await hasChanged(
         db,
-        { sql: ASK, args: [hash, endsAtMs, content, userCodeHash, network, nowMs, each, total], whose: network },
-        { sql: HAS_PUT, args: [hash], whose: network },
-      ),
+        { sql: ASK, args: [...open, hash, content, userCodeHash, each, eachNetwork, total], whose: address },
+        { sql: HAS_PUT, args: [hash], whose: address },
+      );
+      if (isPut) return 'asked';
+      const [counts] = await db.read({ sql: COUNT_OPEN, args: open, whose: address });
+      if (Number(counts?.address) >= each) return 'address_full';
+      return Number(counts?.network) >= eachNetwork ? 'network_full' : 'all_full';
+    },
 
     findAsked,
 

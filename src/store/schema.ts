@@ -12,6 +12,7 @@ import migration0009 from '../../db/0009_windows_replaced.sql' with { type: 'tex
 import migration0010 from '../../db/0010_codes.sql' with { type: 'text' };
 import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
 import migration0012 from '../../db/0012_changed_fields.sql' with { type: 'text' };
+import migration0013 from '../../db/0013_open_requests.sql' with { type: 'text' };
 import { once } from '../ground/cache.ts';
 import { isOutage } from '../ground/result.ts';
 import { sleep } from '../ground/runtime.ts';
@@ -31,6 +32,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0010_codes', sql: migration0010 },
   { name: '0011_exchanges', sql: migration0011 },
   { name: '0012_changed_fields', sql: migration0012 },
+  { name: '0013_open_requests', sql: migration0013 },
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

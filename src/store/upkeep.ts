@@ -73,7 +73,12 @@ AND (window_s = ${DAY_S} AND number < ${NOW_S} / ${DAY_S} - ${of('usageDays')}
 OR window_s <> ${DAY_S} AND (number + 1) * window_s + ${WINDOW_KEPT_S} < ${NOW_S})`;
 
 const REMOVALS: readonly Removal[] = [
-  { remove: [`DELETE FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS}`] },
+  {
+    remove: [
+      `DELETE FROM codes WHERE hash IN (
+SELECT hash FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${SLICE_ROWS})`,
+    ],
+  },
   // Of the version before: its codes, and what they were sealed with, are of no use to anybody.
   { remove: [`DELETE FROM redeemed_codes WHERE redeemed_at_ms < ${DB_NOW_MS} - ${MS_PER_HOUR}`] },
   { remove: ['DELETE FROM code_secrets WHERE hour < unixepoch() / 3600 - 2'] },

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { databaseOf, storedCodes } from '../store/tables.ts';
+import { databaseOf, planOfCounting, storedCodes } from '../store/tables.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { codeFor, register } from '../support/hand-over.ts';
 import {
@@ -219,10 +219,27 @@ describe('what a program may say', () => {
     ]);
     expect((await from('192.0.2.2')).status).toBe(200);
     await person(app, 'decision', { userCode: open[0]?.body.user_code, approve: false });
+    expect((await from('192.0.2.1')).status).toBe(429); // "full" is remembered for a second
+    app.clock.advance(1000);
     expect((await from('192.0.2.1')).status).toBe(200);
     expect((await from('192.0.2.1')).status).toBe(429);
     app.clock.advance(600_000);
     expect((await from('192.0.2.1')).status).toBe(200);
+  });
+
+  test.each([
+    ['an IPv4 /24', (i: number) => `203.0.113.${i}`, '203.0.112.1'],
+    ['an IPv6 /48', (i: number) => `2001:db8:a:${i}::1`, '2001:db8:b::1'],
+  ])('a hundred of %s are open at once; its other addresses wait, and other networks don’t', async (_, at, other) => {
+    const from = (address: string) => ask(app, {}, { 'x-forwarded-for': address });
+    for (let address = 1; address <= 10; address += 1) {
+      const open = await Promise.all(Array.from({ length: OPEN_MAX }, () => from(at(address))));
+      expect(new Set(open.map(({ status }) => status))).toEqual(new Set([200]));
+    }
+    expect((await from(at(11))).status).toBe(429);
+    expect((await from(other)).status).toBe(200);
+    app.clock.advance(600_000);
+    expect((await from(at(11))).status).toBe(200);
   });
 });
 
@@ -335,7 +352,30 @@ test('what was asked while a clock was an hour ahead keeps nobody from asking on
   for (let open = 0; open < OPEN_MAX; open += 1) expect((await ask(app)).status).toBe(200);
   expect((await ask(app)).status).toBe(429);
   app.clock.setNow(nowMs);
+  app.clock.advance(1000); // for so long "full" is remembered
   expect((await ask(app)).status).toBe(200);
+});
+
+test('ten thousand are open at once; those who are refused then cost no statement, and counting reads no rows', async () => {
+  await using app = await createTestApp({ env: { ...ENV, TRUST_PROXY: '1' }, store: 'embedded' });
+  const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const put = (first: number, last: number) =>
+    shell.execute({
+      sql: `WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked_from)
+SELECT 'h' || i, ?, '{}', 'u' || i, format('2001:db8:%x:0::/64', i / 10) FROM n`,
+      args: [first, last, app.clock.nowMs() + 300_000],
+    });
+  await put(1, 9999);
+  const from = async (address: string) => (await ask(app, {}, { 'x-forwarded-for': address })).status;
+  expect(await from('192.0.2.1')).toBe(200);
+  expect(await from('192.0.2.2')).toBe(429);
+  await shell.execute('DELETE FROM codes');
+  expect(await from('192.0.2.3')).toBe(429); // remembered: nothing was read
+  app.clock.advance(1000);
+  expect(await from('192.0.2.3')).toBe(200);
+  expect(await planOfCounting(databaseOf(app))).toContain('USING COVERING INDEX codes_open');
+  shell.close();
 });
 
 test('a copy of the database, made while a request is open, has neither code nor key', async () => {

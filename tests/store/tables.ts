@@ -15,6 +15,16 @@ export const databaseOf = ({ folder }: { readonly folder: string }): string => `
 /** Everything that is kept of codes, as it is stored. */
 export const storedCodes = (url: string) => rowsOf(url, 'SELECT * FROM codes');
 
+/** How the open requests of programs for a key are counted. */
+export const planOfCounting = async (url: string): Promise<string> =>
+  JSON.stringify(
+    await rowsOf(
+      url,
+      `EXPLAIN QUERY PLAN SELECT count(*) FROM codes WHERE asked_from IS NOT NULL
+AND taken_by IS NULL AND decision IS NULL AND ends_at_ms > 1 AND ends_at_ms <= 2`,
+    ),
+  );
+
 /** What announces a change to the other processes, oldest first. */
 export const announced = async (url: string) =>
   (await rowsOf(url, 'SELECT key_hash FROM changes ORDER BY seq')).map(({ key_hash }) => key_hash);

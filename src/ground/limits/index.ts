@@ -60,6 +60,12 @@ export const LIMITS = {
     each: 10,
     whose: 'address',
   },
+  /** A stranger may have all addresses of one. */
+  keyRequestsOfNetwork: {
+    what: 'such requests of one network, an IPv4 /24 or an IPv6 /48',
+    unit: 'requests',
+    each: 100,
+  },
   /** Each is a write, also one that finds too many open. */
   keyRequestsAsked: {
     what: 'requests of programs for a key',
