@@ -14,6 +14,7 @@ import type { Database } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { keyReads } from './key-reads.ts';
 import type { DatabaseConfig } from './place.ts';
+import type { RemoteOptions } from './remote/open.ts';
 import { createUpkeep, type Upkeep, type UpkeepOptions } from './upkeep.ts';
 import { watchWrites } from './writable.ts';
 
@@ -40,17 +41,19 @@ function makeFolder(variable: string, folder: string): void {
 /** The rows of server_secrets (db/README.md). */
 type ServerSecret = 'request_state' | 'client_id';
 
+export type StoreOptions = UpkeepOptions & Pick<RemoteOptions, 'storePatience'>;
+
 export type Store = Awaited<ReturnType<typeof prepareStore>>;
 
 /** As `prepareStore`, opened. */
-export async function openStore(config: DatabaseConfig, options: UpkeepOptions): Promise<Store> {
+export async function openStore(config: DatabaseConfig, options: StoreOptions): Promise<Store> {
   const store = await prepareStore(config, options);
   await store.open();
   return store;
 }
 
 /** A store that touches no database before it is opened. */
-export async function prepareStore(config: DatabaseConfig, options: UpkeepOptions) {
+export async function prepareStore(config: DatabaseConfig, options: StoreOptions) {
   const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
   const writes = watchWrites(unwatched, options);
   const { db } = writes;
@@ -97,7 +100,7 @@ export async function prepareStore(config: DatabaseConfig, options: UpkeepOption
   };
 }
 
-async function openingOf(config: DatabaseConfig, options: UpkeepOptions) {
+async function openingOf(config: DatabaseConfig, options: StoreOptions) {
   if (config.mode === 'embedded') return (await import('./embedded/open.ts')).embeddedStore(config.path);
   return (await import('./remote/open.ts')).remoteStore(config, options);
 }

@@ -193,7 +193,7 @@ describe('over a network that loses and delays', () => {
 
 test('a primary that freezes at a rotation or a first use: 503, and nobody is locked out', async () => {
   await using sqld: Sqld = await startPrimary();
-  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  await using app = await createTestApp({ store: storeOn(sqld.env), storePatience: 1 });
   const keys = [await app.createKey('alice'), await app.createKey('alice')] as const;
   const next = (await rotate(app, keys[1].id)).body.key;
   expect(await statuses(app, keys[0].key, keys[1].key)).toEqual([200, 200]);

@@ -41,7 +41,11 @@ export interface TestApp extends PublicTestApp {
 /** For apps whose reads are counted. */
 export const COUNTED = { METRICS_TOKEN: 'a-token-of-tests-for-metrics' };
 
-export interface TestAppOptions extends Partial<Pick<ServiceOptions, 'tools' | 'prompts' | 'resources'>> {
+/** A machine that does other things too may take so much longer over a read of a remote database. */
+const STORE_PATIENCE = 5;
+
+export interface TestAppOptions
+  extends Partial<Pick<ServiceOptions, 'tools' | 'prompts' | 'resources' | 'storePatience'>> {
   readonly env?: Env;
   /** Where its data is; an app made there later finds it again. */
   readonly folder?: string;
@@ -55,7 +59,11 @@ export async function createTestApp(options: TestAppOptions = {}): Promise<TestA
   const ownStore = typeof store === 'string' ? await startStore(store, folder) : null;
   const storeEnv = typeof store === 'string' ? ownStore?.env() : store.env();
   const own = { ...storeEnv, ...env };
-  const made = await serveTestApp({ env: own, service, ...(clock && { clock }) }).catch(async (error) => {
+  const made = await serveTestApp({
+    env: own,
+    service: { storePatience: STORE_PATIENCE, ...service },
+    ...(clock && { clock }),
+  }).catch(async (error) => {
     await ownStore?.[Symbol.asyncDispose]();
     throw error;
   });

@@ -36,7 +36,8 @@ const TURN_PART_OF_TIME = 0.6;
 
 const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
-export async function remoteDatabase(config: RemoteConfig): Promise<Database> {
+/** `patience`: times the time that a read may take; 1 for a server. */
+export async function remoteDatabase(config: RemoteConfig, patience = 1): Promise<Database> {
   const attempt = await createAttempt(config);
   let closed = false;
 
@@ -82,7 +83,8 @@ export async function remoteDatabase(config: RemoteConfig): Promise<Database> {
 
   return {
     async read(statement, withinMs) {
-      const timeouts = withinMs === undefined ? READ : { attemptMs: withinMs / 2, totalMs: withinMs };
+      const allowed = withinMs === undefined ? READ : { attemptMs: withinMs / 2, totalMs: withinMs };
+      const timeouts = { attemptMs: allowed.attemptMs * patience, totalMs: allowed.totalMs * patience };
       const { value } = await (statement.urgent
         ? call(execute(statement), timeouts)
         : inTurn(readers, statement, execute(statement), timeouts));

@@ -20,11 +20,13 @@ const USES_PER_WRITE = 1000;
 
 export interface RemoteOptions {
   readonly clock: Clock;
+  /** Multiplies the time that a read may take: for tests, on machines that do other things too. */
+  readonly storePatience?: number | undefined;
   readonly log: Log;
 }
 
 export async function remoteStore(config: RemoteConfig, options: RemoteOptions) {
-  const primary = await remoteDatabase(config);
+  const primary = await remoteDatabase(config, options.storePatience);
   const replica = config.replicaFile === null ? null : await replicaOf(primary, config.replicaFile, options);
   const { db, open } = openedLater(primary, () => replica?.open(), options.log);
   return {

@@ -75,7 +75,11 @@ test('a primary that stops for most of the bound costs the first use of a key ti
   await using sqld = await startSqld();
   await using proxy = await startProxy(sqld.url);
   const env = { REVOCATION_LAG_MAX_MS: '3300' };
-  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });
+  await using app = await createTestApp({
+    store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
+    env,
+    storePatience: 1,
+  });
   const { key } = await app.createKey('alice');
   sqld.freeze();
   const before = proxy.statements();
@@ -89,7 +93,11 @@ test('connections that died silently, all that are kept open, cost a call one tr
   await using sqld = await startSqld();
   await using proxy = await startProxy(sqld.url);
   const env = { REVOCATION_LAG_MAX_MS: '3000' }; // time for a second try, on a busy machine too
-  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });
+  await using app = await createTestApp({
+    store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
+    env,
+    storePatience: 1,
+  });
   const alice = await bearer(app, 'alice');
   await Promise.all(Array.from({ length: 20 }, () => app.call('list_api_keys', {}, alice))); // each on one of its own
   proxy.silence();
@@ -206,7 +214,11 @@ describe('a primary that is away', () => {
 
   test('a call while the primary is frozen is 503 without the 3 s of other questions', async () => {
     await using sqld = await startSqld();
-    await using app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '250' }, store: storeOn(sqld.env) });
+    await using app = await createTestApp({
+      env: { REVOCATION_LAG_MAX_MS: '250' },
+      store: storeOn(sqld.env),
+      storePatience: 1,
+    });
     const { key } = await app.createKey('alice');
     await waitFor(async () => (await app.useKey(key)).status === 200);
     sqld.freeze();
