@@ -218,7 +218,7 @@ function serviceOn(
     offered: { tools, prompts, resources, requestStates: createRequestStates({ ...signing('request_state'), clock }) },
     run,
     recheck,
-    stateOf: keyDomain.usage.stateOf,
+    limitsOf: keyDomain.usage.limitsOf,
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     connect,
     device: config.device ? createDevice(handing) : null,

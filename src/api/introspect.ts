@@ -5,7 +5,7 @@ import { apiKeyGuard, type KeyAuth, logRefused, type Recheck, type VerifyKey } f
 import { Call, callOf } from '../calls/call.ts';
 import { type Guard, PASS, sequence } from '../calls/guard.ts';
 import type { Problem } from '../ground/problem.ts';
-import { type RateLimitState, scarcest } from '../ground/rate-limit.ts';
+import { type RateLimitStates, tightestOf } from '../ground/rate-limit.ts';
 import { err } from '../ground/result.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
 import { joinScopes } from '../ground/text.ts';
@@ -22,7 +22,7 @@ export interface IntrospectRouteOptions {
   readonly verifyKey: VerifyKey;
   readonly guards: Pick<VerifyRouteOptions['guards'], 'scopes'>;
   readonly recheck: Recheck;
-  readonly stateOf: Usage['stateOf'];
+  readonly limitsOf: Usage['limitsOf'];
   readonly publicUrl: string;
   readonly log: Log;
 }
@@ -33,7 +33,7 @@ interface ClientCall {
 }
 
 export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { verifyKey, guards, recheck, stateOf, publicUrl, log } = options;
+  const { verifyKey, guards, recheck, limitsOf, publicUrl, log } = options;
   const keyGuard = apiKeyGuard(verifyKey, log);
   const callerGuard = sequence<Call & ClientCall, KeyAuth, object, object>(
     keyGuard,
@@ -65,7 +65,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
     if (refused !== undefined) return refuse(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
-    return json({ ...activeToken(found.value, publicUrl), ...membersOf(stateOf(found.value.auth.keyId)) });
+    return json({ ...activeToken(found.value, publicUrl), ...membersOf(limitsOf(found.value.auth.keyId)) });
   }
 
   return { post, refuse };
@@ -122,9 +122,10 @@ const activeToken = ({ auth }: KeyAuth, iss: string) => ({
 });
 
 /** What is left of the key's limit or quota. */
-function membersOf(state: RateLimitState | undefined) {
-  if (state === undefined) return {};
-  const { limit, remaining, resetS } = scarcest(state);
+function membersOf(states: RateLimitStates) {
+  const tightest = tightestOf(states);
+  if (tightest === undefined) return {};
+  const { limit, remaining, resetS } = tightest;
   return { limit: limit.requests, remaining, reset: resetS };
 }
 

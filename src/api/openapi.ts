@@ -95,8 +95,8 @@ const operation = (tool: Tool) => ({
     ...(tool.requiredScopes.length > 0 && {
       '403': problem(`The key lacks a scope: ${tool.requiredScopes.join(' ')}`),
     }),
-    ...(tool.initialLimit !== null && {
-      '429': { ...problem(`More than ${limitInWords(tool.initialLimit.limit)}`), headers: LIMIT_HEADERS },
+    ...(tool.initialLimits[0] && {
+      '429': { ...problem(`More than ${limitInWords(tool.initialLimits[0].limit)}`), headers: LIMIT_HEADERS },
     }),
     default: problem('A problem'),
   },

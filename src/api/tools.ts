@@ -35,12 +35,12 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /** Every response of a rate-limited tool states its limit, even a refusal before any guard. */
-  function refuse(context: RequestContext, problem: Problem, limit = tool.initialLimit ?? undefined): Response {
+  function refuse(context: RequestContext, problem: Problem, limits = tool.initialLimits): Response {
     return problemResponse(
       problem,
       context.requestId,
       challengeFor(problem, tool.credential === 'user_jwt' ? signIn : null),
-      limit,
+      limits,
     );
   }
 
@@ -53,9 +53,9 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     if (key !== null && !context.acceptsCredentials) return refuse(context, refuseInClear(log, context));
     const call = callOf(context, key, { operation: tool, audience: 'program', trace: metaTrace(meta) });
     const result = await holdingOpen(context, tool.timeoutMs, run(tool, withoutMeta(input), call));
-    if (!result.ok) return refuse(context, result.error, call.rateLimit);
-    const sent = streams.text(context, textOf(result.value), { headers: responseHeaders(call.rateLimit) });
-    return sent ?? refuse(context, OVERLOADED, call.rateLimit);
+    if (!result.ok) return refuse(context, result.error, call.limits);
+    const sent = streams.text(context, textOf(result.value), { headers: responseHeaders(call.limits) });
+    return sent ?? refuse(context, OVERLOADED, call.limits);
   }
 
   return { post, refuse };

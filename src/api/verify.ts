@@ -26,8 +26,8 @@ export interface VerifyRouteOptions {
 
 export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
   const responseHeaders = createResponseHeaders(UNCACHED_HEADERS);
-  const { initialLimit } = guards.apiKey;
-  const operation = { name: '', initialLimit: initialLimit ?? null };
+  const { initialLimits = [] } = guards.apiKey;
+  const operation = { name: '', initialLimits };
   // A proxy demands the same scopes again and again, and parsing them is a third of the work.
   const demandIn = memoize((demand: string) => {
     const { scopes, resources } = demandsIn(demand);
@@ -45,10 +45,10 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
   }
 
   /** Has the identity headers too, empty: else a proxy would pass on the client's own. */
-  function refuse({ requestId }: RequestContext, problem: Problem, limit = initialLimit): Response {
+  function refuse({ requestId }: RequestContext, problem: Problem, limits = initialLimits): Response {
     const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
     const isLimit = problem.code === 'rate_limited' || problem.code === 'quota_exceeded';
-    const reached = isLimit ? (problem.rateLimit ?? limit) : limit;
+    const reached = isLimit ? (problem.limits ?? limits) : limits;
     const response = problemResponse(shown, requestId, challengeFor(shown, null), reached);
     identify(response.headers, null);
     return response;
@@ -59,10 +59,10 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
     const { guard, extras } = demandIn(demandOf(context.request));
     const call = callOf(context, null, extras);
     const guarded = await guard(call);
-    if (!guarded.ok) return refuse(context, guarded.error, call.rateLimit);
+    if (!guarded.ok) return refuse(context, guarded.error, call.limits);
     const ended = (await recheck([call])).get(call);
-    if (ended !== undefined) return refuse(context, ended, call.rateLimit);
-    const headers = responseHeaders(call.rateLimit);
+    if (ended !== undefined) return refuse(context, ended, call.limits);
+    const headers = responseHeaders(call.limits);
     identify(headers, guarded.value.auth);
     return new Response(null, { headers });
   }

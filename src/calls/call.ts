@@ -1,6 +1,6 @@
 // One call of a tool or prompt: what it carries, and how it is made from a request.
 
-import type { RateLimitState } from '../ground/rate-limit.ts';
+import type { RateLimitStates } from '../ground/rate-limit.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
 import { type Credentials, type RequestContext, withMetaApiKey } from '../web/context.ts';
@@ -18,7 +18,7 @@ type Audience = 'program' | 'model' | 'model_with_widget';
 type Progress = (progress: number, total?: number, message?: string) => void;
 
 interface CallExtras {
-  readonly operation?: { readonly name: string; readonly initialLimit: RateLimitState | null };
+  readonly operation?: { readonly name: string; readonly initialLimits: RateLimitStates };
   readonly progress?: Progress | undefined;
   /** Those the client declared (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
@@ -50,8 +50,8 @@ export class Call {
   readonly audience: Audience;
   /** What the tool's widget gets beside the result, hidden from the model. For a `model_with_widget` alone. */
   forWidget: JsonObject | undefined = undefined;
-  /** For the response's headers: first the full quota, then what the guard decided. */
-  rateLimit: RateLimitState | undefined;
+  /** For the response's headers: first as before any call, then what the guards decided. */
+  limits: RateLimitStates;
   /** The time of the proof that its API key is good. Monotonic; infinity while it needs none. */
   verifiedAtMs = Number.POSITIVE_INFINITY;
   readonly lookupKeyId: string | undefined;
@@ -70,7 +70,7 @@ export class Call {
   ) {
     this.#request = request;
     this.tool = extras?.operation?.name ?? '';
-    this.rateLimit = extras?.operation?.initialLimit ?? undefined;
+    this.limits = extras?.operation?.initialLimits ?? [];
     this.trace = extras?.trace ?? parseTraceparent(request?.headers.get('traceparent'));
     this.lookupKeyId = extras?.lookupKeyId;
     this.resources = extras?.resources;

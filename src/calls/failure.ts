@@ -64,8 +64,9 @@ const isTime = (value: unknown): boolean => isNumber(value) && !Number.isNaN(new
 /** Fit for a header. */
 const isAscii = (value: unknown): boolean => isText(value) && /^[\x20-\x7e]*$/.test(value);
 
-const isRateLimit = (value: unknown): boolean =>
+const isLimitState = (value: unknown): boolean =>
   isObject(value) &&
+  isText(value.name) &&
   isObject(value.limit) &&
   [value.limit.requests, value.limit.windowS, value.remaining, value.resetS].every(isNumber);
 
@@ -77,10 +78,8 @@ const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean
   scope_not_granted: ({ grantable }) => isListOf(grantable, isText),
   method_not_allowed: ({ allow }) => isAscii(allow),
   rotation_under_way: ({ untilMs }) => isTime(untilMs),
-  rate_limited: ({ retryAfterS, rateLimit }) =>
-    isCount(retryAfterS) && (rateLimit === undefined || isRateLimit(rateLimit)),
-  quota_exceeded: ({ retryAfterS, rateLimit }) =>
-    isCount(retryAfterS) && (rateLimit === undefined || isRateLimit(rateLimit)),
+  rate_limited: ({ retryAfterS, limits = [] }) => isCount(retryAfterS) && isListOf(limits, isLimitState),
+  quota_exceeded: ({ retryAfterS, limits = [] }) => isCount(retryAfterS) && isListOf(limits, isLimitState),
   tool_failure: ({ status, ownCode, detail, retryAfterS }) =>
     failureFault({ status, code: ownCode, detail, retryAfterS }) === null,
 };

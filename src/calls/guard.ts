@@ -1,7 +1,7 @@
 // A guard decides whether a call may go on: it returns what it adds to the context, or a problem. It never responds.
 
 import type { Problem } from '../ground/problem.ts';
-import { beside, type RateLimitState } from '../ground/rate-limit.ts';
+import { type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { type Awaitable, isPromise, ok, type Result } from '../ground/result.ts';
 
 export type Credential = 'user_jwt' | 'api_key';
@@ -18,8 +18,8 @@ export interface Guard<In, Add extends object = object> {
   readonly requiredScopes?: readonly string[] | undefined;
   /** True for a guard that lets only admins pass. */
   readonly forAdmins?: boolean | undefined;
-  /** Its rate limit before any call: for the RateLimit headers of calls that an earlier guard refuses. */
-  readonly initialLimit?: RateLimitState | undefined;
+  /** Its limits before any call: for the RateLimit headers of calls that an earlier guard refuses. */
+  readonly initialLimits?: RateLimitStates | undefined;
 }
 
 /** Marks what makes guards, like guards.scopes: a call that is forgotten stops the start. */
@@ -63,12 +63,11 @@ export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
   const got = typeof guards[odd] === 'function' ? 'one that is to be called first' : typeof guards[odd];
   if (odd !== -1) throw new Error(`sequence: expected a guard in place ${odd + 1}, got ${got}`);
   checkOrder(guards);
-  const limits = guards.flatMap(({ initialLimit }) => initialLimit ?? []);
   return Object.assign((context: object) => runFrom(guards, 0, context), {
     credential: guards.find(({ credential }) => credential !== undefined)?.credential,
     requiredScopes: guards.flatMap(({ requiredScopes = [] }) => requiredScopes),
     forAdmins: guards.some(({ forAdmins }) => forAdmins),
-    initialLimit: limits.reduce<RateLimitState | undefined>(beside, undefined),
+    initialLimits: guards.map(({ initialLimits = [] }) => initialLimits).reduce(withLimits, []),
   });
 }
 

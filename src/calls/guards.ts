@@ -3,7 +3,7 @@
 
 import { createWindowCounter } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
-import { beside, type LimitName, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
+import { type LimitName, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
@@ -45,9 +45,9 @@ export interface ToolLimit<In> {
   readonly key: (call: In) => string | undefined;
 }
 
-/** Empty while the limit is off. */
+/** Nothing is added while the limit is off. */
 export interface Limited {
-  readonly rateLimit?: RateLimitState;
+  readonly limits?: RateLimitStates;
 }
 
 interface Limit {
@@ -65,7 +65,7 @@ export interface GuardsOptions {
   /** Of each person, for the tools that take a user token. */
   readonly userRateLimit: Limit;
   /** Counts a call of a key, if its limit and quota admit it; all processes on a database share them. */
-  readonly admit: (keyId: string) => Result<RateLimitState | undefined, Problem>;
+  readonly admit: (keyId: string) => Result<RateLimitStates, Problem>;
   readonly clock: Clock;
   readonly log: Log;
   /** For agents of clients that get keys in place of user tokens. */
@@ -88,7 +88,7 @@ export function createGuards(options: GuardsOptions): Guards {
   const perKey: Guard<Call & KeyAuth, Limited> = (call) => {
     const { keyId } = call.auth;
     const admitted = admit(keyId);
-    if (admitted.ok) return admitted.value === undefined ? PASS : ok({ rateLimit: admitted.value });
+    if (admitted.ok) return ok({ limits: admitted.value });
     if (admitted.error.code !== 'quota_exceeded') logRefused(call, `key ${keyId}`);
     else log.warnThrottled('Quota exceeded', `quota ${keyId}`, whoseIds(call));
     return admitted;
@@ -129,7 +129,7 @@ export function createGuards(options: GuardsOptions): Guards {
     apiKey: observe(
       sequence<Call, KeyAuth, object>(
         apiKeyGuard(verifyKey, log),
-        Object.assign(perKey, { initialLimit: initialLimit(rateLimit) }),
+        Object.assign(perKey, { initialLimits: initialLimits(rateLimit, 'key') }),
       ),
     ),
     scopes: Object.assign(scopes, TO_BE_CALLED),
@@ -146,28 +146,27 @@ interface CountingOptions<In> {
 }
 
 /** Counts the calls of each bucket in this process. */
-function counting<In>(limit: Limit, { name, key, onRefused, clock }: CountingOptions<In>): Guard<In, Limited> {
-  const initial = initialLimit(limit, name);
+function counting<In>(limit: Limit, { name = 'key', key, onRefused, clock }: CountingOptions<In>): Guard<In, Limited> {
+  const [initial] = initialLimits(limit, name);
   if (initial === undefined) return () => PASS;
   const count = createWindowCounter(initial.limit, clock);
   const decide: Guard<In, Limited> = (call) => {
     const bucket = key(call) ?? 'unknown';
     if (typeof bucket !== 'string') throw new Error(`rate limit: expected key to return text, got ${typeof bucket}`);
     const { isAdmitted, remaining, resetS } = count(bucket);
-    const { rateLimit: before } = call as Limited;
-    const rateLimit = beside(before, { ...initial, remaining, resetS });
-    if (isAdmitted) return ok({ rateLimit });
+    const limits = withLimits((call as Limited).limits ?? [], [{ ...initial, remaining, resetS }]);
+    if (isAdmitted) return ok({ limits });
     onRefused(call, bucket);
-    return err({ code: 'rate_limited', retryAfterS: resetS, rateLimit });
+    return err({ code: 'rate_limited', retryAfterS: resetS, limits });
   };
-  return Object.assign(decide, { initialLimit: initial });
+  return Object.assign(decide, { initialLimits: [initial] });
 }
 
-/** Before any call; undefined: the limit is off. */
-function initialLimit({ requests, windowMs }: Limit, name?: LimitName): RateLimitState | undefined {
-  if (requests === 0) return undefined;
+/** Returns the limit before any call; an empty list if it is off. */
+function initialLimits({ requests, windowMs }: Limit, name: LimitName): RateLimitStates {
+  if (requests === 0) return [];
   const limit: RateLimit = { requests, windowS: windowMs / 1000 };
-  return { ...(name && { name }), limit, remaining: requests, resetS: limit.windowS };
+  return [{ name, limit, remaining: requests, resetS: limit.windowS }];
 }
 
 /** A tool's own limit. Throws an Error for a wrong one: tool files start without the compiler. */

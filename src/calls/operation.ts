@@ -3,7 +3,7 @@
 // rather than the first call.
 
 import type { InvalidInput, Problem } from '../ground/problem.ts';
-import type { RateLimitState } from '../ground/rate-limit.ts';
+import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject, isScope } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
@@ -43,7 +43,7 @@ export interface Operation<K extends Kind = Kind> extends OperationParts<K, obje
   /** Only tokens with the claim of ADMIN_CLAIM pass its guards. */
   readonly forAdmins: boolean;
   /** The rate limit that responses show when an earlier guard refused; null: there is none. */
-  readonly initialLimit: RateLimitState | null;
+  readonly initialLimits: RateLimitStates;
 }
 
 /** The longest a timer can wait, 24 days; with a longer time it would fire at once. */
@@ -83,7 +83,7 @@ export function operationOf<K extends Kind, Added extends object, Input, Returne
     requiredScopes,
     forAdmins: guard.forAdmins ?? false,
     timeoutMs,
-    initialLimit: guard.initialLimit ?? null,
+    initialLimits: guard.initialLimits ?? [],
   };
   // `run` gets only what `parse` and `guard` returned, and `encode` only what `run` did: see run.ts.
   return operation as unknown as Operation<K>;

@@ -151,12 +151,12 @@ class TimeLimit {
 
 const THROWN = 'a bug is thrown, not returned';
 
-/** With the rate limit for the headers. Not all guards are checked by a compiler. */
+/** With the limits for the headers. Not all guards are checked by a compiler. */
 function refusalOfGuard(error: Problem, name: string, call: Call): Problem {
   if (!isProblem(error)) {
     throw new Error(`${name}: expected its guard to return ok(…), or err of a problem with all it needs; ${THROWN}`);
   }
-  if ('rateLimit' in error && error.rateLimit) call.rateLimit = error.rateLimit;
+  if ('limits' in error && error.limits) call.limits = error.limits;
   return error;
 }
 

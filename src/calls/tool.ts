@@ -109,12 +109,13 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
 }
 
 /** `description`, then what the guards ask of callers: for agents and for OpenAPI. */
-function withRequirements(description: string, { credential, initialLimit, requiredScopes }: Operation): string {
+function withRequirements(description: string, { credential, initialLimits, requiredScopes }: Operation): string {
+  const [limit] = initialLimits;
   const requirements = [
     credential === 'user_jwt' && 'Needs a user token.',
     credential === 'api_key' &&
       `Needs an API key${scopesInWords(requiredScopes)} (X-API-Key, or Authorization: Bearer).`,
-    initialLimit && initialLimit.name !== 'user' && `At most ${limitInWords(initialLimit.limit)}.`,
+    limit && limit.name !== 'user' && `At most ${limitInWords(limit.limit)}.`,
   ];
   return [description, ...requirements].filter(Boolean).join(' ');
 }

@@ -1,7 +1,7 @@
 // The one union of expected failures, as values, with what each is on the wire, in one table. web/problem-response.ts
 // and mcp/results.ts write them to clients.
 
-import type { RateLimitState } from './rate-limit.ts';
+import type { RateLimitStates } from './rate-limit.ts';
 import { rfc3339 } from './runtime.ts';
 
 /** `path` is dotted (`scopes.2`), empty for the input itself. Neither field quotes what was sent. */
@@ -76,8 +76,8 @@ export type Problem =
   | { readonly code: 'key_limit_reached' }
   | { readonly code: 'key_not_active' }
   | { readonly code: 'rotation_under_way'; readonly untilMs: number }
-  | { readonly code: 'rate_limited'; readonly retryAfterS: number; readonly rateLimit?: RateLimitState }
-  | { readonly code: 'quota_exceeded'; readonly retryAfterS: number; readonly rateLimit?: RateLimitState }
+  | { readonly code: 'rate_limited'; readonly retryAfterS: number; readonly limits?: RateLimitStates }
+  | { readonly code: 'quota_exceeded'; readonly retryAfterS: number; readonly limits?: RateLimitStates }
   | { readonly code: 'tool_timeout'; readonly byClient?: true }
   | { readonly code: 'internal' }
   | { readonly code: 'store_unavailable'; readonly reason: string }

@@ -17,34 +17,35 @@ const limitFrom = memoize((text: string): RateLimit => {
 /** One object for equal limits, however many keys have them. */
 export const limitOf = (requests: number, windowS: number): RateLimit => limitFrom(`${requests}/${windowS}`);
 
-/** What a limit is called in headers. */
-export type LimitName = 'key' | 'quota' | 'user';
+/** What a limit is called in headers, which name several in this order. */
+const LIMIT_NAMES = ['key', 'quota', 'user'] as const;
 
+export type LimitName = (typeof LIMIT_NAMES)[number];
+
+/** A limit that counts for a call, and what is left of it. */
 export interface RateLimitState {
-  /** `key` unless given. */
-  readonly name?: LimitName;
+  readonly name: LimitName;
   readonly limit: RateLimit;
   readonly remaining: number;
   /** Whole seconds until the window ends, rounded up. */
   readonly resetS: number;
-  /** Another limit that counts too. */
-  readonly and?: RateLimitState;
 }
 
-/** `state` with the one that another guard added `before`, a user's last; it replaces one of the same name. */
-export function beside(before: RateLimitState | undefined, state: RateLimitState): RateLimitState {
-  const others = before?.name === state.name ? before?.and : before;
-  if (others === undefined) return state;
-  return state.name === 'user' ? { ...others, and: state } : { ...state, and: others };
+/** All limits that count for a call, each name once. */
+export type RateLimitStates = readonly RateLimitState[];
+
+const placeOf = ({ name }: RateLimitState): number => LIMIT_NAMES.indexOf(name);
+
+/** Returns `before` with the limits that another guard adds, in order; they replace those of the same names. */
+export function withLimits(before: RateLimitStates, added: RateLimitStates): RateLimitStates {
+  if (before.length === 0 || added.length === 0) return added.length === 0 ? before : added;
+  const others = before.filter(({ name }) => added.every((one) => one.name !== name));
+  return [...others, ...added].sort((a, b) => placeOf(a) - placeOf(b));
 }
 
-/** The limit that refuses first: it has the least left. Of two that have the same, the one that ends later. */
-export function scarcest({ and, ...first }: RateLimitState): RateLimitState {
-  if (and === undefined) return first;
-  const other = scarcest(and);
-  const isOther = other.remaining === first.remaining ? other.resetS > first.resetS : other.remaining < first.remaining;
-  return isOther ? other : first;
-}
+/** Returns the limit that refuses first: it has the least left, and of two that have the same it ends later. */
+export const tightestOf = (states: RateLimitStates): RateLimitState | undefined =>
+  states.toSorted((a, b) => a.remaining - b.remaining || b.resetS - a.resetS)[0];
 
 /** So many calls in each period of UTC. */
 export interface Quota {

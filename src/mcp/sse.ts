@@ -135,7 +135,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       try {
         const { text, challenge, call } = await mcp(message, peer);
         if (challenge) {
-          return problemResponse(challenge.problem, sender.context.requestId, challenge.header, call?.rateLimit);
+          return problemResponse(challenge.problem, sender.context.requestId, challenge.header, call?.limits);
         }
         // A cancelled request gets no response (basic/utilities/cancellation).
         if (!canceller?.signal.aborted) sendReply(stream, text, () => deniedText(message, 'legacy', OVERLOADED));

@@ -4,7 +4,7 @@
 import type { Recheck } from '../calls/api-key.ts';
 import { type Identify, Sender } from '../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
-import type { RateLimitState } from '../ground/rate-limit.ts';
+import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import { carriesCredential, holdingOpen, type RequestContext } from '../web/context.ts';
@@ -48,10 +48,10 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
   const headersFor = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /** Null when there is no room for the text. */
-  function write(context: RequestContext, text: string, status = 200, rateLimit?: RateLimitState): Response | null {
+  function write(context: RequestContext, text: string, status = 200, limits: RateLimitStates = []): Response | null {
     return status === 200 && !takesJson(context)
       ? streams.text(context, eventText('message', text), { headers: EVENT_STREAM_HEADERS })
-      : streams.text(context, text, { status, headers: headersFor(rateLimit) });
+      : streams.text(context, text, { status, headers: headersFor(limits) });
   }
 
   const refusal = (context: RequestContext, text: string): Response =>
@@ -61,11 +61,11 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
   function respond({ text, status, call, challenge }: Reply, request: RequestMessage, peer: Peer): Response {
     const { era } = peer;
     const { context } = peer.sender;
-    const rateLimit = call?.rateLimit;
-    if (challenge) return problemResponse(challenge.problem, context.requestId, challenge.header, rateLimit);
+    const limits = call?.limits;
+    if (challenge) return problemResponse(challenge.problem, context.requestId, challenge.header, limits);
     return (
-      write(context, text, status, rateLimit) ??
-      write(context, deniedText(request, era, OVERLOADED), 200, rateLimit) ??
+      write(context, text, status, limits) ??
+      write(context, deniedText(request, era, OVERLOADED), 200, limits) ??
       problemResponse(OVERLOADED, context.requestId)
     );
   }

@@ -4,7 +4,6 @@
 import * as v from 'valibot';
 import { epochMs } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
-import type { LimitName, RateLimitState } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
@@ -42,9 +41,9 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
       ),
       usesToday: v.pipe(count, v.description('Calls of this key today (UTC), with this one.')),
     }),
-    run: (_input, { auth, rateLimit }) => {
-      const limit = namedIn(rateLimit, 'key');
-      const quota = namedIn(rateLimit, 'quota');
+    run: (_input, { auth, limits = [] }) => {
+      const limit = limits.find(({ name }) => name === 'key') ?? null;
+      const quota = limits.find(({ name }) => name === 'quota') ?? null;
       return ok({
         keyId: auth.keyId,
         name: auth.keyName,
@@ -67,9 +66,3 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
       });
     },
   });
-
-/** The limit of this name among those that count for a call. */
-function namedIn(state: RateLimitState | undefined, name: LimitName): RateLimitState | null {
-  if (state === undefined) return null;
-  return (state.name ?? 'key') === name ? state : namedIn(state.and, name);
-}

@@ -4,7 +4,7 @@
 
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, contains, DAY_S, lengthS, type Period, resetS, type Window } from '../ground/limits/rates.ts';
-import { limitOf, type Quota, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
+import { type LimitName, limitOf, type Quota, type RateLimit, type RateLimitStates } from '../ground/rate-limit.ts';
 import type { KeyCounts } from './store.ts';
 
 /** Shorter windows are over before others could know of them: each process counts them for itself. */
@@ -181,22 +181,21 @@ export class KeyUsage {
     this.uses += 1;
   }
 
-  /** Of its limit, or undefined; `and` of its quota. */
-  state(nowMs: number): RateLimitState | undefined {
-    const quota = this.#quotaState(nowMs);
+  /** Returns its limit and its quota, those that it has. */
+  states(nowMs: number): RateLimitStates {
     const { limit } = this.inForce;
-    const usage = this.#window;
-    if (limit === null || usage === null) return quota;
-    const own = { limit, remaining: remainingOf(limit, usage), resetS: resetS(usage.window, nowMs) };
-    return quota === undefined ? own : { ...own, and: quota };
-  }
-
-  #quotaState(nowMs: number): RateLimitState | undefined {
-    const limit = this.#quotaLimit;
-    const usage = this.#period;
-    if (limit === null || usage === null) return undefined;
-    return { name: 'quota', limit, remaining: remainingOf(limit, usage), resetS: resetS(usage.window, nowMs) };
+    return [...stateOf('key', limit, this.#window, nowMs), ...stateOf('quota', this.#quotaLimit, this.#period, nowMs)];
   }
 }
+
+const stateOf = (
+  name: LimitName,
+  limit: RateLimit | null,
+  usage: WindowUsage | null,
+  nowMs: number,
+): RateLimitStates =>
+  limit === null || usage === null
+    ? []
+    : [{ name, limit, remaining: remainingOf(limit, usage), resetS: resetS(usage.window, nowMs) }];
 
 const remainingOf = ({ requests }: RateLimit, usage: WindowUsage): number => Math.max(0, requests - usesIn(usage));

@@ -5,7 +5,7 @@ import { createLruCache } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { createCalendar } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
-import { limitOf, type Quota, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
+import { limitOf, type Quota, type RateLimit, type RateLimitStates } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
@@ -80,11 +80,9 @@ export function createUsage(options: UsageOptions) {
   }
 
   function refusal(key: KeyUsage, isOverQuota: boolean, nowMs: number): Problem {
-    const rateLimit = key.state(nowMs);
-    const over = isOverQuota ? (rateLimit?.and ?? rateLimit) : rateLimit;
-    const retryAfterS = over?.resetS ?? 1;
-    const code = isOverQuota ? 'quota_exceeded' : 'rate_limited';
-    return { code, retryAfterS, ...(rateLimit && { rateLimit }) };
+    const limits = key.states(nowMs);
+    const over = limits.find(({ name }) => (name === 'quota') === isOverQuota);
+    return { code: isOverQuota ? 'quota_exceeded' : 'rate_limited', retryAfterS: over?.resetS ?? 1, limits };
   }
 
   /** As of now. */
@@ -109,7 +107,7 @@ export function createUsage(options: UsageOptions) {
     },
 
     /** Counts a call if limit and quota both admit it. Returns the state of both. Reads and writes nothing. */
-    admit(keyId: string): Result<RateLimitState | undefined, Problem> {
+    admit(keyId: string): Result<RateLimitStates, Problem> {
       const nowMs = clock.nowMs();
       const key = keys.get(keyId) ?? add(keyId);
       if (key.isDue(nowMs)) key.turn(calendar);
@@ -117,7 +115,7 @@ export function createUsage(options: UsageOptions) {
       if (isOverQuota || key.isOverLimit) return err(refusal(key, isOverQuota, nowMs));
       key.count();
       exchange.used(key);
-      return ok(key.state(nowMs));
+      return ok(key.states(nowMs));
     },
 
     /** A read of keys that begins now. Counts are read with each key, so that a quota goes on where it was. */
@@ -130,7 +128,7 @@ export function createUsage(options: UsageOptions) {
     /** The quota in force. */
     quotaOf: ({ quota }: Pick<CountedKey, 'quota'>): Quota | null => quota ?? keyQuota,
     /** Of its limit and quota, as `admit` returns it. Counts, reads and writes nothing. */
-    stateOf: (keyId: string) => current(keyId)?.state(clock.nowMs()),
+    limitsOf: (keyId: string): RateLimitStates => current(keyId)?.states(clock.nowMs()) ?? [],
 
     /** Of today (UTC), by all processes as far as is known. */
     usesToday(keyId: string): number {

@@ -1,6 +1,6 @@
 // Headers that many requests or responses share, CORS among them.
 
-import type { RateLimit, RateLimitState } from '../ground/rate-limit.ts';
+import type { RateLimit, RateLimitState, RateLimitStates } from '../ground/rate-limit.ts';
 
 /** On every response: no sniffing, and no page to run or frame. Pages bring their own policy. */
 export const SECURITY_HEADERS = {
@@ -27,20 +27,14 @@ export const UNCACHED_HEADERS = { 'Cache-Control': 'no-store', ...SECURITY_HEADE
 export const UNCACHED_JSON_HEADERS = { 'Content-Type': 'application/json', ...UNCACHED_HEADERS } as const;
 
 /** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10 §3, §4). */
-export function setRateLimit(headers: Headers, state: RateLimitState): void {
-  headers.set('RateLimit-Policy', policyText(state));
-  headers.set('RateLimit', stateText(state));
+export function setLimits(headers: Headers, states: RateLimitStates): void {
+  if (states.length === 0) return;
+  headers.set('RateLimit-Policy', states.map(policyText).join(', '));
+  headers.set('RateLimit', states.map(stateText).join(', '));
 }
 
-function policyText({ name = 'key', limit, and }: RateLimitState): string {
-  const own = `"${name}";q=${limit.requests};w=${limit.windowS}`;
-  return and === undefined ? own : `${own}, ${policyText(and)}`;
-}
-
-function stateText({ name = 'key', remaining, resetS, and }: RateLimitState): string {
-  const own = `"${name}";r=${remaining};t=${resetS}`;
-  return and === undefined ? own : `${own}, ${stateText(and)}`;
-}
+const policyText = ({ name, limit }: RateLimitState) => `"${name}";q=${limit.requests};w=${limit.windowS}`;
+const stateText = ({ name, remaining, resetS }: RateLimitState) => `"${name}";r=${remaining};t=${resetS}`;
 
 /** Limits whose headers are cached; keys may have limits of their own. */
 const FILLED_MAX = 1000;
@@ -51,24 +45,30 @@ const FILLED_MAX = 1000;
  */
 export function createResponseHeaders(common: Readonly<Record<string, string>>) {
   const unlimited = new Headers(common);
-  const limited = new Map<RateLimit, { readonly headers: Headers; readonly and: RateLimit | undefined }>();
+  /** By the first limit of each list. */
+  const limited = new Map<RateLimit, { readonly headers: Headers; readonly of: RateLimitStates }>();
 
-  function fill(state: RateLimitState): Headers {
+  function fill(first: RateLimitState, states: RateLimitStates): Headers {
     const headers = new Headers(common);
-    setRateLimit(headers, state);
+    setLimits(headers, states);
     if (limited.size >= FILLED_MAX) limited.clear();
-    limited.set(state.limit, { headers, and: state.and?.limit });
+    limited.set(first.limit, { headers, of: states });
     return headers;
   }
 
-  return (rateLimit: RateLimitState | undefined): Headers => {
-    if (rateLimit === undefined) return unlimited;
-    const filled = limited.get(rateLimit.limit);
-    if (filled === undefined || filled.and !== rateLimit.and?.limit) return fill(rateLimit);
-    filled.headers.set('RateLimit', stateText(rateLimit));
+  return (states: RateLimitStates): Headers => {
+    const [first] = states;
+    if (first === undefined) return unlimited;
+    const filled = limited.get(first.limit);
+    if (filled === undefined || !haveSamePolicy(filled.of, states)) return fill(first, states);
+    filled.headers.set('RateLimit', states.map(stateText).join(', '));
     return filled.headers;
   };
 }
+
+const haveSamePolicy = (some: RateLimitStates, others: RateLimitStates): boolean =>
+  some.length === others.length &&
+  some.every(({ name, limit }, at) => limit === others[at]?.limit && name === others[at].name);
 
 // Accept (RFC 9110 §12.5.1): whether a client takes a media type at all. Preferences are not compared.
 

@@ -1,10 +1,10 @@
 // A problem as an HTTP response, with the headers for its kind: application/problem+json (RFC 9457), or an OAuth error.
 
 import { type Problem, problemText, protocolNames, publicPart, retryAfterSeconds } from '../ground/problem.ts';
-import type { RateLimitState } from '../ground/rate-limit.ts';
+import type { RateLimitStates } from '../ground/rate-limit.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
 import { joinScopes } from '../ground/text.ts';
-import { SECURITY_HEADERS, setRateLimit, UNCACHED_JSON_HEADERS } from './headers.ts';
+import { SECURITY_HEADERS, setLimits, UNCACHED_JSON_HEADERS } from './headers.ts';
 
 /**
  * RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). For the server's own statuses, and
@@ -42,16 +42,16 @@ const HEADERS = new Headers({
   ...SECURITY_HEADERS,
 });
 
-/** `challenge`: the WWW-Authenticate value. `limit`: for the RateLimit headers. */
+/** `challenge`: the WWW-Authenticate value. `limits`: for the RateLimit headers. */
 export function problemResponse(
   problem: Problem,
   requestId: string,
   challenge?: string | null,
-  limit?: RateLimitState | null,
+  limits: RateLimitStates = [],
 ): Response {
   const { status, code, detail } = publicPart(problem);
   const headers = problemHeaders(HEADERS, problem, challenge);
-  if (limit) setRateLimit(headers, limit);
+  setLimits(headers, limits);
   const body = {
     type: 'about:blank',
     title: TITLES[status] ?? (status < 500 ? 'Client Error' : 'Server Error'),

@@ -316,7 +316,10 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     }
   });
 
-  const WHOLE = { retryAfterS: 1, rateLimit: { limit: { requests: 1, windowS: 1 }, remaining: 0, resetS: 1 } };
+  const WHOLE = {
+    retryAfterS: 1,
+    limits: [{ name: 'key' as const, limit: { requests: 1, windowS: 1 }, remaining: 0, resetS: 1 }],
+  };
   const NOT_WHOLE: unknown[] = [
     'not_found',
     {},
@@ -335,7 +338,7 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     { code: 'method_not_allowed', allow: 'GET\n' },
     { code: 'rotation_under_way', untilMs: 9e15 },
     { code: 'rate_limited' },
-    { code: 'rate_limited', ...WHOLE, rateLimit: { remaining: 0 } },
+    { code: 'rate_limited', ...WHOLE, limits: [{ remaining: 0 }] },
     { code: 'tool_failure', status: 1000, ownCode: 'x', detail: 'x' },
     { code: 'tool_failure', status: 401, ownCode: 'x', detail: 'x' },
     { code: 'tool_failure', status: 404, detail: 'x' },

@@ -70,8 +70,8 @@ const STEPS: Record<string, () => unknown> = {
   'key guard with rate limit': () => guards.apiKey(newCall()),
   'run a tool: guards, input, run, output': () => run(tool, {}, newCall()),
   "encode a tool's result for MCP": () => toolResultMembers(response),
-  'headers of a response': () => responseHeaders(call.rateLimit),
-  'make a Response': () => new Response('{}', { headers: responseHeaders(call.rateLimit) }),
+  'headers of a response': () => responseHeaders(call.limits),
+  'make a Response': () => new Response('{}', { headers: responseHeaders(call.limits) }),
   'log line': () => log.info('API key authentication successful', fields),
 };
 for (const [name, load] of Object.entries(loads)) {
