@@ -4,9 +4,9 @@ import { healthRoute } from './api/health.ts';
 import { createApi } from './api/index.ts';
 import type { ProcessUsage } from './api/metrics/gauges.ts';
 import { createMetrics } from './api/metrics/measures.ts';
-import { createRecheck } from './calls/api-key.ts';
 import { createGuards } from './calls/guards.ts';
 import { createIdentify } from './calls/identify.ts';
+import { createRecheck } from './calls/proof.ts';
 import { createRun } from './calls/run.ts';
 import { settingsIn } from './calls/settings.ts';
 import { createCheckBlock, type VerifyUserJwt } from './calls/user-jwt.ts';
@@ -156,6 +156,7 @@ function serviceOn(
   const guards = createGuards({
     ...config,
     verifyKey,
+    confirmKey: verifier.confirm,
     verifyUserJwt,
     checkBlock: createCheckBlock({ store: keyStore, feed }),
     admit: keyDomain.usage.admit,
@@ -176,7 +177,7 @@ function serviceOn(
     ...(options.toolFiles ?? []),
   ]);
 
-  const recheck = createRecheck(keyDomain, log);
+  const recheck = createRecheck(feed, log);
   const { run, lastCalled } = createRun({ log, recheck, clock });
   const sessions = createSessions();
   metrics?.addGauges({
@@ -212,6 +213,7 @@ function serviceOn(
     config,
     publicUrl,
     verifyKey,
+    confirmKey: verifier.confirm,
     revokeTokens: keyDomain.revokeSecrets,
     guards,
     tools: [...tools.values()],

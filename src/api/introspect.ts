@@ -1,9 +1,10 @@
 // POST /introspect: whether a token is a good API key, and whose (RFC 7662), for services that accept this server's
 // keys. The caller has a key with the scope `introspect`. Neither key's rate limit is counted.
 
-import { apiKeyGuard, type KeyAuth, logRefused, type Recheck, type VerifyKey } from '../calls/api-key.ts';
+import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../calls/api-key.ts';
 import { Call, callOf } from '../calls/call.ts';
 import { type Guard, PASS, sequence } from '../calls/guard.ts';
+import type { Recheck } from '../calls/proof.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type RateLimitStates, tightestOf } from '../ground/rate-limit.ts';
 import { err } from '../ground/result.ts';
@@ -20,6 +21,7 @@ import type { VerifyRouteOptions } from './verify.ts';
 
 export interface IntrospectRouteOptions {
   readonly verifyKey: VerifyKey;
+  readonly confirmKey: VerifyKey;
   readonly guards: Pick<VerifyRouteOptions['guards'], 'scopes'>;
   readonly recheck: Recheck;
   readonly limitsOf: Usage['limitsOf'];
@@ -33,8 +35,8 @@ interface ClientCall {
 }
 
 export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { verifyKey, guards, recheck, limitsOf, publicUrl, log } = options;
-  const keyGuard = apiKeyGuard(verifyKey, log);
+  const { verifyKey, confirmKey, guards, recheck, limitsOf, publicUrl, log } = options;
+  const keyGuard = apiKeyGuard(verifyKey, log, confirmKey);
   const callerGuard = sequence<Call & ClientCall, KeyAuth, object, object>(
     keyGuard,
     clientIdGuard(log),

@@ -1,10 +1,11 @@
 // /verify: tells a proxy that asks before it passes a request on (forward_auth, auth_request, ext_authz) whether the
 // request's key is good. Guarded like a tool; status and headers are the whole response.
 
-import type { KeyAuth, Recheck } from '../calls/api-key.ts';
+import type { KeyAuth } from '../calls/api-key.ts';
 import { type Call, callOf } from '../calls/call.ts';
 import { type Guard, sequence } from '../calls/guard.ts';
 import type { Guards } from '../calls/guards.ts';
+import type { Recheck } from '../calls/proof.ts';
 import type { Config } from '../config/config.ts';
 import { memoize } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';

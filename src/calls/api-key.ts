@@ -1,16 +1,14 @@
-// API keys of calls. The guard finds the presented key, has it verified, and adds its identity. The recheck looks once more
-// before a success leaves.
+// The guard for API keys: finds the presented key, has it verified, and adds its identity. proof.ts looks again before
+// anything leaves.
 
 import type { Problem } from '../ground/problem.ts';
-import { type Awaitable, chain, err, ok, outageIn, type Result, StoreOutage } from '../ground/result.ts';
+import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
 import type { Caller, RequestIds } from '../keys/actor.ts';
-import type { KeyDomain } from '../keys/index.ts';
 import { isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
-import { outageProblem } from '../watch/outage.ts';
 import type { Credentials } from '../web/context.ts';
-import type { Call } from './call.ts';
+import type { Call, Confirm } from './call.ts';
 import type { Guard } from './guard.ts';
 
 export interface KeyAuth {
@@ -23,12 +21,14 @@ export type VerifyKey = (token: string, caller: Caller) => Awaitable<Verified>;
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
   xApiKey ?? bearer ?? metaApiKey;
 
-export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<Call, KeyAuth> {
+/** Creates the guard. `confirm` verifies a key once more, at no charge; without it the guard's proof isn't renewed. */
+export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): Guard<Call, KeyAuth> {
+  const confirmCall = confirm && confirmWith(confirm, log);
   function logged(verified: Verified, call: Call): Result<KeyAuth, Problem> {
     const { requestId, traceId, credentials } = call;
     if (verified.ok) {
       const auth = verified.value;
-      call.verifiedAtMs = verified.verifiedAtMs;
+      if (confirmCall !== undefined) call.proved(verified.verifiedAtMs, confirmCall);
       const { keyId, subject: userId } = auth;
       log.info('API key authentication successful', { requestId, traceId, keyId, userId });
       return ok({ auth });
@@ -49,6 +49,15 @@ export function apiKeyGuard(verify: VerifyKey, log: Log): Guard<Call, KeyAuth> {
   return Object.assign(decide, { credential: 'api_key' as const });
 }
 
+const confirmWith =
+  (confirm: VerifyKey, log: Log): Confirm =>
+  async (call) => {
+    const verified = await confirm(presentedKey(call.credentials) ?? '', call);
+    if (verified.ok) return ok(verified.verifiedAtMs);
+    logRefused(log, verified.error, call);
+    return verified;
+  };
+
 /** A JWT in compact form (RFC 7519 §3.1): its header is a JSON object, so its base64url begins with `eyJ`. */
 const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
 
@@ -65,50 +74,4 @@ export function logRefused(log: Log, error: Problem, { requestId, traceId }: Req
     const { reason, keyId, userId, fingerprint, sent } = error; // the ids are there only for a key on record
     log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, fingerprint, sent });
   }
-}
-
-/**
- * The proof of a key may have become older than the revocation bound: the tool took long, the process was stopped, the
- * machine slept. Then the key is verified again, at no charge.
- */
-export interface Recheck {
-  /** For successes that leave together: the problems of those that may not. */
-  (calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>>;
-  /** False once the proof of its key is too old. */
-  isFresh(call: Call): boolean;
-}
-
-/** Then the store is slower than the bound, and is not asked again. */
-const TRIES = 2;
-
-const TOO_SLOW = new StoreOutage('the key store answers slower than the revocation bound');
-
-export function createRecheck({ feed, verifier }: Pick<KeyDomain, 'feed' | 'verifier'>, log: Log): Recheck {
-  const isFresh = ({ verifiedAtMs }: Call): boolean => feed.isFresh(verifiedAtMs);
-
-  /** At its end all calls not refused are fresh at the same moment. */
-  async function recheck(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
-    const refused = new Map<Call, Problem>();
-    const away = (call: Call, outage: StoreOutage) => void refused.set(call, outageProblem(outage, log, call));
-    const stale = () => calls.filter((call) => !refused.has(call) && !isFresh(call));
-    for (let tries = 0; tries < TRIES && stale().length > 0; tries += 1) {
-      const verifying = stale().map(async (call) => {
-        try {
-          const verified = await verifier.confirm(presentedKey(call.credentials) ?? '', call);
-          if (verified.ok) call.verifiedAtMs = verified.verifiedAtMs;
-          else {
-            refused.set(call, verified.error);
-            logRefused(log, verified.error, call);
-          }
-        } catch (error) {
-          away(call, outageIn(error)); // the others of a batch may be good
-        }
-      });
-      await Promise.all(verifying);
-    }
-    for (const call of stale()) away(call, TOO_SLOW);
-    return refused;
-  }
-
-  return Object.assign(recheck, { isFresh });
 }

@@ -1,6 +1,8 @@
 // One call of a tool or prompt: what it carries, and how it is made from a request.
 
+import type { Problem } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
+import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
 import { type Credentials, type RequestContext, withMetaApiKey } from '../web/context.ts';
@@ -15,7 +17,7 @@ export interface CredentialedCall extends Caller {
 type Audience = 'program' | 'model' | 'model_with_widget';
 
 /** Tells the client how far a call is. */
-type Progress = (progress: number, total?: number, message?: string) => void;
+export type Progress = (progress: number, total?: number, message?: string) => void;
 
 interface CallExtras {
   readonly operation?: { readonly name: string; readonly initialLimits: RateLimitStates };
@@ -33,6 +35,12 @@ interface CallExtras {
   readonly resources?: readonly string[] | undefined;
 }
 
+/**
+ * Proves the credential of a call again, at no charge. Returns when that proof began, monotonic: changes after it were
+ * not seen. Throws a StoreOutage.
+ */
+export type Confirm = (call: Call) => Awaitable<Result<number, Problem>>;
+
 const NOTHING = () => {};
 
 const NO_CAPABILITIES = {};
@@ -41,7 +49,8 @@ const NO_CAPABILITIES = {};
 export class Call {
   /** The name of the tool or prompt. */
   readonly tool: string;
-  readonly progress: Progress;
+  /** Tells the client how far the call is. */
+  progress: Progress;
   readonly clientCapabilities: JsonObject;
   /** Where the call belongs in a trace, if its caller keeps one; for the tool to pass on. */
   readonly trace: Trace | undefined;
@@ -52,10 +61,11 @@ export class Call {
   forWidget: JsonObject | undefined = undefined;
   /** For the response's headers: first as before any call, then what the guards decided. */
   limits: RateLimitStates;
-  /** The time of the proof that its API key is good. Monotonic; infinity while it needs none. */
-  verifiedAtMs = Number.POSITIVE_INFINITY;
+  /** When the proof of its credential began. Monotonic; infinity while it needs none. */
+  provedAtMs = Number.POSITIVE_INFINITY;
   readonly lookupKeyId: string | undefined;
   readonly resources: readonly string[] | undefined;
+  #confirm: Confirm | undefined = undefined;
   #lifetime: AbortController | undefined;
   readonly #request: RequestContext | undefined;
 
@@ -89,6 +99,23 @@ export class Call {
     return this.trace?.traceId;
   }
 
+  /** Notes that a credential of the call is proved, and how to prove it again. */
+  proved(atMs: number, confirm: Confirm): void {
+    this.provedAtMs = Math.min(this.provedAtMs, atMs);
+    this.#confirm = this.#confirm === undefined || this.#confirm === confirm ? confirm : both(this.#confirm, confirm);
+  }
+
+  /** Proves its credential again; returns why that isn't good any more. Throws a StoreOutage. */
+  async confirm(): Promise<Problem | undefined> {
+    const confirmed = await this.#confirm?.(this);
+    if (confirmed?.ok) this.provedAtMs = confirmed.value;
+    return confirmed?.ok === false ? confirmed.error : undefined;
+  }
+
+  get reportsProgress(): boolean {
+    return this.progress !== NOTHING;
+  }
+
   /** Aborted when the call is cancelled or out of time. Made when first asked for, which most tools never do. */
   get signal(): AbortSignal {
     this.#lifetime ??= new AbortController();
@@ -113,6 +140,16 @@ export class Call {
     this.#request?.endPart();
   }
 }
+
+/** Proves two credentials: a guard of an operator's own may ask for a key and a user token. */
+const both =
+  (first: Confirm, second: Confirm): Confirm =>
+  async (call) => {
+    const one = await first(call);
+    if (!one.ok) return one;
+    const other = await second(call);
+    return other.ok ? { ok: true, value: Math.min(one.value, other.value) } : other;
+  };
 
 /** `metaApiKey`: the key in the body, if any. */
 export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {

@@ -58,6 +58,8 @@ interface Limit {
 
 export interface GuardsOptions {
   readonly verifyKey: VerifyKey;
+  /** As `verifyKey`, once more, at no charge. */
+  readonly confirmKey: VerifyKey;
   readonly verifyUserJwt: VerifyUserJwt;
   readonly checkBlock: CheckBlock;
   /** Of keys without a limit of their own. */
@@ -78,8 +80,8 @@ export interface GuardsOptions {
 type GuardedCall = Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> };
 
 export function createGuards(options: GuardsOptions): Guards {
-  const { verifyKey, verifyUserJwt, checkBlock, rateLimit, userRateLimit, admit, clock, log, keysManagedAt } = options;
-  const { observe = (guard) => guard } = options;
+  const { verifyKey, confirmKey, verifyUserJwt, checkBlock, rateLimit, userRateLimit, admit } = options;
+  const { clock, log, keysManagedAt, observe = (guard) => guard } = options;
 
   const logRefused = (call: GuardedCall, bucket: string, fields?: LogFields): void =>
     log.warnThrottled('Rate limit exceeded', bucket, { ...whoseIds(call), ...fields });
@@ -128,7 +130,7 @@ export function createGuards(options: GuardsOptions): Guards {
     admin: observe(adminGuard(log)),
     apiKey: observe(
       sequence<Call, KeyAuth, object>(
-        apiKeyGuard(verifyKey, log),
+        apiKeyGuard(verifyKey, log, confirmKey),
         Object.assign(perKey, { initialLimits: initialLimits(rateLimit, 'key') }),
       ),
     ),

@@ -1,5 +1,5 @@
 // The one way to run a tool, a prompt or a completion, for REST and every MCP era: guard, input, its function, output;
-// within its time, with bugs caught, and with a key that is still good at the end.
+// within its time, with bugs caught, and with a credential that is still good when anything leaves.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -10,12 +10,12 @@ import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import { redactKeys } from '../watch/redact.ts';
-import type { Recheck } from './api-key.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { isProblem } from './failure.ts';
 import { addTo } from './guard.ts';
 import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
+import { provedProgress, type Recheck } from './proof.ts';
 import { assertNumbers, inWords, withoutKeys } from './schema.ts';
 import type { UserIdentity } from './user-jwt.ts';
 
@@ -62,15 +62,15 @@ export function createRun({ clock, log, recheck }: Options): Runner {
     return { code: 'internal' };
   }
 
-  function refused(problem: Problem, operation: Operation, call: Call): ToolResult {
-    logRefusal(problem, operation, call);
-    return err(problem);
+  /** What may leave: the result, if the credential of the call is still good. */
+  async function proved(result: ToolResult, call: Call): Promise<ToolResult> {
+    const problem = (await recheck([call])).get(call);
+    return problem ? err(problem) : result;
   }
 
-  /** The success, if its key is still good. */
-  async function proved(success: ToolResult, call: Call): Promise<ToolResult> {
-    const problem = (await recheck([call])).get(call);
-    return problem ? err(problem) : success;
+  function leaving(result: ToolResult, operation: Operation, call: Call): Awaitable<ToolResult> {
+    if (!result.ok) logRefusal(result.error, operation, call);
+    return recheck.isFresh(call) ? result : proved(result, call);
   }
 
   const run: Run = async (operation, input, call, canceller) => {
@@ -81,25 +81,25 @@ export function createRun({ clock, log, recheck }: Options): Runner {
     try {
       const guarding = guard(call);
       const guarded = isPromise(guarding) ? await timeLimit.race(guarding) : guarding;
-      if (!guarded.ok) return refused(refusalOfGuard(guarded.error, name, call), operation, call);
+      if (!guarded.ok) return await leaving(err(refusalOfGuard(guarded.error, name, call)), operation, call);
       const parsed = parse(input);
-      if (!parsed.ok) return parsed;
+      if (!parsed.ok) return await leaving(parsed, operation, call);
       const context = addTo(call, guarded.value);
-      const { asking } = call;
-      if (asking?.requestState !== undefined) {
-        const subject = subjectOf(operation, input, call);
-        const problem = await timeLimit.race(asking.readRequestState(asking.requestState, subject));
-        if (problem !== undefined) return err(problem);
-      }
+      const unread = unreadState(operation, input, call);
+      const problem = unread && (await timeLimit.race(unread));
+      if (problem !== undefined) return await leaving(err(problem), operation, call);
+      if (call.reportsProgress) call.progress = provedProgress(recheck, call, call.progress);
       const running = operation.run(parsed.value, context);
       const returned = isPromise(running) ? await timeLimit.race(running) : running;
       const result = returned?.ok
         ? ok(ofAllowedSize(name, encodedOutput(operation, returned.value, call)))
         : await refusalOfTool(returned?.error, operation, input, call);
-      if (!result.ok) return refused(result.error, operation, call);
-      return recheck.isFresh(call) ? result : await proved(result, call);
+      const left = leaving(result, operation, call);
+      return isPromise(left) ? await left : left;
     } catch (thrown) {
-      return refused(problemOf(thrown, operation, call, canceller), operation, call);
+      const problem = problemOf(thrown, operation, call, canceller);
+      logRefusal(problem, operation, call);
+      return err(problem);
     } finally {
       timeLimit.end();
       call.end();
@@ -147,6 +147,13 @@ class TimeLimit {
   end(): void {
     this.#end?.();
   }
+}
+
+/** Reads what the client carries from the round before; undefined if this is the first. */
+function unreadState(operation: Operation, input: unknown, call: Call): Promise<Problem | undefined> | undefined {
+  const { asking } = call;
+  if (asking?.requestState === undefined) return undefined;
+  return asking.readRequestState(asking.requestState, subjectOf(operation, input, call));
 }
 
 const THROWN = 'a bug is thrown, not returned';

@@ -9,7 +9,7 @@ import type { Feed } from '../keys/feed.ts';
 import type { KeyStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
 import { keyInstead, presentedKey } from './api-key.ts';
-import type { CredentialedCall } from './call.ts';
+import type { Call } from './call.ts';
 import { type Guard, PASS } from './guard.ts';
 
 export interface UserIdentity {
@@ -38,33 +38,41 @@ export function userJwtGuard(
   checkBlock: CheckBlock,
   log: Log,
   keysManagedAt?: KeysManagedAt,
-): Guard<CredentialedCall, UserAuth> {
+): Guard<Call, UserAuth> {
   const help = keysManagedAt === undefined ? undefined : { help: helpOf(keysManagedAt) };
-  const decide: Guard<CredentialedCall, UserAuth> = ({ requestId, traceId, credentials }) => {
+
+  /** Returns when the proof that the owner isn't blocked began. */
+  async function unlessBlocked({ subject: userId, actor }: UserIdentity, ids: RequestIds) {
+    const checked = await checkBlock(userId);
+    if (!checked.ok && checked.error.code === 'user_blocked') {
+      log.warn('User blocked', actorFields({ ...ids, userId, actor }));
+    }
+    return checked;
+  }
+
+  const decide: Guard<Call, UserAuth> = async (call) => {
+    const { traceId, requestId, credentials } = call;
+    const ids = { requestId, traceId };
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
       const { lacksScheme } = credentials;
-      log.warn('No user token provided', { requestId, traceId, ...wrongKind, lacksScheme });
+      log.warn('No user token provided', { ...ids, ...wrongKind, lacksScheme });
       return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...help });
     }
-    return chain(verify(bearer), (verified): Awaitable<Result<UserAuth, Problem>> => {
-      if (verified.ok) return unlessBlocked(verified.value, { requestId, traceId });
+    const verified = await verify(bearer);
+    if (!verified.ok) {
       if (verified.error.code !== 'invalid_token') return verified;
-      const { reason } = verified.error;
       const wrongKind = keyInstead(bearer);
-      log.warn('Invalid user token', { requestId, traceId, reason, ...wrongKind });
+      log.warn('Invalid user token', { ...ids, reason: verified.error.reason, ...wrongKind });
       return err({ ...verified.error, ...wrongKind, ...help });
-    });
+    }
+    const auth = verified.value;
+    const admitted = await unlessBlocked(auth, ids);
+    if (!admitted.ok) return admitted;
+    call.proved(admitted.value, () => unlessBlocked(auth, ids)); // a token that ends meanwhile was good for the call
+    return ok({ auth });
   };
-  function unlessBlocked(auth: UserIdentity, ids: RequestIds): Awaitable<Result<UserAuth, Problem>> {
-    return chain(checkBlock(auth.subject), (checked): Result<UserAuth, Problem> => {
-      if (checked.ok) return ok({ auth });
-      const { subject: userId, actor } = auth;
-      if (checked.error.code === 'user_blocked') log.warn('User blocked', actorFields({ ...ids, userId, actor }));
-      return checked;
-    });
-  }
   return Object.assign(decide, { credential: 'user_jwt' as const });
 }
 
@@ -92,9 +100,9 @@ export function adminGuard(log: Log): Guard<Caller & UserAuth> {
 
 /**
  * Whether the owner that a user token names is blocked; a key's record says it itself. Cached while the change feed is
- * current, like a key.
+ * current, like a key. If not, returns when the proof of that began, monotonic.
  */
-export type CheckBlock = (owner: string) => Awaitable<Result<void, Problem>>;
+export type CheckBlock = (owner: string) => Awaitable<Result<number, Problem>>;
 
 const OWNERS_MAX = 10_000; // about 2 MB
 
@@ -125,10 +133,11 @@ export function createCheckBlock({ store, feed }: { store: Pick<KeyStore, 'isBlo
     return blocked;
   }
 
-  const decide = (blocked: boolean): Result<void, Problem> => (blocked ? err({ code: 'user_blocked' }) : ok(undefined));
-
-  const decideNow = (owner: string): Awaitable<Result<void, Problem>> =>
-    chain(known.get(owner) ?? reads.run(owner, () => read(owner)), decide);
+  function decideNow(owner: string): Awaitable<Result<number, Problem>> {
+    const { polledAtMs } = feed; // of now: a poll that begins while the owner is read proves nothing of that read
+    const decide = (blocked: boolean) => (blocked ? err({ code: 'user_blocked' } as const) : ok(polledAtMs));
+    return chain(known.get(owner) ?? reads.run(owner, () => read(owner)), decide);
+  }
 
   return (owner) => (feed.current() ? decideNow(owner) : feed.ensureFresh().then(() => decideNow(owner)));
 }

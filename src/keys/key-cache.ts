@@ -41,6 +41,13 @@ export interface KnownKey extends PresentedKey {
   believedUntilMs: number;
 }
 
+/** A record as it was read after the first use of its next secret was written. */
+export interface FirstUse {
+  readonly found: KnownKey | null;
+  /** When the last poll before that read began, monotonic. */
+  readonly polledAtMs: number;
+}
+
 export function createKeyCache(feed: Feed, clock: Clock) {
   const usable = createLruCache<KnownKey>({
     bytes: CACHE_BYTES_MAX,
@@ -49,7 +56,7 @@ export function createKeyCache(feed: Feed, clock: Clock) {
   });
   const refused = createLruCache<Refused>({ entries: REFUSED_MAX });
   const reads = singleFlights<Result<KnownKey | null, Problem>>();
-  const firstUses = singleFlights<KnownKey | null>();
+  const firstUses = singleFlights<FirstUse>();
 
   feed.subscribe({
     onChanges(keyHashes, owners) {

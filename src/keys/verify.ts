@@ -7,7 +7,7 @@ import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import type { Caller, OriginOf } from './actor.ts';
 import type { Feed } from './feed.ts';
-import { createKeyCache, type KnownKey } from './key-cache.ts';
+import { createKeyCache, type FirstUse, type KnownKey } from './key-cache.ts';
 import { type Audience, fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
 import type { KeyStore } from './store.ts';
 import type { ReadKeys, UnknownKeys } from './unknown-keys.ts';
@@ -106,16 +106,17 @@ export function createVerifier(options: {
 
   /** Puts a next secret in force before it is accepted. Concurrent first uses share one write. */
   async function useFirst(key: KnownKey, presented: Presented): Promise<Verified> {
-    const found = await cache.firstUses.run(presented.keyHash, () => promote(key, presented));
+    const { found, polledAtMs } = await cache.firstUses.run(presented.keyHash, () => promote(key, presented));
     if (found?.presented === 'next' && cache.isUsable(found)) {
       throw new StoreOutage('the first use of a secret could not be noted'); // the record was changed by hand meanwhile
     }
-    return evaluate(found, presented, feed.polledAtMs);
+    return evaluate(found, presented, polledAtMs);
   }
 
-  async function promote(key: KnownKey, { keyHash, caller }: Presented): Promise<KnownKey | null> {
+  async function promote(key: KnownKey, { keyHash, caller }: Presented): Promise<FirstUse> {
     const promoted = await store.promote(key, clock.nowMs(), originOf('use', caller));
     await feed.refresh();
+    const { polledAtMs } = feed; // before the read: a poll that comes after it proves nothing of it
     const found = await readAgain(keyHash, false); // a replica may not have it yet
     if (promoted !== null) {
       const { requestId, traceId } = caller;
@@ -123,7 +124,7 @@ export function createVerifier(options: {
       const fingerprint = fingerprintOf(keyHash);
       log.info('API key rotation completed', { requestId, traceId, keyId, userId, fingerprint });
     }
-    return found;
+    return { found, polledAtMs };
   }
 
   function evaluate(key: KnownKey | null, { token, caller, purpose }: Presented, verifiedAtMs: number): Verified {

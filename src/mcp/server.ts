@@ -42,8 +42,6 @@ export interface Reply {
   readonly errorCode?: number;
   /** The call that was made; its rate limit is for the headers of an HTTP response that is the reply. */
   readonly call?: Call;
-  /** The same, if it succeeded. */
-  readonly success?: Call | undefined;
   /** Of such a response; 200 unless given. */
   readonly status?: 400 | 404;
   /** In place of the text, in such a response. */
@@ -89,9 +87,8 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     const result = await (begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running);
     progress?.stop();
     const text = callResultText({ id, era, operation, call }, result);
-    if (result.ok) return { text, call, success: call };
-    const header = isChallenged ? challengeFor(result.error, signIn) : null;
-    return header === null ? { text, call } : { text, call, challenge: { problem: result.error, header } };
+    const header = !result.ok && isChallenged ? challengeFor(result.error, signIn) : null;
+    return result.ok || header === null ? { text, call } : { text, call, challenge: { problem: result.error, header } };
   }
 
   return async (request, peer) => {

@@ -1,8 +1,9 @@
 // POST /mcp: Streamable HTTP of every revision, without sessions, so that any process can handle any request. Reads
 // what was posted and writes replies: as JSON, as an event stream, or as a JSON array for a batch.
 
-import type { Recheck } from '../calls/api-key.ts';
+import type { Call } from '../calls/call.ts';
 import { type Identify, Sender } from '../calls/identify.ts';
+import type { Recheck } from '../calls/proof.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Log } from '../watch/log.ts';
@@ -36,8 +37,10 @@ export interface McpRouteOptions {
   readonly log: Log;
 }
 
-interface BatchReply extends Pick<Reply, 'text' | 'success'> {
-  /** The text of a refusal in its place. */
+interface BatchReply {
+  readonly text: string;
+  /** The call that was made, with the text of a refusal in its place. */
+  readonly call?: Call | undefined;
   readonly denied?: (problem: Problem) => string;
 }
 
@@ -123,22 +126,23 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
       if (message.kind === 'invalid') replies.push({ text: errorText(message.id, message.error) });
       if (message.kind !== 'request') continue;
       const denied = (problem: Problem) => deniedText(message, 'legacy', problem);
-      const { text, success } = chars < BATCH_CHARS_MAX ? await mcp(message, peer) : { text: denied(OVERLOADED) };
+      const { text, call } =
+        chars < BATCH_CHARS_MAX ? await mcp(message, peer) : { text: denied(OVERLOADED), call: undefined };
       chars += text.length;
-      replies.push({ text, success, denied });
+      replies.push({ text, call, denied });
     }
     return replies;
   }
 
-  /** All successes leave together, when the last is done: by then the proof of a key may be too old. */
+  /** All replies leave together, when the last is done: by then the proof of a key may be too old. */
   async function batch(sender: Sender, messages: readonly Message[]): Promise<Response> {
     const { context } = sender;
     const made = await holdingOpen(context, Number.POSITIVE_INFINITY, replies(sender, messages));
     if (made.length === 0) return accepted();
-    const refused = await recheck(made.flatMap(({ success }) => success ?? []));
+    const refused = await recheck(made.flatMap(({ call }) => call ?? []));
     // No join, which copies: a text that finds no room is never flattened.
-    const text = made.reduce((all, { text, success, denied }, index) => {
-      const problem = success && refused.get(success);
+    const text = made.reduce((all, { text, call, denied }, index) => {
+      const problem = call && refused.get(call);
       return `${all}${index === 0 ? '' : ','}${problem && denied ? denied(problem) : text}`;
     }, '[');
     return write(context, `${text}]`) ?? problemResponse(OVERLOADED, context.requestId);

@@ -1,13 +1,16 @@
-// A success that was decided before the machine slept, or before the tool took its time, on every way that it can
-// leave: with the revocation bound behind it, it leaves only if the key is still good.
+// What was decided before the machine slept, or before the tool took its time, on every way that it can leave: with the
+// revocation bound behind it, it leaves only if the key is still good, and the owner of a user token isn't blocked.
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { defineTool, ok } from '../../src/start/package/index.ts';
+import { defineTool, err, failure, ok } from '../../src/start/package/index.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { call, eventReader, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';
-import { createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
+import { startProxy } from '../support/proxy.ts';
+import { storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
+import { bearer, createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 import { advanceUntil } from '../support/wait-for.ts';
 
@@ -23,7 +26,7 @@ interface Started extends AsyncDisposable {
   revoke(): Promise<void>;
 }
 
-/** An app with tools for keys alone: `slow`, which reports progress, and `quick`, which responds at once. */
+/** An app with `slow`, which reports progress, `quick`, which responds at once, `failing` and `telling`, and `for_users`. */
 async function start(): Promise<Started> {
   const schema = { input: v.strictObject({}), output: v.strictObject({ done: v.boolean() }) };
   const app = await createTestApp({
@@ -43,6 +46,34 @@ async function start(): Promise<Started> {
         ...facts('quick'),
         ...schema,
         run: () => ok({ done: true }),
+      }),
+      defineTool(guards.apiKey, {
+        ...facts('failing'),
+        ...schema,
+        async run() {
+          await started.during();
+          return err(failure({ status: 409, code: 'out_of_stock', detail: 'Three are left of it' }));
+        },
+      }),
+      defineTool(guards.apiKey, {
+        ...facts('telling'),
+        ...schema,
+        async run(_input, { progress }) {
+          progress(1, 4, 'before');
+          await started.during();
+          progress(2, 4, 'held');
+          progress(3, 4, 'latest');
+          await Bun.sleep(50); // more than the look takes: what it lets through would have left by now
+          return ok({ done: true });
+        },
+      }),
+      defineTool(guards.userJwt, {
+        ...facts('for_users'),
+        ...schema,
+        async run() {
+          await started.during();
+          return ok({ done: true });
+        },
       }),
     ],
   });
@@ -172,4 +203,75 @@ test('a refusal after the call is logged like one before it', async () => {
     { event: 'API key authentication successful' },
     { event: 'Invalid or expired API key', reason: 'revoked', userId: 'alice' },
   ]);
+});
+
+describe('what leaves beside results', () => {
+  const endAndSleep = async ({ app, revoke }: Started) => {
+    await revoke();
+    app.clock.sleep(LAG_MAX_MS);
+  };
+
+  test('a failure in the words of a tool', async () => {
+    await using started = await start();
+    const { app, key } = started;
+    const failing = async () => {
+      const { status } = await app.call('failing', {}, { 'x-api-key': key });
+      const { body } = await post(app, [call('failing')], { 'x-api-key': key });
+      return [status, body[0].result.content[0].text];
+    };
+    expect(await failing()).toEqual([409, 'Three are left of it']);
+    started.during = () => endAndSleep(started);
+    expect(await failing()).toEqual([401, 'Invalid or expired API key']);
+  });
+
+  test('progress: the latest is held until the key is verified again, and none leaves after its end', async () => {
+    const told = async (during: (started: Started) => unknown) => {
+      await using started = await start();
+      started.during = () => during(started);
+      const body = call('telling', {}, { _meta: { progressToken: 'p' } });
+      const response = await fetchMcp(started.app, body, { 'x-api-key': started.key });
+      const events = await eventReader(response.body as ReadableStream<Uint8Array>).rest();
+      return events.flatMap(({ data }) => JSON.parse(data).params?.message ?? []);
+    };
+    expect(await told(() => {})).toEqual(['before', 'held', 'latest']);
+    expect(await told(({ app }) => app.clock.sleep(LAG_MAX_MS))).toEqual(['before', 'latest']);
+    expect(await told(endAndSleep)).toEqual(['before']);
+  });
+
+  test('a result for a user whose owner was blocked', async () => {
+    await using started = await start();
+    const { app } = started;
+    const headers = await bearer(app, 'bob');
+    const statusOf = async () => (await app.call('for_users', {}, headers)).status;
+    started.during = () => app.clock.sleep(LAG_MAX_MS);
+    expect(await statusOf()).toBe(200);
+    started.during = async () => {
+      await app.keys('block', 'bob');
+      app.clock.sleep(LAG_MAX_MS);
+    };
+    expect(await statusOf()).toBe(403);
+  });
+
+  test('a first use, proved by no poll that came after its read', async () => {
+    const READ = 'presented_hash';
+    await using sqld = await startPrimary();
+    await using proxy = await startProxy(sqld.url);
+    const env = { REVOCATION_LAG_MAX_MS: '4000' };
+    await using elsewhere = await createTestApp({ store: storeOn(sqld.env), env });
+    const [{ id }, other] = [await elsewhere.createKey('alice'), await elsewhere.createKey('bob')];
+    const alice = await bearer(elsewhere, 'alice');
+    const next = (await elsewhere.call('rotate_api_key', { keyId: id }, alice)).body.key;
+    await using here = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });
+    const promoted = proxy.delayResponseTo('second_hash = key_hash');
+    const pending = here.useKey(next);
+    await promoted.made;
+    const read = proxy.delayResponseTo(READ); // the one that comes after the secret was put in force
+    promoted.release();
+    await read.made;
+    await elsewhere.call('revoke_api_key', { keyId: id }, alice);
+    here.clock.advance(4000);
+    expect((await here.useKey(other.key)).status).toBe(200); // polls
+    read.release();
+    expect((await pending).status).toBe(401);
+  });
 });

@@ -123,6 +123,6 @@ test('many calls of a user at once ask the store once whether he is blocked, but
   here.clock.advance(4000); // the next call polls
   expect([await statusOf(), proxy.sent(ASKED)]).toEqual([403, 2]);
   asked.release();
-  expect(await Promise.all(before)).toEqual([200, 200]);
+  expect(await Promise.all(before)).toEqual([403, 403]); // beyond the bound, nothing leaves for him
   expect([await statusOf(), proxy.sent(ASKED)]).toEqual([403, 2]); // nor is what was asked before kept
 });

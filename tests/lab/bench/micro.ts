@@ -1,8 +1,8 @@
 // `bun tests/lab/bench/micro.ts`: what each step of one call costs, in this process, without a network.
 
 import { createService } from '../../../src/app.ts';
-import { createRecheck } from '../../../src/calls/api-key.ts';
 import { Call } from '../../../src/calls/call.ts';
+import { createRecheck } from '../../../src/calls/proof.ts';
 import { createRun } from '../../../src/calls/run.ts';
 import { parseConfig } from '../../../src/config/config.ts';
 import { isPromise } from '../../../src/ground/result.ts';
@@ -54,7 +54,7 @@ const loads = { REST: restGetData(key), 'MCP 2025-11-25': mcp2025GetData(key), '
 const source = () => '127.0.0.1';
 const newCall = () => new Call('r-1', { xApiKey: key, bearer: null, metaApiKey: null }, source);
 await service.app.fetch(requestOf(loads.REST), peer); // from now on the key is known
-const recheck = createRecheck(service.keyDomain, log);
+const recheck = createRecheck(service.keyDomain.feed, log);
 const { run } = createRun({ clock, log, recheck });
 const response = await run(tool, {}, newCall());
 const call = newCall();

@@ -74,8 +74,8 @@ export const CALLS: readonly Mutations[] = [
     tests: ['./tests/keys/sleep.test.ts', './tests/api/late.test.ts'],
     changes: [
       [
-        'recheck: a success leaves whose proof is too old',
-        'recheck.isFresh(call) ? result : await proved(result, call)',
+        'recheck: what a tool returned leaves whose proof is too old',
+        'recheck.isFresh(call) ? result : proved(result, call)',
         'result',
       ],
     ],
@@ -90,7 +90,11 @@ export const CALLS: readonly Mutations[] = [
     tests: ['./tests/keys/blocks.test.ts'],
     changes: [
       ['blocks: one that was made meanwhile is forgotten', 'if (changes === changesBefore) known', 'known'],
-      ['blocks: a blocked owner passes', "blocked ? err({ code: 'user_blocked' }) : ok(undefined)", 'ok(undefined)'],
+      [
+        'blocks: a blocked owner passes',
+        "blocked ? err({ code: 'user_blocked' } as const) : ok(polledAtMs)",
+        'ok(polledAtMs)',
+      ],
     ],
   },
   {

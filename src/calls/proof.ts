@@ -1,0 +1,88 @@
+// Proofs that the credential of a call is good, and the last look before anything leaves under it: a result, a failure in
+// the tool's own words, progress. Guards say how a credential is proved again.
+
+import type { Problem } from '../ground/problem.ts';
+import { outageIn, StoreOutage } from '../ground/result.ts';
+import type { Feed } from '../keys/feed.ts';
+import type { Log } from '../watch/log.ts';
+import { outageProblem } from '../watch/outage.ts';
+import type { Call, Progress } from './call.ts';
+
+/**
+ * The proof of a credential may have become older than the revocation bound: the tool took long, the process was
+ * stopped, the machine slept. Then it is proved again.
+ */
+export interface Recheck {
+  /** For what leaves together: the problems of the calls of which nothing may leave. */
+  (calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>>;
+  /** Returns false once the proof of its credential is too old. */
+  isFresh(call: Call): boolean;
+}
+
+/** Then the store is slower than the bound, and is not asked again. */
+const TRIES = 2;
+
+const TOO_SLOW = new StoreOutage('the key store answers slower than the revocation bound');
+
+export function createRecheck(feed: Pick<Feed, 'isFresh'>, log: Log): Recheck {
+  const isFresh = ({ provedAtMs }: Call): boolean => feed.isFresh(provedAtMs);
+
+  /** At its end all calls not refused are fresh at the same moment. */
+  async function recheck(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
+    const refused = new Map<Call, Problem>();
+    const away = (call: Call, outage: StoreOutage) => void refused.set(call, outageProblem(outage, log, call));
+    const stale = () => calls.filter((call) => !refused.has(call) && !isFresh(call));
+    async function confirm(call: Call): Promise<void> {
+      try {
+        const problem = await call.confirm();
+        if (problem !== undefined) refused.set(call, problem);
+      } catch (error) {
+        away(call, outageIn(error)); // the others of a batch may be good
+      }
+    }
+    for (let tries = 0; tries < TRIES && stale().length > 0; tries += 1) await Promise.all(stale().map(confirm));
+    for (const call of stale()) away(call, TOO_SLOW);
+    return refused;
+  }
+
+  return Object.assign(recheck, { isFresh });
+}
+
+type Report = Parameters<Progress>;
+
+/** `looking`: the credential is proved again, and the latest report waits for that. */
+type ProgressState =
+  | { readonly is: 'open' }
+  | { readonly is: 'looking'; readonly latest: Report }
+  | { readonly is: 'ended' };
+
+const OPEN: ProgressState = { is: 'open' };
+const ENDED: ProgressState = { is: 'ended' };
+
+/** Sends reports of a call while its credential is proved, and none once it has ended. In an outage they are dropped. */
+export function provedProgress(recheck: Recheck, call: Call, send: Progress): Progress {
+  let state = OPEN;
+
+  async function look(): Promise<void> {
+    try {
+      const problem = (await recheck([call])).get(call);
+      if (problem !== undefined) {
+        state = problem.code === 'store_unavailable' ? OPEN : ENDED;
+        return;
+      }
+      const report = state.is === 'looking' ? state.latest : undefined;
+      state = OPEN;
+      if (report !== undefined) send(...report);
+    } catch {
+      state = ENDED; // a bug, which the last look before the result meets and logs
+    }
+  }
+
+  return (...report) => {
+    if (state.is === 'open' && recheck.isFresh(call)) return send(...report);
+    if (state.is === 'ended') return;
+    const isLooking = state.is === 'looking';
+    state = { is: 'looking', latest: report };
+    if (!isLooking) void look();
+  };
+}
