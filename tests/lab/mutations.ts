@@ -1,61 +1,92 @@
-// `bun tests/lab/mutations.ts [text…]`: changes one line of the source at a time, in a copy, and runs the tests that should
-// notice; with texts, only those whose names hold one of them. Says which test was the first to notice. SURVIVED: none
-// did. OUTDATED: the line is not there exactly once, so the source has moved on. BROKEN: the tests fail without the change
-// too, or with it none of them begins.
+// `bun tests/lab/mutations.ts [--sample 50] [--seed 1] FILE…`: makes one careless change of the source at a time
+// (mutations/mutants.ts), in a copy, and runs the tests of the file's room, which should notice. Without files those whose
+// decisions matter most. Says which test was the first to notice. SURVIVED: none did, which is a gap, or a change that
+// means nothing. BROKEN: the tests fail without a change.
 
-import { cpSync, existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { Glob } from 'bun';
 import { folderWith } from '../support/folder.ts';
-import { MUTATIONS, type Mutation } from './mutations/list.ts';
+import { type Mutant, mutantsOf } from './mutations/mutants.ts';
 
 const ROOT = join(import.meta.dir, '../..');
 const COPIED = ['src', 'db', 'tests', 'package.json', 'bunfig.toml', 'tsconfig.json', 'README.md', '.github'];
 const TEST_MS_MAX = 120_000;
+/** Decisions that keys, people or data depend on. */
+const DECIDES = ['keys', 'calls', 'uses', 'store', 'signin', 'users', 'web', 'api'];
+/** Tests beside those of the room that look at its decisions. */
+const BESIDE: Readonly<Record<string, readonly string[]>> = {
+  keys: ['tools', 'security'],
+  store: ['keys', 'uses'],
+  signin: ['security'],
+  users: ['security'],
+  calls: ['tools', 'security'],
+};
 
-const wanted = process.argv.slice(2);
-const chosen = MUTATIONS.filter(({ name }) => wanted.length === 0 || wanted.some((text) => name.includes(text)));
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { sample: { type: 'string', default: '50' }, seed: { type: 'string', default: '1' } },
+});
+const files = positionals.length > 0 ? positionals : DECIDES.flatMap((room) => globbed(`src/${room}/**/*.ts`));
 const copy = folderWith({});
 for (const path of COPIED) cpSync(join(ROOT, path), join(copy, path), { recursive: true });
 symlinkSync(join(ROOT, 'node_modules'), join(copy, 'node_modules'));
 
-/** The first of these tests that fails as the copy is now; null: they pass. Empty: none began. */
+const outcomes = { noticed: 0, SURVIVED: 0, BROKEN: 0 };
+const passUnchanged = new Map<string, boolean>();
+for (const { file, mutant } of sampleOf(allMutants(), Number(values.sample), Number(values.seed))) {
+  const [outcome, noticedBy] = outcomeOf(file, mutant);
+  outcomes[outcome] += 1;
+  console.log(outcome.padEnd(8), `${file}:${mutant.line}`, mutant.what);
+  if (noticedBy !== undefined) console.log(' '.repeat(8), noticedBy);
+}
+console.log(outcomes);
+process.exit(outcomes.BROKEN === 0 ? 0 : 1);
+
+function allMutants() {
+  return files.flatMap((file) => mutantsOf(readFileSync(join(ROOT, file), 'utf8')).map((mutant) => ({ file, mutant })));
+}
+
+/** Returns `count` of them at most, the same for the same seed, in their order. */
+function sampleOf<T>(all: readonly T[], count: number, seed: number): T[] {
+  const rank = (index: number) => Bun.hash(`${seed} ${index}`);
+  const chosen = [...all.keys()].sort((a, b) => (rank(a) < rank(b) ? -1 : 1)).slice(0, count);
+  return chosen.sort((a, b) => a - b).flatMap((index) => all[index] ?? []);
+}
+
+function outcomeOf(file: string, mutant: Mutant): [outcome: keyof typeof outcomes, noticedBy?: string] {
+  const tests = testsOf(file);
+  const name = tests.join(' ');
+  const passed = passUnchanged.get(name) ?? failingOf(tests) === null;
+  passUnchanged.set(name, passed);
+  if (!passed) return ['BROKEN'];
+  const source = readFileSync(join(ROOT, file), 'utf8');
+  writeFileSync(join(copy, file), source.slice(0, mutant.start) + mutant.text + source.slice(mutant.end));
+  const failing = failingOf(tests);
+  writeFileSync(join(copy, file), source);
+  return failing === null ? ['SURVIVED'] : ['noticed', failing];
+}
+
+/** Returns the tests of a file's room and those beside, the ones that bear its name first. */
+function testsOf(file: string): string[] {
+  const room = file.split('/')[1] ?? '';
+  const own = basename(file, '.ts');
+  const found = [room, ...(BESIDE[room] ?? [])].flatMap((one) => globbed(`tests/${one}/**/*.test.ts`));
+  const usual = found.filter((path) => !/\.(slow|alone)\.test\.ts$/.test(path));
+  const isOwn = (path: string) => Number(path.includes(own));
+  return usual.sort((a, b) => isOwn(b) - isOwn(a)).map((path) => `./${path}`);
+}
+
+/** Returns the first of these tests that fails as the copy is now, or null if all pass. */
 function failingOf(tests: readonly string[]): string | null {
   const { success, stderr } = Bun.spawnSync(
     [process.execPath, '--no-env-file', 'test', '--bail', '--timeout', String(TEST_MS_MAX), ...tests],
     { cwd: copy, stdout: 'ignore', stderr: 'pipe', env: { ...process.env, NO_COLOR: '1' } },
   );
-  return success ? null : (/^\(fail\) (.*)/m.exec(stderr.toString())?.[1] ?? '');
+  return success ? null : (/^\(fail\) (.*)/m.exec(stderr.toString())?.[1] ?? 'it can not be loaded');
 }
 
-const passed = new Map<string, boolean>();
-/** Whether they pass without any change: else they would notice nothing. */
-function passUnchanged(tests: readonly string[]): boolean {
-  const name = tests.join(' ');
-  const known = passed.get(name) ?? failingOf(tests) === null;
-  passed.set(name, known);
-  return known;
-}
-
-const outcomes = { noticed: 0, SURVIVED: 0, OUTDATED: 0, BROKEN: 0 };
-for (const mutation of chosen) {
-  const [outcome, noticedBy] = outcomeOf(mutation);
-  outcomes[outcome] += 1;
-  console.log(outcome.padEnd(8), mutation.name);
-  if (noticedBy) console.log(' '.repeat(8), noticedBy);
-}
-console.log(outcomes);
-process.exit(outcomes.noticed === chosen.length ? 0 : 1);
-
-function outcomeOf({ file, from, to, tests }: Mutation): [outcome: keyof typeof outcomes, noticedBy?: string] {
-  const source = existsSync(join(ROOT, file)) ? readFileSync(join(ROOT, file), 'utf8') : '';
-  if (source.split(from).length !== 2) return ['OUTDATED'];
-  if (!passUnchanged(tests)) return ['BROKEN'];
-  writeFileSync(
-    join(copy, file),
-    source.replace(from, () => to),
-  );
-  const failing = failingOf(tests);
-  writeFileSync(join(copy, file), source);
-  if (failing === null) return ['SURVIVED'];
-  return failing === '' ? ['BROKEN'] : ['noticed', failing];
+function globbed(pattern: string): string[] {
+  return [...new Glob(pattern).scanSync(ROOT)].sort();
 }
