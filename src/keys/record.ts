@@ -138,6 +138,13 @@ export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);
 /** SHA-256 as 64 lowercase hex characters. A slow hash, as for passwords, would add nothing to 256 random bits. */
 export const hashKey = (sha256: Sha256, key: string): string => sha256(key, 'hex');
 
+/** A secret that was made, with the record that keeps its hash. */
+export interface MadeKey {
+  readonly record: ApiKeyRecord;
+  /** Its plain text, which is given out once. */
+  readonly key: string;
+}
+
 export type Audience = ReturnType<typeof createAudience>;
 
 /** Paths below PUBLIC_URL by which this server is also called: its MCP transports. */

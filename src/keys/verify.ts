@@ -1,16 +1,14 @@
 // Verifies a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
 
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
-import { type Awaitable, ok, type Result, StoreOutage } from '../ground/result.ts';
+import type { Awaitable } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
-import type { Log } from '../watch/log.ts';
-import type { Caller, OriginOf } from './actor.ts';
-import type { Feed } from './feed.ts';
-import { createKeyCache, type FirstUse, type KnownKey } from './key-cache.ts';
+import type { Caller } from './actor.ts';
+import { createUseFirst, type FirstUsesOptions } from './first-uses.ts';
+import type { KnownKey } from './key-cache.ts';
+import { createKnownKeys, type KnownKeysOptions } from './known-keys.ts';
 import { type Audience, fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
-import type { KeyStore } from './store.ts';
-import type { ReadKeys, UnknownKeys } from './unknown-keys.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
 export interface KeyIdentity {
@@ -46,21 +44,18 @@ interface Presented {
 
 export type Verifier = ReturnType<typeof createVerifier>;
 
-export function createVerifier(options: {
-  readonly store: Pick<KeyStore, 'promote'>;
-  readonly feed: Feed;
+export interface VerifierOptions extends KnownKeysOptions, FirstUsesOptions {
   readonly usage: Pick<Usage, 'note'>;
-  readonly readKeys: ReadKeys;
-  readonly unknownKeys: UnknownKeys;
   readonly audience: Audience;
   readonly clock: Clock;
   readonly sha256: Sha256;
-  readonly log: Log;
-  readonly originOf: OriginOf;
-}) {
-  const { store, feed, usage, clock, sha256, log, originOf, readKeys, unknownKeys, audience } = options;
-  const cache = createKeyCache(feed, clock);
-  let reads = 0;
+}
+
+export function createVerifier(options: VerifierOptions) {
+  const { feed, clock, sha256 } = options;
+  const known = createKnownKeys(options);
+  const useFirst = createUseFirst(options, known);
+  const evaluate = createEvaluate(options);
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
     if (!isKeyShaped(token)) return refusal({ reason: 'malformed' });
@@ -72,71 +67,28 @@ export function createVerifier(options: {
 
   function decideNow(presented: Presented, nowMs: number): Awaitable<Verified> {
     const { polledAtMs } = feed;
-    const known = cache.recall(presented.keyHash, nowMs);
-    if (known !== undefined) return decideOn(known, presented, polledAtMs);
-    return read(presented).then((found) => (found.ok ? decideOn(found.value, presented, polledAtMs) : found));
+    const { keyHash, caller } = presented;
+    const recalled = known.recall(keyHash, nowMs);
+    if (recalled !== undefined) return decideOn(recalled, presented, polledAtMs);
+    return known.read(keyHash, caller).then((read) => (read.ok ? decideOn(read.value, presented, polledAtMs) : read));
   }
 
   function decideOn(key: KnownKey | null, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
-    if (isFirstUse(key, presented)) return useFirst(key, presented);
+    if (isFirstUse(key, presented)) return decideFirstUse(key, presented);
     const evaluated = evaluate(key, presented, verifiedAtMs);
-    if (!evaluated.ok && key !== null && !cache.isUsable(key)) cache.drop(presented.keyHash, key); // it has expired
+    if (!evaluated.ok && key !== null) known.dropEnded(presented.keyHash, key);
     return evaluated;
   }
 
   const isFirstUse = (key: KnownKey | null, { caller, purpose }: Presented): key is KnownKey =>
     key?.presented === 'next' &&
-    cache.isUsable(key) &&
-    audience.admits(key.resource, caller.resources) &&
+    known.isUsable(key) &&
+    options.audience.admits(key.resource, caller.resources) &&
     (purpose === 'use' || purpose === 'confirm');
 
-  const read = ({ keyHash, caller }: Presented): Promise<Result<KnownKey | null, Problem>> =>
-    cache.reads.run(keyHash, async () => {
-      // A key that was good a moment ago takes from no bucket.
-      if (cache.isStale(keyHash)) return ok(await readAgain(keyHash, true));
-      const found = await unknownKeys.find(keyHash, caller);
-      return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
-    });
-
-  async function readAgain(keyHash: string, near: boolean): Promise<KnownKey | null> {
-    reads += 1;
-    const found = await readKeys([keyHash], { near });
-    return cache.keep(keyHash, found(keyHash));
-  }
-
-  /** Puts a next secret in force before it is accepted. Concurrent first uses share one write. */
-  async function useFirst(key: KnownKey, presented: Presented): Promise<Verified> {
-    const { found, polledAtMs } = await cache.firstUses.run(presented.keyHash, () => promote(key, presented));
-    if (found?.presented === 'next' && cache.isUsable(found)) {
-      throw new StoreOutage('the first use of a secret could not be noted'); // the record was changed by hand meanwhile
-    }
+  async function decideFirstUse(key: KnownKey, presented: Presented): Promise<Verified> {
+    const { found, polledAtMs } = await useFirst(key, presented.keyHash, presented.caller);
     return evaluate(found, presented, polledAtMs);
-  }
-
-  async function promote(key: KnownKey, { keyHash, caller }: Presented): Promise<FirstUse> {
-    const promoted = await store.promote(key, clock.nowMs(), originOf('use', caller));
-    await feed.refresh();
-    const { polledAtMs } = feed; // before the read: a poll that comes after it proves nothing of it
-    const found = await readAgain(keyHash, false); // a replica may not have it yet
-    if (promoted !== null) {
-      const { requestId, traceId } = caller;
-      const { id: keyId, userId } = key;
-      const fingerprint = fingerprintOf(keyHash);
-      log.info('API key rotation completed', { requestId, traceId, keyId, userId, fingerprint });
-    }
-    return { found, polledAtMs };
-  }
-
-  function evaluate(key: KnownKey | null, { token, caller, purpose }: Presented, verifiedAtMs: number): Verified {
-    if (key === null) return refusal({ reason: 'unknown' });
-    const nowMs = clock.nowMs();
-    const { userId, id, name, scopes, createdAtMs, expiresAtMs, resource } = key;
-    const isMeant = audience.admits(resource, caller.resources);
-    const reason = refusalAt(key, nowMs) ?? (isMeant ? null : 'other resource');
-    if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.keyHash) });
-    if (purpose === 'use' || purpose === 'pasting') usage.note(key, nowMs);
-    const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, resource, token };
-    return { ok: true, value, verifiedAtMs };
   }
 
   return {
@@ -154,10 +106,25 @@ export function createVerifier(options: {
     look: (token: string, caller: Caller) => decide(token, caller, 'look'),
     /** How often the store was read. */
     get reads() {
-      return reads + unknownKeys.reads;
+      return known.reads;
     },
   };
 }
+
+/** Creates the function that says who is behind a key, or why it is refused, and notes a use. */
+const createEvaluate =
+  ({ usage, audience, clock }: Pick<VerifierOptions, 'usage' | 'audience' | 'clock'>) =>
+  (key: KnownKey | null, { token, caller, purpose }: Presented, verifiedAtMs: number): Verified => {
+    if (key === null) return refusal({ reason: 'unknown' });
+    const nowMs = clock.nowMs();
+    const { userId, id, name, scopes, createdAtMs, expiresAtMs, resource } = key;
+    const isMeant = audience.admits(resource, caller.resources);
+    const reason = refusalAt(key, nowMs) ?? (isMeant ? null : 'other resource');
+    if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.keyHash) });
+    if (purpose === 'use' || purpose === 'pasting') usage.note(key, nowMs);
+    const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, resource, token };
+    return { ok: true, value, verifiedAtMs };
+  };
 
 const refusal = (found: { reason: KeyRefusal; keyId?: string; userId?: string; fingerprint?: string }): Verified => ({
   ok: false,

@@ -10,8 +10,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { hasLength, isScope, SCOPE_PATTERN } from '../ground/text.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import type { OwnKey } from '../keys/listing.ts';
-import type { MadeKey } from '../keys/minting.ts';
-import { fingerprintOf, type Rotation } from '../keys/record.ts';
+import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 
 const SCOPES_MAX = 100;

@@ -1,0 +1,55 @@
+// Finds what is known of a key by the hash of its secret: in memory, or else in the store. Whether memory may be trusted is
+// up to verify.ts.
+
+import type { Problem } from '../ground/problem.ts';
+import { ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { Caller } from './actor.ts';
+import type { Feed } from './feed.ts';
+import { createKeyCache, type KnownKey } from './key-cache.ts';
+import type { ReadKeys, UnknownKeys } from './unknown-keys.ts';
+
+export type KnownKeys = ReturnType<typeof createKnownKeys>;
+
+export interface KnownKeysOptions {
+  readonly feed: Feed;
+  readonly readKeys: ReadKeys;
+  readonly unknownKeys: UnknownKeys;
+  readonly clock: Clock;
+}
+
+export function createKnownKeys({ feed, readKeys, unknownKeys, clock }: KnownKeysOptions) {
+  const cache = createKeyCache(feed, clock);
+  let reads = 0;
+
+  async function readAgain(keyHash: string, near: boolean): Promise<KnownKey | null> {
+    reads += 1;
+    const found = await readKeys([keyHash], { near });
+    return cache.keep(keyHash, found(keyHash));
+  }
+
+  return {
+    /** Returns what memory has; undefined: it has to be read. `nowMs`: monotonic. */
+    recall: cache.recall,
+    /** Reads a key that memory doesn't have; null: there is none. One that nobody knew takes from the caller's budget. */
+    read: (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
+      cache.reads.run(keyHash, async () => {
+        // A key that was good a moment ago takes from no bucket.
+        if (cache.isStale(keyHash)) return ok(await readAgain(keyHash, true));
+        const found = await unknownKeys.find(keyHash, caller);
+        return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
+      }),
+    /** Reads a key whatever memory has. `near`: a replica's word will do. */
+    readAgain,
+    /** Forgets that a key was usable, once it has ended by its own time. */
+    dropEnded(keyHash: string, key: KnownKey): void {
+      if (!cache.isUsable(key)) cache.drop(keyHash, key);
+    },
+    isUsable: cache.isUsable,
+    firstUses: cache.firstUses,
+    /** Counts reads of the store. */
+    get reads() {
+      return reads + unknownKeys.reads;
+    },
+  };
+}

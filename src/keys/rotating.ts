@@ -1,0 +1,98 @@
+// Gives an owner's key a new secret. Reads the key first: who may not is told why, and a late duplicate of the write
+// doesn't rotate what this one has made.
+
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import { MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
+import { type Actor, actorFields, type PersonBudget } from './actor.ts';
+import type { ChangesOptions } from './changes.ts';
+import type { KeyCeilings } from './grants.ts';
+import {
+  type ApiKeyRecord,
+  fingerprintOf,
+  hashKey,
+  isIdShaped,
+  type MadeKey,
+  mintKey,
+  rotationRefusal,
+} from './record.ts';
+
+/** Tries of a rotation that others overtake: of so many at the same time none is refused. */
+const ROTATE_TRIES = 10;
+
+export interface RotateOptions extends ChangesOptions {
+  readonly random: RandomBytes;
+  readonly sha256: Sha256;
+  readonly keyPrefix: string;
+  readonly production: boolean;
+  readonly ceilings: KeyCeilings;
+}
+
+export interface RotationRequest {
+  readonly overlapHours: number;
+  /** A new expiry for the key; undefined: it stays. */
+  readonly expiresInDays?: number | undefined;
+}
+
+/** Creates the function that rotates; see there. `creations`: the budget that it shares with creating keys. */
+export function createRotate(options: RotateOptions, creations: PersonBudget) {
+  const { store, refresh, clock, random, sha256, log, originOf, granted, misses, ceilings } = options;
+  const { keyPrefix, production } = options;
+
+  /** A refusal, taken from the person's budget of requests that change nothing. */
+  function missed(actor: Actor, problem: Problem): Result<never, Problem> {
+    const miss = misses.take(actor);
+    return miss.ok ? err(problem) : miss;
+  }
+
+  /** Returns the key as it is, if the actor may rotate it now, and has paid. */
+  async function rotatable(actor: Actor, keyId: string, overlapMs: number) {
+    const record = await store.findOwn(actor.userId, keyId);
+    if (record === null) return missed(actor, { code: 'key_not_found' });
+    if (!granted(actor, { scopes: record.scopes }).ok) {
+      return err<Problem>({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
+    }
+    const refusal = rotationRefusal(record, overlapMs, clock.nowMs());
+    if (refusal !== null) return missed(actor, refusal);
+    const taken = creations.take(actor);
+    return taken.ok ? ok(record) : taken;
+  }
+
+  /** Null: another caller has changed it meanwhile. */
+  async function replaceSecret(
+    actor: Actor,
+    record: ApiKeyRecord,
+    { overlapMs, expiresInDays }: { overlapMs: number; expiresInDays: number | undefined },
+  ): Promise<MadeKey | null> {
+    const nowMs = clock.nowMs();
+    const key = mintKey(keyPrefix, production, random);
+    const hash = hashKey(sha256, key);
+    const expiresAtMs = expiresInDays === undefined ? null : Math.round(nowMs + expiresInDays * MS_PER_DAY);
+    const next = { hash, overlapMs, expiresAtMs };
+    const rotated = await store.rotate(record, next, nowMs, originOf('tool', actor, actor.actor));
+    if (!rotated) return null;
+    await refresh();
+    const fingerprint = fingerprintOf(overlapMs > 0 ? record.keyHash : hash);
+    log.info('API key rotated', { ...actorFields(actor), keyId: record.id, fingerprint });
+    return { record: expiresAtMs === null ? record : { ...record, expiresAtMs }, key };
+  }
+
+  /**
+   * Gives the actor's key a new secret. The old one goes on until `overlapHours` after the new one's first use; with 0
+   * it ends now.
+   */
+  return async (actor: Actor, keyId: string, request: RotationRequest): Promise<Result<MadeKey, Problem>> => {
+    const { overlapHours, expiresInDays } = request;
+    if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
+    const lasting = granted(actor, { scopes: [], expiresInDays });
+    if (!lasting.ok) return lasting;
+    const overlapMs = overlapHours * MS_PER_HOUR;
+    for (let tries = 0; tries < ROTATE_TRIES; tries += 1) {
+      const found = await rotatable(actor, keyId, overlapMs);
+      if (!found.ok) return found;
+      const made = await replaceSecret(actor, found.value, { overlapMs, expiresInDays });
+      if (made !== null) return ok(made);
+    }
+    return err({ code: 'overloaded' });
+  };
+}
