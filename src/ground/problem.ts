@@ -76,8 +76,8 @@ export type Problem =
   | { readonly code: 'key_limit_reached' }
   | { readonly code: 'key_not_active' }
   | { readonly code: 'rotation_under_way'; readonly untilMs: number }
-  | { readonly code: 'rate_limited'; readonly retryAfterS: number; readonly limits?: RateLimitStates }
-  | { readonly code: 'quota_exceeded'; readonly retryAfterS: number; readonly limits?: RateLimitStates }
+  | Exhausted<'rate_limited'>
+  | Exhausted<'quota_exceeded'>
   | { readonly code: 'tool_timeout'; readonly byClient?: true }
   | { readonly code: 'internal' }
   | { readonly code: 'store_unavailable'; readonly reason: string }
@@ -85,6 +85,17 @@ export type Problem =
   | { readonly code: 'overloaded' }
   | { readonly code: 'sse_unavailable' }
   | ToolFailure;
+
+/**
+ * A limit has too little left for a call. `retryAfterS` null: the call costs more than the limit, and waiting changes
+ * nothing. `of`: only limits of the owner refuse it.
+ */
+interface Exhausted<Code extends string> {
+  readonly code: Code;
+  readonly retryAfterS: number | null;
+  readonly limits?: RateLimitStates;
+  readonly of?: 'owner';
+}
 
 /** A failure in a tool's own words, made and checked by calls/failure.ts. Callers see `ownCode` as its code. */
 export interface ToolFailure {

@@ -18,7 +18,7 @@ const limitFrom = memoize((text: string): RateLimit => {
 export const limitOf = (requests: number, windowS: number): RateLimit => limitFrom(`${requests}/${windowS}`);
 
 /** What a limit is called in headers, which name several in this order. */
-const LIMIT_NAMES = ['key', 'quota', 'user'] as const;
+const LIMIT_NAMES = ['key', 'quota', 'owner', 'owner-quota', 'user'] as const;
 
 export type LimitName = (typeof LIMIT_NAMES)[number];
 

@@ -1,23 +1,28 @@
-// Last uses and counts of uses, which all processes add to.
+// Last uses and counts of uses, which all processes add to. A holder is a key, by the number of its row, or an owner, by
+// that in `holders` below zero (db/README.md, key_counts).
 
 import { DAY_S, dayAt, monthOf } from '../ground/limits/rates.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Database, Row } from './database.ts';
 
-/** Of all processes, in windows of the key `k`. Versions before had a row for each process; those count too. */
-const sum = (windowS: string, first: string, last: string) =>
-  `(SELECT sum(uses) FROM key_counts WHERE row = k.row AND window_s = ${windowS} AND number BETWEEN ${first} AND ${last})`;
+/** The units of all processes in windows of a holder. Versions before had a row for each process; those count too. */
+const sum = (holder: string, windowS: string, first: string, last: string) =>
+  `(SELECT sum(uses) FROM key_counts WHERE row = ${holder} AND window_s = ${windowS} AND number BETWEEN ${first} AND ${last})`;
 
-// ?2: the second, ?3: the window of keys without one, ?4: the month's first day, ?5: the day. CAST, because drivers may
-// send a whole number as a fraction.
+// ?2: the second, ?3: the window of keys without one, ?4: the month's first day, ?5: the day, ?6: whether keys without a
+// quota have one of a month. CAST, because drivers may send a whole number as a fraction.
 const WINDOW_S = 'coalesce(k.limit_window_s, ?3)';
 const NUMBER = `CAST(?2 / ${WINDOW_S} AS INTEGER)`;
-export const COUNTS = `json_array(${sum(WINDOW_S, NUMBER, NUMBER)}, ${sum('86400', '?5', '?5')}, ${sum('86400', '?4', '?5')}) AS counts`;
+const HAS_MONTH = "coalesce(k.quota_period = 'month', ?6)";
+export const COUNTS = `json_array(${sum('k.row', WINDOW_S, NUMBER, NUMBER)}, ${sum('k.row', `${DAY_S}`, '?5', '?5')},
+CASE WHEN ${HAS_MONTH} THEN ${sum('k.row', `${DAY_S}`, '?4', '?5')} END) AS counts`;
 
-/** ?2 to ?5 of COUNTS. */
-export function countArgs({ nowMs, windowS }: CountsAsOf = { nowMs: 0, windowS: 0 }): number[] {
+const NOTHING_ASKED: CountsAsOf = { nowMs: 0, key: { windowS: 0, hasMonth: false }, owner: null };
+
+/** ?2 to ?6 of COUNTS. */
+export function countArgs({ nowMs, key }: CountsAsOf = NOTHING_ASKED): number[] {
   const day = dayAt(nowMs);
-  return [Math.floor(nowMs / 1000), windowS, monthOf(day).first, day];
+  return [Math.floor(nowMs / 1000), key.windowS, monthOf(day).first, day, Number(key.hasMonth)];
 }
 
 /** The sum of no counts is NULL. */
@@ -26,35 +31,51 @@ export function countsOf({ counts }: Row): KeyCounts {
   return { window: window ?? 0, day: day ?? 0, month: month ?? 0 };
 }
 
-// A deleted key gets no row, and a later time from another process stays. CROSS JOIN: each use looks up its key.
-const RECORD_LAST_USES = `INSERT INTO key_uses (row, last_used_at_ms)
-SELECT k.row, use.value ->> 1 FROM json_each(?1) AS use CROSS JOIN api_keys k WHERE k.id = use.value ->> 0
-ON CONFLICT (row) DO UPDATE SET last_used_at_ms = excluded.last_used_at_ms WHERE last_used_at_ms < excluded.last_used_at_ms`;
+/** What is in the tuple `w` (WindowUses in uses/store.ts). */
+const W = {
+  keyId: 'w.value ->> 0',
+  owner: 'w.value ->> 1',
+  windowS: 'w.value ->> 2',
+  first: 'w.value ->> 3',
+  last: 'w.value ->> 4',
+  added: 'w.value ->> 5',
+  usedAtMs: 'w.value ->> 6',
+} as const;
 
-const ADD = `INSERT INTO key_counts (row, window_s, number, instance, uses)
-SELECT k.row, w.value ->> 1, w.value ->> 2, 0, w.value ->> 4 FROM json_each(?1) AS w CROSS JOIN api_keys k
-WHERE k.id = w.value ->> 0 AND w.value ->> 4 > 0
-AND NOT EXISTS (SELECT 1 FROM exchanges WHERE instance = ?2 AND number >= ?3)
-ON CONFLICT (row, window_s, number, instance) DO UPDATE SET uses = uses + excluded.uses`;
+/** The number of the holder in the tuple `w`; NULL: it is gone. */
+const HOLDER = `(SELECT row FROM api_keys WHERE id = ${W.keyId})`;
+
+// What a deleted holder had used is dropped, and a later time from another process stays.
+const ADD = `INSERT INTO key_counts (row, window_s, number, instance, uses, last_used_at_ms)
+SELECT holder, window_s, first, 0, added, used_at_ms FROM (
+SELECT ${HOLDER} AS holder, ${W.windowS} AS window_s, ${W.first} AS first, ${W.added} AS added, ${W.usedAtMs} AS used_at_ms
+FROM json_each(?1) AS w WHERE ${W.added} > 0 OR ${W.usedAtMs} IS NOT NULL)
+WHERE holder IS NOT NULL AND NOT EXISTS (SELECT 1 FROM exchanges WHERE instance = ?2 AND number >= ?3)
+ON CONFLICT (row, window_s, number, instance) DO UPDATE SET uses = uses + excluded.uses,
+last_used_at_ms = nullif(max(coalesce(last_used_at_ms, 0), coalesce(excluded.last_used_at_ms, 0)), 0)`;
 
 const NOTE_NUMBER = `INSERT INTO exchanges (instance, number) VALUES (?1, ?2)
 ON CONFLICT (instance) DO UPDATE SET number = excluded.number, at_ms = excluded.at_ms WHERE number < excluded.number`;
 
-const TOTALS = `SELECT w.key AS at, coalesce(${sum('w.value ->> 1', 'w.value ->> 2', 'w.value ->> 3')}, 0) AS uses
-FROM json_each(?1) AS w CROSS JOIN api_keys k WHERE k.id = w.value ->> 0`;
+const TOTALS = `SELECT at, coalesce(${sum('holder', 'window_s', 'first', 'last')}, 0) AS uses FROM (
+SELECT w.key AS at, ${HOLDER} AS holder, ${W.windowS} AS window_s, ${W.first} AS first, ${W.last} AS last
+FROM json_each(?1) AS w) WHERE holder IS NOT NULL`;
 
 // Key by key, each in the order of the table.
 const USES_BY_DAY = `SELECT k.id, (SELECT json_group_array(json_array(number, uses)) FROM (
-SELECT number, sum(uses) AS uses FROM key_counts WHERE row = k.row AND window_s = ${DAY_S} AND number >= ?2 GROUP BY number)) AS days
+SELECT number, sum(uses) AS uses FROM key_counts WHERE row = k.row AND window_s = ${DAY_S} AND number >= ?2
+GROUP BY number HAVING sum(uses) > 0)) AS days
 FROM json_each(?1) AS i CROSS JOIN api_keys k WHERE k.id = i.value`;
+
+/** When the key `k` was last used by the row of its newest day; servers of the version before note it in key_uses. */
+export const COUNTED_USE = `(SELECT last_used_at_ms FROM key_counts WHERE row = k.row AND window_s = ${DAY_S} ORDER BY number DESC LIMIT 1)`;
 
 /** Exchanges wait for each other alone, at a remote database. */
 const WHOSE = 'exchanges of uses';
 
 export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
-  async addUses({ instance, number, lastUses, windows }) {
+  async addUses({ instance, number, windows }) {
     const statements = [
-      { sql: RECORD_LAST_USES, args: [JSON.stringify(lastUses)] },
       { sql: ADD, args: [JSON.stringify(windows), instance, number] },
       { sql: NOTE_NUMBER, args: [instance, number] },
     ];

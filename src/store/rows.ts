@@ -5,6 +5,7 @@ import type { FeedPosition } from '../ground/change-feed.ts';
 import type { ListedKey, PresentedKey } from '../keys/record.ts';
 import type { KeyEvent } from '../keys/store.ts';
 import { recordOf } from './columns.ts';
+import { COUNTED_USE } from './counts.ts';
 import { held, type Row } from './database.ts';
 
 /** The row of the key that has a secret of this hash: two index searches, the second only if the first fails. */
@@ -18,9 +19,9 @@ export const hasSecret = (hash: string, nowMs: string) =>
 /** Of the owner of the key `k`. */
 export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
 
-// During a rolling upgrade servers of the first version still write api_keys.last_used_at_ms: the later value counts.
+// Servers of versions before write key_uses and api_keys.last_used_at_ms: the latest value counts.
 export const USED_AT = held(
-  'max(coalesce(u.last_used_at_ms, k.last_used_at_ms), coalesce(k.last_used_at_ms, u.last_used_at_ms))',
+  `nullif(max(${['u.last_used_at_ms', 'k.last_used_at_ms', COUNTED_USE].map((at) => `coalesce(${at}, 0)`)}), 0)`,
 );
 
 /** Added to the record: a copy of it would leave a hole in memory for each key. */

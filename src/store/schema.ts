@@ -13,6 +13,7 @@ import migration0010 from '../../db/0010_codes.sql' with { type: 'text' };
 import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
 import migration0012 from '../../db/0012_changed_fields.sql' with { type: 'text' };
 import migration0013 from '../../db/0013_open_requests.sql' with { type: 'text' };
+import migration0015 from '../../db/0015_holders.sql' with { type: 'text' };
 import { once } from '../ground/cache.ts';
 import { isOutage } from '../ground/result.ts';
 import { sleep } from '../ground/runtime.ts';
@@ -33,6 +34,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0011_exchanges', sql: migration0011 },
   { name: '0012_changed_fields', sql: migration0012 },
   { name: '0013_open_requests', sql: migration0013 },
+  { name: '0015_holders', sql: migration0015 },
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -1,32 +1,35 @@
-// Exchanges the uses of keys with the database: each exchange adds what this process has counted, and is told what all
+// Exchanges the uses of holders with the database: each exchange adds what this process has counted, and is told what all
 // have. They have numbers, one after the other: one whose outcome is unknown is sent again as it was, and adds nothing
-// if it was carried out. Never a write per call; a database that is away delays it.
+// if it was carried out. Never a write per call; a database that is away delays it. pace.ts says when.
 
+import { dayAt } from '../ground/limits/rates.ts';
 import { outageIn } from '../ground/result.ts';
-import { type Cancel, type Clock, nextTurn, sleep, withTimeout } from '../ground/runtime.ts';
+import { type Cancel, type Clock, MS_PER_DAY, nextTurn, sleep, withTimeout } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import { type KeyUsage, learn, type WindowUsage } from './key-usage.ts';
-import type { ExchangedUses, LastUse, UsesStore, WindowUses } from './store.ts';
+import type { Holder } from './holder.ts';
+import { EARLY_EVERY_MS, pauseMsOf, slicesOf, waitMsOf } from './pace.ts';
+import type { ExchangedUses, HolderId, UsesStore, WindowUses } from './store.ts';
+import { learn, type WindowUsage } from './windows.ts';
 
-/** After a first use. 5 s are promised: that leaves time for the slices. */
-const EXCHANGE_AFTER_MS = 3000;
-/** Between two exchanges of keys that have used a part of their limit. */
-const EARLY_EVERY_MS = 250;
-/** All that wait are written in slices, spread over this time: a query meanwhile waits for one slice at most. */
-const SPREAD_MS = 1000;
-/** Between two slices: a few need not be spread over all of that time. */
-const PAUSE_MS_MAX = 5;
-/** Keys that wait while the database is away: about 30 MB. Uses of further keys count here, but are not written. */
+/** Holders that wait while the database is away: about 30 MB. Uses of further ones count here, but are not written. */
 const WAITING_MAX = 100_000;
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
 
 /** What was sent, until the database is known to have it. */
 interface Sent extends ExchangedUses {
-  readonly keys: readonly KeyUsage[];
-  /** As `windows`. */
-  readonly usages: readonly WindowUsage[];
+  readonly holders: readonly Holder[];
+  /** As `windows`; null: nothing was counted there. */
+  readonly usages: readonly (WindowUsage | null)[];
 }
+
+/** What is done about those that wait. `scheduled`: at its time all of them, or the early ones, are exchanged. */
+type Phase =
+  | { readonly is: 'idle' }
+  | { readonly is: 'scheduled'; readonly cancel: Cancel }
+  | { readonly is: 'under_way'; readonly done: Promise<void> };
+
+const IDLE: Phase = { is: 'idle' };
 
 interface ExchangeOptions {
   readonly store: Pick<UsesStore, 'usesPerWrite' | 'addUses' | 'totalsOf'>;
@@ -36,147 +39,191 @@ interface ExchangeOptions {
   readonly log: Log;
 }
 
-export function createExchange({ store, instance, clock, log }: ExchangeOptions) {
-  /** Keys with uses that were not sent, and of those the ones that are not to wait. */
-  const waiting = new Set<KeyUsage>();
-  let early = new Set<KeyUsage>();
-  let sent: Sent | null = null;
-  let number = 0;
-  let dueAtMs = Number.POSITIVE_INFINITY;
-  let earlyAtMs = Number.NEGATIVE_INFINITY; // the last one
-  let cancel: Cancel | undefined;
-  let underWay: Promise<void> | undefined;
-  let dropped = 0;
-  let stopping = false;
+export class Exchange {
+  readonly #options: ExchangeOptions;
+  /** Holders with uses that were not sent, and of those the ones that are not to wait. */
+  readonly #waiting = new Set<Holder>();
+  #early = new Set<Holder>();
+  /** An exchange whose outcome is unknown: it is sent again before anything else. */
+  #unknown: Sent | null = null;
+  #number = 0;
+  #phase = IDLE;
+  #isStopping = false;
+  /** Since when the first of them waits; infinity: none does. */
+  #sinceMs = Number.POSITIVE_INFINITY;
+  /** When the last early exchange began. */
+  #earlyAtMs = Number.NEGATIVE_INFINITY;
+  #dropped = 0;
 
-  /** The key was used, or checked: the next exchange has it, an early one if it has used a part of its limit. */
-  function used(key: KeyUsage): void {
-    if (!waiting.has(key)) {
-      if (waiting.size >= WAITING_MAX) {
-        dropped += 1;
+  constructor(options: ExchangeOptions) {
+    this.#options = options;
+  }
+
+  /** Notes that a holder was used, or checked: the next exchange has it, an early one if it has used a part of its limit. */
+  used(holder: Holder): void {
+    if (!this.#waiting.has(holder)) {
+      if (this.#waiting.size >= WAITING_MAX) {
+        this.#dropped += 1;
         return;
       }
-      waiting.add(key);
-      if (waiting.size === 1) schedule();
+      this.#waiting.add(holder);
+      if (this.#waiting.size === 1) this.#schedule();
     }
-    if (key.uses < key.inForce.usesMax) return;
-    key.uses = 0;
-    early.add(key);
-    if (early.size === 1) schedule();
+    if (!holder.isEarly || this.#early.has(holder)) return;
+    this.#early.add(holder);
+    if (this.#early.size === 1) this.#schedule();
   }
 
-  const isDone = () => waiting.size === 0 && sent === null;
+  /** Exchanges all that wait. Resolves when done, or when the store refused; rejects with a bug. */
+  flush(): Promise<void> {
+    return this.#run('all');
+  }
 
-  function schedule(): void {
-    cancel?.();
-    cancel = undefined;
-    if (isDone()) dueAtMs = Number.POSITIVE_INFINITY;
-    if (underWay !== undefined || stopping || isDone()) return;
+  /** Exchanges all that wait, at once, then nothing any more. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    // The first call may join an exchange that began before the last uses.
+    const last = this.#run('all').then(() => (this.#isDone ? undefined : this.#run('all')));
+    await withTimeout(last, STOP_MS_MAX, undefined);
+    this.#cancel();
+  }
+
+  get #isDone(): boolean {
+    return this.#waiting.size === 0 && this.#unknown === null;
+  }
+
+  #cancel(): void {
+    if (this.#phase.is !== 'scheduled') return;
+    this.#phase.cancel();
+    this.#phase = IDLE;
+  }
+
+  /** From `under_way` nothing is scheduled: its end does it. */
+  #schedule(): void {
+    const { clock, log } = this.#options;
+    this.#cancel();
+    if (this.#isDone) this.#sinceMs = Number.POSITIVE_INFINITY;
+    if (this.#phase.is === 'under_way' || this.#isStopping || this.#isDone) return;
     const nowMs = clock.monotonicMs();
-    dueAtMs = Math.min(dueAtMs, nowMs + EXCHANGE_AFTER_MS);
-    const atMs = early.size > 0 ? Math.min(dueAtMs, earlyAtMs + EARLY_EVERY_MS) : dueAtMs;
-    cancel = clock.after(Math.max(0, atMs - nowMs), () => {
-      run(clock.monotonicMs() >= dueAtMs).catch((error) => log.error('counts not exchanged', { error }));
+    this.#sinceMs = Math.min(this.#sinceMs, nowMs);
+    const atMs = this.#early.size > 0 ? Math.min(this.#dueAtMs, this.#earlyAtMs + EARLY_EVERY_MS) : this.#dueAtMs;
+    const cancel = clock.after(Math.max(0, atMs - nowMs), () => {
+      this.#phase = IDLE;
+      this.#wake().catch((error) => log.error('counts not exchanged', { error }));
     });
+    this.#phase = { is: 'scheduled', cancel };
   }
 
-  /** Exchanges all that wait, or those that are not to wait. Resolves when done, or when the store refused; rejects with a bug. */
-  function run(all: boolean): Promise<void> {
-    cancel?.();
-    underWay ??= begin(all);
-    return underWay;
+  /** When those that wait now are exchanged. More may come until then, and make it later. */
+  get #dueAtMs(): number {
+    return this.#sinceMs + waitMsOf(this.#waiting.size);
   }
 
-  async function begin(all: boolean): Promise<void> {
+  async #wake(): Promise<void> {
+    if (this.#options.clock.monotonicMs() >= this.#dueAtMs) return this.#run('all');
+    if (this.#early.size > 0) return this.#run('early');
+    this.#schedule();
+  }
+
+  /** Joins the exchange under way, or begins one. */
+  #run(which: 'all' | 'early'): Promise<void> {
+    if (this.#phase.is === 'under_way') return this.#phase.done;
+    this.#cancel();
+    const done = this.#exchangeOrKeep(which);
+    this.#phase = { is: 'under_way', done };
+    return done;
+  }
+
+  /** What a store that is away did not get still waits. */
+  async #exchangeOrKeep(which: 'all' | 'early'): Promise<void> {
+    await Promise.resolve(); // it is under way from now on
     try {
-      await (all ? exchangeAll() : exchangeEarly());
+      await (which === 'all' ? this.#exchangeAll() : this.#exchangeEarly());
     } catch (error) {
-      const { reason } = outageIn(error); // what was not sent still waits
-      if (all) log.warnOnce('uses kept for later', { count: waiting.size + (sent?.keys.length ?? 0), reason });
+      const { reason } = outageIn(error);
+      const count = this.#waiting.size + (this.#unknown?.holders.length ?? 0);
+      if (which === 'all') this.#options.log.warnOnce('uses kept for later', { count, reason });
     } finally {
-      underWay = undefined;
-      schedule();
+      this.#phase = IDLE;
+      this.#schedule();
     }
   }
 
-  async function exchangeAll(): Promise<void> {
-    if (dropped > 0) log.warn('uses not written', { count: dropped });
-    dropped = 0;
-    dueAtMs = Number.POSITIVE_INFINITY;
-    const pauseMs = Math.min(PAUSE_MS_MAX, SPREAD_MS / Math.ceil(waiting.size / store.usesPerWrite));
-    await exchange([]);
-    const keys = [...waiting];
-    let left = keys.length;
-    for (const slice of slicesOf(keys.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
-      await exchange(slice);
-      await exchangeEarly();
+  async #exchangeAll(): Promise<void> {
+    const { store, log } = this.#options;
+    if (this.#dropped > 0) log.warn('uses not written', { count: this.#dropped });
+    this.#dropped = 0;
+    this.#sinceMs = Number.POSITIVE_INFINITY;
+    const holders = [...this.#waiting];
+    const pauseMs = pauseMsOf(holders.length, store.usesPerWrite);
+    await this.#exchange([]);
+    let left = holders.length;
+    for (const slice of slicesOf(holders.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
+      await this.#exchange(slice);
+      await this.#exchangeEarly();
       left -= slice.length;
-      if (left > 0 && !stopping) await sleep(pauseMs);
+      if (left > 0 && !this.#isStopping) await sleep(pauseMs);
     }
   }
 
-  async function exchangeEarly(): Promise<void> {
-    if (early.size === 0 || clock.monotonicMs() < earlyAtMs + EARLY_EVERY_MS) return;
-    earlyAtMs = clock.monotonicMs();
-    const keys = [...early];
-    early = new Set();
-    for (let from = 0; from < keys.length; from += store.usesPerWrite) {
+  async #exchangeEarly(): Promise<void> {
+    const { store, clock } = this.#options;
+    if (this.#early.size === 0 || clock.monotonicMs() < this.#earlyAtMs + EARLY_EVERY_MS) return;
+    this.#earlyAtMs = clock.monotonicMs();
+    const holders = [...this.#early];
+    this.#early = new Set();
+    for (let from = 0; from < holders.length; from += store.usesPerWrite) {
       if (from > 0) await nextTurn();
-      await exchange(keys.slice(from, from + store.usesPerWrite));
+      await this.#exchange(holders.slice(from, from + store.usesPerWrite));
     }
   }
 
-  /** What was sent before; then of these keys, those that still wait. */
-  async function exchange(keys: readonly KeyUsage[]): Promise<void> {
-    if (sent !== null) await send(sent);
-    const left = keys.filter((key) => waiting.delete(key));
-    if (left.length > 0) await send(take(left));
+  /** Sends what is unknown; then of these holders, those that still wait. */
+  async #exchange(holders: readonly Holder[]): Promise<void> {
+    if (this.#unknown !== null) await this.#send(this.#unknown);
+    const left = holders.filter((holder) => this.#waiting.delete(holder));
+    if (left.length > 0) await this.#send(this.#take(left));
   }
 
-  function take(keys: readonly KeyUsage[]): Sent {
-    const usages: WindowUsage[] = [];
-    const windows: WindowUses[] = [];
-    for (const key of keys) {
-      key.send((usage, pending) => {
-        const { period, windowS, first, last } = usage.window;
-        usages.push(usage);
-        windows.push([key.id, windowS, first, last, period === 'month' ? 0 : pending]); // a month is the sum of its days
-      });
-    }
-    const lastUses = keys.filter(({ usedAtMs }) => usedAtMs > 0).map(({ id, usedAtMs }): LastUse => [id, usedAtMs]);
-    number += 1;
-    sent = { instance, number, lastUses, windows, keys, usages };
+  #take(holders: readonly Holder[]): Sent {
+    const taken = holders.flatMap(takenFrom);
+    this.#number += 1;
+    const { instance } = this.#options;
+    const windows = taken.map(([, window]) => window);
+    const sent = { instance, number: this.#number, windows, holders, usages: taken.map(([usage]) => usage) };
+    this.#unknown = sent;
     return sent;
   }
 
-  async function send(uses: Sent): Promise<void> {
-    await store.addUses(uses);
-    const totals = stopping ? [] : await store.totalsOf(uses.windows);
-    for (const [index, usage] of uses.usages.entries()) learn(usage, totals[index] ?? 0);
-    for (const key of uses.keys) key.sent();
-    sent = null;
+  async #send(sent: Sent): Promise<void> {
+    const { store } = this.#options;
+    await store.addUses(sent);
+    if (!this.#isStopping) {
+      const totals = await store.totalsOf(sent.windows);
+      for (const [index, usage] of sent.usages.entries()) if (usage !== null) learn(usage, totals[index] ?? 0);
+    }
+    for (const holder of sent.holders) holder.sent();
+    this.#unknown = null;
   }
-
-  return {
-    used,
-    flush: () => run(true),
-    async stop(): Promise<void> {
-      stopping = true;
-      // The first call may join an exchange that began before the last uses.
-      const last = run(true).then(() => (isDone() ? undefined : run(true)));
-      await withTimeout(last, STOP_MS_MAX, undefined);
-      cancel?.();
-    },
-  };
 }
 
-/** Keys sorted at once, in a millisecond: 10,000 would hold up the event loop for 12. */
-const SORTED_MAX = 2000;
+const idOf = ({ kind, id }: Holder): HolderId => (kind === 'key' ? [id, null] : [null, id]);
 
-/** Of each SORTED_MAX, oldest first: keys of one age are neighbours in the database, so a write touches few pages. */
-function* slicesOf<Key>(keys: IteratorObject<Key>, size: number, createdAtMs: (key: Key) => number): Generator<Key[]> {
-  const oldestFirst = () => [...keys.take(SORTED_MAX)].sort((a, b) => createdAtMs(a) - createdAtMs(b));
-  for (let sorted = oldestFirst(); sorted.length > 0; sorted = oldestFirst()) {
-    for (let from = 0; from < sorted.length; from += size) yield sorted.slice(from, from + size);
+/** Takes what a holder has counted. Its last use goes with the day in which it was, or alone if that day isn't sent. */
+function takenFrom(holder: Holder): [WindowUsage | null, WindowUses][] {
+  const { usedAtMs } = holder;
+  const usedOn = usedAtMs > 0 ? dayAt(usedAtMs) : null;
+  const taken: [WindowUsage | null, WindowUses][] = [];
+  let isUseTaken = usedOn === null;
+  holder.send((usage, pending) => {
+    const { period, windowS, first, last } = usage.window;
+    const isDayOfUse = windowS * 1000 === MS_PER_DAY && period !== 'month' && first === usedOn;
+    const added = period === 'month' ? 0 : pending; // a month is the sum of its days
+    taken.push([usage, [...idOf(holder), windowS, first, last, added, isDayOfUse ? usedAtMs : null]]);
+    isUseTaken ||= isDayOfUse;
+  });
+  if (usedOn !== null && !isUseTaken) {
+    taken.push([null, [...idOf(holder), MS_PER_DAY / 1000, usedOn, usedOn, 0, usedAtMs]]);
   }
+  return taken;
 }

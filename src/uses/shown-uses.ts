@@ -2,8 +2,9 @@
 
 import { dayAt } from '../ground/limits/rates.ts';
 import { type Clock, nextTurn } from '../ground/runtime.ts';
-import { type KeyUsage, usesIn } from './key-usage.ts';
+import type { Holder } from './holder.ts';
 import type { UsesStore } from './store.ts';
+import { unitsIn } from './windows.ts';
 
 const DAYS_SHOWN = 30;
 /** Keys whose days are read by one statement: some 5,000 counts, in 2 ms. */
@@ -18,7 +19,7 @@ export interface Uses {
 export interface UsesOptions {
   readonly store: Pick<UsesStore, 'usesByDay'>;
   readonly clock: Clock;
-  readonly known: (keyId: string) => KeyUsage | undefined;
+  readonly known: (keyId: string) => Holder | undefined;
 }
 
 /** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
@@ -43,14 +44,14 @@ export async function usesOf(
 /** Null: there were none in 30 days. */
 function shownUses(
   stored: ReadonlyMap<number, number> | undefined,
-  key: KeyUsage | undefined,
+  key: Holder | undefined,
   today: number,
 ): Uses | null {
   const days = new Map(stored);
   for (const usage of key?.days ?? []) {
     const { first: day } = usage.window;
     // What was sent may be stored already; what is pending is not.
-    days.set(day, Math.max((days.get(day) ?? 0) + usage.pending, usesIn(usage)));
+    days.set(day, Math.max((days.get(day) ?? 0) + usage.pending, unitsIn(usage)));
   }
   const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => days.get(today - ago) ?? 0);
   const oldest = last30Days.findLastIndex((count) => count > 0);

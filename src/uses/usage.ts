@@ -1,5 +1,6 @@
-// Notes last uses of keys, counts uses, and holds keys to limits and quotas, for all processes on a database. A call is
-// decided in memory: by what this process has counted, and what the others had when last read (exchange.ts).
+// Notes last uses of keys, counts uses, and holds keys and their owners to limits and quotas, for all processes on a
+// database. A call is decided in memory: by what this process has counted, and what the others had when last read
+// (exchange.ts).
 
 import { createLruCache } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
@@ -9,10 +10,12 @@ import { limitOf, type Quota, type RateLimit, type RateLimitStates } from '../gr
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import { createExchange } from './exchange.ts';
-import { type InForce, inForce, KeyUsage, usesIn } from './key-usage.ts';
+import { decide, type HolderLease, leasesOf, refusalOf, roomFor, statesOf } from './decision.ts';
+import { Exchange } from './exchange.ts';
+import { Holder, type Plan, planOf } from './holder.ts';
 import { usesOf } from './shown-uses.ts';
-import type { CountsAsOf, KeyCounts, UsesStore } from './store.ts';
+import type { CountsAsOf, DefaultCounts, KeyCounts, UsesStore } from './store.ts';
+import { unitsIn } from './windows.ts';
 
 /** Keys whose counts are remembered, some 80 MB. Half are certain to stay: as many as keys/key-cache.ts holds. */
 const KEYS_MAX = 270_000;
@@ -35,61 +38,80 @@ export interface Found {
 
 export type Usage = ReturnType<typeof createUsage>;
 
+/** A limit as it is configured; 0 requests: none. */
+interface ConfiguredLimit {
+  readonly requests: number;
+  readonly windowMs: number;
+}
+
 export interface UsageOptions {
   readonly store: UsesStore;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly log: Log;
-  /** Of keys without one of their own; 0 requests: none. */
-  readonly rateLimit: { readonly requests: number; readonly windowMs: number };
+  /** Of keys without one of their own. */
+  readonly rateLimit: ConfiguredLimit;
   readonly keyQuota: Quota | null;
 }
 
+const limitFrom = ({ requests, windowMs }: ConfiguredLimit): RateLimit | null =>
+  requests === 0 ? null : limitOf(requests, windowMs / 1000);
+
+const countedBy = ({ limit, quota }: Plan): DefaultCounts => ({
+  windowS: limit?.windowS ?? 0,
+  hasMonth: quota?.period === 'month',
+});
+
 export function createUsage(options: UsageOptions) {
-  const { store, clock, random, log, rateLimit, keyQuota } = options;
-  const defaultLimit: RateLimit | null =
-    rateLimit.requests === 0 ? null : limitOf(rateLimit.requests, rateLimit.windowMs / 1000);
+  const { store, clock, random, log, keyQuota } = options;
+  const ofServer = planOf(limitFrom(options.rateLimit), keyQuota);
   const calendar = createCalendar(clock);
-  const keys = createLruCache<KeyUsage>({ entries: KEYS_MAX, keyOf: ({ id }) => id });
-  const exchange = createExchange({ store, instance: random(8).toHex(), clock, log });
+  const keys = createLruCache<Holder>({ entries: KEYS_MAX, keyOf: ({ id }) => id });
+  const exchange = new Exchange({ store, instance: random(8).toHex(), clock, log });
 
-  const ofServer = inForce(defaultLimit, keyQuota);
-
-  const inForceOf = ({ rateLimit: own, quota }: CountedKey): InForce =>
-    own === null && quota === null ? ofServer : inForce(own ?? defaultLimit, quota ?? keyQuota);
+  const planFor = ({ rateLimit, quota }: CountedKey): Plan =>
+    rateLimit === null && quota === null ? ofServer : planOf(rateLimit ?? ofServer.limit, quota ?? keyQuota);
 
   /** A key that is read for the first time; or one whose counts were evicted: the next read of its record brings them. */
-  function add(id: string, createdAtMs = 0): KeyUsage {
-    const key = new KeyUsage(id, createdAtMs, ofServer, calendar);
+  function add(id: string, createdAtMs = 0): Holder {
+    const key = new Holder('key', id, createdAtMs, ofServer, calendar);
     keys.set(id, key);
     return key;
   }
 
-  /** Takes over what was read as of `nowMs`; limits only if nothing newer is known. */
+  /** Takes over what was read as of `nowMs`; the plan only if nothing newer is known. */
   function learn({ record, position, counts }: Found, nowMs: number): void {
     if (record === null) return;
     const key = keys.get(record.id) ?? add(record.id, record.createdAtMs);
     key.turn(calendar);
-    const limits = inForceOf(record);
+    const plan = planFor(record);
     if (key.position?.databaseId !== position.databaseId || position.seq >= key.position.seq) {
       key.position = position;
-      key.setLimits(limits, calendar);
+      key.setPlan(plan, calendar);
     }
     if (counts === null) key.askForTotals();
-    else key.learn(counts, limits.limit?.windowS, nowMs);
+    else key.learn(counts, plan.limit?.windowS, nowMs);
   }
 
-  function refusal(key: KeyUsage, isOverQuota: boolean, nowMs: number): Problem {
-    const limits = key.states(nowMs);
-    const over = limits.find(({ name }) => (name === 'quota') === isOverQuota);
-    return { code: isOverQuota ? 'quota_exceeded' : 'rate_limited', retryAfterS: over?.resetS ?? 1, limits };
+  function turnIfDue(holder: Holder, nowMs: number): Holder {
+    if (holder.isDue(nowMs)) holder.turn(calendar);
+    return holder;
   }
 
-  /** As of now. */
-  function current(keyId: string): KeyUsage | undefined {
+  /** Returns who is held to limits when this key is used, in the windows of now. */
+  const holdersOf = (key: Holder, nowMs: number): readonly Holder[] => [turnIfDue(key, nowMs)];
+
+  /** As `holdersOf`; none of a key that isn't known. */
+  function knownHoldersOf(keyId: string): readonly Holder[] {
     const key = keys.get(keyId);
-    if (key?.isDue(clock.nowMs())) key.turn(calendar);
-    return key;
+    return key === undefined ? [] : holdersOf(key, clock.nowMs());
+  }
+
+  function count(holders: readonly Holder[], units: number): void {
+    for (const holder of holders) {
+      holder.count(units);
+      exchange.used(holder);
+    }
   }
 
   return {
@@ -106,40 +128,55 @@ export function createUsage(options: UsageOptions) {
       return usedAtMs > (lastUsedAtMs ?? 0) ? usedAtMs : lastUsedAtMs;
     },
 
-    /** Counts a call if limit and quota both admit it. Returns the state of both. Reads and writes nothing. */
-    admit(keyId: string): Result<RateLimitStates, Problem> {
+    /** Counts a call if all limits admit its units. Returns the state of all limits. Reads and writes nothing. */
+    admit(keyId: string, units = 1): Result<RateLimitStates, Problem> {
+      const nowMs = clock.nowMs();
+      const holders = holdersOf(keys.get(keyId) ?? add(keyId), nowMs);
+      const decision = decide(holders, units);
+      if (decision.is !== 'admitted') return err(refusalOf(decision, statesOf(holders, nowMs), units, nowMs));
+      count(holders, units);
+      return ok(statesOf(holders, nowMs));
+    },
+
+    /**
+     * Counts units that a service has let in from memory and tells of, as far as all limits still have room. Returns how
+     * many it dropped for want of room. The last use is now. Reads and writes nothing.
+     */
+    tell(keyId: string, units: number): number {
       const nowMs = clock.nowMs();
       const key = keys.get(keyId) ?? add(keyId);
-      if (key.isDue(nowMs)) key.turn(calendar);
-      const { isOverQuota } = key;
-      if (isOverQuota || key.isOverLimit) return err(refusal(key, isOverQuota, nowMs));
-      key.count();
-      exchange.used(key);
-      return ok(key.states(nowMs));
+      const holders = holdersOf(key, nowMs);
+      const counted = roomFor(holders, units);
+      key.usedAtMs = Math.max(key.usedAtMs, nowMs);
+      count(holders, counted);
+      return units - counted;
     },
+
+    /** Returns what a service may let in from memory for each holder of limits of this key. Counts nothing. */
+    leasesOf: (keyId: string): HolderLease[] => leasesOf(knownHoldersOf(keyId)),
 
     /** A read of keys that begins now. Counts are read with each key, so that a quota goes on where it was. */
     beginRead() {
       const nowMs = clock.nowMs();
-      const asOf: CountsAsOf = { nowMs, windowS: defaultLimit?.windowS ?? 0 };
+      const asOf: CountsAsOf = { nowMs, key: countedBy(ofServer), owner: null };
       return { asOf, learn: (found: Found) => learn(found, nowMs) };
     },
 
     /** The quota in force. */
     quotaOf: ({ quota }: Pick<CountedKey, 'quota'>): Quota | null => quota ?? keyQuota,
-    /** Of its limit and quota, as `admit` returns it. Counts, reads and writes nothing. */
-    limitsOf: (keyId: string): RateLimitStates => current(keyId)?.states(clock.nowMs()) ?? [],
+    /** Returns the state of all limits of a key, as `admit` does. Counts, reads and writes nothing. */
+    limitsOf: (keyId: string): RateLimitStates => statesOf(knownHoldersOf(keyId), clock.nowMs()),
 
-    /** Of today (UTC), by all processes as far as is known. */
+    /** Units of today (UTC), by all processes as far as is known. */
     usesToday(keyId: string): number {
-      const key = current(keyId);
-      return key === undefined ? 0 : usesIn(key.day);
+      const [key] = knownHoldersOf(keyId);
+      return key === undefined ? 0 : unitsIn(key.day);
     },
 
     /** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
     usesOf: (keyIds: readonly string[]) => usesOf(keyIds, { store, clock, known: keys.get }),
     /** Exchanges all that changed; resolves when done, or when the store refused. */
-    flush: exchange.flush,
-    stop: exchange.stop,
+    flush: () => exchange.flush(),
+    stop: () => exchange.stop(),
   };
 }

@@ -23,7 +23,7 @@ test('a stop that cannot write what is pending closes the database all the same'
   await app.useKey(key);
   const file = join(app.folder, 'keys.db');
   const database = openDatabase(`file:${file}`);
-  await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_uses BEGIN SELECT RAISE(ABORT, 'a bug'); END");
+  await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_counts BEGIN SELECT RAISE(ABORT, 'a bug'); END");
   database.close();
   expect(await app.close().catch(String)).toContain('a bug');
   expect(statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0).toBe(0);

@@ -202,7 +202,7 @@ test('a stop that meets a bug ends with 1, says what it was, and its log is whol
   const alice = await userHeaders('alice');
   const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
   const database = openDatabase(`file:${join(server.folder, 'data/keys.db')}`);
-  await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_uses BEGIN SELECT RAISE(ABORT, 'a bug'); END");
+  await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_counts BEGIN SELECT RAISE(ABORT, 'a bug'); END");
   database.close();
   await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key }); // before a stop it is written at some time or other
   expect(await server.stop()).toBe(1);

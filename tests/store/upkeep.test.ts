@@ -156,7 +156,10 @@ test('counts are removed that are old by the clocks of both, the process and the
     return (await db.read({ sql: 'SELECT number FROM key_counts' })).map(({ number }) => today - Number(number));
   };
   for (const age of [KEPT.usageDays + 2, KEPT.usageDays - 1])
-    await db.write({ sql: 'INSERT INTO key_counts VALUES (1, 86400, ?, 0, 1)', args: [today - age] });
+    await db.write({
+      sql: 'INSERT INTO key_counts (row, window_s, number, instance, uses) VALUES (1, 86400, ?, 0, 1)',
+      args: [today - age],
+    });
   expect(await left(Date.now() - 365 * DAY_MS)).toEqual([KEPT.usageDays + 2, KEPT.usageDays - 1]);
   expect(await left(Date.now() + 365 * DAY_MS)).toEqual([KEPT.usageDays - 1]);
   await close();

@@ -2,6 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { StoreOutage } from '../../src/ground/result.ts';
+import { nextTurn } from '../../src/ground/runtime.ts';
 import { createLog, systemRandom } from '../../src/start/package/index.ts';
 import type { ExchangedUses, UsesStore } from '../../src/uses/store.ts';
 import { createUsage } from '../../src/uses/usage.ts';
@@ -14,6 +15,9 @@ const AWAY = new StoreOutage('away');
 
 type LastUses = readonly (readonly [keyId: string, usedAtMs: number])[];
 
+const lastUsesIn = (windows: ExchangedUses['windows']): LastUses =>
+  windows.flatMap(([id, , , , , , usedAtMs]) => (id === null || usedAtMs === null ? [] : [[id, usedAtMs] as const]));
+
 /** Over a store that is told of last uses in exchanges, and of nothing else unless it is in `more`. */
 function usageOver(
   recordLastUses: (lastUses: LastUses) => Promise<void>,
@@ -22,7 +26,7 @@ function usageOver(
 ) {
   const clock = testClock();
   const log = createLog({ level: 'info', clock, write });
-  const addUses = ({ lastUses }: ExchangedUses) => recordLastUses(lastUses);
+  const addUses = ({ windows }: ExchangedUses) => recordLastUses(lastUsesIn(windows));
   const store: UsesStore = {
     usesPerWrite: 250,
     addUses,
@@ -193,10 +197,36 @@ test('an exchange whose outcome is unknown is sent again as it was, and what was
   await usage.stop();
   const [{ instance = '', windows = [] } = {}] = sent;
   expect(instance).toMatch(/^[0-9a-f]{16}$/);
-  expect(windows.map(([id, windowS, , , added]) => [id, windowS, added])).toEqual([['key', 86_400, 1]]);
-  expect(sent.map(({ number, lastUses, windows: [counted] }) => [number, lastUses[0], counted?.[4]])).toEqual([
-    [1, ['key', 1000], 1],
-    [1, ['key', 1000], 1],
-    [2, ['key', 3000], 2],
+  const counted = windows.filter(([, , , , , added]) => added > 0); // the last uses are of another day
+  expect(counted.map(([id, , windowS, , , added]) => [id, windowS, added])).toEqual([['key', 86_400, 1]]);
+  expect(
+    sent.map(({ number, windows }) => [number, lastUsesIn(windows), windows.map(([, , , , , added]) => added)]),
+  ).toEqual([
+    [1, [['key', 1000]], [1, 0]],
+    [1, [['key', 1000]], [1, 0]],
+    [2, [['key', 3000]], [2, 0]],
   ]);
+});
+
+test('uses of up to 1,000 keys are exchanged 3 s later, of more as much later, and all within 60 s', async () => {
+  for (const [keys, afterMs] of [
+    [1000, 3000],
+    [1001, 3003],
+    [5000, 15_000],
+    [100_000, 30_000],
+  ] as const) {
+    let written = 0;
+    const usage = usageOver(async (uses) => {
+      written += uses.length;
+    });
+    for (let key = 0; key < keys; key += 1) usage.note(keyOf(`key ${key}`, key), 1000);
+    usage.clock.advance(afterMs - 1);
+    await nextTurn();
+    expect([keys, written]).toEqual([keys, 0]);
+    usage.clock.advance(1);
+    await nextTurn();
+    expect([keys, written > 0]).toEqual([keys, true]);
+    await usage.stop();
+    expect(written).toBe(keys);
+  }
 });

@@ -116,8 +116,7 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
     return store.addUses({
       instance: 'edge',
       number,
-      lastUses: records.map(({ id }) => [id, usedAtMs + number]), // an older use is not written
-      windows: records.map(({ id }) => [id, DAY_S, day, day, 1]),
+      windows: records.map(({ id }) => [id, null, DAY_S, day, day, 1, usedAtMs + number]),
     });
   };
   await useAll(); // from the second use on a row is changed, not made

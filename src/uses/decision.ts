@@ -1,0 +1,79 @@
+// Decides whether a call may be counted: in one pass over all limits of all its holders, all or nothing. Pure.
+
+import type { Problem } from '../ground/problem.ts';
+import type { RateLimitStates } from '../ground/rate-limit.ts';
+import { type Bound, type Holder, hasRoom, remainingOf, stateOf } from './holder.ts';
+import { SHARED_WINDOW_S_MIN } from './windows.ts';
+
+/** `full`: the limits that have too little left for the call, of which one at least is a quota if it is `over_quota`. */
+export type Decision =
+  | { readonly is: 'admitted' }
+  | { readonly is: 'over_limit'; readonly full: readonly Bound[] }
+  | { readonly is: 'over_quota'; readonly full: readonly Bound[] };
+
+const ADMITTED: Decision = { is: 'admitted' };
+
+export function decide(holders: readonly Holder[], units: number): Decision {
+  if (holders.every(({ bounds }) => bounds.every((bound) => hasRoom(bound, units)))) return ADMITTED;
+  const full = holders.flatMap(({ bounds }) => bounds.filter((bound) => !hasRoom(bound, units)));
+  return { is: full.some(isQuota) ? 'over_quota' : 'over_limit', full };
+}
+
+const isQuota = ({ name }: Bound): boolean => name === 'quota' || name === 'owner-quota';
+
+const isOwners = ({ name }: Bound): boolean => name === 'owner' || name === 'owner-quota';
+
+/** Returns the problem of a call that was not admitted. A call that costs more than a limit never is. */
+export function refusalOf(
+  { is, full }: Exclude<Decision, { is: 'admitted' }>,
+  limits: RateLimitStates,
+  units: number,
+  nowMs: number,
+): Problem {
+  const code = is === 'over_quota' ? 'quota_exceeded' : 'rate_limited';
+  const waitedFor = full.filter((bound) => isQuota(bound) === (is === 'over_quota'));
+  const isTooCostly = full.some(({ limit }) => units > limit.requests);
+  const retryAfterS = Math.max(...waitedFor.map((bound) => stateOf(bound, nowMs).resetS));
+  return {
+    code,
+    retryAfterS: isTooCostly ? null : retryAfterS,
+    limits,
+    ...(full.every(isOwners) && { of: 'owner' as const }),
+  };
+}
+
+export const statesOf = (holders: readonly Holder[], nowMs: number): RateLimitStates => {
+  const [first, ...others] = holders;
+  const states = first?.bounds.map((bound) => stateOf(bound, nowMs)) ?? [];
+  for (const { bounds } of others) for (const bound of bounds) states.push(stateOf(bound, nowMs));
+  return states;
+};
+
+/** Returns how many of the units all limits still have room for. */
+export const roomFor = (holders: readonly Holder[], units: number): number =>
+  Math.min(units, ...holders.flatMap(({ bounds }) => bounds.map(remainingOf)));
+
+/** What may be let in from memory for one holder, over all its keys together. */
+export interface HolderLease {
+  /** The key's id, or the owner's name. */
+  readonly holder: { readonly kind: Holder['kind']; readonly id: string };
+  /** 0: nothing. */
+  readonly units: number;
+}
+
+/** A service may let in this part of a limit from memory. */
+const LEASED_PART = 1 / 32;
+
+/**
+ * Returns, for each holder that has limits, the least of floor(L / 32) and of what remains, over its limits. A window
+ * that is not shared by all processes has nothing to lend.
+ */
+export const leasesOf = (holders: readonly Holder[]): HolderLease[] =>
+  holders
+    .filter(({ bounds }) => bounds.length > 0)
+    .map(({ kind, id, bounds }) => ({ holder: { kind, id }, units: Math.min(...bounds.map(leasedOf)) }));
+
+const leasedOf = (bound: Bound): number =>
+  bound.usage.window.windowS < SHARED_WINDOW_S_MIN
+    ? 0
+    : Math.min(Math.floor(bound.limit.requests * LEASED_PART), remainingOf(bound));

@@ -1,0 +1,185 @@
+// A holder of limits, which is a key, or an owner with all keys together: what it may use, and what it has used in each
+// window that its limits need, and in its day.
+
+import type { FeedPosition } from '../ground/change-feed.ts';
+import { type Calendar, contains, DAY_S, lengthS, type Period, resetS } from '../ground/limits/rates.ts';
+import { type LimitName, limitOf, type Quota, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
+import type { KeyCounts } from './store.ts';
+import { begin, learn, moved, SHARED_WINDOW_S_MIN, unitsIn, type WindowUsage } from './windows.ts';
+
+/** When a holder has used this part of its limit since the last exchange, it is time for the next one. */
+const EXCHANGE_PART = 1 / 32;
+
+/** What a holder may use. Most keys have the server's, which is one object. */
+export interface Plan {
+  readonly limit: RateLimit | null;
+  readonly quota: Quota | null;
+  /** Lengths of the windows that are counted: first the day, whatever the limits are. */
+  readonly periods: readonly Period[];
+  /** With so many units since the last exchange it is time for another. */
+  readonly unitsMax: number;
+}
+
+export function planOf(limit: RateLimit | null, quota: Quota | null): Plan {
+  const periods = new Set<Period>([DAY_S]);
+  if (limit !== null) periods.add(limit.windowS);
+  if (quota !== null) periods.add(periodOf(quota));
+  const shared = limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? limit.requests : Infinity;
+  const unitsMax = Math.max(1, Math.min(shared, quota?.requests ?? Infinity) * EXCHANGE_PART);
+  return { limit, quota, periods: [...periods], unitsMax };
+}
+
+const periodOf = ({ period }: Quota): Period => (period === 'day' ? DAY_S : period);
+
+/** A limit or quota in force, with the window in which it counts. */
+export interface Bound {
+  readonly name: LimitName;
+  readonly limit: RateLimit;
+  readonly usage: WindowUsage;
+}
+
+export const hasRoom = ({ limit, usage }: Bound, units: number): boolean => unitsIn(usage) + units <= limit.requests;
+
+export const remainingOf = ({ limit, usage }: Bound): number => Math.max(0, limit.requests - unitsIn(usage));
+
+export const stateOf = (bound: Bound, nowMs: number): RateLimitState => ({
+  name: bound.name,
+  limit: bound.limit,
+  remaining: remainingOf(bound),
+  resetS: resetS(bound.usage.window, nowMs),
+});
+
+/** What its limit and its quota are called. */
+const NAMES = { key: ['key', 'quota'], owner: ['owner', 'owner-quota'] } as const;
+
+const NONE: readonly WindowUsage[] = [];
+
+export class Holder {
+  /** When the key was last found good, as far as this process knows; 0: never. A call that is refused later counts, too. */
+  usedAtMs = 0;
+  /** As many as the plan has periods, in their order. */
+  #windows: readonly WindowUsage[];
+  /** Days that are over, with units that the database may lack. Nearly all holders have none, and share a list. */
+  #late = NONE;
+  #bounds: readonly Bound[] = [];
+  /** Whether the database may lack what was sent. */
+  #isSending = false;
+  #unitsSince = 0;
+  /** Where the change feed stood when its plan was read. */
+  position: FeedPosition | null = null;
+
+  constructor(
+    readonly kind: keyof typeof NAMES,
+    /** The key's id, or the owner's name. */
+    readonly id: string,
+    readonly createdAtMs: number,
+    public plan: Plan,
+    calendar: Calendar,
+  ) {
+    this.#windows = [begin(DAY_S, calendar)];
+    this.setPlan(plan, calendar);
+  }
+
+  /** Counts of a window go on, unless its length is no longer counted. */
+  setPlan(plan: Plan, calendar: Calendar): void {
+    this.#windows = plan.periods.map(
+      (period) => this.#windows.find(({ window }) => window.period === period) ?? this.#beginning(period, calendar),
+    );
+    this.plan = plan;
+    this.#setBounds();
+  }
+
+  /** A month begins with the units of its days that are in no total. */
+  #beginning(period: Period, calendar: Calendar): WindowUsage {
+    const usage = begin(period, calendar);
+    if (period !== 'month') return usage;
+    for (const { window, pending } of this.days) if (window.first >= usage.window.first) usage.pending += pending;
+    return usage;
+  }
+
+  #setBounds(): void {
+    const { limit, quota, periods } = this.plan;
+    const [limitName, quotaName] = NAMES[this.kind];
+    const bounds: Bound[] = [];
+    const usageIn = (period: Period) => this.#windows[periods.indexOf(period)] as WindowUsage; // each period has one
+    if (limit !== null) bounds.push({ name: limitName, limit, usage: usageIn(limit.windowS) });
+    if (quota !== null) {
+      const usage = usageIn(periodOf(quota));
+      bounds.push({ name: quotaName, limit: limitOf(quota.requests, lengthS(usage.window)), usage });
+    }
+    this.#bounds = bounds;
+  }
+
+  /** Its limit and its quota, those that it has. */
+  get bounds(): readonly Bound[] {
+    return this.#bounds;
+  }
+
+  /** Takes what the database had at `nowMs`; `windowS`: of the window that was read. */
+  learn(counts: KeyCounts, windowS: number | undefined, nowMs: number): void {
+    for (const usage of this.#windows) {
+      const { period } = usage.window;
+      if (!contains(usage.window, nowMs)) continue;
+      if (period === DAY_S) learn(usage, counts.day);
+      else if (period === 'month') learn(usage, counts.month);
+      else if (period === windowS) learn(usage, counts.window);
+    }
+  }
+
+  /** Its next use begins an early exchange, which brings what others have used, if a limit or quota needs that. */
+  askForTotals(): void {
+    if (this.plan.unitsMax < Infinity) this.#unitsSince = this.plan.unitsMax;
+  }
+
+  /** Whether it has used a part of its limit since the last exchange. */
+  get isEarly(): boolean {
+    return this.#unitsSince >= this.plan.unitsMax;
+  }
+
+  /** Whether a window has ended, or the wall clock was set back. */
+  isDue(nowMs: number): boolean {
+    for (const { window } of this.#windows) if (!contains(window, nowMs)) return true;
+    return false;
+  }
+
+  /** Moves on to the windows that have begun. */
+  turn(calendar: Calendar): void {
+    const { day } = this;
+    this.#windows = this.#windows.map((usage) => moved(usage, calendar));
+    if (this.day !== day && (day.pending > 0 || this.#isSending)) this.#late = [...this.#late, day];
+    this.#setBounds();
+  }
+
+  get day(): WindowUsage {
+    return this.#windows[0] as WindowUsage; // every plan has a day
+  }
+
+  /** The days whose units may not be in the database. */
+  get days(): readonly WindowUsage[] {
+    return [...this.#late, this.day];
+  }
+
+  count(units: number): void {
+    for (const usage of this.#windows) usage.pending += units;
+    this.#unitsSince += units;
+  }
+
+  /** Sends the units in each window that all processes share: from now on they are in its total. */
+  send(to: (usage: WindowUsage, added: number) => void): void {
+    for (const usage of [...this.#late, ...this.#windows]) {
+      if (usage.window.windowS < SHARED_WINDOW_S_MIN) continue;
+      const { pending } = usage;
+      usage.total += pending;
+      usage.pending = 0;
+      to(usage, pending);
+    }
+    this.#isSending = true;
+    this.#unitsSince = 0;
+  }
+
+  /** The database has what was sent. */
+  sent(): void {
+    this.#isSending = false;
+    if (this.#late.length > 0) this.#late = this.#late.filter(({ pending }) => pending > 0);
+  }
+}

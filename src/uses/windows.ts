@@ -1,0 +1,34 @@
+// What is counted in one window of time. There is what all processes had when last told, with what this one has sent, and
+// this one's units since: together never more than there were, so nobody is refused too early.
+
+import type { Calendar, Period, Window } from '../ground/limits/rates.ts';
+
+/** Shorter windows are over before others could know of them: each process counts those for itself. */
+export const SHARED_WINDOW_S_MIN = 10;
+
+export interface WindowUsage {
+  readonly window: Window;
+  /** Units of all processes, as last told, with what this one has sent. */
+  total: number;
+  /** Units of this process that are not in `total`. */
+  pending: number;
+}
+
+export const unitsIn = ({ total, pending }: WindowUsage): number => total + pending;
+
+export const begin = (period: Period, calendar: Calendar): WindowUsage => ({
+  window: calendar(period),
+  total: 0,
+  pending: 0,
+});
+
+/** Returns the same, or a new one if its window is over. */
+export function moved(usage: WindowUsage, calendar: Calendar): WindowUsage {
+  const { period } = usage.window;
+  return calendar(period) === usage.window ? usage : begin(period, calendar);
+}
+
+/** Takes over a total, which may lack what was sent. */
+export function learn(usage: WindowUsage, total: number): void {
+  usage.total = Math.max(usage.total, total);
+}
