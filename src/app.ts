@@ -24,8 +24,7 @@ import { createFindCode } from './keys/unknown-keys.ts';
 import { createRequestStates } from './mcp/client.ts';
 import { createSessions } from './mcp/sessions.ts';
 import { createWidgets } from './pages/widgets/index.ts';
-import { createDevice } from './signin/device.ts';
-import { createConnect } from './signin/index.ts';
+import { createSignIn } from './signin/index.ts';
 import { createFindSignIn } from './signin/sign-in.ts';
 import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
 import { keyRequestReader } from './tools/create-api-key.ts';
@@ -193,22 +192,22 @@ function serviceOn(
     readSecret: () => store.serverSecret(use),
     databaseId: () => feed.position.databaseId,
   });
-  const handing = {
+  const signInRoutes = createSignIn({
     ...options,
+    ...signing('client_id'),
+    config,
     store: store.codes,
     findCode: createFindCode(store.codes, keyDomain.lookupBudgets, log),
     keys: keyDomain.keys,
+    look: verifier.look,
+    pasteKey: verifier.paste,
     originOf,
     audience,
-  };
-  const connect =
-    config.connect &&
-    createConnect({
-      ...handing,
-      ...signing('client_id'),
-      config: config.connect,
-      look: verifier.look,
-    });
+    guards,
+    readKeyRequest: keyRequestReader(ceilings),
+    publicPath: new URL(publicUrl).pathname.replace(/^\/$/, ''),
+    scopes: keyScopes,
+  });
   const api = createApi({
     config,
     publicUrl,
@@ -222,10 +221,7 @@ function serviceOn(
     recheck,
     limitsOf: keyDomain.usage.limitsOf,
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
-    connect,
-    device: config.device ? createDevice(handing) : null,
-    pasteKey: verifier.paste,
-    readKeyRequest: keyRequestReader(ceilings),
+    signInRoutes,
     identify: createIdentify(verifyUserJwt, verifier.look),
     keyScopes,
     sessions,

@@ -3,7 +3,7 @@
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { keysPageUrl } from '../ground/urls.ts';
-import { metadataUrl } from '../signin/routes/metadata.ts';
+import { metadataUrl } from '../signin/metadata.ts';
 import { names, SECURITY_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts';

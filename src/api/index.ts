@@ -8,9 +8,8 @@ import type { Clock, Sha256 } from '../ground/runtime.ts';
 import { createMcp, type Mcp, type McpOptions } from '../mcp/server.ts';
 import { type SseRouteOptions, sseRoutes, sseUnavailable } from '../mcp/sse.ts';
 import { type McpRouteOptions, mcpRoute } from '../mcp/streamable-http.ts';
-import type { Connect } from '../signin/index.ts';
-import { type ConnectRoutesOptions, connectRoutes } from '../signin/routes/connect.ts';
-import { metadataRoutes, metadataUrl, type ProtectedPath } from '../signin/routes/metadata.ts';
+import type { SignInRoutes } from '../signin/index.ts';
+import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from '../signin/metadata.ts';
 import type { DispatchOptions } from '../web/dispatch.ts';
 import type { SignIn } from '../web/problem-response.ts';
 import { createRequestChecks, type Handler, type Route } from '../web/router.ts';
@@ -30,20 +29,17 @@ type OptionsOfRoutes = McpRouteOptions &
   SseRouteOptions &
   ToolRouteOptions &
   KeysPageOptions &
-  ConnectRoutesOptions &
   IntrospectRouteOptions &
   VerifyRouteOptions;
 
 /** What the routes need; the members left out are made here for each. */
-export interface ApiOptions
-  extends Omit<OptionsOfRoutes, 'mcp' | 'signIn' | 'eager' | 'publicPath' | 'config' | 'connect' | 'scopes'> {
+export interface ApiOptions extends Omit<OptionsOfRoutes, 'mcp' | 'signIn' | 'eager' | 'publicPath' | 'config'> {
   readonly config: Config;
   readonly tools: readonly Tool[];
   /** What MCP clients are offered. */
   readonly offered: Omit<McpOptions, 'run' | 'listsAll' | 'log'>;
   readonly revokeTokens: RevokeTokens;
-  /** Null: no keys are handed out. */
-  readonly connect: Connect | null;
+  readonly signInRoutes: SignInRoutes;
   readonly health: Handler;
   readonly metrics: Metrics | null;
   readonly clock: Clock;
@@ -64,11 +60,11 @@ export function createApi(options: ApiOptions): Omit<DispatchOptions, 'instance'
 }
 
 function routesOf(options: ApiOptions): readonly Route[] {
-  const { config, publicUrl, tools, metrics, connect, device, sha256 } = options;
+  const { config, publicUrl, tools, metrics, signInRoutes, sha256 } = options;
   const { basePath, authorizationServer, metricsToken } = config;
   const publicPath = new URL(publicUrl).pathname.replace(/^\/$/, '');
   // No challenge without an authorization server: OAuth clients would look for one here.
-  const handsOutKeys = connect !== null;
+  const handsOutKeys = config.connect !== null;
   const server = handsOutKeys ? publicUrl : authorizationServer;
   const scopes = handsOutKeys ? options.keyScopes : config.jwtScopes;
   const signInAt = (path: ProtectedPath): SignIn | null =>
@@ -77,7 +73,7 @@ function routesOf(options: ApiOptions): readonly Route[] {
     ...(config.reusePort ? (['sse'] as const) : []),
     ...(config.keysPage === null ? (['keys'] as const) : []),
     ...(handsOutKeys ? [] : (['authorize'] as const)),
-    ...(device === null ? (['ask'] as const) : []),
+    ...(config.device ? [] : (['ask'] as const)),
     ...(metrics !== null && metricsToken !== null ? [] : (['metrics'] as const)),
   ];
   const about = aboutRoute(publicUrl, (name) => !off.includes(name));
@@ -110,14 +106,12 @@ function routesOf(options: ApiOptions): readonly Route[] {
     verify: verifyRoute(options),
     introspect: introspectRoute(options),
     revoke: revokeRoute(options.revokeTokens),
-    ...(connect === null && device === null
-      ? HANDS_OUT_NONE
-      : connectRoutes({ ...options, publicPath, scopes: options.keyScopes })),
+    ...signInRoutes,
     health: { get: options.health },
     metrics:
       metrics && metricsToken ? { get: metricsRoute({ token: metricsToken, sha256, text: metrics.text }) } : null,
     preview: { get: previewRoute(config.revocationLagMaxMs) },
-    resource: metadataRoutes({ publicUrl, publicPath, authorizationServer: server, scopes }),
+    resource: resourceMetadataRoutes({ publicUrl, publicPath, authorizationServer: server, scopes }),
   };
   return routeNames.flatMap((name): readonly Route[] => {
     const handled = served[name];
@@ -130,13 +124,3 @@ function routesOf(options: ApiOptions): readonly Route[] {
 /** At its path of the table, or at others. Null: it is switched off. */
 export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;
 type Handlers = Pick<Route, 'get' | 'post' | 'any' | 'takes' | 'refuse' | 'missing'>;
-
-const HANDS_OUT_NONE = {
-  server: null,
-  token: null,
-  register: null,
-  authorize: null,
-  ask: null,
-  request: null,
-  decision: null,
-};

@@ -1,9 +1,9 @@
 // Configuration: environment variables in; a checked Config, or all that is wrong, out. Pure. env.ts checks each
 // variable by itself; here is NODE_ENV, and what several say together.
 
-import type { ConnectConfig } from '../ground/redirects.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { expected, isWithinEdits, type NoteFault } from '../ground/wording.ts';
+import type { ConnectConfig } from '../signin/redirects.ts';
 import { databaseConfig } from './database.ts';
 import { type Env, type Values, valuesOf } from './env.ts';
 import { userTokens } from './user-tokens.ts';

@@ -2,11 +2,11 @@
 // them say together is in config.ts; what they mean to people, in README.md.
 
 import { parseLimit, parseQuota, REQUESTS_MAX } from '../ground/rate-limit.ts';
-import { redirectsOf, resourcesOf } from '../ground/redirects.ts';
 import { parseDuration } from '../ground/runtime.ts';
 import { isScope, KEY_PREFIX_PATTERN, splitScopes } from '../ground/text.ts';
 import { outlinedUrl, publicUrl, shownUrl, trustedUrl, webOrigin } from '../ground/urls.ts';
 import { expected } from '../ground/wording.ts';
+import { redirectsOf, resourcesOf } from '../signin/redirects.ts';
 import { JWT_SECRET_BYTES_MIN } from '../users/identity.ts';
 import { LOG_LEVELS } from '../watch/log.ts';
 import { databasePlace } from './database.ts';

@@ -2,12 +2,10 @@
 
 import { err, ok, type Result } from '../ground/result.ts';
 import type { RandomBytes } from '../ground/runtime.ts';
-import { joinScopes } from '../ground/text.ts';
 import type { Caller, Origin, OriginOf } from '../keys/actor.ts';
 import { KEYS_PER_USER_MAX, type KeyOrder, logCreated, type Minting } from '../keys/minting.ts';
 import type { MadeKey } from '../keys/record.ts';
 import type { CodeStore } from '../keys/store.ts';
-import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 
 const ATTEMPT_BYTES = 16;
@@ -44,26 +42,3 @@ export const createMakeKey =
     logCreated(log, record, { ...caller, ...order });
     return ok(minted.value);
   };
-
-/** RFC 6749 §5.1. */
-export interface AccessToken {
-  readonly access_token: string;
-  readonly token_type: 'Bearer';
-  readonly scope: string;
-  /** Only of a key that expires. */
-  readonly expires_in?: number;
-}
-
-export function accessToken(
-  key: string,
-  { scopes, expiresAtMs }: Pick<KeyIdentity, 'scopes' | 'expiresAtMs'>,
-  nowMs: number,
-): AccessToken {
-  const left = expiresAtMs === null ? null : Math.max(0, Math.floor((expiresAtMs - nowMs) / 1000));
-  return {
-    access_token: key,
-    token_type: 'Bearer',
-    scope: joinScopes(scopes),
-    ...(left !== null && { expires_in: left }),
-  };
-}

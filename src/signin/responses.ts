@@ -1,9 +1,9 @@
 // Responses to OAuth clients: JSON that nobody keeps, and errors by their names (RFC 6749 §5.2).
 
-import type { Problem } from '../../ground/problem.ts';
-import type { RequestContext } from '../../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
-import { oauthErrorResponse } from '../../web/problem-response.ts';
+import type { Problem } from '../ground/problem.ts';
+import type { RequestContext } from '../web/context.ts';
+import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { oauthErrorResponse } from '../web/problem-response.ts';
 
 export const json = (status: number, body: object): Response =>
   new Response(JSON.stringify(body), { status, headers: UNCACHED_JSON_HEADERS });

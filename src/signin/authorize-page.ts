@@ -2,11 +2,11 @@
 // Parts of the request are shown as text, and the key never.
 
 import { escaped, inlineHashes } from '../ground/html.ts';
-import { isLoopbackRedirect } from '../ground/redirects.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
 import type { Audience } from '../keys/record.ts';
 import { HEAD } from '../pages/document.ts';
-import { type AuthorizationRequest, hostOf, parametersOf, serverOf } from './requests.ts';
+import { type AuthorizationRequest, hostOf, parametersOf, serverOf } from './authorization-request.ts';
+import { isLoopbackRedirect } from './redirects.ts';
 
 export interface AskPage {
   readonly request: AuthorizationRequest;
@@ -71,7 +71,7 @@ ${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(pr
 }
 
 /** Redirects nowhere. */
-export const stopPage = (why: string): string =>
+export const errorPage = (why: string): string =>
   page(
     'No key is handed over',
     `<h1>No key is handed over</h1>\n<p>${escaped(why)}</p>\n<p>You can close this page.</p>`,

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import fc from 'fast-check';
-import { isAdmitted } from '../../src/ground/redirects.ts';
+import { isAdmitted } from '../../src/signin/redirects.ts';
 import { parseConfig } from '../../src/start/package/index.ts';
 
 const HOSTED = ['https://client.example/back', 'https://chat.example/oauth/*', 'app.example://back'];

@@ -1,8 +1,8 @@
 // OAUTH_REDIRECTS, OAUTH_RESOURCES: where keys may be handed to, and for which servers. Redirect URIs are compared as
 // written: a normalized one could lead elsewhere.
 
-import { splitScopes } from './text.ts';
-import { publicUrl, trustedUrl } from './urls.ts';
+import { splitScopes } from '../ground/text.ts';
+import { publicUrl, trustedUrl } from '../ground/urls.ts';
 
 export interface Redirects {
   readonly exact: readonly string[];

@@ -1,0 +1,84 @@
+// The page of /authorize, which says who will get a key, and its form, into which a person pastes one.
+
+import { apiKeyGuard, type VerifyKey } from '../calls/api-key.ts';
+import { Call } from '../calls/call.ts';
+import { type Problem, publicPart } from '../ground/problem.ts';
+import { outageIn } from '../ground/result.ts';
+import { keysPageUrl } from '../ground/urls.ts';
+import type { Audience } from '../keys/record.ts';
+import type { Log } from '../watch/log.ts';
+import { outageProblem } from '../watch/outage.ts';
+import type { RequestContext } from '../web/context.ts';
+import { type AuthorizationRequest, queryFor, serverOf } from './authorization-request.ts';
+import { html, seeOther } from './authorize-responses.ts';
+import type { Grants } from './grant.ts';
+
+export interface PasteOptions {
+  readonly grants: Pick<Grants, 'pasted'>;
+  readonly config: { readonly keysPage: object | null };
+  readonly audience: Audience;
+  readonly publicUrl: string;
+  readonly pasteKey: VerifyKey;
+  readonly log: Log;
+}
+
+export function createPaste({ grants, config, audience, publicUrl, pasteKey, log }: PasteOptions) {
+  const guard = apiKeyGuard(pasteKey, log);
+
+  /** `refused`: what was wrong with a key; the page is shown again. */
+  function ask(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
+    const connectUrl = config.keysPage === null ? null : connectUrlOf(publicUrl, queryFor(request));
+    const { status = 200, detail = null, problem } = refused ?? {};
+    return html(status, (page) => page.askPage({ request, audience, connectUrl, problem: detail }), problem);
+  }
+
+  const askAgain = (request: AuthorizationRequest, problem: Problem) =>
+    ask(request, { ...publicPart(problem), problem });
+
+  async function handOver(context: RequestContext, request: AuthorizationRequest, key: string): Promise<Response> {
+    const credentials = { xApiKey: key || null, bearer: null, metaApiKey: null };
+    const resource = serverOf(request, audience);
+    const call = new Call(context.requestId, credentials, () => context.clientAddress(), { resources: [resource] });
+    const verified = await guard(call);
+    // Another server would be sent a key that is good here too.
+    const isForeign = resource !== audience.own;
+    if (isForeign && (verified.ok ? verified.value.auth.resource !== resource : isBoundElsewhere(verified.error))) {
+      return ask(request, WORKS_ELSEWHERE);
+    }
+    if (!verified.ok) return askAgain(request, verified.error);
+    const granted = await grants.pasted(request, key, verified.value.auth, call);
+    return granted.ok ? seeOther(granted.value) : askAgain(request, granted.error);
+  }
+
+  return {
+    ask: (request: AuthorizationRequest): Promise<Response> => ask(request),
+    async paste(context: RequestContext, request: AuthorizationRequest, form: URLSearchParams): Promise<Response> {
+      try {
+        return await handOver(context, request, form.get('key')?.trim() ?? '');
+      } catch (error) {
+        return askAgain(request, outageProblem(outageIn(error), log, context));
+      }
+    },
+  };
+}
+
+/** A longer request doesn't get one: the page, which clients may leave unread, stays small. */
+const QUERY_CHARS_MAX = 16 * 1024;
+
+/** Returns the page of keys, with the request; null: it is too long. */
+const connectUrlOf = (publicUrl: string, query: string): string | null =>
+  query.length > QUERY_CHARS_MAX ? null : `${keysPageUrl(publicUrl)}#connect=${encodeURIComponent(query)}`;
+
+interface Refused {
+  readonly status: number;
+  readonly detail: string;
+  readonly problem?: Problem;
+}
+
+const WORKS_ELSEWHERE: Refused = {
+  status: 403,
+  detail: 'This key works at other servers too. Make one for this connection.',
+};
+
+const isBoundElsewhere = (problem: Problem) =>
+  problem.code === 'invalid_api_key' && problem.reason === 'other resource';

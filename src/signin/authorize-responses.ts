@@ -1,0 +1,30 @@
+// How /authorize responds: pages of authorize-page.ts, and redirects back to the client.
+
+import { type Problem, publicPart } from '../ground/problem.ts';
+import { UNCACHED_HEADERS } from '../web/headers.ts';
+import { challengeFor, problemHeaders } from '../web/problem-response.ts';
+
+const pages = () => import('./authorize-page.ts'); // at first use: start-up doesn't wait for it
+
+type Pages = Awaited<ReturnType<typeof pages>>;
+
+export async function html(status: number, make: (page: Pages) => string, problem?: Problem): Promise<Response> {
+  const page = await pages();
+  const common = {
+    ...UNCACHED_HEADERS,
+    'Content-Type': 'text/html; charset=utf-8',
+    'Content-Security-Policy': page.POLICY,
+    'Referrer-Policy': 'same-origin', // with `no-referrer` the form's Origin would be `null`
+    'X-Frame-Options': 'DENY',
+  };
+  const headers = problem === undefined ? common : problemHeaders(common, problem, challengeFor(problem, null));
+  return new Response(make(page), { status, headers });
+}
+
+export function problemPage(problem: Problem): Promise<Response> {
+  const { status, detail } = publicPart(problem);
+  return html(status, (page) => page.errorPage(detail), problem);
+}
+
+export const seeOther = (location: string): Response =>
+  new Response(null, { status: 303, headers: { ...UNCACHED_HEADERS, Location: location } });

@@ -1,0 +1,69 @@
+// /authorize (RFC 6749 §4.1.1): a request of a client leads to the page that says who will get a key. What a person does
+// there comes back as a form (authorize-paste.ts), and what one decides on the page of keys as JSON (authorize-click.ts).
+
+import type { Problem } from '../ground/problem.ts';
+import type { Awaitable } from '../ground/result.ts';
+import { excerptOf } from '../watch/redact.ts';
+import { formIn } from '../web/body.ts';
+import type { RequestContext } from '../web/context.ts';
+import { problemResponse } from '../web/problem-response.ts';
+import { queryOf, type Route } from '../web/router.ts';
+import type { AuthorizationRequest, Decide } from './authorization-request.ts';
+import { locationOf } from './authorization-request.ts';
+import { type ClickOptions, createClick } from './authorize-click.ts';
+import { createPaste, type PasteOptions } from './authorize-paste.ts';
+import { html, problemPage, seeOther } from './authorize-responses.ts';
+
+export type AuthorizeRouteOptions = ClickOptions &
+  PasteOptions & { readonly decide: Decide; readonly grants: ClickOptions['grants'] & PasteOptions['grants'] };
+
+export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get' | 'post' | 'takes' | 'refuse'> {
+  const { decide, config, publicUrl, log } = options;
+  const hasPage = config.keysPage !== null;
+  const { ask, paste } = createPaste(options);
+  const click = createClick(options);
+
+  async function respond(
+    parameters: URLSearchParams,
+    next: (request: AuthorizationRequest) => Awaitable<Response>,
+  ): Promise<Response> {
+    const decision = await decide(parameters);
+    switch (decision.kind) {
+      case 'error_page':
+        return html(400, (page) => page.errorPage(decision.why));
+      case 'error_redirect':
+        return seeOther(decision.location);
+      case 'ask':
+        return next(decision.request);
+    }
+  }
+
+  function refuseOrigin({ requestId, origin }: RequestContext): Promise<Response> {
+    log.warn('request refused', { requestId, code: 'origin_denied', origin: excerptOf(origin ?? '') });
+    return problemPage({ code: 'origin_denied' });
+  }
+
+  return {
+    takes: hasPage ? 'json_or_form' : 'form',
+    get: ({ request }) => respond(queryOf(request.url), ask),
+    post(context, body) {
+      // A user token is no cookie: only who has it can send it.
+      if (hasPage && isJson(context)) return click(context, body);
+      // A form of another page could hand over a key that the visitor did not choose.
+      if (context.origin !== new URL(publicUrl).origin) return refuseOrigin(context);
+      if (!body.ok) return problemPage(body.error);
+      const form = formIn(body.value);
+      return respond(form, (asked) =>
+        form.has('cancel')
+          ? seeOther(locationOf(asked, { error: 'access_denied' }, publicUrl))
+          : paste(context, asked, form),
+      );
+    },
+    refuse: (context, problem: Problem) =>
+      isJson(context) ? problemResponse(problem, context.requestId, null) : problemPage(problem),
+  };
+}
+
+const JSON_TYPE = /^application\/json\s*(?:;|$)/i;
+
+const isJson = ({ headers }: RequestContext): boolean => JSON_TYPE.test(headers.get('content-type') ?? '');

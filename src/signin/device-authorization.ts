@@ -1,0 +1,138 @@
+// POST /device_authorization (RFC 8628 §3.1): a program without a browser asks for a key. It chooses nothing: a person
+// decides (device-decision.ts). Anybody may ask, so addresses, networks and all together have bounds.
+
+import { callerOf } from '../calls/call.ts';
+import { createLruCache } from '../ground/cache.ts';
+import { networkOf, prefixOf } from '../ground/ip.ts';
+import { LIMITS } from '../ground/limits/index.ts';
+import { createTokenBuckets } from '../ground/limits/rates.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
+import { hasLength, isScope, isStorable, splitScopes } from '../ground/text.ts';
+import { keysPageUrl } from '../ground/urls.ts';
+import type { Caller } from '../keys/actor.ts';
+import type { Audience } from '../keys/record.ts';
+import type { Asked, CodeStore, OpenMax } from '../keys/store.ts';
+import type { Log } from '../watch/log.ts';
+import { type Body, formIn } from '../web/body.ts';
+import type { RequestContext } from '../web/context.ts';
+import { makeCode } from './codes.ts';
+import { type DeviceRequest, EXPIRES_IN_S, INTERVAL_S, makeUserCode, userCodeHash } from './device-request.ts';
+import { hasTwice, parameter } from './parameters.ts';
+import { failed, json, refuse } from './responses.ts';
+import type { TokenError } from './token.ts';
+
+export interface DeviceAuthorizationOptions {
+  readonly store: Pick<CodeStore, 'ask'>;
+  readonly audience: Audience;
+  readonly publicUrl: string;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly sha256: Sha256;
+  readonly log: Log;
+}
+
+/** After which a program that found too many open requests may ask again. */
+const RETRY_FULL_S = 60;
+
+const { each, total } = LIMITS.keyRequests;
+const OPEN_MAX: OpenMax = { each, network: LIMITS.keyRequestsOfNetwork.each, total };
+
+const NAME_CHARS_MAX = 200;
+const SCOPES_MAX = 100;
+
+export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
+  const { store, audience, publicUrl, clock, random, sha256, log } = options;
+  const rates = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
+  const full = createFull(clock);
+
+  /** Returns the seconds to wait, or 0 and the request is put. */
+  async function put(request: DeviceRequest, network: string, deviceCode: string, userCode: string): Promise<number> {
+    const waitS = rates.take(network);
+    if (waitS > 0) return Math.ceil(waitS);
+    if (full.isFor(network)) return RETRY_FULL_S;
+    const asked = await store.ask(
+      {
+        hash: sha256(deviceCode, 'hex'),
+        userCodeHash: userCodeHash(sha256, userCode) ?? '', // made by makeUserCode, so there is one
+        content: JSON.stringify(request),
+        endsAtMs: request.askedAt + EXPIRES_IN_S * 1000,
+        address: network,
+        network: prefixOf(network),
+      },
+      OPEN_MAX,
+      request.askedAt,
+    );
+    if (asked === 'asked') return 0;
+    full.remember(asked, network);
+    return RETRY_FULL_S;
+  }
+
+  async function ask(form: URLSearchParams, caller: Caller): Promise<Result<object, TokenError | Problem>> {
+    const said = requestIn(form, audience);
+    if (!said.ok) return said;
+    const { requestId } = caller;
+    const address = caller.clientAddress();
+    const network = networkOf(address);
+    const [deviceCode, userCode] = [makeCode(random), makeUserCode(random)];
+    const retryAfterS = await put({ ...said.value, address, askedAt: clock.nowMs() }, network, deviceCode, userCode);
+    if (retryAfterS > 0) {
+      log.warnThrottled('Rate limit exceeded', `asking ${network}`, { requestId, address });
+      return err({ code: 'rate_limited', retryAfterS });
+    }
+    log.info('API key requested', { requestId, address, resource: said.value.resource });
+    const page = keysPageUrl(publicUrl);
+    return ok({
+      device_code: deviceCode,
+      user_code: userCode,
+      verification_uri: page,
+      verification_uri_complete: `${page}#ask=${userCode}`,
+      expires_in: EXPIRES_IN_S,
+      interval: INTERVAL_S,
+    });
+  }
+
+  async function post(context: RequestContext, body: Body): Promise<Response> {
+    if (!body.ok) return refuse(context, body.error);
+    const asked = await ask(formIn(body.value), callerOf(context));
+    return asked.ok ? json(200, asked.value) : failed(context, asked.error);
+  }
+
+  return { post, refuse };
+}
+
+function requestIn(form: URLSearchParams, audience: Audience) {
+  if (hasTwice(form)) return err<TokenError>('invalid_request');
+  const clientName = parameter(form, 'client_name');
+  if (clientName !== null && !(hasLength(clientName, 1, NAME_CHARS_MAX) && isStorable(clientName))) {
+    return err<TokenError>('invalid_request');
+  }
+  const given = parameter(form, 'resource');
+  const resource = given === null ? audience.own : audience.nameOf(given);
+  if (!audience.names.includes(resource)) return err<TokenError>('invalid_target');
+  const scopes = splitScopes(parameter(form, 'scope') ?? '').filter(isScope);
+  return ok({ clientName, resource, scopes: [...new Set(scopes)].slice(0, SCOPES_MAX) });
+}
+
+/** For so long those for whom too many requests were open are refused without a statement. */
+const FULL_MS = 1000;
+/** Addresses and networks remembered. */
+const FULL_MAX = 10_000;
+
+/** Remembers for whom too many requests were open a moment ago. */
+function createFull(clock: Clock) {
+  const untilMs = createLruCache<number>({ entries: FULL_MAX });
+  const isFull = (what: string) => (untilMs.get(what) ?? Number.NEGATIVE_INFINITY) > clock.monotonicMs();
+  const names = (address: string) => ({
+    address_full: `address ${address}`,
+    network_full: `network ${prefixOf(address)}`,
+    all_full: 'all',
+  });
+  return {
+    isFor: (address: string): boolean => Object.values(names(address)).some(isFull),
+    remember(full: Exclude<Asked, 'asked'>, address: string): void {
+      untilMs.set(names(address)[full], clock.monotonicMs() + FULL_MS);
+    },
+  };
+}

@@ -1,0 +1,122 @@
+// A person decides on a program's request for a key, on the page of keys. No tool does that: a model with a user token
+// must not approve its own request.
+//
+// POST /device/request   { userCode } → 200 { clientName, address, askedAt, expiresAt, resource, scopes }
+// POST /device/decision  { userCode, approve: true, name, scopes, expiresInDays, rateLimit, quota } → 200 { approved }
+//                        { userCode, approve: false } → 200 { approved }
+
+import * as v from 'valibot';
+import { type Call, callOf } from '../calls/call.ts';
+import type { Guard } from '../calls/guard.ts';
+import { parserOf } from '../calls/schema.ts';
+import { actorOf, type UserAuth } from '../calls/user-jwt.ts';
+import { LIMITS } from '../ground/limits/index.ts';
+import { createTokenBuckets } from '../ground/limits/rates.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock, Sha256 } from '../ground/runtime.ts';
+import { type Actor, actorFields, personOf } from '../keys/actor.ts';
+import { KEYS_PER_USER_MAX, type Minting } from '../keys/minting.ts';
+import type { CodeStore } from '../keys/store.ts';
+import type { Log } from '../watch/log.ts';
+import type { Body } from '../web/body.ts';
+import type { RequestContext } from '../web/context.ts';
+import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { challengeFor, problemResponse } from '../web/problem-response.ts';
+import type { ReadKeyRequest } from './authorize-click.ts';
+import { type DeviceDecision, type DeviceRequest, hasEnded, userCodeHash } from './device-request.ts';
+import type { NewKey } from './grant.ts';
+
+export interface DeviceDecisionOptions {
+  readonly store: Pick<CodeStore, 'findAsked' | 'decide'>;
+  readonly keys: Pick<Minting, 'order'>;
+  readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
+  readonly readKeyRequest: ReadKeyRequest;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  readonly log: Log;
+}
+
+const NOT_FOUND: Problem = { code: 'request_not_found' };
+
+const readCode = parserOf(v.strictObject({ userCode: v.string() }));
+const readDecision = parserOf(v.looseObject({ userCode: v.string(), approve: v.boolean() }));
+
+export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
+  const { store, keys, guards, readKeyRequest, clock, sha256, log } = options;
+  const guesses = createTokenBuckets(LIMITS.wrongUserCodes, clock);
+
+  /** Finds what is open under the code of a person, who may be wrong only so often. */
+  async function find(actor: Actor, userCode: string) {
+    const person = personOf(actor);
+    const waitS = guesses.take(person);
+    if (waitS > 0) {
+      log.warnThrottled('Rate limit exceeded', `codes ${person}`, actorFields(actor));
+      return err<Problem>({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });
+    }
+    const hash = userCodeHash(sha256, userCode);
+    const found = hash === null ? null : await store.findAsked(hash, clock.nowMs(), person);
+    if (hash === null || found === null || hasEnded(found.endsAtMs, clock)) return err(NOT_FOUND);
+    guesses.give(person, 1);
+    const request: DeviceRequest = JSON.parse(found.content); // written by device-authorization.ts
+    return ok({ hash, request, expiresAt: found.endsAtMs });
+  }
+
+  async function show(actor: Actor, body: unknown): Promise<Result<object, Problem>> {
+    const asked = readCode(body);
+    if (!asked.ok) return asked;
+    const found = await find(actor, asked.value.userCode);
+    return found.ok ? ok({ ...found.value.request, expiresAt: found.value.expiresAt }) : found;
+  }
+
+  async function decide(actor: Actor, body: unknown): Promise<Result<object, Problem>> {
+    const decision = readDecision(body);
+    if (!decision.ok) return decision;
+    const { userCode, approve, ...fields } = decision.value;
+    const newKey: Result<NewKey | null, Problem> = approve ? readKeyRequest(fields) : ok(null);
+    if (!newKey.ok) return newKey;
+    const found = await find(actor, userCode);
+    if (!found.ok) return found;
+    const decided = await put(actor, found.value.hash, found.value.request, newKey.value);
+    return decided.ok ? ok({ approved: approve }) : decided;
+  }
+
+  /** `newKey`: null: the request is refused. */
+  async function put(
+    actor: Actor,
+    hash: string,
+    { resource, address }: DeviceRequest,
+    newKey: NewKey | null,
+  ): Promise<Result<void, Problem>> {
+    const ordered = newKey === null ? null : keys.order(actor, { ...newKey, resource });
+    if (ordered !== null && !ordered.ok) return ordered;
+    const decision: DeviceDecision = ordered === null ? { refused: true } : { order: ordered.value };
+    const newKeyOf = newKey === null ? null : actor.userId;
+    const decided = await store.decide(
+      { hash, decision: JSON.stringify(decision), newKeyOf, whose: personOf(actor) },
+      KEYS_PER_USER_MAX,
+      clock.nowMs(),
+    );
+    if (decided !== 'decided') return err(decided === 'full' ? { code: 'key_limit_reached' } : NOT_FOUND);
+    log.info('API key request decided', { ...actorFields(actor), approved: newKey !== null, resource, address });
+    return ok(undefined);
+  }
+
+  /** Creates the handler of what a signed-in person asks for. */
+  const ofPerson = (handle: (actor: Actor, body: unknown) => Promise<Result<object, Problem>>) => {
+    async function handled(context: RequestContext, body: Body): Promise<Result<object, Problem>> {
+      if (!body.ok) return body;
+      const call = callOf(context, null);
+      const user = await guards.userJwt(call);
+      return user.ok ? handle(actorOf(Object.assign(call, user.value)), body.value ?? {}) : user;
+    }
+    return async (context: RequestContext, body: Body): Promise<Response> => {
+      const result = await handled(context, body);
+      return result.ok
+        ? new Response(JSON.stringify(result.value), { headers: UNCACHED_JSON_HEADERS })
+        : problemResponse(result.error, context.requestId, challengeFor(result.error, null));
+    };
+  };
+
+  return { request: { post: ofPerson(show) }, decision: { post: ofPerson(decide) } };
+}

@@ -1,0 +1,50 @@
+// The request of a program without a browser (RFC 8628), as the database keeps it: what the program says, the short code
+// that a person types, and what the person has decided.
+
+import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
+import type { KeyOrder } from '../keys/minting.ts';
+
+export const EXPIRES_IN_S = 600;
+/** Clocks of processes may differ by a minute. One that is set back further must not prolong a request. */
+const LEFT_MS_MAX = 2 * EXPIRES_IN_S * 1000;
+
+/** A program that asks sooner is told to slow down (RFC 8628 §3.5). */
+export const INTERVAL_S = 5;
+
+/** What a person is shown. All but address, time and resource are the program's own words. */
+export interface DeviceRequest {
+  readonly clientName: string | null;
+  readonly address: string;
+  readonly askedAt: number;
+  readonly resource: string;
+  readonly scopes: readonly string[];
+}
+
+export type DeviceDecision = { readonly order: KeyOrder } | { readonly refused: true };
+
+export function hasEnded(endsAtMs: number, clock: Clock): boolean {
+  const leftMs = endsAtMs - clock.nowMs();
+  return leftMs <= 0 || leftMs > LEFT_MS_MAX;
+}
+
+/** Without vowels, so that no word comes of it (RFC 8628 §6.1). */
+const LETTERS = 'BCDFGHJKLMNPQRSTVWXZ';
+const USER_CODE_CHARS = 8;
+const USER_CODE = new RegExp(`^[${LETTERS}]{${USER_CODE_CHARS}}$`);
+/** The largest multiple of the letters in a byte: what is above would prefer some. */
+const FAIR_BELOW = 256 - (256 % LETTERS.length);
+
+/** Creates the code that a person types, as it is shown: `XXXX-XXXX`. */
+export function makeUserCode(random: RandomBytes): string {
+  let code = '';
+  while (code.length < USER_CODE_CHARS) {
+    for (const byte of random(2 * USER_CODE_CHARS)) if (byte < FAIR_BELOW) code += LETTERS[byte % LETTERS.length];
+  }
+  return `${code.slice(0, 4)}-${code.slice(4, USER_CODE_CHARS)}`;
+}
+
+/** Returns what the store knows a person's code by, however it is typed; null: it is none. */
+export function userCodeHash(sha256: Sha256, userCode: string): string | null {
+  const letters = userCode.replace(/[-\s]/g, '').toUpperCase();
+  return USER_CODE.test(letters) ? sha256(letters, 'hex') : null;
+}

@@ -1,0 +1,70 @@
+// Gives a client a code, once a person has pasted a key, or decided on one that is made when the code is redeemed.
+
+import { LIMITS } from '../ground/limits/index.ts';
+import { createTokenBuckets } from '../ground/limits/rates.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock, Sha256 } from '../ground/runtime.ts';
+import { type Actor, type Caller, personOf } from '../keys/actor.ts';
+import type { KeyRequest } from '../keys/grants.ts';
+import type { Minting } from '../keys/minting.ts';
+import type { Audience } from '../keys/record.ts';
+import type { KeyIdentity } from '../keys/verify.ts';
+import type { Log } from '../watch/log.ts';
+import { type AuthorizationRequest, locationOf, serverOf } from './authorization-request.ts';
+import type { CodeContent, Codes } from './codes.ts';
+
+/** What a person decides about a new key. */
+export type NewKey = Omit<KeyRequest, 'resource'> & { readonly name: string };
+
+export interface Grants {
+  /** Returns where the person who pasted a good key is sent, with a code for it. */
+  pasted(
+    request: AuthorizationRequest,
+    key: string,
+    identity: KeyIdentity,
+    caller: Caller,
+  ): Promise<Result<string, Problem>>;
+  /** Returns where the person who decided on a key is sent, with a code for it. */
+  ordered(request: AuthorizationRequest, actor: Actor, input: NewKey): Promise<Result<string, Problem>>;
+}
+
+export interface GrantsOptions {
+  readonly codes: Codes;
+  readonly keys: Pick<Minting, 'order'>;
+  readonly audience: Audience;
+  readonly publicUrl: string;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  readonly log: Log;
+}
+
+export function createGrants({ codes, keys, audience, publicUrl, clock, sha256, log }: GrantsOptions): Grants {
+  const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
+
+  async function sealed(
+    { clientId, redirectUri, challenge, resource, state }: AuthorizationRequest,
+    handsOut: CodeContent['handsOut'],
+    whose: string,
+  ): Promise<Result<string, Problem>> {
+    const client = sha256(clientId, 'base64url');
+    const code = await codes.seal({ handsOut, client, challenge, redirectUri, resource }, whose);
+    return code.ok ? ok(locationOf({ redirectUri, state }, { code: code.value }, publicUrl)) : code;
+  }
+
+  return {
+    async pasted(request, key, { keyId, subject: userId }, { requestId }) {
+      const waitS = handOvers.take(keyId);
+      if (waitS > 0) {
+        log.warnThrottled('Rate limit exceeded', `connect ${keyId}`, { requestId, keyId, userId });
+        return err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });
+      }
+      return sealed(request, { key }, keyId);
+    },
+
+    async ordered(request, actor, input) {
+      const ordered = keys.order(actor, { ...input, resource: serverOf(request, audience) });
+      return ordered.ok ? sealed(request, { order: ordered.value }, personOf(actor)) : ordered;
+    },
+  };
+}

@@ -1,0 +1,88 @@
+// What clients read first: the protected resource metadata (RFC 9728), which says where clients sign in, and that of the
+// authorization server (RFC 8414), if this server is one.
+
+import { SERVER_NAME } from '../ground/server-info.ts';
+import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { json } from './responses.ts';
+
+const RESOURCE = '/.well-known/oauth-protected-resource';
+const SERVER = '/.well-known/oauth-authorization-server';
+
+/** Paths below PUBLIC_URL: the server as a whole, and the two MCP transports. */
+const PROTECTED = ['', '/mcp', '/sse'] as const;
+export type ProtectedPath = (typeof PROTECTED)[number];
+
+export interface ResourceMetadataOptions {
+  /** The URL clients see, without a trailing slash. */
+  readonly publicUrl: string;
+  /** Its path: empty or `/…`. */
+  readonly publicPath: string;
+  readonly authorizationServer: string | null;
+  readonly scopes: readonly string[];
+}
+
+/** The URL of the document for `path`: the well-known part goes between host and path (RFC 9728 §3.1). */
+export function metadataUrl(publicUrl: string, path: ProtectedPath): string {
+  const { origin, pathname } = new URL(publicUrl + path);
+  return `${origin}${RESOURCE}${pathname === '/' ? '' : pathname}`;
+}
+
+/**
+ * Creates a document for each URL that a client may be given, because clients refuse one that names another (RFC 9728
+ * §3.3). They are at the root of the host, whatever BASE_PATH is.
+ */
+export const resourceMetadataRoutes = (options: ResourceMetadataOptions) =>
+  PROTECTED.map((path) => ({
+    path: `${RESOURCE}${options.publicPath}${path}`,
+    ...(options.authorizationServer === null
+      ? { missing: { code: 'not_found' } as const }
+      : { get: () => resourceMetadata(options, path) }),
+  }));
+
+function resourceMetadata({ publicUrl, authorizationServer, scopes }: ResourceMetadataOptions, path: ProtectedPath) {
+  const document = {
+    resource: publicUrl + path,
+    authorization_servers: [authorizationServer],
+    ...(scopes.length > 0 && { scopes_supported: scopes }),
+    bearer_methods_supported: ['header'],
+    resource_name: SERVER_NAME,
+  };
+  return new Response(JSON.stringify(document), { headers: UNCACHED_JSON_HEADERS });
+}
+
+export interface ServerMetadataOptions {
+  readonly publicUrl: string;
+  readonly publicPath: string;
+  /** Those that tools and prompts ask keys for. */
+  readonly scopes: readonly string[];
+  /** Whether /authorize exists. */
+  readonly authorizes: boolean;
+  /** Whether /device_authorization exists. */
+  readonly isAsked: boolean;
+  /** What /token takes. */
+  readonly grantTypes: readonly string[];
+}
+
+export const serverMetadataRoutes = (options: ServerMetadataOptions) =>
+  [...new Set([SERVER, SERVER + options.publicPath])].map((path) => ({
+    path,
+    get: () => json(200, serverMetadata(options)),
+  }));
+
+/** RFC 8414 §2. No revocation endpoint: clients that revoke before they sign in again would end the key everywhere. */
+function serverMetadata({ publicUrl: url, scopes, authorizes, isAsked, grantTypes }: ServerMetadataOptions) {
+  return {
+    issuer: url,
+    ...(authorizes && { authorization_endpoint: `${url}/authorize` }),
+    token_endpoint: `${url}/token`,
+    ...(authorizes && { registration_endpoint: `${url}/register` }),
+    ...(isAsked && { device_authorization_endpoint: `${url}/device_authorization` }),
+    response_types_supported: authorizes ? ['code'] : [],
+    ...(authorizes && { response_modes_supported: ['query'] }),
+    grant_types_supported: grantTypes,
+    ...(authorizes && { code_challenge_methods_supported: ['S256'] }),
+    token_endpoint_auth_methods_supported: ['none'],
+    ...(authorizes && { authorization_response_iss_parameter_supported: true }),
+    ...(scopes.length > 0 && { scopes_supported: scopes }),
+  };
+}

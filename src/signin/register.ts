@@ -1,0 +1,54 @@
+// POST /register (RFC 7591): a client says where it may be sent back to, and gets an id. Nothing is stored.
+
+import { err, ok } from '../ground/result.ts';
+import { isObject, isStorable } from '../ground/text.ts';
+import type { Body } from '../web/body.ts';
+import type { RequestContext } from '../web/context.ts';
+import type { Clients } from './clients.ts';
+import { isAdmitted, type Redirects } from './redirects.ts';
+import { failed, json, oauthError, refuse } from './responses.ts';
+
+/** Room for all that clients register beside their URIs. */
+const REGISTRATION_BYTES_MAX = 16 * 1024;
+
+/** The id of a client holds them, and travels in URLs, which proxies bound at 4 to 8 KiB. */
+const URIS_MAX = 10;
+const URIS_CHARS_MAX = 2000;
+const NAME_CHARS_MAX = 200;
+
+export function registerRoute(clients: Clients, redirects: Redirects) {
+  async function post(context: RequestContext, body: Body): Promise<Response> {
+    if (!body.ok) {
+      return body.error.code === 'invalid_json' ? oauthError('invalid_client_metadata') : refuse(context, body.error);
+    }
+    if (context.bodyBytes > REGISTRATION_BYTES_MAX) return refuse(context, { code: 'payload_too_large' });
+    const registration = registrationOf(body.value, redirects);
+    if (!registration.ok) return failed(context, registration.error);
+    const clientId = await clients.idOf({ redirectUris: registration.value.redirect_uris });
+    return json(201, { client_id: clientId, ...registration.value });
+  }
+  return { post, refuse };
+}
+
+type RegistrationError = 'invalid_redirect_uri' | 'invalid_client_metadata';
+
+/** Returns the response to a registration (RFC 7591 §3.2.1): the redirect URIs that are admitted, if there are any. */
+function registrationOf(metadata: unknown, redirects: Redirects) {
+  if (!isObject(metadata)) return err<RegistrationError>('invalid_client_metadata');
+  const { redirect_uris: uris, client_name: name } = metadata;
+  const areFew = Array.isArray(uris) && uris.length <= URIS_MAX && uris.every((uri) => typeof uri === 'string');
+  if (!areFew || uris.join('').length > URIS_CHARS_MAX) return err<RegistrationError>('invalid_redirect_uri');
+  const admitted = [...new Set(uris)].filter((uri) => isAdmitted(redirects, uri));
+  if (admitted.length === 0) return err<RegistrationError>('invalid_redirect_uri');
+  return ok({
+    ...(isName(name) && { client_name: name }),
+    redirect_uris: admitted,
+    token_endpoint_auth_method: 'none',
+    grant_types: ['authorization_code'],
+    response_types: ['code'],
+  });
+}
+
+/** Shown to nobody: clients may give themselves any name. */
+const isName = (name: unknown): name is string =>
+  typeof name === 'string' && name.length <= NAME_CHARS_MAX && isStorable(name);

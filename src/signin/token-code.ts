@@ -1,0 +1,112 @@
+// The grant type `authorization_code` (RFC 6749 §4.1.3): a client's code becomes the key that it stands for, once.
+
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock, Sha256 } from '../ground/runtime.ts';
+import type { Caller } from '../keys/actor.ts';
+import type { KeyOrder } from '../keys/minting.ts';
+import { type Audience, fingerprintOf, hashKey } from '../keys/record.ts';
+import type { KeyIdentity, Verifier } from '../keys/verify.ts';
+import { hostOf, serverOf } from './authorization-request.ts';
+import type { Clients } from './clients.ts';
+import type { CodeContent, Codes } from './codes.ts';
+import { createMakeKey, type MakingOptions, makeAttempt } from './making.ts';
+import { parameter } from './parameters.ts';
+import { accessToken, type Redeem, type TokenError } from './token.ts';
+
+export interface CodeGrantOptions extends MakingOptions {
+  readonly clients: Clients;
+  readonly codes: Codes;
+  readonly look: Verifier['look'];
+  readonly audience: Audience;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+}
+
+type Handed = Result<
+  Pick<KeyIdentity, 'keyId' | 'scopes' | 'expiresAtMs'> & { key: string; userId: string },
+  TokenError | Problem
+>;
+
+export function createCodeGrant(options: CodeGrantOptions): Redeem {
+  const { clients, codes, store, look, originOf, audience, clock, random, sha256, log } = options;
+  const makeKey = createMakeKey(options);
+
+  /** Logs it: somebody else may have the code too. */
+  function refusedAgain(keyId: string, { requestId }: Caller): Result<never, TokenError> {
+    log.warnThrottled('code of a client refused', keyId, { requestId, keyId, reason: 'redeemed before' });
+    return err('invalid_grant');
+  }
+
+  /** Hands out a key that was pasted. */
+  async function handOver(key: string, hash: string, host: string, caller: Caller): Promise<Handed> {
+    const verified = await look(key, caller);
+    if (!verified.ok) return verified.error.code === 'invalid_api_key' ? err('invalid_grant') : verified;
+    const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
+    const fingerprint = fingerprintOf(hashKey(sha256, key));
+    const taking = { hash, attempt: makeAttempt(random), keyId, fingerprint };
+    const taken = await store.take(taking, originOf('oauth', caller, host));
+    return taken ? ok({ key, keyId, userId, scopes, expiresAtMs }) : refusedAgain(keyId, caller);
+  }
+
+  /** Makes the key that a person has decided on. */
+  async function handNew(order: KeyOrder, hash: string, host: string, caller: Caller): Promise<Handed> {
+    const made = await makeKey(order, hash, 'oauth', originOf('oauth', caller, host), caller);
+    if (!made.ok) return made;
+    const { key, record } = made.value;
+    const { id: keyId, userId, scopes, expiresAtMs } = record;
+    return ok({ key, keyId, userId, scopes, expiresAtMs });
+  }
+
+  return async (form, caller) => {
+    const asked = tokenRequestOf(form);
+    if (!asked.ok) return asked;
+    if ((await clients.find(asked.value.clientId)) === null) return err('invalid_client');
+    const opened = await codes.open(asked.value.code, caller);
+    if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
+    if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);
+    const { content } = opened.value;
+    const wrong = mismatch(asked.value, content, audience, sha256);
+    if (wrong !== null) return err(wrong);
+    const { handsOut, redirectUri } = content;
+    const resource = serverOf(content, audience);
+    const host = hostOf(redirectUri);
+    const hash = sha256(asked.value.code, 'hex');
+    const handed =
+      'key' in handsOut
+        ? await handOver(handsOut.key, hash, host, { ...caller, resources: [resource] })
+        : await handNew(handsOut.order, hash, host, caller);
+    if (!handed.ok) return handed;
+    const { key, keyId, userId } = handed.value;
+    log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource });
+    return ok(accessToken(key, handed.value, clock.nowMs()));
+  };
+}
+
+/** RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2.2. */
+interface TokenRequest {
+  readonly clientId: string;
+  readonly code: string;
+  readonly verifier: string;
+  readonly redirectUri: string | null;
+  readonly resource: string | null;
+}
+
+function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, TokenError> {
+  const get = (name: string) => parameter(form, name);
+  const [clientId, code, verifier] = [get('client_id'), get('code'), get('code_verifier')];
+  if (clientId === null || code === null || verifier === null) return err('invalid_request');
+  return ok({ clientId, code, verifier, redirectUri: get('redirect_uri'), resource: get('resource') });
+}
+
+/** RFC 7636 §4.1. */
+const VERIFIER = /^[\w.~-]{43,128}$/;
+
+/** Returns null if the code was made for this client, verifier, redirect and resource. */
+function mismatch(asked: TokenRequest, code: CodeContent, audience: Audience, sha256: Sha256): TokenError | null {
+  const { clientId, verifier, redirectUri, resource } = asked;
+  if (sha256(clientId, 'base64url') !== code.client) return 'invalid_grant';
+  if (!VERIFIER.test(verifier) || sha256(verifier, 'base64url') !== code.challenge) return 'invalid_grant';
+  if (redirectUri !== null && redirectUri !== code.redirectUri) return 'invalid_grant';
+  return resource === null || audience.nameOf(resource) === serverOf(code, audience) ? null : 'invalid_target';
+}
