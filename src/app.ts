@@ -29,6 +29,8 @@ import { createFindSignIn } from './signin/sign-in.ts';
 import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
 import { keyRequestReader } from './tools/create-api-key.ts';
 import type { ToolFile } from './tools/folder/tool-file.ts';
+import { listedKey } from './tools/key-fields.ts';
+import { readOwnEdit } from './tools/own-edit.ts';
 import { type CustomNames, register } from './tools/registry.ts';
 import { type ServerFileOptions, serverFile } from './tools/server-tools.ts';
 import { createUserJwts } from './users/index.ts';
@@ -213,6 +215,7 @@ function serviceOn(
     publicUrl,
     verifyKey,
     confirmKey: verifier.confirm,
+    keys: keyDomain.keys,
     revokeTokens: keyDomain.revokeSecrets,
     guards,
     tools: [...tools.values()],
@@ -222,6 +225,8 @@ function serviceOn(
     limitsOf: keyDomain.usage.limitsOf,
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     signInRoutes,
+    readOwnEdit,
+    listedKey,
     identify: createIdentify(verifyUserJwt, verifier.look),
     keyScopes,
     sessions,

@@ -19,6 +19,7 @@ import { type IntrospectRouteOptions, introspectRoute } from './introspect.ts';
 import type { Metrics, Transport } from './metrics/measures.ts';
 import { metricsRoute } from './metrics/route.ts';
 import { openapiRoute } from './openapi.ts';
+import { type OwnKeyRoutesOptions, ownKeyRoutes } from './own-keys.ts';
 import { type KeysPageOptions, keysPageRoute, previewRoute } from './pages.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
 import { ROUTES, type RouteName, routeNames } from './table.ts';
@@ -29,6 +30,7 @@ type OptionsOfRoutes = McpRouteOptions &
   SseRouteOptions &
   ToolRouteOptions &
   KeysPageOptions &
+  OwnKeyRoutesOptions &
   IntrospectRouteOptions &
   VerifyRouteOptions;
 
@@ -103,6 +105,7 @@ function routesOf(options: ApiOptions): readonly Route[] {
     }),
     openapi: { get: openapiRoute(tools, publicUrl) },
     keys: config.keysPage && { get: keysPageRoute(options) },
+    ...(config.keysPage === null ? WITHOUT_PAGE : ownKeyRoutes(options)),
     verify: verifyRoute(options),
     introspect: introspectRoute(options),
     revoke: revokeRoute(options.revokeTokens),
@@ -124,3 +127,5 @@ function routesOf(options: ApiOptions): readonly Route[] {
 /** At its path of the table, or at others. Null: it is switched off. */
 export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;
 type Handlers = Pick<Route, 'get' | 'post' | 'any' | 'takes' | 'refuse' | 'missing'>;
+
+const WITHOUT_PAGE = { edit: null, history: null };

@@ -24,6 +24,11 @@ export interface ChangesOptions {
   readonly granted: Granted;
   /** Of requests that change nothing. */
   readonly misses: PersonBudget;
+  /**
+   * Of what leaves events without end: new secrets, and owners' edits. Ends have none: each key is revoked and deleted at
+   * most once, and each new secret first used once, and whoever holds a user's token can't keep its owner from revoking.
+   */
+  readonly creations: PersonBudget;
 }
 
 export function createChanges(options: ChangesOptions) {

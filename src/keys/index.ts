@@ -10,8 +10,10 @@ import { type AdminStore, createAdminKeys } from './admin.ts';
 import { createChanges, createRevokeSecrets } from './changes.ts';
 import { createFeed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
+import { createHistory } from './history.ts';
 import { createListOwn } from './listing.ts';
 import { createMinting } from './minting.ts';
+import { createOwnEdits } from './own-edits.ts';
 import type { Audience } from './record.ts';
 import type { KeyStore } from './store.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
@@ -52,12 +54,15 @@ export function createKeyDomain(options: {
     usage,
     granted: createGranted(options.ceilings, options.audience, log),
     misses: createPersonBudget([LIMITS.misses], clock, log),
+    creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };
   return {
     keys: {
       ...createMinting(parts),
       ...createChanges(parts),
+      edit: createOwnEdits(parts),
       list: createListOwn(parts),
+      history: createHistory(parts),
       /** Uses of a key today (UTC), by all processes as far as this one knows. */
       usesToday: usage.usesToday,
     },

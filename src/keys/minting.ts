@@ -1,11 +1,10 @@
 // Makes new keys, as many and as fast as a person may. rotating.ts gives a key another secret.
 
-import { LIMITS } from '../ground/limits/index.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import { type Actor, actorFields, type Caller, createPersonBudget, type RequestIds } from './actor.ts';
+import { type Actor, actorFields, type Caller, type RequestIds } from './actor.ts';
 import type { Grant, KeyRequest } from './grants.ts';
 import { type ApiKeyRecord, fingerprintOf, hashKey, type MadeKey, mintId, mintKey, NEW_KEY } from './record.ts';
 import { createRotate, type RotateOptions } from './rotating.ts';
@@ -21,11 +20,7 @@ export interface KeyOrder extends NewKey, Pick<Actor, 'userId' | 'actor' | 'gran
 export type Minting = ReturnType<typeof createMinting>;
 
 export function createMinting(options: RotateOptions) {
-  const { store, clock, random, sha256, log, originOf, granted, keyPrefix, production } = options;
-  // No other change has a budget: each key is revoked and deleted at most once, and each new secret first used once, so
-  // this bounds them all, and whoever holds a user's token can't keep its owner from revoking keys.
-  const creations = createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log);
-
+  const { store, clock, random, sha256, log, originOf, granted, keyPrefix, production, creations } = options;
   function paid(actor: Actor, request: KeyRequest): Result<Grant, Problem> {
     const grant = granted(actor, request);
     if (!grant.ok) return grant;
@@ -75,7 +70,7 @@ export function createMinting(options: RotateOptions) {
       return grant.ok ? ok(made(userId, name, grant.value)) : grant;
     },
 
-    rotate: createRotate(options, creations),
+    rotate: createRotate(options),
   };
 }
 

@@ -4,7 +4,7 @@
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
-import { type Actor, actorFields, type PersonBudget } from './actor.ts';
+import { type Actor, actorFields } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
 import type { KeyCeilings } from './grants.ts';
 import {
@@ -34,10 +34,10 @@ export interface RotationRequest {
   readonly expiresInDays?: number | undefined;
 }
 
-/** Creates the function that rotates; see there. `creations`: the budget that it shares with creating keys. */
-export function createRotate(options: RotateOptions, creations: PersonBudget) {
+/** Creates the function that rotates; see there. It shares the budget of creations. */
+export function createRotate(options: RotateOptions) {
   const { store, refresh, clock, random, sha256, log, originOf, granted, misses, ceilings } = options;
-  const { keyPrefix, production } = options;
+  const { keyPrefix, production, creations } = options;
 
   /** A refusal, taken from the person's budget of requests that change nothing. */
   function missed(actor: Actor, problem: Problem): Result<never, Problem> {

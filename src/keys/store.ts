@@ -47,6 +47,13 @@ export interface Changed {
   readonly fingerprint: string | null;
 }
 
+/** What owners change of a key by themselves. */
+export interface OwnEdit {
+  readonly name?: string | undefined;
+  readonly scopes?: readonly string[] | undefined;
+  readonly expiresAtMs?: number | undefined;
+}
+
 /** One row of the trail of changes: what was done to which key, by whom, and how (db/README.md, key_events). */
 export interface KeyEvent {
   readonly seq: number;
@@ -101,10 +108,12 @@ export interface KeyStore extends UsesStore {
     fields: { name?: string; scopes?: readonly string[] },
     origin: Origin,
   ): Promise<Changed | null>;
+  /** Changes the given fields of an active key, never to more scopes or a later end. Null: that isn't so, or nothing changes. */
+  narrow(userId: string, keyId: string, edit: OwnEdit, nowMs: number, origin: Origin): Promise<Changed | null>;
   /** Ends secrets: the one in force with its key, a next or previous one alone. Passes over unknown and ended ones. */
   revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, whose?: string): Promise<void>;
   /** The owner's key, from the primary; null: no such key. */
-  findOwn(userId: string, keyId: string): Promise<ApiKeyRecord | null>;
+  findOwn(userId: string, keyId: string): Promise<ListedKey | null>;
   /** Gives a key its next secret. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
   rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): Promise<boolean>;
   /** Puts a next secret in force; the other's overlap counts from `usedAtMs`. Null: it is not the next one any more. */
@@ -115,6 +124,8 @@ export interface KeyStore extends UsesStore {
   isBlocked(owner: string, withinMs: number): Promise<boolean>;
   /** The change feed after a position, from the primary. */
   changesAfter(reached: ReachedPosition, withinMs: number): Promise<FeedPage>;
+  /** The newest events of a key before a number, newest first, whoever owned it then. */
+  eventsOfKey(keyId: string, beforeSeq: number, limit: number, whose: string): Promise<readonly KeyEvent[]>;
   /** Oldest first. */
   events(query: EventQuery): Promise<KeyEvent[]>;
 }

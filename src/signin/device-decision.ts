@@ -6,10 +6,11 @@
 //                        { userCode, approve: false } → 200 { approved }
 
 import * as v from 'valibot';
-import { type Call, callOf } from '../calls/call.ts';
+import type { Call } from '../calls/call.ts';
 import type { Guard } from '../calls/guard.ts';
+import { personHandler } from '../calls/person.ts';
 import { parserOf } from '../calls/schema.ts';
-import { actorOf, type UserAuth } from '../calls/user-jwt.ts';
+import type { UserAuth } from '../calls/user-jwt.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import { createTokenBuckets } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -19,10 +20,6 @@ import { type Actor, actorFields, personOf } from '../keys/actor.ts';
 import { KEYS_PER_USER_MAX, type Minting } from '../keys/minting.ts';
 import type { CodeStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
-import type { Body } from '../web/body.ts';
-import type { RequestContext } from '../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import type { ReadKeyRequest } from './authorize-click.ts';
 import { type DeviceDecision, type DeviceRequest, hasEnded, userCodeHash } from './device-request.ts';
 import type { NewKey } from './grant.ts';
@@ -102,21 +99,6 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     return ok(undefined);
   }
 
-  /** Creates the handler of what a signed-in person asks for. */
-  const ofPerson = (handle: (actor: Actor, body: unknown) => Promise<Result<object, Problem>>) => {
-    async function handled(context: RequestContext, body: Body): Promise<Result<object, Problem>> {
-      if (!body.ok) return body;
-      const call = callOf(context, null);
-      const user = await guards.userJwt(call);
-      return user.ok ? handle(actorOf(Object.assign(call, user.value)), body.value ?? {}) : user;
-    }
-    return async (context: RequestContext, body: Body): Promise<Response> => {
-      const result = await handled(context, body);
-      return result.ok
-        ? new Response(JSON.stringify(result.value), { headers: UNCACHED_JSON_HEADERS })
-        : problemResponse(result.error, context.requestId, challengeFor(result.error, null));
-    };
-  };
-
-  return { request: { post: ofPerson(show) }, decision: { post: ofPerson(decide) } };
+  const person = personHandler(guards.userJwt);
+  return { request: { post: person(show) }, decision: { post: person(decide) } };
 }

@@ -34,6 +34,15 @@ const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 
 const UPDATE = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes), changed_by = ?5
 WHERE id = ?1 AND user_id = ?2 AND (name, scopes) IS NOT (coalesce(?3, name), coalesce(?4, scopes)) RETURNING key_hash`;
 
+// What it may change is decided by the row as it is then: an admin who takes scopes away meanwhile is not undone.
+const NARROW = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes),
+expires_at_ms = coalesce(?5, expires_at_ms), changed_by = ?6
+WHERE id = ?1 AND user_id = ?2 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?7)
+AND (name, scopes, expires_at_ms) IS NOT (coalesce(?3, name), coalesce(?4, scopes), coalesce(?5, expires_at_ms))
+AND (?5 IS NULL OR expires_at_ms IS NULL OR expires_at_ms >= ?5)
+AND NOT EXISTS (SELECT 1 FROM json_each(coalesce(?4, '[]')) w
+  WHERE w.value NOT IN (SELECT value FROM json_each(api_keys.scopes))) RETURNING key_hash`;
+
 // A rotation changes only what it has read: a late duplicate, or one that another has overtaken, does nothing.
 const ROTATED = 'rotations = rotations + 1, changed_by = ?7, expires_at_ms = coalesce(?8, expires_at_ms)';
 const ROTATABLE =
@@ -62,7 +71,10 @@ const PROMOTE = `UPDATE api_keys SET key_hash = second_hash, second_hash = key_h
 second_ends_at_ms = ?4 + coalesce(overlap_ms, 0), changed_by = ?5
 WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND active = 1 RETURNING key_hash`;
 
-type Changes = Pick<KeyStore, 'insert' | 'deactivate' | 'remove' | 'update' | 'revokeByHashes' | 'rotate' | 'promote'>;
+type Changes = Pick<
+  KeyStore,
+  'insert' | 'deactivate' | 'remove' | 'update' | 'narrow' | 'revokeByHashes' | 'rotate' | 'promote'
+>;
 
 /** Runs a change of one key, which returns its `key_hash`. Null: nothing was changed. */
 export async function changeKey(db: Database, statement: Statement): Promise<Changed | null> {
@@ -101,6 +113,12 @@ export function keyChanges(db: Database): Changes {
     update(userId, keyId, { name, scopes }, origin) {
       const scopesJson = scopes === undefined ? null : JSON.stringify(scopes);
       return change(UPDATE, turnOf(userId, origin), [keyId, userId, name ?? null, scopesJson, JSON.stringify(origin)]);
+    },
+
+    narrow(userId, keyId, { name, scopes, expiresAtMs }, nowMs, origin) {
+      const scopesJson = scopes === undefined ? null : JSON.stringify(scopes);
+      const given = [name ?? null, scopesJson, expiresAtMs ?? null];
+      return change(NARROW, turnOf(userId, origin), [keyId, userId, ...given, JSON.stringify(origin), nowMs]);
     },
 
     async revokeByHashes(keyHashes, nowMs, origin, whose) {

@@ -3,14 +3,17 @@
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
 import type { KeyCounts } from '../uses/store.ts';
-import { KEY_COLUMNS, recordOf, TEXT_BYTES } from './columns.ts';
+import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs, countsOf } from './counts.ts';
 import type { Database, Row, Statement } from './database.ts';
 import { CHANGES, pageOf } from './feed.ts';
 import type { Replica } from './replica/replica.ts';
 import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, rowBy, USED_AT } from './rows.ts';
 
-type Reads = Pick<KeyStore, 'listByUser' | 'findOwn' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events'>;
+type Reads = Pick<
+  KeyStore,
+  'listByUser' | 'findOwn' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events' | 'eventsOfKey'
+>;
 
 /** The number of the newest change; with `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
@@ -18,7 +21,7 @@ const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS} FROM feed f
 LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
 
-const FIND_OWN = `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
+const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE id = ?1 AND user_id = ?2`;
 
 /** What a listed key has as JSON at least, beside its text. */
 const LISTED_KEY_BYTES_MIN = 136;
@@ -38,6 +41,8 @@ const NEWEST_EVENTS = `SELECT * FROM key_events WHERE seq > ?1 AND (?2 IS NULL O
 ORDER BY seq DESC LIMIT ?4`;
 
 const EVENTS_AFTER = NEWEST_EVENTS.replace('DESC', 'ASC');
+
+const EVENTS_OF_KEY = 'SELECT * FROM key_events WHERE key_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3';
 
 /** More than any integer of a row, one beyond 2^53 included. */
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
@@ -76,7 +81,7 @@ export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | nul
 
   async findOwn(userId, keyId) {
     const [row] = await primary.read({ sql: FIND_OWN, args: [keyId, userId], whose: userId });
-    return row === undefined ? null : recordOf(row);
+    return row === undefined ? null : listedOf(row);
   },
 
   async findByHashes(keyHashes, { atLeast, withinMs, whose, asOf }) {
@@ -97,6 +102,11 @@ export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | nul
 
   async changesAfter(reached, withinMs) {
     return pageOf(await primary.read({ sql: CHANGES, args: [reached.seq], urgent: true }, withinMs), reached.seq);
+  },
+
+  async eventsOfKey(keyId, beforeSeq, limit, whose) {
+    const rows = await primary.read({ sql: EVENTS_OF_KEY, args: [keyId, beforeSeq, limit], whose });
+    return rows.map(eventOf);
   },
 
   async events({ afterSeq, limit, keyId, owner }) {

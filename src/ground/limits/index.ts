@@ -34,13 +34,13 @@ export const LIMITS = {
   /** MCP sends it as JSON and as escaped text: three times this and the rest of a batch (1 Mi) fit into `unread`. */
   output: { what: 'output of a tool or prompt', unit: 'bytes', each: 4.5 * MIB, beyond: '500 `internal`' },
   /** Twice as many at once as a user may hold, so that all can be replaced; then more than people and scripts make. */
-  creations: { what: 'creating and rotating keys', burst: 2000, perS: 20, whose: PERSON },
+  creations: { what: 'creating, rotating and changing keys', burst: 2000, perS: 20, whose: PERSON },
   /**
    * Each leaves up to four events, kept for EVENT_DAYS: 5 MB a day of one person beside the burst, where 20 a second
    * would leave 1 GB. The burst replaces all keys of a user ten times.
    */
   creationsOfDay: {
-    what: 'creating and rotating keys, over a day',
+    what: 'creating, rotating and changing keys, over a day',
     burst: 10_000,
     perS: 0.1,
     whose: PERSON,
@@ -89,6 +89,8 @@ export const LIMITS = {
   },
   /** At 2 to 5 ms for the largest, a tenth of a core; half of one if all of its keys are used daily. */
   lists: { what: 'lists of keys', burst: 40, perS: 20, whose: PERSON },
+  /** Each reads at most 51 rows. */
+  histories: { what: 'histories of keys', burst: 40, perS: 20, whose: PERSON },
   /** `sqld` allows 10 MB for all its responses together, of all processes. Persons take turns. */
   listsAtOnce: {
     what: 'lists that are read',

@@ -1,0 +1,38 @@
+// Handles a JSON request of a person that is no tool, for the page of keys: a model with a user token must not make it.
+
+import type { Problem } from '../ground/problem.ts';
+import type { Result } from '../ground/result.ts';
+import type { Actor } from '../keys/actor.ts';
+import type { Body } from '../web/body.ts';
+import type { RequestContext } from '../web/context.ts';
+import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { challengeFor, problemResponse } from '../web/problem-response.ts';
+import { type Call, callOf } from './call.ts';
+import type { Guard } from './guard.ts';
+import { actorOf, type UserAuth } from './user-jwt.ts';
+
+/** Returns the object that is sent with 200, or a problem. `body` is an empty object where nothing was sent. */
+type PersonRequest = (actor: Actor, body: unknown) => Promise<Result<object, Problem>>;
+
+/** Makes handlers that take a user token in `Authorization`, which no page of another origin can send. */
+export const personHandler =
+  (userJwt: Guard<Call, UserAuth>) =>
+  (handle: PersonRequest) =>
+  async (context: RequestContext, body: Body): Promise<Response> => {
+    const result = await handled(userJwt, handle, context, body);
+    return result.ok
+      ? new Response(JSON.stringify(result.value), { headers: UNCACHED_JSON_HEADERS })
+      : problemResponse(result.error, context.requestId, challengeFor(result.error, null));
+  };
+
+async function handled(
+  userJwt: Guard<Call, UserAuth>,
+  handle: PersonRequest,
+  context: RequestContext,
+  body: Body,
+): Promise<Result<object, Problem>> {
+  if (!body.ok) return body;
+  const call = callOf(context, null);
+  const user = await userJwt(call);
+  return user.ok ? handle(actorOf(Object.assign(call, user.value)), body.value ?? {}) : user;
+}

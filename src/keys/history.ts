@@ -1,0 +1,83 @@
+// What happened to one key, for its owner: the trail, page by page, without what says who and where other persons are.
+
+import { LIMITS } from '../ground/limits/index.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
+import { type Actor, createPersonBudget } from './actor.ts';
+import { isIdShaped } from './record.ts';
+import type { KeyEvent, KeyStore } from './store.ts';
+
+const PAGE_EVENTS = 50;
+
+export interface PastEvent extends Pick<KeyEvent, 'atMs' | 'kind' | 'how' | 'fields' | 'fingerprint'> {
+  /** The asking person's `sub`, or in words who else it was; of `connected` a host, of `delegated` a key's id. */
+  readonly actor: string | null;
+  /** Null unless the asking person did it. */
+  readonly address: string | null;
+}
+
+export interface HistoryPage {
+  readonly events: readonly PastEvent[];
+  /** `before` of the next page; null: there is none. */
+  readonly next: number | null;
+}
+
+export interface HistoryOptions {
+  readonly store: Pick<KeyStore, 'eventsOfKey' | 'findOwn'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Reads the events of the actor's key before a number, newest first, those of a deleted key too while they are kept. */
+export function createHistory({ store, clock, log }: HistoryOptions) {
+  const histories = createPersonBudget([LIMITS.histories], clock, log);
+  return async (actor: Actor, keyId: string, before: number): Promise<Result<HistoryPage, Problem>> => {
+    if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
+    const taken = histories.take(actor);
+    if (!taken.ok) return taken;
+    const found = await store.eventsOfKey(keyId, before, PAGE_EVENTS + 1, actor.userId); // one more: does any follow?
+    const page = found.slice(0, PAGE_EVENTS);
+    const own = page.filter(({ owner }) => owner === actor.userId);
+    // Events go in time, and a key without any left is still its owner's.
+    const isOwn = own.length > 0 || (found.length === 0 && (await store.findOwn(actor.userId, keyId)) !== null);
+    if (!isOwn) return err({ code: 'key_not_found' });
+    const next = found.length > PAGE_EVENTS ? (page.at(-1)?.seq ?? null) : null;
+    return ok({ events: own.map((event) => shownTo(actor, event)), next });
+  };
+}
+
+/** Kinds whose actor is no person. */
+const WITHOUT_PERSON: readonly string[] = ['connected', 'delegated'];
+
+function shownTo(actor: Actor, event: KeyEvent): PastEvent {
+  const { atMs, kind, how, fields, fingerprint } = event;
+  const isTheirs = event.actor === actor.actor && (how === 'tool' || how === 'page');
+  return {
+    atMs,
+    kind,
+    how,
+    fields,
+    fingerprint,
+    actor: WITHOUT_PERSON.includes(kind) ? event.actor : personIn(event, actor),
+    address: isTheirs ? event.address : null,
+  };
+}
+
+/** Who did it, as the asking person may know it. */
+function personIn({ kind, how, actor: doer }: KeyEvent, { userId, actor }: Actor): string {
+  switch (how) {
+    case 'command':
+    case 'import':
+    case 'sql':
+      return 'an admin';
+    case 'possession':
+    case 'use':
+      return 'somebody who had the key';
+    default:
+      if (doer === actor) return actor;
+      // Members make, end and edit keys; what else a tool changes is an admin's, and so is all where an owner has no members.
+      return userId === actor || (kind === 'changed' && how === 'tool') ? 'an admin' : 'a member';
+  }
+}

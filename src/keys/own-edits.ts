@@ -1,0 +1,85 @@
+// An owner's edit of a key: a new name, fewer scopes, an earlier end. It gives nothing, so it needs no right to grant.
+
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import { MS_PER_DAY } from '../ground/runtime.ts';
+import { type Actor, actorFields } from './actor.ts';
+import type { ChangesOptions } from './changes.ts';
+import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';
+import { hasEnded, isIdShaped, type ListedKey } from './record.ts';
+import type { OwnEdit } from './store.ts';
+
+/** As a person says it: what is left out stays. */
+export interface AskedEdit {
+  readonly name?: string | undefined;
+  readonly scopes?: readonly string[] | undefined;
+  /** Days from now; fractions allowed. */
+  readonly expiresInDays?: number | undefined;
+}
+
+export interface OwnEditsOptions
+  extends Pick<ChangesOptions, 'store' | 'refresh' | 'clock' | 'log' | 'originOf' | 'creations'> {
+  readonly usage: KnownUses;
+}
+
+/** Tries of an edit that others overtake. */
+const EDIT_TRIES = 10;
+
+const NOT_FOUND = err({ code: 'key_not_found' } as const);
+
+/** Changes a key of the actor's, and returns it as it is then. It shares the budget of creations. */
+export function createOwnEdits({ store, refresh, clock, log, originOf, creations, usage }: OwnEditsOptions) {
+  return async (actor: Actor, keyId: string, asked: AskedEdit): Promise<Result<OwnKey, Problem>> => {
+    if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
+    const taken = creations.take(actor);
+    if (!taken.ok) return taken;
+    const edit = editOf(asked, clock.nowMs());
+    for (let tries = 0; tries < EDIT_TRIES; tries += 1) {
+      const nowMs = clock.nowMs();
+      const changed = await store.narrow(actor.userId, keyId, edit, nowMs, originOf('page', actor, actor.actor));
+      const key = await store.findOwn(actor.userId, keyId);
+      if (key === null) return NOT_FOUND;
+      if (changed === null) {
+        const refusal = refusalOf(key, edit, nowMs);
+        if (refusal !== null) return err(refusal);
+        if (!isSo(key, edit)) continue; // it was refused as the key was then, which has changed since
+      }
+      await refresh();
+      log.info('API key updated', { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
+      const [shown] = await ownKeys([key], usage, clock.nowMs());
+      return shown === undefined ? NOT_FOUND : ok(shown);
+    }
+    return err({ code: 'overloaded' });
+  };
+}
+
+const editOf = ({ name, scopes, expiresInDays: days }: AskedEdit, nowMs: number): OwnEdit => ({
+  name,
+  scopes,
+  expiresAtMs: days === undefined ? undefined : Math.round(nowMs + days * MS_PER_DAY),
+});
+
+const isSo = (
+  key: ListedKey,
+  { name = key.name, scopes = key.scopes, expiresAtMs = key.expiresAtMs ?? undefined }: OwnEdit,
+) => name === key.name && String(scopes) === String(key.scopes) && expiresAtMs === (key.expiresAtMs ?? undefined);
+
+const MORE =
+  'A key gets neither more scopes nor a later end here: rotate it with another expiry, make a new key, or ask an admin';
+
+/** Why the key may not be changed so; null: it may. */
+function refusalOf(key: ListedKey, { scopes = [], expiresAtMs }: OwnEdit, nowMs: number): Problem | null {
+  if (!key.active || hasEnded(key.expiresAtMs, nowMs)) return { code: 'key_not_active' };
+  if (!scopes.every((scope) => key.scopes.includes(scope))) {
+    return {
+      code: 'invalid_input',
+      detail: MORE,
+      issues: [{ path: 'scopes', message: 'Expected scopes that it has' }],
+    };
+  }
+  if (expiresAtMs !== undefined && key.expiresAtMs !== null && expiresAtMs > key.expiresAtMs) {
+    const message = 'Expected an earlier end than it has';
+    return { code: 'invalid_input', detail: MORE, issues: [{ path: 'expiresInDays', message }] };
+  }
+  return null;
+}
