@@ -120,6 +120,8 @@ export interface KeyStore extends UsesStore {
   promote(key: PresentedKey, usedAtMs: number, origin: Origin): Promise<Changed | null>;
   /** The records with secrets of these hashes, read with one statement. */
   findByHashes(keyHashes: readonly string[], how: FindOptions): Promise<(keyHash: string) => Found>;
+  /** The hashes of the secrets in force, by the ids of the keys that there are, from the primary. */
+  hashesOf(keyIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, string>>;
   /** Whether an operator refuses this owner, from the primary. */
   isBlocked(owner: string, withinMs: number): Promise<boolean>;
   /** The change feed after a position, from the primary. */

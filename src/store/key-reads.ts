@@ -12,7 +12,7 @@ import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, rowBy, USED_AT 
 
 type Reads = Pick<
   KeyStore,
-  'listByUser' | 'findOwn' | 'findByHashes' | 'isBlocked' | 'changesAfter' | 'events' | 'eventsOfKey'
+  'listByUser' | 'findOwn' | 'findByHashes' | 'hashesOf' | 'isBlocked' | 'changesAfter' | 'events' | 'eventsOfKey'
 >;
 
 /** The number of the newest change; with `feed f`. */
@@ -46,6 +46,8 @@ const EVENTS_OF_KEY = 'SELECT * FROM key_events WHERE key_id = ?1 AND seq < ?2 O
 
 /** More than any integer of a row, one beyond 2^53 included. */
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
+
+const HASHES = 'SELECT id, key_hash FROM api_keys WHERE id IN (SELECT value FROM json_each(?1))';
 
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
@@ -94,6 +96,11 @@ export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | nul
     const far = near ? keyHashes.filter((hash) => !near.found.has(hash)) : keyHashes;
     const { position, found } = near && far.length === 0 ? near : readOf(await primary.read(ask(far), withinMs));
     return (keyHash) => near?.found.get(keyHash) ?? found.get(keyHash) ?? { record: null, position, counts: null };
+  },
+
+  async hashesOf(keyIds, withinMs) {
+    const rows = await primary.read({ sql: HASHES, args: [JSON.stringify(keyIds)] }, withinMs);
+    return new Map(rows.map(({ id, key_hash }) => [String(id), String(key_hash)]));
   },
 
   async isBlocked(owner, withinMs) {
