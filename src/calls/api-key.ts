@@ -27,7 +27,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): G
   function logged(verified: Verified, call: Call): Result<KeyAuth, Problem> {
     const { requestId, traceId, credentials } = call;
     if (verified.ok) {
-      const auth = verified.value;
+      const { auth } = identify(call, verified);
       if (confirmCall !== undefined) call.proved(verified.verifiedAtMs, confirmCall);
       const { keyId, subject: userId } = auth;
       log.info('API key authentication successful', { requestId, traceId, keyId, userId });
@@ -49,11 +49,18 @@ export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): G
   return Object.assign(decide, { credential: 'api_key' as const });
 }
 
+/** Takes over who is behind a key, as its latest proof says: before that it may have had more scopes. */
+const identify = (call: Call, { value: auth, endsAtMs: keyEndsAtMs }: Verified & { readonly ok: true }) =>
+  Object.assign(call, { auth, keyEndsAtMs });
+
 const confirmWith =
   (confirm: VerifyKey, log: Log): Confirm =>
   async (call) => {
     const verified = await confirm(presentedKey(call.credentials) ?? '', call);
-    if (verified.ok) return ok(verified.verifiedAtMs);
+    if (verified.ok) {
+      identify(call, verified);
+      return ok(verified.verifiedAtMs);
+    }
     logRefused(log, verified.error, call);
     return verified;
   };

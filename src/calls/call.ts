@@ -63,6 +63,8 @@ export class Call {
   limits: RateLimitStates;
   /** When the proof of its credential began. Monotonic; infinity while it needs none. */
   provedAtMs = Number.POSITIVE_INFINITY;
+  /** The last millisecond of its API key, as far as that proof says; null: there is none. */
+  keyEndsAtMs: number | null = null;
   readonly lookupKeyId: string | undefined;
   readonly resources: readonly string[] | undefined;
   #confirm: Confirm | undefined = undefined;

@@ -28,6 +28,8 @@ export interface Guards {
   readonly admin: ReturnType<typeof adminGuard>;
   /** A program with an API key, within its rate limit and quota: adds `auth` with the key's identity and scopes. */
   readonly apiKey: Guard<Call, KeyAuth>;
+  /** The limits of a key that is verified already: the second half of `apiKey`. */
+  readonly limits: Guard<Call & KeyAuth, Limited>;
   /** Every scope named must be held, by exact string; one at least is named. Comes after `apiKey`. */
   readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
   /** A tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`), in this process. */
@@ -124,6 +126,7 @@ export function createGuards(options: GuardsOptions): Guards {
     );
 
   return {
+    limits: observe(perKey),
     userJwt: observe(
       sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, keysManagedAt), perPerson),
     ),

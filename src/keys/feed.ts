@@ -34,9 +34,11 @@ export interface FeedListener {
   /** A page that was read at a position, before what it says is told. */
   onPage?(asked: ReachedPosition, page: FeedPage): void;
   /** The records with these hashes may be different now, and the blocks of these owners. */
-  onChanges?(keyHashes: readonly string[], owners: ReadonlySet<string>): void;
+  onChanges?(keyHashes: readonly string[], owners: ReadonlySet<string>, changes: FeedPage['changes']): void;
   /** Anything may be different now. */
   onReset?(): void;
+  /** A poll has ended; if it was complete, all that it has seen was told. */
+  onPolled?(isComplete: boolean): void;
 }
 
 /** Prefix of owners in the feed (db/README.md, changes). */
@@ -66,11 +68,12 @@ export function createFeed({
   const isFreshAt = (nowMs: number, atMs: number) => nowMs - atMs <= lagMaxMs - RESPONSE_MS;
 
   /** A page at once, so that caches walk their keys once for all its owners. */
-  function tell(changed: readonly string[]): void {
+  function tell(changes: FeedPage['changes']): void {
+    const changed = changes.map((change) => change.changed);
     const isOwner = (one: string) => one.startsWith(OWNER);
     const keyHashes = changed.filter((one) => !isOwner(one));
     const owners = new Set(changed.filter(isOwner).map((one) => one.slice(OWNER.length)));
-    for (const listener of listeners) listener.onChanges?.(keyHashes, owners);
+    for (const listener of listeners) listener.onChanges?.(keyHashes, owners, changes);
   }
 
   async function pollOnce(): Promise<void> {
@@ -87,13 +90,17 @@ export function createFeed({
       }
       const last = changes.at(-1);
       if (last !== undefined) {
-        tell(changes.map(({ changed }) => changed));
+        tell(changes);
         position = { databaseId, seq: last.seq, mark: last.mark };
       }
       if (changes.length < FEED_PAGE_MAX) break;
     }
     polledAtMs = startedAtMs;
   }
+
+  const ended = (isComplete: boolean) => {
+    for (const listener of listeners) listener.onPolled?.(isComplete);
+  };
 
   const isIdle = () => clock.monotonicMs() - lastUseMs > IDLE_AFTER_MS;
 
@@ -105,8 +112,10 @@ export function createFeed({
     try {
       await pollOnce();
       outage.ended();
+      ended(true);
     } catch (error) {
       failedAtMs = clock.monotonicMs();
+      ended(false);
       if (error instanceof StoreOutage) outage.began(error.reason);
       throw error;
     }
@@ -135,6 +144,11 @@ export function createFeed({
     get polledAtMs() {
       return polledAtMs;
     },
+    /** Polls go on although nothing is verified: somebody waits for the next one. */
+    keepPolling(): void {
+      lastUseMs = clock.monotonicMs();
+      polling.wake();
+    },
     /** Whether a decision that rests on what was right at this time may still be acted on. */
     isFresh: (atMs: number) => isFreshAt(clock.monotonicMs(), atMs),
     /** Resolves when memory may be trusted again; rejects with a StoreOutage if it can't be. */
@@ -159,6 +173,8 @@ export function createFeed({
     get position() {
       return position;
     },
+    /** What is known may be so old, and no older, when it is acted on. */
+    boundMs: lagMaxMs - RESPONSE_MS,
     /** How long a query may take for its response to count. */
     queryTimeoutMs,
     /** True while no key is verified, and nothing is polled. */

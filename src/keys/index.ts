@@ -14,8 +14,10 @@ import { createHistory } from './history.ts';
 import { createListOwn } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createOwnEdits } from './own-edits.ts';
+import { createRecentChanges } from './recent-changes.ts';
 import type { Audience } from './record.ts';
 import type { KeyStore } from './store.ts';
+import { createToldUses } from './told.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier } from './verify.ts';
 
@@ -56,6 +58,7 @@ export function createKeyDomain(options: {
     misses: createPersonBudget([LIMITS.misses], clock, log),
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };
+  const verifier = createVerifier({ ...parts, readKeys, unknownKeys: unknownKeys(true) });
   return {
     keys: {
       ...createMinting(parts),
@@ -66,8 +69,11 @@ export function createKeyDomain(options: {
       /** Uses of a key today (UTC), by all processes as far as this one knows. */
       usesToday: usage.usesToday,
     },
-    verifier: createVerifier({ ...parts, readKeys, unknownKeys: unknownKeys(true) }),
+    verifier,
     feed,
+    /** For services that check keys from memory: what has changed, and the uses that they tell of. */
+    recent: createRecentChanges(parts),
+    toldUses: createToldUses({ ...parts, verifier }),
     usage,
     admin: createAdminKeys({ ...parts, store: adminStore }),
     /** What an address may read of keys and codes that aren't known here. */

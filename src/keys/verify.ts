@@ -24,9 +24,17 @@ export interface KeyIdentity {
   readonly token: string;
 }
 
-/** `verifiedAtMs`, monotonic: changes after it were not looked at. */
+/**
+ * `verifiedAtMs`, monotonic: changes after it were not looked at. `endsAtMs`: the last millisecond at which key and
+ * secret are accepted, as far as is known; null: there is none.
+ */
 export type Verified =
-  | { readonly ok: true; readonly value: KeyIdentity; readonly verifiedAtMs: number }
+  | {
+      readonly ok: true;
+      readonly value: KeyIdentity;
+      readonly verifiedAtMs: number;
+      readonly endsAtMs: number | null;
+    }
   | { readonly ok: false; readonly error: Problem };
 
 /**
@@ -104,6 +112,13 @@ export function createVerifier(options: VerifierOptions) {
     paste: (token: string, caller: Caller) => decide(token, caller, 'pasting'),
     /** As `paste`, but notes nothing. */
     look: (token: string, caller: Caller) => decide(token, caller, 'look'),
+    /** What is known of a key by the hash of a secret: null if it isn't good; undefined if it has to be read. */
+    recall(keyHash: string): KnownKey | null | undefined {
+      const key = feed.current() ? known.recall(keyHash, clock.monotonicMs()) : undefined;
+      return key === undefined || known.isUsable(key) ? key : null;
+    },
+    /** Reads the keys with secrets of these hashes with one statement, so that `recall` knows them. */
+    readAll: known.readAll,
     /** How often the store was read. */
     get reads() {
       return known.reads;
@@ -123,8 +138,11 @@ const createEvaluate =
     if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.keyHash) });
     if (purpose === 'use' || purpose === 'pasting') usage.note(key, nowMs);
     const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, resource, token };
-    return { ok: true, value, verifiedAtMs };
+    return { ok: true, value, verifiedAtMs, endsAtMs: earlier(expiresAtMs, key.secretEndsAtMs) };
   };
+
+const earlier = (a: number | null, b: number | null): number | null =>
+  a === null || b === null ? (a ?? b) : Math.min(a, b);
 
 const refusal = (found: { reason: KeyRefusal; keyId?: string; userId?: string; fingerprint?: string }): Verified => ({
   ok: false,

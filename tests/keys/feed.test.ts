@@ -61,7 +61,7 @@ describe('memory is current', () => {
     const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 3, newestMark: 'owner:b', changes };
     using feed = feedOver(async () => (feed.position.databaseId === '' ? NOTHING_NEW : page));
     const told: unknown[] = [];
-    feed.subscribe({ onChanges: (...changed) => void told.push(changed), onReset() {} });
+    feed.subscribe({ onChanges: (hashes, owners) => void told.push([hashes, owners]), onReset() {} });
     await feed.refresh();
     await feed.refresh();
     expect(told).toEqual([[['c'], new Set(['a', 'b'])]]);
