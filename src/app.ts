@@ -1,9 +1,12 @@
 // The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests.
 
 import { healthRoute } from './api/health.ts';
+import { createHeldRequests } from './api/held.ts';
 import { createApi } from './api/index.ts';
+import { createLeases } from './api/lease.ts';
 import type { ProcessUsage } from './api/metrics/gauges.ts';
 import { createMetrics } from './api/metrics/measures.ts';
+import { createCountUsed } from './api/told.ts';
 import { createGuards } from './calls/guards.ts';
 import { createIdentify } from './calls/identify.ts';
 import { createRecheck } from './calls/proof.ts';
@@ -19,6 +22,7 @@ import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './grou
 import { keysPageUrl } from './ground/urls.ts';
 import { createOriginOf } from './keys/actor.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
+import { createMacs } from './keys/marks.ts';
 import { createAudience } from './keys/record.ts';
 import { createFindCode } from './keys/unknown-keys.ts';
 import { createRequestStates } from './mcp/client.ts';
@@ -181,11 +185,13 @@ function serviceOn(
   const recheck = createRecheck(feed, log);
   const { run, lastCalled } = createRun({ log, recheck, clock });
   const sessions = createSessions();
+  const held = createHeldRequests(feed, ageClock);
   metrics?.addGauges({
     feed,
     lagMaxMs,
     writable: store.writable,
     sessions: () => sessions.count,
+    listeners: () => held.count,
     adminStore: store.admin,
     usage: options.usage,
     certificateEndsAtMs: options.certificateEndsAtMs,
@@ -194,6 +200,9 @@ function serviceOn(
     readSecret: () => store.serverSecret(use),
     databaseId: () => feed.position.databaseId,
   });
+  const macs = createMacs(signing('client_id'));
+  const { recent, toldUses, usage } = keyDomain;
+  const leases = createLeases({ feed, recent, macs, toldUses, leasesOf: usage.leasesOf, ageClock, sha256 });
   const signInRoutes = createSignIn({
     ...options,
     ...signing('client_id'),
@@ -222,7 +231,14 @@ function serviceOn(
     offered: { tools, prompts, resources, requestStates: createRequestStates({ ...signing('request_state'), clock }) },
     run,
     recheck,
-    limitsOf: keyDomain.usage.limitsOf,
+    limitsOf: usage.limitsOf,
+    ageClock,
+    feed,
+    recent,
+    macs,
+    held,
+    leases,
+    countUsed: createCountUsed({ toldUses, macs, clock: ageClock, log }),
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     signInRoutes,
     readOwnEdit,
@@ -241,7 +257,10 @@ function serviceOn(
   return {
     app: {
       ...createDispatch({ ...api, instance, bodies: createPool(LIMITS.messages, ageClock) }),
-      endStreams: sessions.drain,
+      endStreams() {
+        sessions.drain();
+        held.stop();
+      },
     },
     storeMode: store.mode,
     custom,

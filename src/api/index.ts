@@ -15,6 +15,7 @@ import type { SignIn } from '../web/problem-response.ts';
 import { createRequestChecks, type Handler, type Route } from '../web/router.ts';
 import { aboutRoute } from './about.ts';
 import { createAccessLog } from './access-log.ts';
+import { type ChangesRouteOptions, changesRoute } from './changes.ts';
 import { type IntrospectRouteOptions, introspectRoute } from './introspect.ts';
 import type { Metrics, Transport } from './metrics/measures.ts';
 import { metricsRoute } from './metrics/route.ts';
@@ -32,6 +33,7 @@ type OptionsOfRoutes = McpRouteOptions &
   KeysPageOptions &
   OwnKeyRoutesOptions &
   IntrospectRouteOptions &
+  ChangesRouteOptions &
   VerifyRouteOptions;
 
 /** What the routes need; the members left out are made here for each. */
@@ -108,6 +110,7 @@ function routesOf(options: ApiOptions): readonly Route[] {
     ...(config.keysPage === null ? WITHOUT_PAGE : ownKeyRoutes(options)),
     verify: verifyRoute(options),
     introspect: introspectRoute(options),
+    changes: changesRoute(options),
     revoke: revokeRoute(options.revokeTokens),
     ...signInRoutes,
     health: { get: options.health },

@@ -1,113 +1,126 @@
 // POST /introspect: whether a token is a good API key, and whose (RFC 7662), for services that accept this server's
-// keys. The caller has a key with the scope `introspect`. Neither key's rate limit is counted.
+// keys. Neither key's rate limit is counted, unless the service may remember the answer (lease.ts): then the question
+// is a call of the key.
 
-import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../calls/api-key.ts';
-import { Call, callOf } from '../calls/call.ts';
-import { type Guard, PASS, sequence } from '../calls/guard.ts';
+import { apiKeyGuard, type KeyAuth } from '../calls/api-key.ts';
+import { Call } from '../calls/call.ts';
+import type { Guard } from '../calls/guard.ts';
+import type { Guards } from '../calls/guards.ts';
 import type { Recheck } from '../calls/proof.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type RateLimitStates, tightestOf } from '../ground/rate-limit.ts';
-import { err } from '../ground/result.ts';
-import { SERVER_NAME } from '../ground/server-info.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
 import { joinScopes } from '../ground/text.ts';
+import { CURSOR_CHARS_MAX } from '../keys/recent-changes.ts';
 import type { Usage } from '../uses/usage.ts';
-import type { Log } from '../watch/log.ts';
 import { type Body, formIn } from '../web/body.ts';
-import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { challengeFor, oauthErrorResponse } from '../web/problem-response.ts';
+import type { RequestContext } from '../web/context.ts';
+import { oauthErrorResponse } from '../web/problem-response.ts';
 import type { Route } from '../web/router.ts';
-import type { VerifyRouteOptions } from './verify.ts';
+import type { Leases } from './lease.ts';
+import {
+  clientIn,
+  INVALID,
+  jsonResponse,
+  refuseService,
+  type ServiceCall,
+  type ServiceOptions,
+  serviceCallOf,
+  serviceGuard,
+} from './service.ts';
+import { type CountUsed, type Used, usedIn } from './told.ts';
 
-export interface IntrospectRouteOptions {
-  readonly verifyKey: VerifyKey;
-  readonly confirmKey: VerifyKey;
-  readonly guards: Pick<VerifyRouteOptions['guards'], 'scopes'>;
+export interface IntrospectRouteOptions extends ServiceOptions {
+  readonly guards: Pick<Guards, 'scopes' | 'limits'>;
   readonly recheck: Recheck;
   readonly limitsOf: Usage['limitsOf'];
+  readonly leases: Pick<Leases, 'begin'>;
+  readonly countUsed: CountUsed;
   readonly publicUrl: string;
-  readonly log: Log;
-}
-
-/** The caller's id and secret; null if its key came in a header of its own. */
-interface ClientCall {
-  readonly client: ClientCredentials | null;
+  readonly ageClock: Pick<Clock, 'monotonicMs'>;
 }
 
 export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { verifyKey, confirmKey, guards, recheck, limitsOf, publicUrl, log } = options;
-  const keyGuard = apiKeyGuard(verifyKey, log, confirmKey);
-  const callerGuard = sequence<Call & ClientCall, KeyAuth, object, object>(
-    keyGuard,
-    clientIdGuard(log),
-    guards.scopes('introspect'),
-  );
+  const { verifyKey, confirmKey, guards, recheck, limitsOf, leases, countUsed, publicUrl, ageClock, log } = options;
+  const allow = serviceGuard(options);
+  const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, confirmKey);
 
-  async function post(context: RequestContext, body: Body) {
-    if (!body.ok) return refuse(context, body.error);
-    const fields = fieldsOf(formIn(body.value));
-    if (fields === null) return refuse(context, INVALID);
-    const { headers } = context;
-    const client = carriesCredential(context.credentials) ? null : (readBasic(headers) ?? fields.client);
-    const caller = Object.assign(callOf(context, client?.secret || null), { client });
-    const allowed = await callerGuard(caller);
-    if (!allowed.ok) return refuse(context, allowed.error);
-    const { token, resources } = fields;
-    if (token === '') return refuse(context, INVALID);
+  async function post(context: RequestContext, body: Body): Promise<Response> {
+    const arrivedAtMs = ageClock.monotonicMs();
+    if (!body.ok) return refuseService(context, body.error);
+    const form = formIn(body.value);
+    const client = clientIn(form);
+    if (!client.ok) return refuseService(context, client.error);
+    const caller = await allow(serviceCallOf(context, client.value));
+    if (!caller.ok) return refuseService(context, caller.error);
+    const fields = fieldsOf(form);
+    if (!fields.ok) return refuseService(context, fields.error);
+    return answer(context, caller.value, { ...fields.value, arrivedAtMs });
+  }
+
+  async function answer(context: RequestContext, caller: ServiceCall, fields: Fields & Arrived): Promise<Response> {
+    const { token, resources, lease, arrivedAtMs } = fields;
+    if (lease !== null) await countUsed(lease.used, caller);
+    const membersOf = lease && (await leases.begin(lease.cursor, arrivedAtMs));
     // Unknown keys count against the calling key: a service sends tokens from strangers, all from one address.
     const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
-    const asked = new Call(context.requestId, credentials, caller.clientAddress, {
-      lookupKeyId: allowed.value.auth.keyId,
-      resources,
-    });
+    const { keyId } = caller.auth;
+    const asked = new Call(context.requestId, credentials, caller.clientAddress, { lookupKeyId: keyId, resources });
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
+    const known = Object.assign(asked, found.value, { client: null });
+    if (lease !== null) {
+      const admitted = await guards.limits(known);
+      if (!admitted.ok) return refuseService(context, admitted.error);
+    }
     // The response tells the holder of one key that another is good: both must still be.
     const ended = await recheck([caller, asked]);
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
-    if (refused !== undefined) return refuse(context, refused);
+    if (refused !== undefined) return refuseService(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
-    return json({ ...activeToken(found.value, publicUrl), ...membersOf(limitsOf(found.value.auth.keyId)) });
+    const limits = limitMembers(limitsOf(known.auth.keyId));
+    return jsonResponse({ ...activeToken(known, publicUrl), ...limits, ...membersOf?.(known, keyId) });
   }
 
-  return { post, refuse };
+  return { post, refuse: refuseService };
 }
 
-const INVALID: Problem = { code: 'invalid_input', issues: [] };
+/** What a service that may remember the answer sends. */
+interface LeaseFields {
+  /** Its cursor of /changes; may be empty. */
+  readonly cursor: string;
+  readonly used: Used;
+}
 
 interface Fields {
-  /** Empty unless sent exactly once. */
   readonly token: string;
   /** The servers that the token is for; undefined: this one. */
   readonly resources: readonly string[] | undefined;
-  readonly client: ClientCredentials | null;
+  /** Null: the answer counts once, and is no call of the key. */
+  readonly lease: LeaseFields | null;
 }
 
-/** Null if a field of the caller's own is repeated (RFC 6749 §3.2). */
-function fieldsOf(form: URLSearchParams): Fields | null {
-  const [tokens, ids, secrets] = [form.getAll('token'), form.getAll('client_id'), form.getAll('client_secret')];
+interface Arrived {
+  /** Monotonic. */
+  readonly arrivedAtMs: number;
+}
+
+/** The fields that are there once, and what goes with a lease. */
+const LEASE_FIELDS = ['lease', 'used', 'cost'];
+
+function fieldsOf(form: URLSearchParams): Result<Fields, Problem> {
+  const [token = '', ...more] = form.getAll('token');
+  if (token === '' || more.length > 0) return err(INVALID);
+  if (LEASE_FIELDS.some((name) => form.getAll(name).length > 1)) return err(INVALID);
   const resources = form.getAll('resource').filter((resource) => resource !== '');
-  if (ids.length > 1 || secrets.length > 1) return null;
-  const [token = '', ...more] = tokens;
-  const [id = ''] = ids;
-  const [secret = ''] = secrets;
-  return {
-    token: more.length > 0 ? '' : token,
-    resources: resources.length > 0 ? resources : undefined,
-    client: secret === '' ? null : { id, secret },
-  };
-}
-
-/** A client id must be the id of the key that is its secret. */
-function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
-  return (call) => {
-    const { client, auth } = call;
-    const { keyId, subject: userId } = auth;
-    if (client === null || client.id === keyId) return PASS;
-    const problem = { code: 'invalid_api_key', reason: 'other_client_id', keyId, userId } as const;
-    logRefused(log, problem, call);
-    return err(problem);
-  };
+  const fields = { token, resources: resources.length > 0 ? resources : undefined };
+  const cursor = form.get('lease');
+  if (cursor === null) return ok({ ...fields, lease: null });
+  const used = usedIn(form.get('used') ?? '');
+  if (!used.ok) return used;
+  if (cursor.length > CURSOR_CHARS_MAX || form.getAll('resource').length > 1) return err(INVALID);
+  return ok({ ...fields, lease: { cursor, used: used.value } });
 }
 
 const activeToken = ({ auth }: KeyAuth, iss: string) => ({
@@ -124,23 +137,19 @@ const activeToken = ({ auth }: KeyAuth, iss: string) => ({
 });
 
 /** What is left of the key's limit or quota. */
-function membersOf(states: RateLimitStates) {
+function limitMembers(states: RateLimitStates) {
   const tightest = tightestOf(states);
   if (tightest === undefined) return {};
   const { limit, remaining, resetS } = tightest;
   return { limit: limit.requests, remaining, reset: resetS };
 }
 
-/** Filled once: copying costs a fraction of filling. */
-const HEADERS = new Headers(UNCACHED_JSON_HEADERS);
-
-const json = (body: object) => new Response(JSON.stringify(body), { headers: HEADERS });
+/** The budget of the calling key is used up, not a limit of the key that was asked about. */
+const SLOW_DOWN = 'slow_down';
 
 /** A bad key is inactive, whatever is wrong with it (RFC 7662 §2.2); other problems say nothing about it. */
-const refuseToken = (context: RequestContext, problem: Problem): Response =>
-  problem.code === 'invalid_api_key' ? json({ active: false }) : refuse(context, problem);
-
-function refuse(_context: RequestContext, problem: Problem): Response {
-  const isUnknown = problem.code === 'missing_api_key' || problem.code === 'invalid_api_key';
-  return oauthErrorResponse(problem, isUnknown ? `Basic realm="${SERVER_NAME}"` : challengeFor(problem, null));
+function refuseToken(context: RequestContext, problem: Problem): Response {
+  if (problem.code === 'invalid_api_key') return jsonResponse({ active: false });
+  if (problem.code === 'rate_limited') return oauthErrorResponse(problem, null, SLOW_DOWN);
+  return refuseService(context, problem);
 }

@@ -51,6 +51,14 @@ export const ROUTES = {
     takesSecrets: true,
     says: 'the same for services (OAuth token introspection)',
   },
+  changes: {
+    method: 'POST',
+    path: '/changes',
+    who: 'client',
+    takes: 'form',
+    takesSecrets: true,
+    says: 'tells services what has changed, so that they check keys from memory',
+  },
   revoke: {
     method: 'POST',
     path: '/revoke',

@@ -53,6 +53,7 @@ const LEVELS = {
     'issuer out of reach',
     'uses kept for later',
     'uses not written',
+    'told uses not counted',
     'old changes not removed',
     'log lines dropped',
     'variable without effect',

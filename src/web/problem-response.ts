@@ -75,10 +75,10 @@ export function problemHeaders(common: HeadersInit, problem: Problem, challenge?
   return headers;
 }
 
-/** {"error": …} (RFC 6749 §5.2), with the problem's usual status and headers. */
-export function oauthErrorResponse(problem: Problem, challenge: string | null): Response {
+/** {"error": …} (RFC 6749 §5.2), by the problem's name in OAuth unless given, with its usual status and headers. */
+export function oauthErrorResponse(problem: Problem, challenge: string | null, error?: string): Response {
   const { status, code } = publicPart(problem);
-  return new Response(JSON.stringify({ error: protocolNames(problem).oauth ?? code }), {
+  return new Response(JSON.stringify({ error: error ?? protocolNames(problem).oauth ?? code }), {
     status,
     headers: problemHeaders(UNCACHED_JSON_HEADERS, problem, challenge),
   });

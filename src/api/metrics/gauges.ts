@@ -24,13 +24,15 @@ export interface GaugeOptions {
   /** False while the last write failed for want of space or rights. */
   readonly writable: () => boolean;
   readonly sessions: () => number;
+  /** Requests that wait for changes. */
+  readonly listeners: () => number;
   readonly usage: (() => ProcessUsage) | undefined;
   /** Of the server's own TLS. */
   readonly certificateEndsAtMs: number | undefined;
 }
 
 export function createGauges(clock: Clock, options: GaugeOptions): () => Promise<readonly Sample[]> {
-  const { adminStore, feed, lagMaxMs, writable, sessions, usage, certificateEndsAtMs } = options;
+  const { adminStore, feed, lagMaxMs, writable, sessions, listeners, usage, certificateEndsAtMs } = options;
   const expiring = EXPIRING_DAYS.map((days) => createExpiring(adminStore, days, clock));
   const startedAtMs = clock.nowMs();
   return async () => {
@@ -41,6 +43,7 @@ export function createGauges(clock: Clock, options: GaugeOptions): () => Promise
       ['mcp_keys_feed_lag_limit_seconds', lagMaxMs / 1000],
       ['mcp_keys_store_writable', Number(writable())],
       ['mcp_server_sessions', sessions()],
+      ['mcp_keys_listeners', listeners()],
       ...counted.map((count, at) => ['mcp_keys_expiring', count, { within: `${EXPIRING_DAYS[at]}d` }] as const),
       ['mcp_server_certificate_end_time_seconds', certificateEndsAtMs && certificateEndsAtMs / 1000],
       ['mcp_server_build_info', 1, { version: SERVER_VERSION }],

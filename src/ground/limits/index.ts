@@ -125,6 +125,23 @@ export const LIMITS = {
     beyond:
       'the oldest of them that belongs to nobody makes room, then the oldest that sent no request; else 503 `overloaded`',
   },
+  /** At some 3 KB each; a service has one at a time in each of its processes. */
+  listeners: {
+    what: 'requests that wait for changes',
+    unit: 'requests',
+    total: 1000,
+    each: 100,
+    whose: 'key',
+    beyond: 'the oldest is answered at once: of that key, or of the owner who has most',
+  },
+  /** As `listeners`: no one owner has more than half of all places. */
+  listenersOfOwner: {
+    what: 'of these, those of one owner',
+    unit: 'requests',
+    each: 500,
+    whose: 'owner',
+    beyond: 'the oldest is answered at once',
+  },
   /** Clients wait for responses, so they have few. */
   sessionCalls: { what: 'calls at once in one session of `/sse`', unit: 'calls', each: 256, beyond: OVERLOADED },
   /** Eighteen of the largest lists over MCP, or thousands of events; twice as much takes the process above 256 MB. */

@@ -1,0 +1,199 @@
+// POST /changes: tells services that check keys from memory which answers they must forget. A request waits, within
+// bounds, for a poll of the change feed that brings news. What a mark is: keys/marks.ts; the changes: recent-changes.ts.
+
+import type { Recheck } from '../calls/proof.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { Feed } from '../keys/feed.ts';
+import type { Macs } from '../keys/marks.ts';
+import { CURSOR_CHARS_MAX, type RecentChanges } from '../keys/recent-changes.ts';
+import { hasEnded } from '../keys/record.ts';
+import { type Body, formIn } from '../web/body.ts';
+import type { RequestContext } from '../web/context.ts';
+import type { Route } from '../web/router.ts';
+import type { HeldRequest, HeldRequests, Wake } from './held.ts';
+import type { Leases } from './lease.ts';
+import {
+  clientIn,
+  INVALID,
+  jsonResponse,
+  refuseService,
+  SERVICE_SCOPE,
+  type ServiceCall,
+  type ServiceOptions,
+  serviceCallOf,
+  serviceGuard,
+} from './service.ts';
+import { type CountUsed, type Used, usedIn } from './told.ts';
+
+export interface ChangesRouteOptions extends ServiceOptions {
+  readonly recheck: Recheck;
+  readonly feed: Feed;
+  readonly recent: RecentChanges;
+  readonly macs: () => Promise<Macs>;
+  readonly held: HeldRequests;
+  readonly countUsed: CountUsed;
+  readonly leases: Pick<Leases, 'restsOn'>;
+  /** That of the feed: it counts the time that a machine sleeps. */
+  readonly ageClock: Clock;
+}
+
+/** Of the bound, the most and the usual part that a request waits. */
+const WAIT_PART_MAX = 1 / 2;
+const WAIT_PART = 1 / 4;
+
+interface Question {
+  /** Empty: begin now. */
+  readonly cursor: string;
+  readonly arrivedAtMs: number;
+  readonly untilMs: number;
+}
+
+/** `wait`: any poll, or one that has news, decides. `older`: what the cursor stands for has to be read first. */
+type Verdict =
+  | { readonly is: 'answer'; readonly body: object }
+  | { readonly is: 'wait'; readonly isUndecided: boolean }
+  | { readonly is: 'older' | 'unavailable' };
+
+const UNDECIDED: Verdict = { is: 'wait', isUndecided: true };
+const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
+
+export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' | 'refuse'> {
+  const { guards, recheck, feed, recent, macs, held, countUsed, leases, ageClock } = options;
+  const allow = serviceGuard(options);
+  const scopeGuard = guards.scopes(SERVICE_SCOPE);
+  const judge = createJudge(options);
+
+  async function post(context: RequestContext, body: Body): Promise<Response> {
+    const arrivedAtMs = ageClock.monotonicMs();
+    if (!body.ok) return refuseService(context, body.error);
+    const form = formIn(body.value);
+    const client = clientIn(form);
+    if (!client.ok) return refuseService(context, client.error);
+    const caller = await allow(serviceCallOf(context, client.value));
+    if (!caller.ok) return refuseService(context, caller.error);
+    const asked = fieldsOf(form, feed.boundMs);
+    if (!asked.ok) return refuseService(context, asked.error);
+    const { cursor, waitMs, used } = asked.value;
+    await countUsed(used, caller.value);
+    const answered = await listen(context, caller.value, { cursor, arrivedAtMs, untilMs: arrivedAtMs + waitMs });
+    return answered.ok ? jsonResponse(answered.value) : refuseService(context, answered.error);
+  }
+
+  /** Waits until there is an answer. Throws a StoreOutage when this process can't become current. */
+  async function listen(
+    context: RequestContext,
+    caller: ServiceCall,
+    asked: Question,
+  ): Promise<Result<object, Problem>> {
+    let waiting: HeldRequest | undefined;
+    let wake: Wake | null = null;
+    let hasReadOlder = false;
+    if (!feed.current()) await feed.ensureFresh();
+    try {
+      for (;;) {
+        const problem = await problemOf(caller, waiting);
+        if (problem !== null) return err(problem);
+        const verdict = judge(asked, wake, hasReadOlder, await macs());
+        if (verdict.is === 'answer' && waiting?.isSuspect !== true) return ok(verdict.body);
+        if (verdict.is === 'unavailable') return err(UNAVAILABLE);
+        if (verdict.is === 'older') {
+          await recent.readOlder();
+          hasReadOlder = true;
+        }
+        if (verdict.is !== 'wait') continue;
+        waiting ??= hold(context, caller, asked);
+        waiting.isUndecided = verdict.isUndecided;
+        waiting.seq = recent.seq;
+        wake = await waiting.next();
+        if (wake === 'gone') return err(UNAVAILABLE); // nobody reads it
+      }
+    } finally {
+      if (waiting !== undefined) held.leave(waiting);
+    }
+  }
+
+  function hold({ request }: RequestContext, caller: ServiceCall, { untilMs }: Question): HeldRequest {
+    const { keyId, subject: owner } = caller.auth;
+    const facts = { keyId, owner, restsOn: leases.restsOn(caller), endsAtMs: caller.keyEndsAtMs, untilMs };
+    const waiting = held.enter(facts);
+    request.signal.addEventListener('abort', () => waiting.wake('gone'));
+    return waiting;
+  }
+
+  /** Why the caller may no longer be answered; null: it may. */
+  async function problemOf(caller: ServiceCall, waiting: HeldRequest | undefined): Promise<Problem | null> {
+    if (waiting?.isSuspect || hasEnded(caller.keyEndsAtMs, ageClock.nowMs())) {
+      if (waiting !== undefined) waiting.isSuspect = false;
+      const problem = await caller.confirm();
+      if (problem !== undefined) return problem;
+      const may = await scopeGuard(caller);
+      return may.ok ? null : may.error;
+    }
+    return (await recheck([caller])).get(caller) ?? null;
+  }
+
+  return { post, refuse: refuseService };
+}
+
+/** Decides on a question as of now. */
+function createJudge({ feed, recent, ageClock }: Pick<ChangesRouteOptions, 'feed' | 'recent' | 'ageClock'>) {
+  /** Null changes: anything may be different. */
+  function answer(changed: readonly string[] | null, { arrivedAtMs }: Question, macs: Macs): Verdict {
+    if (feed.lagMs() === null) return { is: 'unavailable' };
+    const body = {
+      cursor: recent.currentCursor(macs),
+      changed: changed ?? [],
+      fresh_ms: Math.floor(feed.polledAtMs - arrivedAtMs),
+      bound_ms: feed.boundMs,
+      ...(changed === null && { all: true }),
+    };
+    return { is: 'answer', body };
+  }
+
+  return (asked: Question, wake: Wake | null, hasReadOlder: boolean, macs: Macs): Verdict => {
+    const { cursor, arrivedAtMs, untilMs } = asked;
+    if (cursor === '') return answer([], asked, macs);
+    const standing = recent.standingOf(cursor, macs);
+    const isLast = wake === 'full';
+    switch (standing.is) {
+      case 'unreadable':
+      case 'too_old':
+        return answer(null, asked, macs);
+      case 'seen': {
+        const { changes } = standing;
+        const isOver = ageClock.monotonicMs() >= untilMs;
+        if (changes.length === 0 && !isOver && !isLast) return { is: 'wait', isUndecided: false };
+        if (wake === 'failed' && !feed.isFresh(feed.polledAtMs)) return { is: 'unavailable' };
+        return answer(recent.marksOf(changes, macs), asked, macs);
+      }
+      case 'older':
+        if (!hasReadOlder) return { is: 'older' };
+        break; // what was read is another history than this process knows: a poll will say so
+      default:
+    }
+    if (feed.polledAtMs > arrivedAtMs) return answer(null, asked, macs);
+    return isLast || wake === 'failed' ? { is: 'unavailable' } : UNDECIDED;
+  };
+}
+
+interface Fields {
+  readonly cursor: string;
+  readonly waitMs: number;
+  readonly used: Used;
+}
+
+const DIGITS = /^\d{1,6}$/;
+
+/** Each field at most once; an empty one is left out. */
+function fieldsOf(form: URLSearchParams, boundMs: number): Result<Fields, Problem> {
+  const names = ['cursor', 'wait_ms', 'used'] as const;
+  if (names.some((name) => form.getAll(name).length > 1)) return err(INVALID);
+  const [cursor = '', wait = '', told = ''] = names.map((name) => form.get(name) ?? '');
+  const waitMs = wait === '' ? boundMs * WAIT_PART : Number(wait);
+  const isWait = wait === '' || (DIGITS.test(wait) && waitMs <= boundMs * WAIT_PART_MAX);
+  if (cursor.length > CURSOR_CHARS_MAX || !isWait) return err(INVALID);
+  const used = usedIn(told);
+  return used.ok ? ok({ cursor, waitMs, used: used.value }) : used;
+}

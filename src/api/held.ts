@@ -1,0 +1,170 @@
+// The requests that wait for changes: bounded for each key, for each owner and in all, so that nobody keeps out whoever
+// holds fewer. Wakes them: at the end of a poll that is their turn, when what they rest on may have changed, at a stop.
+// What they are answered is api/changes.ts.
+
+import { LIMITS } from '../ground/limits/index.ts';
+import type { Feed } from '../keys/feed.ts';
+
+const { total: HELD_MAX, each: HELD_MAX_OF_KEY } = LIMITS.listeners;
+const HELD_MAX_OF_OWNER = LIMITS.listenersOfOwner.each;
+
+/**
+ * Why a request that waits goes on. `polled`: a poll was complete; `failed`: one was not; `suspect`: its caller's key
+ * may have ended. The others are final: `full`: somebody who holds fewer needs its place, or the server stops; `gone`:
+ * its client has hung up.
+ */
+export type Wake = 'polled' | 'failed' | 'suspect' | 'full' | 'gone';
+
+export interface Waiting {
+  readonly keyId: string;
+  readonly owner: string;
+  /** What the change feed names when the caller's key may have ended. */
+  readonly restsOn: readonly string[];
+  /** When the caller's key ends by itself, by the wall clock; null: never. */
+  readonly endsAtMs: number | null;
+  /** Then it is answered whatever there is; monotonic. */
+  readonly untilMs: number;
+}
+
+/** A request that waits. */
+export class HeldRequest {
+  #wake: Wake | undefined;
+  #resolve: ((wake: Wake) => void) | undefined;
+  /** The caller's key has to be looked at again before anything is answered. */
+  isSuspect = false;
+  /** Set while it waits for any complete poll, not only for one that has news. */
+  isUndecided = false;
+  /** The change up to which it has been told. */
+  seq = 0;
+
+  constructor(readonly facts: Waiting) {}
+
+  /** Resolves when it is to go on. */
+  next(): Promise<Wake> {
+    const wake = this.#wake;
+    if (wake === undefined) {
+      return new Promise((resolve) => {
+        this.#resolve = resolve;
+      });
+    }
+    if (!isFinal(wake)) this.#wake = undefined;
+    return Promise.resolve(wake);
+  }
+
+  wake(wake: Wake): void {
+    const resolve = this.#resolve;
+    this.#resolve = undefined;
+    if (wake === 'suspect') this.isSuspect = true;
+    if (isFinal(wake) || (resolve === undefined && !isFinal(this.#wake))) this.#wake = wake;
+    resolve?.(wake);
+  }
+}
+
+const isFinal = (wake: Wake | undefined): boolean => wake === 'full' || wake === 'gone';
+
+/** Requests by a text, in the order in which they came. */
+type Index = Map<string, Set<HeldRequest>>;
+
+export type HeldRequests = ReturnType<typeof createHeldRequests>;
+
+export function createHeldRequests(feed: Pick<Feed, 'subscribe' | 'keepPolling' | 'position'>, clock: Clocks) {
+  const all = new Set<HeldRequest>();
+  const byKey: Index = new Map();
+  const byOwner: Index = new Map();
+  const bySubject: Index = new Map();
+  let isStopping = false;
+
+  function wakeSubjects(changed: readonly string[]): void {
+    if (all.size === 0) return;
+    for (const subject of changed) for (const held of bySubject.get(subject) ?? []) held.wake('suspect');
+  }
+
+  feed.subscribe({
+    onChanges: (_keyHashes, _owners, changes) => wakeSubjects(changes.map(({ changed }) => changed)),
+    onReset() {
+      for (const held of all) held.wake('suspect');
+    },
+    onPolled(isComplete) {
+      if (all.size === 0) return;
+      const [nowMs, wallMs, { seq }] = [clock.monotonicMs(), clock.nowMs(), feed.position];
+      for (const held of all) {
+        const { untilMs, endsAtMs } = held.facts;
+        if (endsAtMs !== null && endsAtMs < wallMs) held.wake('suspect');
+        else if (!isComplete) held.wake('failed');
+        else if (held.isUndecided || held.seq !== seq || nowMs >= untilMs) held.wake('polled');
+      }
+      feed.keepPolling();
+    },
+  });
+
+  function leave(held: HeldRequest): void {
+    if (!all.delete(held)) return;
+    remove(byKey, held.facts.keyId, held);
+    remove(byOwner, held.facts.owner, held);
+    for (const subject of held.facts.restsOn) remove(bySubject, subject, held);
+  }
+
+  function displaceOldest(among: Iterable<HeldRequest> | undefined): void {
+    for (const oldest of among ?? []) {
+      leave(oldest);
+      oldest.wake('full');
+      return;
+    }
+  }
+
+  function makeRoomFor({ keyId, owner }: Waiting): void {
+    if ((byKey.get(keyId)?.size ?? 0) >= HELD_MAX_OF_KEY) displaceOldest(byKey.get(keyId));
+    if ((byOwner.get(owner)?.size ?? 0) >= HELD_MAX_OF_OWNER) displaceOldest(byOwner.get(owner));
+    if (all.size >= HELD_MAX) displaceOldest(largestOf(byOwner));
+  }
+
+  return {
+    /** Holds a request until `leave`. It may be answered early to make room for another. */
+    enter(facts: Waiting): HeldRequest {
+      const held = new HeldRequest(facts);
+      if (isStopping) {
+        held.wake('full');
+        return held;
+      }
+      makeRoomFor(facts);
+      all.add(held);
+      add(byKey, facts.keyId, held);
+      add(byOwner, facts.owner, held);
+      for (const subject of facts.restsOn) add(bySubject, subject, held);
+      feed.keepPolling();
+      return held;
+    },
+    leave,
+    /** Answers all that wait, and from now on each that comes. */
+    stop(): void {
+      isStopping = true;
+      for (const held of [...all]) displaceOldest([held]);
+    },
+    get count() {
+      return all.size;
+    },
+  };
+}
+
+interface Clocks {
+  nowMs(): number;
+  monotonicMs(): number;
+}
+
+function add(index: Index, text: string, held: HeldRequest): void {
+  const there = index.get(text);
+  if (there === undefined) index.set(text, new Set([held]));
+  else there.add(held);
+}
+
+function remove(index: Index, text: string, held: HeldRequest): void {
+  const there = index.get(text);
+  there?.delete(held);
+  if (there?.size === 0) index.delete(text);
+}
+
+function largestOf(index: Index): Set<HeldRequest> | undefined {
+  let largest: Set<HeldRequest> | undefined;
+  for (const held of index.values()) if (held.size > (largest?.size ?? 0)) largest = held;
+  return largest;
+}

@@ -1,0 +1,88 @@
+// Services that ask about keys: who calls is a key with the scope `introspect`, and errors are OAuth's. For the routes
+// /introspect and /changes.
+
+import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../calls/api-key.ts';
+import { type Call, callOf } from '../calls/call.ts';
+import { type Guard, PASS, sequence } from '../calls/guard.ts';
+import type { Guards } from '../calls/guards.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import { SERVER_NAME } from '../ground/server-info.ts';
+import type { Log } from '../watch/log.ts';
+import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../web/context.ts';
+import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { challengeFor, oauthErrorResponse } from '../web/problem-response.ts';
+
+/** The scope of a key that may ask. */
+export const SERVICE_SCOPE = 'introspect';
+
+export const INVALID: Problem = { code: 'invalid_input', issues: [] };
+
+/** The caller's id and secret; null if its key came in a header of its own. */
+interface ClientCall {
+  readonly client: ClientCredentials | null;
+}
+
+export type ServiceCall = Call & ClientCall & KeyAuth;
+
+export interface ServiceOptions {
+  readonly verifyKey: VerifyKey;
+  /** As `verifyKey`, of a key whose use is noted already. */
+  readonly confirmKey: VerifyKey;
+  readonly guards: Pick<Guards, 'scopes'>;
+  readonly log: Log;
+}
+
+/** The key of the caller, if it may ask. Throws a StoreOutage when that can't be confirmed. */
+export type ServiceGuard = (call: Call & ClientCall) => Promise<Result<ServiceCall, Problem>>;
+
+export function serviceGuard({ verifyKey, confirmKey, guards, log }: ServiceOptions): ServiceGuard {
+  const guard = sequence<Call & ClientCall, KeyAuth, object, object>(
+    apiKeyGuard(verifyKey, log, confirmKey),
+    clientIdGuard(log),
+    guards.scopes(SERVICE_SCOPE),
+  );
+  return async (call) => {
+    const allowed = await guard(call);
+    return allowed.ok ? ok(Object.assign(call, allowed.value)) : allowed;
+  };
+}
+
+/** The call of a service: its key is in a header, in `Authorization: Basic`, or in its form. */
+export function serviceCallOf(context: RequestContext, inForm: ClientCredentials | null): Call & ClientCall {
+  const client = carriesCredential(context.credentials) ? null : (readBasic(context.headers) ?? inForm);
+  return Object.assign(callOf(context, client?.secret || null), { client });
+}
+
+/** The credentials in a form (RFC 6749 §2.3.1), or null. Fails if one is repeated (§3.2). */
+export function clientIn(form: URLSearchParams): Result<ClientCredentials | null, Problem> {
+  const [ids, secrets] = [form.getAll('client_id'), form.getAll('client_secret')];
+  if (ids.length > 1 || secrets.length > 1) return err(INVALID);
+  const [id = ''] = ids;
+  const [secret = ''] = secrets;
+  return ok(secret === '' ? null : { id, secret });
+}
+
+/** A client id must be the id of the key that is its secret. */
+function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
+  return (call) => {
+    const { client, auth } = call;
+    const { keyId, subject: userId } = auth;
+    if (client === null || client.id === keyId) return PASS;
+    const problem = { code: 'invalid_api_key', reason: 'other_client_id', keyId, userId } as const;
+    logRefused(log, problem, call);
+    return err(problem);
+  };
+}
+
+/** Filled once: copying costs a fraction of filling. */
+const HEADERS = new Headers(UNCACHED_JSON_HEADERS);
+
+/** `body`: an object, or JSON. */
+export const jsonResponse = (body: object | string): Response =>
+  new Response(typeof body === 'string' ? body : JSON.stringify(body), { headers: HEADERS });
+
+export function refuseService(_context: RequestContext, problem: Problem): Response {
+  const isUnknown = problem.code === 'missing_api_key' || problem.code === 'invalid_api_key';
+  return oauthErrorResponse(problem, isUnknown ? `Basic realm="${SERVER_NAME}"` : challengeFor(problem, null));
+}

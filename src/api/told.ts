@@ -1,0 +1,98 @@
+// What services tell in the field `used`: how often they let in which key from memory. Each pair names a key by a text
+// that only the service can use that was given it.
+
+import { createLruCache } from '../ground/cache.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, outageIn, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import type { Macs } from '../keys/marks.ts';
+import type { ToldUses } from '../keys/told.ts';
+import type { Log } from '../watch/log.ts';
+import { INVALID, type ServiceCall } from './service.ts';
+
+const PAIRS_MAX = 1000;
+const UNITS_MAX = 1_000_000;
+/** A code of 16 digits, and a percent-encoded id; ids that were typed into the database are of any length. */
+const PAIR = /^([^ :]{16,1024}):([1-9]\d{0,6})$/;
+const CODE_CHARS = 16;
+
+/** Units by the text that names the key. */
+export type Used = ReadonlyMap<string, number>;
+
+/** Reads a field `used`; an empty one is none. */
+export function usedIn(text: string): Result<Used, Problem> {
+  const used = new Map<string, number>();
+  const pairs = text.split(' ').filter((pair) => pair !== '');
+  if (pairs.length > PAIRS_MAX) return err(INVALID);
+  for (const pair of pairs) {
+    const [, tell, digits] = PAIR.exec(pair) ?? [];
+    const units = Number(digits);
+    if (tell === undefined || units > UNITS_MAX) return err(INVALID);
+    used.set(tell, (used.get(tell) ?? 0) + units);
+  }
+  return ok(used);
+}
+
+/** What a service is to name a key by when it tells of its uses. */
+export function tellOf(macs: Macs, callerKeyId: string, keyId: string): string {
+  const encoded = encodeURIComponent(keyId);
+  return codeOf(macs, callerKeyId, encoded) + encoded;
+}
+
+const codeOf = (macs: Macs, callerKeyId: string, encoded: string): string =>
+  macs.of('tell', `${encodeURIComponent(callerKeyId)} ${encoded}`);
+
+/** The id of the key; null: the text is not one that this caller was given. */
+function keyIdIn(tell: string, macs: Macs, callerKeyId: string): string | null {
+  const encoded = tell.slice(CODE_CHARS);
+  return codeOf(macs, callerKeyId, encoded) === tell.slice(0, CODE_CHARS) ? decodeURIComponent(encoded) : null;
+}
+
+/** Of each calling key: what was dropped is one line in this time. */
+const LOGGED_EVERY_MS = 60_000;
+const CALLERS_MAX = 1000;
+
+/** Sums what is dropped, and says it once a minute for each calling key. */
+function createDroppedLog(clock: Pick<Clock, 'monotonicMs'>, log: Log) {
+  const callers = createLruCache<{ saidAtMs: number; units: number }>({ entries: CALLERS_MAX });
+  return ({ requestId, auth }: ServiceCall, dropped: number): void => {
+    if (dropped === 0) return;
+    const { keyId, subject: userId } = auth;
+    const caller = callers.get(keyId) ?? { saidAtMs: Number.NEGATIVE_INFINITY, units: 0 };
+    callers.set(keyId, caller);
+    caller.units += dropped;
+    if (clock.monotonicMs() - caller.saidAtMs < LOGGED_EVERY_MS) return;
+    log.warn('told uses not counted', { requestId, keyId, userId, units: caller.units });
+    caller.saidAtMs = clock.monotonicMs();
+    caller.units = 0;
+  };
+}
+
+export type CountUsed = (used: Used, caller: ServiceCall) => Promise<void>;
+
+interface CountUsedOptions {
+  readonly toldUses: Pick<ToldUses, 'count'>;
+  readonly macs: () => Promise<Macs>;
+  readonly clock: Pick<Clock, 'monotonicMs'>;
+  readonly log: Log;
+}
+
+/** Counts what a service tells. While the store is out of reach, uses of keys that this process doesn't know are lost. */
+export function createCountUsed({ toldUses, macs, clock, log }: CountUsedOptions): CountUsed {
+  const logDropped = createDroppedLog(clock, log);
+  return async (used, caller) => {
+    if (used.size === 0) return;
+    const { keyId } = caller.auth;
+    try {
+      const codes = await macs();
+      const units = new Map<string, number>();
+      for (const [tell, told] of used) {
+        const toldId = keyIdIn(tell, codes, keyId);
+        if (toldId !== null) units.set(toldId, (units.get(toldId) ?? 0) + told);
+      }
+      logDropped(caller, await toldUses.count(units));
+    } catch (error) {
+      outageIn(error);
+    }
+  };
+}

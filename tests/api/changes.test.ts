@@ -1,0 +1,253 @@
+// POST /changes: what services that check keys from memory are told, when, and for how long they wait.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { changeKeys, changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
+import { bearer, COUNTED, createTestApp, metricsOf, NO_CONNECTION, type TestApp } from '../support/test-app.ts';
+
+const BOUND = 975;
+const MARK = /^[0-9a-f]{16}$/;
+
+let app: TestApp;
+let service: Service;
+beforeAll(async () => {
+  app = await createTestApp({ env: COUNTED });
+  service = await serviceOf(app);
+});
+afterAll(() => app.close());
+
+const now = async (cursor = '', fields: Record<string, string> = {}) =>
+  changesOf(app, service, { cursor, wait_ms: '0', ...fields });
+
+describe('what is told', () => {
+  test('without a cursor: where one begins, and nothing else', async () => {
+    const { status, headers, body } = await changesOf(app, service, {});
+    expect({ status, body }).toEqual({
+      status: 200,
+      body: { cursor: expect.any(String), changed: [], fresh_ms: expect.any(Number), bound_ms: BOUND },
+    });
+    expect(headers.get('cache-control')).toBe('no-store');
+    expect(body.cursor.length).toBeLessThanOrEqual(200);
+    expect((await now()).body.cursor).toBe(body.cursor);
+  });
+
+  test('each change of a secret is its mark, which the answer had, and of no use to whoever knows the key', async () => {
+    const alice = await bearer(app, 'alice');
+    const { key, id } = await app.createKey('alice');
+    const { cursor } = (await now()).body;
+    const lease = (await leaseOf(app, service, key, { lease: cursor })).body;
+    expect(lease.marks).toEqual([expect.stringMatching(MARK), expect.stringMatching(MARK)]);
+    for (const text of [key, id, 'alice', 'owner:alice', Bun.SHA256.hash(key, 'hex')]) {
+      expect(lease.marks).not.toContain(Bun.SHA256.hash(text, 'hex').slice(0, 16));
+    }
+    await app.call('revoke_api_key', { keyId: id }, alice);
+    const told = (await now(cursor)).body;
+    expect(told.changed).toEqual([lease.marks[0]]);
+    expect(JSON.stringify(told)).not.toContain(Bun.SHA256.hash(key, 'hex').slice(0, 8));
+    expect((await now(told.cursor)).body).toMatchObject({ cursor: told.cursor, changed: [] });
+    expect((await now(cursor)).body.changed).toEqual(told.changed);
+  });
+
+  test('an owner who is blocked is his mark, once for all his keys', async () => {
+    const made = [await app.createKey('bob'), await app.createKey('bob')];
+    const { cursor } = (await now()).body;
+    const marks = [];
+    for (const { key } of made) marks.push((await leaseOf(app, service, key, { lease: cursor })).body.marks);
+    expect(marks[0][1]).toBe(marks[1][1]);
+    await app.keys('block', 'bob');
+    app.clock.advance(1000);
+    expect((await now(cursor)).body.changed).toEqual([marks[0][1]]);
+    await app.keys('unblock', 'bob');
+  });
+
+  test.each([
+    ['1,000 secrets: each', 1000, false],
+    ['1,001: that all may be different', 1001, true],
+  ])('%s', async (_, count, isAll) => {
+    app.clock.advance(1000);
+    const { cursor } = (await now()).body;
+    await changeKeys(app, count);
+    app.clock.advance(1000);
+    const { body } = await now(cursor);
+    expect(body.all).toBe(isAll ? true : undefined);
+    expect(body.changed.length).toBe(isAll ? 0 : count);
+    expect((await now(body.cursor)).body).toMatchObject({ changed: [], cursor: body.cursor });
+  });
+
+  test.each(['x', '1', `1.${'0'.repeat(16)}`, '0'.repeat(200), `999999.${'0'.repeat(16)}`, '-1.0', 'é'])(
+    'the cursor %s is unknown: all may be different',
+    async (cursor) => {
+      const asked = now(cursor);
+      while (!(await settled(asked))) app.clock.advance(250);
+      expect((await asked).body).toMatchObject({ all: true, changed: [] });
+    },
+  );
+});
+
+/** Whether a response is there, a few turns of the event loop later. */
+const settled = (promise: Promise<unknown>) =>
+  Promise.race([promise.then(() => true), Bun.sleep(20).then(() => false)]);
+
+describe('who waits', () => {
+  test('gets a change of this process at once', async () => {
+    const { key, id } = await app.createKey('alice');
+    const { cursor } = (await now()).body;
+    const { marks } = (await leaseOf(app, service, key, { lease: cursor })).body;
+    const waiting = changesOf(app, service, { cursor, wait_ms: '487' });
+    expect(await settled(waiting)).toBe(false);
+    expect(await metricsOf(app.url)).toContain('mcp_keys_listeners 1\n');
+    await app.call('delete_api_key', { keyId: id }, await bearer(app, 'alice'));
+    expect((await waiting).body.changed).toEqual([marks[0]]);
+    expect(await metricsOf(app.url)).toContain('mcp_keys_listeners 0\n');
+  });
+
+  test('is answered by the first poll that ends after it, and not before', async () => {
+    const { cursor } = (await now()).body;
+    app.clock.advance(1000);
+    await now(cursor);
+    const waiting = changesOf(app, service, { cursor, wait_ms: '400' });
+    expect(await settled(waiting)).toBe(false);
+    app.clock.advance(251);
+    expect(await settled(waiting)).toBe(false);
+    app.clock.advance(251);
+    const { body } = await waiting;
+    expect(body).toMatchObject({ cursor, changed: [] });
+    expect(body.fresh_ms).toBeGreaterThan(400);
+  });
+
+  test('keeps the process polling', async () => {
+    const { cursor } = (await now()).body;
+    for (let asked = 0; asked < 300; asked += 1) {
+      app.clock.advance(251);
+      expect((await now(cursor)).body.fresh_ms).toBeGreaterThan(-BOUND);
+    }
+    const waiting = changesOf(app, service, { cursor });
+    expect(await settled(waiting)).toBe(false);
+    app.clock.advance(251);
+    await waiting;
+  });
+
+  test.each([
+    ['revoked', 401, 'invalid_client', (id: string) => ['revoke', id, '--yes']],
+    ['without the scope', 403, 'insufficient_scope', (id: string) => ['update', id, '--scope', 'read']],
+  ] as const)('is refused as soon as its key is %s', async (_, status, error, command) => {
+    const own = await serviceOf(app, 'carol');
+    const { cursor } = (await changesOf(app, own, {})).body;
+    const waiting = changesOf(app, own, { cursor, wait_ms: '487' });
+    expect(await settled(waiting)).toBe(false);
+    await app.keys(...command(own.id));
+    app.clock.advance(251);
+    expect(await waiting).toMatchObject({ status, body: { error } });
+  });
+
+  test('is refused when its key has expired', async () => {
+    const own = await serviceOf(app, 'carol', { expiresInDays: 1 });
+    app.clock.advance(86_400_000 - 100);
+    const { cursor } = (await changesOf(app, own, {})).body;
+    const waiting = changesOf(app, own, { cursor, wait_ms: '487' });
+    expect(await settled(waiting)).toBe(false);
+    app.clock.advance(251);
+    expect(await waiting).toMatchObject({ status: 401, body: { error: 'invalid_client' } });
+  });
+
+  test('gets 503 while the database is away, with Retry-After', async () => {
+    await using own = await createTestApp();
+    const asks = await serviceOf(own);
+    const { cursor } = (await changesOf(own, asks, {})).body;
+    await own.loseStore();
+    own.clock.advance(5000);
+    const { status, headers, body } = await changesOf(own, asks, { cursor });
+    expect({ status, body }).toEqual({ status: 503, body: { error: 'temporarily_unavailable' } });
+    expect(headers.get('retry-after')).toBe('1');
+  });
+
+  test('is answered when the server stops', async () => {
+    await using own = await createTestApp();
+    const asks = await serviceOf(own);
+    const { cursor } = (await changesOf(own, asks, {})).body;
+    const waiting = changesOf(own, asks, { cursor, wait_ms: '487' });
+    const ahead = changesOf(own, asks, { cursor: `999.${'0'.repeat(16)}`, wait_ms: '487' });
+    expect(await settled(waiting)).toBe(false);
+    own.handler.endStreams();
+    expect((await waiting).body).toMatchObject({ cursor, changed: [] });
+    expect((await ahead).status).toBe(503);
+    expect((await changesOf(own, asks, { cursor, wait_ms: '487' })).status).toBe(200);
+  });
+});
+
+test('100 wait for a key, 500 for an owner, 1,000 in all: then the oldest is answered', async () => {
+  await using own = await createTestApp();
+  const keys: Service[] = [];
+  for (const owner of ['ann', 'ann', 'ann', 'ann', 'ann', 'ann', 'b', 'b', 'c', 'c', 'd', 'zoe']) {
+    keys.push(await serviceOf(own, owner));
+  }
+  const { cursor } = (await changesOf(own, keys[0] as Service, {})).body;
+  const answered: number[] = [];
+  let count = 0;
+  /** Not over sockets, of which a client has 256. Returns who was answered, once all others wait. */
+  const listen = async (at: number, times: number) => {
+    for (let time = 0; time < times; time += 1) {
+      const number = count++;
+      void Promise.resolve(own.handler.fetch(listening(keys[at] as Service, cursor), NO_CONNECTION)).then(() =>
+        answered.push(number),
+      );
+    }
+    await Bun.sleep(50);
+    return answered;
+  };
+  expect(await listen(0, 100)).toEqual([]);
+  expect(await listen(0, 1)).toEqual([0]);
+  for (const at of [1, 2, 3, 4]) expect(await listen(at, 100)).toEqual([0]); // 500 of ann
+  expect(await listen(5, 1)).toEqual([0, 1]);
+  for (const at of [6, 7, 8, 9, 10]) expect(await listen(at, 100)).toEqual([0, 1]); // 1,000 in all
+  expect(await listen(11, 1)).toEqual([0, 1, 2]);
+  own.handler.endStreams();
+  await Bun.sleep(50);
+  expect(answered.length).toBe(count);
+});
+
+const listening = ({ key }: Service, cursor: string) =>
+  new Request('http://localhost/changes', {
+    method: 'POST',
+    headers: { 'x-api-key': key, 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({ cursor, wait_ms: '487' }).toString(),
+  });
+
+describe('bad requests', () => {
+  test.each([
+    ['two cursors', 'cursor=a&cursor=b'],
+    ['a cursor of 201 characters', `cursor=${'0'.repeat(201)}`],
+    ['two waits', 'wait_ms=1&wait_ms=1'],
+    ['half of the bound and more', 'wait_ms=488'],
+    ['a negative wait', 'wait_ms=-1'],
+    ['no number', 'wait_ms=1e2'],
+    ['a fraction', 'wait_ms=1.5'],
+    ['two lists', 'used=&used='],
+    ['a list of anything', 'used=x'],
+    ['no units', `used=${'a'.repeat(40)}:`],
+    ['0 units', `used=${'a'.repeat(40)}:0`],
+    ['1,000,001 units', `used=${'a'.repeat(40)}:1000001`],
+    ['1,001 pairs', `used=${Array.from({ length: 1001 }, (_, at) => `${'a'.repeat(40)}${at}:1`).join('+')}`],
+    ['two ids', 'client_id=a&client_id=b'],
+  ])('%s: 400', async (_, body) => {
+    expect(await changesOf(app, service, body)).toMatchObject({ status: 400, body: { error: 'invalid_request' } });
+  });
+
+  test.each(['cursor=&wait_ms=&used=', 'wait_ms=487', `used=${'a'.repeat(40)}:1000000`, 'other=1&other=2'])(
+    '%s is good',
+    async (body) => {
+      expect((await changesOf(app, service, body)).status).toBe(200);
+    },
+  );
+
+  test('a stranger is 401, a key without the scope 403, whatever else is wrong', async () => {
+    const { key, id } = await app.createKey('alice', { scopes: ['read'] });
+    expect(await changesOf(app, { id, key }, 'wait_ms=x')).toMatchObject({
+      status: 403,
+      body: { error: 'insufficient_scope' },
+    });
+    expect(await changesOf(app, { id, key: 'sk_test_x' }, 'wait_ms=x')).toMatchObject({
+      status: 401,
+      body: { error: 'invalid_client' },
+    });
+  });
+});
