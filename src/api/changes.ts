@@ -7,6 +7,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Feed } from '../keys/feed.ts';
 import type { Macs } from '../keys/marks.ts';
+import type { Change } from '../keys/older-changes.ts';
 import { CURSOR_CHARS_MAX, type RecentChanges } from '../keys/recent-changes.ts';
 import { hasEnded } from '../keys/record.ts';
 import { type Body, formIn } from '../web/body.ts';
@@ -50,14 +51,17 @@ interface Question {
   readonly untilMs: number;
 }
 
-/** `wait`: any poll, or one that has news, decides. `older`: what the cursor stands for has to be read first. */
-type Verdict =
+/** `wait`: one that has seen the changes up to `seq` goes on at the next poll, or at one that has news. */
+type Outcome =
   | { readonly is: 'answer'; readonly body: object }
-  | { readonly is: 'wait'; readonly isUndecided: boolean }
-  | { readonly is: 'older' | 'unavailable' };
+  | { readonly is: 'refused'; readonly problem: Problem }
+  | { readonly is: 'wait'; readonly isUndecided: boolean; readonly seq: number };
 
-const UNDECIDED: Verdict = { is: 'wait', isUndecided: true };
+const resultOf = (outcome: Exclude<Outcome, { is: 'wait' }>): Result<object, Problem> =>
+  outcome.is === 'answer' ? ok(outcome.body) : err(outcome.problem);
+
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
+const AWAY: Outcome = { is: 'refused', problem: UNAVAILABLE };
 
 export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' | 'refuse'> {
   const { guards, recheck, feed, recent, macs, held, countUsed, leases, ageClock } = options;
@@ -87,30 +91,38 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
     caller: ServiceCall,
     asked: Question,
   ): Promise<Result<object, Problem>> {
-    let waiting: HeldRequest | undefined;
-    let wake: Wake | null = null;
-    let hasReadOlder = false;
     if (!feed.current()) await feed.ensureFresh();
+    if (asked.cursor !== '') await recent.reach(asked.cursor, await macs());
+    let outcome = await look(caller, asked, undefined, null);
+    if (outcome.is !== 'wait') return resultOf(outcome);
+    const waiting = hold(context, caller, asked);
+    if (recent.seq !== outcome.seq) waiting.wake('suspect'); // something has come just now
     try {
-      for (;;) {
-        const problem = await problemOf(caller, waiting);
-        if (problem !== null) return err(problem);
-        const verdict = judge(asked, wake, hasReadOlder, await macs());
-        if (verdict.is === 'answer' && waiting?.isSuspect !== true) return ok(verdict.body);
-        if (verdict.is === 'unavailable') return err(UNAVAILABLE);
-        if (verdict.is === 'older') {
-          await recent.readOlder();
-          hasReadOlder = true;
-        }
-        if (verdict.is !== 'wait') continue;
-        waiting ??= hold(context, caller, asked);
-        waiting.isUndecided = verdict.isUndecided;
-        waiting.seq = recent.seq;
-        wake = await waiting.next();
+      while (outcome.is === 'wait') {
+        waiting.isUndecided = outcome.isUndecided;
+        waiting.seq = outcome.seq;
+        const wake = await waiting.next();
         if (wake === 'gone') return err(UNAVAILABLE); // nobody reads it
+        outcome = await look(caller, asked, waiting, wake);
       }
+      return resultOf(outcome);
     } finally {
-      if (waiting !== undefined) held.leave(waiting);
+      held.leave(waiting);
+    }
+  }
+
+  /** Decides as of now, while the caller's key is good. */
+  async function look(
+    caller: ServiceCall,
+    asked: Question,
+    waiting: HeldRequest | undefined,
+    wake: Wake | null,
+  ): Promise<Outcome> {
+    for (;;) {
+      const codes = await macs();
+      const problem = await problemOf(caller, waiting);
+      if (problem !== null) return { is: 'refused', problem };
+      if (waiting?.isSuspect !== true) return judge(asked, wake, codes); // else something has come meanwhile
     }
   }
 
@@ -140,8 +152,8 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
 /** Decides on a question as of now. */
 function createJudge({ feed, recent, ageClock }: Pick<ChangesRouteOptions, 'feed' | 'recent' | 'ageClock'>) {
   /** Null changes: anything may be different. */
-  function answer(changed: readonly string[] | null, { arrivedAtMs }: Question, macs: Macs): Verdict {
-    if (feed.lagMs() === null) return { is: 'unavailable' };
+  function answer(changed: readonly string[] | null, { arrivedAtMs }: Question, macs: Macs): Outcome {
+    if (feed.lagMs() === null) return AWAY;
     const body = {
       cursor: recent.currentCursor(macs),
       changed: changed ?? [],
@@ -152,29 +164,23 @@ function createJudge({ feed, recent, ageClock }: Pick<ChangesRouteOptions, 'feed
     return { is: 'answer', body };
   }
 
-  return (asked: Question, wake: Wake | null, hasReadOlder: boolean, macs: Macs): Verdict => {
-    const { cursor, arrivedAtMs, untilMs } = asked;
-    if (cursor === '') return answer([], asked, macs);
-    const standing = recent.standingOf(cursor, macs);
-    const isLast = wake === 'full';
-    switch (standing.is) {
-      case 'unreadable':
-      case 'too_old':
-        return answer(null, asked, macs);
-      case 'seen': {
-        const { changes } = standing;
-        const isOver = ageClock.monotonicMs() >= untilMs;
-        if (changes.length === 0 && !isOver && !isLast) return { is: 'wait', isUndecided: false };
-        if (wake === 'failed' && !feed.isFresh(feed.polledAtMs)) return { is: 'unavailable' };
-        return answer(recent.marksOf(changes, macs), asked, macs);
-      }
-      case 'older':
-        if (!hasReadOlder) return { is: 'older' };
-        break; // what was read is another history than this process knows: a poll will say so
-      default:
-    }
-    if (feed.polledAtMs > arrivedAtMs) return answer(null, asked, macs);
-    return isLast || wake === 'failed' ? { is: 'unavailable' } : UNDECIDED;
+  const wait = (isUndecided: boolean): Outcome => ({ is: 'wait', isUndecided, seq: recent.seq });
+
+  function judgeSeen(changes: readonly Change[], asked: Question, wake: Wake | null, macs: Macs): Outcome {
+    const isOver = wake === 'full' || ageClock.monotonicMs() >= asked.untilMs;
+    if (changes.length === 0 && !isOver) return wait(false);
+    if (wake === 'failed' && !feed.isFresh(feed.polledAtMs)) return AWAY;
+    return answer(recent.marksOf(changes, macs), asked, macs);
+  }
+
+  return (asked: Question, wake: Wake | null, macs: Macs): Outcome => {
+    if (asked.cursor === '') return answer([], asked, macs);
+    const standing = recent.standingOf(asked.cursor, macs);
+    if (standing.is === 'seen') return judgeSeen(standing.changes, asked, wake, macs);
+    if (standing.is === 'unreadable' || standing.is === 'too_old') return answer(null, asked, macs);
+    // It is ahead of this process, or of a history that was lost: a poll that began after it came has seen all.
+    if (feed.polledAtMs > asked.arrivedAtMs) return answer(null, asked, macs);
+    return wake === 'full' || wake === 'failed' ? AWAY : wait(true);
   };
 }
 

@@ -8,7 +8,7 @@ import type { Guard } from '../calls/guard.ts';
 import type { Guards } from '../calls/guards.ts';
 import type { Recheck } from '../calls/proof.ts';
 import type { Problem } from '../ground/problem.ts';
-import { type RateLimitStates, tightestOf } from '../ground/rate-limit.ts';
+import { parseCost, type RateLimitStates, tightestOf } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { joinScopes } from '../ground/text.ts';
@@ -66,7 +66,11 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     // Unknown keys count against the calling key: a service sends tokens from strangers, all from one address.
     const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
     const { keyId } = caller.auth;
-    const asked = new Call(context.requestId, credentials, caller.clientAddress, { lookupKeyId: keyId, resources });
+    const asked = new Call(context.requestId, credentials, caller.clientAddress, {
+      lookupKeyId: keyId,
+      resources,
+      ...(lease !== null && { cost: lease.cost }),
+    });
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
     const known = Object.assign(asked, found.value, { client: null });
@@ -90,6 +94,8 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
 interface LeaseFields {
   /** Its cursor of /changes; may be empty. */
   readonly cursor: string;
+  /** Units that the question spends. */
+  readonly cost: number;
   readonly used: Used;
 }
 
@@ -119,8 +125,10 @@ function fieldsOf(form: URLSearchParams): Result<Fields, Problem> {
   if (cursor === null) return ok({ ...fields, lease: null });
   const used = usedIn(form.get('used') ?? '');
   if (!used.ok) return used;
+  const cost = parseCost(form.get('cost') || '1');
+  if (cost === null) return err(INVALID);
   if (cursor.length > CURSOR_CHARS_MAX || form.getAll('resource').length > 1) return err(INVALID);
-  return ok({ ...fields, lease: { cursor, used: used.value } });
+  return ok({ ...fields, lease: { cursor, cost, used: used.value } });
 }
 
 const activeToken = ({ auth }: KeyAuth, iss: string) => ({

@@ -67,7 +67,7 @@ export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock,
 
   async function hasSeenAll(cursor: string, codes: Macs): Promise<boolean> {
     if (cursor === '') return false;
-    if (recent.standingOf(cursor, codes).is === 'older') await recent.readOlder();
+    await recent.reach(cursor, codes);
     return recent.standingOf(cursor, codes).is === 'seen';
   }
 

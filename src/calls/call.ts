@@ -31,6 +31,8 @@ interface CallExtras {
   readonly audience?: Audience;
   /** The key whose budget of unknown keys counts, in place of the client address's. */
   readonly lookupKeyId?: string;
+  /** Units of each limit that it spends; 1 unless given. */
+  readonly cost?: number;
   /** The servers that its key is presented for, as sent; left out: this one. */
   readonly resources?: readonly string[] | undefined;
 }
@@ -65,6 +67,8 @@ export class Call {
   provedAtMs = Number.POSITIVE_INFINITY;
   /** The last millisecond of its API key, as far as that proof says; null: there is none. */
   keyEndsAtMs: number | null = null;
+  /** Units of each limit that it spends. */
+  readonly cost: number;
   readonly lookupKeyId: string | undefined;
   readonly resources: readonly string[] | undefined;
   #confirm: Confirm | undefined = undefined;
@@ -84,6 +88,7 @@ export class Call {
     this.tool = extras?.operation?.name ?? '';
     this.limits = extras?.operation?.initialLimits ?? [];
     this.trace = extras?.trace ?? parseTraceparent(request?.headers.get('traceparent'));
+    this.cost = extras?.cost ?? 1;
     this.lookupKeyId = extras?.lookupKeyId;
     this.resources = extras?.resources;
     this.progress = extras?.progress ?? NOTHING;

@@ -69,7 +69,7 @@ export interface GuardsOptions {
   /** Of each person, for the tools that take a user token. */
   readonly userRateLimit: Limit;
   /** Counts a call of a key, if its limit and quota admit it; all processes on a database share them. */
-  readonly admit: (keyId: string) => Result<RateLimitStates, Problem>;
+  readonly admit: (keyId: string, units: number) => Result<RateLimitStates, Problem>;
   readonly clock: Clock;
   readonly log: Log;
   /** For agents of clients that get keys in place of user tokens. */
@@ -91,7 +91,7 @@ export function createGuards(options: GuardsOptions): Guards {
   // One for all tools: the limit is of a key, not of a key and tool.
   const perKey: Guard<Call & KeyAuth, Limited> = (call) => {
     const { keyId } = call.auth;
-    const admitted = admit(keyId);
+    const admitted = admit(keyId, call.cost);
     if (admitted.ok) return ok({ limits: admitted.value });
     if (admitted.error.code !== 'quota_exceeded') logRefused(call, `key ${keyId}`);
     else log.warnThrottled('Quota exceeded', `quota ${keyId}`, whoseIds(call));

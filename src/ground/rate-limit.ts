@@ -91,6 +91,14 @@ export function parseLimit(text: string): RateLimit | null {
   return windowS !== null && isCount(Number(count)) ? { requests: Number(count), windowS } : null;
 }
 
+export const COST_MAX = 1000;
+
+/** What a call costs, in units: 1 to COST_MAX; null for anything else. */
+export function parseCost(text: string): number | null {
+  const units = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+  return units >= 1 && units <= COST_MAX ? units : null;
+}
+
 /** `5000/day`, `100000/month`; null for anything else. */
 export function parseQuota(text: string): Quota | null {
   const [, count, period] = /^(\d{1,10})\/(day|month)$/.exec(text) ?? [];

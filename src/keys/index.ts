@@ -14,7 +14,7 @@ import { createHistory } from './history.ts';
 import { createListOwn } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createOwnEdits } from './own-edits.ts';
-import { createRecentChanges } from './recent-changes.ts';
+import { RecentChanges } from './recent-changes.ts';
 import type { Audience } from './record.ts';
 import type { KeyStore } from './store.ts';
 import { createToldUses } from './told.ts';
@@ -72,7 +72,7 @@ export function createKeyDomain(options: {
     verifier,
     feed,
     /** For services that check keys from memory: what has changed, and the uses that they tell of. */
-    recent: createRecentChanges(parts),
+    recent: new RecentChanges(parts),
     toldUses: createToldUses({ ...parts, verifier }),
     usage,
     admin: createAdminKeys({ ...parts, store: adminStore }),

@@ -1,0 +1,229 @@
+// POST /introspect with a field `lease`: an answer that a service may remember, and the uses that it tells of later.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
+import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
+
+let app: TestApp;
+let service: Service;
+beforeAll(async () => {
+  app = await createTestApp();
+  service = await serviceOf(app);
+});
+afterAll(() => app.close());
+
+const cursorOf = async (of = app, by = service): Promise<string> =>
+  (await changesOf(of, by, { wait_ms: '0' })).body.cursor;
+const lent = async (key: string, fields: Record<string, string> = {}) =>
+  leaseOf(app, service, key, { lease: await cursorOf(), ...fields });
+
+describe('the answer', () => {
+  test('has marks, ages, units and a time beside what it has anyway', async () => {
+    const { key, id } = await app.createKey('alice');
+    const { body } = await lent(key);
+    expect(body).toMatchObject({ active: true, client_id: id, sub: 'alice', limit: 1000, remaining: 999 });
+    expect(body).toMatchObject({ bound_ms: 975, lease_ms: 300_000, tell: expect.any(String) });
+    expect(body.fresh_ms).toBeLessThanOrEqual(0);
+    expect(body.fresh_ms).toBeGreaterThanOrEqual(-975);
+    expect(body.lease_uses).toEqual([{ holder: expect.stringMatching(/^[0-9a-f]{16}$/), units: 31 }]);
+    expect(new Set(body.marks).size).toBe(2);
+  });
+
+  test.each(['', 'x', '0'.repeat(200), `0.${'0'.repeat(16)}`, `9999.${'0'.repeat(16)}`])(
+    'counts once with the cursor "%s"',
+    async (lease) => {
+      const { key } = await app.createKey('alice');
+      const { body } = await lent(key, { lease });
+      expect(body).toMatchObject({ active: true, marks: expect.any(Array), fresh_ms: expect.any(Number) });
+      expect(body).not.toHaveProperty('lease_ms');
+    },
+  );
+
+  test('counts once with the cursor of another database', async () => {
+    await using other = await createTestApp();
+    const { key } = await app.createKey('alice');
+    const { body } = await lent(key, { lease: await cursorOf(other, await serviceOf(other)) });
+    expect(body).not.toHaveProperty('lease_ms');
+  });
+
+  test('ends with the key, to the millisecond', async () => {
+    const { key } = await app.createKey('alice', { expiresInDays: 0.001 }); // 86.4 s
+    app.clock.advance(400);
+    expect((await lent(key)).body.lease_ms).toBe(86_000);
+  });
+
+  test('ends with the overlap of a rotation', async () => {
+    const { key, id } = await app.createKey('alice');
+    const rotated = await app.call('rotate_api_key', { keyId: id, overlapHours: 1 }, await bearer(app, 'alice'));
+    await app.useKey(rotated.body.key);
+    app.clock.advance(3_600_000 - 5000);
+    expect((await lent(key)).body.lease_ms).toBe(5000);
+    expect((await lent(rotated.body.key)).body.lease_ms).toBe(300_000);
+  });
+
+  test('is inactive for a key that is not good, and has nothing beside', async () => {
+    expect((await lent(`sk_test_${'0'.repeat(64)}`)).body).toEqual({ active: false });
+  });
+
+  test('names one owner by one mark, also to another service; what is told is for one alone', async () => {
+    const [first, second] = [await app.createKey('alice'), await app.createKey('alice')];
+    const other = await serviceOf(app, 'other');
+    const [a, b] = [(await lent(first.key)).body, (await lent(second.key)).body];
+    const c = (await leaseOf(app, other, first.key)).body;
+    expect(a.marks[0]).not.toBe(b.marks[0]);
+    expect(a.marks[1]).toBe(b.marks[1]);
+    expect(c.marks).toEqual(a.marks);
+    expect(c.tell).not.toBe(a.tell);
+  });
+});
+
+describe('the units of a lease', () => {
+  const limited = (requests: number, window = '1h') => app.createKey('alice', { rateLimit: { requests, window } });
+
+  test.each([
+    ['31 of 1,000', 1000, '1h', 31],
+    ['1 of 32', 32, '1h', 1],
+    ['none of 31: it counts once', 31, '1h', 0],
+  ])('%s', async (_, requests, window, units) => {
+    const { body } = await lent((await limited(requests, window)).key);
+    expect(body.lease_uses).toEqual([{ holder: expect.any(String), units }]);
+    expect(body.lease_ms).toBe(units === 0 ? undefined : 300_000);
+  });
+
+  test('none of a window below 10 s', async () => {
+    await using own = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1000', RATE_LIMIT_WINDOW: '9s' } });
+    const asks = await serviceOf(own);
+    const { key } = await own.createKey('alice');
+    const { body } = await leaseOf(own, asks, key, { lease: await cursorOf(own, asks) });
+    expect(body).not.toHaveProperty('lease_ms');
+  });
+
+  test('no list where nothing binds', async () => {
+    await using own = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+    const asks = await serviceOf(own);
+    const { key } = await own.createKey('alice');
+    const { body } = await leaseOf(own, asks, key, { lease: await cursorOf(own, asks) });
+    expect(body).toMatchObject({ lease_ms: 300_000, lease_uses: [] });
+  });
+
+  test('what remains, where that is less; the question is a use, and refused as one', async () => {
+    const { key, id } = await limited(64);
+    const { tell } = (await lent(key)).body;
+    expect((await lent(key, { used: `${tell}:60` })).body).toMatchObject({
+      remaining: 2,
+      lease_uses: [{ units: 2 }],
+    });
+    await lent(key);
+    const last = (await lent(key)).body;
+    expect(last).toMatchObject({ active: true, remaining: 0 });
+    expect(last).not.toHaveProperty('lease_ms');
+    const { status, headers, body } = await lent(key);
+    expect({ status, body }).toEqual({ status: 429, body: { error: 'rate_limited' } });
+    expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+    const [listed] = (await listedKeys(app, 'alice')).filter((one) => one.id === id);
+    expect(listed.uses.today).toBe(64);
+  });
+
+  test('a question may cost more, all or nothing', async () => {
+    const { key } = await limited(10);
+    expect((await lent(key, { cost: '7' })).body).toMatchObject({ remaining: 3 });
+    expect(await lent(key, { cost: '4' })).toMatchObject({ status: 429, body: { error: 'rate_limited' } });
+    expect((await lent(key, { cost: '3' })).body).toMatchObject({ remaining: 0 });
+  });
+
+  test('over a quota it is quota_exceeded', async () => {
+    const { key } = await app.createKey('alice', { quota: { requests: 1, period: 'day' } });
+    await lent(key);
+    expect(await lent(key)).toMatchObject({ status: 429, body: { error: 'quota_exceeded' } });
+  });
+});
+
+describe('what a service tells', () => {
+  const usesOf = async (of: TestApp, owner: string, id: string) =>
+    (await listedKeys(of, owner)).find((one) => one.id === id);
+
+  test('is uses, as far as limits have room; the rest is one line a minute that names the service', async () => {
+    const { key, id } = await app.createKey('carol', { rateLimit: { requests: 100, window: '1h' } });
+    const { tell } = (await lent(key)).body;
+    app.clock.advance(1000);
+    await changesOf(app, service, { used: `${tell}:40`, wait_ms: '0' });
+    expect(await usesOf(app, 'carol', id)).toMatchObject({
+      uses: { today: 41 },
+      lastUsedAt: app.clock.nowMs(),
+    });
+    for (let times = 0; times < 3; times += 1) {
+      await changesOf(app, service, { used: `${tell}:1000000 ${tell}:1`, wait_ms: '0' });
+    }
+    expect(await usesOf(app, 'carol', id)).toMatchObject({ uses: { today: 100 } });
+    const lines = (await app.log()).filter(({ event }) => event === 'told uses not counted');
+    expect(lines).toEqual([expect.objectContaining({ keyId: service.id, userId: 'operator', units: 1_000_001 - 59 })]);
+    expect(await app.useKey(key)).toMatchObject({ status: 429 });
+  });
+
+  test('of a key that has ended, or told by somebody else, is nothing', async () => {
+    const other = await serviceOf(app, 'other');
+    const { key, id } = await app.createKey('dave');
+    const { tell } = (await lent(key)).body;
+    const was = await usesOf(app, 'dave', id);
+    app.clock.advance(1000);
+    for (const used of [`${tell}:5`, `${'0'.repeat(16)}${id}:5`, `${tell}0:5`, `0${tell}:5`]) {
+      const by = used === `${tell}:5` ? other : service;
+      expect((await changesOf(app, by, { used, wait_ms: '0' })).status).toBe(200);
+    }
+    expect(await usesOf(app, 'dave', id)).toEqual(was);
+    await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'dave'));
+    app.clock.advance(1000);
+    await changesOf(app, service, { used: `${tell}:5`, wait_ms: '0' });
+    expect(await usesOf(app, 'dave', id)).toEqual({ ...was, active: false });
+  });
+
+  test('is counted although the question is refused', async () => {
+    const { key, id } = await app.createKey('erin', { rateLimit: { requests: 64, window: '1h' } });
+    const { tell } = (await lent(key)).body;
+    expect((await lent(key, { used: `${tell}:63` })).status).toBe(429);
+    expect(await usesOf(app, 'erin', id)).toMatchObject({ uses: { today: 64 } });
+  });
+
+  test('any process counts, of keys that it has never seen', async () => {
+    const { key, id } = await app.createKey('frank');
+    const { tell } = (await lent(key)).body;
+    await using other = await createTestApp({ env: { DATABASE_URL: `file:${app.folder}/keys.db` }, clock: app.clock });
+    await changesOf(other, service, { used: `${tell}:7`, wait_ms: '0' });
+    expect(await usesOf(other, 'frank', id)).toMatchObject({ lastUsedAt: app.clock.nowMs() });
+    await other.close();
+    app.clock.advance(5000);
+    expect((await usesOf(app, 'frank', id)).uses.today).toBeGreaterThanOrEqual(7);
+  });
+});
+
+describe('without a lease', () => {
+  test('nothing changes: no member more, no use, and used and cost say nothing', async () => {
+    const { key, id } = await app.createKey('gina');
+    const plain = (await leaseOf(app, service, key, {})).body;
+    expect(await leaseOf(app, service, key, { used: 'anything', cost: 'x' })).toMatchObject({
+      status: 200,
+      body: plain,
+    });
+    expect(Object.keys(plain)).not.toContain('marks');
+    const [listed] = (await listedKeys(app, 'gina')).filter((one) => one.id === id);
+    expect(listed).not.toHaveProperty('uses');
+  });
+});
+
+test.each([
+  ['two leases', 'lease=&lease='],
+  ['two costs', 'lease=&cost=1&cost=1'],
+  ['two lists of uses', 'lease=&used=&used='],
+  ['two resources', 'lease=&resource=https://a.example&resource=https://a.example'],
+  ['a lease of 201 characters', `lease=${'0'.repeat(201)}`],
+  ['a bad list', 'lease=&used=x'],
+  ['a cost of 0', 'lease=&cost=0'],
+  ['a cost of 1,001', 'lease=&cost=1001'],
+  ['a cost in words', 'lease=&cost=1e2'],
+])('%s: 400', async (_, fields) => {
+  const { key } = await app.createKey('alice');
+  const body = `token=${key}&${fields}&client_id=${service.id}&client_secret=${service.key}`;
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const response = await fetch(`${app.url}/introspect`, { method: 'POST', headers, body });
+  expect([response.status, await response.json()]).toEqual([400, { error: 'invalid_request' }]);
+});
