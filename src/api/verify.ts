@@ -10,7 +10,7 @@ import type { Config } from '../config/config.ts';
 import { memoize } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { rfc3339 } from '../ground/runtime.ts';
-import { isScope, joinScopes, splitScopes } from '../ground/text.ts';
+import { isScope, joinScopes, percentEncode, splitScopes } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
 import type { RequestContext } from '../web/context.ts';
@@ -110,18 +110,4 @@ const IDENTITY_HEADERS: readonly (readonly [name: string, textOf: (auth: KeyAuth
 /** Sets all identity headers; null: to empty values. */
 function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
   for (const [name, textOf] of IDENTITY_HEADERS) headers.set(name, auth === null ? '' : textOf(auth));
-}
-
-/** Unreserved characters (RFC 3986 §2.3), and `@ : /`, which are frequent in owners, stay as they are. */
-const STAYS = /^[\w.~@:/-]*$/;
-
-/** Reserved characters that encodeURIComponent leaves. */
-const RESERVED = /[!'()*]/g;
-
-/** Percent-encoding (RFC 3986 §2.1) of free text for header values: UTF-8, exact and reversible. */
-function percentEncode(text: string): string {
-  if (STAYS.test(text)) return text;
-  return encodeURIComponent(text)
-    .replace(RESERVED, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
-    .replace(/%40|%3A|%2F/g, decodeURIComponent);
 }

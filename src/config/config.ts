@@ -89,6 +89,10 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     rateLimit,
     /** Likewise; null: none. */
     keyQuota: values.KEY_QUOTA,
+    /** Of all keys together of an owner who has no limit, quota or number of his own. */
+    ownerRateLimit: values.OWNER_RATE_LIMIT,
+    ownerQuota: values.OWNER_QUOTA,
+    ownerKeys: values.OWNER_KEYS,
     /** Of each person, for the tools that take a user token. */
     userRateLimit: { requests: values.USER_RATE_LIMIT.requests, windowMs: values.USER_RATE_LIMIT.windowS * 1000 },
     usageDays: values.USAGE_DAYS,

@@ -76,8 +76,8 @@ export type Problem =
   | { readonly code: 'key_limit_reached' }
   | { readonly code: 'key_not_active' }
   | { readonly code: 'rotation_under_way'; readonly untilMs: number }
-  | Exhausted<'rate_limited'>
-  | Exhausted<'quota_exceeded'>
+  | ({ readonly code: 'rate_limited' } & Exhausted)
+  | ({ readonly code: 'quota_exceeded' } & Exhausted)
   | { readonly code: 'tool_timeout'; readonly byClient?: true }
   | { readonly code: 'internal' }
   | { readonly code: 'store_unavailable'; readonly reason: string }
@@ -90,8 +90,7 @@ export type Problem =
  * A limit has too little left for a call. `retryAfterS` null: the call costs more than the limit, and waiting changes
  * nothing. `of`: only limits of the owner refuse it.
  */
-interface Exhausted<Code extends string> {
-  readonly code: Code;
+interface Exhausted {
   readonly retryAfterS: number | null;
   readonly limits?: RateLimitStates;
   readonly of?: 'owner';

@@ -55,6 +55,10 @@ export interface Quota {
 
 export const REQUESTS_MAX = 1_000_000_000;
 export const WINDOW_S_MAX = 366 * 86_400;
+/** Shorter windows are over before other processes could know of them: each process counts those for itself. */
+export const SHARED_WINDOW_S_MIN = 10;
+/** The most keys that an owner may be given, in any state. */
+export const OWNER_KEYS_MAX = 10_000;
 
 /** What a user may give to a key; null: no bound. Operators have none. */
 export interface LimitCeilings {

@@ -53,3 +53,17 @@ export const joinScopes = (scopes: readonly string[]): string => scopes.filter(i
 
 /** What API keys may begin with: `sk`, or a prefix of one's own, by which scanners know whose key they have found. */
 export const KEY_PREFIX_PATTERN = '[a-z0-9]{2,12}';
+
+/** Unreserved characters (RFC 3986 §2.3), and `@ : /`, which are frequent in owners, stay as they are. */
+const STAYS = /^[\w.~@:/-]*$/;
+
+/** Reserved characters that encodeURIComponent leaves. */
+const RESERVED = /[!'()*]/g;
+
+/** Percent-encoding (RFC 3986 §2.1) of free text for header values: UTF-8, exact and reversible. */
+export function percentEncode(text: string): string {
+  if (STAYS.test(text)) return text;
+  return encodeURIComponent(text)
+    .replace(RESERVED, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
+    .replace(/%40|%3A|%2F/g, decodeURIComponent);
+}

@@ -1,9 +1,14 @@
 // What a key may be given: the ceilings of the configuration, and those of the person who asks.
 
 import type { InputIssue, Problem } from '../ground/problem.ts';
-import { type LimitCeilings, type Quota, type RateLimit, writtenLimit } from '../ground/rate-limit.ts';
+import {
+  type LimitCeilings,
+  type Quota,
+  type RateLimit,
+  SHARED_WINDOW_S_MIN,
+  writtenLimit,
+} from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { SHARED_WINDOW_S_MIN } from '../uses/windows.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields } from './actor.ts';
 import type { ApiKeyRecord, Audience } from './record.ts';

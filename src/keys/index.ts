@@ -1,7 +1,7 @@
 // The key domain, put together over a store: what owners and admins do with keys, and how keys are verified.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import type { Quota } from '../ground/rate-limit.ts';
+import type { Quota, RateLimit } from '../ground/rate-limit.ts';
 import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
 import { createUsage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
@@ -42,6 +42,9 @@ export function createKeyDomain(options: {
   rateLimit: { readonly requests: number; readonly windowMs: number };
   /** As `rateLimit`; null: none. */
   keyQuota: Quota | null;
+  /** Of all keys together of owners without one of their own; null: none. */
+  ownerRateLimit: RateLimit | null;
+  ownerQuota: Quota | null;
 }) {
   const { store, adminStore, clock, log } = options;
   const usage = createUsage(options);

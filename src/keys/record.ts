@@ -2,6 +2,7 @@
 // is good for. Pure. In a rotation with an overlap the secret in force stays until the next one is used: a lost response,
 // or a secret never deployed, locks nobody out.
 
+import type { Metadata } from '../ground/metadata.ts';
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
 import type { Quota, RateLimit } from '../ground/rate-limit.ts';
 import type { RandomBytes, Sha256 } from '../ground/runtime.ts';
@@ -50,6 +51,15 @@ export const NEW_KEY = {
   resource: null,
 } satisfies Partial<ApiKeyRecord>;
 
+/** What an operator has set of an owner, for all keys together; null: what the server has for all owners. */
+export interface OwnerSettings {
+  readonly rateLimit: RateLimit | null;
+  readonly quota: Quota | null;
+  /** How many keys there may be, in any state. */
+  readonly keysMax: number | null;
+  readonly metadata: Metadata | null;
+}
+
 /** A record as found by the hash of one of its secrets. */
 export interface PresentedKey extends ApiKeyRecord {
   readonly presented: 'in_force' | SecondSecret['is'];
@@ -57,6 +67,8 @@ export interface PresentedKey extends ApiKeyRecord {
   readonly secretEndsAtMs: number | null;
   /** An operator refuses all keys of the owner. */
   readonly blocked: boolean;
+  /** Of the owner; null: none. One object for owners with equal settings. */
+  readonly owner: OwnerSettings | null;
 }
 
 /** Of the secret that it was found by. */
@@ -72,7 +84,7 @@ export interface ListedKey extends ApiKeyRecord {
 export const hasEnded = (endsAtMs: number | null, nowMs: number): boolean => endsAtMs !== null && endsAtMs < nowMs;
 
 /** Null when usable. */
-export function refusalAt(key: PresentedKey, nowMs: number): KeyRefusal | null {
+export function refusalAt(key: Omit<PresentedKey, 'owner'>, nowMs: number): KeyRefusal | null {
   if (!key.active) return 'revoked';
   if (key.blocked) return 'blocked';
   if (hasEnded(key.expiresAtMs, nowMs)) return 'expired';

@@ -32,6 +32,8 @@ export interface Found {
   readonly position: FeedPosition;
   /** Null: no such key, or not known here. All zero unless asked for. */
   readonly counts: KeyCounts | null;
+  /** Of all keys of the owner together; null: not counted, or not known here. */
+  readonly ownerCounts: KeyCounts | null;
 }
 
 export interface FindOptions {
@@ -224,6 +226,8 @@ export const EVENT_KINDS = [
   'changed',
   'blocked',
   'unblocked',
+  'owner_changed',
+  'owner_deleted',
   'connected',
   'restored',
 ] as const;

@@ -4,10 +4,10 @@ import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
 import { COLUMNS } from './columns.ts';
 import type { Database, Row } from './database.ts';
-import { hasChanged, INSERT, insertArg, insertArgs } from './key-changes.ts';
+import { hasChanged, hasPlace, INSERT, insertArg, insertArgs } from './key-changes.ts';
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3
-WHERE ?4 IS NULL OR (SELECT count(*) FROM api_keys WHERE user_id = ?4) < ?5 ON CONFLICT DO NOTHING`;
+WHERE ?4 IS NULL OR ${hasPlace('?4', '?5')} ON CONFLICT DO NOTHING`;
 
 const HAS_PUT = 'SELECT 1 FROM codes WHERE hash = ?1';
 
@@ -55,7 +55,7 @@ const ASKED = `FROM codes WHERE user_code_hash = ?1 AND ${WAITS} ?2`;
 const FIND_ASKED = `SELECT content, ends_at_ms ${ASKED}`;
 
 const DECIDE = `UPDATE codes SET decision = ?3 WHERE hash = (SELECT hash ${ASKED})
-AND (?4 IS NULL OR (SELECT count(*) FROM api_keys WHERE user_id = ?4) < ?5) RETURNING hash`;
+AND (?4 IS NULL OR ${hasPlace('?4', '?5')}) RETURNING hash`;
 
 const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision = ?2';
 

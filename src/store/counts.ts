@@ -3,7 +3,7 @@
 
 import { DAY_S, dayAt, monthOf } from '../ground/limits/rates.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
-import type { Database, Row } from './database.ts';
+import type { Database, Value } from './database.ts';
 
 /** The units of all processes in windows of a holder. Versions before had a row for each process; those count too. */
 const sum = (holder: string, windowS: string, first: string, last: string) =>
@@ -17,16 +17,27 @@ const HAS_MONTH = "coalesce(k.quota_period = 'month', ?6)";
 export const COUNTS = `json_array(${sum('k.row', WINDOW_S, NUMBER, NUMBER)}, ${sum('k.row', `${DAY_S}`, '?5', '?5')},
 CASE WHEN ${HAS_MONTH} THEN ${sum('k.row', `${DAY_S}`, '?4', '?5')} END) AS counts`;
 
+// Of the owner `o` of the key `k`, if there is a limit or quota of all keys together. ?7: 1 if owners without settings have
+// one, else NULL; ?8, ?9: as ?3 and ?6, of owners.
+const OWNER_WINDOW_S = 'coalesce(o.limit_window_s, ?8)';
+const OWNER_NUMBER = `CAST(?2 / ${OWNER_WINDOW_S} AS INTEGER)`;
+export const OWNER_COUNTS = `CASE WHEN coalesce(o.limit_requests, o.quota_requests, ?7) IS NOT NULL THEN coalesce((
+SELECT json_array(${sum('-n.row', OWNER_WINDOW_S, OWNER_NUMBER, OWNER_NUMBER)}, ${sum('-n.row', `${DAY_S}`, '?5', '?5')},
+CASE WHEN coalesce(o.quota_period = 'month', ?9) THEN ${sum('-n.row', `${DAY_S}`, '?4', '?5')} END)
+FROM holders n WHERE n.owner = k.user_id), '[0,0,0]') END AS owner_counts`;
+
 const NOTHING_ASKED: CountsAsOf = { nowMs: 0, key: { windowS: 0, hasMonth: false }, owner: null };
 
-/** ?2 to ?6 of COUNTS. */
-export function countArgs({ nowMs, key }: CountsAsOf = NOTHING_ASKED): number[] {
+/** ?2 to ?9 of COUNTS and OWNER_COUNTS. */
+export function countArgs({ nowMs, key, owner }: CountsAsOf = NOTHING_ASKED): (number | null)[] {
   const day = dayAt(nowMs);
-  return [Math.floor(nowMs / 1000), key.windowS, monthOf(day).first, day, Number(key.hasMonth)];
+  const ofKey = [Math.floor(nowMs / 1000), key.windowS, monthOf(day).first, day, Number(key.hasMonth)];
+  return [...ofKey, owner && 1, owner?.windowS ?? 0, Number(owner?.hasMonth ?? false)];
 }
 
-/** The sum of no counts is NULL. */
-export function countsOf({ counts }: Row): KeyCounts {
+/** Returns null where nothing was counted. The sum of no counts is NULL. */
+export function countsOf(counts: Value | undefined): KeyCounts | null {
+  if (counts == null) return null;
   const [window, day, month] = JSON.parse(String(counts)) as (number | null)[];
   return { window: window ?? 0, day: day ?? 0, month: month ?? 0 };
 }
@@ -43,7 +54,12 @@ const W = {
 } as const;
 
 /** The number of the holder in the tuple `w`; NULL: it is gone. */
-const HOLDER = `(SELECT row FROM api_keys WHERE id = ${W.keyId})`;
+const HOLDER = `coalesce((SELECT row FROM api_keys WHERE id = ${W.keyId}), -(SELECT row FROM holders WHERE owner = ${W.owner}))`;
+
+// An owner's number is made with his first counts, unless he has left meanwhile.
+const MAKE_HOLDERS = `INSERT INTO holders (owner) SELECT DISTINCT ${W.owner} FROM json_each(?1) AS w WHERE ${W.owner} IS NOT NULL
+AND (EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${W.owner}) OR EXISTS (SELECT 1 FROM owners WHERE owner = ${W.owner}))
+ON CONFLICT DO NOTHING`;
 
 // What a deleted holder had used is dropped, and a later time from another process stays.
 const ADD = `INSERT INTO key_counts (row, window_s, number, instance, uses, last_used_at_ms)
@@ -75,8 +91,10 @@ const WHOSE = 'exchanges of uses';
 
 export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
   async addUses({ instance, number, windows }) {
+    const json = JSON.stringify(windows);
     const statements = [
-      { sql: ADD, args: [JSON.stringify(windows), instance, number] },
+      ...(windows.some(([, owner]) => owner !== null) ? [{ sql: MAKE_HOLDERS, args: [json] }] : []),
+      { sql: ADD, args: [json, instance, number] },
       { sql: NOTE_NUMBER, args: [instance, number] },
     ];
     await db.writeAll(statements.map((statement) => ({ ...statement, whose: WHOSE, unsynced: true })));

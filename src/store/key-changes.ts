@@ -10,8 +10,14 @@ import { hasSecret, rowBy } from './rows.ts';
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` names it.
 // Without RETURNING, which would take a fourteenth of its time.
 export const INSERT = `INSERT INTO api_keys (${COLUMNS}, changed_by) SELECT ${COLUMNS.map(insertArg)}, ?${COLUMNS.length + 1}
-WHERE (SELECT count(*) FROM api_keys WHERE user_id = ${insertArg('user_id')}) < ?${COLUMNS.length + 2}
+WHERE ${hasPlace(insertArg('user_id'), `?${COLUMNS.length + 2}`)}
 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ${insertArg('key_hash')}) ON CONFLICT DO NOTHING`;
+
+/** Whether an owner may have one more key: fewer than his own number, or else than everybody's. */
+export function hasPlace(owner: string, keysMax: string): string {
+  return `(SELECT count(*) FROM api_keys WHERE user_id = ${owner})
+< coalesce((SELECT keys_max FROM owners WHERE owner = ${owner}), ${keysMax})`;
+}
 
 /** For a condition that is added to INSERT: the argument that a column gets. */
 export function insertArg(column: string): string {

@@ -4,9 +4,10 @@ import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
 import type { KeyCounts } from '../uses/store.ts';
 import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
-import { COUNTS, countArgs, countsOf } from './counts.ts';
-import type { Database, Row, Statement } from './database.ts';
+import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
+import type { Database, Row, Statement, Value } from './database.ts';
 import { CHANGES, pageOf } from './feed.ts';
+import { OWNER_SETTINGS } from './owner-settings.ts';
 import type { Replica } from './replica/replica.ts';
 import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, rowBy, USED_AT } from './rows.ts';
 
@@ -18,8 +19,9 @@ type Reads = Pick<
 /** The number of the newest change; with `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
-const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS} FROM feed f
-LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')}`;
+const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS},
+${OWNER_SETTINGS}, ${OWNER_COUNTS} FROM feed f
+LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')} LEFT JOIN owners o ON o.owner = k.user_id`;
 
 const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE id = ?1 AND user_id = ?2`;
 
@@ -52,14 +54,19 @@ const HASHES = 'SELECT id, key_hash FROM api_keys WHERE id IN (SELECT value FROM
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
 /** What FIND has found, by the hashes that were asked for. All of it was so at one position. */
-function readOf(rows: readonly Row[], countsIn: (row: Row) => KeyCounts | null = countsOf) {
+function readOf(rows: readonly Row[], countsIn: (counts: Value | undefined) => KeyCounts | null = countsOf) {
   const [first] = rows; // without any of the keys there is still a row
   if (first === undefined) throw new Error('the feed table has lost its row');
   const position = positionOf(first);
   const found = new Map<string, Found>();
   for (const row of rows) {
     if (row.id === null) continue;
-    found.set(String(row.presented_hash), { record: presentedOf(row), position, counts: countsIn(row) });
+    found.set(String(row.presented_hash), {
+      record: presentedOf(row),
+      position,
+      counts: countsIn(row.counts),
+      ownerCounts: countsIn(row.owner_counts),
+    });
   }
   return { position, found };
 }
@@ -95,7 +102,8 @@ export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | nul
     const near = atLeast && replica && (await readNear(replica, ask(keyHashes), atLeast));
     const far = near ? keyHashes.filter((hash) => !near.found.has(hash)) : keyHashes;
     const { position, found } = near && far.length === 0 ? near : readOf(await primary.read(ask(far), withinMs));
-    return (keyHash) => near?.found.get(keyHash) ?? found.get(keyHash) ?? { record: null, position, counts: null };
+    return (keyHash) =>
+      near?.found.get(keyHash) ?? found.get(keyHash) ?? { record: null, position, counts: null, ownerCounts: null };
   },
 
   async hashesOf(keyIds, withinMs) {

@@ -7,6 +7,7 @@ import type { KeyEvent } from '../keys/store.ts';
 import { recordOf } from './columns.ts';
 import { COUNTED_USE } from './counts.ts';
 import { held, type Row } from './database.ts';
+import { ownerSettingsOf } from './owner-settings.ts';
 
 /** The row of the key that has a secret of this hash: two index searches, the second only if the first fails. */
 export const rowBy = (hash: string) =>
@@ -30,6 +31,7 @@ export function presentedOf(row: Row): PresentedKey {
   const presented = record.second?.hash === row.presented_hash ? record.second : null;
   return Object.assign(record, {
     blocked: row.blocked === 1,
+    owner: ownerSettingsOf(row),
     presented: presented?.is ?? ('in_force' as const),
     secretEndsAtMs: presented?.endsAtMs ?? null,
   });

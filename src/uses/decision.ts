@@ -1,9 +1,8 @@
 // Decides whether a call may be counted: in one pass over all limits of all its holders, all or nothing. Pure.
 
 import type { Problem } from '../ground/problem.ts';
-import type { RateLimitStates } from '../ground/rate-limit.ts';
+import { type RateLimitStates, SHARED_WINDOW_S_MIN } from '../ground/rate-limit.ts';
 import { type Bound, type Holder, hasRoom, remainingOf, stateOf } from './holder.ts';
-import { SHARED_WINDOW_S_MIN } from './windows.ts';
 
 /** `full`: the limits that have too little left for the call, of which one at least is a quota if it is `over_quota`. */
 export type Decision =

@@ -3,9 +3,16 @@
 
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, contains, DAY_S, lengthS, type Period, resetS } from '../ground/limits/rates.ts';
-import { type LimitName, limitOf, type Quota, type RateLimit, type RateLimitState } from '../ground/rate-limit.ts';
+import {
+  type LimitName,
+  limitOf,
+  type Quota,
+  type RateLimit,
+  type RateLimitState,
+  SHARED_WINDOW_S_MIN,
+} from '../ground/rate-limit.ts';
 import type { KeyCounts } from './store.ts';
-import { begin, learn, moved, SHARED_WINDOW_S_MIN, unitsIn, type WindowUsage } from './windows.ts';
+import { begin, learn, moved, unitsIn, type WindowUsage } from './windows.ts';
 
 /** When a holder has used this part of its limit since the last exchange, it is time for the next one. */
 const EXCHANGE_PART = 1 / 32;
@@ -67,6 +74,10 @@ export class Holder {
   #unitsSince = 0;
   /** Where the change feed stood when its plan was read. */
   position: FeedPosition | null = null;
+  /** Of a key, its owner, if all keys together have limits. */
+  owner: Holder | null = null;
+  /** The period of the quota in which a share was last reached, and the share. */
+  #reached: { readonly usage: WindowUsage; readonly share: number } | null = null;
 
   constructor(
     readonly kind: keyof typeof NAMES,
@@ -157,6 +168,17 @@ export class Holder {
   /** The days whose units may not be in the database. */
   get days(): readonly WindowUsage[] {
     return [...this.#late, this.day];
+  }
+
+  /** Returns the highest of the shares (percent, falling) that its quota has reached anew in this period; null: none. */
+  quotaShareReached(shares: readonly number[]): number | null {
+    const { quota } = this.plan;
+    const usage = this.#bounds.at(-1)?.usage; // the quota is last
+    if (quota === null || usage === undefined) return null;
+    const share = shares.find((percent) => unitsIn(usage) * 100 >= quota.requests * percent);
+    if (share === undefined || (this.#reached?.usage === usage && this.#reached.share >= share)) return null;
+    this.#reached = { usage, share };
+    return share;
   }
 
   count(units: number): void {

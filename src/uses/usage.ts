@@ -19,13 +19,23 @@ import { unitsIn } from './windows.ts';
 
 /** Keys whose counts are remembered, some 80 MB. Half are certain to stay: as many as keys/key-cache.ts holds. */
 const KEYS_MAX = 270_000;
+/** Owners whose counts are remembered, some 30 MB: those that have limits, and keys that are remembered. */
+const OWNERS_MAX = 100_000;
+/** From these parts of an owner's quota on there is a log line, once a period. */
+const SHARES_LOGGED = [100, 80];
 
-export interface CountedKey {
-  readonly id: string;
-  readonly createdAtMs: number;
-  /** Its own; null: the server's. */
+/** What somebody may use by himself; null: the server's. */
+interface OwnLimits {
   readonly rateLimit: RateLimit | null;
   readonly quota: Quota | null;
+}
+
+export interface CountedKey extends OwnLimits {
+  readonly id: string;
+  readonly createdAtMs: number;
+  readonly userId: string;
+  /** What all keys of its owner may use together; null: nothing is set. */
+  readonly owner: OwnLimits | null;
 }
 
 /** A key as it was read; null: there is none. */
@@ -34,7 +44,13 @@ export interface Found {
   readonly position: FeedPosition;
   /** Null: a replica doesn't know. */
   readonly counts: KeyCounts | null;
+  /** As `counts`, of all keys of the owner together. */
+  readonly ownerCounts: KeyCounts | null;
 }
+
+/** True unless what is known was read later. */
+const isNewer = (position: FeedPosition, known: FeedPosition | null): boolean =>
+  known?.databaseId !== position.databaseId || position.seq >= known.seq;
 
 export type Usage = ReturnType<typeof createUsage>;
 
@@ -52,6 +68,9 @@ export interface UsageOptions {
   /** Of keys without one of their own. */
   readonly rateLimit: ConfiguredLimit;
   readonly keyQuota: Quota | null;
+  /** Of all keys together of owners without one of their own; null: none. */
+  readonly ownerRateLimit: RateLimit | null;
+  readonly ownerQuota: Quota | null;
 }
 
 const limitFrom = ({ requests, windowMs }: ConfiguredLimit): RateLimit | null =>
@@ -65,12 +84,24 @@ const countedBy = ({ limit, quota }: Plan): DefaultCounts => ({
 export function createUsage(options: UsageOptions) {
   const { store, clock, random, log, keyQuota } = options;
   const ofServer = planOf(limitFrom(options.rateLimit), keyQuota);
+  const ofOwners = planOf(options.ownerRateLimit, options.ownerQuota);
   const calendar = createCalendar(clock);
   const keys = createLruCache<Holder>({ entries: KEYS_MAX, keyOf: ({ id }) => id });
+  const owners = createLruCache<Holder>({ entries: OWNERS_MAX, keyOf: ({ id }) => id });
   const exchange = new Exchange({ store, instance: random(8).toHex(), clock, log });
+
+  const hasOwnerDefaults = ofOwners.limit !== null || ofOwners.quota !== null;
+  const ownersCounted = hasOwnerDefaults ? countedBy(ofOwners) : null;
 
   const planFor = ({ rateLimit, quota }: CountedKey): Plan =>
     rateLimit === null && quota === null ? ofServer : planOf(rateLimit ?? ofServer.limit, quota ?? keyQuota);
+
+  /** Null: the owner has no limits, so that nothing is counted for all keys together. */
+  function ownerPlanFor({ owner }: CountedKey): Plan | null {
+    const own = owner?.rateLimit != null || owner?.quota != null;
+    const plan = own ? planOf(owner.rateLimit ?? ofOwners.limit, owner.quota ?? ofOwners.quota) : ofOwners;
+    return plan.limit === null && plan.quota === null ? null : plan;
+  }
 
   /** A key that is read for the first time; or one whose counts were evicted: the next read of its record brings them. */
   function add(id: string, createdAtMs = 0): Holder {
@@ -79,18 +110,32 @@ export function createUsage(options: UsageOptions) {
     return key;
   }
 
-  /** Takes over what was read as of `nowMs`; the plan only if nothing newer is known. */
-  function learn({ record, position, counts }: Found, nowMs: number): void {
+  /** Takes over what was read as of `nowMs`; plans only if nothing newer is known. */
+  function learn({ record, position, counts, ownerCounts }: Found, nowMs: number): void {
     if (record === null) return;
     const key = keys.get(record.id) ?? add(record.id, record.createdAtMs);
-    key.turn(calendar);
-    const plan = planFor(record);
-    if (key.position?.databaseId !== position.databaseId || position.seq >= key.position.seq) {
-      key.position = position;
-      key.setPlan(plan, calendar);
+    const isNews = isNewer(position, key.position);
+    learnOf(key, planFor(record), position, counts, nowMs);
+    const plan = ownerPlanFor(record);
+    const owner = plan === null ? null : (owners.get(record.userId) ?? addOwner(record.userId, plan));
+    if (isNews) key.owner = owner;
+    if (owner !== null && plan !== null) learnOf(owner, plan, position, ownerCounts, nowMs);
+  }
+
+  function learnOf(holder: Holder, plan: Plan, position: FeedPosition, counts: KeyCounts | null, nowMs: number): void {
+    holder.turn(calendar);
+    if (isNewer(position, holder.position)) {
+      holder.position = position;
+      holder.setPlan(plan, calendar);
     }
-    if (counts === null) key.askForTotals();
-    else key.learn(counts, plan.limit?.windowS, nowMs);
+    if (counts === null) holder.askForTotals();
+    else holder.learn(counts, plan.limit?.windowS, nowMs);
+  }
+
+  function addOwner(name: string, plan: Plan): Holder {
+    const owner = new Holder('owner', name, 0, plan, calendar);
+    owners.set(name, owner);
+    return owner;
   }
 
   function turnIfDue(holder: Holder, nowMs: number): Holder {
@@ -99,7 +144,16 @@ export function createUsage(options: UsageOptions) {
   }
 
   /** Returns who is held to limits when this key is used, in the windows of now. */
-  const holdersOf = (key: Holder, nowMs: number): readonly Holder[] => [turnIfDue(key, nowMs)];
+  const holdersOf = (key: Holder, nowMs: number): readonly Holder[] =>
+    key.owner === null ? [turnIfDue(key, nowMs)] : [turnIfDue(key, nowMs), turnIfDue(rememberedOf(key.owner), nowMs)];
+
+  /** An owner who is in use is remembered, and is one holder for all keys. */
+  function rememberedOf(owner: Holder): Holder {
+    const known = owners.get(owner.id);
+    if (known !== undefined) return known;
+    owners.set(owner.id, owner);
+    return owner;
+  }
 
   /** As `holdersOf`; none of a key that isn't known. */
   function knownHoldersOf(keyId: string): readonly Holder[] {
@@ -111,7 +165,13 @@ export function createUsage(options: UsageOptions) {
     for (const holder of holders) {
       holder.count(units);
       exchange.used(holder);
+      if (holder.kind === 'owner') logShare(holder);
     }
+  }
+
+  function logShare(owner: Holder): void {
+    const share = owner.quotaShareReached(SHARES_LOGGED);
+    if (share !== null) log.info('Owner quota', { owner: owner.id, share });
   }
 
   return {
@@ -158,7 +218,7 @@ export function createUsage(options: UsageOptions) {
     /** A read of keys that begins now. Counts are read with each key, so that a quota goes on where it was. */
     beginRead() {
       const nowMs = clock.nowMs();
-      const asOf: CountsAsOf = { nowMs, key: countedBy(ofServer), owner: null };
+      const asOf: CountsAsOf = { nowMs, key: countedBy(ofServer), owner: ownersCounted };
       return { asOf, learn: (found: Found) => learn(found, nowMs) };
     },
 

@@ -3,9 +3,6 @@
 
 import type { Calendar, Period, Window } from '../ground/limits/rates.ts';
 
-/** Shorter windows are over before others could know of them: each process counts those for itself. */
-export const SHARED_WINDOW_S_MIN = 10;
-
 export interface WindowUsage {
   readonly window: Window;
   /** Units of all processes, as last told, with what this one has sent. */

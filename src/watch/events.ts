@@ -13,6 +13,7 @@ const LEVELS = {
     'API key rotation completed',
     'API key updated',
     'API keys revoked by an admin',
+    'Owner quota',
     'API key handed to a client',
     'API key requested',
     'API key request decided',

@@ -116,7 +116,7 @@ interface Counted {
 function counted({ slow, found: key = null }: Counted = {}) {
   const clock = testClock();
   const statements: (readonly string[])[] = [];
-  const found: Found = { record: key, position: { databaseId: 'd', seq: 1 }, counts: null };
+  const found: Found = { record: key, position: { databaseId: 'd', seq: 1 }, counts: null, ownerCounts: null };
   let logged = '';
   const log = createLog({
     level: 'warn',
@@ -226,7 +226,7 @@ describe('statements for unknown keys', () => {
 
   test('of good keys take nothing from the budget', async () => {
     const { find, drain } = counted({
-      found: { ...record(), presented: 'in_force', secretEndsAtMs: null, blocked: false },
+      found: { ...record(), presented: 'in_force', secretEndsAtMs: null, blocked: false, owner: null },
     });
     await drain();
     const all = await Promise.all(names(BURST + STATEMENT_KEYS_MAX, 'key').map((name) => find(name)));

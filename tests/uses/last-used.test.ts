@@ -9,6 +9,7 @@ import { createUsage } from '../../src/uses/usage.ts';
 import type { LogWrite } from '../../src/watch/log.ts';
 import { shuffled } from '../lab/bench/database.ts';
 import { testClock } from '../support/clock.ts';
+import { NO_OWNER_LIMITS } from './shared-usage.ts';
 
 const keyOf = (id: string, createdAtMs = 0) => ({ id, createdAtMs });
 const AWAY = new StoreOutage('away');
@@ -35,7 +36,11 @@ function usageOver(
     ...more,
   };
   const rateLimit = { requests: 0, windowMs: 1000 };
-  return { ...createUsage({ store, clock, random: systemRandom, log, rateLimit, keyQuota: null }), clock, log };
+  return {
+    ...createUsage({ store, clock, random: systemRandom, log, rateLimit, keyQuota: null, ...NO_OWNER_LIMITS }),
+    clock,
+    log,
+  };
 }
 
 test('uses are written oldest keys first, in slices of as many as the store takes, and kept while it is away', async () => {

@@ -21,6 +21,8 @@ const READ_MS_MAX = 1000;
 
 export type { Quota, Store };
 
+export const NO_OWNER_LIMITS = { ownerRateLimit: null, ownerQuota: null };
+
 /** A store that prunes nothing by itself: these tests are at other times than the database. */
 export const openStill = (config: DatabaseConfig): Promise<Store> =>
   openStore(config, { ...OPTIONS, clock: testClock() });
@@ -115,7 +117,15 @@ export function processesOn(
         totalsOf: (windows) => mortal(() => store.totalsOf(windows)),
       };
       const rateLimit = { requests: 0, windowMs: 1000 };
-      const usage = createUsage({ store: reached, clock: own, random: systemRandom, log, rateLimit, keyQuota: null });
+      const usage = createUsage({
+        store: reached,
+        clock: own,
+        random: systemRandom,
+        log,
+        rateLimit,
+        keyQuota: null,
+        ...NO_OWNER_LIMITS,
+      });
       const readFrom = async (from: KeyStore) => {
         const position = { databaseId: '', seq: 0, mark: null };
         const readKeys = createReadKeys(from, { position, queryTimeoutMs: READ_MS_MAX }, usage);

@@ -101,7 +101,9 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
     const orphans = names.filter((name) => ORPHANS.includes(name));
     const sequences = await from({ sql: SEQUENCES });
     const statements: Statement[] = [
-      ...orphans.map((name) => ({ sql: `DELETE FROM ${name} WHERE row NOT IN (SELECT row FROM api_keys)` })),
+      ...orphans.map((name) => ({
+        sql: `DELETE FROM ${name} WHERE row > 0 AND row NOT IN (SELECT row FROM api_keys)`,
+      })),
       { sql: 'DELETE FROM sqlite_sequence' },
       ...putRows('REPLACE', 'sqlite_sequence', sequences),
       ...schema.filter(({ type }) => type !== 'table').map(({ sql }) => ({ sql: String(sql) })),

@@ -8,7 +8,7 @@ import { RESTORING } from '../upkeep.ts';
 import type { Backup } from './file.ts';
 
 /** Replaced as a whole. */
-const REPLACED = ['api_keys', 'key_uses', 'key_counts'];
+const REPLACED = ['api_keys', 'key_uses', 'key_counts', 'owners', 'holders'];
 /** Only added to: who was blocked since stays blocked, and no event is forgotten. */
 const MERGED = ['blocked_owners', 'key_events'];
 /** Taken over only by a new database: in one that is in use, a secret may have been replaced because it leaked. */
