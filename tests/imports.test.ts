@@ -195,7 +195,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
     'store/counts.test.ts',
     'store/embedded/group-commit.test.ts',
     'store/migration.test.ts',
-    'store/replica/together.test.ts',
+    'store/replica/followers.ts',
     'store/upkeep.test.ts',
   ],
   'widgets in a page of their own': ['browser/widgets/lab/lab.ts', 'browser/widgets/preview.test.ts'],

@@ -40,3 +40,17 @@ export const isLost = (reached: ReachedPosition, { databaseId, prunedSeq, mark }
 
 /** Changes fetched by one poll; a full page is followed by another poll at once. */
 export const FEED_PAGE_MAX = 500;
+
+/** Prefix of owners in the feed (db/README.md, changes). */
+const OWNER = 'owner:';
+
+/** Returns what a page's changes name: hashes of secrets, and owners. */
+export function changesOf(changed: readonly string[]) {
+  const keyHashes: string[] = [];
+  const owners: string[] = [];
+  for (const one of changed) {
+    if (one.startsWith(OWNER)) owners.push(one.slice(OWNER.length));
+    else keyHashes.push(one);
+  }
+  return { keyHashes, owners };
+}

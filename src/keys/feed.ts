@@ -6,7 +6,7 @@
 // state, and everything is forgotten.
 
 import { repeat } from '../ground/background.ts';
-import { FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../ground/change-feed.ts';
+import { changesOf, FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../ground/change-feed.ts';
 import { outageIn, StoreOutage } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
@@ -41,9 +41,6 @@ export interface FeedListener {
   onPolled?(isComplete: boolean): void;
 }
 
-/** Prefix of owners in the feed (db/README.md, changes). */
-const OWNER = 'owner:';
-
 export function createFeed({
   store,
   clock,
@@ -69,11 +66,8 @@ export function createFeed({
 
   /** A page at once, so that caches walk their keys once for all its owners. */
   function tell(changes: FeedPage['changes']): void {
-    const changed = changes.map((change) => change.changed);
-    const isOwner = (one: string) => one.startsWith(OWNER);
-    const keyHashes = changed.filter((one) => !isOwner(one));
-    const owners = new Set(changed.filter(isOwner).map((one) => one.slice(OWNER.length)));
-    for (const listener of listeners) listener.onChanges?.(keyHashes, owners, changes);
+    const { keyHashes, owners } = changesOf(changes.map(({ changed }) => changed));
+    for (const listener of listeners) listener.onChanges?.(keyHashes, new Set(owners), changes);
   }
 
   async function pollOnce(): Promise<void> {

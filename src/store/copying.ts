@@ -1,6 +1,7 @@
 // How rows get from one database into the same table of another: page by page, and again once the feed says that a key
 // has changed.
 
+import { changesOf } from '../ground/change-feed.ts';
 import { held, type Row, type Statement } from './database.ts';
 
 export type Read = (statement: Statement) => Promise<readonly Row[]>;
@@ -8,11 +9,16 @@ export type Read = (statement: Statement) => Promise<readonly Row[]>;
 const COLUMNS = 'SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk';
 
 /**
- * Along the primary key; from the first row on, or after the one that is given. Numbers that were typed by hand, and that
- * JavaScript doesn't hold, are cut (db/README.md).
+ * Yields a table's rows along its primary key, from the first one on or after `after`. Its columns are those that
+ * `columnsFrom` says. Numbers that were typed by hand, and that JavaScript doesn't hold, are cut (db/README.md).
  */
-export async function* pagesOf(read: Read, table: string, rows: number, after?: Row): AsyncGenerator<readonly Row[]> {
-  const columns = await read({ sql: COLUMNS, args: [table] });
+export async function* pagesOf(
+  read: Read,
+  table: string,
+  rows: number,
+  { after, columnsFrom = read }: { readonly after?: Row | undefined; readonly columnsFrom?: Read } = {},
+): AsyncGenerator<readonly Row[]> {
+  const columns = await columnsFrom({ sql: COLUMNS, args: [table] });
   const key = columns.filter(({ pk }) => Number(pk) > 0).map(({ name }) => String(name));
   const selected = columns.map(({ name, type }) =>
     type === 'INTEGER' ? `${held(`t.${name}`)} AS ${name}` : `t.${name}`,
@@ -24,16 +30,16 @@ export async function* pagesOf(read: Read, table: string, rows: number, after?: 
       sql: `SELECT ${selected} FROM ${table} t ${last === undefined ? '' : isAfter} ORDER BY ${places} LIMIT ${rows}`,
       args: last === undefined ? [] : key.map((name) => last?.[name] ?? null),
     });
+    if (page.length > 0) yield page;
+    if (page.length < rows) return; // who adds rows all the time keeps nobody here
     last = page.at(-1);
-    if (last === undefined) return;
-    yield page;
   }
 }
 
-/** Those after the last row of the copy, along its primary key. */
+/** Yields the rows after the last one of the copy, along its primary key. The copy says which columns there are. */
 export async function* newerPagesOf(from: Read, copy: Read, table: string, key: string, rows: number) {
   const [last] = await copy({ sql: `SELECT max(${key}) AS ${key} FROM ${table}` });
-  yield* pagesOf(from, table, rows, last?.[key] == null ? undefined : last);
+  yield* pagesOf(from, table, rows, { after: last?.[key] == null ? undefined : last, columnsFrom: copy });
 }
 
 /** `OR REPLACE`, or `OR IGNORE`: it may be sent twice. */
@@ -44,22 +50,38 @@ export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly 
   return [{ sql, args: [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))] }];
 }
 
-const IDS_OF = `SELECT id FROM api_keys WHERE key_hash IN (SELECT value FROM json_each(?1))
-UNION SELECT id FROM api_keys WHERE second_hash IN (SELECT value FROM json_each(?1))`;
+/** Numbers of the keys that have secrets of these hashes. */
+const ROWS_OF = `SELECT row FROM api_keys WHERE key_hash IN (SELECT value FROM json_each(?1))
+UNION SELECT row FROM api_keys WHERE second_hash IN (SELECT value FROM json_each(?1))`;
+const IDS_OF = `SELECT id FROM api_keys WHERE row IN (${ROWS_OF})`;
 const KEYS = 'SELECT * FROM api_keys t WHERE t.id IN (SELECT value FROM json_each(?))';
-const REMOVE_KEYS = 'DELETE FROM api_keys WHERE id IN (SELECT value FROM json_each(?))';
+const REMOVE_KEYS = `DELETE FROM api_keys WHERE row IN (${ROWS_OF})`;
+const BLOCKED = 'SELECT * FROM blocked_owners WHERE owner IN (SELECT value FROM json_each(?))';
+const REMOVE_BLOCKED = 'DELETE FROM blocked_owners WHERE owner IN (SELECT value FROM json_each(?))';
 
-/** Brings the keys of a copy that have secrets of these hashes to what they are now. */
-export async function putChanged(from: Read, copy: Read, hashes: readonly string[]): Promise<Statement[]> {
-  const found = await copy({ sql: IDS_OF, args: [JSON.stringify(hashes)] });
-  if (found.length === 0) return [];
-  const args = [JSON.stringify(found.map(({ id }) => id))];
-  const keys = await from({ sql: KEYS, args });
+/**
+ * Brings the keys and blocks of a copy that changes name to what they are now. Whatever has one of these hashes when the
+ * statements run is removed, whether or not it was there before: another process may have put an old row in meanwhile.
+ * A key that is removed so, and is not put in again, is missing, which costs a read of the primary.
+ */
+export async function putChanged(from: Read, copy: Read, changed: readonly string[]): Promise<Statement[]> {
+  const { keyHashes, owners } = changesOf(changed);
+  return [
+    ...(keyHashes.length === 0 ? [] : await putKeys(from, copy, keyHashes)),
+    ...(owners.length === 0 ? [] : await putBlocked(from, owners)),
+  ];
+}
+
+async function putKeys(from: Read, copy: Read, keyHashes: readonly string[]): Promise<Statement[]> {
+  const args = [JSON.stringify(keyHashes)];
+  const found = await copy({ sql: IDS_OF, args });
+  const ids = JSON.stringify(found.map(({ id }) => id));
+  const keys = found.length === 0 ? [] : await from({ sql: KEYS, args: [ids] });
   return [{ sql: REMOVE_KEYS, args }, ...putRows('REPLACE', 'api_keys', keys)];
 }
 
-/** Makes the owners who are blocked in a copy those who are blocked now. */
-export async function putBlocked(from: Read): Promise<Statement[]> {
-  const blocked = await from({ sql: 'SELECT * FROM blocked_owners' });
-  return [{ sql: 'DELETE FROM blocked_owners' }, ...putRows('REPLACE', 'blocked_owners', blocked)];
+async function putBlocked(from: Read, owners: readonly string[]): Promise<Statement[]> {
+  const args = [JSON.stringify(owners)];
+  const blocked = await from({ sql: BLOCKED, args });
+  return [{ sql: REMOVE_BLOCKED, args }, ...putRows('REPLACE', 'blocked_owners', blocked)];
 }

@@ -2,7 +2,7 @@
 
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
-import { newerPagesOf, pagesOf, putBlocked, putChanged, putRows, type Read } from '../copying.ts';
+import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from '../copying.ts';
 import { type Database, type Statement, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
 import { mustBeNoFolder, unopened } from '../embedded/open.ts';
@@ -90,7 +90,7 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
     for (let isBehind = true; isBehind; ) {
       const { changes } = await changesAfter(seq);
       const changed = changes.map(({ changed }) => changed);
-      await put([...(await putChanged(from, here, changed)), ...(await putBlocked(from))]);
+      await put(await putChanged(from, here, changed));
       for (const [table, key] of GROWING) {
         for await (const rows of newerPagesOf(from, here, table, key, PAGE_ROWS))
           await put(putRows('REPLACE', table, rows));

@@ -10,7 +10,7 @@ import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
-import { newerPagesOf, putBlocked, putChanged, putRows, type Read } from '../copying.ts';
+import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from '../copying.ts';
 import type { Database, Row, Statement } from '../database.ts';
 import { CHANGES, pageOf } from '../feed.ts';
 import { FOLLOWED, openReplica, refuseForeign } from './file.ts';
@@ -38,7 +38,8 @@ const POSITION: Statement = { sql: `SELECT database_id, pruned_seq AS seq, mark 
 /** A position whose keys are still being copied counts for nobody: it is that of no database. */
 const COPYING = 'copying ';
 /** First in a transaction: fails, and undoes it, where the position is another one. */
-const IS_AT = "UPDATE feed SET database_id = iif(database_id || ' ' || pruned_seq = ?, database_id, NULL)";
+const IS_AT = `UPDATE feed SET database_id = iif((database_id, pruned_seq) = (?1, ?2)
+AND (SELECT mark FROM ${FOLLOWED}) IS ?3, database_id, NULL)`;
 const IS_ELSEWHERE = /NOT NULL constraint failed: feed/;
 
 const AWAY = 'the primary is away';
@@ -68,8 +69,8 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
   }
 
   /** Puts in what was read at a position; nothing if another process has moved on from there. */
-  async function put({ databaseId, seq }: ReachedPosition, statements: readonly Statement[]): Promise<void> {
-    const all = [{ sql: IS_AT, args: [`${databaseId} ${seq}`] }, ...statements];
+  async function put({ databaseId, seq, mark }: ReachedPosition, statements: readonly Statement[]): Promise<void> {
+    const all = [{ sql: IS_AT, args: [databaseId, seq, mark] }, ...statements];
     try {
       await (here as Database).writeAll(all.map((statement) => ({ ...statement, unsynced: true })));
     } catch (error) {
@@ -117,17 +118,18 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
     }
     if (isCopying) {
       await takeNewer(from);
+      for await (const rows of pagesOf(readAway, 'blocked_owners', READ_ROWS)) {
+        await put(from, putRows('REPLACE', 'blocked_owners', rows));
+      }
       if (stopping) return false;
-      await moveOn(from, { ...from, databaseId }, await putBlocked(readAway));
+      await moveOn(from, { ...from, databaseId }, []);
       return true;
     }
     const last = page.changes.at(-1);
     if (last !== undefined) {
       const changed = page.changes.map(({ changed }) => changed);
-      await moveOn(from, { databaseId, seq: last.seq, mark: last.mark }, [
-        ...(await putChanged(readAway, readHere, changed)),
-        ...(changed.some((one) => one.startsWith('owner:')) ? await putBlocked(readAway) : []),
-      ]);
+      const statements = await putChanged(readAway, readHere, changed);
+      await moveOn(from, { databaseId, seq: last.seq, mark: last.mark }, statements);
     }
     if (page.changes.length === FEED_PAGE_MAX) return true;
     await takeNewer(await positionHere());
