@@ -13,7 +13,7 @@ import type { Handler } from '../web/router.ts';
 export interface KeysPageOptions {
   readonly config: Pick<
     Config,
-    'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'device' | 'revocationLagMaxMs'
+    'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'device' | 'production' | 'revocationLagMaxMs'
   >;
   readonly publicUrl: string;
   /** Null: people sign in with a link, or paste a token. */
@@ -46,13 +46,16 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
 
 /** What the page's script is told. Anybody may read it. */
 function setupOf({ config, publicUrl, keyScopes, mints }: KeysPageOptions, issuer: unknown, isSecure: boolean) {
-  const { jwtClaims, keyCeilings, device, revocationLagMaxMs } = config;
+  const { jwtClaims, keyCeilings, device, production, revocationLagMaxMs } = config;
+  const app = config.keysPage?.app ?? null;
   return {
     url: publicUrl, // the tools are below it
     page: new URL(keysPageUrl(publicUrl)).href,
     isSecure, // false: no credential is accepted the way in which the page was requested
     issuer,
-    mints,
+    app: app && { url: app.href, host: app.host }, // where the app signs its people in
+    links: mints !== null, // whether whoever runs the server can make links that sign in
+    mints: production ? null : mints, // how; nobody's business in production
     ownerClaim: jwtClaims.owner,
     scopeClaim: jwtClaims.scope, // of the scopes that a user may grant; null: any
     asks: device, // whether programs without a browser may ask for a key

@@ -126,11 +126,16 @@ function keysPage(values: Values, issuer: string | null, fault: NoteFault) {
   if (clientId !== null && issuer === null) {
     fault('KEYS_PAGE_CLIENT_ID', 'JWT_ISSUER beside it, and no JWT_SECRET', clientId);
   }
+  const app = values.KEYS_PAGE_SIGN_IN;
+  if (clientId !== null && app !== null) {
+    fault('KEYS_PAGE_CLIENT_ID', 'to be unset beside KEYS_PAGE_SIGN_IN: people sign in at one place', clientId);
+  }
   if (!values.KEYS_PAGE) return null;
   const scope = values.KEYS_PAGE_SCOPE.join(' ');
-  /** Where visitors sign in, as a public client: a page can keep no secret. Null: with a link or a pasted token. */
+  // `app`: the app's own sign-in, which sends people back with a user token. `signIn`: the issuer's, for a public client,
+  // because a page can keep no secret. Both null: with a link or a pasted token.
   const signIn = clientId === null || issuer === null ? null : { issuer, clientId, scope };
-  return { signIn } as const;
+  return { signIn, app } as const;
 }
 
 function tlsFiles({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: Values, fault: NoteFault) {

@@ -4,7 +4,7 @@
 import { OWNER_KEYS_MAX, parseLimit, parseQuota, REQUESTS_MAX, SHARED_WINDOW_S_MIN } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
 import { isScope, KEY_PREFIX_PATTERN, splitScopes } from '../ground/text.ts';
-import { outlinedUrl, publicUrl, shownUrl, trustedUrl, webOrigin } from '../ground/urls.ts';
+import { outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl, webOrigin } from '../ground/urls.ts';
 import { expected } from '../ground/wording.ts';
 import { redirectsOf, resourcesOf } from '../signin/redirects.ts';
 import { JWT_SECRET_BYTES_MIN } from '../users/identity.ts';
@@ -130,6 +130,12 @@ export const VARIABLES = {
   ),
   OAUTH_DEVICE: flag(false),
   KEYS_PAGE: flag(true),
+  KEYS_PAGE_SIGN_IN: of(
+    'an https URL (http on loopback only) without user, fragment, and return or state in its query',
+    signInUrl,
+    null,
+    outlinedUrl,
+  ),
   KEYS_PAGE_CLIENT_ID: text(null),
   KEYS_PAGE_SCOPE: of(SCOPES, scopeNames, ['openid']),
   MCP_AUTH: oneOf(['lazy', 'eager'], null),

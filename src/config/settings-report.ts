@@ -44,6 +44,7 @@ export const withoutEffect = (
     OAUTH_RESOURCES: connect === null && 'OAUTH_REDIRECTS is not set',
     JWT_SCOPES: (authorizationServer === null || connect !== null) && 'clients are not sent to JWT_ISSUER',
     DATABASE_AUTH_TOKEN: database.mode === 'embedded' && 'the database is a file',
+    KEYS_PAGE_SIGN_IN: keysPage === null && 'KEYS_PAGE is 0',
     KEYS_PAGE_CLIENT_ID: keysPage === null && 'KEYS_PAGE is 0',
     KEYS_PAGE_SCOPE: !keysPage?.signIn && 'the page /keys has no KEYS_PAGE_CLIENT_ID',
   });

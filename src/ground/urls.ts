@@ -42,5 +42,13 @@ export function trustedUrl(value: string): URL | null {
     : null;
 }
 
+/** Reads where an app signs its people in. The page of keys adds `return` and `state` to the query. */
+export function signInUrl(value: string): URL | null {
+  const url = trustedUrl(value);
+  const isFree =
+    url !== null && !value.includes('#') && !url.searchParams.has('return') && !url.searchParams.has('state');
+  return isFree ? url : null;
+}
+
 // Tokens and metadata must repeat the issuer exactly (RFC 8414 §3.3), so its text is kept, not the normalized URL.
 export const isIssuer = (value: string): boolean => trustedUrl(value) !== null && !/[?#]/.test(value);

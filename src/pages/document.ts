@@ -1,6 +1,8 @@
 // The documents that people see: one head with the style sheet, and a script with all that it imports. Nothing is loaded.
 
 import { inlineAssets } from '../ground/inline.ts';
+import away from './keys/away.js' with { type: 'text' };
+import entering from './keys/entering.js' with { type: 'text' };
 import errand from './keys/errand.js' with { type: 'text' };
 import keyForm from './keys/key-form.js' with { type: 'text' };
 import page from './keys/page.js' with { type: 'text' };
@@ -22,7 +24,9 @@ import widget from './widgets/widget.js' with { type: 'text' };
 const PARTS = {
   'api-key-created.js': created,
   'api-keys-list.js': list,
+  'away.js': away,
   'draw.js': draw,
+  'entering.js': entering,
   'errand.js': errand,
   'key-form.js': keyForm,
   'key-row.js': keyRow,

@@ -40,7 +40,7 @@ test('with nothing set every default holds', () => {
     jwtAudience: null,
     jwtClaims: { owner: 'sub', scope: null, admin: null },
     authorizationServer: null,
-    keysPage: { signIn: null },
+    keysPage: { signIn: null, app: null },
     connect: null,
     device: false,
     resources: [],
@@ -595,8 +595,8 @@ describe('the page of keys', () => {
   const issuer = { JWT_ISSUER: 'https://id.example' };
 
   test('is there unless KEYS_PAGE is 0, and anything but 0 and 1 is refused', () => {
-    expect(parsed({}).keysPage).toEqual({ signIn: null });
-    expect(parsed({ KEYS_PAGE: '1', ...issuer }).keysPage).toEqual({ signIn: null });
+    expect(parsed({}).keysPage).toEqual({ signIn: null, app: null });
+    expect(parsed({ KEYS_PAGE: '1', ...issuer }).keysPage).toEqual({ signIn: null, app: null });
     expect(parsed({ KEYS_PAGE: '0', KEYS_PAGE_CLIENT_ID: 'page', ...issuer }).keysPage).toBeNull();
     expect(faults({ KEYS_PAGE: 'off' })).toEqual(['KEYS_PAGE: expected 0 or 1, got "off"']);
   });
@@ -604,11 +604,27 @@ describe('the page of keys', () => {
   test('signs in at the issuer as a public client, which asks for openid unless told', () => {
     const page = { ...issuer, KEYS_PAGE_CLIENT_ID: 'page' };
     const signIn = { issuer: 'https://id.example', clientId: 'page', scope: 'openid' };
-    expect(parsed(page).keysPage).toEqual({ signIn });
-    expect(parsed({ ...page, JWT_JWKS_URL: 'https://id.example/keys' }).keysPage).toEqual({ signIn });
+    expect(parsed(page).keysPage).toEqual({ signIn, app: null });
+    expect(parsed({ ...page, JWT_JWKS_URL: 'https://id.example/keys' }).keysPage).toEqual({ signIn, app: null });
     const scope = parsed({ ...page, KEYS_PAGE_SCOPE: 'openid  keys' }).keysPage?.signIn?.scope;
     expect(scope).toBe('openid keys');
     expect(faults({ ...page, KEYS_PAGE_SCOPE: '"' })).toHaveLength(1);
+  });
+
+  test('signs in at an app, unless its URL could not work, or people sign in at an issuer', () => {
+    const at = (url: string) => parsed({ KEYS_PAGE_SIGN_IN: url }).keysPage?.app?.href;
+    expect(at('https://app.example/keys?team=a')).toBe('https://app.example/keys?team=a');
+    expect(at('http://127.0.0.1:4000')).toBe('http://127.0.0.1:4000/');
+    for (const url of [
+      ...['http://app.example/', 'ftp://app.example/', 'https://me:pw@app.example/', 'https://app.example/#a', 'app'],
+      ...['https://app.example/#', 'https://app.example/?return=a', 'https://app.example/?x=1&state='],
+    ]) {
+      expect(faults({ KEYS_PAGE_SIGN_IN: url })).toEqual([
+        expect.stringMatching(/^KEYS_PAGE_SIGN_IN: expected an https/),
+      ]);
+    }
+    const both = { ...issuer, KEYS_PAGE_CLIENT_ID: 'page', KEYS_PAGE_SIGN_IN: 'https://app.example/' };
+    expect(faults(both)).toEqual([expect.stringContaining('KEYS_PAGE_CLIENT_ID: expected to be unset beside')]);
   });
 
   test('a client without an issuer that signs the tokens is refused', () => {

@@ -3,10 +3,12 @@
 import { html, mount, redraw } from '../widgets/draw.js';
 import { complaint, icon, nameOf, pill, setup, workButton } from '../widgets/parts.js';
 import { question } from '../widgets/question.js';
+import { isFromApp, redeem, takeKept, wordsOfApp } from './away.js';
+import { offerView, signIn } from './entering.js';
 import { errandView, waitingWords } from './errand.js';
 import { openParts } from './key-form.js';
-import { askToSignIn, callTool, forget, isOwn, page, set, show, signIn } from './session.js';
-import { comeBack, signInCard, takeKept } from './sign-in.js';
+import { askToSignIn, callTool, forget, isOwn, page, set, show } from './session.js';
+import { signInCard } from './sign-in.js';
 
 const NO_PROGRAMS = 'On this server no program can ask for a key.';
 
@@ -96,12 +98,13 @@ function askToRevokeAll(owner) {
 }
 
 function view() {
-  const { session, why, errand } = page;
+  const { session, why, errand, offer } = page;
   return html`${top()}
     <main class="stack">
-      ${why !== null && signInCard(why, waitingWords(errand))}
+      ${offer !== null && offerView(offer)}
+      ${why !== null && offer === null && signInCard(why, waitingWords(errand))}
       ${session !== null && (isOwn(errand) ? keysView() : errandView(errand))}
-      ${why === null && session === null && html`<p class="card" role="status">Signing in…</p>`}
+      ${why === null && session === null && offer === null && html`<p class="card" role="status">Signing in…</p>`}
     </main>`;
 }
 
@@ -122,14 +125,16 @@ function takeFromAddress() {
   const { hash, search, pathname } = location;
   if (hash !== '' || search !== '') history.replaceState(null, '', pathname);
   const [fragment, query] = [hash.slice(1), search].map((text) => new URLSearchParams(text));
-  const [token, connect, ask] = ['token', 'connect', 'ask'].map((name) => fragment.get(name));
+  const [token, state, error, connect, ask] = ['token', 'state', 'error', 'connect', 'ask'].map((name) =>
+    fragment.get(name),
+  );
   const errand = connect !== null ? { connect } : ask !== null && setup.asks ? { ask } : null;
-  return { token, query, errand, why: ask !== null && !setup.asks ? NO_PROGRAMS : '' };
+  return { token, state, error, query, errand, why: ask !== null && !setup.asks ? NO_PROGRAMS : '' };
 }
 
 function start() {
   window.onhashchange = takeFromAddress;
-  const { token, query, errand, why } = takeFromAddress();
+  const came = takeFromAddress();
   const kept = takeKept();
   const refused = refusal();
   if (refused !== null) return mount(() => html`${top()}<main><div class="card">${complaint(refused)}</div></main>`);
@@ -138,18 +143,29 @@ function start() {
     const followed = takeFromAddress();
     if (followed.errand !== null) set({ errand: followed.errand }, 'errand');
     if (followed.why !== '') set(page.why === null ? { notice: followed.why } : { why: followed.why });
-    if (followed.token !== null) void signIn(followed.token);
+    if (followed.token !== null) void signIn(followed.token, true);
   };
   window.onpagehide = () => {
     forget(); // a browser may keep the page, to come back to
     redraw();
   };
   window.onpageshow = ({ persisted }) => persisted && location.reload();
-  Object.assign(page, { typed: kept?.typed ?? null, errand: errand ?? kept?.errand ?? null });
+  Object.assign(page, { typed: kept?.typed ?? null, errand: came.errand ?? kept?.errand ?? null });
   mount(view);
-  if (token !== null) return signIn(token);
-  if (setup.issuer?.endpoints && (query.has('code') || query.has('error'))) return comeBack(query, kept);
-  askToSignIn(why);
+  void enter(came, kept);
+}
+
+/** Lets in whom the address or what was kept says, or asks for it. */
+async function enter({ token, state, error, query, why }, kept) {
+  const isTheirs = isFromApp(state, kept);
+  if (token !== null) return signIn(token, !isTheirs);
+  if (error !== null && isTheirs) return askToSignIn(wordsOfApp(error));
+  if (!setup.issuer?.endpoints || !(query.has('code') || query.has('error'))) return askToSignIn(why);
+  try {
+    await signIn(await redeem(query, kept));
+  } catch (refused) {
+    askToSignIn(refused.message);
+  }
 }
 
 start();

@@ -2,8 +2,7 @@
 
 import { change, focusOn, html } from '../widgets/draw.js';
 import { keysList } from '../widgets/keys-list.js';
-import { busily, failed, nameOf, setup, succeeded } from '../widgets/parts.js';
-import { typeAgain } from './key-form.js';
+import { failed, nameOf, setup, succeeded } from '../widgets/parts.js';
 
 const CALL_MS = 75_000; // a tool has 60 s
 
@@ -16,6 +15,8 @@ export const page = {
   made: null, // a new key, while it is shown
   errand: null, // what the person decides (errand.js)
   typed: null, // what was typed before the person went to sign in
+  offer: null, // whom a link would sign in, while the person is asked (entering.js)
+  leaving: null, // while the person may lose a new key by going to sign in (away.js)
   question: null, // while all keys of an owner may be revoked (question.js)
   notice: '',
 };
@@ -28,6 +29,9 @@ export function set(changed, ...places) {
   change(page, changed);
   places.some(focusOn);
 }
+
+/** Whether a new secret stands in the page, and nowhere else. */
+export const isKeyShown = () => page.made !== null || page.list?.holdsSecrets() === true;
 
 export function askToSignIn(sentence) {
   set({ why: sentence }, sentence === '' ? '' : 'sign-in');
@@ -43,14 +47,15 @@ export function forget() {
   page.list?.close();
   page.made?.close();
   const errand = isOwn(page.errand) ? null : page.errand;
-  Object.assign(page, { session: null, whose: null, list: null, made: null, errand, question: null, notice: '' });
+  const none = { session: null, whose: null, list: null, made: null, question: null, offer: null, leaving: null };
+  Object.assign(page, { ...none, errand, notice: '' });
 }
 
 /** The browser adds nothing to a request, keeps no response, and follows none. */
 export const ASK = { method: 'POST', credentials: 'omit', cache: 'no-store', redirect: 'error' };
 
 /** What became of a request (parts.js), with the status of the response if one came. */
-async function post(path, token, body) {
+export async function post(path, token, body) {
   try {
     const response = await fetch(setup.url + path, {
       ...ASK,
@@ -89,7 +94,7 @@ export async function request(path, body) {
 export const callTool = (tool, args) => request(`/tools/${tool}`, args);
 
 /** The tool that lists the keys of `whose`, and its arguments. */
-const sourceOf = (whose) =>
+export const sourceOf = (whose) =>
   whose === null
     ? { tool: 'list_api_keys', args: {} }
     : { tool: 'admin_list_keys', args: whose === '' ? {} : { owner: whose } };
@@ -108,72 +113,4 @@ export function show(whose, result) {
   Object.assign(page, { whose, list, errand, notice: '', question: null });
   if (result) list.take(result);
   else void list.load();
-}
-
-/** What a JWT says, for display alone: the server verifies it. */
-function claimsOf(token) {
-  try {
-    const payload = atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'));
-    return JSON.parse(new TextDecoder().decode(Uint8Array.from(payload, (char) => char.charCodeAt(0))));
-  } catch {
-    return {};
-  }
-}
-
-/** A claim that is text with spaces between, or a list. */
-const listIn = (claim) => (typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : []);
-
-const FOREIGN =
-  'This token is not over, but it was not signed for this server: with another secret, or for another address. Have it made again where this server runs, with the settings of this server.';
-
-function refuse(sentence) {
-  if (page.session?.token === undefined) return askToSignIn(sentence);
-  set({ notice: `The link that was opened signs nobody in, and you stay signed in. ${sentence}` });
-}
-
-/** A token is verified before anything is forgotten: whoever made the link may be a stranger. */
-export const signIn = (token) =>
-  busily('use token', async () => {
-    if (!/^[\w.~+/=-]+$/.test(token)) return refuse('This is not a token.');
-    const { session } = page;
-    const { admin, ownerClaim, scopeClaim } = setup;
-    const claims = claimsOf(token);
-    const { sub, [ownerClaim]: owner } = claims;
-    const isSame = session?.sub === sub && session?.owner === owner;
-    const isAdmin = listIn(claims[admin?.name]).includes(admin?.value);
-    const whose = isSame && isAdmin ? page.whose : null;
-    const { tool, args } = sourceOf(whose);
-    const result = await post(`/tools/${tool}`, token, args);
-    if (page.session !== session) return;
-    const isLive = session?.token !== undefined;
-    if (result.status === 401 || sub === undefined || (isLive && !isSame && result.output === null)) {
-      const isInTime = typeof claims.exp === 'number' && claims.exp * 1000 > Date.now();
-      return refuse(result.problem.code === 'invalid_token' && isInTime ? FOREIGN : result.failure);
-    }
-    if (!isSame) forget();
-    const grantable = scopeClaim === null ? null : listIn(claims[scopeClaim]);
-    page.session = Object.assign(isSame ? session : {}, { token, sub, owner, isAdmin, grantable });
-    page.why = null;
-    if (page.list !== null && whose === page.whose) page.list.take(result);
-    else show(whose, result);
-    welcome(result.output?.keys.length === 0);
-  });
-
-const tabs = new BroadcastChannel('mcp-key-server/errand');
-
-/** A link that signs in may open in a tab of its own: what the person came to decide follows them there. */
-tabs.onmessage = ({ data: errand }) => {
-  const { session } = page;
-  if (errand === null && session === null && !isOwn(page.errand)) tabs.postMessage(page.errand);
-  if (errand !== null && session?.token !== undefined && isOwn(page.errand)) set({ errand }, 'errand');
-};
-
-/** Where the person goes on. */
-function welcome(isFirst) {
-  const { typed, made, whose, errand } = page;
-  if (isOwn(errand)) tabs.postMessage(null);
-  const begins = isFirst && errand === null && made === null && whose === null;
-  set({ typed: null, errand: begins ? { create: true } : errand });
-  if (typed !== null) typeAgain(document.getElementById('create'), typed);
-  ['errand', 'new key', begins ? 'name' : 'go on', 'all', 'new'].some(focusOn);
 }

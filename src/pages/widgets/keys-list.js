@@ -44,6 +44,7 @@ export function keysList(options) {
     load: () => load(list),
     take: (result) => take(list, result),
     ids: () => list.keys.map(({ id }) => id),
+    holdsSecrets: () => list.secrets.size > 0,
     close() {
       clearInterval(ticking);
       list.loading = null;

@@ -1,0 +1,132 @@
+// Goes away to sign in, and reads what comes back: at an issuer, as a public client (authorization code with PKCE,
+// RFC 7636, its state, and the issuer's name in the response, RFC 9207), or at an app, which sends people back with a
+// token. What must be remembered stands in sessionStorage only while the person is away.
+
+import { html } from '../widgets/draw.js';
+import { complaint, setup } from '../widgets/parts.js';
+import { question } from '../widgets/question.js';
+import { typedIn } from './key-form.js';
+import { ASK, askToSignIn, isKeyShown, page, set } from './session.js';
+
+const AWAY = 'mcp-key-server/sign-in';
+const ISSUER_BYTES = 32; // RFC 7636 §4.1 asks for so much
+const APP_BYTES = 16;
+const WORDS_MAX = 200;
+const { issuer, app } = setup;
+
+const base64url = (bytes) =>
+  btoa(String.fromCharCode(...new Uint8Array(bytes)))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+    .replaceAll('=', '');
+const random = (bytes) => base64url(crypto.getRandomValues(new Uint8Array(bytes)));
+
+/** Goes to `url` with `query` in its own, and keeps what the person has begun here. */
+function goTo(url, query, secrets) {
+  const to = new URL(url);
+  for (const [name, value] of Object.entries(query)) to.searchParams.set(name, value);
+  const form = document.getElementById('create');
+  const kept = { ...secrets, typed: form && typedIn(form), errand: page.errand };
+  sessionStorage.setItem(AWAY, JSON.stringify(kept));
+  location.assign(to);
+}
+
+async function goToIssuer() {
+  const [verifier, state] = [random(ISSUER_BYTES), random(ISSUER_BYTES)];
+  const challenge = base64url(await crypto.subtle.digest('SHA-256', new TextEncoder().encode(verifier)));
+  const asked = {
+    response_type: 'code',
+    client_id: issuer.clientId,
+    redirect_uri: setup.page,
+    scope: issuer.scope,
+    resource: issuer.resource,
+    state,
+    code_challenge: challenge,
+    code_challenge_method: 'S256',
+  };
+  goTo(issuer.endpoints.authorization, asked, { verifier, state });
+}
+
+function goToApp() {
+  const state = random(APP_BYTES);
+  goTo(app.url, { return: setup.page, state }, { state });
+}
+
+const CANNOT = 'This browser does not let the page sign in: it needs HTTPS, and sessionStorage.';
+
+/** Asks first while a new key is shown: it stands in this page alone. */
+function leave(go) {
+  const act = () => Promise.try(go).catch(() => askToSignIn(CANNOT));
+  if (!isKeyShown()) return act();
+  const leaving = question({
+    at: 'of leaving',
+    look: 'inset',
+    label: 'Leave the new key?',
+    words: 'The new key is shown in this page alone: save it first, or it is lost when you go to sign in.',
+    verb: 'Go all the same',
+    doing: 'Going…',
+    ends: true,
+    act,
+    close: () => set({ leaving: null }, 'leave'),
+  });
+  set({ leaving }, 'cancel of leaving');
+}
+
+const button = (words, go) =>
+  html`<button type="button" class="solid" at="leave" onclick=${() => leave(go)}>${words}</button>`;
+
+export const appButton = () => button(html`Sign in at <bdi>${app.host}</bdi>`, goToApp);
+
+export const issuerButton = () =>
+  issuer.endpoints === null
+    ? complaint(html`<bdi>${issuer.name}</bdi>, where you sign in, can’t be reached. Reload the page to try again.`)
+    : button(html`Sign in with <bdi>${issuer.name}</bdi>`, goToIssuer);
+
+/** What was kept while the person was away, or null. It is kept no longer. */
+export function takeKept() {
+  try {
+    const kept = sessionStorage.getItem(AWAY);
+    sessionStorage.removeItem(AWAY);
+    return JSON.parse(kept);
+  } catch {
+    return null; // a browser may keep nothing for this site
+  }
+}
+
+/** Whether an app sent the person back who left this tab for it. */
+export const isFromApp = (state, kept) => app !== null && state !== null && state === kept?.state;
+
+/** Why an app signed nobody in, in its words. */
+export const wordsOfApp = (words) =>
+  html`<bdi>${app.host}</bdi> did not sign you in: <bdi>${words.slice(0, WORDS_MAX)}</bdi>`;
+
+/** The access token, from the issuer's response in `query`; throws an Error whose message is for the person. */
+export async function redeem(query, kept) {
+  const { name, clientId, resource, endpoints } = issuer;
+  if (kept === null || query.get('state') !== kept.state) {
+    throw new Error('This response does not belong to a sign-in that was begun in this tab. Sign in again.');
+  }
+  const sender = query.get('iss');
+  if (sender === null ? endpoints.sendsIss : sender !== issuer.issuer) {
+    throw new Error('The response did not come from the issuer of this server. Nothing was done with it.');
+  }
+  if (!query.has('code')) {
+    throw new Error(`${name} did not sign you in: ${query.get('error_description') ?? query.get('error')}.`);
+  }
+  const response = await fetch(endpoints.token, {
+    ...ASK,
+    body: new URLSearchParams({
+      grant_type: 'authorization_code',
+      code: query.get('code'),
+      redirect_uri: setup.page,
+      client_id: clientId,
+      code_verifier: kept.verifier,
+      resource,
+    }),
+  }).catch(() => {
+    throw new Error(`${name} did not answer, or does not let this page ask it for a token.`);
+  });
+  const { access_token: token, error } = await response.json().catch(() => ({}));
+  if (typeof token !== 'string') throw new Error(`${name} gave no token: ${error ?? response.status}.`);
+  return token;
+}

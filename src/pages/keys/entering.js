@@ -1,0 +1,125 @@
+// Lets somebody in with a token: has it verified, asks first where something could be lost, and begins the session. The
+// claims are read for display alone: the server verifies the token.
+
+import { focusOn, html } from '../widgets/draw.js';
+import { busily, nameOf, setup } from '../widgets/parts.js';
+import { appButton } from './away.js';
+import { typeAgain } from './key-form.js';
+import { askToSignIn, forget, isKeyShown, isOwn, page, post, set, show, sourceOf } from './session.js';
+
+const TOKEN = /^[\w.~+/=-]+$/;
+
+/** What a JWT says. */
+function claimsOf(token) {
+  try {
+    const payload = atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'));
+    return JSON.parse(new TextDecoder().decode(Uint8Array.from(payload, (char) => char.charCodeAt(0))));
+  } catch {
+    return {};
+  }
+}
+
+/** A claim: by its very name, else by a path of names with dots between. */
+const claimIn = (claims, name) =>
+  Object.hasOwn(claims, name) ? claims[name] : name.split('.').reduce((inside, part) => inside?.[part], claims);
+
+/** A claim that is text with spaces between, or a list. */
+const listIn = (claim) => (typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : []);
+
+function identityIn(token) {
+  const { admin, ownerClaim, scopeClaim } = setup;
+  const claims = claimsOf(token);
+  return {
+    token,
+    sub: claims.sub,
+    owner: claimIn(claims, ownerClaim),
+    called: [claims.name, claims.email].find((text) => typeof text === 'string' && text !== ''),
+    isAdmin: admin !== null && listIn(claimIn(claims, admin.name)).includes(admin.value),
+    grantable: scopeClaim === null ? null : listIn(claimIn(claims, scopeClaim)),
+    isInTime: typeof claims.exp === 'number' && claims.exp * 1000 > Date.now(),
+  };
+}
+
+const FOREIGN =
+  'This token is not over, but it was not signed for this server: with another secret, or for another address. Have it made again where this server runs, with the settings of this server.';
+
+function refuse(sentence) {
+  if (page.session?.token === undefined) return askToSignIn(sentence);
+  set({ notice: `The link that was opened signs nobody in, and you stay signed in. ${sentence}` });
+}
+
+const refusalOf = ({ isInTime }, { failure, problem }) =>
+  problem.code === 'invalid_token' && isInTime ? FOREIGN : failure;
+
+/** Whether a link of a stranger could make somebody lose something, or work for another person unawares. */
+const isAtStake = () => setup.app !== null || page.session !== null || isKeyShown() || !isOwn(page.errand);
+
+/** `isLink`: nobody in this tab has asked for the token: whoever made the link may be a stranger. */
+export const signIn = (token, isLink = false) =>
+  busily('use token', async () => {
+    if (!TOKEN.test(token)) return refuse('This is not a token.');
+    const { session } = page;
+    const who = identityIn(token);
+    const isSame = session?.sub === who.sub && session?.owner === who.owner;
+    const whose = isSame && who.isAdmin ? page.whose : null;
+    const { tool, args } = sourceOf(whose);
+    const result = await post(`/tools/${tool}`, token, args);
+    if (page.session !== session) return;
+    const asks = isLink && !isSame && isAtStake();
+    const mustWork = asks || (session?.token !== undefined && !isSame);
+    if (result.status === 401 || who.sub === undefined || (mustWork && result.output === null)) {
+      return refuse(refusalOf(who, result));
+    }
+    if (asks) return set({ offer: who }, 'offer');
+    begin(who, isSame, whose, result);
+  });
+
+/** `result`: of the list of the keys of `whose`; undefined: it is read now. */
+function begin(who, isSame, whose, result) {
+  if (!isSame) forget();
+  Object.assign(page, {
+    session: Object.assign(isSame ? page.session : {}, who),
+    why: null,
+    offer: null,
+    leaving: null,
+  });
+  if (isSame && page.list !== null && whose === page.whose) page.list.take(result);
+  else show(whose, result);
+  welcome(result?.output?.keys.length === 0);
+}
+
+/** Where the person goes on. */
+function welcome(isFirst) {
+  const { typed, made, whose, errand } = page;
+  const begins = isFirst && errand === null && made === null && whose === null;
+  set({ typed: null, errand: begins ? { create: true } : errand });
+  if (typed !== null) typeAgain(document.getElementById('create'), typed);
+  ['errand', 'new key', begins ? 'name' : 'go on', 'all', 'new'].some(focusOn);
+}
+
+function decline() {
+  set({ offer: null }, 'all', 'new', 'errand');
+  if (page.session === null) askToSignIn('');
+}
+
+/** Asks before a link signs in. Everything else stays as it is meanwhile. */
+export function offerView(offer) {
+  const { sub, owner, called } = offer;
+  const { session } = page;
+  const as = owner !== sub && html`, for ${nameOf(String(owner))}`;
+  return html`<section class="card stack narrow" aria-labelledby="offer-title">
+    <h2 id="offer-title" at="offer" tabindex="-1">Sign in as ${nameOf(String(sub))}?</h2>
+    <p>
+      A link was opened that signs in as ${nameOf(String(sub))}${called && html` (${nameOf(called)})`}${as}. Go on only if
+      you know who made it: what you make then is theirs.
+    </p>
+    ${session !== null && html`<p>Now you are signed in as ${nameOf(String(session.sub))}.</p>`}
+    ${isKeyShown() && html`<p class="warn">The new key that is shown below would be gone.</p>`}
+    <div class="line">
+      ${setup.app !== null && appButton()}
+      <button type="button" at="accept" onclick=${() => begin(offer, false, null)}>Sign in as <bdi>${String(sub)}</bdi></button>
+      <button type="button" at="decline" onclick=${decline}>No</button>
+    </div>
+    ${page.leaving?.view()}
+  </section>`;
+}

@@ -1,0 +1,264 @@
+// The page /keys beside an app that signs its own people in (KEYS_PAGE_SIGN_IN): with the recipes, and with links that
+// somebody else has made.
+
+import { expect, test } from 'bun:test';
+import type { Server } from 'node:http';
+import type { Page } from 'playwright-core';
+import { describeInBrowser, takePage } from '../../support/browser.ts';
+import { register } from '../../support/hand-over.ts';
+import { createTestApp, type Env, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
+
+interface User {
+  readonly id: string;
+  readonly name: string;
+  readonly mayHaveKeys?: boolean;
+}
+const USERS: readonly User[] = [
+  { id: 'alice', name: 'Alice A.' },
+  { id: 'bob', name: 'Bob', mayHaveKeys: false },
+];
+
+/** A customer's own sign-in: a cookie, which a link of /login sets. */
+const userIn = (cookie: string | null | undefined) => USERS.find(({ id }) => cookie?.includes(`who=${id}`)) ?? null;
+const loginPage = (next: string) =>
+  USERS.map(({ id }) => `<a href="/in?who=${id}&next=${encodeURIComponent(next)}">${id}</a>`).join(' ');
+const HTML = { 'content-type': 'text/html' };
+
+interface CustomerApp {
+  readonly url: string;
+  close(): Promise<unknown>;
+}
+
+/** The recipe's handler, as it is read by an app of this environment. */
+async function recipe(file: 'express' | 'bun', keysUrl: string) {
+  const before = { KEYS_URL: process.env.KEYS_URL, JWT_SECRET: process.env.JWT_SECRET };
+  Object.assign(process.env, { KEYS_URL: keysUrl, JWT_SECRET: TEST_SECRET });
+  try {
+    return (await import(`../../recipes/beside/${file}.js?${keysUrl}`)).keysSignIn;
+  } finally {
+    for (const [name, value] of Object.entries(before)) {
+      if (value === undefined) delete process.env[name];
+      else process.env[name] = value;
+    }
+  }
+}
+
+/** `signIn`: the handler of /keys-sign-in, once the key server is there. */
+function withBun(
+  signIn: () => Promise<(userOf: (request: Request) => User | null) => (request: Request) => Promise<Response>>,
+): CustomerApp {
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      const { pathname, searchParams } = new URL(request.url);
+      const next = searchParams.get('next') ?? '/';
+      if (pathname === '/login') return new Response(loginPage(next), { headers: HTML });
+      if (pathname === '/in') {
+        const headers = { location: next, 'set-cookie': `who=${searchParams.get('who')}; HttpOnly` };
+        return new Response(null, { status: 303, headers });
+      }
+      return (await signIn())((asked) => userIn(asked.headers.get('cookie')))(request);
+    },
+  });
+  return { url: `http://127.0.0.1:${server.port}`, close: () => server.stop(true) };
+}
+
+/** What is used of express, which comes without types. */
+interface Asked {
+  readonly query: Readonly<Record<string, string>>;
+  readonly headers: { readonly cookie?: string };
+}
+interface Answer {
+  type(type: string): Answer;
+  send(text: string): void;
+  cookie(name: string, value: string | undefined, options: object): Answer;
+  redirect(status: number, to: string): void;
+}
+type Handle = (request: Asked, response: Answer, next: unknown) => unknown;
+interface Express {
+  get(path: string, handle: Handle): void;
+  listen(port: number, host: string, done: () => void): Server;
+}
+
+async function withExpress(
+  signIn: () => Promise<(userOf: (request: Asked) => User | null) => Handle>,
+): Promise<CustomerApp> {
+  const { default: express } = await import('express' as string);
+  const app: Express = express();
+  app.get('/login', (request, response) => response.type('html').send(loginPage(request.query.next ?? '')));
+  app.get('/in', (request, response) => {
+    response.cookie('who', request.query.who, { httpOnly: true }).redirect(303, request.query.next ?? '');
+  });
+  app.get('/keys-sign-in', async (request, response, next) =>
+    (await signIn())((asked) => userIn(asked.headers.cookie))(request, response, next),
+  );
+  const server = await new Promise<Server>((resolve) => {
+    const listening = app.listen(0, '127.0.0.1', () => resolve(listening));
+  });
+  const address = server.address();
+  const port = typeof address === 'object' ? address?.port : 0;
+  return { url: `http://127.0.0.1:${port}`, close: () => new Promise((resolve) => server.close(resolve)) };
+}
+
+/** A key server beside a customer's app that was made with the recipe. */
+async function beside(file: 'express' | 'bun', env: Env = {}) {
+  let keysUrl = '';
+  const signIn = () => recipe(file, keysUrl);
+  const customers = file === 'bun' ? withBun(signIn) : await withExpress(signIn);
+  const app = await appForBrowser({ env: { ...env, KEYS_PAGE_SIGN_IN: `${customers.url}/keys-sign-in` } });
+  keysUrl = app.url;
+  return {
+    app,
+    customers,
+    async [Symbol.asyncDispose]() {
+      await Promise.all([app.close(), customers.close()]);
+    },
+  };
+}
+
+const signInButton = (page: Page) => page.getByRole('button', { name: /^Sign in at 127\.0\.0\.1:\d+$/ });
+
+describeInBrowser('beside an app', (browser) => {
+  test.each(['express', 'bun'] as const)(
+    'whose sign-in is made with %s, a person goes there and on with what waits here',
+    async (file) => {
+      await using there = await beside(file, { OAUTH_DEVICE: '1', OAUTH_REDIRECTS: 'https://client.example/back' });
+      const { app, customers } = there;
+      const asking = await fetch(`${app.url}/device_authorization`, { method: 'POST', body: new URLSearchParams() });
+      const { user_code: code } = (await asking.json()) as { user_code: string };
+      const client = await register(app, ['https://client.example/back']);
+      const connect = `#connect=${encodeURIComponent(client.page().search.slice(1))}`;
+      await withKeysPage(browser(), app, { at: `#ask=${code}`, issuer: customers.url }, async ({ page, context }) => {
+        expect(await page.getByLabel('Or paste a user token').isVisible()).toBe(false);
+        await signInButton(page).click();
+        await page.getByRole('link', { name: 'bob' }).click();
+        await page.getByRole('alert').getByText('did not sign you in: Your plan has no API keys yet.').waitFor();
+        await context.clearCookies();
+        await signInButton(page).click();
+        await page.getByRole('link', { name: 'alice' }).click();
+        await page.getByText(code, { exact: true }).waitFor(); // the request still waits
+        await page.getByText('Signed in as alice').waitFor();
+        expect(page.url()).toBe(`${app.url}/keys`);
+        await page.evaluate((hash) => location.assign(hash), connect);
+        await page.reload(); // signed out, and the connection is asked for anew
+        await page.evaluate((hash) => location.assign(hash), connect);
+        await signInButton(page).click(); // the app knows who it is
+        await page.getByRole('heading', { name: /handed to client.example/ }).waitFor();
+        expect((await historyOf(page)).join(' ')).not.toMatch(/token|#/);
+        const foreign = await fetch(`${customers.url}/keys-sign-in?return=https://evil.example/keys&state=s`);
+        expect(foreign.status).toBe(400);
+        await context.clearCookies();
+      });
+    },
+  );
+});
+
+interface Situation {
+  readonly env?: Env;
+  /** Who is signed in, and what waits, before the link is opened. */
+  readonly before?: (page: Page, app: TestApp) => Promise<unknown>;
+  /** Nothing of this is lost. */
+  readonly stays: (page: Page) => Promise<unknown>;
+}
+
+const linkOf = async (app: TestApp, sub: string, claims = {}) => `#token=${await app.token(sub, claims)}`;
+const open = (page: Page, hash: string) => page.evaluate((to) => location.assign(to), hash);
+const asAlice = async (page: Page, app: TestApp) => {
+  await open(page, await linkOf(app, 'alice'));
+  await page.getByText('Signed in as alice').waitFor();
+};
+const heading = (name: string | RegExp) => (page: Page) => page.getByRole('heading', { name }).waitFor();
+
+const SITUATIONS: Readonly<Record<string, Situation>> = {
+  'nobody is signed in, beside an app': {
+    env: { KEYS_PAGE_SIGN_IN: 'https://app.example/keys' },
+    stays: (page) => page.getByRole('button', { name: 'Sign in at app.example' }).waitFor(),
+  },
+  'somebody is signed in': {
+    before: asAlice,
+    stays: (page) => page.getByText('Signed in as alice').waitFor(),
+  },
+  'a new key is shown': {
+    async before(page, app) {
+      await asAlice(page, app);
+      await page.getByRole('textbox', { name: 'Name' }).fill('ci');
+      await page.getByRole('checkbox', { name: 'read' }).check();
+      await page.getByRole('button', { name: 'Create key' }).click();
+      await page.getByRole('button', { name: 'Show key' }).click();
+    },
+    stays: (page) =>
+      page
+        .getByRole('group', { name: 'API key' })
+        .getByText(/^sk_test_\w{64}$/)
+        .waitFor(),
+  },
+  'a connection waits': {
+    env: { OAUTH_REDIRECTS: 'https://client.example/back' },
+    async before(page, app) {
+      const client = await register(app, ['https://client.example/back']);
+      await open(page, `#connect=${encodeURIComponent(client.page().search.slice(1))}`);
+    },
+    stays: (page) => page.getByText('whether client.example gets the key').waitFor(),
+  },
+  'a program waits': {
+    env: { OAUTH_DEVICE: '1' },
+    before: (page) => open(page, '#ask=BCDF-GHJK'),
+    stays: (page) => page.getByText('whether a program gets the key').waitFor(),
+  },
+};
+
+describeInBrowser('a link of somebody else', (browser) => {
+  test.each(Object.entries(SITUATIONS))(
+    'asks first where %s, and loses nothing',
+    async (_, { env = {}, before, stays }) => {
+      await using app = await appForBrowser({ env });
+      await withKeysPage(browser(), app, {}, async ({ page }) => {
+        await heading('Sign in')(page);
+        await before?.(page, app);
+        await open(page, await linkOf(app, 'mallory', { email: 'mallory@evil.example' }));
+        await heading('Sign in as mallory?')(page);
+        await page.getByText('(mallory@evil.example)').waitFor();
+        await page.getByRole('button', { name: 'No', exact: true }).click();
+        await page.getByRole('heading', { name: 'Sign in as mallory?' }).waitFor({ state: 'detached' });
+        await stays(page);
+        expect((await historyOf(page)).join(' ')).not.toContain('token');
+      });
+    },
+  );
+
+  test('without a connection changes nothing; one of the very person asks nothing; an error without a state says nothing', async () => {
+    await using app = await appForBrowser();
+    await withKeysPage(browser(), app, { quiet: true }, async ({ page, context }) => {
+      await asAlice(page, app);
+      const other = await linkOf(app, 'mallory');
+      await context.setOffline(true);
+      await open(page, other);
+      await page.getByText('The link that was opened signs nobody in, and you stay signed in.').waitFor();
+      await context.setOffline(false);
+      await page.getByRole('textbox', { name: 'Name' }).fill('half typed');
+      await open(page, await linkOf(app, 'alice', { iat: 1 }));
+      await open(page, '#error=send+me+your+key&state=x');
+      await page.waitForFunction(() => location.hash === '');
+      expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('half typed');
+      expect(await page.getByText('send me your key').count()).toBe(0);
+    });
+  });
+});
+
+describeInBrowser('in production', (browser) => {
+  test('strangers are told whom to ask, and no command', async () => {
+    await using app = await createTestApp({ env: { NODE_ENV: 'production', TRUST_PROXY: '1' } });
+    const html = await (await fetch(`${app.url}/keys`)).text();
+    expect(html).not.toContain('bun run token');
+    await using taken = await takePage(browser(), {
+      extraHTTPHeaders: { 'x-forwarded-proto': 'https' },
+    });
+    await taken.page.goto(`${app.url}/keys`);
+    await taken.page.getByText('Ask whoever runs this server for a link').waitFor();
+    expect(await taken.page.getByLabel('Or paste a user token').isVisible()).toBe(false);
+    await taken.page.getByText('Other ways to sign in').click();
+    await taken.page.getByLabel('Or paste a user token').waitFor();
+  });
+});

@@ -1,0 +1,22 @@
+// Your app's half of KEYS_PAGE_SIGN_IN, with Express: `app.get('/keys-sign-in', keysSignIn(userOf))`. `userOf(request)` is
+// your own sign-in: the user `{ id, name }`, or null.
+import { SignJWT } from 'jose';
+
+const RETURN = `${process.env.KEYS_URL}/keys`; // PUBLIC_URL of the key server: nobody is sent anywhere else
+const secret = new TextEncoder().encode(process.env.JWT_SECRET); // the key server's
+
+export const keysSignIn = (userOf) => async (request, response) => {
+  const { return: to, state } = request.query;
+  if (to !== RETURN || typeof state !== 'string') return response.status(400).send('This is not our page of keys.');
+  const sendBack = (answer) => response.redirect(303, `${RETURN}#${new URLSearchParams({ ...answer, state })}`);
+  const user = await userOf(request);
+  if (user === null) return response.redirect(303, `/login?next=${encodeURIComponent(request.originalUrl)}`);
+  if (user.mayHaveKeys === false) return sendBack({ error: 'Your plan has no API keys yet.' });
+  const token = await new SignJWT({ name: user.name })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setSubject(user.id) // it owns the keys
+    .setExpirationTime('1h')
+    .sign(secret);
+  response.set('Cache-Control', 'no-store');
+  return sendBack({ token });
+};
