@@ -13,6 +13,7 @@ import migration0010 from '../../db/0010_codes.sql' with { type: 'text' };
 import migration0011 from '../../db/0011_exchanges.sql' with { type: 'text' };
 import migration0012 from '../../db/0012_changed_fields.sql' with { type: 'text' };
 import migration0013 from '../../db/0013_open_requests.sql' with { type: 'text' };
+import migration0014 from '../../db/0014_upkeep_and_trail.sql' with { type: 'text' };
 import migration0015 from '../../db/0015_holders.sql' with { type: 'text' };
 import migration0016 from '../../db/0016_owners.sql' with { type: 'text' };
 import migration0019 from '../../db/0019_newest_change.sql' with { type: 'text' };
@@ -36,6 +37,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0011_exchanges', sql: migration0011 },
   { name: '0012_changed_fields', sql: migration0012 },
   { name: '0013_open_requests', sql: migration0013 },
+  { name: '0014_upkeep_and_trail', sql: migration0014 },
   { name: '0015_holders', sql: migration0015 },
   { name: '0016_owners', sql: migration0016 },
   { name: '0019_newest_change', sql: migration0019 },

@@ -1,5 +1,5 @@
-// Upkeep: what is old is removed, as one table says, soon after the start and then every hour. Every process does it,
-// and several may at once.
+// Upkeep: what is old is removed, as one table says: records every hour, counts once a day, by one of the processes on a
+// database. Nothing is lost where two do it at once.
 
 import { repeat } from '../ground/background.ts';
 import type { FeedPage } from '../ground/change-feed.ts';
@@ -48,66 +48,64 @@ interface Run {
   readonly nowMs: number;
   readonly eventDays: number;
   readonly usageDays: number;
-  /** Of a slice of keys: rows from here on, */
+  /** Of a slice of keys: the row before it. */
   readonly after: number;
-  /** up to this one. */
-  readonly last: number;
 }
 
 /** All of a run is one argument. */
 const of = (name: keyof Run) => `(?1 ->> '${name}')`;
 
-interface Removal {
-  /** In one transaction, and again as long as there was a full slice. */
-  readonly remove: readonly string[];
-  /** For each slice of keys instead: the row that ends it, null after all of them, and whether there is `old` in it. */
-  readonly slice?: string;
-}
+/** In one transaction, and again as long as there was a full slice. */
+type Removal = readonly string[];
 
 const DB_NOW_MS = "unixepoch('subsec') * 1000";
 
 // Of the clocks of this process and of the database the one that is behind: a wrong one removes nothing too early.
 const NOW_S = `CAST(min(${of('nowMs')} / 1000, unixepoch()) AS INTEGER)`;
-const oldCounts = (last: string) => `FROM key_counts WHERE row > ${of('after')} AND row <= ${last}
-AND (window_s = ${DAY_S} AND number < ${NOW_S} / ${DAY_S} - ${of('usageDays')}
-OR window_s <> ${DAY_S} AND (number + 1) * window_s + ${WINDOW_KEPT_S} < ${NOW_S})`;
+
+const SLICE = `(SELECT row FROM api_keys WHERE row > ${of('after')} ORDER BY row LIMIT ${SLICE_KEYS})`;
+const IS_OVER = `(c.number + 1) * c.window_s + ${WINDOW_KEPT_S} < ${NOW_S}`;
+/** Of the key `k` a search for its old days, which passes over the others, and its windows, which are few. */
+const OLD_COUNTS = [
+  `c.window_s = ${DAY_S} AND c.number < ${NOW_S} / ${DAY_S} - ${of('usageDays')}`,
+  `c.window_s < ${DAY_S} AND ${IS_OVER}`,
+  `c.window_s > ${DAY_S} AND ${IS_OVER}`,
+].map((isOld) => `c.row = k.row AND ${isOld}`);
 
 const REMOVALS: readonly Removal[] = [
-  {
-    remove: [
-      `DELETE FROM codes WHERE hash IN (
+  [
+    `DELETE FROM codes WHERE hash IN (
 SELECT hash FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${SLICE_ROWS})`,
-    ],
-  },
+  ],
   // Of the version before: its codes, and what they were sealed with, are of no use to anybody.
-  { remove: [`DELETE FROM redeemed_codes WHERE redeemed_at_ms < ${DB_NOW_MS} - ${MS_PER_HOUR}`] },
-  { remove: ['DELETE FROM code_secrets WHERE hour < unixepoch() / 3600 - 2'] },
-  { remove: [`DELETE FROM exchanges WHERE at_ms < ${DB_NOW_MS} - ${EXCHANGES_KEPT_MS}`] },
-  {
-    slice: `SELECT last, EXISTS (SELECT 1 ${oldCounts('last')}) AS old
-FROM (SELECT max(row) AS last FROM (SELECT row FROM api_keys WHERE row > ${of('after')} ORDER BY row LIMIT ${SLICE_KEYS}))`,
-    remove: [`DELETE ${oldCounts(of('last'))}`],
-  },
-  {
+  [`DELETE FROM redeemed_codes WHERE redeemed_at_ms < ${DB_NOW_MS} - ${MS_PER_HOUR}`],
+  ['DELETE FROM code_secrets WHERE hour < unixepoch() / 3600 - 2'],
+  [`DELETE FROM exchanges WHERE at_ms < ${DB_NOW_MS} - ${EXCHANGES_KEPT_MS}`],
+  [
     // The newest stays, whatever its age, so that its number is not given again. Each by its own age: one that was
     // written while a clock was behind takes none with it.
-    remove: [
-      `DELETE FROM key_events WHERE seq IN (
+    `DELETE FROM key_events WHERE seq IN (
 SELECT seq FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${SLICE_ROWS})
 WHERE at_ms < ${DB_NOW_MS} - ${of('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`,
-    ],
-  },
-  {
+  ],
+  [
     // The mark tells readers who have not come that far that changes are missing.
-    remove: [
-      `UPDATE feed SET pruned_seq = old.seq FROM (
+    `UPDATE feed SET pruned_seq = old.seq FROM (
 SELECT max(seq) AS seq FROM (SELECT seq, changed_at_ms FROM changes ORDER BY seq LIMIT ${SLICE_ROWS})
 WHERE changed_at_ms < ${DB_NOW_MS} - ${CHANGES_KEPT_MS} OR seq <= (SELECT max(seq) FROM changes) - ${CHANGES_KEPT_MAX}) AS old
 WHERE old.seq > pruned_seq`,
-      'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
-    ],
-  },
+    'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
+  ],
 ];
+
+/** For each slice of keys: the row that ends it, null after all of them, and whether there is `old` in it. */
+const COUNTS_IN_SLICE = `SELECT max(k.row) AS last,
+max(${OLD_COUNTS.map((isOld) => `EXISTS (SELECT 1 FROM key_counts c WHERE ${isOld})`).join(' OR ')}) AS old FROM ${SLICE} k`;
+
+const REMOVE_COUNTS: Removal = OLD_COUNTS.map(
+  (isOld) => `DELETE FROM key_counts WHERE (row, window_s, number, instance) IN (
+SELECT c.row, c.window_s, c.number, c.instance FROM ${SLICE} k CROSS JOIN key_counts c WHERE ${isOld})`,
+);
 
 // With this the names of the tables begin that backup/restore.ts sends ahead. The one of this very name says since when.
 // The underscore: they are not taken for ours (schema.ts).
@@ -130,31 +128,68 @@ export interface UpkeepOptions {
   readonly usageDays: number;
 }
 
+/** What one process at a time does for a database, and how often. */
+const TASKS = {
+  records: { everyMs: EVERY_MS * (1 - JITTER), remove: removeRecords },
+  // Nearly nothing is old, and the keys are many.
+  counts: { everyMs: MS_PER_DAY, remove: removeCounts },
+} as const;
+
+type Task = keyof typeof TASKS;
+
+type Kept = Omit<UpkeepOptions, 'log'>;
+
 /** Removes all that is old. */
-export async function removeOld(db: Database, { clock, eventDays, usageDays }: Omit<UpkeepOptions, 'log'>) {
-  const run: Run = { nowMs: clock.nowMs(), eventDays, usageDays, after: 0, last: 0 };
-  for (const { remove, slice } of REMOVALS) {
-    if (slice === undefined) while (await removed(db, remove, run)) await sleep(PAUSE_MS);
-    else await removeFromSlices(db, remove, slice, run);
-  }
+export async function removeOld(db: Database, kept: Kept, tasks: readonly Task[] = ['records', 'counts']) {
+  for (const task of tasks) await TASKS[task].remove(db, runOf(kept));
+}
+
+const runOf = ({ clock, eventDays, usageDays }: Kept): Run => ({
+  nowMs: clock.nowMs(),
+  eventDays,
+  usageDays,
+  after: 0,
+});
+
+async function removeRecords(db: Database, run: Run): Promise<void> {
+  for (const removal of REMOVALS) while (await removed(db, removal, run)) await sleep(PAUSE_MS);
   await dropLeftBehind(db);
 }
 
 /** Whether there may be more. */
-async function removed(db: Database, remove: Removal['remove'], run: Run): Promise<boolean> {
-  const written = await db.writeAll(remove.map((sql) => ({ ...statementOf(sql, run), unsynced: true })));
+async function removed(db: Database, removal: Removal, run: Run): Promise<boolean> {
+  const written = await db.writeAll(removal.map((sql) => ({ ...statementOf(sql, run), unsynced: true })));
   return written.some(({ changed, repeated }) => changed >= SLICE_ROWS || repeated);
 }
 
-async function removeFromSlices(db: Database, remove: Removal['remove'], slice: string, run: Run): Promise<void> {
+async function removeCounts(db: Database, run: Run): Promise<void> {
   for (let after = 0; ; ) {
-    const [found] = await db.read(statementOf(slice, { ...run, after }));
+    const [found] = await db.read(statementOf(COUNTS_IN_SLICE, { ...run, after }));
     const { last = null, old } = found ?? {};
     if (typeof last !== 'number') return;
-    if (old === 1) await removed(db, remove, { ...run, after, last });
+    if (old === 1) await removed(db, REMOVE_COUNTS, { ...run, after });
     after = last;
     await sleep(PAUSE_MS);
   }
+}
+
+const LAST_RUNS: Statement = { sql: 'SELECT task, at_ms FROM upkeep' };
+
+// One of many processes that see that it is due. A time in the future is of a clock that was set back, or is wrong.
+const TAKE = 'UPDATE upkeep SET at_ms = ?2 WHERE task = ?1 AND NOT ?2 - at_ms BETWEEN 0 AND ?3 RETURNING task';
+
+/** The tasks that are due, and that this process has taken: no other does them meanwhile. */
+async function takeDue(db: Database, nowMs: number): Promise<readonly Task[]> {
+  const lastRuns = new Map((await db.read(LAST_RUNS)).map(({ task, at_ms }) => [task, Number(at_ms)]));
+  const taken: Task[] = [];
+  for (const task of Object.keys(TASKS) as Task[]) {
+    const { everyMs } = TASKS[task];
+    const agoMs = nowMs - (lastRuns.get(task) ?? nowMs);
+    if (agoMs >= 0 && agoMs <= everyMs) continue;
+    const { rows, repeated } = await db.write({ sql: TAKE, args: [task, nowMs, everyMs], unsynced: true });
+    if (rows.length > 0 || repeated) taken.push(task);
+  }
+  return taken;
 }
 
 /** Only a statement that asks for something has an argument. */
@@ -169,9 +204,14 @@ export function createUpkeep(db: Database, options: UpkeepOptions) {
   const { clock, log } = options;
   const overdueAt = CHANGES_KEPT_MAX * (OVERDUE_FROM + Math.random() * (OVERDUE_TO - OVERDUE_FROM));
   let overdueAgainAtMs = Number.NEGATIVE_INFINITY;
+  let isOverdue = false;
   const runs = repeat(
     { everyMs: EVERY_MS, firstMs: FIRST_AFTER_MS, jitter: JITTER, clock, log, event: 'old changes not removed' },
-    () => removeOld(db, options),
+    async () => {
+      const tasks: readonly Task[] = isOverdue ? ['records'] : await takeDue(db, clock.nowMs());
+      isOverdue = false;
+      await removeOld(db, options, tasks);
+    },
   );
   return {
     /** Begins a run at once if the page shows too many changes. */
@@ -179,6 +219,7 @@ export function createUpkeep(db: Database, options: UpkeepOptions) {
       const nowMs = clock.monotonicMs();
       if (newestSeq - prunedSeq <= overdueAt || nowMs < overdueAgainAtMs) return;
       overdueAgainAtMs = nowMs + OVERDUE_AGAIN_AFTER_MS;
+      isOverdue = true;
       runs.hasten();
     },
     stop(): void {

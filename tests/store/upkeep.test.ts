@@ -3,10 +3,13 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { removeOld } from '../../src/store/upkeep.ts';
+import { testClock } from '../support/clock.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
+import { startStore } from '../support/store-mode.ts';
+
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { advanceUntil, waitFor } from '../support/wait-for.ts';
 import { insertCounted, openStill } from '../uses/shared-usage.ts';
@@ -219,6 +222,36 @@ describe('the change feed', () => {
       expect(await kept()).toBe(1);
       await advanceUntil(app.clock, async () => (await kept()) === 0, stepMs);
     }
+    database.close();
+  });
+
+  test('one process of a database does it for all, each task when it is due', async () => {
+    await using store = await startStore('embedded');
+    const database = openDatabase(store.env().DATABASE_URL ?? '');
+    const clock = testClock();
+    const ranAt = async (task: string) =>
+      Number((await database.execute(`SELECT at_ms FROM upkeep WHERE task = '${task}'`)).rows[0]?.at_ms);
+    const setAt = (task: string, ms: number) =>
+      database.execute(`UPDATE upkeep SET at_ms = ${clock.nowMs() - ms} WHERE task = '${task}'`);
+    /** A process starts and comes to its upkeep; whether it has removed an old change. */
+    async function doesIt(ends: () => Promise<boolean>) {
+      await addChanges(database, 1, DAY_MS + 1);
+      await using app = await createTestApp({ store, clock });
+      clock.advance(2000);
+      await waitFor(ends);
+      await app.close();
+      return (await changesIn(database)).kept === 0;
+    }
+    const isDone = async () => (await changesIn(database)).kept === 0;
+    expect(await doesIt(isDone)).toBe(true);
+    const countedAt = await ranAt('counts');
+    await setAt('records', HOUR_MS / 2 + 1); // due, and counts aren't
+    expect(await doesIt(isDone)).toBe(true);
+    expect(await ranAt('counts')).toBe(countedAt);
+    await setAt('counts', DAY_MS + 1);
+    expect(await doesIt(async () => (await ranAt('counts')) === clock.nowMs())).toBe(false);
+    await setAt('records', -DAY_MS); // written while a clock was ahead
+    expect(await doesIt(isDone)).toBe(true);
     database.close();
   });
 
