@@ -74,10 +74,13 @@ export async function runCommand(
   args: readonly string[],
   { streams, as }: { readonly streams: IoStreams; readonly as: string },
 ): Promise<number> {
+  const io = createIo(streams);
   try {
-    await run(args, createIo(streams));
+    await run(args, io);
+    io.clearProgress();
     return 0;
   } catch (error) {
+    io.clearProgress();
     if (error instanceof ReaderLeft) return 0;
     const failure = error instanceof StoreOutage ? new CommandError(`store_unavailable: ${error.reason}`) : error;
     if (!(failure instanceof CommandError)) throw error;

@@ -37,24 +37,44 @@ export interface IoStreams {
   readonly stderr: NodeJS.WritableStream & { readonly isTTY?: boolean };
 }
 
+/** Says how much is done; all of it ends the line. */
+export type Progress = (done: number, total?: number) => void;
+
 export interface Io extends IoStreams {
   /** To stderr. */
   say(line: string): void;
   /** Asks on a terminal. Scripts need `yes`. */
   confirm(question: string, yes: boolean): Promise<void>;
-  /** The progress of long work, on a terminal in one line. */
-  progressOf(total: number, what: string): (done: number) => void;
+  /** The progress of long work: how much of how much, on a terminal alone, in one line, after two seconds. */
+  progressOf(total: number, what: string): Progress;
   /** To stdout. */
   write(text: string): Promise<void>;
   writeJson(rows: readonly object[]): Promise<void>;
   writeTable(rows: readonly (readonly string[])[]): Promise<void>;
+  /** Takes a line of progress away, as whatever is said or written does first. */
+  clearProgress(): void;
 }
+
+/** Short work needs no progress. */
+const PROGRESS_AFTER_MS = 2000;
+const PROGRESS_EVERY_MS = 100;
+/** Of a terminal's line, from the cursor on (ECMA-48 EL). */
+const CLEAR_REST = '\x1b[K';
 
 export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
   stdout.on('error', () => {}); // handled in `write`
-  const say = (line: string) => void stderr.write(`${redact(line)}\n`);
+  let isShown = false; // a line of progress
+  function clearProgress(): void {
+    if (isShown) stderr.write(`\r${CLEAR_REST}`);
+    isShown = false;
+  }
+  function say(line: string): void {
+    clearProgress();
+    stderr.write(`${redact(line)}\n`);
+  }
   const write = (text: string) =>
     new Promise<void>((resolve, reject) => {
+      clearProgress();
       stdout.write(text, (error?: Error | null) => (error ? reject(unwritten(error)) : resolve()));
     });
   return {
@@ -64,9 +84,11 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
     stderr,
     say,
     write,
+    clearProgress,
     writeJson: (rows) => write(rows.map((row) => `${JSON.stringify(row)}\n`).join('')),
     writeTable: (rows) => write(tableOf(rows)),
     async confirm(question, yes) {
+      clearProgress();
       if (yes) return;
       if (!stdin.isTTY) throw new CommandError(`${question} Confirm with --yes`, 2);
       const asking = createInterface({ input: stdin, output: stderr });
@@ -74,10 +96,16 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
       asking.close();
       if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('nothing was changed', 2);
     },
-    progressOf: (total, what) => (done) => {
-      const text = `${done} of ${total} ${what}`;
-      if (stderr.isTTY) stderr.write(`\r${text}${done >= total ? '\n' : ''}`);
-      else say(text);
+    progressOf(total, what) {
+      const beganMs = performance.now();
+      let shownMs = beganMs + PROGRESS_AFTER_MS - PROGRESS_EVERY_MS;
+      return (done, of = total) => {
+        const nowMs = performance.now();
+        if (!stderr.isTTY || nowMs - shownMs < PROGRESS_EVERY_MS) return;
+        shownMs = nowMs;
+        stderr.write(`\r${done} of ${of} ${what}${CLEAR_REST}`);
+        isShown = true;
+      };
     },
   };
 }
@@ -91,7 +119,7 @@ const shownText = (text: string) => withoutControls(text).replace(/[\p{Cf}\p{Zl}
 function tableOf(rows: readonly (readonly string[])[]): string {
   const shown = rows.map((cells) => cells.map(shownText));
   const widths = (shown[0] ?? []).map((_, column) =>
-    Math.max(...shown.map((cells) => Bun.stringWidth(cells[column] ?? ''))),
+    shown.reduce((width, cells) => Math.max(width, Bun.stringWidth(cells[column] ?? '')), 0),
   );
   const padded = (cell: string, column: number) =>
     cell + ' '.repeat(Math.max(0, (widths[column] ?? 0) - Bun.stringWidth(cell)));

@@ -50,13 +50,16 @@ export interface BlockedOwner {
   readonly blockedAtMs: number;
 }
 
+/** Is told how many rows were read of how many, while keys are looked for among all. */
+type OnRead = (done: number, total: number) => void;
+
 export interface AdminStore {
   /** The newest keys that were made before the one in row `before`, newest first. */
-  page(filter: KeyFilter, nowMs: number, before: number, limit: number): Promise<readonly PlacedKey[]>;
+  page(filter: KeyFilter, nowMs: number, before: number, limit: number, onRead?: OnRead): Promise<readonly PlacedKey[]>;
   find(name: KeyName): Promise<readonly PlacedKey[]>;
-  /** How many usable keys expire by then; a large number is cut at `COUNTED_MAX`. */
-  countExpiring(nowMs: number, byMs: number): Promise<number>;
-  countActive(filter: KeyFilter, nowMs: number): Promise<number>;
+  /** How many usable keys expire by each of these times, in order; a large number is cut at `COUNTED_MAX`. */
+  countExpiring(nowMs: number, byMs: readonly number[]): Promise<readonly number[]>;
+  countActive(filter: KeyFilter, nowMs: number, onRead?: OnRead): Promise<number>;
   /** Revokes the first active keys after row `after` that fit, and says how far it came; null: there were none. */
   revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): Promise<RevokedBatch | null>;
   /** Adds those whose hashes and ids are not there, each unless its owner has `keysPerUserMax`. */
@@ -85,11 +88,11 @@ export interface ImportedBatch {
   readonly known: number;
 }
 
-/** `countExpiring` stops here: a larger figure would change no decision. */
-export const COUNTED_MAX = 100_000;
+/** `countExpiring` stops here: every process reads so many rows a minute, and a larger figure would change no decision. */
+export const COUNTED_MAX = 1000;
 
 /** Before all keys, and after all of them, as rows. */
-const FIRST_ROW = 0;
+export const FIRST_ROW = 0;
 export const LAST_ROW = Number.MAX_SAFE_INTEGER;
 
 /** Revokes every active key that fits, a batch at a time. Reports each batch, and how many there were so far. */

@@ -82,8 +82,12 @@ export interface KeyEvent {
 }
 
 export interface EventQuery {
-  /** Only events after this one; null: the newest. */
+  /** Only events after this one; null: all. */
   readonly afterSeq: number | null;
+  /** Only events before this one; undefined: all. */
+  readonly beforeSeq?: number | undefined;
+  /** Of more than `limit` the newest; else the oldest. Unless given, true if `afterSeq` is null. */
+  readonly newest?: boolean;
   readonly limit: number;
   readonly keyId?: string | undefined;
   readonly owner?: string | undefined;
@@ -130,8 +134,10 @@ export interface KeyStore extends UsesStore {
   changesAfter(reached: ReachedPosition, withinMs: number): Promise<FeedPage>;
   /** The newest events of a key before a number, newest first, whoever owned it then. */
   eventsOfKey(keyId: string, beforeSeq: number, limit: number, whose: string): Promise<readonly KeyEvent[]>;
-  /** Oldest first. */
+  /** The events of a query, oldest first. Those of an owner alone are found by reading the whole range. */
   events(query: EventQuery): Promise<KeyEvent[]>;
+  /** The number of the newest event; 0: there is none. */
+  newestEvent(): Promise<number>;
 }
 
 /** What a code stands for (signin/codes.ts). */

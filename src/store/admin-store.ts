@@ -1,10 +1,19 @@
-// AdminStore over a Database. Filters may fit any key, so they read the table in the order of creation, in batches.
+// AdminStore over a Database. Filters may fit any key, so they read the table in the order of creation,
+// in ranges and batches.
 
-import { type AdminStore, COUNTED_MAX, type KeyFilter, type KeyName } from '../keys/admin.ts';
+import {
+  type AdminStore,
+  COUNTED_MAX,
+  FIRST_ROW,
+  type KeyFilter,
+  type KeyName,
+  type PlacedKey,
+} from '../keys/admin.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { columnsOf, KEY_COLUMNS } from './columns.ts';
 import { type Database, held, type Row, type Statement } from './database.ts';
 import { changeKey, INSERT, insertArg, insertArgs } from './key-changes.ts';
+import { rangesAfter, rangesBefore } from './ranges.ts';
 import { IS_BLOCKED, listedOf, USED_AT } from './rows.ts';
 import { WRITE_PROBE } from './schema.ts';
 
@@ -31,8 +40,16 @@ function conditionOf(filter: KeyFilter, nowMs: number): { readonly sql: string; 
   return { sql: parts.map(([sql]) => sql).join(' AND '), args: parts.flatMap(([, ...args]) => args) };
 }
 
-const EXPIRING = `SELECT count(*) AS count FROM (SELECT 1 FROM api_keys
-WHERE active = 1 AND expires_at_ms IS NOT NULL AND expires_at_ms BETWEEN ? AND ? LIMIT ${COUNTED_MAX})`;
+/** Whether an index finds the keys, which are few. */
+const isIndexed = ({ owner, ids }: KeyFilter): boolean => owner !== undefined || ids !== undefined;
+
+/** Whether many keys may have to be read until a page of those that fit is full. */
+const isSparse = (filter: KeyFilter): boolean =>
+  !isIndexed(filter) && Object.values(filter).some((part) => part !== undefined);
+
+/** The soonest, which count for each of the times. */
+const EXPIRING = `SELECT expires_at_ms FROM api_keys WHERE active = 1 AND expires_at_ms IS NOT NULL
+AND expires_at_ms BETWEEN ? AND ? ORDER BY expires_at_ms LIMIT ${COUNTED_MAX}`;
 
 const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON CONFLICT DO NOTHING RETURNING owner`;
 // Ends the block that was read: one that arrives late leaves a newer block alone.
@@ -67,6 +84,18 @@ export function createAdminStore(db: Database): AdminStore {
     return rows.map((row) => ({ ...listedOf(row), row: Number(row.row), blocked: row.blocked === 1 }));
   }
 
+  /** The first active keys after a row that fit; none: there are none. */
+  async function nextActive(filter: KeyFilter, nowMs: number, row: number): Promise<readonly Row[]> {
+    const { sql, args } = conditionOf(filter, nowMs);
+    const where = `k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
+    const next = `SELECT k.row, k.id ${KEYS} WHERE ${where} ORDER BY k.row LIMIT ${BATCH_ROWS}`;
+    for await (const { after, to } of rangesAfter(db, row, isIndexed(filter))) {
+      const found = await db.read({ sql: next, args: [after, to, ...args] });
+      if (found.length > 0) return found;
+    }
+    return [];
+  }
+
   /** How many hashes are there, and how many of these with the id that their record has. */
   async function countKnown(records: readonly ApiKeyRecord[]): Promise<{ all: number; own: number }> {
     const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
@@ -75,9 +104,16 @@ export function createAdminStore(db: Database): AdminStore {
   }
 
   return {
-    page(filter, nowMs, before, limit) {
+    async page(filter, nowMs, before, limit, onRange) {
       const { sql, args } = conditionOf(filter, nowMs);
-      return listed(`${LISTED} WHERE k.row < ? AND ${sql} ORDER BY k.row DESC LIMIT ?`, [before, ...args, limit]);
+      const keys: PlacedKey[] = [];
+      for await (const { after, to } of rangesBefore(db, before, !isSparse(filter), onRange)) {
+        const where = `k.row > ? AND k.row <= ? AND ${sql}`;
+        const found = `${LISTED} WHERE ${where} ORDER BY k.row DESC LIMIT ?`;
+        keys.push(...(await listed(found, [after, to, ...args, limit - keys.length])));
+        if (keys.length >= limit) break;
+      }
+      return keys;
     },
 
     find(name) {
@@ -85,18 +121,24 @@ export function createAdminStore(db: Database): AdminStore {
       return listed(`${LISTED} WHERE ${sql} LIMIT 10`, args);
     },
 
-    countExpiring: async (nowMs, byMs) => countOf(await db.read({ sql: EXPIRING, args: [nowMs, byMs] })),
+    async countExpiring(nowMs, byMs) {
+      const soonest = await db.read({ sql: EXPIRING, args: [nowMs, Math.max(...byMs)] });
+      return byMs.map((by) => soonest.filter(({ expires_at_ms: at }) => Number(at) <= by).length);
+    },
 
-    async countActive(filter, nowMs) {
+    async countActive(filter, nowMs, onRange) {
       const { sql, args } = conditionOf(filter, nowMs);
-      return countOf(await db.read({ sql: `SELECT count(*) AS count ${KEYS} WHERE k.active = 1 AND ${sql}`, args }));
+      const counted = `SELECT count(*) AS count ${KEYS} WHERE k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
+      let count = 0;
+      for await (const { after, to } of rangesAfter(db, FIRST_ROW, isIndexed(filter), onRange)) {
+        count += countOf(await db.read({ sql: counted, args: [after, to, ...args] }));
+      }
+      return count;
     },
 
     async revokeNext(filter, nowMs, after, origin) {
-      const { sql, args } = conditionOf(filter, nowMs);
-      const next = `SELECT k.row, k.id ${KEYS} WHERE k.row > ? AND k.active = 1 AND ${sql} ORDER BY k.row LIMIT ${BATCH_ROWS}`;
       // Read first: if an UPDATE has to be sent twice, it does not say how many rows the first one changed.
-      const found = await db.read({ sql: next, args: [after, ...args] });
+      const found = await nextActive(filter, nowMs, after);
       const last = found.at(-1);
       if (last === undefined) return null;
       // By ids: the row of the newest key, once deleted, is given to the next one.

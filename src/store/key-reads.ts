@@ -1,7 +1,7 @@
 // The key store's reads. A record may come from a replica, everything else comes from the primary.
 
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
-import type { Found, KeyStore, ListPlace } from '../keys/store.ts';
+import type { EventQuery, Found, KeyStore, ListPlace } from '../keys/store.ts';
 import type { KeyCounts } from '../uses/store.ts';
 import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
@@ -13,7 +13,15 @@ import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, rowBy, USED_AT 
 
 type Reads = Pick<
   KeyStore,
-  'listByUser' | 'findOwn' | 'findByHashes' | 'hashesOf' | 'isBlocked' | 'changesAfter' | 'events' | 'eventsOfKey'
+  | 'listByUser'
+  | 'findOwn'
+  | 'findByHashes'
+  | 'hashesOf'
+  | 'isBlocked'
+  | 'changesAfter'
+  | 'events'
+  | 'eventsOfKey'
+  | 'newestEvent'
 >;
 
 /** The number of the newest change; with `feed f`. */
@@ -39,10 +47,20 @@ SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bef
 SELECT ${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
 WHERE ${AFTER} ${NEWEST_FIRST})) WHERE before IS NULL OR before < ?4)`;
 
-const NEWEST_EVENTS = `SELECT * FROM key_events WHERE seq > ?1 AND (?2 IS NULL OR key_id = ?2) AND (?3 IS NULL OR owner = ?3)
-ORDER BY seq DESC LIMIT ?4`;
-
-const EVENTS_AFTER = NEWEST_EVENTS.replace('DESC', 'ASC');
+/** The statement of a query: each condition that is given is one that an index serves, or bounds what is read. */
+function eventsStatement({ afterSeq, beforeSeq, keyId, owner, limit }: EventQuery, order: 'ASC' | 'DESC'): Statement {
+  const conditions = [
+    ['seq > ?', afterSeq ?? 0],
+    ...(beforeSeq === undefined ? [] : [['seq < ?', beforeSeq] as const]),
+    ...(keyId === undefined ? [] : [['key_id = ?', keyId] as const]),
+    ...(owner === undefined ? [] : [['owner = ?', owner] as const]),
+  ] as const;
+  const sql = conditions.map(([condition]) => condition).join(' AND ');
+  return {
+    sql: `SELECT * FROM key_events WHERE ${sql} ORDER BY seq ${order} LIMIT ?`,
+    args: [...conditions.map(([, value]) => value), limit],
+  };
+}
 
 const EVENTS_OF_KEY = 'SELECT * FROM key_events WHERE key_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3';
 
@@ -124,10 +142,15 @@ export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | nul
     return rows.map(eventOf);
   },
 
-  async events({ afterSeq, limit, keyId, owner }) {
-    const args = [afterSeq ?? 0, keyId ?? null, owner ?? null, limit];
-    const rows = await primary.read({ sql: afterSeq === null ? NEWEST_EVENTS : EVENTS_AFTER, args });
+  async events(query) {
+    const { afterSeq, newest = afterSeq === null } = query;
+    const rows = await primary.read(eventsStatement(query, newest ? 'DESC' : 'ASC'));
     const events = rows.map(eventOf);
-    return afterSeq === null ? events.reverse() : events;
+    return newest ? events.reverse() : events;
+  },
+
+  async newestEvent() {
+    const [row] = await primary.read({ sql: 'SELECT max(seq) AS seq FROM key_events' });
+    return Number(row?.seq ?? 0);
   },
 });

@@ -34,7 +34,7 @@ export const METRICS = {
     type: 'gauge',
     help: '0 while the last write failed for want of space or rights, else 1.',
   },
-  mcp_keys_expiring: { type: 'gauge', help: 'Usable keys that expire within a time, 100000 at most.' },
+  mcp_keys_expiring: { type: 'gauge', help: 'Usable keys that expire within a time, 1000 at most.' },
   mcp_server_sessions: { type: 'gauge', help: 'Open sessions of /sse.' },
   mcp_keys_listeners: { type: 'gauge', help: 'Requests of services that wait for changes.' },
   mcp_server_certificate_end_time_seconds: {

@@ -183,6 +183,25 @@ describe('reading', () => {
     expect(await read('--user', 'bob')).toEqual([all[1]] as string[][]);
     expect(await read('--user', 'bob', '--key', a.id)).toEqual([]);
   });
+
+  test('an owner’s events are found among hundreds of thousands, which no one statement reads', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const { id } = await app.createKey('alice');
+    const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    const others = `INSERT INTO key_events (key_id, owner, kind, how) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL
+SELECT i + 1 FROM n WHERE i < 150000) SELECT 'id', 'bob', 'created', 'sql' FROM n`;
+    await database.execute(others);
+    const second = (await app.createKey('alice')).id;
+    await database.execute(others);
+    database.close();
+    const read = async (...options: string[]) =>
+      (await eventsIn(app, '--user', 'alice', ...options)).map(({ keyId }) => keyId);
+    expect(await read()).toEqual([id, second]);
+    expect(await read('--limit', '1')).toEqual([second]);
+    expect(await read('--after', '0', '--limit', '1')).toEqual([id]);
+    expect(await read('--after', '1')).toEqual([second]);
+    expect(await read('--after', '150002')).toEqual([]);
+  });
 });
 
 describe('owners who are blocked', () => {

@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { createOriginOf } from '../../src/keys/actor.ts';
+import { revokeAll } from '../../src/keys/admin.ts';
 import { createAdminStore } from '../../src/store/admin-store.ts';
 import type { Statement } from '../../src/store/database.ts';
 import { openEmbedded, record } from '../support/embedded.ts';
@@ -48,5 +49,41 @@ test('of two imports of the same keys at once, each counts only what it has adde
   const again = record({ ...mine[0], id: 'c'.repeat(32) });
   expect(await admin.importBatch([...mine, again], 1000, origin)).toEqual({ added: 2, known: 5 });
   expect(await other.importBatch(mine, 1000, origin)).toEqual({ added: 0, known: 6 });
+  await close();
+});
+
+test('keys that no index finds are looked for a hundred thousand rows at a time', async () => {
+  const { db, close } = await openEmbedded(join(temporaryFolder(), 'keys.db'));
+  const rows = [1, 2, 100_001, 100_002, 250_000];
+  const ids = rows.map((row) => `${row}`.padStart(32, '0'));
+  await createAdminStore(db).importBatch(
+    rows.map((row, at) => record({ id: ids[at] as string, keyHash: `${row}`.padStart(64, '0'), scopes: ['deploy'] })),
+    1000,
+    origin,
+  );
+  for (const [at, row] of [...rows.entries()].toReversed())
+    await db.write({ sql: 'UPDATE api_keys SET row = ? WHERE id = ?', args: [row, ids[at] as string] });
+  const widths: number[] = [];
+  const admin = createAdminStore({
+    ...db,
+    read({ sql, args = [] }) {
+      const [after, to] = args;
+      if (sql.includes('k.row > ? AND k.row <= ?')) widths.push(Number(to) - Number(after));
+      return db.read({ sql, args });
+    },
+  });
+  const filter = { scope: 'deploy' };
+  const told: [number, number][] = [];
+  const onRead = (done: number, total: number) => void told.push([done, total]);
+  const page = async (before: number, limit: number) =>
+    (await admin.page(filter, 0, before, limit, onRead)).map(({ row }) => row);
+  expect(await page(Number.MAX_SAFE_INTEGER, 3)).toEqual([250_000, 100_002, 100_001]);
+  expect(await page(100_001, 3)).toEqual([2, 1]);
+  expect(told.at(-1)).toEqual([250_000, 250_000]);
+  expect(await admin.countActive(filter, 0, onRead)).toBe(5);
+  expect(await admin.countActive({ scope: 'other' }, 0)).toBe(0);
+  const revoked = await revokeAll(admin, filter, 0, origin, () => {});
+  expect([revoked, await admin.countActive(filter, 0)]).toEqual([5, 0]);
+  expect(Math.max(...widths)).toBe(100_000);
   await close();
 });

@@ -1,8 +1,10 @@
 // GET /metrics: who may read it, and that it counts what was asked, no more and no less.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
 import * as v from 'valibot';
 import { definePrompt, defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { call, openSse, post, postModern, request } from '../support/mcp.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
@@ -210,6 +212,21 @@ test('keys that expire soon are counted, once a minute', async () => {
   expect(await counts()).toEqual([2, 3, 5]);
   expiring.clock.advance(86_400_000);
   expect(await counts()).toEqual([0, 2, 4]);
+});
+
+test('however many expire, a scrape reads a thousand of them, the soonest', async () => {
+  await using crowded = await createTestApp({ env: METRICS, store: 'embedded' });
+  const database = openDatabase(`file:${join(crowded.folder, 'keys.db')}`);
+  const insert = (count: number, days: number) =>
+    database.execute(`INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+SELECT lower(hex(randomblob(16))), 'bob', 'k', lower(hex(randomblob(32))), '[]', 1, 1, ${crowded.clock.nowMs() + days * 86_400_000} FROM n`);
+  await insert(600, 20);
+  await insert(999, 0.5);
+  database.close();
+  const metrics = await scrape(crowded);
+  const counts = ['1d', '7d', '30d'].map((within) => metrics.get(`mcp_keys_expiring{within="${within}"}`));
+  expect(counts).toEqual([999, 999, 1000]);
 });
 
 test('sessions, process and build', async () => {

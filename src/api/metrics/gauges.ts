@@ -33,18 +33,18 @@ export interface GaugeOptions {
 
 export function createGauges(clock: Clock, options: GaugeOptions): () => Promise<readonly Sample[]> {
   const { adminStore, feed, lagMaxMs, writable, sessions, listeners, usage, certificateEndsAtMs } = options;
-  const expiring = EXPIRING_DAYS.map((days) => createExpiring(adminStore, days, clock));
+  const expiring = createExpiring(adminStore, clock);
   const startedAtMs = clock.nowMs();
   return async () => {
     const { residentBytes, cpuSeconds } = usage?.() ?? {};
-    const counted = await Promise.all(expiring.map((count) => count()));
+    const counted = await expiring();
     const samples: readonly (readonly [Sample[0], number | undefined, Sample[2]?])[] = [
       ['mcp_keys_feed_lag_seconds', feed.idle ? 0 : (feed.lagMs() ?? Number.POSITIVE_INFINITY) / 1000],
       ['mcp_keys_feed_lag_limit_seconds', lagMaxMs / 1000],
       ['mcp_keys_store_writable', Number(writable())],
       ['mcp_server_sessions', sessions()],
       ['mcp_keys_listeners', listeners()],
-      ...counted.map((count, at) => ['mcp_keys_expiring', count, { within: `${EXPIRING_DAYS[at]}d` }] as const),
+      ...EXPIRING_DAYS.map((days, at) => ['mcp_keys_expiring', counted?.[at], { within: `${days}d` }] as const),
       ['mcp_server_certificate_end_time_seconds', certificateEndsAtMs && certificateEndsAtMs / 1000],
       ['mcp_server_build_info', 1, { version: SERVER_VERSION }],
       ['process_start_time_seconds', startedAtMs / 1000],
@@ -55,16 +55,17 @@ export function createGauges(clock: Clock, options: GaugeOptions): () => Promise
   };
 }
 
-/** Keys that expire within so many days, as last counted; undefined before the first count. */
-function createExpiring({ countExpiring }: AdminStore, days: number, clock: Clock) {
-  let last: number | undefined;
-  let asking: Promise<number | undefined> | undefined;
+/** Keys that expire within each of EXPIRING_DAYS, as last counted; undefined before the first count. */
+function createExpiring({ countExpiring }: AdminStore, clock: Clock) {
+  let last: readonly number[] | undefined;
+  let asking: Promise<readonly number[] | undefined> | undefined;
   let askedAtMs = 0;
 
-  async function ask(): Promise<number | undefined> {
+  async function ask(): Promise<readonly number[] | undefined> {
     const nowMs = clock.nowMs();
-    const count = await countExpiring(nowMs, nowMs + days * MS_PER_DAY).catch(outageIn);
-    if (typeof count === 'number') last = count;
+    const times = EXPIRING_DAYS.map((days) => nowMs + days * MS_PER_DAY);
+    const counts = await countExpiring(nowMs, times).catch(outageIn);
+    if (Array.isArray(counts)) last = counts;
     return last;
   }
 

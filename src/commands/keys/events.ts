@@ -1,15 +1,18 @@
 // `keys events`: the events of keys, oldest first.
 
 import { sleep } from '../../ground/runtime.ts';
-import type { KeyEvent } from '../../keys/store.ts';
+import type { EventQuery, KeyEvent } from '../../keys/store.ts';
+import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
-import { isoTime, localTime } from '../io.ts';
+import { isoTime, localTime, type Progress } from '../io.ts';
 import { flag, ID, OWNER, optional, wholeNumber } from '../options.ts';
 import { withStore } from './database.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 10_000;
 const FOLLOW_EVERY_MS = 1000;
+/** Events among which an owner's are looked for by one statement. */
+const RANGE_EVENTS = 100_000;
 
 export const verb = command({
   name: 'keys events',
@@ -23,20 +26,77 @@ export const verb = command({
     json: flag,
   },
   run: ({ options: { after, limit = LIMIT_DEFAULT, key: keyId, user: owner, follow, json }, io }) =>
-    withStore(io, async ({ events }) => {
-      let afterSeq = after ?? null;
+    withStore(io, async (store) => {
+      const which = { keyId, owner, limit };
       let heads = [HEADS];
-      for (;;) {
-        const page = await events({ keyId, owner, afterSeq, limit });
+      async function write(page: readonly KeyEvent[]): Promise<void> {
         if (json) await io.writeJson(page.map(eventObject));
         else if (page.length > 0 || heads.length > 0) await io.writeTable([...heads, ...page.map(eventCells)]);
         heads = [];
-        if (!follow) return;
-        afterSeq = page.at(-1)?.seq ?? afterSeq ?? 0;
-        if (page.length < limit) await sleep(FOLLOW_EVERY_MS);
+      }
+
+      let reached = await store.newestEvent();
+      const progress = io.progressOf(reached - (after ?? 0), 'events read');
+      const [first, readTo] =
+        after === undefined
+          ? [await newestOf(store, which, reached, progress), reached]
+          : await oldestOf(store, which, after, reached, progress);
+      await write(first);
+      if (!follow) return;
+      for (let afterSeq = readTo; ; await sleep(FOLLOW_EVERY_MS)) {
+        // Up to a number that was read before: an owner's events are looked for among the new ones alone.
+        reached = await store.newestEvent();
+        while (afterSeq < reached) {
+          const [page, readTo] = await oldestOf(store, which, afterSeq, reached, () => {});
+          if (page.length > 0) await write(page);
+          afterSeq = readTo;
+        }
       }
     }),
 });
+
+type Events = Pick<Store, 'events'>;
+type Which = Pick<EventQuery, 'keyId' | 'owner'> & { readonly limit: number };
+
+/** True if an index finds the events: else a range is read, however few of them there are. */
+const isIndexed = ({ keyId, owner }: Which): boolean => keyId !== undefined || owner === undefined;
+
+/** The last `limit` events up to `reached`. */
+async function newestOf({ events }: Events, which: Which, reached: number, progress: Progress): Promise<KeyEvent[]> {
+  const rangeEvents = isIndexed(which) ? reached : RANGE_EVENTS;
+  let found: KeyEvent[] = [];
+  for (let before = reached + 1; before > 1 && found.length < which.limit; ) {
+    const afterSeq = Math.max(0, before - 1 - rangeEvents);
+    const limit = which.limit - found.length;
+    found = [...(await events({ ...which, limit, afterSeq, beforeSeq: before, newest: true })), ...found];
+    before = afterSeq + 1;
+    progress(reached - afterSeq);
+  }
+  return found;
+}
+
+/** The first `limit` events after one, up to `reached`, and how far they were read. */
+async function oldestOf(
+  { events }: Events,
+  which: Which,
+  after: number,
+  reached: number,
+  progress: Progress,
+): Promise<readonly [KeyEvent[], number]> {
+  const rangeEvents = isIndexed(which) ? reached : RANGE_EVENTS;
+  const found: KeyEvent[] = [];
+  let readTo = after;
+  while (readTo < reached) {
+    const to = Math.min(reached, readTo + rangeEvents);
+    const limit = which.limit - found.length;
+    const page = await events({ ...which, limit, afterSeq: readTo, beforeSeq: to + 1 });
+    found.push(...page);
+    if (page.length === limit) return [found, page.at(-1)?.seq ?? to];
+    readTo = to;
+    progress(readTo - after);
+  }
+  return [found, Math.max(after, reached)];
+}
 
 const eventObject = ({ atMs, secret, backupSeq, fields, seq, ...event }: KeyEvent) => ({
   seq,

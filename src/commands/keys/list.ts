@@ -3,6 +3,7 @@
 import { LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
+import type { Progress } from '../io.ts';
 import { FILTER, flag, kind, optional, SPAN_MS } from '../options.ts';
 import { filterOf, withStore } from './database.ts';
 import { keyObject, NARROW, usesOf, usesOf30Days, WIDE } from './shown-key.ts';
@@ -38,18 +39,54 @@ export const verb = command({
         head = [];
       }
 
-      const all: UsedKey[] = [];
-      for (let before: number | undefined = LAST_ROW; before !== undefined; ) {
-        const page: readonly PlacedKey[] = await store.admin.page(filter, nowMs, before, PAGE_ROWS);
-        const uses = json || sort ? await usesOf(store, page) : NO_USES;
-        const keys = page.map((key) => ({ key, uses: uses.get(key.id) }));
-        if (sort) all.push(...keys);
-        else await write(keys);
-        before = page.length < PAGE_ROWS ? undefined : page.at(-1)?.row;
+      async function used(keys: readonly PlacedKey[]): Promise<readonly UsedKey[]> {
+        const uses = json || sort ? await usesOf(store, keys) : NO_USES;
+        return keys.map((key) => ({ key, uses: uses.get(key.id) }));
       }
-      if (sort) await write(all.sort((a, b) => usesOf30Days(b.uses) - usesOf30Days(a.uses)));
+
+      const progress = io.progressOf(0, 'keys read');
+      const pages = pagesOf((before) => store.admin.page(filter, nowMs, before, PAGE_ROWS, progress), progress);
+      if (sort === undefined) {
+        for await (const page of pages) await write(await used(page));
+        return;
+      }
+      const sorted = await mostUsed(pages, used);
+      const written = io.progressOf(sorted.length, 'keys written');
+      for (let from = 0; from < Math.max(1, sorted.length); from += PAGE_ROWS) {
+        const ids = sorted.slice(from, from + PAGE_ROWS);
+        const found = new Map(
+          (await store.admin.page({ ids }, nowMs, LAST_ROW, PAGE_ROWS)).map((key) => [key.id, key]),
+        );
+        await write(await used(ids.flatMap((id) => found.get(id) ?? [])));
+        written(from);
+      }
     }),
 });
+
+/** Yields pages of keys, the newest first, one at least. */
+async function* pagesOf(read: (before: number) => Promise<readonly PlacedKey[]>, progress: Progress) {
+  let newest: number | undefined;
+  for (let before: number | undefined = LAST_ROW; before !== undefined; ) {
+    const page: readonly PlacedKey[] = await read(before);
+    yield page;
+    const [first, last] = [page[0], page.at(-1)];
+    newest ??= first?.row;
+    if (newest !== undefined && last !== undefined) progress(newest - last.row, newest);
+    before = page.length < PAGE_ROWS ? undefined : page.at(-1)?.row;
+  }
+}
+
+/** Returns the ids of keys, the most used first. Keys are read anew to be shown: a million would not fit in memory. */
+async function mostUsed(
+  pages: AsyncIterable<readonly PlacedKey[]>,
+  used: (keys: readonly PlacedKey[]) => Promise<readonly UsedKey[]>,
+): Promise<readonly string[]> {
+  const counts: { readonly id: string; readonly count: number }[] = [];
+  for await (const page of pages) {
+    for (const { key, uses } of await used(page)) counts.push({ id: key.id, count: usesOf30Days(uses) });
+  }
+  return counts.sort((a, b) => b.count - a.count).map(({ id }) => id);
+}
 
 interface UsedKey {
   readonly key: PlacedKey;

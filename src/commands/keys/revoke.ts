@@ -18,7 +18,7 @@ export const verb = command({
     const isFiltered = Object.values(filter).some((part) => part !== undefined);
     if (isFiltered === all) throw new UsageError('expected ids, or which keys, or --all');
     await withStore(io, async ({ admin }) => {
-      const count = await admin.countActive(filter, nowMs);
+      const count = await admin.countActive(filter, nowMs, io.progressOf(0, 'keys read'));
       if (count === 0) return io.say('there are no such active keys');
       await io.confirm(`${described(filter, count)}?`, yes);
       const progress = io.progressOf(count, 'revoked');
