@@ -156,15 +156,36 @@ test('counts are removed that are old by the clocks of both, the process and the
   const today = Math.floor(Date.now() / DAY_MS);
   const left = async (nowMs: number) => {
     await removeOld(db, { ...KEPT, clock: { ...clock, nowMs: () => nowMs } });
-    return (await db.read({ sql: 'SELECT number FROM key_counts' })).map(({ number }) => today - Number(number));
+    return (await db.read({ sql: 'SELECT number FROM key_counts WHERE window_s = 86400' })).map(
+      ({ number }) => today - Number(number),
+    );
   };
   for (const age of [KEPT.usageDays + 2, KEPT.usageDays - 1])
     await db.write({
       sql: 'INSERT INTO key_counts (row, window_s, number, instance, uses) VALUES (1, 86400, ?, 0, 1)',
       args: [today - age],
     });
+  // Windows that are over, longer and shorter than a day, and the same of an owner, whose number is below zero.
+  await db.write({ sql: "INSERT INTO holders VALUES (7, 'alice')" });
+  const nowS = Math.floor(Date.now() / 1000);
+  for (const row of [1, -7]) {
+    for (const [windowS, ago] of [
+      [60, 13],
+      [172_800, 2],
+      [120, 0],
+      [259_200, 0],
+    ] as const) {
+      await db.write({
+        sql: 'INSERT INTO key_counts (row, window_s, number, instance, uses) VALUES (?, ?, ?, 0, 1)',
+        args: [row, windowS, Math.floor(nowS / windowS) - ago],
+      });
+    }
+  }
+  const windowsLeft = async () => (await db.read({ sql: 'SELECT row FROM key_counts WHERE window_s <> 86400' })).length;
   expect(await left(Date.now() - 365 * DAY_MS)).toEqual([KEPT.usageDays + 2, KEPT.usageDays - 1]);
+  expect(await windowsLeft()).toBe(8);
   expect(await left(Date.now() + 365 * DAY_MS)).toEqual([KEPT.usageDays - 1]);
+  expect(await windowsLeft()).toBe(4);
   await close();
 });
 

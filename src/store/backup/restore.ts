@@ -4,7 +4,7 @@ import { outageIn } from '../../ground/result.ts';
 import { pagesOf, putRows } from '../copying.ts';
 import type { Database, Row, Statement } from '../database.ts';
 import type { DatabaseConfig } from '../place.ts';
-import { RESTORING } from '../upkeep.ts';
+import { RESTORING } from '../removals.ts';
 import type { Backup } from './file.ts';
 
 /** Replaced as a whole. */

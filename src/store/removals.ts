@@ -1,0 +1,152 @@
+// What is old in a database, as one table of statements, and how it is removed: in slices, so that nobody waits for it.
+// upkeep.ts says when, and by whom.
+
+import { DAY_S } from '../ground/limits/rates.ts';
+import { MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
+import type { Database, Statement } from './database.ts';
+
+/** Rows that one transaction removes, which blocks a local file's process for some 10 ms. */
+const SLICE_ROWS = 250;
+/** Holders whose counts are looked through at once, which takes a few milliseconds of a local file's process. */
+const SLICE_HOLDERS = 100;
+/** Between two slices, for everybody else. */
+const PAUSE_MS = 10;
+
+/** So long after its end a code is known to have ended, also to a server whose clock is behind. */
+const CODES_KEPT_MS = MS_PER_HOUR;
+/** Far longer than a statement can be under way. */
+const EXCHANGES_KEPT_MS = 7 * MS_PER_DAY;
+/** A window that is over is of no use; so much longer for clocks that disagree. */
+const WINDOW_KEPT_S = 600;
+/** A process that polls again in this time need not forget what it knows. */
+const CHANGES_KEPT_MS = MS_PER_DAY;
+/**
+ * 100 MB: a hundred times what a process reads rather than forget all. At 5,000 changes a second it takes 100 s: no
+ * creation that was given up still arrives then (INSERT in store/key-changes.ts).
+ */
+export const CHANGES_KEPT_MAX = 500_000;
+
+/** What a statement may ask for. */
+export interface Run {
+  readonly nowMs: number;
+  readonly eventDays: number;
+  readonly usageDays: number;
+  /** Of a slice of holders: the row before it. */
+  readonly after: number;
+}
+
+/** All of a run is one argument. */
+const of = (name: keyof Run) => `(?1 ->> '${name}')`;
+
+/** In one transaction, and again as long as there was a full slice. */
+type Removal = readonly string[];
+
+const DB_NOW_MS = "unixepoch('subsec') * 1000";
+
+// Of the clocks of this process and of the database the one that is behind: a wrong one removes nothing too early.
+const NOW_S = `CAST(min(${of('nowMs')} / 1000, unixepoch()) AS INTEGER)`;
+
+const REMOVALS: readonly Removal[] = [
+  [
+    `DELETE FROM codes WHERE hash IN (
+SELECT hash FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${SLICE_ROWS})`,
+  ],
+  // Of the version before: its codes, and what they were sealed with, are of no use to anybody.
+  [`DELETE FROM redeemed_codes WHERE redeemed_at_ms < ${DB_NOW_MS} - ${MS_PER_HOUR}`],
+  ['DELETE FROM code_secrets WHERE hour < unixepoch() / 3600 - 2'],
+  [`DELETE FROM exchanges WHERE at_ms < ${DB_NOW_MS} - ${EXCHANGES_KEPT_MS}`],
+  [
+    // The newest stays, whatever its age, so that its number is not given again. Each by its own age: one that was
+    // written while a clock was behind takes none with it.
+    `DELETE FROM key_events WHERE seq IN (
+SELECT seq FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${SLICE_ROWS})
+WHERE at_ms < ${DB_NOW_MS} - ${of('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`,
+  ],
+  [
+    // The mark tells readers who have not come that far that changes are missing.
+    `UPDATE feed SET pruned_seq = old.seq FROM (
+SELECT max(seq) AS seq FROM (SELECT seq, changed_at_ms FROM changes ORDER BY seq LIMIT ${SLICE_ROWS})
+WHERE changed_at_ms < ${DB_NOW_MS} - ${CHANGES_KEPT_MS} OR seq <= (SELECT max(seq) FROM changes) - ${CHANGES_KEPT_MAX}) AS old
+WHERE old.seq > pruned_seq`,
+    'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
+  ],
+];
+
+const IS_OVER = `(c.number + 1) * c.window_s + ${WINDOW_KEPT_S} < ${NOW_S}`;
+/** A holder's old days, which a search finds past the others, and its windows, which are few. */
+const IS_OLD = [
+  `c.window_s = ${DAY_S} AND c.number < ${NOW_S} / ${DAY_S} - ${of('usageDays')}`,
+  `c.window_s < ${DAY_S} AND ${IS_OVER}`,
+  `c.window_s > ${DAY_S} AND ${IS_OVER}`,
+];
+
+/** Holders of counts, a slice of them at a time. */
+interface Holders {
+  /** The row that ends a slice, null after all of them, and whether any count in it is `old`. */
+  readonly slice: string;
+  readonly remove: Removal;
+}
+
+/** `row` is where the counts of holder `h` are. */
+function holdersIn(table: 'api_keys' | 'holders', row: string): Holders {
+  const slice = `(SELECT row FROM ${table} WHERE row > ${of('after')} ORDER BY row LIMIT ${SLICE_HOLDERS}) h`;
+  const old = IS_OLD.map((isOld) => `c.row = ${row} AND ${isOld}`);
+  const isAnyOld = old.map((isOld) => `EXISTS (SELECT 1 FROM key_counts c WHERE ${isOld})`).join(' OR ');
+  return {
+    slice: `SELECT max(h.row) AS last, max(${isAnyOld}) AS old FROM ${slice}`,
+    remove: old.map(
+      (isOld) => `DELETE FROM key_counts WHERE (row, window_s, number, instance) IN (
+SELECT c.row, c.window_s, c.number, c.instance FROM ${slice} CROSS JOIN key_counts c WHERE ${isOld})`,
+    ),
+  };
+}
+
+const HOLDERS = [holdersIn('api_keys', 'h.row'), holdersIn('holders', '-h.row')];
+
+// With this the names of the tables begin that backup/restore.ts sends ahead. The one of this very name says since when.
+// The underscore: they are not taken for ours (schema.ts).
+export const RESTORING = '_restoring';
+/** Far longer than a restore takes: one that is under way must not lose what it has sent ahead. */
+const LEFT_BEHIND_S = 24 * 3600;
+
+/** Drops what was sent ahead by a restore that was killed: it takes as much room as the keys, in each backup too. */
+async function dropLeftBehind(db: Database): Promise<void> {
+  const ahead = await db.read({ sql: `SELECT name FROM sqlite_master WHERE name GLOB '${RESTORING}*'` });
+  if (!ahead.some(({ name }) => name === RESTORING)) return;
+  const old = await db.read({ sql: `SELECT 1 FROM ${RESTORING} WHERE begun_s < unixepoch() - ${LEFT_BEHIND_S}` });
+  if (old.length > 0) await db.writeAll(ahead.map(({ name }) => ({ sql: `DROP TABLE IF EXISTS ${name}` })));
+}
+
+/** Removes all records that are old: of codes, exchanges, events and changes. */
+export async function removeRecords(db: Database, run: Run): Promise<void> {
+  for (const removal of REMOVALS) while (await removed(db, removal, run)) await sleep(PAUSE_MS);
+  await dropLeftBehind(db);
+}
+
+/** Whether there may be more. */
+async function removed(db: Database, removal: Removal, run: Run): Promise<boolean> {
+  const written = await db.writeAll(removal.map((sql) => ({ ...statementOf(sql, run), unsynced: true })));
+  return written.some(({ changed, repeated }) => changed >= SLICE_ROWS || repeated);
+}
+
+/** Removes the counts of uses that are old. */
+export async function removeCounts(db: Database, run: Run): Promise<void> {
+  for (const holders of HOLDERS) await removeCountsOf(db, holders, run);
+}
+
+async function removeCountsOf(db: Database, { slice, remove }: Holders, run: Run): Promise<void> {
+  for (let after = 0; ; ) {
+    const [found] = await db.read(statementOf(slice, { ...run, after }));
+    const { last = null, old } = found ?? {};
+    if (typeof last !== 'number') return;
+    if (old === 1) await removed(db, remove, { ...run, after });
+    after = last;
+    await sleep(PAUSE_MS);
+  }
+}
+
+/** Only a statement that asks for something has an argument. */
+const statementOf = (sql: string, run: Run): Statement => ({
+  sql,
+  args: sql.includes('?1') ? [JSON.stringify(run)] : [],
+});
