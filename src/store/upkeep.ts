@@ -81,9 +81,12 @@ export function createUpkeep(db: Database, options: UpkeepOptions) {
   const runs = repeat(
     { everyMs: EVERY_MS, firstMs: FIRST_AFTER_MS, jitter: JITTER, clock, log, event: 'old changes not removed' },
     async () => {
-      const tasks: readonly Task[] = isOverdue ? ['records'] : await takeDue(db, clock.nowMs());
-      isOverdue = false;
-      await removeOld(db, options, tasks);
+      await removeOld(db, options, isOverdue ? [] : await takeDue(db, clock.nowMs()));
+      // Also what was seen meanwhile: there may have been nothing to remove when this run looked.
+      while (isOverdue) {
+        isOverdue = false;
+        await removeOld(db, options, ['records']);
+      }
     },
   );
   return {
