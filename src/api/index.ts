@@ -113,7 +113,13 @@ function routesOf(options: ApiOptions): readonly Route[] {
     changes: changesRoute(options),
     revoke: revokeRoute(options.revokeTokens),
     ...signInRoutes,
-    health: { get: options.health },
+    health: [
+      { path: `${basePath}${ROUTES.health.path}`, get: options.health },
+      ...HEALTH_ELSEWHERE.map((path) => ({
+        path: `${basePath}${path}`,
+        missing: { code: 'not_found', healthAt: `${basePath}${ROUTES.health.path}` } as const,
+      })),
+    ],
     metrics:
       metrics && metricsToken ? { get: metricsRoute({ token: metricsToken, sha256, text: metrics.text }) } : null,
     preview: { get: previewRoute(config.revocationLagMaxMs) },
@@ -126,6 +132,9 @@ function routesOf(options: ApiOptions): readonly Route[] {
     return places.map((place) => ({ ...ROUTES[name], ...place }));
   });
 }
+
+/** Where probes look for it first. */
+const HEALTH_ELSEWHERE = ['/health', '/healthz', '/ready', '/readyz', '/live', '/livez'];
 
 /** At its path of the table, or at others. Null: it is switched off. */
 export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;

@@ -49,6 +49,6 @@ const invalid = (issue: InputIssue): Result<never, Problem> =>
   err({ code: 'invalid_input', detail: issue.message, issues: [issue] });
 
 function unread(problem: Problem): Result<never, Problem> {
-  if (problem.code === 'invalid_json') return invalid(NO_TOKENS);
+  if (problem.code === 'invalid_json' && !problem.isNotUtf8) return invalid(NO_TOKENS);
   return err(problem.code === 'unsupported_media_type' ? { ...problem, orForm: true } : problem);
 }

@@ -135,6 +135,8 @@ export function parsed<O extends Options, A>(args: readonly string[], options: O
 }
 
 function split(args: readonly string[], options: Options) {
+  // What the runtime puts in place of bytes that are not UTF-8, which would be stored.
+  if (args.some((arg) => arg.includes('\u{fffd}'))) throw new UsageError('expected arguments in UTF-8');
   const config = Object.entries(options).map(
     ([name, { value }]) => [name, { type: value === null ? 'boolean' : 'string', multiple: true }] as const,
   );

@@ -27,7 +27,7 @@ export type KeyRefusal =
  * is, in place of a user token. `help`: for agents, beside the sentence. `byClient`: its client cancelled the call.
  */
 export type Problem =
-  | { readonly code: 'invalid_json'; readonly notObject?: true }
+  | { readonly code: 'invalid_json'; readonly notObject?: true; readonly isNotUtf8?: true }
   /** `detail`: a sentence of its own; else that of input that does not fit a tool's schema. */
   | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[]; readonly detail?: string }
   | { readonly code: 'invalid_state' }
@@ -65,14 +65,14 @@ export type Problem =
   | { readonly code: 'origin_denied' }
   | { readonly code: 'host_denied' }
   | { readonly code: 'https_required' }
-  | { readonly code: 'not_found' }
+  | { readonly code: 'not_found'; readonly healthAt?: string }
   | { readonly code: 'tool_not_found' }
   | { readonly code: 'key_not_found' }
   | { readonly code: 'request_not_found' }
   | { readonly code: 'session_not_found' }
   | { readonly code: 'method_not_allowed'; readonly allow: string }
   | { readonly code: 'payload_too_large' }
-  | { readonly code: 'unsupported_media_type'; readonly orForm?: true }
+  | { readonly code: 'unsupported_media_type'; readonly orForm?: true; readonly isEncoded?: true }
   | { readonly code: 'key_limit_reached' }
   | { readonly code: 'key_not_active' }
   | { readonly code: 'rotation_under_way'; readonly untilMs: number }
@@ -192,6 +192,10 @@ const METRICS_TOKEN_WANTED = 'This path needs METRICS_TOKEN as the bearer token'
 
 const NOT_AN_OBJECT = 'The body must be one JSON object';
 
+const NOT_UTF8 = 'The body is not UTF-8';
+
+const NOT_ENCODED = 'The body must not be compressed: no Content-Encoding but identity is taken';
+
 const NEITHER_JSON_NOR_FORM = 'Content-Type must be application/json or application/x-www-form-urlencoded';
 
 const WRONG_KIND = {
@@ -211,17 +215,29 @@ export function publicPart(problem: Problem): ProblemText & { readonly code: str
 
 const WITHOUT_SCHEME = 'expected "Bearer " before it in Authorization';
 
+/** Returns the sentence for what is known beside the code; undefined: the sentence of the code will do. */
 function exactDetail(problem: Problem): string | undefined {
   if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
   if ('lacksScheme' in problem && problem.lacksScheme) return `${PROBLEMS[problem.code].detail}: ${WITHOUT_SCHEME}`;
-  if (problem.code === 'invalid_token' && problem.expired) return 'The user token has expired';
   if ('wanted' in problem && problem.wanted !== undefined) return METRICS_TOKEN_WANTED;
-  if (problem.code === 'invalid_input') return problem.detail;
-  if (problem.code === 'invalid_json' && problem.notObject) return NOT_AN_OBJECT;
-  if (problem.code === 'unsupported_media_type' && problem.orForm) return NEITHER_JSON_NOR_FORM;
-  if (problem.code !== 'rotation_under_way') return undefined;
-  const until = rfc3339(problem.untilMs);
-  return `${PROBLEMS.rotation_under_way.detail} until ${until}; with overlapHours 0 it ends now`;
+  switch (problem.code) {
+    case 'invalid_token':
+      return problem.expired && 'The user token has expired';
+    case 'invalid_input':
+      return problem.detail;
+    case 'invalid_json':
+      return problem.isNotUtf8 ? NOT_UTF8 : problem.notObject && NOT_AN_OBJECT;
+    case 'unsupported_media_type':
+      return problem.isEncoded ? NOT_ENCODED : problem.orForm && NEITHER_JSON_NOR_FORM;
+    case 'method_not_allowed':
+      return `This path takes ${problem.allow.replace(/, (?=\w+$)/, ' and ')} alone`;
+    case 'not_found':
+      return problem.healthAt && `No such route; health is at ${problem.healthAt}`;
+    case 'rotation_under_way':
+      return `${PROBLEMS[problem.code].detail} until ${rfc3339(problem.untilMs)}; with overlapHours 0 it ends now`;
+    default:
+      return undefined;
+  }
 }
 
 /** Seconds for `Retry-After` (RFC 9110 §10.2.3); null if trying again changes nothing. */

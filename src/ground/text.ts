@@ -7,6 +7,15 @@ const CONTROLS = new RegExp(CONTROL, 'g');
 /** True for text that every kind of database gives back as it was: no controls, no lone surrogates. */
 export const isStorable = (text: string): boolean => !CONTROL.test(text) && text.isWellFormed();
 
+/**
+ * A character that can be seen: no white space, no format character, none that is drawn as nothing (UAX #44,
+ * Default_Ignorable_Code_Point, with the Hangul fillers), nor the blank ones that Unicode counts as symbols and letters.
+ */
+const VISIBLE = /[^\p{White_Space}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800\u{16fe4}\u{1d159}]/u;
+
+/** True for a text in which something can be seen: a name that people tell apart. */
+export const isVisible = (text: string): boolean => VISIBLE.test(text);
+
 export const withoutControls = (text: string): string => text.replace(CONTROLS, '');
 
 /** True when `text` has `min` to `max` Unicode code points, which is also how JSON Schema counts characters. */

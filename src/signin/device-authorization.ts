@@ -9,7 +9,7 @@ import { createTokenBuckets } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
-import { hasLength, isScope, isStorable, splitScopes } from '../ground/text.ts';
+import { hasLength, isScope, isStorable, isVisible, splitScopes } from '../ground/text.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import type { Caller } from '../keys/actor.ts';
 import type { Audience } from '../keys/record.ts';
@@ -102,12 +102,12 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   return { post, refuse };
 }
 
+const isName = (name: string): boolean => hasLength(name, 1, NAME_CHARS_MAX) && isStorable(name) && isVisible(name);
+
 function requestIn(form: URLSearchParams, audience: Audience) {
   if (hasTwice(form)) return err<TokenError>('invalid_request');
   const clientName = parameter(form, 'client_name');
-  if (clientName !== null && !(hasLength(clientName, 1, NAME_CHARS_MAX) && isStorable(clientName))) {
-    return err<TokenError>('invalid_request');
-  }
+  if (clientName !== null && !isName(clientName)) return err<TokenError>('invalid_request');
   const given = parameter(form, 'resource');
   const resource = given === null ? audience.own : audience.nameOf(given);
   if (!audience.names.includes(resource)) return err<TokenError>('invalid_target');

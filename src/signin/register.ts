@@ -1,7 +1,7 @@
 // POST /register (RFC 7591): a client says where it may be sent back to, and gets an id. Nothing is stored.
 
 import { err, ok } from '../ground/result.ts';
-import { isObject, isStorable } from '../ground/text.ts';
+import { isObject, isStorable, isVisible } from '../ground/text.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import type { Clients } from './clients.ts';
@@ -51,4 +51,4 @@ function registrationOf(metadata: unknown, redirects: Redirects) {
 
 /** Shown to nobody: clients may give themselves any name. */
 const isName = (name: unknown): name is string =>
-  typeof name === 'string' && name.length <= NAME_CHARS_MAX && isStorable(name);
+  typeof name === 'string' && name.length <= NAME_CHARS_MAX && isStorable(name) && isVisible(name);

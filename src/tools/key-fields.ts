@@ -7,7 +7,7 @@ import { epochMs, text, wholeNumber } from '../calls/schema.ts';
 import type { Problem } from '../ground/problem.ts';
 import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { hasLength, isScope, SCOPE_PATTERN } from '../ground/text.ts';
+import { hasLength, isScope, isVisible, SCOPE_PATTERN } from '../ground/text.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import type { OwnKey } from '../keys/listing.ts';
 import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
@@ -41,7 +41,7 @@ export function daysOf({ daysMax }: KeyCeilings) {
 export const keyRequestFields = (ceilings: KeyCeilings) => ({
   name: v.pipe(
     text(1, 200),
-    v.check((value) => value.trim() !== '', 'Expected a name that is not blank'),
+    v.check(isVisible, 'Expected a name that is not blank'),
     v.description('What the key is for, to recognize it by: "billing export", "CI".'),
   ),
   scopes: v.pipe(

@@ -2,7 +2,7 @@
 // bounded for all clients together until their requests are over; who sends slowly makes room for others.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import type { Pool } from '../ground/limits/pool.ts';
+import type { Held, Pool } from '../ground/limits/pool.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import { type Awaitable, err, ok, type Result } from '../ground/result.ts';
 import type { RequestContext } from './context.ts';
@@ -32,10 +32,14 @@ const JSON_FORMAT = formatOf('application/json', JSON.parse);
 const FIELDS_MAX = 100;
 
 /** A form with more fields counts as empty: routes say what is missing. */
-const FORM_FORMAT = formatOf(
-  'application/x-www-form-urlencoded',
-  (text) => new URLSearchParams(text.split('&', FIELDS_MAX + 1).length > FIELDS_MAX ? '' : text),
-);
+const FORM_FORMAT = formatOf('application/x-www-form-urlencoded', (text) => {
+  if (text.split('&', FIELDS_MAX + 1).length > FIELDS_MAX) return new URLSearchParams();
+  // Throws for bytes that are not UTF-8, for which URLSearchParams would put U+FFFD. A `%` alone stands for itself.
+  decodeURIComponent(text.replace(LONE_PERCENT, '%25'));
+  return new URLSearchParams(text);
+});
+
+const LONE_PERCENT = /%(?![0-9a-f]{2})/gi;
 
 /** What a route takes instead of JSON. A form arrives as URLSearchParams, with repeated fields kept. */
 export type BodyKind = 'form' | 'json_or_form';
@@ -53,47 +57,6 @@ const BYTES_COUNTED = 16 * 1024;
 export type ReadBody = (kind: BodyKind | undefined, context: RequestContext) => Awaitable<Body>;
 
 export function createReadBody(pool: Pool): ReadBody {
-  /**
-   * A known length is counted before anything is read, the rest while reading: a length may be missing, or announced
-   * more than once, which Bun lets through. Without a length only the first byte shows that there is a body.
-   */
-  async function readCounted(
-    format: BodyFormat,
-    context: RequestContext,
-    isTaken: boolean,
-    length: number,
-  ): Promise<Body> {
-    let isCut = false;
-    const held = pool(() => {
-      isCut = true; // what has arrived may be JSON by itself
-      void reader.cancel().catch(() => {});
-    });
-    if (!held.hold(length)) return OVERLOADED_BODY;
-    context.defer(() => held.hold(0));
-    const reader = (context.request.body as ReadableStream<Uint8Array>).getReader();
-    const decoder = new TextDecoder();
-    let bytes = 0;
-    let text = '';
-    try {
-      for (let read = await reader.read(); !read.done; read = await reader.read()) {
-        const { byteLength } = read.value;
-        if (!isTaken && byteLength > 0) return err({ code: 'unsupported_media_type' });
-        bytes += byteLength;
-        if (bytes > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
-        if (bytes > Math.max(length, BYTES_COUNTED) && !held.hold(bytes)) return OVERLOADED_BODY;
-        held.moved(byteLength);
-        text += decoder.decode(read.value, { stream: true });
-      }
-      if (isCut) return INVALID_BODY;
-      held.keep();
-      context.bodyBytes = bytes;
-      text += decoder.decode();
-      return ok(bytes === 0 ? undefined : format.parse(text));
-    } catch {
-      return INVALID_BODY;
-    }
-  }
-
   return (kind, context) => {
     const { request, headers } = context;
     const length = Number(headers.get('content-length') ?? Number.NaN);
@@ -101,18 +64,116 @@ export function createReadBody(pool: Pool): ReadBody {
     if (length === 0 || (Number.isNaN(length) && request.body === null)) return NO_BODY;
     const type = headers.get('content-type');
     const format = formatFor(kind, type);
-    const isTaken = isOf(format, type);
-    if (Number.isNaN(length)) return readCounted(format, context, isTaken, 0);
-    if (!isTaken) return err({ code: 'unsupported_media_type' });
-    if (length > BODY_BYTES_MAX) return err({ code: 'payload_too_large' });
+    const refusal = isOf(format, type) ? refusalOfEncoding(headers.get('content-encoding')) : WRONG_TYPE;
+    if (Number.isNaN(length)) return readCounted(pool, format, context, { refusal, length: 0 });
+    if (refusal !== undefined) return refusal;
+    if (length > BODY_BYTES_MAX) return TOO_LARGE;
     context.bodyBytes = length;
-    return length <= BYTES_COUNTED ? readWhole(format, request) : readCounted(format, context, isTaken, length);
+    return length <= BYTES_COUNTED ? readWhole(format, request) : readCounted(pool, format, context, { length });
   };
 }
 
 /** Saves a promise over an async function, because nearly every request comes here. */
-const readWhole = (format: BodyFormat, request: Request): Promise<Body> =>
-  (format === JSON_FORMAT ? request.json() : request.text().then(format.parse)).then(ok<unknown>, () => INVALID_BODY);
+const readWhole = ({ parse }: BodyFormat, request: Request): Promise<Body> =>
+  request.bytes().then((bytes): Body => {
+    try {
+      return ok(parse(utf8.decode(bytes)));
+    } catch (error) {
+      return unreadable(error);
+    }
+  }, unreadable);
+
+/** What is known of a body before it is read. */
+interface Announced {
+  /** Of a body that is not to be read, if there is one. */
+  readonly refusal?: Body | undefined;
+  /** 0: it wasn't announced. */
+  readonly length: number;
+}
+
+/**
+ * A known length is counted before anything is read, the rest while reading: a length may be missing, or announced
+ * more than once, which Bun lets through. Without a length only the first byte shows that there is a body.
+ */
+async function readCounted(
+  pool: Pool,
+  { parse }: BodyFormat,
+  context: RequestContext,
+  { refusal, length }: Announced,
+): Promise<Body> {
+  const body = new CountedBody(pool, (context.request.body as ReadableStream<Uint8Array>).getReader());
+  if (!body.holds(length)) return OVERLOADED_BODY;
+  context.defer(body.release);
+  try {
+    for (let piece = await body.read(); piece !== undefined; piece = await body.read()) {
+      if (refusal !== undefined && piece.byteLength > 0) return refusal;
+      body.add(piece);
+      if (body.bytes > BODY_BYTES_MAX) return TOO_LARGE;
+      if (body.bytes > Math.max(length, BYTES_COUNTED) && !body.holds(body.bytes)) return OVERLOADED_BODY;
+    }
+    if (body.isCut) return INVALID_BODY;
+    context.bodyBytes = body.bytes;
+    const text = body.finished();
+    if (text === undefined) return NOT_UTF8;
+    return ok(body.bytes === 0 ? undefined : parse(text));
+  } catch (error) {
+    return unreadable(error);
+  }
+}
+
+/** A body on its way, which counts against the pool. */
+class CountedBody {
+  bytes = 0;
+  /** Room was needed for others: what has arrived may be JSON by itself. */
+  isCut = false;
+  readonly release = () => void this.#held.hold(0);
+  readonly #held: Held;
+  readonly #decoder = new TextDecoder('utf-8', { fatal: true });
+  /** Undefined: what has come is not UTF-8. */
+  #text: string | undefined = '';
+
+  constructor(
+    pool: Pool,
+    readonly reader: ReadableStreamDefaultReader<Uint8Array>,
+  ) {
+    this.#held = pool(() => {
+      this.isCut = true;
+      void reader.cancel().catch(() => {});
+    });
+  }
+
+  /** Returns false, with nothing changed, when there is no room for so many bytes. */
+  holds(bytes: number): boolean {
+    return this.#held.hold(bytes);
+  }
+
+  /** Returns undefined at the end. */
+  async read(): Promise<Uint8Array | undefined> {
+    const { done, value } = await this.reader.read();
+    return done ? undefined : value;
+  }
+
+  add(piece: Uint8Array): void {
+    this.bytes += piece.byteLength;
+    this.#held.moved(piece.byteLength);
+    this.#decode(piece);
+  }
+
+  #decode(piece?: Uint8Array): void {
+    try {
+      if (this.#text !== undefined) this.#text += this.#decoder.decode(piece, { stream: piece !== undefined });
+    } catch {
+      this.#text = undefined; // its size still counts first
+    }
+  }
+
+  /** Returns the whole text; undefined if it is not UTF-8. */
+  finished(): string | undefined {
+    this.#held.keep();
+    this.#decode();
+    return this.#text;
+  }
+}
 
 function formatFor(kind: BodyKind | undefined, type: string | null): BodyFormat {
   if (kind === undefined) return JSON_FORMAT;
@@ -122,7 +183,24 @@ function formatFor(kind: BodyKind | undefined, type: string | null): BodyFormat 
 const isOf = ({ type, otherSpellings }: BodyFormat, sent: string | null): boolean =>
   sent === type || (sent !== null && otherSpellings.test(sent));
 
+/** Refuses what would have to be decoded first. An empty list is none. */
+function refusalOfEncoding(encodings: string | null): Body | undefined {
+  if (encodings === null || ONLY_IDENTITY.test(encodings)) return undefined;
+  return err({ code: 'unsupported_media_type', isEncoded: true });
+}
+
+const ONLY_IDENTITY = /^(?:[\s,]|identity(?=[\s,]|$))*$/i;
+
+/** RFC 8259 §8.1: no byte is replaced. */
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** A body that is not what its type says, or that was cut off. A decoder throws a TypeError, `%XX` a URIError. */
+const unreadable = (error: unknown): Body =>
+  error instanceof TypeError || error instanceof URIError ? NOT_UTF8 : INVALID_BODY;
+
 export const NO_BODY: Body = ok(undefined);
-/** Not what its type says, or cut off. */
+const WRONG_TYPE: Body = err({ code: 'unsupported_media_type' });
+const TOO_LARGE: Body = err({ code: 'payload_too_large' });
 const INVALID_BODY: Body = err({ code: 'invalid_json' });
+const NOT_UTF8: Body = err({ code: 'invalid_json', isNotUtf8: true });
 const OVERLOADED_BODY: Body = err(OVERLOADED);

@@ -159,7 +159,7 @@ export function holdingOpen<T>(context: RequestContext, timeoutMs: number, resul
 /** As sent, from their places; judged by nobody yet. A missing or empty one is null. */
 export interface Credentials {
   readonly xApiKey: string | null;
-  /** What follows `Bearer ` in Authorization; another scheme counts as absent. */
+  /** What follows `Bearer` and spaces in Authorization; another scheme counts as absent. */
   readonly bearer: string | null;
   /** `_meta.api_key` of the body. */
   readonly metaApiKey: string | null;
@@ -167,9 +167,9 @@ export interface Credentials {
   readonly lacksScheme?: true;
 }
 
-// RFC 9110 §11.1: the scheme's name is case-insensitive. What follows the one space is the credential, spaces included.
-const BEARER = /^Bearer (?=.)/i;
-const BEARER_LENGTH = 'Bearer '.length;
+// RFC 9110 §11.1, §11.4: the scheme's name is case-insensitive. What follows the spaces is the credential, those within
+// included.
+const BEARER = /^Bearer +(?=[^ ])/i;
 /** A key or a token alone (token68, RFC 9110 §11.2); longer than the name of any scheme. */
 const CREDENTIAL_ALONE = /^[\w.~+/-]{24,}=*$/;
 
@@ -179,7 +179,8 @@ export function readCredentials(headers: Headers): Credentials {
   const xApiKey = headers.get('x-api-key') || null;
   const metaApiKey = null;
   if (authorization === null) return { xApiKey, bearer: null, metaApiKey };
-  if (BEARER.test(authorization)) return { xApiKey, bearer: authorization.slice(BEARER_LENGTH), metaApiKey };
+  const scheme = BEARER.exec(authorization);
+  if (scheme !== null) return { xApiKey, bearer: authorization.slice(scheme[0].length), metaApiKey };
   return { xApiKey, bearer: null, metaApiKey, ...(CREDENTIAL_ALONE.test(authorization) && { lacksScheme: true }) };
 }
 

@@ -105,6 +105,9 @@ const ALLOWED_HEADERS = [
   'Mcp-Name',
   'Mcp-Session-Id',
   'Last-Event-ID',
+  'traceparent',
+  'tracestate',
+  'baggage',
 ].join(', ');
 const EXPOSED_HEADERS = 'WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy';
 const PREFLIGHT_MAX_AGE_S = '600';

@@ -71,6 +71,8 @@ export function problemHeaders(common: HeadersInit, problem: Problem, challenge?
   const retryAfterS = retryAfterSeconds(problem);
   if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
   if (problem.code === 'method_not_allowed') headers.set('Allow', problem.allow);
+  // RFC 9110 §15.5.16: what would have been taken.
+  if (problem.code === 'unsupported_media_type' && problem.isEncoded) headers.set('Accept-Encoding', 'identity');
   if (challenge) headers.set('WWW-Authenticate', challenge);
   return headers;
 }

@@ -39,6 +39,8 @@ describe('the places', () => {
     expect(await owner({ auth: `Bearer ${good}` })).toBe('alice'));
   test('the scheme Bearer is read in any case', async () =>
     expect(await owner({ auth: `bearer ${good}` })).toBe('alice'));
+  test('the scheme Bearer may be followed by several spaces', async () =>
+    expect(await owner({ auth: `Bearer   ${good}` })).toBe('alice'));
   test('a key is read from _meta.api_key', async () => expect(await owner({ meta: good })).toBe('alice'));
   test('a key in the query string is not read', async () => {
     const response = await fetch(`${app.url}/tools/get_data?api_key=${good}&x-api-key=${good}`, { method: 'POST' });

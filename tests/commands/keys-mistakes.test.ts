@@ -57,6 +57,7 @@ const WRONG = [
   ['events', '--key', KEY],
   ['create', '--user', 'u', '--name', 'n', '--days', 'x'],
   ['create', '--user', 'u', '--name', 'n', '--days', ''],
+  ['create', '--user', 'u', '--name', 'Z\u{fffd}rich'], // how a runtime shows bytes that are not UTF-8
   ['create', '--ask', 'https://127.0.0.1:1', '--days', '3'],
   ['create', '--ask', 'https://127.0.0.1:1', '--user', 'u'],
   ['revoke', '--user', 'alice', '--user', 'bob', '--yes'],

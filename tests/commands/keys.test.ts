@@ -191,6 +191,11 @@ describe.each(STORE_MODES)('on a database that is %s', (mode) => {
     const lines = imported.map(({ line }) => JSON.stringify(line));
     writeFileSync(file, [...lines, '{"userId": "x"}'].join('\n'));
     expect(await keys('import', file)).toMatchObject({ code: 1, stderr: expect.stringContaining('line 451: ') });
+    writeFileSync(file, `${lines[0]}\n${lines[1]?.replace('key 1', 'Z\xfcrich')}`, 'latin1');
+    expect(await keys('import', file)).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('line 2: expected UTF-8'),
+    });
     expect(await use(imported[0]?.key ?? '')).toBe(401);
     writeFileSync(file, lines.slice(0, 250).join('\n'));
     expect((await keys('import', file)).stderr).toContain('250 imported, 0 were there already');

@@ -60,6 +60,8 @@ describe('name', () => {
     ['quotes, markup and other scripts', `"'<script>\\ü漢`],
     ['combining characters are not normalized', 'e\u0301'],
     ['a prototype name', '__proto__'],
+    ['something seen among what is not', '\u200b\u3164x\u2800'],
+    ['an emoji of several', '👩\u200d💻'],
     ['looks like a statement', "'; DROP TABLE api_keys; --"],
   ])('%s: taken as it is', async (_what, name) => {
     const { status, body } = await create({ ...GOOD, name });
@@ -71,6 +73,11 @@ describe('name', () => {
     ['empty', ''],
     ['blank', '   '],
     ['blank in Unicode', '\u00a0\u2003'],
+    ['of what nobody sees', '\u200b\u3164\u2800\u115f\u1160\uffa0\u{e0041}\ufe0f\u2060\ufeff\u00ad'],
+    ...['\u200b', '\u3164', '\u2800', '\u115f', '\u180e'].map((char): [string, string] => [
+      `${char.codePointAt(0)?.toString(16)}`,
+      char,
+    ]),
     ['201 characters', 'a'.repeat(201)],
     ['201 emoji', '😀'.repeat(201)],
     ['100,000 characters', 'a'.repeat(100_000)],

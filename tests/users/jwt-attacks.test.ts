@@ -224,3 +224,12 @@ describe('a key set that holds what it should not', () => {
       expect(await outcome(app, await evil.token(payload, { key }))).toBe('invalid_token');
   });
 });
+
+test('claims that are not UTF-8 are refused: two owners would become one', async () => {
+  const payload = (bytes: string) =>
+    Buffer.from(JSON.stringify(claims(bySecret, { sub: 'SUB' })).replace('SUB', bytes), 'latin1');
+  expect(await outcome(bySecret, handmade({ alg: 'HS256' }, payload('Z\xc3\xbcrich')))).toBe('ok');
+  for (const sub of ['Z\xfcrich', 'Z\xfdrich', '\xf0\x9f\x98']) {
+    expect(await outcome(bySecret, handmade({ alg: 'HS256' }, payload(sub)))).toBe('invalid_token');
+  }
+});

@@ -41,10 +41,20 @@ describe('a slash at the end of a path is ignored', () => {
     });
   });
 
+  test.each(['/health', '/healthz/', '/ready'])('%s says where health is, whatever the host', async (path) => {
+    await using app = await createTestApp({ env: { BASE_PATH: '/api' } });
+    const headers = { host: 'probe.internal' };
+    const response = await fetch(`${app.url}${path}`, { headers });
+    expect(response.status).toBe(404);
+    expect((await response.json()).detail).toBe('No such route; health is at /api/mcp/health');
+  });
+
   test('a method that the route lacks is named as one', async () => {
     await using app = await createTestApp();
     const response = await fetch(`${app.url}/mcp/`, { method: 'DELETE' });
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST']);
-    expect(await response.json()).toMatchObject({ detail: 'This path does not support this method' });
+    expect(await response.json()).toMatchObject({ detail: 'This path takes POST alone' });
+    const { detail } = await (await fetch(`${app.url}/mcp/health`, { method: 'POST' })).json();
+    expect(detail).toBe('This path takes GET and HEAD alone');
   });
 });

@@ -106,17 +106,25 @@ async function* batchesOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRec
 }
 
 async function* recordsOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRecord> {
-  const stream = createReadStream(file, 'utf8');
+  const stream = createReadStream(file, 'latin1'); // a character a byte: each line is decoded by itself
   let number = 0;
   try {
     for await (const line of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
       number += 1;
-      const text = line.trim(); // without a byte order mark, too
+      const text = decoded(line, number).trim(); // without a byte order mark, too
       if (text !== '') yield recordOf(text, number, nowMs);
     }
   } catch (error) {
     if (error instanceof CommandError) throw error;
     throw new CommandError(`the file can't be read: ${reasonOf(error)}`);
+  }
+}
+
+function decoded(line: string, number: number): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(line, 'latin1'));
+  } catch {
+    throw new CommandError(`line ${number}: expected UTF-8`);
   }
 }
 
