@@ -19,11 +19,11 @@ import { shownMintingCommand } from './config/token-settings.ts';
 import { LIMITS } from './ground/limits/index.ts';
 import { createPool } from './ground/limits/pool.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './ground/runtime.ts';
-import { keysPageUrl } from './ground/urls.ts';
+import { createServerAddress, listeningOrigin, type ServerAddress } from './ground/server-address.ts';
 import { createOriginOf } from './keys/actor.ts';
+import { createAudience } from './keys/audience.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createMacs } from './keys/marks.ts';
-import { createAudience } from './keys/record.ts';
 import { createFindCode } from './keys/unknown-keys.ts';
 import { createRequestStates } from './mcp/client.ts';
 import { createSessions } from './mcp/sessions.ts';
@@ -54,8 +54,10 @@ export interface ServiceOptions extends Partial<Pick<ServerFileOptions, 'tools' 
   readonly random: RandomBytes;
   readonly sha256: Sha256;
   readonly log: Log;
-  /** The URL clients see. */
-  readonly publicUrl: string;
+  /** The URL clients see, its only name; left out: PUBLIC_URL. */
+  readonly publicUrl?: string | undefined;
+  /** The origin that it listens on, which counts without the former; left out: by HOST and PORT. */
+  readonly listening?: string | undefined;
   /** Memory and CPU of the process, for the metrics. */
   readonly usage?: () => ProcessUsage;
   /** Of the server's own TLS, for the metrics. */
@@ -71,6 +73,8 @@ export interface ServiceOptions extends Partial<Pick<ServerFileOptions, 'tools' 
 export interface Service {
   readonly app: App;
   readonly keyDomain: KeyDomain;
+  /** Where clients find it. */
+  readonly url: string;
   readonly storeMode: Store['mode'];
   /** Tools and prompts of tool files. */
   readonly custom: CustomNames;
@@ -103,14 +107,15 @@ export async function prepareService(config: Config, options: ServiceOptions): P
   const newFolder = prepareDataFolder(config);
   // For the ages of what is cached. Windows of rate limits don't use it: setting the wall clock opens none.
   const ageClock = countingSleep(options.clock);
-  const { verify: verifyUserJwt, fetchKeys } = await createUserJwts(config, { ...options, clock: ageClock });
+  const address = addressOf(config, options);
+  const { verify: verifyUserJwt, fetchKeys } = await createUserJwts(config, { ...options, address, clock: ageClock });
   const store = await prepareStore(config.database, {
     ...options,
     eventDays: config.eventDays,
     usageDays: config.usageDays,
   });
   try {
-    const service = serviceOn(store, verifyUserJwt, ageClock, config, options);
+    const service = serviceOn(store, address, verifyUserJwt, ageClock, config, options);
     async function open(): Promise<void> {
       // A mistyped path would otherwise be found out by the first user whose keys are gone.
       if (newFolder !== null && config.production) {
@@ -128,20 +133,28 @@ export async function prepareService(config: Config, options: ServiceOptions): P
 /** Unique among processes, yet short enough to begin every request id. */
 const INSTANCE_BYTES = 6;
 
+const addressOf = (config: Config, { publicUrl, listening }: ServiceOptions): ServerAddress =>
+  createServerAddress({
+    ...config,
+    publicUrl: publicUrl ?? config.publicUrl,
+    listening: listening ?? listeningOrigin(config, config.port),
+  });
+
 function serviceOn(
   store: Store,
+  address: ServerAddress,
   verifyUserJwt: VerifyUserJwt,
   ageClock: Clock,
   config: Config,
   options: ServiceOptions,
 ): Service {
-  const { clock, random, sha256, log, publicUrl, env = {}, runScript = 'bun run' } = options;
+  const { clock, random, sha256, log, env = {}, runScript = 'bun run' } = options;
   const { keyCeilings: ceilings, revocationLagMaxMs: lagMaxMs } = config;
   const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
   const metrics = config.metricsToken === null ? null : createMetrics(clock);
   const originOf = createOriginOf(config.eventAddresses);
-  const audience = createAudience(publicUrl, config.resources);
+  const audience = createAudience(address, config.resources);
   const keyStore = metrics?.store(store) ?? store;
   const keyDomain = createKeyDomain({
     ...config,
@@ -168,7 +181,7 @@ function serviceOn(
     clock,
     log,
     observe: metrics?.guard,
-    keysManagedAt: config.connect === null ? undefined : config.keysPage && keysPageUrl(publicUrl),
+    helpsSignIn: config.connect === null ? undefined : config.keysPage === null ? 'without_page' : 'with_page',
   });
   const deps = { guards, keys: keyDomain.keys, settings: settingsIn(env), ceilings, keyReveal: config.keyReveal };
   const { tools, prompts, resources, keyScopes, custom } = register(deps, [
@@ -216,12 +229,12 @@ function serviceOn(
     audience,
     guards,
     readKeyRequest: keyRequestReader(ceilings),
-    publicPath: new URL(publicUrl).pathname.replace(/^\/$/, ''),
+    publicPath: address.path,
     scopes: keyScopes,
   });
   const api = createApi({
     config,
-    publicUrl,
+    address,
     verifyKey,
     confirmKey: verifier.confirm,
     keys: keyDomain.keys,
@@ -247,7 +260,7 @@ function serviceOn(
     keyScopes,
     sessions,
     findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,
-    mints: shownMintingCommand(config, { env, publicUrl, runScript }),
+    mints: shownMintingCommand(config, { env, publicUrl: address.url, runScript }),
     health: healthRoute({ store, feed, sessions, instance, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
     metrics,
     clock,
@@ -262,6 +275,7 @@ function serviceOn(
         held.stop();
       },
     },
+    url: address.url,
     storeMode: store.mode,
     custom,
     lastCalled,

@@ -11,7 +11,7 @@ import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts'
 /** IPv4 or IPv6, by its characters: a proxy may have passed on anything. */
 const IP_ADDRESS = /^[\da-f.:]{2,45}$/i;
 
-export function aboutRoute(url: string, isOn: (name: RouteName) => boolean): Handler {
+export function aboutRoute(isOn: (name: RouteName) => boolean): Handler {
   const listed = routeNames
     .filter(isOn)
     .map((name): RouteFacts => ROUTES[name])
@@ -19,6 +19,7 @@ export function aboutRoute(url: string, isOn: (name: RouteName) => boolean): Han
   const columns = Math.max(...listed.map(({ path }) => path.length));
   const linked = listed.flatMap(({ path, isLinked }) => (isLinked ? [path] : []));
   return async (context) => {
+    const { publicUrl: url } = context;
     const address = context.clientAddress();
     const text = `${SERVER_NAME}: MCP server, version ${SERVER_VERSION}
 

@@ -5,6 +5,7 @@ import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
+import type { ServerAddress } from '../ground/server-address.ts';
 import { createMcp, type Mcp, type McpOptions } from '../mcp/server.ts';
 import { type SseRouteOptions, sseRoutes, sseUnavailable } from '../mcp/sse.ts';
 import { type McpRouteOptions, mcpRoute } from '../mcp/streamable-http.ts';
@@ -44,6 +45,7 @@ export interface ApiOptions extends Omit<OptionsOfRoutes, 'mcp' | 'signIn' | 'ea
   readonly offered: Omit<McpOptions, 'run' | 'listsAll' | 'log'>;
   readonly revokeTokens: RevokeTokens;
   readonly signInRoutes: SignInRoutes;
+  readonly address: ServerAddress;
   readonly health: Handler;
   readonly metrics: Metrics | null;
   readonly clock: Clock;
@@ -51,28 +53,30 @@ export interface ApiOptions extends Omit<OptionsOfRoutes, 'mcp' | 'signIn' | 'ea
 }
 
 export function createApi(options: ApiOptions): Omit<DispatchOptions, 'instance' | 'bodies'> {
-  const { config, publicUrl, clock, log } = options;
+  const { config, address, clock, log } = options;
   const { production, trustProxy, tls, accessLog, basePath } = config;
   const logged = { clock, log, trustProxy, verifyRoute: `${basePath}/verify` };
   const observe = accessLog ? createAccessLog(logged) : undefined;
   return {
     routes: routesOf(options),
-    check: createRequestChecks({ ...config, publicUrl }),
-    server: { production, trustProxy, ownTls: tls !== null, observe },
+    check: createRequestChecks({ ...config, address }),
+    server: { production, trustProxy, ownTls: tls !== null, address, observe },
     log,
   };
 }
 
 function routesOf(options: ApiOptions): readonly Route[] {
-  const { config, publicUrl, tools, metrics, signInRoutes, sha256 } = options;
+  const { config, address, tools, metrics, signInRoutes, sha256 } = options;
   const { basePath, authorizationServer, metricsToken } = config;
-  const publicPath = new URL(publicUrl).pathname.replace(/^\/$/, '');
+  const { path: publicPath } = address;
   // No challenge without an authorization server: OAuth clients would look for one here.
   const handsOutKeys = config.connect !== null;
-  const server = handsOutKeys ? publicUrl : authorizationServer;
+  const server = handsOutKeys ? 'this_server' : authorizationServer;
   const scopes = handsOutKeys ? options.keyScopes : config.jwtScopes;
   const signInAt = (path: ProtectedPath): SignIn | null =>
-    server === null ? null : { metadataUrl: metadataUrl(publicUrl, path), scopes, handsOutKeys };
+    server === null
+      ? null
+      : { under: (publicUrl) => ({ metadataUrl: metadataUrl(publicUrl, path), scopes }), handsOutKeys };
   const off: readonly RouteName[] = [
     ...(config.reusePort ? (['sse'] as const) : []),
     ...(config.keysPage === null ? (['keys'] as const) : []),
@@ -80,7 +84,7 @@ function routesOf(options: ApiOptions): readonly Route[] {
     ...(config.device ? [] : (['ask'] as const)),
     ...(metrics !== null && metricsToken !== null ? [] : (['metrics'] as const)),
   ];
-  const about = aboutRoute(publicUrl, (name) => !off.includes(name));
+  const about = aboutRoute((name) => !off.includes(name));
   const runOver = (transport: Transport): Run => metrics?.run(transport, options.run) ?? options.run;
   function mcpOver(transport: Transport): Mcp {
     const { offered, log } = options;
@@ -105,7 +109,7 @@ function routesOf(options: ApiOptions): readonly Route[] {
       run: runOver('rest'),
       signIn: handsOutKeys ? null : signInAt(''), // signing in gives keys, not user tokens
     }),
-    openapi: { get: openapiRoute(tools, publicUrl) },
+    openapi: { get: openapiRoute(tools) },
     keys: config.keysPage && { get: keysPageRoute(options) },
     ...(config.keysPage === null ? WITHOUT_PAGE : ownKeyRoutes(options)),
     verify: verifyRoute(options),
@@ -123,7 +127,7 @@ function routesOf(options: ApiOptions): readonly Route[] {
     metrics:
       metrics && metricsToken ? { get: metricsRoute({ token: metricsToken, sha256, text: metrics.text }) } : null,
     preview: { get: previewRoute(config.revocationLagMaxMs) },
-    resource: resourceMetadataRoutes({ publicUrl, publicPath, authorizationServer: server, scopes }),
+    resource: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
   };
   return routeNames.flatMap((name): readonly Route[] => {
     const handled = served[name];

@@ -37,12 +37,11 @@ export interface IntrospectRouteOptions extends ServiceOptions {
   readonly limitsOf: Usage['limitsOf'];
   readonly leases: Pick<Leases, 'begin'>;
   readonly countUsed: CountUsed;
-  readonly publicUrl: string;
   readonly ageClock: Pick<Clock, 'monotonicMs'>;
 }
 
 export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { verifyKey, confirmKey, guards, recheck, limitsOf, leases, countUsed, publicUrl, ageClock, log } = options;
+  const { verifyKey, confirmKey, guards, recheck, limitsOf, leases, countUsed, ageClock, log } = options;
   const allow = serviceGuard(options);
   const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, confirmKey);
 
@@ -66,11 +65,13 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     // Unknown keys count against the calling key: a service sends tokens from strangers, all from one address.
     const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
     const { keyId } = caller.auth;
-    const asked = new Call(context.requestId, credentials, caller.clientAddress, {
-      lookupKeyId: keyId,
-      resources,
-      ...(lease !== null && { cost: lease.cost }),
-    });
+    const asked = new Call(
+      context.requestId,
+      credentials,
+      caller.clientAddress,
+      { lookupKeyId: keyId, resources, ...(lease !== null && { cost: lease.cost }) },
+      context,
+    );
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
     const known = Object.assign(asked, found.value, { client: null });
@@ -84,7 +85,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     if (refused !== undefined) return refuseService(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
     const limits = limitMembers(limitsOf(known.auth.keyId));
-    return jsonResponse({ ...activeToken(known, publicUrl), ...limits, ...membersOf?.(known, keyId) });
+    return jsonResponse({ ...activeToken(known, context.publicUrl), ...limits, ...membersOf?.(known, keyId) });
   }
 
   return { post, refuse: refuseService };

@@ -46,10 +46,17 @@ const CONTENT_SCHEMA = {
   required: ['content'],
 } as const;
 
-export function openapiRoute(tools: readonly Tool[], publicUrl: string): Handler {
-  const text = once(() => JSON.stringify(describe(tools, publicUrl)));
-  return () => new Response(text(), { headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json' } });
+export function openapiRoute(tools: readonly Tool[]): Handler {
+  // All of it but the URL, which the request says, is made once.
+  const parts = once(() => JSON.stringify(describe(tools, URL_HERE)).split(JSON.stringify(URL_HERE)));
+  return ({ publicUrl }) => {
+    const text = parts().join(JSON.stringify(publicUrl));
+    return new Response(text, { headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json' } });
+  };
 }
+
+/** Stands for the URL of this server; no text of a tool is like it. */
+const URL_HERE = '\u0000';
 
 function describe(tools: readonly Tool[], url: string) {
   return {

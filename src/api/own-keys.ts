@@ -12,6 +12,7 @@ import { inputParserOf } from '../calls/schema.ts';
 import type { UserAuth } from '../calls/user-jwt.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
+import type { Caller } from '../keys/actor.ts';
 import type { PastEvent } from '../keys/history.ts';
 import type { Keys } from '../keys/index.ts';
 import type { OwnKey } from '../keys/listing.ts';
@@ -22,7 +23,7 @@ export interface OwnKeyRoutesOptions {
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   readonly readOwnEdit: (body: unknown) => Result<AskedEdit & { readonly keyId: string }, Problem>;
   /** Shows a key as lists do. */
-  readonly listedKey: (key: OwnKey) => object;
+  readonly listedKey: (key: OwnKey, caller: Caller) => object;
 }
 
 const CURSOR = /^[1-9]\d{0,15}$/;
@@ -41,7 +42,7 @@ export function ownKeyRoutes({ keys, guards, readOwnEdit, listedKey }: OwnKeyRou
     if (!asked.ok) return asked;
     const { keyId, ...changes } = asked.value;
     const edited = await keys.edit(actor, keyId, changes);
-    return edited.ok ? ok(listedKey(edited.value)) : edited;
+    return edited.ok ? ok(listedKey(edited.value, actor)) : edited;
   });
 
   const history = person(async (actor, body) => {

@@ -3,6 +3,7 @@
 
 import type { Config } from '../config/config.ts';
 import { once } from '../ground/cache.ts';
+import type { ServerAddress } from '../ground/server-address.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { documentOf, withSetup } from '../pages/document.ts';
 import { refusedWithin } from '../pages/widgets/index.ts';
@@ -15,7 +16,7 @@ export interface KeysPageOptions {
     Config,
     'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'device' | 'production' | 'revocationLagMaxMs'
   >;
-  readonly publicUrl: string;
+  readonly address: Pick<ServerAddress, 'url'>;
   /** Null: people sign in with a link, or paste a token. */
   readonly findSignIn: FindSignIn | null;
   /** The scopes that tools and prompts ask keys for. */
@@ -31,10 +32,10 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
     return { document, policy: pagePolicy([document]) };
   });
   let last = { html: '', page: new Blob() };
-  return async ({ acceptsCredentials }) => {
+  return async ({ acceptsCredentials, publicUrl }) => {
     const { document, policy } = await load();
     const issuer = await pageIssuer(options);
-    const html = withSetup(document, setupOf(options, issuer, acceptsCredentials));
+    const html = withSetup(document, setupOf(options, publicUrl, issuer, acceptsCredentials));
     if (html !== last.html) last = { html, page: new Blob([html]) }; // all responses share the Blob
     const headers = {
       ...PAGE_HEADERS,
@@ -45,7 +46,7 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
 }
 
 /** What the page's script is told. Anybody may read it. */
-function setupOf({ config, publicUrl, keyScopes, mints }: KeysPageOptions, issuer: unknown, isSecure: boolean) {
+function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: string, issuer: unknown, isSecure: boolean) {
   const { jwtClaims, keyCeilings, device, production, revocationLagMaxMs } = config;
   const app = config.keysPage?.app ?? null;
   return {
@@ -70,11 +71,11 @@ function setupOf({ config, publicUrl, keyScopes, mints }: KeysPageOptions, issue
 type Issuer = Awaited<ReturnType<typeof pageIssuer>>;
 
 /** Where people sign in, by its host, as they know it. Its `endpoints` are null while it is out of reach. */
-async function pageIssuer({ config, publicUrl, findSignIn }: KeysPageOptions) {
+async function pageIssuer({ config, address, findSignIn }: KeysPageOptions) {
   const signIn = config.keysPage?.signIn ?? null;
   if (signIn === null || findSignIn === null) return null;
   const { issuer, clientId, scope } = signIn;
-  const resource = config.jwtAudience ?? publicUrl;
+  const resource = config.jwtAudience ?? address.url; // what a token must be for, whatever the request calls this server
   return { name: new URL(issuer).host, issuer, clientId, scope, resource, endpoints: await findSignIn() };
 }
 

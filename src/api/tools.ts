@@ -39,7 +39,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     return problemResponse(
       problem,
       context.requestId,
-      challengeFor(problem, tool.credential === 'user_jwt' ? signIn : null),
+      challengeFor(problem, tool.credential === 'user_jwt' && signIn ? signIn.under(context.publicUrl) : null),
       limits,
     );
   }

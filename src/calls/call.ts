@@ -123,6 +123,11 @@ export class Call {
     return this.progress !== NOTHING;
   }
 
+  /** The URL of this server, as its request calls it. */
+  get publicUrl(): string | undefined {
+    return this.#request?.publicUrl;
+  }
+
   /** Aborted when the call is cancelled or out of time. Made when first asked for, which most tools never do. */
   get signal(): AbortSignal {
     this.#lifetime ??= new AbortController();
@@ -172,6 +177,9 @@ export const callerOf = (context: RequestContext, metaApiKey: string | null = nu
   requestId: context.requestId,
   get traceId() {
     return parseTraceparent(context.headers.get('traceparent'))?.traceId;
+  },
+  get publicUrl() {
+    return context.publicUrl;
   },
   clientAddress: () => context.clientAddress(),
 });

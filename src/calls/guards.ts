@@ -14,7 +14,6 @@ import { type Guard, PASS, sequence, TO_BE_CALLED } from './guard.ts';
 import {
   adminGuard,
   type CheckBlock,
-  type KeysManagedAt,
   type UserAuth,
   type UserIdentity,
   userJwtGuard,
@@ -73,7 +72,7 @@ export interface GuardsOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** For agents of clients that get keys in place of user tokens. */
-  readonly keysManagedAt?: KeysManagedAt | undefined;
+  readonly helpsSignIn?: 'with_page' | 'without_page' | undefined;
   /** Wraps each guard, to count what it refuses. */
   readonly observe?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
 }
@@ -83,7 +82,7 @@ type GuardedCall = Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> 
 
 export function createGuards(options: GuardsOptions): Guards {
   const { verifyKey, confirmKey, verifyUserJwt, checkBlock, rateLimit, userRateLimit, admit } = options;
-  const { clock, log, keysManagedAt, observe = (guard) => guard } = options;
+  const { clock, log, helpsSignIn, observe = (guard) => guard } = options;
 
   const logRefused = (call: GuardedCall, bucket: string, fields?: LogFields): void =>
     log.warnThrottled('Rate limit exceeded', bucket, { ...whoseIds(call), ...fields });
@@ -128,7 +127,7 @@ export function createGuards(options: GuardsOptions): Guards {
   return {
     limits: observe(perKey),
     userJwt: observe(
-      sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, keysManagedAt), perPerson),
+      sequence<Call, UserAuth, object>(userJwtGuard(verifyUserJwt, checkBlock, log, helpsSignIn), perPerson),
     ),
     admin: observe(adminGuard(log)),
     apiKey: observe(

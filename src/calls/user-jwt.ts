@@ -4,6 +4,7 @@
 import { createLruCache, singleFlights } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
+import { keysPageUrl } from '../ground/urls.ts';
 import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
 import type { Feed } from '../keys/feed.ts';
 import type { KeyStore } from '../keys/store.ts';
@@ -29,17 +30,14 @@ export interface UserAuth {
 
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
-/** The URL of the page of keys; null: there is none. */
-export type KeysManagedAt = string | null;
-
-/** With `keysManagedAt`, refusals help agents of clients that get a key in place of a user token. */
+/** With `helps`, refusals help agents of clients that get a key in place of a user token. */
 export function userJwtGuard(
   verify: VerifyUserJwt,
   checkBlock: CheckBlock,
   log: Log,
-  keysManagedAt?: KeysManagedAt,
+  helps?: 'with_page' | 'without_page',
 ): Guard<Call, UserAuth> {
-  const help = keysManagedAt === undefined ? undefined : { help: helpOf(keysManagedAt) };
+  const helpFor = (call: Call) => helps && { help: helpOf(helps, call) };
 
   /** Returns when the proof that the owner isn't blocked began. */
   async function unlessBlocked({ subject: userId, actor }: UserIdentity, ids: RequestIds) {
@@ -58,14 +56,14 @@ export function userJwtGuard(
       const wrongKind = keyInstead(presentedKey(credentials));
       const { lacksScheme } = credentials;
       log.warn('No user token provided', { ...ids, ...wrongKind, lacksScheme });
-      return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...help });
+      return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...helpFor(call) });
     }
     const verified = await verify(bearer);
     if (!verified.ok) {
       if (verified.error.code !== 'invalid_token') return verified;
       const wrongKind = keyInstead(bearer);
       log.warn('Invalid user token', { ...ids, reason: verified.error.reason, ...wrongKind });
-      return err({ ...verified.error, ...wrongKind, ...help });
+      return err({ ...verified.error, ...wrongKind, ...helpFor(call) });
     }
     const auth = verified.value;
     const admitted = await unlessBlocked(auth, ids);
@@ -76,15 +74,18 @@ export function userJwtGuard(
   return Object.assign(decide, { credential: 'user_jwt' as const });
 }
 
-const helpOf = (page: string | null): string =>
-  page === null ? 'This tool needs a user token' : `This tool needs a user token; keys are managed at ${page}`;
+const helpOf = (helps: 'with_page' | 'without_page', { publicUrl = '' }: Call): string =>
+  helps === 'without_page'
+    ? 'This tool needs a user token'
+    : `This tool needs a user token; keys are managed at ${keysPageUrl(publicUrl)}`;
 
-export const actorOf = ({ auth, requestId, traceId, clientAddress }: UserAuth & Caller): Actor => ({
+export const actorOf = ({ auth, requestId, traceId, publicUrl, clientAddress }: UserAuth & Caller): Actor => ({
   userId: auth.subject,
   actor: auth.actor,
   grantable: auth.grantable,
   requestId,
   traceId,
+  publicUrl,
   clientAddress,
 });
 

@@ -2,8 +2,8 @@
 // which has neither shell nor curl. Liveness alone: a restart does not help while only the database is down.
 
 import { parseConfig } from '../config/config.ts';
+import { listeningOrigin } from '../ground/server-address.ts';
 import { reasonOf } from '../ground/text.ts';
-import { addressOf } from '../start/banner.ts';
 import { command, mainOf } from './command.ts';
 import { CommandError } from './io.ts';
 
@@ -17,7 +17,7 @@ export const health = command({
     const parsed = parseConfig(io.env);
     if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
     const { port, basePath } = parsed.value;
-    const url = `${addressOf(parsed.value, port)}${basePath}/`;
+    const url = `${listeningOrigin(parsed.value, port)}${basePath}/`;
     const response = await fetch(url, {
       signal: AbortSignal.timeout(TIMEOUT_MS),
       headers: { host: '127.0.0.1' }, // an address is always accepted, HOST only if ALLOWED_HOSTS has it

@@ -5,9 +5,9 @@ import { resolve } from 'node:path';
 import { SignJWT } from 'jose/jwt/sign';
 import { type Config, parseConfig } from '../config/config.ts';
 import { parseDuration } from '../ground/runtime.ts';
+import { createServerAddress, listeningOrigin } from '../ground/server-address.ts';
 import { reasonOf } from '../ground/text.ts';
 import { keysPageUrl } from '../ground/urls.ts';
-import { addressOf } from '../start/banner.ts';
 import { developmentSecret } from '../users/dev-secret.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../users/identity.ts';
 import { command, mainOf } from './command.ts';
@@ -69,10 +69,10 @@ function keptSecret(folder: string, { say }: Io): string {
 function pageAddress(config: Config): string {
   if (config.keysPage === null)
     throw new CommandError('--link: there is no page to link to, because KEYS_PAGE is 0', 2);
-  const { publicUrl, port, basePath } = config;
+  const { publicUrl, port } = config;
   if (publicUrl === null && port === 0)
     throw new CommandError('--link: the address is not known, because PORT is 0; set PUBLIC_URL', 2);
-  return keysPageUrl(publicUrl ?? addressOf(config, port) + basePath);
+  return keysPageUrl(createServerAddress({ ...config, listening: listeningOrigin(config, port) }).url);
 }
 
 export const main = mainOf(token, 'token');

@@ -20,6 +20,8 @@ export interface Caller extends RequestIds {
   readonly lookupKeyId?: string | undefined;
   /** The servers that a key is presented for, as sent; left out: this one. */
   readonly resources?: readonly string[] | undefined;
+  /** The URL of this server, as the request calls it; left out: no request asks. */
+  readonly publicUrl?: string | undefined;
 }
 
 export interface Origin {

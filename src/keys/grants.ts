@@ -11,7 +11,8 @@ import {
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields } from './actor.ts';
-import type { ApiKeyRecord, Audience } from './record.ts';
+import type { Audience } from './audience.ts';
+import type { ApiKeyRecord } from './record.ts';
 
 export interface KeyCeilings {
   /** The scopes that exist; null: any. */
@@ -27,8 +28,10 @@ export interface KeyRequest {
   readonly expiresInDays?: number | undefined;
   readonly rateLimit?: RateLimit | undefined;
   readonly quota?: Quota | undefined;
-  /** The one server that the key is good for; undefined: any. */
+  /** The one server that the key is good for, as sent; undefined: any, unless `server` says which. */
   readonly resource?: string | undefined;
+  /** The same by its stored name (audience.ts), in place of `resource`. */
+  readonly server?: string | undefined;
   /** Scopes that the key has already, which nobody needs to grant again. */
   readonly held?: readonly string[] | undefined;
 }
@@ -48,10 +51,12 @@ export type Granted = ReturnType<typeof createGranted>;
 export const createGranted =
   (ceilings: KeyCeilings, audience: Audience, log: Log) =>
   (actor: Actor, request: KeyRequest): Result<Grant, Problem> => {
-    const resource = request.resource === undefined ? null : audience.nameOf(request.resource);
+    const servers = audience.seenFrom(actor.publicUrl);
+    const sent = request.resource === undefined ? undefined : servers.nameOf(request.resource);
+    const server = request.server ?? sent ?? null;
     const issues = issuesOf(ceilings, request);
-    if (resource !== null && !audience.names.includes(resource)) {
-      issues.push({ path: 'resource', message: `Expected one of ${audience.names.join(', ')}` });
+    if (sent === null || (server !== null && !audience.has(server))) {
+      issues.push({ path: 'resource', message: `Expected one of ${servers.urls.join(', ')}` });
     }
     if (issues.length > 0) return err({ code: 'invalid_input', issues });
     const { scopes, expiresInDays = ceilings.daysMax, rateLimit = null, quota = null } = request;
@@ -61,7 +66,7 @@ export const createGranted =
       log.warn('Scope not granted', actorFields(actor));
       return err({ code: 'scope_not_granted', grantable });
     }
-    return ok({ scopes, expiresInDays, rateLimit, quota, resource });
+    return ok({ scopes, expiresInDays, rateLimit, quota, resource: server });
   };
 
 /**

@@ -5,6 +5,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type RequestIds } from './actor.ts';
+import { shownServer, THIS_SERVER } from './audience.ts';
 import type { Grant, KeyRequest } from './grants.ts';
 import { type ApiKeyRecord, fingerprintOf, hashKey, type MadeKey, mintId, mintKey, NEW_KEY } from './record.ts';
 import { createRotate, type RotateOptions } from './rotating.ts';
@@ -74,8 +75,11 @@ export function createMinting(options: RotateOptions) {
   };
 }
 
-export function logCreated(log: Log, record: ApiKeyRecord, actor: RequestIds & Pick<Actor, 'userId' | 'actor'>): void {
-  const { id: keyId, keyHash, resource } = record;
+type LoggedActor = RequestIds & Pick<Actor, 'userId' | 'actor' | 'publicUrl'>;
+
+export function logCreated(log: Log, record: ApiKeyRecord, actor: LoggedActor): void {
+  const { id: keyId, keyHash } = record;
+  const resource = record.resource && shownServer(record.resource, actor.publicUrl ?? THIS_SERVER);
   const fingerprint = fingerprintOf(keyHash);
   log.info('API key created', { ...actorFields(actor), keyId, fingerprint, ...(resource !== null && { resource }) });
 }

@@ -37,7 +37,7 @@ export interface ApiKeyRecord {
   readonly rateLimit: RateLimit | null;
   /** As `rateLimit`. */
   readonly quota: Quota | null;
-  /** The one server that it is good for (createAudience); null: any. */
+  /** The one server that it is good for (audience.ts); null: any. */
   readonly resource: string | null;
 }
 
@@ -155,30 +155,4 @@ export interface MadeKey {
   readonly record: ApiKeyRecord;
   /** Its plain text, which is given out once. */
   readonly key: string;
-}
-
-export type Audience = ReturnType<typeof createAudience>;
-
-/** Paths below PUBLIC_URL by which this server is also called: its MCP transports. */
-const OWN_PATHS = ['', '/mcp', '/sse'];
-
-/**
- * Which server a key is good for (RFC 8707): a bound key is good for one, any other key for all. Each server has one
- * name, whichever of its addresses is given. `others`: URLs without a slash at the end.
- */
-export function createAudience(publicUrl: string, others: readonly string[]) {
-  function nameOf(resource: string): string {
-    const url = resource.replace(/\/$/, '');
-    return OWN_PATHS.some((path) => url === publicUrl + path) ? publicUrl : url;
-  }
-  return {
-    /** The name of this server. */
-    own: publicUrl,
-    /** The names of servers that keys may be bound to, this one first. */
-    names: [publicUrl, ...others] as readonly string[],
-    nameOf,
-    /** Whether a key that is bound to `name` (null: to none) is good for all of these servers; undefined: for this one. */
-    admits: (name: string | null, resources: readonly string[] | undefined) =>
-      name === null || (resources ?? [publicUrl]).every((resource) => nameOf(resource) === name),
-  };
 }

@@ -5,10 +5,11 @@ import type { Awaitable } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Caller } from './actor.ts';
+import type { Audience } from './audience.ts';
 import { createUseFirst, type FirstUsesOptions } from './first-uses.ts';
 import type { KnownKey } from './key-cache.ts';
 import { createKnownKeys, type KnownKeysOptions } from './known-keys.ts';
-import { type Audience, fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
+import { fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
 export interface KeyIdentity {
@@ -91,7 +92,7 @@ export function createVerifier(options: VerifierOptions) {
   const isFirstUse = (key: KnownKey | null, { caller, purpose }: Presented): key is KnownKey =>
     key?.presented === 'next' &&
     known.isUsable(key) &&
-    options.audience.admits(key.resource, caller.resources) &&
+    options.audience.admits(key.resource, caller) &&
     (purpose === 'use' || purpose === 'confirm');
 
   async function decideFirstUse(key: KnownKey, presented: Presented): Promise<Verified> {
@@ -133,7 +134,7 @@ const createEvaluate =
     if (key === null) return refusal({ reason: 'unknown' });
     const nowMs = clock.nowMs();
     const { userId, id, name, scopes, createdAtMs, expiresAtMs, resource } = key;
-    const isMeant = audience.admits(resource, caller.resources);
+    const isMeant = audience.admits(resource, caller);
     const reason = refusalAt(key, nowMs) ?? (isMeant ? null : 'other resource');
     if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.keyHash) });
     if (purpose === 'use' || purpose === 'pasting') usage.note(key, nowMs);

@@ -87,7 +87,8 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     const result = await (begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running);
     progress?.stop();
     const text = callResultText({ id, era, operation, call }, result);
-    const header = !result.ok && isChallenged ? challengeFor(result.error, signIn) : null;
+    const header =
+      !result.ok && isChallenged ? challengeFor(result.error, signIn.under(sender.context.publicUrl)) : null;
     return result.ok || header === null ? { text, call } : { text, call, challenge: { problem: result.error, header } };
   }
 

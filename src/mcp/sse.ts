@@ -80,7 +80,14 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
 
   async function badBearer(sender: Sender): Promise<Response | null> {
     const problem = signIn && (await sender.badBearer());
-    return problem && problemResponse(problem, sender.context.requestId, challengeFor(problem, signIn));
+    return (
+      problem &&
+      problemResponse(
+        problem,
+        sender.context.requestId,
+        challengeFor(problem, signIn?.under(sender.context.publicUrl) ?? null),
+      )
+    );
   }
 
   async function post(context: RequestContext, body: Body): Promise<Response> {

@@ -149,7 +149,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
   }
 
   const challenge = (context: RequestContext, problem: Problem): Response =>
-    problemResponse(problem, context.requestId, challengeFor(problem, signIn));
+    problemResponse(problem, context.requestId, challengeFor(problem, signIn?.under(context.publicUrl) ?? null));
 
   /** Refuses whoever must sign in first, whatever was posted. */
   async function refusalOf(sender: Sender, value: unknown): Promise<Response | null> {

@@ -1,7 +1,7 @@
 // What a client asks of /authorize (RFC 6749 §4.1.1), and whether it is valid. Pure. Nobody is redirected before the
 // redirect URI is known to be the client's, and still admitted.
 
-import type { Audience } from '../keys/record.ts';
+import { type ServersSeen, THIS_SERVER } from '../keys/audience.ts';
 import { hasTwice, parameter } from './parameters.ts';
 import { isAdmitted, isLoopbackRedirect, isSameRedirect, type Redirects } from './redirects.ts';
 
@@ -15,6 +15,10 @@ export interface AuthorizationRequest {
   readonly scope: string | null;
   /** The server that the key is for, as sent; null: not given. */
   readonly resource: string | null;
+  /** The same by its stored name (keys/audience.ts): this server, unless the request says. */
+  readonly server: string;
+  /** The issuer: this server, as the request calls it. */
+  readonly issuer: string;
 }
 
 export type Decision =
@@ -23,8 +27,8 @@ export type Decision =
   | { readonly kind: 'error_redirect'; readonly location: string }
   | { readonly kind: 'error_page'; readonly why: string };
 
-/** Decides on the parameters of /authorize. */
-export type Decide = (parameters: URLSearchParams) => Promise<Decision>;
+/** Decides on the parameters of a request to /authorize. `publicUrl`: this server, as the request calls it. */
+export type Decide = (parameters: URLSearchParams, publicUrl: string) => Promise<Decision>;
 
 const CHALLENGE = /^[\w-]{43}$/;
 
@@ -44,7 +48,7 @@ export function decide(
   parameters: URLSearchParams,
   redirectUris: readonly string[] | null,
   redirects: Redirects,
-  audience: Audience,
+  { url: issuer, nameOf }: ServersSeen,
 ): Decision {
   const get = (name: string) => parameter(parameters, name);
   const errorPage = (why: string): Decision => ({ kind: 'error_page', why });
@@ -60,7 +64,7 @@ export function decide(
 
   const errorRedirect = (error: 'unsupported_response_type' | 'invalid_request' | 'invalid_target'): Decision => ({
     kind: 'error_redirect',
-    location: locationOf({ redirectUri, state }, { error }, audience.own),
+    location: locationOf({ redirectUri, state, issuer }, { error }),
   });
   const responseType = get('response_type');
   if (responseType === null) return errorRedirect('invalid_request');
@@ -71,8 +75,10 @@ export function decide(
   if (challenge === null || !CHALLENGE.test(challenge)) return errorRedirect('invalid_request');
   if (get('code_challenge_method') !== 'S256') return errorRedirect('invalid_request');
   const resource = get('resource');
-  if (resource !== null && !audience.names.includes(audience.nameOf(resource))) return errorRedirect('invalid_target');
-  return { kind: 'ask', request: { clientId, redirectUri, challenge, state, scope: get('scope'), resource } };
+  const server = resource === null ? THIS_SERVER : nameOf(resource);
+  if (server === null) return errorRedirect('invalid_target');
+  const scope = get('scope');
+  return { kind: 'ask', request: { clientId, redirectUri, challenge, state, scope, resource, server, issuer } };
 }
 
 /** Returns the parameters that ask for the same again. */
@@ -95,11 +101,10 @@ export const queryFor = (request: AuthorizationRequest): string =>
 
 /** Returns the redirect URI with `told` added, and the issuer (RFC 9207). */
 export function locationOf(
-  { redirectUri, state }: Pick<AuthorizationRequest, 'redirectUri' | 'state'>,
+  { redirectUri, state, issuer }: Pick<AuthorizationRequest, 'redirectUri' | 'state' | 'issuer'>,
   told: Readonly<Record<string, string>>,
-  publicUrl: string,
 ): string {
-  const added = new URLSearchParams({ ...told, ...(state !== null && { state }), iss: publicUrl });
+  const added = new URLSearchParams({ ...told, ...(state !== null && { state }), iss: issuer });
   const joint = !redirectUri.includes('?') ? '?' : /[?&]$/.test(redirectUri) ? '' : '&';
   return `${redirectUri}${joint}${added}`;
 }
@@ -112,7 +117,3 @@ export function hostOf(redirectUri: string): string {
   if (isLoopbackRedirect(redirectUri)) return hostname;
   return rest.startsWith('//') && host !== '' ? `${scheme}://${host}` : `${scheme}:`;
 }
-
-/** Returns the name of the server that a key is asked for: this one unless the request says. */
-export const serverOf = ({ resource }: Pick<AuthorizationRequest, 'resource'>, audience: Audience): string =>
-  resource === null ? audience.own : audience.nameOf(resource);

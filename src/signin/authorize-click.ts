@@ -32,7 +32,7 @@ export function createClick({ decide, grants, guards, readKeyRequest }: ClickOpt
     if (!user.ok) return user;
     const { parameters, decided } = partsOf(body.value);
     if (parameters === null) return invalid('Expected parameters that are text');
-    const decision = await decide(parameters);
+    const decision = await decide(parameters, context.publicUrl);
     if (decision.kind !== 'ask') return invalid(whyNot(decision));
     const input = readKeyRequest(decided);
     if (!input.ok) return input;

@@ -3,14 +3,13 @@
 
 import { escaped, inlineHashes } from '../ground/html.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
-import type { Audience } from '../keys/record.ts';
+import { THIS_SERVER } from '../keys/audience.ts';
 import { HEAD } from '../pages/document.ts';
-import { type AuthorizationRequest, hostOf, parametersOf, serverOf } from './authorization-request.ts';
+import { type AuthorizationRequest, hostOf, parametersOf } from './authorization-request.ts';
 import { isLoopbackRedirect } from './redirects.ts';
 
 export interface AskPage {
   readonly request: AuthorizationRequest;
-  readonly audience: Audience;
   /** Where a key is made for this connection; null: no such page. */
   readonly connectUrl: string | null;
   /** Why the page is shown again. */
@@ -41,7 +40,7 @@ const hiddenFields = (request: AuthorizationRequest): string =>
     .map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(value)}">`)
     .join('\n');
 
-export function askPage({ request, audience, connectUrl, problem }: AskPage): string {
+export function askPage({ request, connectUrl, problem }: AskPage): string {
   const isHere = isLoopbackRedirect(request.redirectUri);
   const host = isHere ? 'a program on this computer' : hostOf(request.redirectUri);
   const who = isHere ? 'the program' : `<bdi>${escaped(host)}</bdi>`;
@@ -50,14 +49,14 @@ export function askPage({ request, audience, connectUrl, problem }: AskPage): st
       ? ''
       : `<p><a class="solid" href="${escaped(connectUrl)}">Make a key for this connection</a></p>\n`;
   // A key for another server is bound to it; one for this server may be good elsewhere too.
-  const where = serverOf(request, audience) === audience.own ? 'wherever it is accepted' : 'there';
+  const where = request.server === THIS_SERVER ? 'wherever it is accepted' : 'there';
   const described = problem === null ? 'own' : 'problem own';
   return page(
     'Hand over an API key',
     `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(host)}</span></h1>
-<p>The connection is for <bdi>${escaped(request.resource ?? audience.own)}</bdi>. With the key, ${who} can do everything that it may ${where}, until it ends.
+<p>The connection is for <bdi>${escaped(request.resource ?? request.issuer)}</bdi>. With the key, ${who} can do everything that it may ${where}, until it ends.
 Go on only if you have just asked for this connection yourself.</p>
-${make}<form class="field${connectUrl === null ? '' : ' next'}" method="post" action="${escaped(audience.own)}/authorize">
+${make}<form class="field${connectUrl === null ? '' : ' next'}" method="post" action="${escaped(request.issuer)}/authorize">
 ${hiddenFields(request)}
 <label for="key">${connectUrl === null ? 'API key' : 'Or paste an API key'}</label>
 <input id="key" name="key" type="password" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="${described}"${problem === null ? '' : ' aria-invalid="true"'} required autofocus>

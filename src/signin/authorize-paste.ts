@@ -5,31 +5,29 @@ import { Call } from '../calls/call.ts';
 import { type Problem, publicPart } from '../ground/problem.ts';
 import { outageIn } from '../ground/result.ts';
 import { keysPageUrl } from '../ground/urls.ts';
-import type { Audience } from '../keys/record.ts';
+import { THIS_SERVER } from '../keys/audience.ts';
 import type { Log } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import type { RequestContext } from '../web/context.ts';
-import { type AuthorizationRequest, queryFor, serverOf } from './authorization-request.ts';
+import { type AuthorizationRequest, queryFor } from './authorization-request.ts';
 import { html, seeOther } from './authorize-responses.ts';
 import type { Grants } from './grant.ts';
 
 export interface PasteOptions {
   readonly grants: Pick<Grants, 'pasted'>;
   readonly config: { readonly keysPage: object | null };
-  readonly audience: Audience;
-  readonly publicUrl: string;
   readonly pasteKey: VerifyKey;
   readonly log: Log;
 }
 
-export function createPaste({ grants, config, audience, publicUrl, pasteKey, log }: PasteOptions) {
+export function createPaste({ grants, config, pasteKey, log }: PasteOptions) {
   const guard = apiKeyGuard(pasteKey, log);
 
   /** `refused`: what was wrong with a key; the page is shown again. */
   function ask(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
-    const connectUrl = config.keysPage === null ? null : connectUrlOf(publicUrl, queryFor(request));
+    const connectUrl = config.keysPage === null ? null : connectUrlOf(request.issuer, queryFor(request));
     const { status = 200, detail = null, problem } = refused ?? {};
-    return html(status, (page) => page.askPage({ request, audience, connectUrl, problem: detail }), problem);
+    return html(status, (page) => page.askPage({ request, connectUrl, problem: detail }), problem);
   }
 
   const askAgain = (request: AuthorizationRequest, problem: Problem) =>
@@ -37,12 +35,13 @@ export function createPaste({ grants, config, audience, publicUrl, pasteKey, log
 
   async function handOver(context: RequestContext, request: AuthorizationRequest, key: string): Promise<Response> {
     const credentials = { xApiKey: key || null, bearer: null, metaApiKey: null };
-    const resource = serverOf(request, audience);
-    const call = new Call(context.requestId, credentials, () => context.clientAddress(), { resources: [resource] });
+    const { server } = request;
+    const isForeign = server !== THIS_SERVER;
+    const extras = { resources: isForeign ? [server] : undefined };
+    const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras, context);
     const verified = await guard(call);
     // Another server would be sent a key that is good here too.
-    const isForeign = resource !== audience.own;
-    if (isForeign && (verified.ok ? verified.value.auth.resource !== resource : isBoundElsewhere(verified.error))) {
+    if (isForeign && (verified.ok ? verified.value.auth.resource !== server : isBoundElsewhere(verified.error))) {
       return ask(request, WORKS_ELSEWHERE);
     }
     if (!verified.ok) return askAgain(request, verified.error);

@@ -18,16 +18,17 @@ export type AuthorizeRouteOptions = ClickOptions &
   PasteOptions & { readonly decide: Decide; readonly grants: ClickOptions['grants'] & PasteOptions['grants'] };
 
 export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get' | 'post' | 'takes' | 'refuse'> {
-  const { decide, config, publicUrl, log } = options;
+  const { decide, config, log } = options;
   const hasPage = config.keysPage !== null;
   const { ask, paste } = createPaste(options);
   const click = createClick(options);
 
   async function respond(
+    { publicUrl }: RequestContext,
     parameters: URLSearchParams,
     next: (request: AuthorizationRequest) => Awaitable<Response>,
   ): Promise<Response> {
-    const decision = await decide(parameters);
+    const decision = await decide(parameters, publicUrl);
     switch (decision.kind) {
       case 'error_page':
         return html(400, (page) => page.errorPage(decision.why));
@@ -45,18 +46,16 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
 
   return {
     takes: hasPage ? 'json_or_form' : 'form',
-    get: ({ request }) => respond(queryOf(request.url), ask),
+    get: (context) => respond(context, queryOf(context.request.url), ask),
     post(context, body) {
       // A user token is no cookie: only who has it can send it.
       if (hasPage && isJson(context)) return click(context, body);
       // A form of another page could hand over a key that the visitor did not choose.
-      if (context.origin !== new URL(publicUrl).origin) return refuseOrigin(context);
+      if (context.origin !== new URL(context.publicUrl).origin) return refuseOrigin(context);
       if (!body.ok) return problemPage(body.error);
       const form = formIn(body.value);
-      return respond(form, (asked) =>
-        form.has('cancel')
-          ? seeOther(locationOf(asked, { error: 'access_denied' }, publicUrl))
-          : paste(context, asked, form),
+      return respond(context, form, (asked) =>
+        form.has('cancel') ? seeOther(locationOf(asked, { error: 'access_denied' })) : paste(context, asked, form),
       );
     },
     refuse: (context, problem: Problem) =>

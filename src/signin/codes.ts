@@ -17,8 +17,8 @@ export interface CodeContent {
   /** Of PKCE (RFC 7636), method S256. */
   readonly challenge: string;
   readonly redirectUri: string;
-  /** Null: not given. */
-  readonly resource: string | null;
+  /** The server that the key is for, by its stored name (keys/audience.ts). */
+  readonly resource: string;
 }
 
 /** Taken: the id of the key that was handed out for it. */

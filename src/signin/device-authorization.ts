@@ -12,7 +12,7 @@ import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
 import { hasLength, isScope, isStorable, isVisible, splitScopes } from '../ground/text.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import type { Caller } from '../keys/actor.ts';
-import type { Audience } from '../keys/record.ts';
+import { type Audience, type ServersSeen, shownServer, THIS_SERVER } from '../keys/audience.ts';
 import type { Asked, CodeStore, OpenMax } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
 import { type Body, formIn } from '../web/body.ts';
@@ -26,7 +26,6 @@ import type { TokenError } from './token.ts';
 export interface DeviceAuthorizationOptions {
   readonly store: Pick<CodeStore, 'ask'>;
   readonly audience: Audience;
-  readonly publicUrl: string;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly sha256: Sha256;
@@ -43,7 +42,7 @@ const NAME_CHARS_MAX = 200;
 const SCOPES_MAX = 100;
 
 export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
-  const { store, audience, publicUrl, clock, random, sha256, log } = options;
+  const { store, audience, clock, random, sha256, log } = options;
   const rates = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
   const full = createFull(clock);
 
@@ -70,7 +69,8 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   }
 
   async function ask(form: URLSearchParams, caller: Caller): Promise<Result<object, TokenError | Problem>> {
-    const said = requestIn(form, audience);
+    const servers = audience.seenFrom(caller.publicUrl);
+    const said = requestIn(form, servers);
     if (!said.ok) return said;
     const { requestId } = caller;
     const address = caller.clientAddress();
@@ -81,8 +81,8 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
       log.warnThrottled('Rate limit exceeded', `asking ${network}`, { requestId, address });
       return err({ code: 'rate_limited', retryAfterS });
     }
-    log.info('API key requested', { requestId, address, resource: said.value.resource });
-    const page = keysPageUrl(publicUrl);
+    log.info('API key requested', { requestId, address, resource: shownServer(said.value.resource, servers.url) });
+    const page = keysPageUrl(servers.url);
     return ok({
       device_code: deviceCode,
       user_code: userCode,
@@ -104,13 +104,13 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
 
 const isName = (name: string): boolean => hasLength(name, 1, NAME_CHARS_MAX) && isStorable(name) && isVisible(name);
 
-function requestIn(form: URLSearchParams, audience: Audience) {
+function requestIn(form: URLSearchParams, { nameOf }: ServersSeen) {
   if (hasTwice(form)) return err<TokenError>('invalid_request');
   const clientName = parameter(form, 'client_name');
   if (clientName !== null && !isName(clientName)) return err<TokenError>('invalid_request');
   const given = parameter(form, 'resource');
-  const resource = given === null ? audience.own : audience.nameOf(given);
-  if (!audience.names.includes(resource)) return err<TokenError>('invalid_target');
+  const resource = given === null ? THIS_SERVER : nameOf(given);
+  if (resource === null) return err<TokenError>('invalid_target');
   const scopes = splitScopes(parameter(form, 'scope') ?? '').filter(isScope);
   return ok({ clientName, resource, scopes: [...new Set(scopes)].slice(0, SCOPES_MAX) });
 }

@@ -17,6 +17,7 @@ import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import { type Actor, actorFields, personOf } from '../keys/actor.ts';
+import { type Audience, shownServer } from '../keys/audience.ts';
 import { KEYS_PER_USER_MAX, type Minting } from '../keys/minting.ts';
 import type { CodeStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
@@ -27,6 +28,7 @@ import type { NewKey } from './grant.ts';
 export interface DeviceDecisionOptions {
   readonly store: Pick<CodeStore, 'findAsked' | 'decide'>;
   readonly keys: Pick<Minting, 'order'>;
+  readonly audience: Audience;
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   readonly readKeyRequest: ReadKeyRequest;
   readonly clock: Clock;
@@ -40,7 +42,7 @@ const readCode = parserOf(v.strictObject({ userCode: v.string() }));
 const readDecision = parserOf(v.looseObject({ userCode: v.string(), approve: v.boolean() }));
 
 export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
-  const { store, keys, guards, readKeyRequest, clock, sha256, log } = options;
+  const { store, keys, audience, guards, readKeyRequest, clock, sha256, log } = options;
   const guesses = createTokenBuckets(LIMITS.wrongUserCodes, clock);
 
   /** Finds what is open under the code of a person, who may be wrong only so often. */
@@ -59,11 +61,17 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     return ok({ hash, request, expiresAt: found.endsAtMs });
   }
 
+  /** Returns the server that the key is for, as the person calls it. */
+  const shown = ({ publicUrl }: Actor, { resource }: DeviceRequest): string =>
+    shownServer(audience.stored(resource), audience.seenFrom(publicUrl).url);
+
   async function show(actor: Actor, body: unknown): Promise<Result<object, Problem>> {
     const asked = readCode(body);
     if (!asked.ok) return asked;
     const found = await find(actor, asked.value.userCode);
-    return found.ok ? ok({ ...found.value.request, expiresAt: found.value.expiresAt }) : found;
+    if (!found.ok) return found;
+    const { request, expiresAt } = found.value;
+    return ok({ ...request, resource: shown(actor, request), expiresAt });
   }
 
   async function decide(actor: Actor, body: unknown): Promise<Result<object, Problem>> {
@@ -82,10 +90,11 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
   async function put(
     actor: Actor,
     hash: string,
-    { resource, address }: DeviceRequest,
+    request: DeviceRequest,
     newKey: NewKey | null,
   ): Promise<Result<void, Problem>> {
-    const ordered = newKey === null ? null : keys.order(actor, { ...newKey, resource });
+    const ordered =
+      newKey === null ? null : keys.order(actor, { ...newKey, server: audience.stored(request.resource) });
     if (ordered !== null && !ordered.ok) return ordered;
     const decision: DeviceDecision = ordered === null ? { refused: true } : { order: ordered.value };
     const newKeyOf = newKey === null ? null : actor.userId;
@@ -95,6 +104,8 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
       clock.nowMs(),
     );
     if (decided !== 'decided') return err(decided === 'full' ? { code: 'key_limit_reached' } : NOT_FOUND);
+    const { address } = request;
+    const resource = shown(actor, request);
     log.info('API key request decided', { ...actorFields(actor), approved: newKey !== null, resource, address });
     return ok(undefined);
   }

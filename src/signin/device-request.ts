@@ -11,11 +11,12 @@ const LEFT_MS_MAX = 2 * EXPIRES_IN_S * 1000;
 /** A program that asks sooner is told to slow down (RFC 8628 §3.5). */
 export const INTERVAL_S = 5;
 
-/** What a person is shown. All but address, time and resource are the program's own words. */
+/** What a program asks for. All but address, time and resource are the program's own words. */
 export interface DeviceRequest {
   readonly clientName: string | null;
   readonly address: string;
   readonly askedAt: number;
+  /** The server that the key is for, by its stored name (keys/audience.ts). */
   readonly resource: string;
   readonly scopes: readonly string[];
 }

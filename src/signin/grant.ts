@@ -8,14 +8,13 @@ import type { Clock, Sha256 } from '../ground/runtime.ts';
 import { type Actor, type Caller, personOf } from '../keys/actor.ts';
 import type { KeyRequest } from '../keys/grants.ts';
 import type { Minting } from '../keys/minting.ts';
-import type { Audience } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
-import { type AuthorizationRequest, locationOf, serverOf } from './authorization-request.ts';
+import { type AuthorizationRequest, locationOf } from './authorization-request.ts';
 import type { CodeContent, Codes } from './codes.ts';
 
 /** What a person decides about a new key. */
-export type NewKey = Omit<KeyRequest, 'resource'> & { readonly name: string };
+export type NewKey = Omit<KeyRequest, 'resource' | 'server'> & { readonly name: string };
 
 export interface Grants {
   /** Returns where the person who pasted a good key is sent, with a code for it. */
@@ -32,24 +31,23 @@ export interface Grants {
 export interface GrantsOptions {
   readonly codes: Codes;
   readonly keys: Pick<Minting, 'order'>;
-  readonly audience: Audience;
-  readonly publicUrl: string;
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
 }
 
-export function createGrants({ codes, keys, audience, publicUrl, clock, sha256, log }: GrantsOptions): Grants {
+export function createGrants({ codes, keys, clock, sha256, log }: GrantsOptions): Grants {
   const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
 
   async function sealed(
-    { clientId, redirectUri, challenge, resource, state }: AuthorizationRequest,
+    request: AuthorizationRequest,
     handsOut: CodeContent['handsOut'],
     whose: string,
   ): Promise<Result<string, Problem>> {
+    const { clientId, challenge, redirectUri, server } = request;
     const client = sha256(clientId, 'base64url');
-    const code = await codes.seal({ handsOut, client, challenge, redirectUri, resource }, whose);
-    return code.ok ? ok(locationOf({ redirectUri, state }, { code: code.value }, publicUrl)) : code;
+    const code = await codes.seal({ handsOut, client, challenge, redirectUri, resource: server }, whose);
+    return code.ok ? ok(locationOf(request, { code: code.value })) : code;
   }
 
   return {
@@ -63,7 +61,7 @@ export function createGrants({ codes, keys, audience, publicUrl, clock, sha256, 
     },
 
     async ordered(request, actor, input) {
-      const ordered = keys.order(actor, { ...input, resource: serverOf(request, audience) });
+      const ordered = keys.order(actor, { ...input, server: request.server });
       return ordered.ok ? sealed(request, { order: ordered.value }, personOf(actor)) : ordered;
     },
   };

@@ -85,9 +85,9 @@ function connectRoutes(options: SignInOptions, { redirects }: ConnectConfig) {
     authorize: authorizeRoute({
       ...options,
       grants: createGrants({ ...options, codes }),
-      async decide(parameters) {
+      async decide(parameters, publicUrl) {
         const client = await clients.find(parameter(parameters, 'client_id') ?? '');
-        return decide(parameters, client?.redirectUris ?? null, redirects, audience);
+        return decide(parameters, client?.redirectUris ?? null, redirects, audience.seenFrom(publicUrl));
       },
     }),
     grantTypes: [['authorization_code', createCodeGrant({ ...options, clients, codes })]] as const,

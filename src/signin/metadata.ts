@@ -2,6 +2,7 @@
 // authorization server (RFC 8414), if this server is one.
 
 import { SERVER_NAME } from '../ground/server-info.ts';
+import type { RequestContext } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { json } from './responses.ts';
 
@@ -13,18 +14,17 @@ const PROTECTED = ['', '/mcp', '/sse'] as const;
 export type ProtectedPath = (typeof PROTECTED)[number];
 
 export interface ResourceMetadataOptions {
-  /** The URL clients see, without a trailing slash. */
-  readonly publicUrl: string;
-  /** Its path: empty or `/…`. */
+  /** The path of this server: empty or `/…`. */
   readonly publicPath: string;
-  readonly authorizationServer: string | null;
+  /** Where clients sign in; null: nowhere. */
+  readonly authorizationServer: string | 'this_server' | null;
   readonly scopes: readonly string[];
 }
 
 /** The URL of the document for `path`: the well-known part goes between host and path (RFC 9728 §3.1). */
 export function metadataUrl(publicUrl: string, path: ProtectedPath): string {
-  const { origin, pathname } = new URL(publicUrl + path);
-  return `${origin}${RESOURCE}${pathname === '/' ? '' : pathname}`;
+  // Spelled as the client spells it, which a URL parser would change.
+  return (publicUrl + path).replace(/^https?:\/\/[^/]+/, (origin) => origin + RESOURCE);
 }
 
 /**
@@ -36,13 +36,17 @@ export const resourceMetadataRoutes = (options: ResourceMetadataOptions) =>
     path: `${RESOURCE}${options.publicPath}${path}`,
     ...(options.authorizationServer === null
       ? { missing: { code: 'not_found' } as const }
-      : { get: () => resourceMetadata(options, path) }),
+      : { get: ({ publicUrl }: RequestContext) => resourceMetadata(options, publicUrl, path) }),
   }));
 
-function resourceMetadata({ publicUrl, authorizationServer, scopes }: ResourceMetadataOptions, path: ProtectedPath) {
+function resourceMetadata(
+  { authorizationServer, scopes }: ResourceMetadataOptions,
+  publicUrl: string,
+  path: ProtectedPath,
+): Response {
   const document = {
     resource: publicUrl + path,
-    authorization_servers: [authorizationServer],
+    authorization_servers: [authorizationServer === 'this_server' ? publicUrl : authorizationServer],
     ...(scopes.length > 0 && { scopes_supported: scopes }),
     bearer_methods_supported: ['header'],
     resource_name: SERVER_NAME,
@@ -51,7 +55,6 @@ function resourceMetadata({ publicUrl, authorizationServer, scopes }: ResourceMe
 }
 
 export interface ServerMetadataOptions {
-  readonly publicUrl: string;
   readonly publicPath: string;
   /** Those that tools and prompts ask keys for. */
   readonly scopes: readonly string[];
@@ -66,11 +69,11 @@ export interface ServerMetadataOptions {
 export const serverMetadataRoutes = (options: ServerMetadataOptions) =>
   [...new Set([SERVER, SERVER + options.publicPath])].map((path) => ({
     path,
-    get: () => json(200, serverMetadata(options)),
+    get: ({ publicUrl }: RequestContext) => json(200, serverMetadata(options, publicUrl)),
   }));
 
 /** RFC 8414 §2. No revocation endpoint: clients that revoke before they sign in again would end the key everywhere. */
-function serverMetadata({ publicUrl: url, scopes, authorizes, isAsked, grantTypes }: ServerMetadataOptions) {
+function serverMetadata({ scopes, authorizes, isAsked, grantTypes }: ServerMetadataOptions, url: string) {
   return {
     issuer: url,
     ...(authorizes && { authorization_endpoint: `${url}/authorize` }),

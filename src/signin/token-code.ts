@@ -4,10 +4,11 @@ import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Caller } from '../keys/actor.ts';
+import { type Audience, shownServer, THIS_SERVER } from '../keys/audience.ts';
 import type { KeyOrder } from '../keys/minting.ts';
-import { type Audience, fingerprintOf, hashKey } from '../keys/record.ts';
+import { fingerprintOf, hashKey } from '../keys/record.ts';
 import type { KeyIdentity, Verifier } from '../keys/verify.ts';
-import { hostOf, serverOf } from './authorization-request.ts';
+import { hostOf } from './authorization-request.ts';
 import type { Clients } from './clients.ts';
 import type { CodeContent, Codes } from './codes.ts';
 import { createMakeKey, type MakingOptions, makeAttempt } from './making.ts';
@@ -66,19 +67,31 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
     if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);
     const { content } = opened.value;
-    const wrong = mismatch(asked.value, content, audience, sha256);
-    if (wrong !== null) return err(wrong);
     const { handsOut, redirectUri } = content;
-    const resource = serverOf(content, audience);
+    const server = audience.stored(content.resource ?? THIS_SERVER); // the version before seals null, too
+    const servers = audience.seenFrom(caller.publicUrl);
+    const wrong = mismatch(asked.value, content, sha256);
+    if (wrong !== null) return err(wrong);
+    const { resource } = asked.value;
+    if (resource !== null && servers.nameOf(resource) !== server) return err('invalid_target');
     const host = hostOf(redirectUri);
     const hash = sha256(asked.value.code, 'hex');
     const handed =
       'key' in handsOut
-        ? await handOver(handsOut.key, hash, host, { ...caller, resources: [resource] })
+        ? await handOver(handsOut.key, hash, host, {
+            ...caller,
+            resources: server === THIS_SERVER ? undefined : [server],
+          })
         : await handNew(handsOut.order, hash, host, caller);
     if (!handed.ok) return handed;
     const { key, keyId, userId } = handed.value;
-    log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource });
+    log.info('API key handed to a client', {
+      requestId: caller.requestId,
+      keyId,
+      userId,
+      host,
+      resource: shownServer(server, servers.url),
+    });
     return ok(accessToken(key, handed.value, clock.nowMs()));
   };
 }
@@ -102,11 +115,10 @@ function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, TokenError>
 /** RFC 7636 §4.1. */
 const VERIFIER = /^[\w.~-]{43,128}$/;
 
-/** Returns null if the code was made for this client, verifier, redirect and resource. */
-function mismatch(asked: TokenRequest, code: CodeContent, audience: Audience, sha256: Sha256): TokenError | null {
-  const { clientId, verifier, redirectUri, resource } = asked;
+/** Returns null if the code was made for this client, verifier and redirect. */
+function mismatch(asked: TokenRequest, code: CodeContent, sha256: Sha256): TokenError | null {
+  const { clientId, verifier, redirectUri } = asked;
   if (sha256(clientId, 'base64url') !== code.client) return 'invalid_grant';
   if (!VERIFIER.test(verifier) || sha256(verifier, 'base64url') !== code.challenge) return 'invalid_grant';
-  if (redirectUri !== null && redirectUri !== code.redirectUri) return 'invalid_grant';
-  return resource === null || audience.nameOf(resource) === serverOf(code, audience) ? null : 'invalid_target';
+  return redirectUri === null || redirectUri === code.redirectUri ? null : 'invalid_grant';
 }

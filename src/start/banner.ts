@@ -6,10 +6,6 @@ import { isLoopback } from '../ground/ip.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { keysPageUrl, shownUrl } from '../ground/urls.ts';
 
-export function addressOf({ host, tls }: Config, port: number): string {
-  return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
-}
-
 const NO_HOST_NAME_WARNING =
   '  warning: HOST is open to the network, but requests by any host name except localhost are refused; set PUBLIC_URL or ALLOWED_HOSTS\n';
 

@@ -7,6 +7,7 @@ import type { Env } from '../config/env.ts';
 import { contradictions, settingsOf, withoutEffect } from '../config/settings-report.ts';
 import type { Tls } from '../config/tls.ts';
 import { type Cancel, type Sha256, systemClock, systemRandom } from '../ground/runtime.ts';
+import { listeningOrigin } from '../ground/server-address.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { reasonOf } from '../ground/text.ts';
 import { expected } from '../ground/wording.ts';
@@ -14,7 +15,7 @@ import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from '../tools/fold
 import { type Custom, toolFilesOf } from '../tools/folder/tool-file.ts';
 import { createLog, type Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
-import { addressOf, banner } from './banner.ts';
+import { banner } from './banner.ts';
 import { CERTIFICATE_MS_MIN, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
 import { watchLoop } from './loop-watch.ts';
 import { flushed, obeySignals, shutDown } from './stop.ts';
@@ -81,14 +82,13 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log): 
   const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null;
   // With a shared port last: other processes take the requests meanwhile.
   const door = config.reusePort ? null : await listen(runtime, config, tls);
-  const listening = addressOf(config, door?.server.port ?? config.port);
-  const publicUrl = config.publicUrl ?? listening + config.basePath;
+  const listening = listeningOrigin(config, door?.server.port ?? config.port);
   const service = await prepareService(config, {
     clock,
     random: systemRandom,
     sha256: runtime.sha256,
     log,
-    publicUrl,
+    listening,
     usage: runtime.usage,
     env: runtime.env,
     runScript: runtime.runScript,
@@ -126,7 +126,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log): 
   runtime.writeErr(
     banner(config, {
       listening,
-      publicUrl,
+      publicUrl: service.url,
       runScript: runtime.runScript,
       env: runtime.env,
       custom: service.custom,

@@ -26,13 +26,13 @@ export const adminListKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
       keys: v.array(v.strictObject({ owner: v.string(), ...listedKeyFields })),
       nextCursor: v.optional(v.string()),
     }),
-    async run({ owner, cursor }) {
+    async run({ owner, cursor }, call) {
       if (cursor !== undefined && !CURSOR.test(cursor)) {
         return err({ code: 'invalid_input', issues: [{ path: 'cursor', message: 'Expected a nextCursor' }] });
       }
       const { keys, next } = await admin.page(owner, cursor === undefined ? LAST_ROW : Number(cursor));
       return ok({
-        keys: keys.map((key) => ({ owner: key.userId, ...listedKey(key) })),
+        keys: keys.map((key) => ({ owner: key.userId, ...listedKey(key, call) })),
         ...(next !== null && { nextCursor: String(next) }),
       });
     },

@@ -45,7 +45,7 @@ export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys)
         return err({ code: 'invalid_input', issues: [{ path: '', message: 'Expected something to change' }] });
       }
       const updated = await admin.update(actorOf(call), keyId, update);
-      return updated.ok ? ok({ owner: updated.value.userId, ...listedKey(updated.value) }) : updated;
+      return updated.ok ? ok({ owner: updated.value.userId, ...listedKey(updated.value, call) }) : updated;
     },
   });
 };

@@ -8,6 +8,8 @@ import type { Problem } from '../ground/problem.ts';
 import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { hasLength, isScope, isVisible, SCOPE_PATTERN } from '../ground/text.ts';
+import type { Caller } from '../keys/actor.ts';
+import { shownServer, THIS_SERVER } from '../keys/audience.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import type { OwnKey } from '../keys/listing.ts';
 import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
@@ -122,7 +124,11 @@ export const listedKeyFields = {
   ),
 };
 
-export const listedKey = (key: OwnKey) => ({
+/** As the call's client calls this server. */
+const resourceOf = ({ resource }: { resource: string | null }, { publicUrl = THIS_SERVER }: Caller): string | null =>
+  resource === null ? null : shownServer(resource, publicUrl);
+
+export const listedKey = (key: OwnKey, caller: Caller) => ({
   id: key.id,
   name: key.name,
   scopes: [...key.scopes],
@@ -132,7 +138,7 @@ export const listedKey = (key: OwnKey) => ({
   expiresAt: key.expiresAtMs,
   ...(key.expired && { expired: true as const }),
   ...(key.lastUsedAtMs !== null && { lastUsedAt: key.lastUsedAtMs }),
-  resource: key.resource,
+  resource: resourceOf(key, caller),
   ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
   ...(key.quota !== null && { quota: key.quota }),
   ...(key.uses !== null && { uses: { today: key.uses.today, last30Days: [...key.uses.last30Days] } }),
@@ -169,21 +175,21 @@ type NewKey = v.InferInput<v.StrictObjectSchema<typeof newKeyFields, undefined>>
 /** How a new key will reach its caller: in the result, or in the widget alone; or why it can't be. */
 export function deliveryOf(keyReveal: ToolDeps['keyReveal'], call: Call): Result<(made: MadeKey) => NewKey, Problem> {
   if (keyReveal === 'result' || call.audience === 'program') {
-    return ok(({ key, record }) => ({ ...fieldsOf(record), key, warning: WARNING }));
+    return ok(({ key, record }) => ({ ...fieldsOf(record, call), key, warning: WARNING }));
   }
   if (call.audience === 'model') return err({ code: 'key_not_shown' });
   return ok(({ key, record }) => {
     call.forWidget = { key, warning: WARNING };
-    return { ...fieldsOf(record), warning: IN_WIDGET };
+    return { ...fieldsOf(record, call), warning: IN_WIDGET };
   });
 }
 
-const fieldsOf = ({ id, name, scopes, expiresAtMs, resource }: MadeKey['record']) => ({
-  id,
-  name,
-  scopes: [...scopes],
-  expiresAt: expiresAtMs,
-  resource,
+const fieldsOf = (record: MadeKey['record'], call: Call) => ({
+  id: record.id,
+  name: record.name,
+  scopes: [...record.scopes],
+  expiresAt: record.expiresAtMs,
+  resource: resourceOf(record, call),
 });
 
 const KEY_ID_CHARS_MAX = 200; // any text is accepted: what is no id names a key that doesn't exist

@@ -46,7 +46,7 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
       const listed = await keys.list(actorOf(call), after);
       if (!listed.ok) return listed;
       const { keys: found, remaining } = listed.value;
-      const shown = fitting(found.map(listedKey));
+      const shown = fitting(found.map((key) => listedKey(key, call)));
       const last = found[shown.length - 1];
       return ok({ keys: shown, ...(last && shown.length < remaining && { nextCursor: cursorOf(last) }) });
     },

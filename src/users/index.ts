@@ -1,6 +1,7 @@
 // The verifier of user JWTs for a configuration.
 
 import type { Clock, Sha256 } from '../ground/runtime.ts';
+import type { ServerAddress } from '../ground/server-address.ts';
 import { expected } from '../ground/wording.ts';
 import type { Log } from '../watch/log.ts';
 import { developmentSecret } from './dev-secret.ts';
@@ -27,17 +28,16 @@ export interface UserJwtOptions {
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
-  /** The URL clients see. */
-  readonly publicUrl: string;
+  readonly address: Pick<ServerAddress, 'origins' | 'path'>;
 }
 
 export async function createUserJwts(config: UserJwtConfig, options: UserJwtOptions) {
-  const { clock, sha256, log, publicUrl } = options;
+  const { clock, sha256, log, address } = options;
   const { jwt, jwtIssuer: issuer, jwtAudience, jwtClaims: claims } = config;
   const keys = await verificationKeys(config, { clock, log });
   // A secret signs for this server alone; an issuer also signs for others.
   const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
-  const usual = isSecret ? null : ownAudiences(publicUrl);
+  const usual = isSecret ? null : ownAudiences(address);
   const audiences = jwtAudience === null ? usual : [jwtAudience];
   return {
     verify: createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256 }),
@@ -79,8 +79,9 @@ function refuse(issuer: string, error: unknown): never {
   throw new Error(expected('JWT_ISSUER', what, issuer));
 }
 
-/** The audiences for this server (RFC 8707): the origin, or a resource that a client was given. */
-function ownAudiences(publicUrl: string): readonly string[] {
-  const { origin } = new URL(publicUrl);
-  return [origin, `${origin}/`, publicUrl, `${publicUrl}/mcp`, `${publicUrl}/sse`];
-}
+/**
+ * Returns the audiences for this server (RFC 8707): its origin, or a resource that a client was given. None is of a
+ * request's Host: whoever sends a token chooses that.
+ */
+const ownAudiences = ({ origins, path }: Pick<ServerAddress, 'origins' | 'path'>): readonly string[] =>
+  origins.flatMap((origin) => ['', '/', path, `${path}/mcp`, `${path}/sse`].map((end) => origin + end));

@@ -1,6 +1,7 @@
 // One HTTP request on its way through the server, with what every step needs of it, and the credentials it carries.
 
 import { type Awaitable, isPromise } from '../ground/result.ts';
+import type { ServerAddress } from '../ground/server-address.ts';
 import { isObject } from '../ground/text.ts';
 import { forwardedFor, forwardedProto, forwardedRequestId } from './forwarded.ts';
 
@@ -19,6 +20,7 @@ export interface ServerFacts {
   /** Production refuses credentials over plain HTTP. */
   readonly production: boolean;
   readonly ownTls: boolean;
+  readonly address: Pick<ServerAddress, 'urlUnder'>;
   readonly newRequestId: () => string;
   /** Called when a request begins, and when it is over: its handling and all that extends it have ended. */
   readonly begun: () => void;
@@ -60,6 +62,7 @@ export class RequestContext {
   readonly #server: ServerFacts;
   readonly #connections: Connections;
   #credentials: Credentials | undefined = undefined;
+  #publicUrl: string | undefined = undefined;
   /** Its handling, and what extends it. */
   #partsUnderWay = 0;
   #holds = 0;
@@ -71,6 +74,8 @@ export class RequestContext {
     readonly request: Request,
     /** The route's path in the route table; null if there is no route. */
     readonly route: string | null,
+    /** Whether a proxy asks about a request to another server, whose Host it sends. */
+    readonly isProxied = false,
   ) {
     const { headers } = request;
     this.#server = server;
@@ -84,6 +89,18 @@ export class RequestContext {
     this.secure = ownTls || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https');
     this.observed = server.observe?.(this);
     this.beginPart();
+  }
+
+  /** The URL of this server, as the request calls it; without a slash at the end. */
+  get publicUrl(): string {
+    const { address } = this.#server;
+    this.#publicUrl ??= address.urlUnder(this.isProxied ? null : this.host, this.secure);
+    return this.#publicUrl;
+  }
+
+  /** The host that the client named. Null if it sent none over HTTP/1.0: no browser does that, so no page is behind it. */
+  get host(): string | null {
+    return this.headers.get('host') ?? URL.parse(this.request.url)?.host ?? null;
   }
 
   /** False on plain HTTP in production. Credentials in headers are refused before any handler, in bodies by routes. */

@@ -11,7 +11,7 @@ import { createReadBody, NO_BODY } from './body.ts';
 import { type Connections, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin, STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
-import { type BodyHandler, type CheckRequest, createRouter, hostOf, pathOf, type Route } from './router.ts';
+import { type BodyHandler, type CheckRequest, createRouter, pathOf, type Route } from './router.ts';
 
 export interface DispatchOptions {
   readonly routes: readonly Route[];
@@ -130,7 +130,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   return {
     fetch(request, connections) {
       const found = route(pathOf(request.url));
-      const context = new RequestContext(server, connections, request, found?.path ?? null);
+      const context = new RequestContext(server, connections, request, found?.path ?? null, found?.any !== undefined);
       let isReadable = true;
       let handled: Awaitable<Response> | BodyHandler;
       try {
@@ -173,7 +173,7 @@ const HIDDEN_FROM_PAGES: readonly string[] = ['host_denied', 'origin_denied'];
 const LOGGED_REFUSALS: readonly string[] = [...HIDDEN_FROM_PAGES, 'https_required'];
 
 function refusedPart(context: RequestContext, code: ProblemCode): LogFields | undefined {
-  if (code === 'host_denied') return { host: excerptOf(hostOf(context) ?? '') };
+  if (code === 'host_denied') return { host: excerptOf(context.host ?? '') };
   if (code === 'origin_denied') return { origin: excerptOf(context.origin ?? '') };
   return undefined;
 }

@@ -89,17 +89,22 @@ export function oauthErrorResponse(problem: Problem, challenge: string | null, e
 // WWW-Authenticate (RFC 6750 §3, RFC 9728 §5.1). Clients read it with simple patterns: `Bearer ` comes first, and no
 // description holds a word that looks like a parameter.
 
-export interface SignIn {
+/** Where a client signs in, as a request calls this server. */
+export interface SignInAt {
   /** The protected resource metadata (RFC 9728). */
   readonly metadataUrl: string;
   /** What a client is to ask for there. */
   readonly scopes: readonly string[];
+}
+
+export interface SignIn {
+  under(publicUrl: string): SignInAt;
   /** Whether a client gets an API key there; else a user token. */
   readonly handsOutKeys: boolean;
 }
 
 /** Null if the problem is not about credentials. Without `signIn` it names no metadata. */
-export function challengeFor(problem: Problem, signIn: SignIn | null): string | null {
+export function challengeFor(problem: Problem, signIn: SignInAt | null): string | null {
   const { code } = problem;
   const where = {
     scope: (signIn && joinScopes(signIn.scopes)) || null,

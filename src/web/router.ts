@@ -5,6 +5,7 @@ import { memoize } from '../ground/cache.ts';
 import { isAddress, isLoopback } from '../ground/ip.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Awaitable } from '../ground/result.ts';
+import type { ServerAddress } from '../ground/server-address.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body, BodyKind } from './body.ts';
 import { carriesCredential, type RequestContext } from './context.ts';
@@ -76,30 +77,30 @@ export function queryOf(url: string): URLSearchParams {
 // and refused with refuseInClear.
 
 interface RequestChecksOptions {
-  /** Lower-case names without port. Null: loopback, and the host of the public URL. */
+  /** Lower-case names without port. Null: loopback, and the host of the server's address. */
   readonly allowedHosts: readonly string[] | null;
-  /** Null: those of loopback. The public URL's is always allowed. */
+  /** Null: those of loopback. The server's own is always allowed, as the request calls it. */
   readonly allowedOrigins: readonly string[] | null;
-  readonly publicUrl: string;
+  readonly address: Pick<ServerAddress, 'url'>;
 }
 
 /** The handler of the route (a BodyHandler if the method is POST), or the first problem. */
 export type CheckRequest = (context: RequestContext, found: Route | undefined) => BodyHandler | Problem;
 
 export function createRequestChecks(options: RequestChecksOptions): CheckRequest {
-  const { allowedHosts, allowedOrigins, publicUrl } = options;
-  const { hostname, origin: publicOrigin } = new URL(publicUrl);
+  const { allowedHosts, allowedOrigins, address } = options;
+  const { hostname } = new URL(address.url);
   const isAllowedHost = createHostCheck(allowedHosts, hostname);
-  const isAllowedOrigin = createOriginCheck(allowedOrigins, publicOrigin);
+  const isAllowedOrigin = createOriginCheck(allowedOrigins);
   return (context, found) => {
     const { request, origin } = context;
     if (found?.any !== undefined) return isInClear(context, found) ? { code: 'https_required' } : found.any;
     if (found?.anyHost !== true) {
-      const host = hostOf(context);
+      const { host } = context;
       if (context.lacksHost) return withoutHost;
       if (host !== null && !isAllowedHost(host)) return { code: 'host_denied' };
     }
-    if (origin !== null && found?.openToAnyOrigin !== true && !isAllowedOrigin(origin)) {
+    if (origin !== null && found?.openToAnyOrigin !== true && !isAllowedOrigin(origin) && !isOwn(origin, context)) {
       return { code: 'origin_denied' };
     }
     if (found === undefined) return { code: 'not_found' };
@@ -128,14 +129,17 @@ function createHostCheck(allowed: readonly string[] | null, publicHost: string):
 const NOT_IN_HOST = /[/\\?#@]/;
 
 /** `null` (sandboxed pages, files) is never allowed. */
-function createOriginCheck(allowed: readonly string[] | null, publicOrigin: string): (origin: string) => boolean {
+function createOriginCheck(allowed: readonly string[] | null): (origin: string) => boolean {
   return memoize((origin) => {
     const url = URL.parse(origin);
     if (url === null || !WEB.has(url.protocol) || url.origin !== origin.toLowerCase()) return false;
-    if (url.origin === publicOrigin) return true;
     return allowed === null ? isLoopback(url.hostname) : allowed.includes(url.origin);
   });
 }
+
+/** Whether the page that sent the request is of this server, under the address by which the request calls it. */
+const isOwn = (origin: string, { publicUrl }: RequestContext): boolean =>
+  origin.toLowerCase() === new URL(publicUrl).origin;
 
 const WEB = new Set(['http:', 'https:']);
 
@@ -150,10 +154,6 @@ export function refuseInClear(log: Log, { requestId }: RequestContext): Problem 
   log.warn('request refused', { requestId, code: 'https_required' });
   return { code: 'https_required' };
 }
-
-/** The host a client named. Null if it sent none over HTTP/1.0: no browser does that, so no page is behind it. */
-export const hostOf = ({ headers, request }: RequestContext): string | null =>
-  headers.get('host') ?? URL.parse(request.url)?.host ?? null;
 
 /** An HTTP/1.1 request must name its host (RFC 9112 §3.2). The same bare response as Bun's own. */
 const withoutHost: Handler = () => new Response(null, { status: 400, headers: { Connection: 'close' } });

@@ -26,7 +26,7 @@ const BOUND = {
   'to this server': () => ({ resource: app.url }),
   'to its /mcp': () => ({ resource: `${app.url}/mcp` }),
   'to its /sse, with a slash': () => ({ resource: `${app.url}/sse/` }),
-  'to another': () => ({ resource: OTHER }),
+  'to another': () => ({ resource: 'HTTPS://OTHER.example:443/mcp/' }),
 } as const;
 
 const verify = (query: string) => async (key: string) =>
@@ -164,7 +164,7 @@ test.each([
   'x',
   'http://127.0.0.1/tools',
   `${OTHER}?a`,
-  'https://OTHER.example/mcp',
+  'https://other.example/MCP',
   1,
   null,
 ])('a key can’t be bound to %p', async (resource) => {

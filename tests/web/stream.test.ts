@@ -30,7 +30,16 @@ function streamsOn(total = 16 * MIB) {
   const pool = createPool({ total }, clock);
   const streams = createStreams(pool, clock, createLog({ level: 'error', clock, write: async () => {} }));
   const request = new Request('http://localhost/sse');
-  const server = { production: false, trustProxy: 0, ownTls: false, begun() {}, over() {}, newRequestId: () => 'r' };
+  const address = { urlUnder: () => 'http://localhost' };
+  const server = {
+    production: false,
+    trustProxy: 0,
+    ownTls: false,
+    begun() {},
+    over() {},
+    newRequestId: () => 'r',
+    address,
+  };
   const context = new RequestContext(server, NO_CONNECTION, request, null);
 
   function open() {

@@ -6,8 +6,9 @@ import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
+import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
+import { createAudience } from '../../keys/audience.ts';
 import { createKeyDomain } from '../../keys/index.ts';
-import { createAudience } from '../../keys/record.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../../users/identity.ts';
 import { command } from '../command.ts';
@@ -56,7 +57,10 @@ export const verb = command({
         sha256,
         log: stderrLog(io),
         originOf: () => BY_COMMAND,
-        audience: createAudience(config.publicUrl ?? '', config.resources),
+        audience: createAudience(
+          createServerAddress({ ...config, listening: listeningOrigin(config, config.port) }),
+          config.resources,
+        ),
         ceilings,
         lagMaxMs: config.revocationLagMaxMs,
       });

@@ -6,8 +6,8 @@ import { contradictions, withoutEffect } from '../../config/settings-report.ts';
 import { readTls } from '../../config/tls.ts';
 import { isLoopback } from '../../ground/ip.ts';
 import { outageIn, StoreOutage } from '../../ground/result.ts';
+import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
 import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
-import { addressOf } from '../../start/banner.ts';
 import { CERTIFICATE_MS_MIN } from '../../start/listener.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, localTime } from '../io.ts';
@@ -95,8 +95,11 @@ const OTHER_DATABASE: Finding = ['bad', 'server', 'its database is another: set 
 
 /** What the running server says of itself: through PUBLIC_URL, or else at its own address. None running is no fault. */
 async function serverFindings(config: Config): Promise<Finding[]> {
-  const { publicUrl, port, basePath } = config;
-  const own = port === 0 ? [] : [`${addressOf(config, port)}${basePath}`];
+  const { publicUrl, port } = config;
+  const own =
+    port === 0
+      ? []
+      : [createServerAddress({ ...config, publicUrl: null, listening: listeningOrigin(config, port) }).url];
   const findings: Finding[] = [];
   for (const url of new Set([...(publicUrl === null ? [] : [publicUrl]), ...own])) {
     const health = await healthAt(url, config);

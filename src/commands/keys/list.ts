@@ -24,7 +24,7 @@ export const verb = command({
     json: flag,
   },
   run: ({ options: { sort, wide, json, ...options }, io }) =>
-    withStore(io, async (store, { keyQuota }) => {
+    withStore(io, async (store, { keyQuota, publicUrl }) => {
       const nowMs = Date.now();
       const filter = filterOf(options, nowMs);
       const { heads, cells } = wide ? WIDE : NARROW;
@@ -34,7 +34,7 @@ export const verb = command({
       let head = [row(heads, 'USES')];
 
       async function write(keys: readonly UsedKey[]): Promise<void> {
-        if (json) return io.writeJson(keys.map(({ key, uses }) => keyObject(key, { uses, keyQuota })));
+        if (json) return io.writeJson(keys.map(({ key, uses }) => keyObject(key, { uses, keyQuota, publicUrl })));
         await io.writeTable([...head, ...keys.map(({ key, uses }) => row(cells(key, nowMs), `${usesOf30Days(uses)}`))]);
         head = [];
       }

@@ -34,12 +34,12 @@ export const verb = command({
   argument: needed(KEY),
   async run({ options: { json }, argument, io }) {
     const wanted = argument === ON_STDIN ? await presented(io) : argument;
-    await withStore(io, async (store, { keyQuota }) => {
+    await withStore(io, async (store, { keyQuota, publicUrl }) => {
       const nowMs = Date.now();
       const found = await store.admin.find(wanted);
       if (found.length === 0) throw new CommandError('there is no such key');
       const uses = await usesOf(store, found);
-      const shown = found.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota }));
+      const shown = found.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota, publicUrl }));
       if (json) return io.writeJson(shown);
       for (const { uses, rateLimit, quota, ...key } of shown) {
         const fields = {

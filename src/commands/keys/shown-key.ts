@@ -3,6 +3,7 @@
 import { type Quota, writtenLimit } from '../../ground/rate-limit.ts';
 import { systemClock } from '../../ground/runtime.ts';
 import type { PlacedKey } from '../../keys/admin.ts';
+import { shownServer } from '../../keys/audience.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
 import type { Store } from '../../store/open.ts';
 import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
@@ -11,11 +12,16 @@ import { cut, isoTime, localTime } from '../io.ts';
 /** What `keyObject` needs beside the record. */
 export interface KeyFacts {
   readonly uses: Uses | undefined;
+  /** Where clients find the server; null: PUBLIC_URL isn't set. */
+  readonly publicUrl: string | null;
   /** The server's, for keys without a quota of their own. */
   readonly keyQuota: Quota | null;
 }
 
-export const keyObject = (key: PlacedKey, { uses, keyQuota }: KeyFacts) => ({
+/** A server without PUBLIC_URL has as many names as clients give it. */
+const UNNAMED = 'this server';
+
+export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl }: KeyFacts) => ({
   id: key.id,
   owner: key.userId,
   name: key.name,
@@ -26,7 +32,7 @@ export const keyObject = (key: PlacedKey, { uses, keyQuota }: KeyFacts) => ({
   expiresAt: isoTime(key.expiresAtMs),
   lastUsedAt: isoTime(key.lastUsedAtMs),
   fingerprint: fingerprintOf(key.keyHash),
-  resource: key.resource,
+  resource: key.resource && shownServer(key.resource, publicUrl ?? UNNAMED),
   ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
   ...((key.quota ?? keyQuota) !== null && { quota: key.quota ?? keyQuota }),
   ...(uses !== undefined && { uses }),
@@ -52,7 +58,7 @@ export const WIDE: KeyTable = {
     localTime(key.expiresAtMs),
     localTime(key.lastUsedAtMs),
     fingerprintOf(key.keyHash),
-    key.resource ?? '-',
+    key.resource === null ? '-' : shownServer(key.resource, UNNAMED),
   ],
 };
 

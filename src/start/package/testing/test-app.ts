@@ -107,7 +107,7 @@ export async function serveTestApp(options: ServeTestAppOptions): Promise<TestAp
     random: systemRandom,
     sha256: runtime.sha256,
     log,
-    publicUrl: config.value.publicUrl ?? url,
+    listening: `http://127.0.0.1:${server.port}`,
     env: options.env,
     ...options.service,
   }).catch((error) => {
