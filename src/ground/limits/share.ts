@@ -2,6 +2,7 @@
 // nothing left is refused, or waits in the owner's queue; queues are served in turn (round robin), one of each owner.
 
 import type { Clock } from '../runtime.ts';
+import { createQueues } from './queues.ts';
 
 export interface Bounds {
   readonly total: number;
@@ -11,24 +12,29 @@ export interface Bounds {
 /** Gives back what was taken. May be called again. */
 export type Release = () => void;
 
+/** A name, or a symbol for those who share everything: nobody can choose to be called so. */
+export type Owner = string | symbol;
+
 export interface Share {
   /** Null, with nothing taken, when there is not so much left for this owner. */
-  take(owner: string, amount: number): Release | null;
+  take(owner: Owner, amount: number): Release | null;
+  /** True while nothing is left for anybody. */
+  readonly isEmpty: boolean;
 }
 
 export interface WaitingShare {
   /** Takes one, after waiting for its turn up to `withinMs`. Null after that, or at once when too many wait. */
-  wait(owner: string, withinMs: number): Promise<Release | null>;
+  wait(owner: Owner, withinMs: number): Promise<Release | null>;
 }
 
 /** Null: nothing was left in time. */
 type Settle = (release: Release | null) => void;
 
 export function createShare(bounds: Bounds): Share {
-  const takenBy = new Map<string, number>(); // of owners that have any
+  const takenBy = new Map<Owner, number>(); // of owners that have any
   let taken = 0;
 
-  function give(owner: string, amount: number): void {
+  function give(owner: Owner, amount: number): void {
     const own = (takenBy.get(owner) ?? 0) - amount;
     if (own > 0) takenBy.set(owner, own);
     else takenBy.delete(owner);
@@ -43,16 +49,18 @@ export function createShare(bounds: Bounds): Share {
       taken += amount;
       return once(() => give(owner, amount));
     },
+    get isEmpty() {
+      return taken >= bounds.total;
+    },
   };
 }
 
-/** `waitingBounds`: how many may wait. */
+/** Creates a share for which owners wait in turn; of them as many as `waitingBounds` says may wait. */
 export function createWaitingShare(bounds: Bounds, waitingBounds: Bounds, clock: Pick<Clock, 'after'>): WaitingShare {
   const share = createShare(bounds);
-  const queues = new Map<string, Settle[]>(); // of owners with somebody waiting, in the order of their turns
-  let waiting = 0;
+  const queues = createQueues<Settle>();
 
-  function takeOne(owner: string): Release | null {
+  function takeOne(owner: Owner): Release | null {
     const release = share.take(owner, 1);
     if (release === null) return null;
     return once(() => {
@@ -61,58 +69,44 @@ export function createWaitingShare(bounds: Bounds, waitingBounds: Bounds, clock:
     });
   }
 
-  function leave(owner: string, queue: Settle[], settle: Settle): void {
-    queue.splice(queue.indexOf(settle), 1);
-    if (queue.length === 0) queues.delete(owner);
-    waiting -= 1;
-  }
-
-  /** One of each owner, in turn, as long as there is something left. */
+  /** Gives one to each owner, in turn, as long as there is something left. */
   function serve(): void {
-    for (const [owner, queue] of queues) {
-      const [first] = queue;
-      const release = first === undefined ? null : takeOne(owner);
-      if (first === undefined || release === null) continue; // this owner has its part
-      leave(owner, queue, first);
-      if (queue.length > 0) {
-        queues.delete(owner);
-        queues.set(owner, queue); // at the end of the turns, where the loop comes by again
-      }
+    for (const [owner, first] of queues.turns()) {
+      if (share.isEmpty) return;
+      const release = takeOne(owner);
+      if (release === null) continue; // this owner has its part
+      queues.shift(owner);
       first(release);
     }
   }
 
   /** Whoever finds no place takes that of the last in the longest queue, unless its own would become as long. */
   function makePlace(ownLength: number): boolean {
-    if (waiting < waitingBounds.total) return true;
-    const [owner, longest] = [...queues].reduce((a, b) => (b[1].length > a[1].length ? b : a));
-    const last = longest.at(-1);
-    if (last === undefined || longest.length <= ownLength + 1) return false;
-    leave(owner, longest, last);
-    last(null);
+    if (queues.size < waitingBounds.total) return true;
+    const longest = queues.longest();
+    if (longest === null || longest.length <= ownLength + 1) return false;
+    queues.remove(longest.owner, longest.last);
+    longest.last(null);
     return true;
   }
 
-  function queue(owner: string, withinMs: number): Promise<Release | null> {
+  function queue(owner: Owner, withinMs: number): Promise<Release | null> {
     return new Promise((resolve) => {
-      const own = queues.get(owner) ?? [];
       const cancel = clock.after(withinMs, () => {
-        leave(owner, own, settle);
+        queues.remove(owner, settle);
         resolve(null);
       });
       const settle: Settle = (release) => {
         cancel();
         resolve(release);
       };
-      own.push(settle);
-      queues.set(owner, own);
-      waiting += 1;
+      queues.push(owner, settle);
     });
   }
 
   return {
     async wait(owner, withinMs) {
-      const ownLength = queues.get(owner)?.length ?? 0;
+      const ownLength = queues.lengthOf(owner);
       const now = ownLength === 0 ? takeOne(owner) : null;
       if (now !== null) return now;
       return ownLength < waitingBounds.each && makePlace(ownLength) ? queue(owner, withinMs) : null;
