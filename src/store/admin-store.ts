@@ -11,7 +11,7 @@ import {
 } from '../keys/admin.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { columnsOf, KEY_COLUMNS } from './columns.ts';
-import { type Database, held, type Row, type Statement } from './database.ts';
+import { type Database, firstOf, held, type Row, type Statement } from './database.ts';
 import { changeKey, INSERT, insertArg, insertArgs } from './key-changes.ts';
 import { rangesAfter, rangesBefore } from './ranges.ts';
 import { IS_BLOCKED, listedOf, USED_AT } from './rows.ts';
@@ -72,7 +72,7 @@ const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM block
 const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" };
 
 export function createAdminStore(db: Database): AdminStore {
-  const countOf = ([row]: readonly Row[]): number => Number(row?.count);
+  const countOf = (rows: readonly Row[]): number => Number(firstOf(rows).count);
 
   async function changed(sql: string, args: Args): Promise<boolean> {
     const { rows, repeated } = await db.write({ sql, args });
@@ -100,7 +100,7 @@ export function createAdminStore(db: Database): AdminStore {
   async function countKnown(records: readonly ApiKeyRecord[]): Promise<{ all: number; own: number }> {
     const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
     const rows = await db.read({ sql: KNOWN, args: [pairs] });
-    return { all: countOf(rows), own: Number(rows[0]?.own) };
+    return { all: countOf(rows), own: Number(firstOf(rows).own) };
   }
 
   return {
@@ -171,7 +171,7 @@ export function createAdminStore(db: Database): AdminStore {
       await db.write(WRITE_PROBE);
     },
 
-    nowMs: async () => Number((await db.read(NOW))[0]?.now_ms),
+    nowMs: async () => Number(firstOf(await db.read(NOW)).now_ms),
 
     edit(keyId, edit, origin, read) {
       const { names, values } = columnsOf(edit);

@@ -3,7 +3,7 @@
 import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
 import { COLUMNS } from './columns.ts';
-import type { Database, Row } from './database.ts';
+import { type Database, firstOf, type Row } from './database.ts';
 import { hasChanged, hasPlace, INSERT, insertArg, insertArgs } from './key-changes.ts';
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3
@@ -104,13 +104,18 @@ export function createCodeStore(db: Database): CodeStore {
       const open = [nowMs, endsAtMs, address, network];
       const isPut = await hasChanged(
         db,
-        { sql: ASK, args: [...open, hash, content, userCodeHash, each, eachNetwork, total], whose: address },
-        { sql: HAS_PUT, args: [hash], whose: address },
+        {
+          sql: ASK,
+          args: [...open, hash, content, userCodeHash, each, eachNetwork, total],
+          whose: address,
+          stranger: true,
+        },
+        { sql: HAS_PUT, args: [hash], whose: address, stranger: true },
       );
       if (isPut) return 'asked';
-      const [counts] = await db.read({ sql: COUNT_OPEN, args: open, whose: address });
-      if (Number(counts?.address) >= each) return 'address_full';
-      return Number(counts?.network) >= eachNetwork ? 'network_full' : 'all_full';
+      const counts = firstOf(await db.read({ sql: COUNT_OPEN, args: open, whose: address, stranger: true }));
+      if (Number(counts.address) >= each) return 'address_full';
+      return Number(counts.network) >= eachNetwork ? 'network_full' : 'all_full';
     },
 
     findAsked,

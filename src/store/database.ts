@@ -1,5 +1,7 @@
 // One SQLite database, wherever it is, as the queries see it. embedded/ and remote/ implement it.
 
+import { StoreOutage } from '../ground/result.ts';
+
 export type Value = string | number | bigint | ArrayBuffer | null;
 
 /** By column name. */
@@ -11,6 +13,8 @@ export interface Statement {
   readonly args?: readonly Value[];
   /** Whose turn it takes at a remote database, which serves owners in turn; statements without it share one. */
   readonly whose?: string | undefined;
+  /** Anybody may cause it: at a remote database all of these take one turn, in which those whose they are take turns. */
+  readonly stranger?: true;
   /** Never waits for a turn: for what keeps memory current. */
   readonly urgent?: true;
   /** A power cut may undo it: spares a local file the wait for its disk. */
@@ -51,6 +55,12 @@ export class UnusableDatabase extends Error {
   ) {
     super(message);
   }
+}
+
+/** Returns the first row of a statement that always has one. Throws a StoreOutage where the database sent none. */
+export function firstOf([row]: readonly Row[]): Row {
+  if (row === undefined) throw new StoreOutage('the database sent no row where there is always one');
+  return row;
 }
 
 /** Clamps a number that was typed by hand to what JavaScript holds exactly: beyond it the driver throws. */

@@ -1,7 +1,7 @@
 // A page of the change feed: how it is read, and what its rows say.
 
 import { type ChangeMark, FEED_PAGE_MAX, type FeedPage } from '../ground/change-feed.ts';
-import type { Row } from './database.ts';
+import { firstOf, type Row } from './database.ts';
 
 /** Args: the seq after which to read. The change with that seq comes along, if it is still there, for its mark. */
 export const CHANGES = `SELECT f.database_id, f.pruned_seq, max(f.pruned_seq, coalesce(n.seq, 0)) AS newest_seq,
@@ -10,8 +10,7 @@ FROM feed f LEFT JOIN changes n ON n.seq = (SELECT max(seq) FROM changes) LEFT J
 WHERE f.one = 1 ORDER BY c.seq LIMIT 1 + ${FEED_PAGE_MAX}`;
 
 export function pageOf(rows: readonly Row[], seq: number): FeedPage {
-  const [first] = rows;
-  if (first === undefined) throw new Error('the feed table has lost its row');
+  const first = firstOf(rows);
   const listed = rows
     .filter((row) => row.seq !== null)
     .map((row) => ({

@@ -5,7 +5,7 @@ import type { EventQuery, Found, KeyStore, ListPlace } from '../keys/store.ts';
 import type { KeyCounts } from '../uses/store.ts';
 import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
-import type { Database, Row, Statement, Value } from './database.ts';
+import { type Database, firstOf, type Row, type Statement, type Value } from './database.ts';
 import { CHANGES, pageOf } from './feed.ts';
 import { OWNER_SETTINGS } from './owner-settings.ts';
 import type { Replica } from './replica/replica.ts';
@@ -73,9 +73,7 @@ const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
 /** What FIND has found, by the hashes that were asked for. All of it was so at one position. */
 function readOf(rows: readonly Row[], countsIn: (counts: Value | undefined) => KeyCounts | null = countsOf) {
-  const [first] = rows; // without any of the keys there is still a row
-  if (first === undefined) throw new Error('the feed table has lost its row');
-  const position = positionOf(first);
+  const position = positionOf(firstOf(rows)); // without any of the keys there is still a row
   const found = new Map<string, Found>();
   for (const row of rows) {
     if (row.id === null) continue;

@@ -10,7 +10,7 @@ import type { KeyStore } from '../keys/store.ts';
 import { createAdminStore } from './admin-store.ts';
 import { createCodeStore } from './codes.ts';
 import { countsStore } from './counts.ts';
-import type { Database } from './database.ts';
+import { type Database, firstOf } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { keyReads } from './key-reads.ts';
 import type { DatabaseConfig } from './place.ts';
@@ -106,7 +106,6 @@ async function openingOf(config: DatabaseConfig, options: StoreOptions) {
 }
 
 async function serverSecret(db: Database, name: ServerSecret): Promise<string> {
-  const [row] = await db.read({ sql: 'SELECT value FROM server_secrets WHERE name = ?', args: [name] });
-  if (row === undefined) throw new Error(`the table server_secrets has lost its row ${name}`);
-  return String(row.value);
+  const rows = await db.read({ sql: 'SELECT value FROM server_secrets WHERE name = ?', args: [name] });
+  return String(firstOf(rows).value);
 }

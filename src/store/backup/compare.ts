@@ -2,7 +2,7 @@
 
 import { fingerprintOf } from '../../keys/record.ts';
 import { pagesOf, type Read } from '../copying.ts';
-import type { Database, Row } from '../database.ts';
+import { type Database, firstOf, type Row } from '../database.ts';
 import { hasSecret, rowBy } from '../rows.ts';
 import { type Backup, letSignalsIn } from './file.ts';
 
@@ -55,7 +55,7 @@ const THERE = 'SELECT (SELECT count(*) FROM api_keys) AS keys, EXISTS (SELECT 1 
 const UNBLOCKED = 'SELECT value AS owner FROM json_each(?) WHERE value NOT IN (SELECT owner FROM blocked_owners)';
 
 export async function compare(db: Database, { read }: Backup, nowMs: number): Promise<Restoring> {
-  const [there] = await db.read({ sql: THERE });
+  const there = firstOf(await db.read({ sql: THERE }));
   const revived: Revived[] = [];
   let revivedCount = 0;
   for await (const ended of acceptedOnly(read, (statement) => db.read(statement), nowMs)) {
@@ -65,8 +65,8 @@ export async function compare(db: Database, { read }: Backup, nowMs: number): Pr
   let refusedCount = 0;
   for await (const refused of acceptedOnly((statement) => db.read(statement), read, nowMs))
     refusedCount += refused.length;
-  const replaced = Number(there?.keys);
-  const isNew = replaced === 0 && there?.hasEvents === 0;
+  const replaced = Number(there.keys);
+  const isNew = replaced === 0 && there.hasEvents === 0;
   return { isNew, replaced, refusedCount, revivedCount, revived, blockedAgain: await blockedAgain(db, read) };
 }
 

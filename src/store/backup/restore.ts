@@ -2,7 +2,7 @@
 
 import { outageIn } from '../../ground/result.ts';
 import { pagesOf, putRows } from '../copying.ts';
-import type { Database, Row, Statement } from '../database.ts';
+import { type Database, firstOf, type Row, type Statement } from '../database.ts';
 import type { DatabaseConfig } from '../place.ts';
 import { RESTORING } from '../removals.ts';
 import type { Backup } from './file.ts';
@@ -71,7 +71,7 @@ export async function restore(
   { isNew } = { isNew: false },
 ): Promise<void> {
   const read = (sql: string, ...args: string[]) => db.read({ sql, args });
-  const idOf = async () => (await read('SELECT database_id FROM feed'))[0]?.database_id;
+  const idOf = async () => firstOf(await read('SELECT database_id FROM feed')).database_id;
   const idBefore = await idOf();
   const send = mode === 'embedded' ? copyRows : sendRows;
   try {

@@ -1,7 +1,7 @@
 // A libSQL database over HTTP: Turso, or your own sqld. Statements wait for their turn, and may be tried again.
 
 import type { Client, InStatement, ResultSet } from '@libsql/client/web';
-import { createWaitingShare, type WaitingShare } from '../../ground/limits/share.ts';
+import { createWaitingShare, type Release } from '../../ground/limits/share.ts';
 import { StoreOutage } from '../../ground/result.ts';
 import { sleep, systemClock } from '../../ground/runtime.ts';
 import type { Database, Row, Statement, Written } from '../database.ts';
@@ -60,17 +60,17 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
     }
   }
 
-  const writers = createWaitingShare({ total: WRITES_AT_ONCE, each: WRITES_AT_ONCE }, WAITING, systemClock);
-  const readers = createWaitingShare({ total: READS_AT_ONCE, each: READS_AT_ONCE }, WAITING, systemClock);
+  const writers = createTurns(WRITES_AT_ONCE);
+  const readers = createTurns(READS_AT_ONCE);
 
   async function inTurn<T>(
-    turns: WaitingShare,
-    { whose = '' }: Pick<Statement, 'whose'>,
+    turns: Turns,
+    statement: Statement,
     run: (client: Client) => Promise<T>,
     { attemptMs, totalMs }: Timeouts,
   ): Promise<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
-    const release = await turns.wait(whose, totalMs * TURN_PART_OF_TIME);
+    const release = await turns(statement, totalMs * TURN_PART_OF_TIME);
     if (release === null) throw new StoreOutage('the primary is behind');
     try {
       return await call(run, { attemptMs, totalMs: totalMs - (performance.now() - startedAtMs) });
@@ -98,7 +98,7 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
     },
     async writeAll(statements) {
       const batch = (client: Client) => client.batch(statements.map(driverStatement), 'write');
-      const { value, repeated } = await inTurn(writers, statements[0] ?? {}, batch, WRITE);
+      const { value, repeated } = await inTurn(writers, statements[0] ?? { sql: '' }, batch, WRITE);
       return value.map((result) => writtenOf(result, repeated));
     },
     close() {
@@ -107,8 +107,47 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
   };
 }
 
-// The driver's rows are objects by column name, which also have each value by its place.
-const rowsOf = ({ rows }: ResultSet) => rows as readonly Row[];
+/** Waits for a statement's turn. Null: it didn't come within that time. */
+type Turns = (statement: Statement, withinMs: number) => Promise<Release | null>;
+
+const STRANGERS = Symbol('strangers');
+
+/** Creates turns for so many statements at once. Strangers run one at a time, in a turn as of one owner. */
+function createTurns(atOnce: number): Turns {
+  const all = createWaitingShare({ total: atOnce, each: atOnce }, WAITING, systemClock);
+  const strangers = createWaitingShare({ total: 1, each: 1 }, WAITING, systemClock);
+  return async ({ whose = '', stranger }, withinMs) => {
+    if (!stranger) return all.wait(whose, withinMs);
+    const startedAtMs = performance.now();
+    const next = await strangers.wait(whose, withinMs);
+    if (next === null) return null;
+    const release = await all.wait(STRANGERS, withinMs - (performance.now() - startedAtMs));
+    if (release === null) {
+      next();
+      return null;
+    }
+    return () => {
+      release();
+      next();
+    };
+  };
+}
+
+/** What runtimes look for in any object. */
+const ASKED_OF_ALL = ['then', 'toJSON', 'constructor'];
+
+/** Throws a StoreOutage where a column is read that the database did not send: it answered something else. */
+const CHECKED: ProxyHandler<Row> = {
+  get(row, name) {
+    if (typeof name === 'string' && !Object.hasOwn(row, name) && !ASKED_OF_ALL.includes(name)) {
+      throw new StoreOutage(`the database sent no column ${name}`);
+    }
+    return Reflect.get(row, name);
+  },
+};
+
+/** Returns the driver's rows, objects by column name that also have each value by its place. */
+const rowsOf = ({ rows }: ResultSet) => rows.map((row) => new Proxy(row as unknown as Row, CHECKED));
 
 const writtenOf = (result: ResultSet, repeated: boolean): Written => ({
   rows: rowsOf(result),

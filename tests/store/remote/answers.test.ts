@@ -1,0 +1,106 @@
+// What a remote primary answers, and in whose turn it is asked: an answer that isn't one is an outage, never a wrong
+// credential or a bug; and however many strangers ask for keys, owners don't wait for them.
+
+import { expect, setDefaultTimeout, test } from 'bun:test';
+import { startProxy } from '../../support/proxy.ts';
+import type { Sqld } from '../../support/sqld.ts';
+import { storeOn } from '../../support/store-mode.ts';
+import { startPrimary } from '../../support/template.ts';
+import { bearer, createTestApp } from '../../support/test-app.ts';
+
+setDefaultTimeout(60_000);
+
+interface Result {
+  cols: { name: string }[];
+  rows: unknown[];
+}
+
+/** What becomes of the results of a response that is good. */
+const changed = (change: (result: Result) => void) => (text: string) => {
+  const body = JSON.parse(text) as { results: { response?: { result?: Result } }[] };
+  for (const { response } of body.results) if (response?.result?.cols) change(response.result);
+  return JSON.stringify(body);
+};
+
+const ANSWERS: Record<string, (text: string) => string> = {
+  'no rows': changed((result) => Object.assign(result, { rows: [] })),
+  'neither rows nor columns': changed((result) => Object.assign(result, { rows: [], cols: [] })),
+  'columns of other names': changed(({ cols }) => {
+    for (const [at, col] of cols.entries()) col.name = `c${at}`;
+  }),
+  'fewer columns': changed((result) => Object.assign(result, { cols: [] })),
+  'no results': () => '{"results":[]}',
+  'an empty object': () => '{}',
+  'an empty body': () => '',
+  'half of it': (text) => text.slice(0, text.length / 2),
+  'a page': () => '<h1>Welcome</h1>',
+};
+
+/** In front of a primary, whose answers are changed from `turn` on. */
+function startAnswering({ url }: Sqld) {
+  let answer: ((text: string) => string) | null = null;
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    async fetch(request) {
+      const { pathname } = new URL(request.url);
+      const body = await request.text();
+      const response = await fetch(url + pathname, { method: request.method, headers: request.headers, body });
+      const text = await response.text();
+      return new Response(answer?.(text) ?? text, { status: response.status });
+    },
+  });
+  return {
+    url: `http://127.0.0.1:${server.port}`,
+    turn: (to: typeof answer) => (answer = to),
+    [Symbol.dispose]: () => void server.stop(true),
+  };
+}
+
+test.each(Object.entries(ANSWERS))('a primary that answers with %s is out of reach', async (_, answer) => {
+  await using sqld = await startPrimary();
+  using primary = startAnswering(sqld);
+  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: primary.url }) });
+  const [{ key }, unseen] = [await app.createKey('alice'), await app.createKey('alice')];
+  expect((await app.useKey(key)).status).toBe(200);
+  primary.turn(answer);
+  app.clock.advance(1001);
+  const alice = await bearer(app, 'alice');
+  const revoke = new URLSearchParams({ token: unseen.key });
+  const statuses = [
+    (await app.useKey(key)).status,
+    (await app.useKey(unseen.key)).status,
+    (await app.call('rotate_api_key', { keyId: unseen.id }, alice)).status,
+    (await fetch(`${app.url}/revoke`, { method: 'POST', body: revoke })).status,
+    (await fetch(`${app.url}/mcp/health`)).status,
+  ];
+  expect(statuses).toEqual([503, 503, 503, 503, 503]);
+  primary.turn(null);
+  app.clock.advance(1001);
+  expect((await app.useKey(key)).status).toBe(200);
+});
+
+test('strangers who ask for keys take one turn together at a far primary', async () => {
+  await using sqld = await startPrimary();
+  await using proxy = await startProxy(sqld.url, { delayMs: 30 });
+  const env = { OAUTH_DEVICE: '1', TRUST_PROXY: '1' };
+  await using app = await createTestApp({ store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }), env });
+  const { id } = await app.createKey('alice');
+  const alice = await bearer(app, 'alice');
+  let asked = 0;
+  const asking = Array.from({ length: 60 }, async (_, n) => {
+    const headers = { 'x-forwarded-for': `10.${n}.0.1` };
+    const response = await fetch(`${app.url}/device_authorization`, {
+      method: 'POST',
+      headers,
+      body: new URLSearchParams(),
+    });
+    asked += 1;
+    return response.status;
+  });
+  while (asked === 0) await Bun.sleep(1);
+  const before = asked;
+  expect((await app.call('revoke_api_key', { keyId: id }, alice)).status).toBe(200);
+  expect(asked - before).toBeLessThan(12); // in the time of its own few statements
+  expect(await Promise.all(asking)).toEqual(asking.map(() => 200));
+});
