@@ -2,7 +2,7 @@
 // nothing left is refused, or waits in the owner's queue; queues are served in turn (round robin), one of each owner.
 
 import type { Clock } from '../runtime.ts';
-import { createQueues } from './queues.ts';
+import { createQueues, type Owner } from './queues.ts';
 
 export interface Bounds {
   readonly total: number;
@@ -11,9 +11,6 @@ export interface Bounds {
 
 /** Gives back what was taken. May be called again. */
 export type Release = () => void;
-
-/** A name, or a symbol for those who share everything: nobody can choose to be called so. */
-export type Owner = string | symbol;
 
 export interface Share {
   /** Null, with nothing taken, when there is not so much left for this owner. */
