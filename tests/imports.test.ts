@@ -138,6 +138,7 @@ const REAL_TIMERS = {
   'ground/runtime.ts': 'they are the clock’s',
   'watch/log.ts': 'more lines for the same write',
   'store/remote/attempt.ts': 'a response over the network',
+  'start/package/verifier.ts': 'responses of a server, in the program of somebody else',
 };
 
 test('timers come from the clock, so that tests can move them, but for those that wait for what is real', () => {

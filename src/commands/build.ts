@@ -29,6 +29,7 @@ async function buildPackage(): Promise<void> {
     packages: 'external',
     splitting: true,
   });
+  await Bun.build({ entrypoints: [join(SRC, 'start/package/verifier.ts')], outdir: DIST, target: 'node' });
   const cli = join(DIST, 'cli.js');
   await Bun.write(cli, `#!/usr/bin/env bun\n${await Bun.file(cli).text()}`);
   await buildDeclarations();
@@ -48,6 +49,7 @@ async function buildDeclarations(): Promise<void> {
   const files = [
     'start/package/index.ts',
     'start/package/testing.ts',
+    'start/package/verifier.ts',
     'ground/types/modules.d.ts',
     'ground/types/deno.d.ts',
   ].map((file) => join(SRC, file));

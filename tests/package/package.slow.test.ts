@@ -92,6 +92,7 @@ test('it exports what the source does', async () => {
   };
   expect(await namesOf('mcp-key-server')).toEqual(Object.keys(index).sort());
   expect(await namesOf('mcp-key-server/testing')).toEqual(Object.keys(testing));
+  expect(await namesOf('mcp-key-server/verifier')).toEqual(['createVerifier']);
 });
 
 test('a project checks against its types: tsc, strict, with no other package, and deno check', async () => {

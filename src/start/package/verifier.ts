@@ -1,0 +1,596 @@
+// `mcp-key-server/verifier`: checks keys of a server from memory, for a service of its own on Bun, Deno or Node 20. One
+// file without a dependency, to be copied where no package is wanted. It keeps the rules of src/api/README.md: it asks
+// once for each key, listens for what has changed, and tells later what it has let in.
+
+import { createHash } from 'node:crypto';
+
+export interface VerifierOptions {
+  /** Of the server, with its BASE_PATH. */
+  readonly url: string;
+  /** Of a key with the scope `introspect`. */
+  readonly id: string;
+  readonly key: string;
+  /** The URL of the service, where keys may be bound to one; without it keys are good that are good for the server. */
+  readonly resource?: string;
+}
+
+export interface Demand {
+  /** All of these, by exact string. */
+  readonly scopes?: readonly string[];
+  /** Units of each limit that the call spends; 1 unless given. */
+  readonly cost?: number;
+}
+
+/** Who is behind a key. */
+export interface Verified {
+  readonly ok: true;
+  readonly keyId: string;
+  readonly owner: string;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  /** Seconds since 1970; null: never. */
+  readonly expiresAtS: number | null;
+  /** The operator's own data, of owner and key. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** The key that made this one; null: a person did. */
+  readonly parent: string | null;
+}
+
+/** As the server's problems (RFC 9457). */
+export interface VerifierProblem {
+  readonly type: 'about:blank';
+  readonly title: string;
+  readonly status: number;
+  readonly detail: string;
+  readonly code: string;
+  /** Seconds after which it may be tried again. */
+  readonly retryAfterS?: number;
+  readonly requiredScopes?: readonly string[];
+}
+
+/** Nobody is let in. 503: it can't be said now, and says nothing about the key. */
+export interface Refused {
+  readonly ok: false;
+  readonly status: 401 | 403 | 429 | 503;
+  readonly problem: VerifierProblem;
+}
+
+export interface RefusedRequest {
+  readonly ok: false;
+  readonly status: Refused['status'];
+  /** For the client. */
+  readonly response: Response;
+}
+
+export interface Verifier {
+  /** Decides on a key; of one that was asked about before, from memory. Never rejects. */
+  verify(key: string, demand?: Demand): Promise<Verified | Refused>;
+  /** As `verify`, of the key in `X-API-Key`, else in `Authorization: Bearer`. */
+  guard(request: Request, demand?: Demand): Promise<Verified | RefusedRequest>;
+  /** How old what it knows is, in milliseconds; Infinity before the first response. */
+  knownForMs(): number;
+  /** Tells, within 2 s, what was let in. Then nothing runs on, and nobody is let in. */
+  close(): Promise<void>;
+}
+
+const KEYS_MAX = 100_000;
+/** Longer texts are no keys. */
+const KEY_CHARS_MAX = 1024;
+const TOLD_AT_ONCE_MAX = 1000;
+const TOLD_UNITS_MAX = 1_000_000;
+const QUESTION_MS_MAX = 5000;
+const CLOSE_MS_MAX = 2000;
+const PAUSE_MS_MIN = 250;
+const PAUSE_MS_MAX = 5000;
+/** So often a check waits for another's question of the same key; then it asks for itself. */
+const JOINS_MAX = 100;
+/** It asks ahead when less than this part of its units is left. */
+const AHEAD_PART = 1 / 4;
+
+/** By two clocks: either may stand still while a machine sleeps. */
+interface Moment {
+  readonly awakeMs: number;
+  readonly wallMs: number;
+}
+
+const now = (): Moment => ({ awakeMs: performance.now(), wallMs: Date.now() });
+const later = ({ awakeMs, wallMs }: Moment, ms: number): Moment => ({ awakeMs: awakeMs + ms, wallMs: wallMs + ms });
+/** By the clock that says more. */
+const sinceMs = (then: Moment): number => Math.max(performance.now() - then.awakeMs, Date.now() - then.wallMs);
+
+/** A key, or its owner: who is held to limits. */
+interface Holder {
+  readonly id: string;
+  /** Units that may still be let in from memory. */
+  left: number;
+  /** What the server lent last, and when that was asked for. */
+  lent: number;
+  asked: Moment;
+  /** Let in, and not known to have been told. */
+  untold: number;
+  /** Answers that are remembered. */
+  answers: number;
+}
+
+/** An answer that may be used again. */
+interface Remembered {
+  readonly hash: string;
+  readonly identity: Verified;
+  readonly marks: readonly string[];
+  readonly holders: readonly Holder[];
+  readonly tell: string;
+  readonly end: Moment;
+}
+
+/** Units of a key that were let in, by the text that names it. */
+interface Told {
+  readonly tell: string;
+  units: number;
+  readonly holders: readonly Holder[];
+}
+
+/** `once`: it lets in the one check that asked. */
+type Answer =
+  | { readonly is: 'remembered'; readonly identity: Verified }
+  | { readonly is: 'once'; readonly identity: Verified }
+  | { readonly is: 'refused'; readonly refused: Refused };
+
+export function createVerifier(options: VerifierOptions): Verifier {
+  const verifier = new KeyVerifier(options);
+  return {
+    verify: (key, demand) => verifier.verify(key, demand),
+    guard: (request, demand) => verifier.guard(request, demand),
+    knownForMs: () => verifier.knownForMs(),
+    close: () => verifier.close(),
+  };
+}
+
+class KeyVerifier implements Verifier {
+  readonly #server: Server;
+  readonly #remembered = new Map<string, Remembered>();
+  readonly #byMark = new Map<string, Set<string>>();
+  readonly #holders = new Map<string, Holder>();
+  readonly #questions = new Map<string, Promise<Answer>>();
+  #untold = new Map<string, Told>();
+  #cursor = '';
+  #known: Moment | undefined;
+  #boundMs = 0;
+  readonly #closing = new AbortController();
+  /** Ends the request that waits for changes. */
+  readonly #hanging = new AbortController();
+  /** Whether that request tells something: then it is not ended at once. */
+  #isTelling = false;
+  readonly #begun: Promise<void>;
+  readonly #listening: Promise<void>;
+
+  constructor(options: VerifierOptions) {
+    this.#server = new Server(options);
+    const begun = withResolvers();
+    this.#begun = begun.promise;
+    this.#listening = this.#listen(begun.resolve);
+  }
+
+  async verify(key: string, { scopes = [], cost = 1 }: Demand = {}): Promise<Verified | Refused> {
+    if (key === '') return refusal('missing_api_key');
+    if (key.length > KEY_CHARS_MAX) return refusal('invalid_api_key');
+    const hash = createHash('sha256').update(key).digest('base64');
+    const known = this.#recall(hash, scopes, cost, key);
+    return known ?? this.#askInTurn(key, hash, scopes, cost);
+  }
+
+  async guard(request: Request, demand?: Demand): Promise<Verified | RefusedRequest> {
+    const { headers } = request;
+    const bearer = /^Bearer +(.+)$/i.exec(headers.get('authorization') ?? '')?.[1];
+    const verified = await this.verify(headers.get('x-api-key') || bearer || '', demand);
+    return verified.ok ? verified : { ok: false, status: verified.status, response: responseTo(verified.problem) };
+  }
+
+  knownForMs(): number {
+    return this.#known === undefined ? Number.POSITIVE_INFINITY : sinceMs(this.#known);
+  }
+
+  async close(): Promise<void> {
+    if (this.#closing.signal.aborted) return;
+    const untilMs = performance.now() + CLOSE_MS_MAX;
+    this.#closing.abort();
+    const hangUp = setTimeout(() => this.#hanging.abort(), this.#isTelling ? CLOSE_MS_MAX / 2 : 0);
+    await this.#listening;
+    clearTimeout(hangUp);
+    while (this.#untold.size > 0 && performance.now() < untilMs) {
+      const told = this.#take();
+      const fields = { cursor: this.#cursor, wait_ms: '0', used: textOf(told) };
+      await this.#server.post('/changes', fields, Math.max(1, untilMs - performance.now())).catch(() => {});
+    }
+    this.#forgetAll();
+  }
+
+  /** What memory says; undefined: it has to be asked. */
+  #recall(hash: string, scopes: readonly string[], cost: number, key: string): Verified | Refused | undefined {
+    const found = this.#remembered.get(hash);
+    if (found === undefined || this.#known === undefined || this.#closing.signal.aborted) return undefined;
+    if (sinceMs(this.#known) > this.#boundMs || sinceMs(found.end) >= 0) return undefined;
+    const lacking = lacksScope(found.identity, scopes);
+    if (lacking !== undefined) return lacking;
+    if (found.holders.some(({ left }) => left < cost)) return undefined;
+    const isScarce = found.holders.some(({ left, lent }) => left < lent * AHEAD_PART);
+    if (isScarce && !this.#questions.has(hash)) void this.#askAhead(key, found, cost);
+    else this.#letIn(found, cost);
+    return found.identity;
+  }
+
+  /** Asks for more units. The question is the use of the check that was let in, unless it has failed. */
+  async #askAhead(key: string, found: Remembered, cost: number): Promise<void> {
+    const answer = await this.#ask(key, found.hash, cost);
+    if (answer.is === 'refused' && answer.refused.status === 503) this.#letIn(found, cost);
+  }
+
+  #letIn({ tell, holders }: Remembered, units: number): void {
+    for (const holder of holders) {
+      holder.left -= units;
+      holder.untold += units;
+    }
+    const told = this.#untold.get(tell);
+    if (told === undefined) this.#untold.set(tell, { tell, units, holders });
+    else told.units += units;
+  }
+
+  /** Asks, or waits for the question of another check of the same key and goes by what is remembered then. */
+  async #askInTurn(key: string, hash: string, scopes: readonly string[], cost: number): Promise<Verified | Refused> {
+    if (this.#known === undefined) await this.#begun;
+    for (let joins = 0; joins < JOINS_MAX; joins += 1) {
+      const question = this.#questions.get(hash);
+      if (question === undefined) break;
+      const answer = await question;
+      if (answer.is === 'refused') return answer.refused;
+      const known = this.#recall(hash, scopes, cost, key);
+      if (known !== undefined) return known;
+      if (answer.is === 'once') break;
+    }
+    const answer = await this.#ask(key, hash, cost);
+    if (answer.is === 'refused') return answer.refused;
+    return lacksScope(answer.identity, scopes) ?? answer.identity;
+  }
+
+  #ask(key: string, hash: string, cost: number): Promise<Answer> {
+    const question = this.#question(key, hash, cost)
+      .then((answer) => answer ?? this.#question(key, hash, cost)) // it came too late to say anything
+      .then((answer) => answer ?? UNAVAILABLE)
+      .catch(() => UNAVAILABLE)
+      .finally(() => {
+        if (this.#questions.get(hash) === question) this.#questions.delete(hash);
+      });
+    if (!this.#questions.has(hash)) this.#questions.set(hash, question);
+    return question;
+  }
+
+  /** One question. Undefined: the answer came too late. */
+  async #question(key: string, hash: string, cost: number): Promise<Answer | undefined> {
+    if (this.#closing.signal.aborted) return UNAVAILABLE;
+    const asked = now();
+    const cursor = this.#cursor;
+    // Of its own holders alone: what one question takes along, another can't tell.
+    const holders = this.#remembered.get(hash)?.holders ?? [];
+    const told = this.#take((one) => one.holders.some((holder) => holders.includes(holder)));
+    const fields = { token: key, lease: cursor, used: textOf(told), ...(cost !== 1 && { cost: String(cost) }) };
+    const { status, retryAfterS, body } = await this.#server.ask(fields).finally(() => this.#settle(told));
+    if (status === 429 && (body.error === 'rate_limited' || body.error === 'quota_exceeded')) {
+      this.#forget(hash);
+      return { is: 'refused', refused: refusal(body.error, { retryAfterS }) };
+    }
+    if (status >= 400 && status < 500 && status !== 429) this.#putBack(told);
+    if (status !== 200) return UNAVAILABLE;
+    this.#forget(hash);
+    if (body.active !== true) return { is: 'refused', refused: refusal('invalid_api_key') };
+    return this.#answered(hash, body, asked, cursor);
+  }
+
+  #answered(hash: string, body: Body, asked: Moment, cursor: string): Answer | undefined {
+    if (typeof body.fresh_ms !== 'number' || typeof body.bound_ms !== 'number') return UNAVAILABLE;
+    if (sinceMs(asked) > body.fresh_ms + body.bound_ms) return undefined;
+    const identity = identityOf(body);
+    if (typeof body.lease_ms !== 'number' || cursor !== this.#cursor || cursor === '') return { is: 'once', identity };
+    const holders = listOf(body.lease_uses).map((lent) => this.#lend(lent, asked));
+    const marks = listOf(body.marks).map(String);
+    this.#remember({ hash, identity, marks, holders, tell: String(body.tell), end: later(asked, body.lease_ms) });
+    return { is: 'remembered', identity };
+  }
+
+  /** Takes over what may be let in for a holder, less what was let in already and not told with the question. */
+  #lend(lent: unknown, asked: Moment): Holder {
+    const { holder: id, units } = lent as { holder: string; units: number };
+    const holder = this.#holders.get(id) ?? { id, left: 0, lent: 0, asked, untold: 0, answers: 0 };
+    this.#holders.set(id, holder);
+    if (asked.awakeMs >= holder.asked.awakeMs) {
+      holder.left = units - holder.untold;
+      holder.lent = units;
+      holder.asked = asked;
+    }
+    return holder;
+  }
+
+  #remember(answer: Remembered): void {
+    if (this.#remembered.size >= KEYS_MAX) {
+      const [oldest] = this.#remembered.keys();
+      if (oldest !== undefined) this.#forget(oldest);
+    }
+    this.#forget(answer.hash);
+    this.#remembered.set(answer.hash, answer);
+    for (const holder of answer.holders) holder.answers += 1;
+    for (const mark of answer.marks) {
+      const hashes = this.#byMark.get(mark);
+      if (hashes === undefined) this.#byMark.set(mark, new Set([answer.hash]));
+      else hashes.add(answer.hash);
+    }
+  }
+
+  #forget(hash: string): void {
+    const found = this.#remembered.get(hash);
+    if (found === undefined) return;
+    this.#remembered.delete(hash);
+    for (const holder of found.holders) {
+      holder.answers -= 1;
+      this.#release(holder);
+    }
+    for (const mark of found.marks) {
+      const hashes = this.#byMark.get(mark);
+      hashes?.delete(hash);
+      if (hashes?.size === 0) this.#byMark.delete(mark);
+    }
+  }
+
+  #forgetAll(): void {
+    for (const hash of [...this.#remembered.keys()]) this.#forget(hash);
+  }
+
+  /** Forgets a holder of whom nothing is remembered, and of whom all was told. */
+  #release(holder: Holder): void {
+    if (holder.answers <= 0 && holder.untold <= 0 && this.#holders.get(holder.id) === holder) {
+      this.#holders.delete(holder.id);
+    }
+  }
+
+  /** Takes what one request may tell: of these, or of all. */
+  #take(isMeant: (told: Told) => boolean = () => true): readonly Told[] {
+    const taken: Told[] = [];
+    for (const told of this.#untold.values()) {
+      if (!isMeant(told)) continue;
+      if (taken.length >= TOLD_AT_ONCE_MAX) break;
+      const units = Math.min(told.units, TOLD_UNITS_MAX);
+      taken.push({ ...told, units });
+      told.units -= units;
+      if (told.units === 0) this.#untold.delete(told.tell);
+    }
+    return taken;
+  }
+
+  /** It was counted, or is lost. */
+  #settle(told: readonly Told[]): void {
+    for (const { holders, units } of told) {
+      for (const holder of holders) {
+        holder.untold -= units;
+        this.#release(holder);
+      }
+    }
+  }
+
+  /** It was not counted: it is told again. */
+  #putBack(told: readonly Told[]): void {
+    for (const { tell, holders, units } of told) {
+      for (const holder of holders) holder.untold += units;
+      const waiting = this.#untold.get(tell);
+      if (waiting === undefined) this.#untold.set(tell, { tell, units, holders });
+      else waiting.units += units;
+    }
+  }
+
+  /** Listens until it is closed. `begun`: called after the first response, or without one. */
+  async #listen(begun: () => void): Promise<void> {
+    const { signal } = this.#closing;
+    for (let pauseMs = PAUSE_MS_MIN; !signal.aborted; ) {
+      const asked = now();
+      const next = await this.#hear(asked);
+      begun();
+      if (next.is === 'again') {
+        pauseMs = PAUSE_MS_MIN;
+        await pause(next.atMs - performance.now(), signal);
+      } else if (next.is === 'failed') {
+        await pause(Math.min(pauseMs, next.retryAfterMs), signal);
+        pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX);
+      }
+    }
+    begun();
+  }
+
+  /** One request that waits for changes. `again`: at once, or at this time by the awake clock. */
+  async #hear(
+    asked: Moment,
+  ): Promise<
+    { readonly is: 'again'; readonly atMs: number } | { readonly is: 'failed'; readonly retryAfterMs: number }
+  > {
+    const cursor = this.#cursor;
+    const told = this.#take();
+    // Units that are told are lent again only after the response: so it doesn't wait.
+    const fields = { cursor, used: textOf(told), ...(told.length > 0 && { wait_ms: '0' }) };
+    const withinMs = this.#known === undefined ? QUESTION_MS_MAX : 2 * this.#boundMs;
+    this.#isTelling = told.length > 0;
+    try {
+      const { status, retryAfterS, body } = await this.#server
+        .post('/changes', fields, withinMs, this.#hanging.signal)
+        .finally(() => this.#settle(told));
+      if (status === 200) return { is: 'again', atMs: this.#heard(body, asked) };
+      if (status >= 400 && status < 500) this.#putBack(told);
+      return { is: 'failed', retryAfterMs: retryAfterS === undefined ? Number.POSITIVE_INFINITY : retryAfterS * 1000 };
+    } catch {
+      if (sinceMs(asked) >= withinMs) return { is: 'again', atMs: 0 };
+      return { is: 'failed', retryAfterMs: Number.POSITIVE_INFINITY };
+    }
+  }
+
+  /** Forgets what may be different. Returns when to ask again. */
+  #heard(body: Body, asked: Moment): number {
+    if (body.all === true) this.#forgetAll();
+    for (const mark of listOf(body.changed)) {
+      for (const hash of [...(this.#byMark.get(String(mark)) ?? [])]) this.#forget(hash);
+    }
+    const isNews = body.cursor !== this.#cursor;
+    this.#cursor = String(body.cursor);
+    this.#boundMs = Number(body.bound_ms);
+    this.#known = later(asked, Number(body.fresh_ms));
+    return isNews ? 0 : asked.awakeMs + this.#boundMs / 4;
+  }
+}
+
+type Body = Readonly<Record<string, unknown>>;
+
+interface ServerResponse {
+  readonly status: number;
+  readonly retryAfterS: number | undefined;
+  readonly body: Body;
+}
+
+/** The server, as a service speaks to it. */
+class Server {
+  readonly #url: string;
+  readonly #authorization: string;
+  readonly #resource: Readonly<Record<string, string>>;
+
+  constructor({ url, id, key, resource }: VerifierOptions) {
+    this.#url = url.replace(/\/$/, '');
+    this.#authorization = `Basic ${btoa(`${encodeURIComponent(id)}:${encodeURIComponent(key)}`)}`;
+    this.#resource = resource === undefined ? {} : { resource };
+  }
+
+  ask(fields: Readonly<Record<string, string>>): Promise<ServerResponse> {
+    return this.post('/introspect', { ...fields, ...this.#resource }, QUESTION_MS_MAX);
+  }
+
+  /** Throws when there is no response, or none that can be understood. */
+  async post(
+    path: string,
+    fields: Readonly<Record<string, string>>,
+    withinMs: number,
+    signal?: AbortSignal,
+  ): Promise<ServerResponse> {
+    const timeout = new AbortController();
+    const timer = setTimeout(() => timeout.abort(), withinMs);
+    try {
+      const response = await fetch(this.#url + path, {
+        method: 'POST',
+        headers: { authorization: this.#authorization },
+        body: new URLSearchParams(fields),
+        redirect: 'error', // what is sent is for this server alone
+        signal: signal === undefined ? timeout.signal : AbortSignal.any([timeout.signal, signal]),
+      });
+      return await readResponse(response);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
+
+async function readResponse(response: Response): Promise<ServerResponse> {
+  const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
+  const body: unknown = await response.json().catch((error: unknown) => {
+    if (response.ok) throw error;
+    return {};
+  });
+  if (typeof body !== 'object' || body === null) throw new Error('expected an object');
+  return {
+    status: response.status,
+    retryAfterS: Number.isNaN(retryAfter) ? undefined : retryAfter,
+    body: body as Body,
+  };
+}
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+
+const textOf = (told: readonly Told[]): string => told.map(({ tell, units }) => `${tell}:${units}`).join(' ');
+
+function identityOf(body: Body): Verified {
+  return {
+    ok: true,
+    keyId: String(body.client_id),
+    owner: String(body.sub),
+    name: String(body.key_name ?? ''),
+    scopes: String(body.scope ?? '')
+      .split(' ')
+      .filter((scope) => scope !== ''),
+    expiresAtS: typeof body.exp === 'number' ? body.exp : null,
+    metadata: (body.metadata ?? {}) as Verified['metadata'],
+    parent: typeof body.parent === 'string' ? body.parent : null,
+  };
+}
+
+function lacksScope({ scopes }: Verified, required: readonly string[]): Refused | undefined {
+  if (required.every((scope) => scopes.includes(scope))) return undefined;
+  return refusal('insufficient_scope', { requiredScopes: required });
+}
+
+const PROBLEMS = {
+  missing_api_key: [401, 'Unauthorized', 'No API key provided'],
+  invalid_api_key: [401, 'Unauthorized', 'Invalid or expired API key'],
+  insufficient_scope: [403, 'Forbidden', 'Insufficient permissions'],
+  rate_limited: [429, 'Too Many Requests', 'Rate limit exceeded; try again later'],
+  quota_exceeded: [429, 'Too Many Requests', 'The quota of this API key is used up; try again when its period is over'],
+  store_unavailable: [503, 'Service Unavailable', 'The key store is out of reach; try again'],
+} as const;
+
+function refusal(
+  code: keyof typeof PROBLEMS,
+  more: { retryAfterS?: number | undefined; requiredScopes?: readonly string[] } = {},
+): Refused {
+  const [status, title, detail] = PROBLEMS[code];
+  const { retryAfterS, requiredScopes } = more;
+  const problem: VerifierProblem = {
+    type: 'about:blank',
+    title,
+    status,
+    detail,
+    code,
+    ...(retryAfterS !== undefined && { retryAfterS }),
+    ...(requiredScopes !== undefined && { requiredScopes }),
+  };
+  return { ok: false, status, problem };
+}
+
+const UNAVAILABLE: Answer = { is: 'refused', refused: refusal('store_unavailable', { retryAfterS: 1 }) };
+
+function responseTo(problem: VerifierProblem): Response {
+  const { retryAfterS, ...body } = problem;
+  const headers = new Headers({ 'Content-Type': 'application/problem+json', 'Cache-Control': 'no-store' });
+  if (retryAfterS !== undefined) headers.set('Retry-After', String(retryAfterS));
+  const challenge = challengeFor(problem);
+  if (challenge !== undefined) headers.set('WWW-Authenticate', challenge);
+  return new Response(JSON.stringify(body), { status: problem.status, headers });
+}
+
+/** RFC 6750 §3. */
+function challengeFor({ code, detail, requiredScopes = [] }: VerifierProblem): string | undefined {
+  if (code === 'missing_api_key') return 'Bearer';
+  if (code === 'invalid_api_key') return `Bearer error="invalid_token", error_description="${detail}"`;
+  if (code !== 'insufficient_scope') return undefined;
+  return `Bearer error="insufficient_scope", error_description="${detail}", scope="${requiredScopes.join(' ')}"`;
+}
+
+/** Waits so long, or until it is closed. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  if (ms <= 0 || signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    signal.addEventListener('abort', done);
+    function done(): void {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', done);
+      resolve();
+    }
+  });
+}
+
+/** Node 20 has no Promise.withResolvers. */
+function withResolvers(): { readonly promise: Promise<void>; readonly resolve: () => void } {
+  let resolve = () => {};
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}

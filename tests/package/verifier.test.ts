@@ -1,0 +1,159 @@
+// `mcp-key-server/verifier` against real servers behind one address: what it asks, what it lets in from memory, and that
+// a key that has ended at one server is refused within the bound.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { createVerifier, type Verifier } from '../../src/start/package/verifier.ts';
+import { ENDINGS, lastYesAfter, type Servers, startServers } from '../support/checked-service.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const BOUND_MS = 1000;
+
+let at: Servers;
+let verifier: Verifier;
+/** A server by itself counts exactly. */
+let alone: Servers;
+let ofAlone: Verifier;
+beforeAll(async () => {
+  [at, alone] = await Promise.all([startServers('embedded', ['bun', 'bun']), startServers('embedded', ['bun'])]);
+  verifier = await verifierOf(at);
+  ofAlone = await verifierOf(alone);
+}, 30_000);
+afterAll(async () => {
+  await Promise.all([verifier.close(), ofAlone.close()]);
+  await Promise.all([at[Symbol.asyncDispose](), alone[Symbol.asyncDispose]()]);
+});
+
+async function verifierOf(of: Servers): Promise<Verifier> {
+  const { id, key } = await of.createKey('operator', ['introspect']);
+  return createVerifier({ url: of.url, id, key });
+}
+
+/** What a check says until it isn't 503, which is right on a machine that is slower than the bound. */
+async function decided<R extends { readonly ok: boolean; readonly status?: number }>(check: () => Promise<R>) {
+  for (;;) {
+    const result = await check();
+    if (result.ok || result.status !== 503) return result;
+    await Bun.sleep(50);
+  }
+}
+
+const questions = (of = at): number => of.asked.get('/introspect') ?? 0;
+
+test('a good key is let in, with who is behind it', async () => {
+  const { key, id } = await at.createKey('alice', ['read', 'write']);
+  expect(await verifier.verify(key, { scopes: ['write'] })).toEqual({
+    ok: true,
+    keyId: id,
+    owner: 'alice',
+    name: 'a key',
+    scopes: ['read', 'write'],
+    expiresAtS: null,
+    metadata: {},
+    parent: null,
+  });
+  expect(verifier.knownForMs()).toBeLessThan(BOUND_MS);
+});
+
+test('20,000 checks of 200 keys: a question for each key, and at a limit of 1,000 less than five', async () => {
+  const keys: string[] = [];
+  for (let made = 0; made < 200; made += 1) keys.push((await at.createKey('bob')).key);
+  const before = questions();
+  for (let round = 0; round < 100; round += 1) {
+    for (const key of keys) expect((await decided(() => verifier.verify(key))).ok).toBe(true);
+    await Bun.sleep(0);
+  }
+  expect(questions() - before).toBeLessThanOrEqual(1000);
+  expect(questions() - before).toBeGreaterThan(200);
+}, 60_000);
+
+test('one that is asked about by many at once is one question', async () => {
+  const { key } = await at.createKey('carol');
+  const before = questions();
+  const all = await Promise.all(Array.from({ length: 20 }, () => verifier.verify(key)));
+  expect(all.every(({ ok }) => ok)).toBe(true);
+  expect(questions() - before).toBe(1);
+});
+
+test('what is let in shows as uses, and counts against the limit', async () => {
+  const { key } = await alone.createKey('dave', ['read'], { rateLimit: { requests: 100, window: '1h' } });
+  let letIn = 0;
+  let last = await ofAlone.verify(key);
+  for (; last.ok && letIn < 120; last = await ofAlone.verify(key)) {
+    letIn += 1;
+    await Bun.sleep(5);
+  }
+  expect(last).toMatchObject({ ok: false, status: 429, problem: { code: 'rate_limited' } });
+  expect(letIn).toBeGreaterThanOrEqual(96); // L less a thirty-second for the one service
+  expect(letIn).toBeLessThanOrEqual(106);
+}, 30_000);
+
+test('a call that costs more than a lease has is a question', async () => {
+  const { key } = await alone.createKey('erin', ['read'], { rateLimit: { requests: 320, window: '1h' } });
+  await ofAlone.verify(key);
+  const before = questions(alone);
+  expect((await ofAlone.verify(key, { cost: 300 })).ok).toBe(true);
+  expect(questions(alone) - before).toBe(1);
+  expect(await ofAlone.verify(key, { cost: 20 })).toMatchObject({ status: 429 });
+});
+
+describe.each(Object.entries(ENDINGS))('a key that is %s', (_, end) => {
+  test('is refused within the bound, as at a server', async () => {
+    const made = await at.createKey(`owner of ${Math.random()}`);
+    const letsIn = async () => (await verifier.verify(made.key, { scopes: ['read'] })).ok;
+    expect((await decided(() => verifier.verify(made.key))).ok).toBe(true);
+    expect(await lastYesAfter(() => end(at, made), letsIn)).toBeLessThanOrEqual(BOUND_MS);
+    expect(await letsIn()).toBe(false);
+  }, 30_000);
+});
+
+test('while one of two servers stands still, a key that has ended at the other is refused within the bound', async () => {
+  const made = await at.createKey('frank');
+  const letsIn = async () => (await verifier.verify(made.key)).ok;
+  expect((await decided(() => verifier.verify(made.key))).ok).toBe(true);
+  at.servers[1]?.signal('SIGSTOP');
+  try {
+    const last = await lastYesAfter(() => ENDINGS.revoked?.(at, made) ?? Promise.reject(), letsIn, 1500);
+    expect(last).toBeLessThanOrEqual(BOUND_MS);
+  } finally {
+    at.servers[1]?.signal('SIGCONT');
+  }
+  await waitFor(async () => (await verifier.verify((await at.createKey('frank')).key)).ok);
+}, 60_000);
+
+test.each([
+  ['no key', '', { status: 401, problem: { code: 'missing_api_key' } }],
+  ['an unknown key', `sk_test_${'0'.repeat(64)}`, { status: 401, problem: { code: 'invalid_api_key' } }],
+  ['a text that is too long', 'x'.repeat(2000), { status: 401, problem: { code: 'invalid_api_key' } }],
+])('%s is refused', async (_, key, refused) => {
+  expect(await verifier.verify(key)).toMatchObject({ ok: false, ...refused });
+});
+
+test('guard reads the key as /verify does, and has the response for the client', async () => {
+  const { key } = await at.createKey('gina');
+  const asked = (headers: Record<string, string>) => new Request('http://service', { headers });
+  expect((await verifier.guard(asked({ 'x-api-key': key }))).ok).toBe(true);
+  expect((await verifier.guard(asked({ authorization: `bearer  ${key}` }))).ok).toBe(true);
+  const wrong = await verifier.guard(asked({ 'x-api-key': 'x', authorization: `Bearer ${key}` }));
+  if (wrong.ok) throw new Error('the wrong key was let in');
+  expect(wrong.response.status).toBe(401);
+  expect(wrong.response.headers.get('www-authenticate')).toContain('invalid_token');
+  expect(await wrong.response.json()).toMatchObject({ code: 'invalid_api_key' });
+  const lacking = await verifier.guard(asked({ 'x-api-key': key }), { scopes: ['write'] });
+  expect(lacking).toMatchObject({ ok: false, status: 403 });
+});
+
+test('it lets nobody in when it is closed, or no server responds, or its own key is wrong', async () => {
+  const { key } = await at.createKey('henry');
+  const own = await verifierOf(at);
+  expect((await own.verify(key)).ok).toBe(true);
+  await own.close();
+  expect(await own.verify(key)).toMatchObject({ ok: false, status: 503 });
+  for (const { url, secret } of [
+    { url: 'http://127.0.0.1:1', secret: 'x' },
+    { url: at.url, secret: 'sk_test_x' },
+  ]) {
+    const wrong = createVerifier({ url, id: 'x', key: secret });
+    expect(await wrong.verify(key)).toMatchObject({ ok: false, status: 503, problem: { code: 'store_unavailable' } });
+    await wrong.close();
+  }
+});

@@ -1,0 +1,119 @@
+// Servers on one database behind one address, and a service that checks keys from memory: which ways of ending a key
+// there are, and how long after one was acknowledged the service still lets somebody in.
+
+import { SignJWT } from 'jose';
+import { callOver } from './client.ts';
+import { served } from './cluster.ts';
+import { diskFolder } from './folder.ts';
+import { keysCommand } from './keys-command.ts';
+import { type Runtime, type ServerProcess, startServer } from './server-process.ts';
+import { type StoreMode, startStore } from './store-mode.ts';
+import { TEST_SECRET } from './test-app.ts';
+
+interface MadeKey {
+  readonly id: string;
+  readonly key: string;
+  readonly owner: string;
+}
+
+export interface Servers extends AsyncDisposable {
+  readonly servers: readonly ServerProcess[];
+  /** Passes each request on to the next server in turn. */
+  readonly url: string;
+  /** How often each path was asked for. */
+  readonly asked: Map<string, number>;
+  createKey(owner: string, scopes?: readonly string[], input?: object): Promise<MadeKey>;
+  keys(...args: string[]): Promise<void>;
+}
+
+const userHeaders = async (sub: string) => ({
+  authorization: `Bearer ${await new SignJWT({ sub })
+    .setProtectedHeader({ alg: 'HS256' })
+    .setExpirationTime('1h')
+    .sign(new TextEncoder().encode(TEST_SECRET))}`,
+});
+
+/** One server for each runtime named, on one store of a kind. */
+export async function startServers(
+  mode: StoreMode,
+  runtimes: readonly Runtime[],
+  env: Record<string, string> = {},
+): Promise<Servers> {
+  const store = await startStore(mode, diskFolder());
+  const all = { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'warn', ...env };
+  const servers = await Promise.all(
+    runtimes.map((runtime) => startServer({ runtime, env: { ...store.env(), ...all } })),
+  );
+  const asked = new Map<string, number>();
+  let turn = 0;
+  const front = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    async fetch(request) {
+      const { pathname } = new URL(request.url);
+      asked.set(pathname, (asked.get(pathname) ?? 0) + 1);
+      turn += 1;
+      const server = servers[turn % servers.length];
+      const { headers, method, signal } = request;
+      const body = await request.arrayBuffer();
+      return fetch(`${server?.url}${pathname}`, { method, headers, body, signal });
+    },
+  });
+  return {
+    servers,
+    url: `http://127.0.0.1:${front.port}`,
+    asked,
+    async createKey(owner, scopes = ['read'], input = {}) {
+      const headers = await userHeaders(owner);
+      const made = await served(() =>
+        callOver(servers[0]?.url ?? '', 'create_api_key', { name: 'a key', scopes, ...input }, headers),
+      );
+      return { ...made.body, owner };
+    },
+    async keys(...args) {
+      const { code, stderr } = await keysCommand({ ...store.env(), ...all }, args);
+      if (code !== 0) throw new Error(stderr);
+    },
+    async [Symbol.asyncDispose]() {
+      front.stop(true);
+      await Promise.all(servers.map((one) => one.kill()));
+      await store[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** How a key ends at the first server. Each resolves when that is acknowledged. */
+export const ENDINGS: Readonly<Record<string, (at: Servers, made: MadeKey) => Promise<unknown>>> = {
+  revoked: (at, made) => asOwner(at, made, 'revoke_api_key'),
+  deleted: (at, made) => asOwner(at, made, 'delete_api_key'),
+  'rotated at once': (at, made) => asOwner(at, made, 'rotate_api_key', { overlapHours: 0 }),
+  'ended by possession': ({ servers }, { key }) =>
+    fetch(`${servers[0]?.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) }),
+  narrowed: (at, { id }) => at.keys('update', id, '--scope', 'other'),
+  'of a blocked owner': (at, { owner }) => at.keys('block', owner),
+};
+
+async function asOwner({ servers }: Servers, { id, owner }: MadeKey, tool: string, input = {}): Promise<void> {
+  const headers = await userHeaders(owner);
+  const { status } = await served(() => callOver(servers[0]?.url ?? '', tool, { keyId: id, ...input }, headers));
+  if (status !== 200) throw new Error(`${tool} responded ${status}`);
+}
+
+/** Until it lets nobody in, and a while longer: how long after `end` was acknowledged it last did, in ms. */
+export async function lastYesAfter(
+  end: () => Promise<unknown>,
+  letsIn: () => Promise<boolean>,
+  forMs = 1500,
+): Promise<number> {
+  let endedAtMs = Number.POSITIVE_INFINITY;
+  let lastMs = 0;
+  void end().then(() => {
+    endedAtMs = performance.now();
+  });
+  while (performance.now() < endedAtMs + forMs) {
+    const isIn = await letsIn();
+    if (isIn) lastMs = performance.now();
+    await Bun.sleep(2);
+  }
+  return lastMs - endedAtMs;
+}
