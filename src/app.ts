@@ -90,6 +90,7 @@ export interface PreparedService extends Service {
    */
   open(): Promise<void>;
   fetchKeys(): Promise<void>;
+  checkIssuer(): Promise<void>;
 }
 
 /** A service with its database open. Throws an Error whose message is for the operator. */
@@ -108,7 +109,8 @@ export async function prepareService(config: Config, options: ServiceOptions): P
   // For the ages of what is cached. Windows of rate limits don't use it: setting the wall clock opens none.
   const ageClock = countingSleep(options.clock);
   const address = addressOf(config, options);
-  const { verify: verifyUserJwt, fetchKeys } = await createUserJwts(config, { ...options, address, clock: ageClock });
+  const users = await createUserJwts(config, { ...options, address, clock: ageClock });
+  const { verify: verifyUserJwt, fetchKeys, checkIssuer } = users;
   const store = await prepareStore(config.database, {
     ...options,
     eventDays: config.eventDays,
@@ -123,7 +125,7 @@ export async function prepareService(config: Config, options: ServiceOptions): P
       }
       await store.open();
     }
-    return { ...service, open, fetchKeys };
+    return { ...service, open, fetchKeys, checkIssuer };
   } catch (error) {
     await store.close();
     throw error;

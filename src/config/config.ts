@@ -40,6 +40,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     redirects: values.OAUTH_REDIRECTS,
   };
   const rateLimit = { requests: values.RATE_LIMIT_REQUESTS, windowMs: values.RATE_LIMIT_WINDOW };
+  if (runsAs.production && values.PUBLIC_URL === null) demandPublicUrl(values, among());
   // The system would pick another one for each process.
   if (values.REUSE_PORT && values.PORT === 0) among()('PORT', '1-65535, because REUSE_PORT is set', '0');
   return {
@@ -114,6 +115,14 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     /** Null: there are no metrics. */
     metricsToken: values.METRICS_TOKEN,
   } as const;
+}
+
+/** What sends strangers to this server's address, which nobody else knows in production. */
+function demandPublicUrl(values: Values, fault: NoteFault): void {
+  const senders = ['OAUTH_REDIRECTS', 'OAUTH_DEVICE', 'KEYS_PAGE_SIGN_IN'] as const;
+  const set = senders.filter((name) => values[name]);
+  if (set.length === 0) return;
+  fault('PUBLIC_URL', `the URL that clients see, because ${set.join(' and ')} would send them to a local address`);
 }
 
 function deviceOf({ OAUTH_DEVICE, KEYS_PAGE }: Values, fault: NoteFault): boolean {

@@ -4,7 +4,7 @@
 import { OWNER_KEYS_MAX, parseLimit, parseQuota, REQUESTS_MAX, SHARED_WINDOW_S_MIN } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
 import { isScope, KEY_PREFIX_PATTERN, splitScopes } from '../ground/text.ts';
-import { outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl, webOrigin } from '../ground/urls.ts';
+import { anyOrigin, outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl } from '../ground/urls.ts';
 import { expected } from '../ground/wording.ts';
 import { redirectsOf, resourcesOf } from '../signin/redirects.ts';
 import { JWT_SECRET_BYTES_MIN } from '../users/identity.ts';
@@ -19,6 +19,8 @@ interface Variable<T> {
   readonly unset: T;
   /** A value as that line may show it. Null: it is a secret. */
   readonly shown: ((value: string) => string) | null;
+  /** Tried before `parse`. */
+  readonly slip?: Slip;
 }
 
 const of = <T, Unset>(
@@ -29,6 +31,28 @@ const of = <T, Unset>(
 ): Variable<T | Unset> => ({ what, parse, unset, shown });
 
 const text = <Unset>(unset: Unset) => of('text', (value) => value, unset);
+
+/** A value that looks right and never works. */
+interface Slip {
+  isIn(value: string): boolean;
+  /** What it must be instead, for the line about it. */
+  readonly what: string;
+}
+
+const UNEXPANDED: Slip = {
+  isIn: (value) => /^(?:file:(?:\/\/)?)?(?:~|%7e|\$\w|\$\{|%24)/i.test(value),
+  what: 'a path without ~ or $NAME at its start, which nobody expands',
+};
+const COMMA: Slip = { isIn: (value) => value.includes(','), what: 'a list with spaces between, not commas' };
+const COMMA_OR_STAR: Slip = {
+  isIn: (value) => /[,*]/.test(value),
+  what: 'URLs with spaces between, without comma and *',
+};
+const STAR: Slip = { isIn: (value) => value.includes('*'), what: 'no *: no pattern is read here' };
+
+const except = <T>(slip: Slip, variable: Variable<T>): Variable<T> => ({ ...variable, slip });
+
+const path = except(UNEXPANDED, text(null));
 
 const matching = (pattern: RegExp) => (value: string) => (pattern.test(value) ? value : null);
 
@@ -92,19 +116,22 @@ export const VARIABLES = {
   REUSE_PORT: flag(false),
   // A client would resolve . and .. before it sends the path (RFC 3986 §5.2.4).
   BASE_PATH: of('a path like /keys, without a slash at its end', matching(/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/), ''),
-  PUBLIC_URL: of('an http or https URL without query, user or fragment', publicUrl, null, outlinedUrl),
-  DATABASE_URL: of(
-    'file:<path>, http(s)://… or libsql://…',
-    databasePlace,
-    { mode: 'embedded', path: './data/keys.db' } as const,
-    shownUrl,
+  PUBLIC_URL: except(STAR, of('an http or https URL without query, user or fragment', publicUrl, null, outlinedUrl)),
+  DATABASE_URL: except(
+    UNEXPANDED,
+    of(
+      'file:<path>, http(s)://… or libsql://…',
+      databasePlace,
+      { mode: 'embedded', path: './data/keys.db' } as const,
+      shownUrl,
+    ),
   ),
   // What may follow `Bearer `: a little more than RFC 9110 §11.4 allows.
   DATABASE_AUTH_TOKEN: secret('printable ASCII on one line', matching(/^[\x21-\x7e]+$/)),
-  DATABASE_REPLICA_FILE: text(null),
+  DATABASE_REPLICA_FILE: path,
   REVOCATION_LAG_MAX_MS: integer(250, 60_000, 1000),
   KEY_PREFIX: of('2-12 of a-z and 0-9', matching(new RegExp(`^${KEY_PREFIX_PATTERN}$`)), 'sk'),
-  KEY_SCOPES: of(SCOPES, scopeNames, null),
+  KEY_SCOPES: except(COMMA, of(SCOPES, scopeNames, null)),
   KEY_MAX_DAYS: integer(1, 36_500, null),
   KEY_REVEAL: oneOf(['result', 'widget'], 'result'),
   JWT_SECRET: jwtSecret,
@@ -115,18 +142,24 @@ export const VARIABLES = {
   JWT_SCOPE_CLAIM: text(null),
   JWT_OWNER_CLAIM: text('sub'),
   ADMIN_CLAIM: of('a claim and its value, like roles=keys-admin', claimAndValue, null),
-  JWT_SCOPES: of(`scopes with spaces between, without ${NOT_ASKED_FOR}`, scopesToAskFor, ['openid']),
-  OAUTH_REDIRECTS: of(
-    'https URIs (exact, or with /* at the end), exact URIs of an app’s own scheme, or the word loopback, with spaces between',
-    redirectsOf,
-    null,
-    outlinedUrls,
+  JWT_SCOPES: except(COMMA, of(`scopes with spaces between, without ${NOT_ASKED_FOR}`, scopesToAskFor, ['openid'])),
+  OAUTH_REDIRECTS: except(
+    COMMA,
+    of(
+      'https URIs (exact, or with /* at the end), exact URIs of an app’s own scheme, or the word loopback, with spaces between',
+      redirectsOf,
+      null,
+      outlinedUrls,
+    ),
   ),
-  OAUTH_RESOURCES: of(
-    'https URLs (http on loopback only) without query and fragment, with spaces between',
-    resourcesOf,
-    [],
-    outlinedUrls,
+  OAUTH_RESOURCES: except(
+    COMMA_OR_STAR,
+    of(
+      'https URLs (http on loopback only) without query and fragment, with spaces between',
+      resourcesOf,
+      [],
+      outlinedUrls,
+    ),
   ),
   OAUTH_DEVICE: flag(false),
   KEYS_PAGE: flag(true),
@@ -137,7 +170,7 @@ export const VARIABLES = {
     outlinedUrl,
   ),
   KEYS_PAGE_CLIENT_ID: text(null),
-  KEYS_PAGE_SCOPE: of(SCOPES, scopeNames, ['openid']),
+  KEYS_PAGE_SCOPE: except(COMMA, of(SCOPES, scopeNames, ['openid'])),
   MCP_AUTH: oneOf(['lazy', 'eager'], null),
   TOOLS_LIST: oneOf(['callable', 'all'], 'callable'),
   RATE_LIMIT_REQUESTS: integer(0, REQUESTS_MAX, 1000),
@@ -150,15 +183,15 @@ export const VARIABLES = {
   USER_RATE_LIMIT: of('calls in a window, like 3000/1m, or 0', userLimit, { requests: 3000, windowS: 60 }),
   // At least a month, for lists, widgets and monthly quotas.
   USAGE_DAYS: integer(31, 400, 31),
-  ALLOWED_ORIGINS: of('origins like https://app.example, with commas between', listOf(webOrigin), null),
+  ALLOWED_ORIGINS: of('origins like https://app.example, with commas between', listOf(anyOrigin), null),
   ALLOWED_HOSTS: of('host names without port, with commas between', listOf(bareHostName), null),
-  TLS_CERT_FILE: text(null),
-  TLS_KEY_FILE: text(null),
+  TLS_CERT_FILE: path,
+  TLS_KEY_FILE: path,
   TRUST_PROXY: integer(0, 32, 0),
   // Somewhat more than a year: what happens once a year is still there the next time.
   EVENT_DAYS: integer(1, 36_500, 400),
   EVENT_ADDRESSES: flag(true),
-  TOOLS_DIR: text(null),
+  TOOLS_DIR: path,
   SAMPLE_TOOL: flag(true),
   LOG_LEVEL: oneOf(LOG_LEVELS, 'info'),
   ACCESS_LOG: flag(false),
@@ -176,10 +209,11 @@ export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIAB
 /** All values, and a line for each bad one, by variable. Bad and empty values count as not set. */
 export function valuesOf(env: Env): { readonly values: Values; readonly faults: Map<string, string> } {
   const faults = new Map<string, string>();
-  const values = Object.entries<Variable<unknown>>(VARIABLES).map(([name, { what, parse, unset, shown }]) => {
+  const values = Object.entries<Variable<unknown>>(VARIABLES).map(([name, { what, parse, unset, shown, slip }]) => {
     const value = env[name as keyof Env];
-    const parsed = value ? parse(value) : unset;
-    if (value && parsed === null) faults.set(name, expected(name, what, shown?.(value)));
+    const slipped = value && slip?.isIn(value) ? slip : undefined;
+    const parsed = value && !slipped ? parse(value) : unset;
+    if (value && (slipped || parsed === null)) faults.set(name, expected(name, slipped?.what ?? what, shown?.(value)));
     return [name, parsed ?? unset];
   });
   return { values: Object.fromEntries(values) as Values, faults };

@@ -2,6 +2,7 @@
 
 import { isLoopback } from '../ground/ip.ts';
 import { shownUrl } from '../ground/urls.ts';
+import { isWithinEdits } from '../ground/wording.ts';
 import type { Config } from './config.ts';
 import { type Env, NAMES, VARIABLES } from './env.ts';
 
@@ -50,11 +51,32 @@ export const withoutEffect = (
   });
 
 /** Variables that contradict each other. */
-export const contradictions = (env: Env, { publicUrl, trustProxy }: Config): readonly Doubt[] =>
+export const contradictions = (env: Env, { publicUrl, trustProxy, jwt, jwtAudience }: Config): readonly Doubt[] =>
   found(env, {
+    TRUST_PROXY:
+      trustProxy > 0 &&
+      publicUrl === null &&
+      jwtAudience === null &&
+      (jwt.kind === 'jwks' || jwt.kind === 'discovery') &&
+      `PUBLIC_URL is not set: no token of ${jwt.kind === 'jwks' ? 'JWT_JWKS_URL' : 'JWT_ISSUER'} has the audience that clients behind the proxy ask for`,
     PUBLIC_URL:
       trustProxy > 0 &&
       publicUrl?.startsWith('http:') === true &&
       !isLoopback(new URL(publicUrl).hostname) &&
       'it is http, although TRUST_PROXY says that a proxy is in front: clients would be sent to plain HTTP',
   });
+
+/** Shorter names are near to too many others. */
+const NAME_CHARS_MIN = 8;
+const SLIPS_MAX = 2;
+/** Names that other programs read: this one is OpenSSL's. */
+const OTHERS = new Set(['SSL_CERT_FILE']);
+
+/** Variables that are set, and that nearly have the name of one of ours. Where names can't be listed there are none. */
+export const misspelt = (env: Env): readonly { readonly variable: string; readonly meant: string }[] =>
+  Object.keys(env)
+    .filter((name) => name.length >= NAME_CHARS_MIN && !Object.hasOwn(VARIABLES, name) && !OTHERS.has(name))
+    .flatMap((variable) => {
+      const meant = NAMES.find((name) => isWithinEdits(variable, name, SLIPS_MAX));
+      return meant === undefined ? [] : [{ variable, meant }];
+    });

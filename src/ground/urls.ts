@@ -34,6 +34,19 @@ export function webOrigin(value: string): string | null {
   return webUrl(value)?.origin === origin ? origin : null;
 }
 
+/** Origins of extensions and desktop apps: a URL parser gives these schemes none. */
+const APP_ORIGIN = /^([a-z][a-z0-9+.-]*):\/\/[\w.-]+(?::\d{1,5})?$/;
+/** Schemes of which no page has an origin of its own. */
+const NO_ORIGIN = new Set(['http', 'https', 'ws', 'wss', 'file', 'data', 'blob', 'about', 'javascript', 'ftp']);
+
+/** Returns an origin as browsers send it: of a page, an extension (`chrome-extension://…`) or an app (`tauri://…`). */
+export function anyOrigin(value: string): string | null {
+  const origin = value.toLowerCase();
+  if (origin.includes('*')) return null;
+  const scheme = APP_ORIGIN.exec(origin)?.[1];
+  return scheme === undefined || NO_ORIGIN.has(scheme) ? webOrigin(value) : origin;
+}
+
 // Keys and metadata fetched over plain HTTP could be forged.
 export function trustedUrl(value: string): URL | null {
   const url = webUrl(value);

@@ -4,7 +4,7 @@
 import { prepareService, type ServiceOptions } from '../app.ts';
 import { type Config, parseConfig } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
-import { contradictions, settingsOf, withoutEffect } from '../config/settings-report.ts';
+import { contradictions, misspelt, settingsOf, withoutEffect } from '../config/settings-report.ts';
 import type { Tls } from '../config/tls.ts';
 import { type Cancel, type Sha256, systemClock, systemRandom } from '../ground/runtime.ts';
 import { listeningOrigin } from '../ground/server-address.ts';
@@ -109,7 +109,9 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log): 
   for (const { variable, reason } of contradictions(runtime.env, config)) {
     log.warn('variable contradicts another', { variable, reason });
   }
+  for (const slip of misspelt(runtime.env)) log.warn('variable perhaps misspelt', slip);
   if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
+  await service.checkIssuer();
   await service.open(); // last: a start that fails must not have migrated, or the version before could not start again
   const { server, answerBy } = door ?? (await listen(runtime, config, tls));
   answerBy(service.app.fetch);

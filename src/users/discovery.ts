@@ -13,6 +13,10 @@ const FETCH_MS_MAX = 5000;
 const PAGE_WAIT_MS_MAX = 2000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
 
+const NAMED_CHARS_MAX = 200;
+
+const METADATA = "the issuer's metadata";
+
 /** The issuer is out of reach, or publishes what can't be used. Says nothing about any token. */
 export class IssuerOutage extends Error {
   override name = 'IssuerOutage';
@@ -20,6 +24,19 @@ export class IssuerOutage extends Error {
   /** For the log. */
   constructor(readonly reason: string) {
     super(reason);
+  }
+}
+
+/** The issuer's metadata names another issuer: one of the two is spelled wrongly, and no token will ever fit. */
+export class IssuerMismatch extends IssuerOutage {
+  override name = 'IssuerMismatch';
+
+  /** What the metadata names, as far as one line shows it. */
+  readonly named: string;
+
+  constructor(named: unknown) {
+    super(`${METADATA} names another issuer`);
+    this.named = String(named).slice(0, NAMED_CHARS_MAX);
   }
 }
 
@@ -68,18 +85,17 @@ async function inTime<T>(clock: Clock, ms: number, look: (signal: AbortSignal) =
 
 type ReadMetadata<T> = (metadata: JsonObject, issuer: string) => T;
 
-const METADATA = "the issuer's metadata";
-
 async function fromMetadata<T>(issuer: string, read: ReadMetadata<T>, signal: AbortSignal): Promise<T> {
   let first: IssuerOutage | undefined; // of the address that is the one to put right
   for (const address of metadataAddresses(issuer)) {
     try {
       const metadata = await fetchDocument(METADATA, address, signal);
       // RFC 8414 §3.3: metadata that names another issuer must not be used.
-      if (metadata.issuer !== issuer) throw new IssuerOutage(`${METADATA} names another issuer`);
+      if (metadata.issuer !== issuer) throw new IssuerMismatch(metadata.issuer);
       return read(metadata, issuer);
     } catch (error) {
-      first ??= issuerOutageIn(error);
+      const outage = issuerOutageIn(error);
+      if (first === undefined || outage instanceof IssuerMismatch) first = outage;
     }
   }
   throw first;

@@ -4,7 +4,7 @@
 import type { UserIdentity } from '../calls/user-jwt.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { hasLength, isScope, isStorable, type JsonObject, splitScopes } from '../ground/text.ts';
+import { hasLength, isObject, isScope, isStorable, type JsonObject, splitScopes } from '../ground/text.ts';
 
 export interface IdentityClaims {
   readonly owner: string;
@@ -26,13 +26,24 @@ export function identityOf(claims: JsonObject, names: IdentityClaims): Result<Us
   if (!actor.ok) return actor;
   const subject = subjectIn(claims, names.owner); // no fallback: keys would change owners later
   if (!subject.ok) return subject;
-  const grantable = names.scope === null ? null : scopesIn(claims[names.scope]);
-  const isAdmin = names.admin !== null && textsIn(claims[names.admin.name]).includes(names.admin.value);
+  const grantable = names.scope === null ? null : scopesIn(claimIn(claims, names.scope));
+  const isAdmin = names.admin !== null && textsIn(claimIn(claims, names.admin.name)).includes(names.admin.value);
   return ok({ subject: subject.value, actor: actor.value, grantable, isAdmin });
 }
 
+/** Returns the claim of this very name; without one, what a path with dots leads to (`realm_access.roles`). */
+function claimIn(claims: JsonObject, name: string): unknown {
+  if (Object.hasOwn(claims, name)) return claims[name];
+  let found: unknown = claims;
+  for (const part of name.split('.')) {
+    if (!isObject(found) || !Object.hasOwn(found, part)) return undefined;
+    found = found[part];
+  }
+  return found;
+}
+
 function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
-  const value = claims[name];
+  const value = claimIn(claims, name);
   if (typeof value === 'string' && isSubject(value)) return ok(value);
   const reason = `${name} must be 1 to ${SUBJECT_CHARS_MAX} characters without controls`;
   return err({ code: 'invalid_token', reason });

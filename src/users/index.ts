@@ -5,7 +5,14 @@ import type { ServerAddress } from '../ground/server-address.ts';
 import { expected } from '../ground/wording.ts';
 import type { Log } from '../watch/log.ts';
 import { developmentSecret } from './dev-secret.ts';
-import { discoverJwksUri, issuerOutageIn, type LoadJwks, loadJwksOf } from './discovery.ts';
+import {
+  discoverJwksUri,
+  discoverSignIn,
+  IssuerMismatch,
+  issuerOutageIn,
+  type LoadJwks,
+  loadJwksOf,
+} from './discovery.ts';
 import type { IdentityClaims } from './identity.ts';
 import { secretKey, type VerificationKeys } from './verification-keys.ts';
 import { createJwtVerifier } from './verifier.ts';
@@ -41,6 +48,16 @@ export async function createUserJwts(config: UserJwtConfig, options: UserJwtOpti
   const audiences = jwtAudience === null ? usual : [jwtAudience];
   return {
     verify: createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256 }),
+    /**
+     * Throws an Error for the operator if the issuer's metadata names another issuer: no token would ever be accepted. An
+     * issuer that is out of reach, or slow, passes.
+     */
+    async checkIssuer(): Promise<void> {
+      if (isSecret || issuer === null) return;
+      await discoverSignIn(issuer, clock).catch((error) => {
+        if (issuerOutageIn(error) instanceof IssuerMismatch) refuse(issuer, error);
+      });
+    },
     /** Fetches the key set, if there is one, so that an outage is in the log before the first user comes. */
     async fetchKeys(): Promise<void> {
       try {
@@ -75,7 +92,10 @@ async function verificationKeys(
 }
 
 function refuse(issuer: string, error: unknown): never {
-  const what = `an issuer whose metadata names its key set, but ${issuerOutageIn(error).reason}`;
+  const what =
+    error instanceof IssuerMismatch
+      ? `${JSON.stringify(error.named)} (${error.reason})`
+      : `an issuer whose metadata names its key set, but ${issuerOutageIn(error).reason}`;
   throw new Error(expected('JWT_ISSUER', what, issuer));
 }
 

@@ -59,6 +59,7 @@ const LEVELS = {
     'log lines dropped',
     'variable without effect',
     'variable contradicts another',
+    'variable perhaps misspelt',
     'database made in a new folder: no key is known yet',
     'certificate ends soon',
     'certificate has expired',

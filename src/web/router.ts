@@ -6,6 +6,7 @@ import { isAddress, isLoopback } from '../ground/ip.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Awaitable } from '../ground/result.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
+import { anyOrigin } from '../ground/urls.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body, BodyKind } from './body.ts';
 import { carriesCredential, type RequestContext } from './context.ts';
@@ -131,9 +132,9 @@ const NOT_IN_HOST = /[/\\?#@]/;
 /** `null` (sandboxed pages, files) is never allowed. */
 function createOriginCheck(allowed: readonly string[] | null): (origin: string) => boolean {
   return memoize((origin) => {
-    const url = URL.parse(origin);
-    if (url === null || !WEB.has(url.protocol) || url.origin !== origin.toLowerCase()) return false;
-    return allowed === null ? isLoopback(url.hostname) : allowed.includes(url.origin);
+    const known = anyOrigin(origin);
+    if (known === null) return false;
+    return allowed === null ? isLoopbackPage(known) : allowed.includes(known);
   });
 }
 
@@ -141,7 +142,7 @@ function createOriginCheck(allowed: readonly string[] | null): (origin: string) 
 const isOwn = (origin: string, { publicUrl }: RequestContext): boolean =>
   origin.toLowerCase() === new URL(publicUrl).origin;
 
-const WEB = new Set(['http:', 'https:']);
+const isLoopbackPage = (origin: string): boolean => /^https?:/.test(origin) && isLoopback(new URL(origin).hostname);
 
 /** True when a credential came over plain HTTP to a route that takes it over HTTPS only. */
 const isInClear = (context: RequestContext, { takesPlainHttp, takesSecrets }: Route): boolean =>

@@ -35,6 +35,23 @@ describe('start', () => {
     expect(unreachable.stderr).toContain(`got "${gone.url}"`);
     await using other = await createIssuer({ metadata: { issuer: 'http://127.0.0.1:1' } });
     expect((await runToExit({ env: { ...env, JWT_ISSUER: other.url } })).stderr).toContain('names another issuer');
+    // Also in development, where an issuer that is away stops nothing.
+    for (const [named, written] of [
+      ['/', ''],
+      ['', '/'],
+    ]) {
+      await using slash = await createIssuer({ metadata: {} });
+      const set = slash.url + written;
+      const metadata = Response.json({ issuer: slash.url + named, jwks_uri: slash.jwksUrl });
+      slash.overrides.set('/.well-known/oauth-authorization-server', () => metadata.clone());
+      for (const more of [{}, { JWT_JWKS_URL: slash.jwksUrl }]) {
+        const { code, stderr } = await runToExit({ env: { JWT_ISSUER: set, ...more } });
+        expect(code).toBe(1);
+        expect(stderr).toContain(
+          `JWT_ISSUER: expected "${slash.url}${named}" (the issuer's metadata names another issuer), got "${set}"`,
+        );
+      }
+    }
   });
 
   test.each([

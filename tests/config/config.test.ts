@@ -670,3 +670,53 @@ test('with OAUTH_REDIRECTS clients sign in when they connect, unless MCP_AUTH sa
   const resources = { OAUTH_RESOURCES: 'https://a.example/mcp/ https://B.example:443/MCP' };
   expect(parsed({ ...redirects, ...resources }).resources).toEqual(['https://a.example/mcp', 'https://b.example/MCP']);
 });
+
+describe('what looks right and never works stops the start', () => {
+  test.each([
+    ['PUBLIC_URL', 'https://*.example', 'no *: no pattern is read here'],
+    ['PUBLIC_URL', 'https://keys.example/*', 'no *: no pattern is read here'],
+    ['OAUTH_RESOURCES', 'https://*.example', 'URLs with spaces between, without comma and *'],
+    ['OAUTH_RESOURCES', 'https://a.example,https://b.example', 'URLs with spaces between, without comma and *'],
+    ['ALLOWED_ORIGINS', 'https://*.example', 'origins like https://app.example, with commas between'],
+    ['ALLOWED_ORIGINS', 'chrome-extension://*', 'origins like https://app.example, with commas between'],
+    ['OAUTH_REDIRECTS', 'https://a.example/cb,https://b.example/cb', 'a list with spaces between, not commas'],
+    ['OAUTH_REDIRECTS', 'loopback, https://b.example/cb', 'a list with spaces between, not commas'],
+    ['KEY_SCOPES', 'read,write', 'a list with spaces between, not commas'],
+    ['KEYS_PAGE_SCOPE', 'openid, email', 'a list with spaces between, not commas'],
+    ['JWT_SCOPES', 'openid,email', 'a list with spaces between, not commas'],
+    ...[
+      'file:~/keys.db',
+      'file:%7E/keys.db',
+      'file:$HOME/keys.db',
+      'file:$'.concat('{HOME}/keys.db'),
+      'file:~bob/keys.db',
+    ].map((url) => ['DATABASE_URL', url, 'a path without ~ or $NAME at its start, which nobody expands']),
+    ...['DATABASE_REPLICA_FILE', 'TOOLS_DIR', 'TLS_CERT_FILE', 'TLS_KEY_FILE'].flatMap((name) =>
+      ['~/x', '$HOME/x'].map((path) => [name, path, 'a path without ~ or $NAME at its start, which nobody expands']),
+    ),
+  ])('%s=%s', (name, value, what) => {
+    expect(faults({ [name as string]: value })).toContain(`${name}: expected ${what}, got ${JSON.stringify(value)}`);
+  });
+
+  test.each(['file:./~/keys.db', "file:./it's $HOME/my.db", 'file:/data/~x.db', 'file:a$b.db'])(
+    '%s is a path',
+    (url) => {
+      expect(faults({ DATABASE_URL: url })).toEqual([]);
+    },
+  );
+
+  test.each([
+    [{ OAUTH_REDIRECTS: 'loopback' }, 'OAUTH_REDIRECTS'],
+    [{ OAUTH_DEVICE: '1' }, 'OAUTH_DEVICE'],
+    [{ KEYS_PAGE_SIGN_IN: 'https://app.example/login' }, 'KEYS_PAGE_SIGN_IN'],
+    [{ OAUTH_DEVICE: '1', OAUTH_REDIRECTS: 'loopback' }, 'OAUTH_REDIRECTS and OAUTH_DEVICE'],
+  ])('in production %j without PUBLIC_URL', (env, named) => {
+    const production = { NODE_ENV: 'production', JWT_SECRET: SECRET_32, ...env };
+    expect(faults(production)).toEqual([
+      `PUBLIC_URL: expected the URL that clients see, because ${named} would send them to a local address`,
+    ]);
+    expect(faults({ ...production, PUBLIC_URL: 'https://keys.example' })).toEqual([]);
+    expect(faults({ ...production, NODE_ENV: 'development' })).toEqual([]);
+    expect(faults({ ...production, PUBLIC_URL: 'x' })).toHaveLength(1);
+  });
+});

@@ -1,7 +1,8 @@
 // What the start says of the variables that are set: their values without secrets, and those that change nothing.
 
 import { describe, expect, test } from 'bun:test';
-import { contradictions, settingsOf, withoutEffect } from '../../src/config/settings-report.ts';
+import { NAMES } from '../../src/config/env.ts';
+import { contradictions, misspelt, settingsOf, withoutEffect } from '../../src/config/settings-report.ts';
 import { parseConfig } from '../../src/start/package/index.ts';
 import type { Env } from '../support/test-app.ts';
 
@@ -45,6 +46,56 @@ test.each([
   const config = parseConfig(env);
   if (!config.ok) throw new Error(config.error.join('\n'));
   expect(contradictions(env, config.value).map(({ variable }) => variable)).toEqual(expected ? ['PUBLIC_URL'] : []);
+});
+
+test.each([
+  [{ TRUST_PROXY: '1', ...ISSUER }, true],
+  [{ TRUST_PROXY: '1', JWT_JWKS_URL: 'https://id.example/jwks' }, true],
+  [{ TRUST_PROXY: '1', ...ISSUER, PUBLIC_URL: 'https://keys.example' }, false],
+  [{ TRUST_PROXY: '1', ...ISSUER, JWT_AUDIENCE: 'keys' }, false],
+  [{ TRUST_PROXY: '1', ...ISSUER, ...SECRET }, false],
+  [{ ...ISSUER }, false],
+])('a proxy, an issuer or a key set, and no PUBLIC_URL: %j is warned of: %p', (env, isWarned) => {
+  const config = parseConfig(env as Env);
+  if (!config.ok) throw new Error(config.error.join('\n'));
+  const [doubt] = contradictions(env as Env, config.value);
+  expect(doubt?.variable).toBe(isWarned ? 'TRUST_PROXY' : undefined);
+  if (isWarned) expect(doubt?.reason).toMatch(/^PUBLIC_URL .*JWT_(ISSUER|JWKS_URL) /);
+});
+
+describe('names that are nearly those of variables', () => {
+  test.each([
+    ['OAUTH_REDIRECT', 'OAUTH_REDIRECTS'],
+    ['ALLOWED_ORIGIN', 'ALLOWED_ORIGINS'],
+    ['DATABASE_ULR', 'DATABASE_URL'],
+    ['LOGLEVEL', 'LOG_LEVEL'],
+    ['JWT_ISSUERS2', 'JWT_ISSUER'],
+  ])('%s may be meant to be %s', (variable, meant) => {
+    expect(misspelt({ [variable]: 'x' } as Env)).toEqual([{ variable, meant }]);
+  });
+
+  test.each([
+    [
+      'of a shell',
+      'HOME PATH PWD OLDPWD SHELL SHLVL TERM USER LOGNAME HOSTNAME HOSTTYPE MACHTYPE OSTYPE LANG LC_ALL EDITOR MAIL DISPLAY COLUMNS LINES SSH_AUTH_SOCK SSH_CLIENT SSH_CONNECTION SSH_TTY XDG_RUNTIME_DIR XDG_SESSION_ID XDG_DATA_DIRS LS_COLORS BASH_ENV HISTSIZE HISTFILE COLORTERM TERM_PROGRAM',
+    ],
+    [
+      'of systemd',
+      'INVOCATION_ID JOURNAL_STREAM NOTIFY_SOCKET LISTEN_PID LISTEN_FDS MAINPID SYSTEMD_EXEC_PID MEMORY_PRESSURE_WATCH RUNTIME_DIRECTORY STATE_DIRECTORY LOGS_DIRECTORY CREDENTIALS_DIRECTORY WATCHDOG_USEC',
+    ],
+    [
+      'of containers',
+      'KUBERNETES_SERVICE_HOST KUBERNETES_PORT_443_TCP_ADDR KEYS_PORT KEYS_SERVICE_HOST KEYS_SERVICE_PORT DB_PORT REDIS_URL CONTAINER container NODE_OPTIONS NODE_PATH NODE_VERSION BUN_INSTALL FLY_APP_NAME DYNO SSL_CERT_FILE TZ',
+    ],
+    [
+      'of npm and continuous integration',
+      'npm_lifecycle_event npm_package_version npm_config_user_agent npm_execpath INIT_CWD GITHUB_ACTIONS GITHUB_TOKEN GITHUB_REF RUNNER_OS CI',
+    ],
+    ['of ours, and of tools', `${NAMES.join(' ')} TOOL_URL TOOL_SECRET`],
+    ['with two edits more', 'OAUTH_REDIRECTIONS'],
+  ])('none %s', (_, names) => {
+    expect(misspelt(Object.fromEntries(names.split(' ').map((name) => [name, 'x'])) as Env)).toEqual([]);
+  });
 });
 
 describe('the settings', () => {

@@ -87,6 +87,47 @@ describe('a token is refused, and sub is no fallback', () => {
   });
 });
 
+describe('a claim is named by its very name, or by a path with dots into objects', () => {
+  const NESTED = {
+    JWT_OWNER_CLAIM: 'org.id',
+    JWT_SCOPE_CLAIM: 'realm_access.scopes',
+    ADMIN_CLAIM: 'realm_access.roles=adm',
+  };
+  const ORG = { org: { id: 'acme' } };
+
+  test.each([
+    ['the owner', ORG, 200],
+    ['the very name before the path', { ...ORG, 'org.id': 'other' }, 403],
+    ['the very name, wrong, before the path', { ...ORG, 'org.id': 7 }, 401],
+    ['no object on the way', { org: 'acme' }, 401],
+    ['a list on the way', { org: [{ id: 'acme' }] }, 401],
+    ['what every object has', { org: {} }, 401],
+    ['nothing', {}, 401],
+  ])('%s', async (_, claims, status) => {
+    await using app = await createTestApp({ env: { JWT_OWNER_CLAIM: 'org.id', JWT_SCOPE_CLAIM: 'org.id' } });
+    const headers = await member(app, 'alice', claims);
+    expect((await app.call('create_api_key', { name: 'k', scopes: ['acme'] }, headers)).status).toBe(status);
+  });
+
+  test('scopes that may be given, and admins', async () => {
+    await using app = await createTestApp({ env: NESTED });
+    const as = (realm_access: unknown) => member(app, 'alice', { ...ORG, realm_access });
+    const statusOf = async (tool: string, input: object, realm_access: unknown) =>
+      (await app.call(tool, input, await as(realm_access))).status;
+    const key = { name: 'k', scopes: ['read'] };
+    expect(await statusOf('create_api_key', key, { scopes: 'read write' })).toBe(200);
+    expect(await statusOf('create_api_key', key, { scopes: ['write'] })).toBe(403);
+    expect(await statusOf('admin_list_keys', {}, { roles: ['x', 'adm'] })).toBe(200);
+    expect(await statusOf('admin_list_keys', {}, { roles: { adm: true } })).toBe(403);
+    expect(await statusOf('admin_list_keys', {}, undefined)).toBe(403);
+  });
+
+  test('what every object inherits is no claim', async () => {
+    await using app = await createTestApp({ env: { JWT_OWNER_CLAIM: 'constructor.name' } });
+    expect((await app.call('list_api_keys', {}, await member(app, 'alice', {}))).status).toBe(401);
+  });
+});
+
 test('an owner of 255 characters can own keys', async () => {
   await using app = await createTestApp({ env });
   const headers = await member(app, 'alice', { org_id: '😀'.repeat(255) });

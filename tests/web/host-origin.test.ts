@@ -230,3 +230,22 @@ describe('CORS preflight', () => {
     expect(headers.get('access-control-allow-headers')).toBeNull();
   });
 });
+
+test.each([
+  'chrome-extension://abcdefghijklmnop',
+  'moz-extension://0a1b-2c',
+  'app://obsidian.md',
+  'tauri://localhost',
+  'vscode-webview://0abc1',
+])('the origin %s of an extension or a desktop app is admitted once it is listed, exactly', async (listed) => {
+  await using app = await createTestApp({ env: { ALLOWED_ORIGINS: `https://app.example, ${listed}` } });
+  await using closed = await createTestApp();
+  const { key } = await app.createKey('alice');
+  const statusOf = async (origin: string) => (await from(app, origin, { headers: { 'x-api-key': key } })).status;
+  const admitted = await from(app, listed, { headers: { 'x-api-key': key } });
+  expect([admitted.status, admitted.headers.get('access-control-allow-origin')]).toEqual([200, listed]);
+  for (const other of [`${listed}x`, `${listed}/`, listed.replace('://', '://x'), 'null', 'file://']) {
+    expect([other, await statusOf(other)]).toEqual([other, 403]);
+  }
+  expect((await from(closed, listed)).status).toBe(403);
+});
