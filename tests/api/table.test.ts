@@ -59,7 +59,9 @@ describe.each(rows)('%s', (_name, route) => {
   });
 
   test('in production takes no credential over plain HTTP', async () => {
-    await using production = await createTestApp({ env: { ...env, NODE_ENV: 'production' } });
+    await using production = await createTestApp({
+      env: { ...env, NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example', ALLOWED_HOSTS: 'localhost' },
+    });
     const headers = { 'x-api-key': `sk_live_${'0'.repeat(64)}` };
     const { status, body } = await send(route, { method: methodOf(route), headers }, production);
     if (route.takesPlainHttp) expect(status).toBe(401);
