@@ -11,7 +11,8 @@ import { createReadBody, NO_BODY } from './body.ts';
 import { type Connections, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin, STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
-import { type BodyHandler, type CheckRequest, createRouter, pathOf, type Route } from './router.ts';
+import { createResponseBatcher } from './response-batcher.ts';
+import { type CheckRequest, createRouter, pathOf, type Route } from './router.ts';
 
 export interface DispatchOptions {
   readonly routes: readonly Route[];
@@ -38,62 +39,50 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   const { check, instance, log } = options;
   const route = createRouter(options.routes);
   const readBody = createReadBody(options.bodies);
-  const endOfTurn = createResponseBatcher();
-  let draining = false;
-  let paused: Promise<void> | null = null;
-  const untilResumed = () => paused ?? undefined;
-  let underWay = 0;
-  let waiting: (() => void)[] = [];
+  const underWay = new UnderWay();
+  const leaving = new Leaving();
   const server: ServerFacts = {
     ...options.server,
     newRequestId: requestIds(instance),
-    begun() {
-      underWay += 1;
-    },
-    over() {
-      underWay -= 1;
-      if (underWay > 0 || waiting.length === 0) return;
-      for (const resolve of waiting) resolve();
-      waiting = [];
-    },
+    begun: underWay.begun,
+    over: underWay.over,
   };
 
-  /**
-   * Resolves when a response may leave; undefined: now. They are batched for POST alone: after another method a client
-   * may pipeline its next request (RFC 9112 §9.3.2).
-   */
-  function turn({ method }: Request): Promise<void> | undefined {
-    const turnEnd = method === 'POST' ? endOfTurn() : undefined;
-    return turnEnd === undefined ? untilResumed() : turnEnd.then(untilResumed);
+  async function respond(request: Request, connections: Connections): Promise<Response> {
+    const found = route(pathOf(request.url));
+    const context = new RequestContext(server, connections, request, found?.path ?? null, found?.any !== undefined);
+    let isReadable = true;
+    let response: Response;
+    try {
+      const checked = check(context, found);
+      if (typeof checked === 'function') {
+        const body = checked === found?.post ? await readBody(found.takes, context) : NO_BODY;
+        response = await checked(context, body);
+      } else {
+        isReadable = !HIDDEN_FROM_PAGES.includes(checked.code);
+        logRefusal(log, context, checked.code);
+        response = await refused(context, found, checked);
+      }
+    } catch (error) {
+      response = await refused(context, found, failure(error, context));
+    }
+    const turn = leaving.turn(request);
+    if (turn !== undefined) await turn;
+    finish(response, context, found, isReadable);
+    return response;
   }
 
-  const refuse = (context: RequestContext, found: Route | undefined, problem: Problem) =>
-    found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);
-
-  function refuseAndLog(context: RequestContext, found: Route | undefined, problem: Problem): Awaitable<Response> {
-    const { requestId } = context;
-    const { code } = problem;
-    if (LOGGED_REFUSALS.includes(code)) log.warn('request refused', { requestId, code, ...refusedPart(context, code) });
-    return refuse(context, found, problem);
-  }
-
-  function failed(error: unknown, context: RequestContext, found: Route | undefined): Awaitable<Response> {
-    const { requestId } = context;
-    if (error instanceof StoreOutage) return refuse(context, found, outageProblem(error, log, { requestId }));
+  function failure(error: unknown, { requestId }: RequestContext): Problem {
+    if (error instanceof StoreOutage) return outageProblem(error, log, { requestId });
     log.error('internal error', { requestId, error });
-    return refuse(context, found, { code: 'internal' });
+    return { code: 'internal' };
   }
 
   /**
    * Adds the headers that don't depend on the handler, like CORS and HSTS. A response to HEAD still has its body: the
    * runtime drops it, and sends its length.
    */
-  function finish(
-    response: Response,
-    context: RequestContext,
-    found: Route | undefined,
-    isReadable: boolean,
-  ): Response {
+  function finish(response: Response, context: RequestContext, found: Route | undefined, isReadable: boolean): void {
     const { origin, secure, idIsGiven, requestId, observed } = context;
     context.endPart();
     // The response to a proxy is not for the browser: Host and Origin are another server's.
@@ -104,66 +93,77 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     }
     if (idIsGiven) response.headers.set('X-Request-Id', requestId);
     observed?.(response);
-    if (draining) response.headers.set('Connection', 'close');
-    return response;
-  }
-
-  /** `handled`: what a handler has returned; or the handler of a POST, whose body is to be read first. */
-  async function settle(
-    handled: Awaitable<Response> | BodyHandler,
-    context: RequestContext,
-    found: Route | undefined,
-    isReadable: boolean,
-  ): Promise<Response> {
-    let response: Response;
-    try {
-      response = await (typeof handled === 'function'
-        ? handled(context, await readBody(found?.takes, context))
-        : handled);
-    } catch (error) {
-      response = await failed(error, context, found);
-    }
-    await turn(context.request);
-    return finish(response, context, found, isReadable);
+    if (leaving.isDraining) response.headers.set('Connection', 'close');
   }
 
   return {
-    fetch(request, connections) {
-      const found = route(pathOf(request.url));
-      const context = new RequestContext(server, connections, request, found?.path ?? null, found?.any !== undefined);
-      let isReadable = true;
-      let handled: Awaitable<Response> | BodyHandler;
-      try {
-        const handler = check(context, found);
-        if (typeof handler !== 'function') {
-          isReadable = !HIDDEN_FROM_PAGES.includes(handler.code);
-          handled = refuseAndLog(context, found, handler);
-        } else if (handler === found?.post) handled = handler;
-        else handled = handler(context, NO_BODY);
-      } catch (error) {
-        handled = failed(error, context, found);
-      }
-      return handled instanceof Response && paused === null
-        ? finish(handled, context, found, isReadable)
-        : settle(handled, context, found, isReadable);
-    },
+    fetch: respond,
     beginDrain() {
-      draining = true;
+      leaving.isDraining = true;
     },
-    idle: () =>
-      new Promise((resolve) => {
-        if (underWay === 0) resolve();
-        else waiting.push(resolve);
-      }),
-    pauseResponses() {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      paused = promise;
-      return () => {
-        paused = null;
-        resolve();
-      };
-    },
+    idle: () => underWay.idle(),
+    pauseResponses: () => leaving.pause(),
   };
+}
+
+const refused = (context: RequestContext, found: Route | undefined, problem: Problem): Awaitable<Response> =>
+  found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);
+
+function logRefusal(log: Log, context: RequestContext, code: ProblemCode): void {
+  const { requestId } = context;
+  if (LOGGED_REFUSALS.includes(code)) log.warn('request refused', { requestId, code, ...refusedPart(context, code) });
+}
+
+/** The requests that are not over. */
+class UnderWay {
+  #count = 0;
+  #waiting: (() => void)[] = [];
+
+  readonly begun = (): void => {
+    this.#count += 1;
+  };
+
+  readonly over = (): void => {
+    this.#count -= 1;
+    if (this.#count > 0 || this.#waiting.length === 0) return;
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting = [];
+  };
+
+  /** Resolves when there is none. */
+  idle(): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.#count === 0) resolve();
+      else this.#waiting.push(resolve);
+    });
+  }
+}
+
+/** When responses may leave, and how: in batches, later while they are paused, the last of their connection. */
+class Leaving {
+  isDraining = false;
+  readonly #endOfTurn = createResponseBatcher();
+  #paused: Promise<void> | undefined;
+  readonly #untilResumed = () => this.#paused;
+
+  /**
+   * Resolves when a response may leave; undefined: now. They are batched for POST alone: after another method a client
+   * may pipeline its next request (RFC 9112 §9.3.2).
+   */
+  turn({ method }: Request): Promise<void> | undefined {
+    const turnEnd = method === 'POST' ? this.#endOfTurn() : undefined;
+    return turnEnd === undefined ? this.#paused : turnEnd.then(this.#untilResumed);
+  }
+
+  /** Holds responses back until the returned function is called. */
+  pause(): () => void {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#paused = promise;
+    return () => {
+      this.#paused = undefined;
+      resolve();
+    };
+  }
 }
 
 /** Refusals that no page may read: its origin was refused, or not checked yet. */
@@ -184,43 +184,5 @@ function requestIds(instance: string): () => string {
   return () => {
     count += 1;
     return `${instance}-${count.toString(36)}`;
-  };
-}
-
-// Under load, responses that become ready within one turn of the event loop are sent together at its end. A client with
-// many connections is then woken once for all; waking it for each costs more than most of the work on a request.
-
-/** `undefined`: send now. Else resolves at the end of this turn of the event loop. */
-type EndOfTurn = () => Promise<void> | undefined;
-
-/**
- * The first responses of a turn are sent at once: if no more follow, waiting gains nothing. It also helps clients that
- * pipeline: the runtime ends a connection on which a second request comes before the response to the first.
- */
-const AT_ONCE_PER_TURN = 2;
-/** After a turn with more responses than this, more are expected, and none is sent at once. */
-const QUIET_TURN_MAX = 4;
-
-export function createResponseBatcher(): EndOfTurn {
-  let sent = 0;
-  let atOnce = AT_ONCE_PER_TURN;
-  let turnEnd: Promise<void> | undefined;
-  let release = () => {};
-
-  function endTurn(): void {
-    atOnce = sent > QUIET_TURN_MAX ? 0 : AT_ONCE_PER_TURN;
-    sent = 0;
-    turnEnd = undefined;
-    release();
-  }
-
-  return () => {
-    if (sent === 0) setImmediate(endTurn);
-    sent += 1;
-    if (sent <= atOnce) return undefined;
-    turnEnd ??= new Promise((resolve) => {
-      release = resolve;
-    });
-    return turnEnd;
   };
 }

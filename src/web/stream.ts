@@ -2,7 +2,7 @@
 // over in pieces, as fast as its client reads; what waits counts against the pool of what is unread.
 
 import { every } from '../ground/background.ts';
-import type { Pool } from '../ground/limits/pool.ts';
+import type { Held, Pool } from '../ground/limits/pool.ts';
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { RequestContext } from './context.ts';
@@ -84,7 +84,7 @@ export function createStreams(pool: Pool, clock: Clock, log: Log): Streams {
       const over = context.extend();
       let isOpen = true;
       let isStill = false;
-      const body = openBody(pool, {
+      const body = new UnreadBody(pool, {
         ownBytes: OWN_BYTES,
         onCut(unreadBytes) {
           log.info('slow client cut off', { requestId: context.requestId, unreadBytes });
@@ -130,7 +130,7 @@ export function createStreams(pool: Pool, clock: Clock, log: Log): Streams {
     text(context, text, init) {
       if (text.length <= SMALL_CHARS_MAX) return new Response(text, init);
       const over = context.extend();
-      const body = openBody(pool, {
+      const body = new UnreadBody(pool, {
         ownBytes: 0,
         onCut(unreadBytes) {
           log.info('slow client cut off', { requestId: context.requestId, unreadBytes });
@@ -155,102 +155,115 @@ interface BodyOptions {
   readonly onGone: () => void;
 }
 
-function openBody(pool: Pool, { ownBytes, onCut, onMoved, onGone }: BodyOptions) {
-  const held = pool(() => onCut(unreadBytes));
-  const waiting: Uint8Array<ArrayBuffer>[] = [];
-  let from = 0; // of the first that waits, so much was handed over
-  let unreadBytes = 0; // of all that are not completely handed over
-  let heldBytes = 0;
-  let isWanted = false; // the runtime has sent what it was given, and waits for more
-  let isFinished = false;
-  let controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
+/** A body whose pieces wait until the client has read those before. */
+class UnreadBody {
+  readonly stream: ReadableStream<Uint8Array<ArrayBuffer>>;
+  /** Of all that are not completely handed over. */
+  unreadBytes = 0;
+  readonly #options: BodyOptions;
+  readonly #held: Held;
+  #waiting: Uint8Array<ArrayBuffer>[] = [];
+  /** Of the first that waits, so much was handed over. */
+  #from = 0;
+  #heldBytes = 0;
+  /** The runtime has sent what it was given, and waits for more. */
+  #isWanted = false;
+  #isFinished = false;
+  /** Undefined once the body has ended. */
+  #controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
 
-  const stream = new ReadableStream<Uint8Array<ArrayBuffer>>(
-    {
-      start(opened) {
-        controller = opened;
+  constructor(pool: Pool, options: BodyOptions) {
+    this.#options = options;
+    this.#held = pool(() => options.onCut(this.unreadBytes));
+    this.stream = new ReadableStream<Uint8Array<ArrayBuffer>>(
+      {
+        start: (opened) => {
+          this.#controller = opened;
+        },
+        pull: () => {
+          this.#isWanted = true;
+          this.#handOver();
+        },
+        cancel: () => this.#leave(),
       },
-      pull() {
-        isWanted = true;
-        handOver();
-      },
-      cancel: leave,
-    },
-    new ByteLengthQueuingStrategy({ highWaterMark: 0 }), // nothing is taken out before it can be sent
-  );
+      new ByteLengthQueuingStrategy({ highWaterMark: 0 }), // nothing is taken out before it can be sent
+    );
+  }
 
-  function hold(bytes: number): boolean {
-    if (!held.hold(bytes)) return false;
-    heldBytes = bytes;
+  /** False, with nothing taken, when there is no room, or the body has ended. */
+  write(text: string): boolean {
+    // Encoding a concatenated text flattens it, which takes as much memory again: so first a lower bound.
+    if (this.#controller === undefined || !this.#hasRoomFor(text.length)) return false;
+    const bytes = utf8.encode(text);
+    if (!this.#hasRoomFor(bytes.length)) {
+      this.#giveBack();
+      return false;
+    }
+    this.#waiting.push(bytes);
+    this.unreadBytes += bytes.length;
+    this.#handOver();
     return true;
   }
 
-  function hasRoomFor(bytes: number): boolean {
-    const all = unreadBytes + bytes;
-    const own = ownBytes > 0 && bytes <= SMALL_BYTES_MAX ? OWN_BYTES_FOR_SMALL : ownBytes;
-    return all - heldBytes <= own || hold(all - ownBytes);
+  /** Ends the body once all is handed over. */
+  finish(): void {
+    this.#isFinished = true;
+    this.#handOver();
   }
 
-  function handOver(): void {
-    const [first] = waiting;
-    if (isWanted && first !== undefined) {
-      isWanted = false;
-      const piece = first.length <= PIECE_BYTES ? first : first.slice(from, from + PIECE_BYTES);
-      from += piece.length;
-      if (from >= first.length) {
-        waiting.shift();
-        from = 0;
-        unreadBytes -= first.length;
-        hold(Math.min(heldBytes, Math.max(0, unreadBytes - ownBytes)));
-      }
-      held.moved(piece.length);
-      onMoved?.();
-      controller?.enqueue(piece);
-    }
-    if (isFinished && waiting.length === 0) end();
-  }
-
-  function leave(): void {
-    if (controller === undefined) return;
-    controller = undefined;
-    waiting.length = 0;
-    unreadBytes = 0;
-    hold(0);
-    onGone();
-  }
-
-  function end(error?: Error): void {
-    const open = controller;
-    leave();
+  /** Ends it now, and drops what waits. */
+  end(error?: Error): void {
+    const open = this.#controller;
+    this.#leave();
     if (error === undefined) open?.close();
     else open?.error(error);
   }
 
-  return {
-    stream,
-    /** False, with nothing taken, when there is no room, or the body has ended. */
-    write(text: string): boolean {
-      // Encoding a concatenated text flattens it, which takes as much memory again: so first a lower bound.
-      if (controller === undefined || !hasRoomFor(text.length)) return false;
-      const bytes = utf8.encode(text);
-      if (!hasRoomFor(bytes.length)) {
-        hold(Math.min(heldBytes, Math.max(0, unreadBytes - ownBytes)));
-        return false;
-      }
-      waiting.push(bytes);
-      unreadBytes += bytes.length;
-      handOver();
-      return true;
-    },
-    /** Ends the body once all is handed over. */
-    finish(): void {
-      isFinished = true;
-      handOver();
-    },
-    /** Ends it now, and drops what waits. */
-    end,
-    get unreadBytes() {
-      return unreadBytes;
-    },
-  };
+  #hold(bytes: number): boolean {
+    if (!this.#held.hold(bytes)) return false;
+    this.#heldBytes = bytes;
+    return true;
+  }
+
+  #hasRoomFor(bytes: number): boolean {
+    const { ownBytes } = this.#options;
+    const all = this.unreadBytes + bytes;
+    const own = ownBytes > 0 && bytes <= SMALL_BYTES_MAX ? OWN_BYTES_FOR_SMALL : ownBytes;
+    return all - this.#heldBytes <= own || this.#hold(all - ownBytes);
+  }
+
+  /** Holds no more than is unread. */
+  #giveBack(): void {
+    this.#hold(Math.min(this.#heldBytes, Math.max(0, this.unreadBytes - this.#options.ownBytes)));
+  }
+
+  #handOver(): void {
+    const [first] = this.#waiting;
+    if (this.#isWanted && first !== undefined) this.#handOverOf(first);
+    if (this.#isFinished && this.#waiting.length === 0) this.end();
+  }
+
+  #handOverOf(first: Uint8Array<ArrayBuffer>): void {
+    this.#isWanted = false;
+    const piece = first.length <= PIECE_BYTES ? first : first.slice(this.#from, this.#from + PIECE_BYTES);
+    this.#from += piece.length;
+    if (this.#from >= first.length) {
+      this.#waiting.shift();
+      this.#from = 0;
+      this.unreadBytes -= first.length;
+      this.#giveBack();
+    }
+    this.#held.moved(piece.length);
+    this.#options.onMoved?.();
+    this.#controller?.enqueue(piece);
+  }
+
+  #leave(): void {
+    if (this.#controller === undefined) return;
+    this.#controller = undefined;
+    this.#waiting = [];
+    this.unreadBytes = 0;
+    this.#hold(0);
+    this.#options.onGone();
+  }
 }

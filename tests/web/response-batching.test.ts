@@ -1,7 +1,7 @@
 // Responses that become ready in one turn of the event loop leave together at its end.
 
 import { expect, test } from 'bun:test';
-import { createResponseBatcher } from '../../src/web/dispatch.ts';
+import { createResponseBatcher } from '../../src/web/response-batcher.ts';
 
 test('the first two leave at once, the others together at the end of the turn', async () => {
   const endOfTurn = createResponseBatcher();

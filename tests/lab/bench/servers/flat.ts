@@ -6,7 +6,7 @@
 import { Database } from 'bun:sqlite';
 import { SERVER_NAME, SERVER_VERSION } from '../../../../src/ground/server-info.ts';
 import { redactKeys } from '../../../../src/watch/redact.ts';
-import { createResponseBatcher } from '../../../../src/web/dispatch.ts';
+import { createResponseBatcher } from '../../../../src/web/response-batcher.ts';
 import { announce } from './announce.ts';
 
 interface Key {
