@@ -63,33 +63,30 @@ const NOT_FOUND: RpcError = { code: CODES.methodNotFound, message: 'Method not f
 export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
   const methods = new Map(Object.entries(createMethods(options)));
 
-  async function callFor(request: RequestMessage, { operation, given }: PlannedCall, peer: Peer): Promise<Reply> {
-    const { id, params } = request;
+  async function callFor(request: RequestMessage, planned: PlannedCall, peer: Peer): Promise<Reply> {
+    const { operation, given } = planned;
     const { sender, era, capabilities, signIn, begin, canceller } = peer;
     const isAsking = era === 'modern' && operation.kind !== 'completion';
-    const asking = isAsking ? askingOf(requestStates, params, capabilities) : NOBODY;
-    if (!asking.ok) return errorReply(id, { code: CODES.invalidParams, message: asking.error });
-    const key = apiKeyIn(params);
+    const asking = isAsking ? askingOf(requestStates, request.params, capabilities) : NOBODY;
+    if (!asking.ok) return errorReply(request.id, { code: CODES.invalidParams, message: asking.error });
+    const key = apiKeyIn(request.params);
     const isChallenged = signIn !== null && (await lacksCredential(operation, signIn, sender, key));
-    const { _meta: meta } = params;
-    const send = isChallenged ? undefined : begin?.();
-    const token = progressTokenOf(meta);
-    const progress = send && token !== undefined ? progressReporter(token, send) : undefined;
+    const progress = isChallenged ? undefined : progressOf(request, begin?.());
     const call = callOf(sender.context, key, {
       operation,
       progress: progress?.report,
       clientCapabilities: capabilities,
-      trace: metaTrace(meta) ?? metaTrace(given._meta),
+      trace: metaTrace(request.params._meta) ?? metaTrace(given._meta),
       asking: asking.value,
       audience: showsWidgets(capabilities) ? 'model_with_widget' : 'model',
     });
     const running = run(operation, withoutMeta(given), call, canceller);
     const result = await (begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running);
     progress?.stop();
-    const text = callResultText({ id, era, operation, call }, result);
-    const header =
-      !result.ok && isChallenged ? challengeFor(result.error, signIn.under(sender.context.publicUrl)) : null;
-    return result.ok || header === null ? { text, call } : { text, call, challenge: { problem: result.error, header } };
+    const text = callResultText({ id: request.id, era, operation, call }, result);
+    const challenge =
+      !result.ok && isChallenged ? challengeOf(result.error, signIn, sender.context.publicUrl) : undefined;
+    return challenge === undefined ? { text, call } : { text, call, challenge };
   }
 
   return async (request, peer) => {
@@ -106,6 +103,17 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     const cache = era === 'modern' && cacheScope ? `"ttlMs":${CACHE_MS},"cacheScope":"${cacheScope}",` : '';
     return { text: resultText(id, eraMembers(era) + cache + members) };
   };
+}
+
+/** Reports the progress of a call whose client asked for it and can be told. */
+function progressOf({ params }: RequestMessage, send: ((message: string) => void) | undefined) {
+  const token = send && progressTokenOf(params._meta);
+  return send === undefined || token === undefined ? undefined : progressReporter(token, send);
+}
+
+function challengeOf(problem: Problem, signIn: SignIn, publicUrl: string): Reply['challenge'] {
+  const header = challengeFor(problem, signIn.under(publicUrl));
+  return header === null ? undefined : { problem, header };
 }
 
 const NOBODY = { ok: true, value: undefined } as const;

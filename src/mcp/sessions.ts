@@ -28,7 +28,7 @@ export interface Session {
   capabilities: JsonObject;
   /** Empty until the first valid credential. */
   owners: readonly string[];
-  /** Hashes of what its owners sent last. */
+  /** Hashes of those that it was opened or first used with. */
   credentials: readonly string[];
 }
 
@@ -59,7 +59,7 @@ export interface Sessions {
   has(id: string): boolean;
   /**
    * The session if this visitor may post to it: its owner, or anybody while it has none, whom a valid credential makes
-   * its owner. With an owner's credential that has ended only calls are accepted, whose responses say so.
+   * its owner. With its first credential, once that has ended, only calls are accepted, whose responses say so.
    */
   find(id: string, visitor: Visitor, isCall: boolean): Result<Session, Problem>;
   /** Adds a call; null: the session has too many under way. */
@@ -70,9 +70,6 @@ export interface Sessions {
   readonly count: number;
 }
 
-/** Of a session: tokens are renewed, and a client may use several keys. */
-const CREDENTIALS_MAX = 8;
-
 /** Sessions to close for a new one, the oldest first: those without owner, then those that nobody has used. */
 const MAKES_ROOM: readonly ((session: Session) => boolean)[] = [
   ({ owners }) => owners.length === 0,
@@ -80,6 +77,10 @@ const MAKES_ROOM: readonly ((session: Session) => boolean)[] = [
 ];
 
 export const NO_SESSION: Problem = { code: 'session_not_found' };
+
+/** Whether somebody comes with nothing but a credential that the session was begun with, which was valid then. */
+const hasEnded = (session: Session, { subjects, credentials }: Visitor): boolean =>
+  subjects.length === 0 && credentials.some((credential) => session.credentials.includes(credential));
 
 export function createSessions(): Sessions {
   const sessions = new Map<string, Session>(); // in the order of opening
@@ -106,6 +107,14 @@ export function createSessions(): Sessions {
     makeRoomForOwners(subjects) &&
     makeRoom(() => true, SESSIONS_MAX);
 
+  /** Makes it theirs, if their credentials are valid. */
+  function claimed(session: Session, { subjects, credentials }: Visitor): Result<Session, Problem> {
+    if (!makeRoomForOwners(subjects)) return err(OVERLOADED);
+    session.owners = subjects;
+    if (subjects.length > 0) session.credentials = credentials;
+    return ok(session);
+  }
+
   return {
     open(openStream, { subjects, credentials }, address) {
       const network = networkOf(address);
@@ -125,21 +134,13 @@ export function createSessions(): Sessions {
       return session;
     },
     has: (id) => sessions.has(id),
-    find(id, { subjects, unknown, credentials }, isCall) {
+    find(id, visitor, isCall) {
       const session = sessions.get(id);
       if (session === undefined) return err(NO_SESSION);
-      const { owners, credentials: known } = session;
-      if (!subjects.some((subject) => owners.includes(subject))) {
-        if (unknown !== null) return err(unknown);
-        const hasEnded = subjects.length === 0 && credentials.some((credential) => known.includes(credential));
-        if (owners.length > 0) return isCall && hasEnded ? ok(session) : err(NO_SESSION);
-        if (!makeRoomForOwners(subjects)) return err(OVERLOADED);
-        session.owners = subjects;
-      }
-      if (session.owners.length > 0) {
-        session.credentials = [...new Set([...known, ...credentials])].slice(-CREDENTIALS_MAX);
-      }
-      return ok(session);
+      if (visitor.subjects.some((subject) => session.owners.includes(subject))) return ok(session);
+      if (visitor.unknown !== null) return err(visitor.unknown);
+      if (session.owners.length === 0) return claimed(session, visitor);
+      return isCall && hasEnded(session, visitor) ? ok(session) : err(NO_SESSION);
     },
     beginCall({ calls }, id) {
       if (calls.size >= LIMITS.sessionCalls.each) return null;

@@ -3,6 +3,7 @@
 
 import { type Identify, Sender } from '../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
+import type { Awaitable } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import type { JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
@@ -14,6 +15,7 @@ import { type BodyHandler, type Handler, queryOf, refuseInClear } from '../web/r
 import { EVENT_STREAM_HEADERS, type Streams } from '../web/stream.ts';
 import { showsWidgets, WIDGETS_SHOWN } from './client.ts';
 import { NO_CAPABILITIES } from './era.ts';
+import { accepted, sendReply } from './http-replies.ts';
 import {
   apiKeyIn,
   CODES,
@@ -30,7 +32,6 @@ import { makesCall } from './methods.ts';
 import { deniedText } from './results.ts';
 import type { Mcp, Peer } from './server.ts';
 import { asVisitor, NO_SESSION, type Session, type Sessions, type Visitor } from './sessions.ts';
-import { accepted, sendReply } from './streamable-http.ts';
 
 export interface SseRouteOptions {
   readonly mcp: Mcp;
@@ -91,36 +92,34 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   }
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
-    const { request, requestId } = context;
-    const sessionId = queryOf(request.url).get('sessionId');
+    const { requestId } = context;
+    const sessionId = queryOf(context.request.url).get('sessionId');
     if (!sessionId) return problemResponse(NO_SESSION_ID, requestId);
     if (!sessions.has(sessionId)) return problemResponse(NO_SESSION, requestId);
-    if (!body.ok) {
-      if (body.error.code === 'invalid_json') return refusal(undefined, PARSE_ERROR);
-      return problemResponse(body.error, requestId);
-    }
+    if (!body.ok) return refusalOfBody(body.error, requestId);
     if (!context.acceptsCredentials && carriesApiKey(body.value))
       return problemResponse(refuseInClear(log, context), requestId);
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
     const sender = new Sender(context, identify, log);
-    const isCall = message.kind === 'request' && makesCall(message.method);
-    const found = sessions.find(sessionId, await visitorOf(sender, keyIn(message)), isCall);
+    const found = sessions.find(sessionId, await visitorOf(sender, keyIn(message)), isCall(message));
     if (!found.ok) return problemResponse(found.error, requestId);
-    const session = found.value;
     const ended = await badBearer(sender);
-    if (ended !== null) return ended;
+    return ended ?? taken(found.value, sender, message);
+  }
+
+  function taken(session: Session, sender: Sender, message: Message): Awaitable<Response> {
     if (message.kind === 'notification' && message.method === 'notifications/cancelled') {
       session.calls.get(message.params.requestId as Id)?.abort();
     }
     if (message.kind !== 'request') return accepted();
     session.used = true;
     if (message.method === 'initialize') session.capabilities = usedOf(message.params.capabilities);
-    if (!isCall) return reply(session, sender, message);
+    if (!isCall(message)) return reply(session, sender, message);
     const { id } = message;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
     const canceller = sessions.beginCall(session, id);
-    if (canceller === null) return problemResponse(OVERLOADED, requestId);
+    if (canceller === null) return problemResponse(OVERLOADED, sender.context.requestId);
     return reply(session, sender, message, canceller);
   }
 
@@ -156,6 +155,11 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
 
   return { open, post };
 }
+
+const isCall = (message: Message): boolean => message.kind === 'request' && makesCall(message.method);
+
+const refusalOfBody = (problem: Problem, requestId: string): Response =>
+  problem.code === 'invalid_json' ? refusal(undefined, PARSE_ERROR) : problemResponse(problem, requestId);
 
 /** A key in the metadata counts with any message: clients may send it with all. */
 const keyIn = (message: Message): string | null => ('params' in message ? apiKeyIn(message.params) : null);

@@ -93,26 +93,35 @@ export function createRequestChecks(options: RequestChecksOptions): CheckRequest
   const { hostname } = new URL(address.url);
   const isAllowedHost = createHostCheck(allowedHosts, hostname);
   const isAllowedOrigin = createOriginCheck(allowedOrigins);
-  return (context, found) => {
-    const { request, origin } = context;
-    if (found?.any !== undefined) return isInClear(context, found) ? { code: 'https_required' } : found.any;
+
+  /** What a request is told whose host or origin isn't served; undefined: both are. */
+  function refusalOfNames(context: RequestContext, found: Route | undefined): Handler | Problem | undefined {
     if (found?.anyHost !== true) {
       const { host } = context;
       if (context.lacksHost) return withoutHost;
       if (host !== null && !isAllowedHost(host)) return { code: 'host_denied' };
     }
-    if (origin !== null && found?.openToAnyOrigin !== true && !isAllowedOrigin(origin) && !isOwn(origin, context)) {
-      return { code: 'origin_denied' };
-    }
+    const { origin } = context;
+    const isOpen = origin === null || found?.openToAnyOrigin === true;
+    return isOpen || isAllowedOrigin(origin) || isOwn(origin, context) ? undefined : { code: 'origin_denied' };
+  }
+
+  return (context, found) => {
+    if (found?.any !== undefined) return unlessInClear(context, found, found.any);
+    const refusal = refusalOfNames(context, found);
+    if (refusal !== undefined) return refusal;
     if (found === undefined) return { code: 'not_found' };
     if (found.missing !== undefined) return found.missing;
-    const { method } = request;
+    const { method } = context.request;
     if (method === 'OPTIONS') return preflightOf(found);
     const handler = method === 'POST' ? found.post : isRead(method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
-    return isInClear(context, found) ? { code: 'https_required' } : handler;
+    return unlessInClear(context, found, handler);
   };
 }
+
+const unlessInClear = (context: RequestContext, found: Route, handler: BodyHandler): BodyHandler | Problem =>
+  isInClear(context, found) ? { code: 'https_required' } : handler;
 
 /** DNS rebinding needs a name that an attacker controls and points at this server, so IP literals pass. */
 function createHostCheck(allowed: readonly string[] | null, publicHost: string): (host: string) => boolean {

@@ -1,0 +1,64 @@
+// Writes replies of MCP as HTTP: as JSON or as an event, by what the client takes, and on a stream that is open already. When
+// there is no room for a reply, an error that says so is sent in its place.
+
+import { OVERLOADED } from '../ground/problem.ts';
+import type { RateLimitStates } from '../ground/rate-limit.ts';
+import type { RequestContext } from '../web/context.ts';
+import { accepts, createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
+import { problemResponse } from '../web/problem-response.ts';
+import { EVENT_STREAM_HEADERS, type EventStream, eventText, type Streams } from '../web/stream.ts';
+import type { RequestMessage } from './message.ts';
+import { deniedText } from './results.ts';
+import type { Peer, Reply } from './server.ts';
+
+export interface HttpReplies {
+  /** Returns null when there is no room for the text. */
+  write(context: RequestContext, text: string, status?: number, limits?: RateLimitStates): Response | null;
+  /** Returns a 400 with the text of a JSON-RPC error. */
+  refusal(context: RequestContext, text: string): Response;
+  /** Returns the one response to a POST of one request. */
+  respond(reply: Reply, request: RequestMessage, peer: Peer): Response;
+}
+
+export function createHttpReplies(streams: Streams): HttpReplies {
+  const headersFor = createResponseHeaders(UNCACHED_JSON_HEADERS);
+
+  function write(context: RequestContext, text: string, status = 200, limits: RateLimitStates = []): Response | null {
+    return status === 200 && !takesJson(context)
+      ? streams.text(context, eventText('message', text), { headers: EVENT_STREAM_HEADERS })
+      : streams.text(context, text, { status, headers: headersFor(limits) });
+  }
+
+  return {
+    write,
+    refusal: (context, text) => write(context, text, 400) ?? problemResponse(OVERLOADED, context.requestId),
+    respond({ text, status, call, challenge }, request, { era, sender: { context } }) {
+      const limits = call?.limits;
+      if (challenge) return problemResponse(challenge.problem, context.requestId, challenge.header, limits);
+      return (
+        write(context, text, status, limits) ??
+        write(context, deniedText(request, era, OVERLOADED), 200, limits) ??
+        problemResponse(OVERLOADED, context.requestId)
+      );
+    },
+  };
+}
+
+/** Sends a reply on a stream, or why there is none. A client that leaves even that unread is cut off. */
+export function sendReply(stream: EventStream, text: string, refusal: () => string): void {
+  if (!stream.send('message', text) && !stream.send('message', refusal())) stream.cut();
+}
+
+export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
+
+/** As the specification requires of clients (2025-03-26 on, Streamable HTTP), and nearly all send. Needs no parsing. */
+const JSON_AND_EVENTS = 'application/json, text/event-stream';
+
+/** A client that takes neither gets JSON: it may be wrong about what it can read. */
+function takesJson({ headers }: RequestContext): boolean {
+  const accept = headers.get('accept');
+  if (accept === null || accept === JSON_AND_EVENTS) return true;
+  return accepts(accept, 'application/json') || !accepts(accept, EVENTS);
+}
+
+export const EVENTS = 'text/event-stream';
