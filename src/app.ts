@@ -115,6 +115,7 @@ export async function prepareService(config: Config, options: ServiceOptions): P
     ...options,
     eventDays: config.eventDays,
     usageDays: config.usageDays,
+    ownerKeys: config.ownerKeys,
   });
   try {
     const service = serviceOn(store, address, verifyUserJwt, ageClock, config, options);
@@ -164,6 +165,7 @@ function serviceOn(
     clock: ageClock,
     store: keyStore,
     adminStore: metrics?.store(store.admin) ?? store.admin,
+    ownerStore: metrics?.store(store.owners) ?? store.owners,
     originOf,
     audience,
     ceilings,

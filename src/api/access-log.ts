@@ -28,6 +28,7 @@ export const createAccessLog =
         keyId === undefined
           ? { userId: subject, ...(actor !== subject && { actor }) }
           : { keyId, keyName, owner: subject };
+      const cost = call?.cost === 1 ? undefined : call?.cost;
       const { traceId } = call ?? callerOf(context);
       const path = route === verifyRoute && trustProxy > 0 ? forwardedPath(headers) : undefined;
       log.info('request', {
@@ -37,6 +38,7 @@ export const createAccessLog =
         route,
         path,
         tool,
+        cost,
         status,
         durationMs,
         address,

@@ -9,6 +9,7 @@ import type { Recheck } from '../calls/proof.ts';
 import type { Config } from '../config/config.ts';
 import { memoize } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
+import { COST_MAX, parseCost } from '../ground/rate-limit.ts';
 import { rfc3339 } from '../ground/runtime.ts';
 import { isScope, joinScopes, percentEncode, splitScopes } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
@@ -31,10 +32,10 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
   const operation = { name: '', initialLimits };
   // A proxy demands the same scopes again and again, and parsing them is a third of the work.
   const demandIn = memoize((demand: string) => {
-    const { scopes, resources } = demandsIn(demand);
+    const { scopes, resources, cost } = demandsIn(demand);
     const guard: Guard<Call, KeyAuth> =
       scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
-    return { guard, extras: { operation, ...(resources.length > 0 && { resources }) } };
+    return { guard, extras: cost === null ? null : { operation, cost, ...(resources.length > 0 && { resources }) } };
   });
   let isWarned = config.trustProxy > 0;
 
@@ -58,6 +59,7 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
   async function verify(context: RequestContext): Promise<Response> {
     warnOnce(context);
     const { guard, extras } = demandIn(demandOf(context.request));
+    if (extras === null) return refuse(context, WRONG_COST);
     const call = callOf(context, null, extras);
     const guarded = await guard(call);
     if (!guarded.ok) return refuse(context, guarded.error, call.limits);
@@ -70,6 +72,12 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
 
   return { any: verify, refuse };
 }
+
+const WRONG_COST: Problem = {
+  code: 'invalid_input',
+  issues: [{ path: 'cost', message: `Expected it once, from 1 to ${COST_MAX}` }],
+  detail: `cost: expected it once, a whole number from 1 to ${COST_MAX}`,
+};
 
 type InsufficientScope = Extract<Problem, { code: 'insufficient_scope' }>;
 
@@ -91,9 +99,19 @@ function demandOf({ url, headers }: Request): string {
  */
 function demandsIn(demand: string) {
   const [query = '', header = ''] = demand.split('\n');
-  const parameters = queryOf(query);
+  const parameters = ownParameters(queryOf(query));
   const scopes = new Set(splitScopes([...parameters.getAll('scope'), header].join(' ')));
-  return { scopes: [...scopes], resources: parameters.getAll('resource') };
+  const costs = parameters.getAll('cost');
+  /** Null: it is wrong. */
+  const cost = costs.length > 1 ? null : parseCost(costs[0] ?? '1');
+  return { scopes: [...scopes], resources: parameters.getAll('resource'), cost };
+}
+
+/** Those before the first `path`: after it comes the path that a client asked for, with a query of its own (Envoy). */
+function ownParameters(all: URLSearchParams): URLSearchParams {
+  const entries = [...all];
+  const path = entries.findIndex(([name]) => name === 'path');
+  return new URLSearchParams(path === -1 ? entries : entries.slice(0, path));
 }
 
 /** The identity headers, each with its value for a good key. A proxy has to name every one of them. */

@@ -20,7 +20,7 @@ type Audience = 'program' | 'model' | 'model_with_widget';
 export type Progress = (progress: number, total?: number, message?: string) => void;
 
 interface CallExtras {
-  readonly operation?: { readonly name: string; readonly initialLimits: RateLimitStates };
+  readonly operation?: { readonly name: string; readonly initialLimits: RateLimitStates; readonly cost?: number };
   readonly progress?: Progress | undefined;
   /** Those the client declared (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
@@ -88,7 +88,7 @@ export class Call {
     this.tool = extras?.operation?.name ?? '';
     this.limits = extras?.operation?.initialLimits ?? [];
     this.trace = extras?.trace ?? parseTraceparent(request?.headers.get('traceparent'));
-    this.cost = extras?.cost ?? 1;
+    this.cost = extras?.cost ?? extras?.operation?.cost ?? 1;
     this.lookupKeyId = extras?.lookupKeyId;
     this.resources = extras?.resources;
     this.progress = extras?.progress ?? NOTHING;

@@ -70,6 +70,8 @@ const isLimitState = (value: unknown): boolean =>
   isObject(value.limit) &&
   [value.limit.requests, value.limit.windowS, value.remaining, value.resetS].every(isNumber);
 
+const isCountOrNull = (value: unknown): boolean => value === null || isCount(value);
+
 const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean } = {
   invalid_input: ({ issues, detail }) => issues !== undefined && (detail === undefined || isText(detail)),
   invalid_response: ({ issues }) => issues !== undefined,
@@ -78,8 +80,8 @@ const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean
   scope_not_granted: ({ grantable }) => isListOf(grantable, isText),
   method_not_allowed: ({ allow }) => isAscii(allow),
   rotation_under_way: ({ untilMs }) => isTime(untilMs),
-  rate_limited: ({ retryAfterS, limits = [] }) => isCount(retryAfterS) && isListOf(limits, isLimitState),
-  quota_exceeded: ({ retryAfterS, limits = [] }) => isCount(retryAfterS) && isListOf(limits, isLimitState),
+  rate_limited: ({ retryAfterS, limits = [] }) => isCountOrNull(retryAfterS) && isListOf(limits, isLimitState),
+  quota_exceeded: ({ retryAfterS, limits = [] }) => isCountOrNull(retryAfterS) && isListOf(limits, isLimitState),
   tool_failure: ({ status, ownCode, detail, retryAfterS }) =>
     failureFault({ status, code: ownCode, detail, retryAfterS }) === null,
 };

@@ -3,7 +3,7 @@
 import type * as v from 'valibot';
 import { once } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
-import { limitInWords } from '../ground/rate-limit.ts';
+import { COST_MAX, limitInWords } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
@@ -33,6 +33,8 @@ export interface ToolFacts {
   readonly requiresClient?: Readonly<Record<string, object>>;
   /** Milliseconds a call may take; TOOL_TIMEOUT_MS unless given. */
   readonly timeoutMs?: number;
+  /** Units that a call spends of each limit and quota of its key and owner: 1 to COST_MAX; 1 unless given. */
+  readonly cost?: number;
 }
 
 export interface Tool extends ToolFacts, Operation {
@@ -83,7 +85,10 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
 ): Tool {
   assertDefinition('defineTool', guard, definition, definition?.output === undefined ? ['input'] : ['input', 'output']);
   const { input, output, run, timeoutMs, ...facts } = definition as WithOutput<Added, I, O>;
-  const { name, description } = facts;
+  const { name, description, cost = 1 } = facts;
+  if (!Number.isSafeInteger(cost) || cost < 1 || cost > COST_MAX) {
+    throw new Error(`${name}: cost: expected a whole number from 1 to ${COST_MAX}, got ${cost}`);
+  }
   const parse = inputParserOf(input);
   const validate =
     output === undefined

@@ -162,7 +162,7 @@ const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
   method_not_allowed: { status: 405, detail: 'This path does not support this method', oauth: 'invalid_request' },
   payload_too_large: { status: 413, detail: 'The body may have at most 1 MiB', oauth: 'invalid_request' },
   unsupported_media_type: { status: 415, detail: 'Content-Type must be application/json', oauth: 'invalid_request' },
-  key_limit_reached: { status: 409, detail: 'A user may hold at most 1000 API keys; delete one first' },
+  key_limit_reached: { status: 409, detail: 'There are as many API keys as this user may hold; delete one first' },
   key_not_active: { status: 409, detail: 'The key is revoked or has expired; create a new one' },
   rotation_under_way: { status: 409, detail: 'The previous secret of this key is still accepted' },
   rate_limited: { status: 429, detail: 'Rate limit exceeded; try again later' },
@@ -233,11 +233,22 @@ function exactDetail(problem: Problem): string | undefined {
       return `This path takes ${problem.allow.replace(/, (?=\w+$)/, ' and ')} alone`;
     case 'not_found':
       return problem.healthAt && `No such route; health is at ${problem.healthAt}`;
+    case 'rate_limited':
+    case 'quota_exceeded':
+      return exhaustedDetail(problem);
     case 'rotation_under_way':
       return `${PROBLEMS[problem.code].detail} until ${rfc3339(problem.untilMs)}; with overlapHours 0 it ends now`;
     default:
       return undefined;
   }
+}
+
+function exhaustedDetail({ code, retryAfterS, of }: Extract<Problem, Exhausted>): string | undefined {
+  if (retryAfterS === null) return 'This call costs more than a limit allows at all, so it is never admitted';
+  if (of !== 'owner') return undefined;
+  return code === 'quota_exceeded'
+    ? 'The quota of all your keys together is used up; try again when its period is over'
+    : 'The rate limit of all your keys together is exceeded; try again later';
 }
 
 /** Seconds for `Retry-After` (RFC 9110 §10.2.3); null if trying again changes nothing. */

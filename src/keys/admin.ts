@@ -9,6 +9,7 @@ import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import type { Granted } from './grants.ts';
 import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';
+import type { Owners } from './owners.ts';
 import { type ApiKeyRecord, isIdShaped, type ListedKey } from './record.ts';
 import type { Changed } from './store.ts';
 
@@ -62,8 +63,8 @@ export interface AdminStore {
   countActive(filter: KeyFilter, nowMs: number, onRead?: OnRead): Promise<number>;
   /** Revokes the first active keys after row `after` that fit, and says how far it came; null: there were none. */
   revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): Promise<RevokedBatch | null>;
-  /** Adds those whose hashes and ids are not there, each unless its owner has `keysPerUserMax`. */
-  importBatch(records: readonly ApiKeyRecord[], keysPerUserMax: number, origin: Origin): Promise<ImportedBatch>;
+  /** Adds those whose hashes and ids are not there, each unless its owner has as many as he may. */
+  importBatch(records: readonly ApiKeyRecord[], origin: Origin): Promise<ImportedBatch>;
   /** Changes what is given of a key, if it still is as it was read. Null: it isn't, or there is nothing to change. */
   edit(keyId: string, edit: KeyEdit, origin: Origin, read?: EditedKey): Promise<Changed | null>;
   /** False: the owner was blocked already. */
@@ -184,6 +185,7 @@ const PAGE_KEYS = 100;
 /** What an admin may do through tools. It makes no keys. */
 export function createAdminKeys(options: {
   readonly store: AdminStore;
+  readonly owners: Owners;
   readonly usage: KnownUses;
   readonly originOf: OriginOf;
   readonly granted: Granted;
@@ -192,8 +194,9 @@ export function createAdminKeys(options: {
   readonly clock: Clock;
   readonly log: Log;
 }) {
-  const { store, usage, originOf, granted, refresh, clock, log } = options;
+  const { store, owners, usage, originOf, granted, refresh, clock, log } = options;
   return {
+    owners,
     /**
      * Keys of all owners, or of one, newest first, that were made before the one in row `before`. `next`: `before` of the
      * next page; null: there is none.

@@ -15,6 +15,7 @@ import { createHistory } from './history.ts';
 import { createListOwn } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createOwnEdits } from './own-edits.ts';
+import { createOwners, type OwnerStore } from './owners.ts';
 import { RecentChanges } from './recent-changes.ts';
 import type { KeyStore } from './store.ts';
 import { createToldUses } from './told.ts';
@@ -28,6 +29,7 @@ export type Keys = KeyDomain['keys'];
 export function createKeyDomain(options: {
   store: KeyStore;
   adminStore: AdminStore;
+  ownerStore: OwnerStore;
   clock: Clock;
   random: RandomBytes;
   sha256: Sha256;
@@ -45,6 +47,8 @@ export function createKeyDomain(options: {
   /** Of all keys together of owners without one of their own; null: none. */
   ownerRateLimit: RateLimit | null;
   ownerQuota: Quota | null;
+  /** How many keys an owner may have without a number of his own. */
+  ownerKeys: number;
 }) {
   const { store, adminStore, clock, log } = options;
   const usage = createUsage(options);
@@ -61,13 +65,14 @@ export function createKeyDomain(options: {
     misses: createPersonBudget([LIMITS.misses], clock, log),
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };
+  const owners = createOwners({ ...parts, defaults: options });
   const verifier = createVerifier({ ...parts, readKeys, unknownKeys: unknownKeys(true) });
   return {
     keys: {
       ...createMinting(parts),
       ...createChanges(parts),
       edit: createOwnEdits(parts),
-      list: createListOwn(parts),
+      list: createListOwn({ ...parts, planOf: owners.seen }),
       history: createHistory(parts),
       /** Uses of a key today (UTC), by all processes as far as this one knows. */
       usesToday: usage.usesToday,
@@ -78,7 +83,7 @@ export function createKeyDomain(options: {
     recent: new RecentChanges(parts),
     toldUses: createToldUses({ ...parts, verifier }),
     usage,
-    admin: createAdminKeys({ ...parts, store: adminStore }),
+    admin: createAdminKeys({ ...parts, store: adminStore, owners }),
     /** What an address may read of keys and codes that aren't known here. */
     lookupBudgets,
     revokeSecrets: createRevokeSecrets({ ...parts, unknownKeys: unknownKeys(false) }),

@@ -9,6 +9,7 @@ import type { Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, createPersonBudget, personOf } from './actor.ts';
+import type { Owners, ShownOwner } from './owners.ts';
 import { hasEnded, type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { KeyStore, ListPlace } from './store.ts';
 
@@ -35,6 +36,8 @@ export interface OwnPage {
   readonly keys: readonly (OwnKey & ListPlace)[];
   /** Keys of the owner from the first of these on. */
   readonly remaining: number;
+  /** What is set of the owner; null: nothing, and nothing of owners at all. */
+  readonly plan: ShownOwner | null;
 }
 
 export type KnownUses = Pick<Usage, 'quotaOf' | 'lastUsedAt' | 'usesOf'>;
@@ -60,9 +63,11 @@ export async function ownKeys<Key extends ListedKey>(
 export function createListOwn({
   store,
   usage,
+  planOf,
   clock,
   log,
 }: {
+  readonly planOf: Owners['seen'];
   readonly usage: KnownUses;
   readonly store: Pick<KeyStore, 'listByUser'>;
   readonly clock: Clock;
@@ -77,9 +82,12 @@ export function createListOwn({
     const release = await reading.wait(personOf(actor), LIST_WAIT_MS_MAX);
     if (release === null) return err({ code: 'overloaded' });
     try {
-      const listed = await store.listByUser(actor.userId, after, LIST_BYTES_MAX);
+      const [listed, plan] = await Promise.all([
+        store.listByUser(actor.userId, after, LIST_BYTES_MAX),
+        planOf(actor.userId),
+      ]);
       if (listed.keys.length >= LONG_LIST_KEYS) await nextTurn();
-      return ok({ ...listed, keys: await ownKeys(listed.keys, usage, clock.nowMs()) });
+      return ok({ ...listed, plan, keys: await ownKeys(listed.keys, usage, clock.nowMs()) });
     } finally {
       void nextTurn().then(release);
     }

@@ -10,9 +10,6 @@ import type { Grant, KeyRequest } from './grants.ts';
 import { type ApiKeyRecord, fingerprintOf, hashKey, type MadeKey, mintId, mintKey, NEW_KEY } from './record.ts';
 import { createRotate, type RotateOptions } from './rotating.ts';
 
-/** Keys one user may hold, in any state. Bounds the list, its response, and how much one account can store. */
-export const KEYS_PER_USER_MAX = 1000;
-
 type NewKey = KeyRequest & { readonly name: string };
 
 /** A key that a person has decided on, for whoever redeems a code. Plain, so that it can be kept as JSON. */
@@ -52,7 +49,7 @@ export function createMinting(options: RotateOptions) {
       const grant = paid(actor, request);
       if (!grant.ok) return grant;
       const { record, key } = made(actor.userId, name, grant.value);
-      const inserted = await store.insert(record, KEYS_PER_USER_MAX, originOf('tool', actor, actor.actor));
+      const inserted = await store.insert(record, originOf('tool', actor, actor.actor));
       if (inserted === 'limit_reached') return err({ code: 'key_limit_reached' });
       logCreated(log, record, actor);
       return ok({ record, key });

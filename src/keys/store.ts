@@ -99,8 +99,8 @@ export interface EventQuery {
  * at a remote database. Reads with `withinMs` give up after it: a later response would be too old to count.
  */
 export interface KeyStore extends UsesStore {
-  /** Adds the record unless its owner has `keysPerUserMax` already; the inserting statement itself decides. */
-  insert(record: ApiKeyRecord, keysPerUserMax: number, origin: Origin): Promise<'created' | 'limit_reached'>;
+  /** Adds the record unless its owner has as many as he may already; the inserting statement itself decides. */
+  insert(record: ApiKeyRecord, origin: Origin): Promise<'created' | 'limit_reached'>;
   /** Keys after a place (null: from the first on): one at least, and all that fit into `bytesMax` of JSON. */
   listByUser(userId: string, after: ListPlace | null, bytesMax: number): Promise<ListPage>;
   /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
@@ -206,20 +206,20 @@ interface Decided extends Pick<NewCode, 'newKeyOf' | 'whose'> {
 
 /** Codes, by their SHA-256. */
 export interface CodeStore {
-  /** False: the owner has `keysPerUserMax` already. */
-  put(code: NewCode, keysPerUserMax: number): Promise<boolean>;
+  /** False: the owner has as many keys as he may already. */
+  put(code: NewCode): Promise<boolean>;
   findAll(hashes: readonly string[], whose: string): Promise<(hash: string) => CodeRow | null>;
   /** Takes the code, once, with an event. False: taken before, or no such key. */
   take(taking: Taking, origin: Origin): Promise<boolean>;
   /**
    * Takes the code and makes the key, in one transaction. Events: `made`, and `handed`, if there is one. False: taken
-   * before, or the owner is blocked or has `keysPerUserMax` already.
+   * before, or the owner is blocked or has as many keys as he may.
    */
-  make(making: Making, keysPerUserMax: number, made: Origin, handed: Origin | null): Promise<boolean>;
+  make(making: Making, made: Origin, handed: Origin | null): Promise<boolean>;
   ask(asked: AskedCode, openMax: OpenMax, nowMs: number): Promise<Asked>;
   /** By the hash of the person's code; null: none is open. */
   findAsked(hash: string, nowMs: number, whose: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
-  decide(decided: Decided, keysPerUserMax: number, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;
+  decide(decided: Decided, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;
 }
 
 /** Of events in the trail of changes. Triggers write them (db/), and `keys restore`. */

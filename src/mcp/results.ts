@@ -65,6 +65,7 @@ function deniedError(problem: Problem): RpcError {
   const data = {
     code,
     ...(retryAfterS !== null && { retryAfterS }),
+    ...('of' in problem && problem.of !== undefined && { of: problem.of }),
     ...(problem.code === 'insufficient_scope' && { requiredScopes: problem.required }),
   };
   return { code: CODES.denied, message, data };
@@ -106,7 +107,11 @@ function hintOf(problem: Problem): string | null {
     return `You may give these scopes: ${problem.grantable.join(' ') || 'none'}`;
   if ('help' in problem && problem.help !== undefined) return problem.help;
   const seconds = retryAfterSeconds(problem);
-  return seconds === null ? null : `Try again in ${seconds} s`;
+  const hints = [
+    'of' in problem && problem.of === 'owner' && 'of: owner',
+    seconds !== null && `Try again in ${seconds} s`,
+  ].filter(Boolean);
+  return hints.length === 0 ? null : hints.join('. ');
 }
 
 interface CallOfMessage {
@@ -162,9 +167,17 @@ export const describeTool = ({ name, title, description, annotations, widget, ..
   inputSchema: tool.inputSchema() as ObjectJsonSchema, // the root of every tool's input is an object
   ...(tool.outputSchema !== null && { outputSchema: tool.outputSchema() as ObjectJsonSchema }),
   annotations: { title, ...annotations },
-  // Early MCP Apps hosts read the flat key.
-  ...(widget !== undefined && { _meta: { ui: { resourceUri: widget }, 'ui/resourceUri': widget } }),
+  ...metaOfTool(widget, tool.cost),
 });
+
+const metaOfTool = (widget: string | undefined, cost = 1) =>
+  (widget !== undefined || cost !== 1) && {
+    _meta: {
+      // Early MCP Apps hosts read the flat key.
+      ...(widget !== undefined && { ui: { resourceUri: widget }, 'ui/resourceUri': widget }),
+      ...(cost !== 1 && { 'mcp-key-server/cost': cost }),
+    },
+  };
 
 export const describePrompt = ({ name, title, description, arguments: listed }: Prompt) => ({
   name,

@@ -5,7 +5,7 @@ import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
 import type { Caller } from '../keys/actor.ts';
-import { KEYS_PER_USER_MAX, type KeyOrder } from '../keys/minting.ts';
+import type { KeyOrder } from '../keys/minting.ts';
 import type { CodeStore } from '../keys/store.ts';
 import type { FindCode } from '../keys/unknown-keys.ts';
 
@@ -65,16 +65,13 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
         await keyOf(code),
         new TextEncoder().encode(JSON.stringify(content)),
       );
-      const isPut = await store.put(
-        {
-          hash: sha256(code, 'hex'),
-          content: new Uint8Array(sealed).toBase64(),
-          endsAtMs: clock.nowMs() + CODE_TTL_MS,
-          newKeyOf: 'order' in content.handsOut ? content.handsOut.order.userId : null,
-          whose,
-        },
-        KEYS_PER_USER_MAX,
-      );
+      const isPut = await store.put({
+        hash: sha256(code, 'hex'),
+        content: new Uint8Array(sealed).toBase64(),
+        endsAtMs: clock.nowMs() + CODE_TTL_MS,
+        newKeyOf: 'order' in content.handsOut ? content.handsOut.order.userId : null,
+        whose,
+      });
       return isPut ? ok(code) : err({ code: 'key_limit_reached' });
     },
 

@@ -18,7 +18,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import { type Actor, actorFields, personOf } from '../keys/actor.ts';
 import { type Audience, shownServer } from '../keys/audience.ts';
-import { KEYS_PER_USER_MAX, type Minting } from '../keys/minting.ts';
+import type { Minting } from '../keys/minting.ts';
 import type { CodeStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
 import type { ReadKeyRequest } from './authorize-click.ts';
@@ -100,7 +100,6 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     const newKeyOf = newKey === null ? null : actor.userId;
     const decided = await store.decide(
       { hash, decision: JSON.stringify(decision), newKeyOf, whose: personOf(actor) },
-      KEYS_PER_USER_MAX,
       clock.nowMs(),
     );
     if (decided !== 'decided') return err(decided === 'full' ? { code: 'key_limit_reached' } : NOT_FOUND);

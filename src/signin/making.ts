@@ -3,7 +3,7 @@
 import { err, ok, type Result } from '../ground/result.ts';
 import type { RandomBytes } from '../ground/runtime.ts';
 import type { Caller, Origin, OriginOf } from '../keys/actor.ts';
-import { KEYS_PER_USER_MAX, type KeyOrder, logCreated, type Minting } from '../keys/minting.ts';
+import { type KeyOrder, logCreated, type Minting } from '../keys/minting.ts';
 import type { MadeKey } from '../keys/record.ts';
 import type { CodeStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
@@ -37,7 +37,7 @@ export const createMakeKey =
     if (!minted.ok) return err('invalid_grant'); // a ceiling was lowered meanwhile
     const { record } = minted.value;
     const making = { hash, attempt: makeAttempt(random), record };
-    const made = await store.make(making, KEYS_PER_USER_MAX, originOf(how, caller, order.actor), handed);
+    const made = await store.make(making, originOf(how, caller, order.actor), handed);
     if (!made) return err('invalid_grant'); // redeemed at the same time, or the owner is blocked, or has too many
     logCreated(log, record, { ...caller, ...order });
     return ok(minted.value);

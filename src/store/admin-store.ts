@@ -9,6 +9,7 @@ import {
   type KeyName,
   type PlacedKey,
 } from '../keys/admin.ts';
+import { KEYS_MAX_DEFAULT } from '../keys/owners.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { columnsOf, KEY_COLUMNS } from './columns.ts';
 import { type Database, firstOf, held, type Row, type Statement } from './database.ts';
@@ -71,7 +72,7 @@ const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM block
 
 const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" };
 
-export function createAdminStore(db: Database): AdminStore {
+export function createAdminStore(db: Database, ownerKeys = KEYS_MAX_DEFAULT): AdminStore {
   const countOf = (rows: readonly Row[]): number => Number(firstOf(rows).count);
 
   async function changed(sql: string, args: Args): Promise<boolean> {
@@ -150,9 +151,9 @@ export function createAdminStore(db: Database): AdminStore {
       return { ids, lastRow: Number(last.row) };
     },
 
-    async importBatch(records, keysPerUserMax, origin) {
+    async importBatch(records, origin) {
       const before = await countKnown(records);
-      await db.writeAll(records.map((record) => ({ sql: IMPORT, args: insertArgs(record, keysPerUserMax, origin) })));
+      await db.writeAll(records.map((record) => ({ sql: IMPORT, args: insertArgs(record, ownerKeys, origin) })));
       const after = await countKnown(records);
       const added = after.own - before.own;
       const repeated = records.length - new Set(records.map(({ keyHash }) => keyHash)).size;

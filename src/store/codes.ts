@@ -59,17 +59,17 @@ AND (?4 IS NULL OR ${hasPlace('?4', '?5')}) RETURNING hash`;
 
 const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision = ?2';
 
-export function createCodeStore(db: Database): CodeStore {
+export function createCodeStore(db: Database, ownerKeys: number): CodeStore {
   async function findAsked(hash: string, nowMs: number, whose: string) {
     const [row] = await db.read({ sql: FIND_ASKED, args: [hash, nowMs], whose });
     return row === undefined ? null : { content: String(row.content), endsAtMs: Number(row.ends_at_ms) };
   }
 
   return {
-    put: ({ hash, content, endsAtMs, newKeyOf, whose }, keysPerUserMax) =>
+    put: ({ hash, content, endsAtMs, newKeyOf, whose }) =>
       hasChanged(
         db,
-        { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, keysPerUserMax], whose },
+        { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, ownerKeys], whose },
         { sql: HAS_PUT, args: [hash], whose },
       ),
 
@@ -86,11 +86,11 @@ export function createCodeStore(db: Database): CodeStore {
         { sql: HAS_TAKEN, args: [hash, attempt], whose: keyId },
       ),
 
-    async make({ hash, attempt, record }, keysPerUserMax, made, handed) {
+    async make({ hash, attempt, record }, made, handed) {
       const whose = record.userId;
       const fingerprint = fingerprintOf(record.keyHash);
       await db.writeAll([
-        { sql: MAKE, args: [...insertArgs(record, keysPerUserMax, made), hash], whose },
+        { sql: MAKE, args: [...insertArgs(record, ownerKeys, made), hash], whose },
         { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], whose },
       ]);
       return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], whose })).length > 0;
@@ -120,10 +120,10 @@ export function createCodeStore(db: Database): CodeStore {
 
     findAsked,
 
-    async decide({ hash, decision, newKeyOf, whose }, keysPerUserMax, nowMs) {
+    async decide({ hash, decision, newKeyOf, whose }, nowMs) {
       const decided = await hasChanged(
         db,
-        { sql: DECIDE, args: [hash, nowMs, decision, newKeyOf, keysPerUserMax], whose },
+        { sql: DECIDE, args: [hash, nowMs, decision, newKeyOf, ownerKeys], whose },
         { sql: HAS_DECIDED, args: [hash, decision], whose },
       );
       if (decided) return 'decided';

@@ -25,10 +25,10 @@ export function insertArg(column: string): string {
 }
 
 /** Of INSERT. */
-export const insertArgs = (record: ApiKeyRecord, keysPerUserMax: number, origin: Origin) => [
+export const insertArgs = (record: ApiKeyRecord, ownerKeys: number, origin: Origin) => [
   ...columnsOf(record).values,
   JSON.stringify(origin),
-  keysPerUserMax,
+  ownerKeys,
 ];
 
 const DEACTIVATE = `UPDATE api_keys SET active = 0, changed_by = ?3
@@ -96,16 +96,16 @@ export async function hasChanged(db: Database, write: Statement, left: Statement
   return rows.length > 0 || changed > 0 || (await db.read(left)).length > 0;
 }
 
-export function keyChanges(db: Database): Changes {
+export function keyChanges(db: Database, ownerKeys: number): Changes {
   const change = (sql: string, whose: string, args: NonNullable<Statement['args']>) =>
     changeKey(db, { sql, args, whose });
 
   return {
-    async insert(record, keysPerUserMax, origin) {
+    async insert(record, origin) {
       const { id, userId, keyHash } = record;
       const isThere = await hasChanged(
         db,
-        { sql: INSERT, args: insertArgs(record, keysPerUserMax, origin), whose: turnOf(userId, origin) },
+        { sql: INSERT, args: insertArgs(record, ownerKeys, origin), whose: turnOf(userId, origin) },
         { sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?', args: [id, keyHash], whose: userId },
       );
       return isThere ? 'created' : 'limit_reached';

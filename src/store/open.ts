@@ -6,6 +6,7 @@ import { type FeedPage, isLost, type ReachedPosition } from '../ground/change-fe
 import { makeOwn } from '../ground/private-files.ts';
 import { reasonOf } from '../ground/text.ts';
 import { expected } from '../ground/wording.ts';
+import { KEYS_MAX_DEFAULT } from '../keys/owners.ts';
 import type { KeyStore } from '../keys/store.ts';
 import { createAdminStore } from './admin-store.ts';
 import { createCodeStore } from './codes.ts';
@@ -13,6 +14,7 @@ import { countsStore } from './counts.ts';
 import { type Database, firstOf } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { keyReads } from './key-reads.ts';
+import { createOwnerStore } from './owners.ts';
 import type { DatabaseConfig } from './place.ts';
 import type { RemoteOptions } from './remote/open.ts';
 import { createUpkeep, type Upkeep, type UpkeepOptions } from './upkeep.ts';
@@ -41,7 +43,10 @@ function makeFolder(variable: string, folder: string): void {
 /** The rows of server_secrets (db/README.md). */
 type ServerSecret = 'request_state' | 'client_id';
 
-export type StoreOptions = UpkeepOptions & Pick<RemoteOptions, 'storePatience'>;
+export interface StoreOptions extends UpkeepOptions, Pick<RemoteOptions, 'storePatience'> {
+  /** How many keys an owner may have without a number of his own; KEYS_MAX_DEFAULT unless given. */
+  readonly ownerKeys?: number;
+}
 
 export type Store = Awaited<ReturnType<typeof prepareStore>>;
 
@@ -57,7 +62,13 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
   const writes = watchWrites(unwatched, options);
   const { db } = writes;
-  const keyStore: KeyStore = { ...keyReads(db, replica), ...keyChanges(db), ...countsStore(db), usesPerWrite };
+  const { ownerKeys = KEYS_MAX_DEFAULT } = options;
+  const keyStore: KeyStore = {
+    ...keyReads(db, replica),
+    ...keyChanges(db, ownerKeys),
+    ...countsStore(db),
+    usesPerWrite,
+  };
   let upkeep: Upkeep | undefined;
 
   /** Stops the upkeep and releases files and connections. */
@@ -69,8 +80,9 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
 
   return {
     ...keyStore,
-    admin: createAdminStore(db),
-    codes: createCodeStore(db),
+    admin: createAdminStore(db, ownerKeys),
+    owners: createOwnerStore(db),
+    codes: createCodeStore(db, ownerKeys),
     db,
     mode: replica === null ? config.mode : 'replica',
     replicaState: replica?.state,

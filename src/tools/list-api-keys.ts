@@ -8,6 +8,7 @@ import { LIST_BYTES_MAX } from '../keys/listing.ts';
 import type { ListPlace } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 import { listedKey, listedKeyFields } from './key-fields.ts';
+import { ownPlanFields, writtenPlan } from './owner-fields.ts';
 
 const item = v.strictObject(listedKeyFields);
 
@@ -37,7 +38,11 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
     input: v.strictObject({
       cursor: v.optional(v.pipe(v.string(), v.description('The `nextCursor` of the page before.'))),
     }),
-    output: v.strictObject({ keys: v.array(item), nextCursor: v.optional(v.string()) }),
+    output: v.strictObject({
+      keys: v.array(item),
+      owner: v.optional(v.pipe(ownPlanFields, v.description('What counts for all keys together, where it is set.'))),
+      nextCursor: v.optional(v.string()),
+    }),
     async run({ cursor }, call) {
       const after = cursor === undefined ? null : placeOf(cursor);
       if (after === undefined) {
@@ -45,16 +50,24 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
       }
       const listed = await keys.list(actorOf(call), after);
       if (!listed.ok) return listed;
-      const { keys: found, remaining } = listed.value;
-      const shown = fitting(found.map((key) => listedKey(key, call)));
+      const { keys: found, remaining, plan } = listed.value;
+      const owner = plan === null ? {} : { owner: writtenPlan(plan) };
+      const shown = fitting(
+        found.map((key) => listedKey(key, call)),
+        JSON.stringify(owner).length,
+      );
       const last = found[shown.length - 1];
-      return ok({ keys: shown, ...(last && shown.length < remaining && { nextCursor: cursorOf(last) }) });
+      return ok({
+        keys: shown,
+        ...owner,
+        ...(last && shown.length < remaining && { nextCursor: cursorOf(last) }),
+      });
     },
   });
 
-/** As many of the first as fit, and at least one. */
-function fitting<Item>(items: readonly Item[]): Item[] {
-  let bytes = WRAPPING_BYTES_MAX;
+/** As many of the first as fit beside other bytes, and at least one. */
+function fitting<Item>(items: readonly Item[], besideBytes: number): Item[] {
+  let bytes = WRAPPING_BYTES_MAX + besideBytes;
   const end = items.findIndex((item, index) => {
     bytes += utf8.encode(JSON.stringify(item)).length + 1; // with its comma
     return index > 0 && bytes > LIST_BYTES_MAX;

@@ -5,8 +5,10 @@ import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
 import type { AdminKeys } from '../keys/admin.ts';
 import { adminListKeys } from './admin-list-keys.ts';
+import { adminListOwners } from './admin-list-owners.ts';
 import { adminRevokeKeys } from './admin-revoke-keys.ts';
 import { adminUpdateKey } from './admin-update-key.ts';
+import { adminUpdateOwner } from './admin-update-owner.ts';
 import { createApiKey } from './create-api-key.ts';
 import { deleteApiKey } from './delete-api-key.ts';
 import { SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
@@ -29,6 +31,8 @@ const FOR_ADMINS = {
   admin_list_keys: adminListKeys,
   admin_revoke_keys: adminRevokeKeys,
   admin_update_key: adminUpdateKey,
+  admin_list_owners: adminListOwners,
+  admin_update_owner: adminUpdateOwner,
 };
 
 /** Names that no tool file may use, also while a tool is switched off. */

@@ -4,11 +4,40 @@
 import * as v from 'valibot';
 import { epochMs } from '../calls/schema.ts';
 import { defineTool } from '../calls/tool.ts';
+import type { LimitName, RateLimitState } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 
 const count = v.pipe(v.number(), v.integer());
+
+const limitLeft = v.nullable(
+  v.strictObject({ requests: count, windowSeconds: count, remaining: count, resetSeconds: count }),
+);
+
+const quotaLeft = v.nullable(
+  v.strictObject({ requests: count, period: v.picklist(['day', 'month']), remaining: count, resetSeconds: count }),
+);
+
+const limitLeftOf = (state: RateLimitState | undefined) =>
+  state === undefined
+    ? null
+    : {
+        requests: state.limit.requests,
+        windowSeconds: state.limit.windowS,
+        remaining: state.remaining,
+        resetSeconds: state.resetS,
+      };
+
+const quotaLeftOf = (state: RateLimitState | undefined) =>
+  state === undefined
+    ? null
+    : {
+        requests: state.limit.requests,
+        period: state.limit.windowS * 1000 === MS_PER_DAY ? ('day' as const) : ('month' as const),
+        remaining: state.remaining,
+        resetSeconds: state.resetS,
+      };
 
 export const whoami = ({ guards, keys }: ToolDeps) =>
   defineTool(guards.apiKey, {
@@ -25,43 +54,26 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
       scopes: v.array(v.string()),
       expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
       rateLimit: v.pipe(
-        v.nullable(v.strictObject({ requests: count, windowSeconds: count, remaining: count, resetSeconds: count })),
+        limitLeft,
         v.description('Calls per window, how many are left after this one, and until when; null: no limit.'),
       ),
-      quota: v.pipe(
-        v.nullable(
-          v.strictObject({
-            requests: count,
-            period: v.picklist(['day', 'month']),
-            remaining: count,
-            resetSeconds: count,
-          }),
-        ),
-        v.description('Calls per day or month (UTC), as the limit; null: no quota.'),
-      ),
+      quota: v.pipe(quotaLeft, v.description('Calls per day or month (UTC), as the limit; null: no quota.')),
+      ownerRateLimit: v.pipe(limitLeft, v.description("As `rateLimit`, of all the owner's keys together.")),
+      ownerQuota: v.pipe(quotaLeft, v.description("As `quota`, of all the owner's keys together.")),
       usesToday: v.pipe(count, v.description('Calls of this key today (UTC), with this one.')),
     }),
     run: (_input, { auth, limits = [] }) => {
-      const limit = limits.find(({ name }) => name === 'key') ?? null;
-      const quota = limits.find(({ name }) => name === 'quota') ?? null;
+      const named = (name: LimitName) => limits.find((state) => state.name === name);
       return ok({
         keyId: auth.keyId,
         name: auth.keyName,
         owner: auth.subject,
         scopes: [...auth.scopes],
         expiresAt: auth.expiresAtMs,
-        rateLimit: limit && {
-          requests: limit.limit.requests,
-          windowSeconds: limit.limit.windowS,
-          remaining: limit.remaining,
-          resetSeconds: limit.resetS,
-        },
-        quota: quota && {
-          requests: quota.limit.requests,
-          period: quota.limit.windowS * 1000 === MS_PER_DAY ? ('day' as const) : ('month' as const),
-          remaining: quota.remaining,
-          resetSeconds: quota.resetS,
-        },
+        rateLimit: limitLeftOf(named('key')),
+        quota: quotaLeftOf(named('quota')),
+        ownerRateLimit: limitLeftOf(named('owner')),
+        ownerQuota: quotaLeftOf(named('owner-quota')),
         usesToday: keys.usesToday(auth.keyId),
       });
     },

@@ -14,6 +14,7 @@ const LEVELS = {
     'API key updated',
     'API keys revoked by an admin',
     'Owner quota',
+    'Owner updated',
     'API key handed to a client',
     'API key requested',
     'API key request decided',

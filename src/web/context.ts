@@ -31,6 +31,8 @@ export interface ServerFacts {
 /** What a request asked for and who asked, for the access log. */
 interface RequestFacts {
   readonly tool?: string | undefined;
+  /** Units that the call spends of each limit. */
+  readonly cost?: number;
   readonly traceId?: string | undefined;
   readonly auth?: {
     readonly keyId?: string;

@@ -59,6 +59,7 @@ export function problemResponse(
     detail,
     code,
     requestId,
+    ...('of' in problem && problem.of !== undefined && { of: problem.of }),
     ...(problem.code === 'invalid_input' && { issues: problem.issues }),
     ...(problem.code === 'rotation_under_way' && { previousUntil: problem.untilMs }),
     ...(problem.code === 'insufficient_scope' && { requiredScopes: problem.required }),

@@ -38,17 +38,20 @@ test('of two imports of the same keys at once, each counts only what it has adde
       record({ id: `${import_}${from + index}`.padStart(32, '0'), keyHash: `${from + index}`.padStart(64, '0') }),
     );
   const other = createAdminStore(db);
-  const admin = createAdminStore({
-    ...db,
-    async writeAll(statements) {
-      expect(await other.importBatch(recordsOf('b', 0, 4), 1000, origin)).toMatchObject({ added: 4 });
-      return db.writeAll(statements);
+  const admin = createAdminStore(
+    {
+      ...db,
+      async writeAll(statements) {
+        expect(await other.importBatch(recordsOf('b', 0, 4), origin)).toMatchObject({ added: 4 });
+        return db.writeAll(statements);
+      },
     },
-  });
+    1000,
+  );
   const mine = recordsOf('a', 0, 6);
   const again = record({ ...mine[0], id: 'c'.repeat(32) });
-  expect(await admin.importBatch([...mine, again], 1000, origin)).toEqual({ added: 2, known: 5 });
-  expect(await other.importBatch(mine, 1000, origin)).toEqual({ added: 0, known: 6 });
+  expect(await admin.importBatch([...mine, again], origin)).toEqual({ added: 2, known: 5 });
+  expect(await other.importBatch(mine, origin)).toEqual({ added: 0, known: 6 });
   await close();
 });
 
@@ -58,7 +61,6 @@ test('keys that no index finds are looked for a hundred thousand rows at a time'
   const ids = rows.map((row) => `${row}`.padStart(32, '0'));
   await createAdminStore(db).importBatch(
     rows.map((row, at) => record({ id: ids[at] as string, keyHash: `${row}`.padStart(64, '0'), scopes: ['deploy'] })),
-    1000,
     origin,
   );
   for (const [at, row] of [...rows.entries()].toReversed())

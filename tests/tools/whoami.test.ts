@@ -19,6 +19,8 @@ test('says whose key it is and what is left of its limit, without a scope', asyn
     expiresAt,
     rateLimit: { requests: 1000, windowSeconds: 3600, remaining: 998, resetSeconds: 3599 },
     quota: null,
+    ownerRateLimit: null,
+    ownerQuota: null,
     usesToday: 2,
   });
   expect(headers.get('ratelimit')).toBe('"key";r=998;t=3599');

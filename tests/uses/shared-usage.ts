@@ -44,7 +44,7 @@ export async function insertCounted(
     createdAtMs: inserted,
     ...limits,
   });
-  await store.insert(made, 1, { how: 'command', actor: null, requestId: null, address: null });
+  await store.insert(made, { how: 'command', actor: null, requestId: null, address: null });
   return made;
 }
 

@@ -52,6 +52,7 @@ export const verb = command({
         ...config,
         store,
         adminStore: store.admin,
+        ownerStore: store.owners,
         clock: systemClock,
         random: systemRandom,
         sha256,

@@ -61,6 +61,7 @@ async function withOpened<T>(io: Io, config: Config, use: (store: Store, config:
     log,
     eventDays: config.eventDays,
     usageDays: config.usageDays,
+    ownerKeys: config.ownerKeys,
   }).catch((error) => {
     throw new CommandError(reasonOf(error));
   });

@@ -5,10 +5,9 @@ import { createReadStream, statSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
-import { NO_CEILINGS } from '../../ground/rate-limit.ts';
+import { NO_CEILINGS, OWNER_KEYS_MAX } from '../../ground/rate-limit.ts';
 import { systemRandom } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
-import { KEYS_PER_USER_MAX } from '../../keys/minting.ts';
 import { type ApiKeyRecord, isIdShaped, mintId, NEW_KEY } from '../../keys/record.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { isSubject } from '../../users/identity.ts';
@@ -64,7 +63,7 @@ export const verb = command({
       const progress = io.progressOf(total, 'read');
       let [read, added, known] = [0, 0, 0];
       for await (const records of batchesOf(file, nowMs)) {
-        const batch = await admin.importBatch(records, KEYS_PER_USER_MAX, { ...BY_COMMAND, how: 'import' });
+        const batch = await admin.importBatch(records, { ...BY_COMMAND, how: 'import' });
         read += records.length;
         added += batch.added;
         known += batch.known;
@@ -74,7 +73,7 @@ export const verb = command({
       const left = read - added - known;
       if (left === 0) return;
       throw new CommandError(
-        `${left} not imported: the owner has ${KEYS_PER_USER_MAX} keys, the id is another key's, or the key was deleted less than a day ago`,
+        `${left} not imported: the owner has as many keys as he may, the id is another key's, or the key was deleted less than a day ago`,
       );
     });
   },
@@ -87,8 +86,7 @@ async function check(file: string, nowMs: number): Promise<number> {
   for await (const { userId } of recordsOf(file, nowMs)) {
     total += 1;
     const count = (perOwner.get(userId) ?? 0) + 1;
-    if (count > KEYS_PER_USER_MAX)
-      throw new CommandError(`more than ${KEYS_PER_USER_MAX} keys of ${JSON.stringify(userId)}`);
+    if (count > OWNER_KEYS_MAX) throw new CommandError(`more than ${OWNER_KEYS_MAX} keys of ${JSON.stringify(userId)}`);
     perOwner.set(userId, count);
   }
   return total;

@@ -17,7 +17,6 @@ import { machineLine, markdown } from './report.ts';
 const FILE_KEYS = 100_000;
 const CACHED_KEYS = 50_000;
 const REMOTE_KEYS = 1000;
-const KEYS_PER_USER_MAX = 1000;
 const ASK_MS = 3000;
 
 const newRecord = (index: number): ApiKeyRecord => ({
@@ -102,7 +101,7 @@ async function startTap(target: string): Promise<Tap> {
 
 async function asked(tap: Tap, store: Store): Promise<string[][]> {
   const records = Array.from({ length: REMOTE_KEYS }, (_, index) => newRecord(index));
-  for (const record of records) await store.insert(record, KEYS_PER_USER_MAX, ORIGIN);
+  for (const record of records) await store.insert(record, ORIGIN);
   for (const { userId, id } of records.slice(0, REMOTE_KEYS / 2)) await store.deactivate(userId, id, ORIGIN);
   const page = await store.changesAfter({ databaseId: '', seq: 0, mark: null }, ASK_MS);
   const { databaseId, newestSeq, newestMark, changes } = page;

@@ -1,0 +1,80 @@
+// `keys owner`: shows and sets what an owner may use with all keys together, or removes an owner with all keys.
+
+import { METADATA_WANTED, type Metadata, metadataFrom } from '../../ground/metadata.ts';
+import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
+import { removeOwner, updateOwner } from '../../keys/owners.ts';
+import { command } from '../command.ts';
+import { type Io, keysCounted, UsageError } from '../io.ts';
+import { flag, kind, LIMIT, many, NO_VALUE, needed, OWNER, optional, orWord, QUOTA, wholeNumber } from '../options.ts';
+import { BY_COMMAND, withStore } from './database.ts';
+import { ownersOf, writeOwners } from './shown-owner.ts';
+
+/** Takes back a setting: the server's applies. */
+const DEFAULT = 'default';
+
+const SHARED_LIMIT = kind(
+  LIMIT.name,
+  `calls in a window of ${SHARED_WINDOW_S_MIN}s to 366 days, like 1000/1h`,
+  (given) => {
+    const limit = LIMIT.parse(given);
+    return limit !== null && limit.windowS >= SHARED_WINDOW_S_MIN ? limit : null;
+  },
+);
+
+const META = kind('NAME=VALUE', 'a name and a value, like plan=pro, or none', (given) =>
+  given === 'none' || given.includes('=') ? given : null,
+);
+
+export const verb = command({
+  name: 'keys owner',
+  summary: `Shows what counts for all keys of an owner together, and sets what is given. --meta replaces all data. --delete removes the owner with all keys, settings, counts and events; a block stays.`,
+  options: {
+    limit: optional(orWord(SHARED_LIMIT, DEFAULT)),
+    quota: optional(orWord(QUOTA, DEFAULT)),
+    keys: optional(orWord(wholeNumber('N', 0, OWNER_KEYS_MAX), DEFAULT)),
+    meta: many(META),
+    delete: flag,
+    yes: flag,
+    json: flag,
+  },
+  argument: needed(OWNER),
+  async run({ options: { limit, quota, keys, meta, delete: isLeaving, yes, json }, argument: owner, io }) {
+    const settings = { rateLimit: orNull(limit), quota: orNull(quota), keysMax: orNull(keys), metadata: metaOf(meta) };
+    const isGiven = Object.values(settings).some((given) => given !== undefined);
+    if (isLeaving && isGiven) throw new UsageError('expected nothing to set beside --delete');
+    await withStore(io, async (store, config) => {
+      if (isLeaving) return remove(store, owner, yes, io);
+      if (isGiven) await updateOwner(store.owners, store.admin, owner, settings, BY_COMMAND);
+      const found = await ownersOf(store, config, [owner]);
+      if (json) return io.writeJson(found);
+      await writeOwners(io, found);
+    });
+  },
+});
+
+async function remove({ owners }: Parameters<typeof ownersOf>[0], owner: string, yes: boolean, io: Io): Promise<void> {
+  const [stored] = await owners.find([owner], Date.now());
+  const keys = stored?.keys ?? 0;
+  await io.confirm(`Delete ${JSON.stringify(owner)} with ${keysCounted(keys)}, settings, counts and events?`, yes);
+  const progress = io.progressOf(keys, 'deleted');
+  await removeOwner(owners, owner, BY_COMMAND, progress);
+  io.say(`deleted ${JSON.stringify(owner)}`);
+}
+
+/** Undefined: nothing is given. The names are unique, and `none` stands alone. */
+function metaOf(given: readonly string[]): Metadata | null | undefined {
+  if (given.length === 0) return undefined;
+  if (given.length === 1 && given[0] === 'none') return null;
+  const pairs = given.map((pair) => {
+    const at = pair.indexOf('=');
+    if (at === -1) throw new UsageError('--meta: expected none alone, or names with values');
+    return [pair.slice(0, at), pair.slice(at + 1)] as const;
+  });
+  const names = new Set(pairs.map(([name]) => name));
+  if (names.size < pairs.length) throw new UsageError('--meta: expected each name once');
+  const metadata = metadataFrom(Object.fromEntries(pairs));
+  if (metadata === undefined) throw new UsageError(`--meta: expected ${METADATA_WANTED}`);
+  return metadata;
+}
+
+const orNull = <T>(value: T | typeof NO_VALUE) => (value === NO_VALUE ? null : value);

@@ -1,0 +1,102 @@
+// OwnerStore over a Database: settings of owners, and what is removed when one leaves.
+
+import { DAY_S } from '../ground/limits/rates.ts';
+import { type OwnerStore, periodsAt, type StoredOwner } from '../keys/owners.ts';
+import type { Database, Row } from './database.ts';
+import { OWNER_SETTINGS, ownerColumnsOf, ownerSettingsOf } from './owner-settings.ts';
+
+const unitsFrom = (first: string) => `coalesce((SELECT sum(uses) FROM key_counts
+WHERE row = -h.row AND window_s = ${DAY_S} AND number BETWEEN ${first} AND ?3), 0)`;
+
+const FIND = `SELECT n.value AS owner, ${OWNER_SETTINGS},
+EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.value) AS blocked,
+(SELECT count(*) FROM api_keys WHERE user_id = n.value) AS keys,
+${unitsFrom('?3')} AS day_units, ${unitsFrom('?2')} AS month_units
+FROM json_each(?1) n LEFT JOIN owners o ON o.owner = n.value LEFT JOIN holders h ON h.owner = n.value ORDER BY n.key`;
+
+/** By one search of each index, however many keys an owner has. */
+const next = (after: string) => `(SELECT min(owner) FROM (
+SELECT min(user_id) AS owner FROM api_keys WHERE user_id > ${after}
+UNION ALL SELECT min(owner) FROM owners WHERE owner > ${after}
+UNION ALL SELECT min(owner) FROM blocked_owners WHERE owner > ${after}))`;
+
+const NAMES_AFTER = `WITH RECURSIVE names (owner) AS (
+SELECT ${next('?1')} UNION ALL SELECT ${next('names.owner')} FROM names WHERE names.owner IS NOT NULL LIMIT ?2)
+SELECT owner FROM names WHERE owner IS NOT NULL`;
+
+const KEY_IDS = 'SELECT id FROM api_keys WHERE user_id = ?';
+
+// A trigger deletes the rows: a DELETE could not say who makes it.
+const DELETE_KEYS = `UPDATE api_keys SET deleting = 1, changed_by = ?3
+WHERE row IN (SELECT row FROM api_keys WHERE user_id = ?1 LIMIT ?2)`;
+
+const HAS_KEYS = 'SELECT count(*) AS keys FROM (SELECT 1 FROM api_keys WHERE user_id = ?1 LIMIT ?2)';
+
+const LEAVE = `INSERT INTO owners (owner, changed_by, deleting) VALUES (?1, ?2, 1)
+ON CONFLICT (owner) DO UPDATE SET deleting = 1, changed_by = excluded.changed_by, changed_at_ms = excluded.changed_at_ms`;
+
+/** Events looked through by one statement. */
+const RANGE_EVENTS = 100_000;
+const LAST_EVENTS = `SELECT coalesce(min(seq), 0) AS first, coalesce(max(seq), -1) AS last, (
+SELECT max(seq) FROM key_events WHERE owner = ?1 AND kind = 'owner_deleted') AS kept FROM key_events`;
+const FORGET_EVENTS = 'DELETE FROM key_events WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND seq <> ?4';
+
+export function createOwnerStore(db: Database): OwnerStore {
+  async function forgetEvents(owner: string): Promise<void> {
+    const [range] = await db.read({ sql: LAST_EVENTS, args: [owner] });
+    const [first, last, kept] = [Number(range?.first), Number(range?.last), Number(range?.kept)];
+    for (let from = first; from <= last; from += RANGE_EVENTS) {
+      await db.write({ sql: FORGET_EVENTS, args: [owner, from, from + RANGE_EVENTS - 1, kept] });
+    }
+  }
+
+  return {
+    async find(owners, nowMs) {
+      const { monthFirst, day } = periodsAt(nowMs);
+      return (await db.read({ sql: FIND, args: [JSON.stringify(owners), monthFirst, day] })).map(storedOf);
+    },
+
+    async namesAfter(owner, limit) {
+      return (await db.read({ sql: NAMES_AFTER, args: [owner, limit] })).map((row) => String(row.owner));
+    },
+
+    async keyIdsOf(owner) {
+      return (await db.read({ sql: KEY_IDS, args: [owner] })).map(({ id }) => String(id));
+    },
+
+    async set(owner, edit, origin) {
+      const { names, values } = ownerColumnsOf(edit);
+      const marks = values.map((_, at) => `?${at + 3}`);
+      // Nothing is made only to say that nothing is set.
+      const { changed, repeated } = await db.write({
+        sql: `INSERT INTO owners (owner, changed_by, ${names}) SELECT ?1, ?2, ${marks}
+WHERE coalesce(${marks}, NULL) IS NOT NULL OR EXISTS (SELECT 1 FROM owners WHERE owner = ?1)
+ON CONFLICT (owner) DO UPDATE SET (changed_by, changed_at_ms, ${names}) =
+(excluded.changed_by, excluded.changed_at_ms, ${names.map((name) => `excluded.${name}`)})
+WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `excluded.${name}`)})`,
+        args: [owner, JSON.stringify(origin), ...values],
+      });
+      return changed > 0 || repeated;
+    },
+
+    async deleteKeys(owner, limit, origin) {
+      const [there] = await db.read({ sql: HAS_KEYS, args: [owner, limit] });
+      const keys = Number(there?.keys);
+      if (keys > 0) await db.write({ sql: DELETE_KEYS, args: [owner, limit, JSON.stringify(origin)] });
+      return keys;
+    },
+
+    async leave(owner, origin) {
+      await db.write({ sql: LEAVE, args: [owner, JSON.stringify(origin)] });
+      await forgetEvents(owner);
+    },
+  };
+}
+
+const storedOf = (row: Row): StoredOwner => ({
+  owner: String(row.owner),
+  settings: ownerSettingsOf(row),
+  blocked: row.blocked === 1,
+  keys: Number(row.keys),
+  units: { day: Number(row.day_units), month: Number(row.month_units) },
+});

@@ -1,0 +1,24 @@
+// The tool that sets what an owner may use with all keys together, for admins: what `keys owner` does.
+
+import * as v from 'valibot';
+import { sequence } from '../calls/guard.ts';
+import { text } from '../calls/schema.ts';
+import { defineTool } from '../calls/tool.ts';
+import { actorOf } from '../calls/user-jwt.ts';
+import { ok } from '../ground/result.ts';
+import type { AdminKeys } from '../keys/admin.ts';
+import type { ToolDeps } from './folder/tool-file.ts';
+import { ownerUpdateFields, ownerUpdateOf, shownOwnerFields, writtenOwner } from './owner-fields.ts';
+
+export const adminUpdateOwner = ({ guards }: ToolDeps, { owners }: AdminKeys) =>
+  defineTool(sequence(guards.userJwt, guards.admin), {
+    name: 'admin_update_owner',
+    title: 'Change the plan of an owner',
+    description:
+      'Sets the rate limit and quota of all API keys of an owner together, how many keys there may be, metadata, and whether the owner is blocked; returns what is in force then. Only what is given changes: with `owner` alone it only shows. null takes back to the default of the server. An owner need not have a key yet. For admins only.',
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
+    input: v.strictObject({ owner: text(1, 255), ...ownerUpdateFields }),
+    output: v.strictObject(shownOwnerFields),
+    run: async ({ owner, ...update }, call) =>
+      ok(writtenOwner(await owners.update(actorOf(call), owner, ownerUpdateOf(update)))),
+  });

@@ -1,0 +1,96 @@
+// What is set of an owner and shown of one, for tools and commands.
+
+import * as v from 'valibot';
+import { METADATA_WANTED, metadataFrom } from '../ground/metadata.ts';
+import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
+import type { OwnerUpdate, ShownOwner } from '../keys/owners.ts';
+import { quotaFields, rateLimitFields } from './key-fields.ts';
+
+const count = v.pipe(v.number(), v.integer());
+
+const ownerLimit = v.pipe(
+  rateLimitFields,
+  v.check(
+    ({ window }) => (windowSecondsOf(window) ?? 0) >= SHARED_WINDOW_S_MIN,
+    `Expected a window of ${SHARED_WINDOW_S_MIN}s or more`,
+  ),
+);
+
+/** Not a record, which would take an array too. */
+const metadataInput = v.pipe(
+  v.unknown(),
+  v.check((metadata) => metadataFrom(metadata) !== undefined, `Expected ${METADATA_WANTED}`),
+  v.metadata({ type: ['object', 'null'], additionalProperties: { type: 'string' } }),
+);
+
+/** What an admin may set; null: the server's. */
+export const ownerUpdateFields = {
+  rateLimit: v.optional(v.pipe(v.nullable(ownerLimit), v.description("Of all keys together; null: the server's."))),
+  quota: v.optional(v.pipe(v.nullable(quotaFields), v.description("Of all keys together; null: the server's."))),
+  keysMax: v.optional(
+    v.pipe(
+      v.nullable(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(OWNER_KEYS_MAX))),
+      v.description("How many keys there may be, in any state; null: the server's number. None is ended."),
+    ),
+  ),
+  metadata: v.optional(
+    v.pipe(
+      metadataInput,
+      v.description('Data of your own, which every key of the owner can read; replaces all of it.'),
+    ),
+  ),
+  blocked: v.optional(v.pipe(v.boolean(), v.description('True: all keys and user tokens of the owner are refused.'))),
+};
+
+const usesFields = v.strictObject({ today: count, last30Days: v.array(count) });
+
+export const shownOwnerFields = {
+  owner: v.string(),
+  blocked: v.boolean(),
+  rateLimit: v.nullable(rateLimitFields),
+  quota: v.nullable(quotaFields),
+  keysMax: count,
+  metadata: v.nullable(v.record(v.string(), v.string())),
+  keys: v.pipe(count, v.description('How many there are, in any state.')),
+  uses: v.pipe(usesFields, v.description('The sum over the keys that are there, by day (UTC), today first.')),
+};
+
+interface GivenUpdate extends Omit<OwnerUpdate, 'rateLimit' | 'metadata'> {
+  readonly rateLimit?: { readonly requests: number; readonly window: string } | null | undefined;
+  readonly metadata?: unknown;
+}
+
+/** Takes over what was parsed by `ownerUpdateFields`. */
+export const ownerUpdateOf = ({ rateLimit, metadata, ...update }: GivenUpdate): OwnerUpdate => ({
+  ...update,
+  rateLimit: rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 },
+  metadata: metadata === undefined ? undefined : metadataFrom(metadata),
+});
+
+export const writtenOwner = ({ owner, blocked, rateLimit, quota, keysMax, metadata, keys, uses }: ShownOwner) => ({
+  owner,
+  blocked,
+  rateLimit: rateLimit && writtenLimit(rateLimit),
+  quota,
+  keysMax,
+  metadata: metadata && { ...metadata },
+  keys,
+  uses: writtenUses(uses),
+});
+
+const writtenUses = ({ today, last30Days }: ShownOwner['uses']) => ({ today, last30Days: [...last30Days] });
+
+/** What an owner sees above the list of his keys. */
+export const ownPlanFields = v.strictObject({
+  rateLimit: v.optional(rateLimitFields),
+  quota: v.optional(quotaFields),
+  keysMax: count,
+  uses: usesFields,
+});
+
+export const writtenPlan = ({ rateLimit, quota, keysMax, uses }: ShownOwner) => ({
+  ...(rateLimit !== null && { rateLimit: writtenLimit(rateLimit) }),
+  ...(quota !== null && { quota }),
+  keysMax,
+  uses: writtenUses(uses),
+});

@@ -1,0 +1,323 @@
+// Limits, quotas and numbers of keys of an owner, for all keys together, and what a call costs: over HTTP, on one process
+// and on two that share a database.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
+import { testClock } from '../support/clock.ts';
+import { call, post } from '../support/mcp.ts';
+import { storeOn } from '../support/store-mode.ts';
+import {
+  bearer,
+  COUNTED,
+  createTestApp,
+  eventsIn,
+  failureOf,
+  type TestApp,
+  type TestResponse,
+} from '../support/test-app.ts';
+import { advanceUntil } from '../support/wait-for.ts';
+
+const ADMINS = { ADMIN_CLAIM: 'roles=keys-admin' };
+const onMidnight = () => testClock(Date.UTC(2026, 0, 2));
+const NOTHING_SET = { blocked: false, rateLimit: null, quota: null, keysMax: 1000, metadata: null };
+
+const adminOf = async (app: TestApp) => ({
+  authorization: `Bearer ${await app.token('root', { roles: 'keys-admin' })}`,
+});
+const setOwner = async (app: TestApp, input: object) => app.call('admin_update_owner', input, await adminOf(app));
+const limitsOf = ({ headers }: TestResponse) => [headers.get('ratelimit-policy'), headers.get('ratelimit')];
+const whoami = (app: TestApp, key: string) => app.call('whoami', {}, { 'x-api-key': key });
+const keyOf = async (app: TestApp, owner = 'alice', more = {}) => (await app.createKey(owner, more)).key;
+const verify = (app: TestApp, key: string, query = '') =>
+  fetch(`${app.url}/verify${query}`, { headers: { 'x-api-key': key } });
+
+test('a limit and quota of an owner count for all keys, and a refusal by either spends neither', async () => {
+  await using app = await createTestApp({ clock: onMidnight(), env: ADMINS });
+  const keys = [await keyOf(app), await keyOf(app, 'alice', { rateLimit: { requests: 1, window: '1m' } })] as const;
+  const other = await keyOf(app, 'bob');
+  const set = await setOwner(app, {
+    owner: 'alice',
+    rateLimit: { requests: 3, window: '1m' },
+    quota: { requests: 4, period: 'month' },
+  });
+  const plan = { rateLimit: { requests: 3, window: '1m' }, quota: { requests: 4, period: 'month' } };
+  expect(set).toMatchObject({ status: 200, body: { ...NOTHING_SET, ...plan, owner: 'alice', keys: 2 } });
+  expect(limitsOf(await app.useKey(keys[1]))).toEqual([
+    '"key";q=1;w=60, "owner";q=3;w=60, "owner-quota";q=4;w=2678400',
+    '"key";r=0;t=60, "owner";r=2;t=60, "owner-quota";r=3;t=2592000',
+  ]);
+  const own = await app.useKey(keys[1]);
+  expect(own).toMatchObject({ status: 429, body: { code: 'rate_limited' } });
+  expect(own.body.of).toBeUndefined();
+  for (let left = 2; left > 0; left -= 1) expect((await app.useKey(keys[0])).status).toBe(200);
+  const over = await app.useKey(keys[0]);
+  expect(over).toMatchObject({ status: 429, body: { code: 'rate_limited', of: 'owner' } });
+  expect([over.body.detail, over.headers.get('retry-after')]).toEqual([
+    'The rate limit of all your keys together is exceeded; try again later',
+    '60',
+  ]);
+  expect((await app.useKey(other)).status).toBe(200);
+  app.clock.advance(60_000);
+  expect((await app.useKey(keys[0])).status).toBe(200);
+  const used = await app.useKey(keys[0]);
+  expect(used).toMatchObject({ status: 429, body: { code: 'quota_exceeded', of: 'owner' } });
+  expect(used.body.detail).toBe('The quota of all your keys together is used up; try again when its period is over');
+  const { body } = await post(app, call('get_data', {}), { 'x-api-key': keys[0] });
+  expect(body.result.content.map(({ text }: { text: string }) => text)).toEqual([
+    used.body.detail,
+    'of: owner. Try again in 2591940 s',
+  ]);
+  const log = (await app.log()).filter(({ event }) => event === 'Owner quota');
+  expect(log.map(({ owner, share }) => [owner, share])).toEqual([['alice', 100]]);
+});
+
+test('whoami, introspection and the list show what is left of the plan; of an owner without one nothing', async () => {
+  await using app = await createTestApp({ clock: onMidnight(), env: ADMINS });
+  const key = await keyOf(app);
+  const list = async () => (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body;
+  expect((await whoami(app, key)).body).toMatchObject({ ownerRateLimit: null, ownerQuota: null });
+  expect((await list()).owner).toBeUndefined();
+  await setOwner(app, {
+    owner: 'alice',
+    quota: { requests: 10, period: 'day' },
+    keysMax: 2,
+    metadata: { plan: 'pro' },
+  });
+  expect((await whoami(app, key)).body).toMatchObject({
+    ownerRateLimit: null,
+    ownerQuota: { requests: 10, period: 'day', remaining: 9, resetSeconds: 86_400 },
+  });
+  expect((await list()).owner).toEqual({
+    quota: { requests: 10, period: 'day' },
+    keysMax: 2,
+    uses: { today: 2, last30Days: [2] },
+  });
+  const service = await keyOf(app, 'service', { scopes: ['introspect'] });
+  const asked = await fetch(`${app.url}/introspect`, {
+    method: 'POST',
+    headers: { 'x-api-key': service, 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({ token: key }),
+  });
+  expect(await asked.json()).toMatchObject({ active: true, limit: 10, remaining: 9 });
+});
+
+describe('settings', () => {
+  let app: TestApp;
+  beforeAll(async () => {
+    app = await createTestApp({ env: ADMINS });
+  });
+  afterAll(() => app.close());
+
+  test('are set, kept where nothing is given, taken back with null, and each change is one event', async () => {
+    const owner = 'Zoë/1';
+    const plan = { rateLimit: { requests: 9, window: '10s' }, keysMax: 0, metadata: { plan: 'pro', seats: '5' } };
+    expect((await setOwner(app, { owner, ...plan })).body).toMatchObject({ ...NOTHING_SET, ...plan, owner, keys: 0 });
+    expect((await setOwner(app, { owner })).body).toMatchObject({ ...NOTHING_SET, ...plan });
+    expect((await setOwner(app, { owner, ...plan })).body).toMatchObject(plan);
+    await setOwner(app, { owner, metadata: {}, blocked: true });
+    const back = { rateLimit: null, keysMax: null, blocked: false };
+    expect((await setOwner(app, { owner, ...back })).body).toMatchObject({ ...NOTHING_SET, owner });
+    const events = await eventsIn(app, '--user', owner);
+    expect(events.map(({ kind, fields }) => [kind, fields] as unknown)).toEqual([
+      ['owner_changed', ['rateLimit', 'keysMax', 'metadata']],
+      ['owner_changed', ['metadata']],
+      ['blocked', undefined],
+      ['owner_changed', ['rateLimit', 'keysMax']],
+      ['unblocked', undefined],
+    ]);
+    expect(await app.keys('owners', '--json')).not.toContain(owner);
+  });
+
+  const names = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`n${at}`, '']));
+  test.each([
+    { owner: '' },
+    { owner: 'a', rateLimit: { requests: 1, window: '9s' } },
+    { owner: 'a', rateLimit: { requests: 0, window: '10s' } },
+    { owner: 'a', quota: { requests: 1, period: 'week' } },
+    { owner: 'a', keysMax: -1 },
+    { owner: 'a', keysMax: 10_001 },
+    { owner: 'a', keysMax: 1.5 },
+    { owner: 'a', metadata: { Plan: 'x' } },
+    { owner: 'a', metadata: { plan: 1 } },
+    { owner: 'a', metadata: names(21) },
+    { owner: 'a', metadata: { plan: 'x'.repeat(201) } },
+    { owner: 'a', metadata: { plan: '\ud800' } },
+    { owner: 'a', metadata: { a: 'é'.repeat(166) } },
+    { owner: 'a', metadata: [] },
+    { owner: 'a', plan: 'pro' },
+  ])('out of their bounds are refused, and change nothing: %j', async (input) => {
+    expect(await setOwner(app, input)).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
+    expect((await setOwner(app, { owner: 'a' })).body).toMatchObject(NOTHING_SET);
+  });
+
+  test('at their bounds are taken', async () => {
+    const most = { keysMax: 10_000, metadata: { ...names(19), n: 'x'.repeat(200) } };
+    expect((await setOwner(app, { owner: 'most', ...most })).body).toMatchObject(most);
+  });
+
+  test('bound how many keys there may be; of those that are there none is ended', async () => {
+    const make = async () =>
+      (await app.call('create_api_key', { name: 'k', scopes: [] }, await bearer(app, 'carol'))).status;
+    expect(await make()).toBe(200);
+    await setOwner(app, { owner: 'carol', keysMax: 2 });
+    expect([await make(), await make()]).toEqual([200, 409]);
+    const key = (await app.call('list_api_keys', {}, await bearer(app, 'carol'))).body.keys;
+    await setOwner(app, { owner: 'carol', keysMax: 1 });
+    expect([key.length, await make()]).toEqual([2, 409]);
+  });
+});
+
+test('owners are listed by name, whoever has keys, settings or a block, a page at a time', async () => {
+  await using app = await createTestApp({ env: ADMINS });
+  await keyOf(app, 'b');
+  await keyOf(app, 'b');
+  await setOwner(app, { owner: 'a', quota: { requests: 1, period: 'day' } });
+  await setOwner(app, { owner: 'c', blocked: true });
+  const page = async (input = {}) => app.call('admin_list_owners', input, await adminOf(app));
+  const { owners } = (await page()).body;
+  expect(
+    owners.map((one: { owner: string; keys: number; quotaShare: number }) => [one.owner, one.keys, one.quotaShare]),
+  ).toEqual([
+    ['a', 0, 0],
+    ['b', 2, null],
+    ['c', 0, null],
+  ]);
+  for (let at = 0; at < 100; at += 1) await app.keys('owner', `x${at}`, '--keys', '5');
+  const first = (await page()).body;
+  expect(first.owners).toHaveLength(100);
+  const second = (await page({ cursor: first.nextCursor })).body;
+  expect([second.owners.length, second.nextCursor]).toEqual([3, undefined]);
+  for (const cursor of ['', '!', 'Zg==']) expect((await page({ cursor })).status).toBe(400);
+  expect((await app.keys('owners')).split('\n').filter((line) => line !== '')).toHaveLength(104);
+});
+
+test('keys owner sets, shows and removes an owner; a block stays', async () => {
+  await using app = await createTestApp();
+  const key = await keyOf(app, 'eve');
+  await app.useKey(key);
+  const shown = async (...args: string[]) => JSON.parse(await app.keys('owner', 'eve', ...args, '--json'));
+  expect(
+    await shown('--limit', '5/1m', '--quota', '9/day', '--keys', '3', '--meta', 'plan=pro', '--meta', 'note=a=b'),
+  ).toMatchObject({
+    rateLimit: { requests: 5, window: '1m' },
+    quota: { requests: 9, period: 'day' },
+    keysMax: 3,
+    metadata: { plan: 'pro', note: 'a=b' },
+    keys: 1,
+  });
+  expect(await shown('--limit', 'default', '--quota', 'default', '--meta', 'none')).toMatchObject({
+    ...NOTHING_SET,
+    keysMax: 3,
+  });
+  for (const bad of [
+    ['--meta', 'plan'],
+    ['--meta', 'none', '--meta', 'a=b'],
+    ['--meta', 'a=1', '--meta', 'a=2'],
+    ['--limit', '5/9s'],
+    ['--keys', '10001'],
+    ['--delete', '--keys', '1'],
+  ]) {
+    expect(await app.keys('owner', 'eve', ...bad).catch(String)).toContain('usage');
+  }
+  await app.keys('block', 'eve', '--yes');
+  await app.keys('owner', 'eve', '--delete', '--yes');
+  await advanceUntil(app.clock, async () => (await app.useKey(key)).status === 401, 250);
+  expect(await shown()).toMatchObject({ ...NOTHING_SET, blocked: true, keys: 0 });
+  expect((await eventsIn(app, '--user', 'eve')).map(({ kind }) => kind)).toEqual(['owner_deleted']);
+});
+
+test('OWNER_* is of owners without a plan; a number is the only way to have more', async () => {
+  const env = { ...ADMINS, OWNER_RATE_LIMIT: '2/1m', OWNER_QUOTA: '100/month', OWNER_KEYS: '1' };
+  await using app = await createTestApp({ clock: onMidnight(), env });
+  const key = await keyOf(app);
+  expect([await app.useKey(key), await app.useKey(key), await app.useKey(key)].map(({ status }) => status)).toEqual([
+    200, 200, 429,
+  ]);
+  expect((await app.call('create_api_key', { name: 'k', scopes: [] }, await bearer(app, 'alice'))).status).toBe(409);
+  expect((await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.owner).toMatchObject({
+    rateLimit: { requests: 2, window: '1m' },
+    quota: { requests: 100, period: 'month' },
+    keysMax: 1,
+  });
+  await setOwner(app, { owner: 'alice', rateLimit: { requests: 3, window: '1m' } });
+  expect([await app.useKey(key), await app.useKey(key)].map(({ status }) => status)).toEqual([200, 429]);
+});
+
+const costing =
+  (cost: number) =>
+  ({ guards }: ToolDeps) =>
+    defineTool(guards.apiKey, {
+      name: `costs_${cost}`,
+      title: 'Costs',
+      description: 'Costs.',
+      annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+      cost,
+      input: v.strictObject({}),
+      output: v.strictObject({}),
+      run: () => ok({}),
+    });
+
+test('a call spends what it costs of each limit, all or nothing', async () => {
+  await using app = await createTestApp({
+    clock: onMidnight(),
+    env: { ...ADMINS, ACCESS_LOG: '1' },
+    tools: (deps) => [1, 5, 11].map((cost) => costing(cost)(deps)),
+  });
+  await app.keys('owner', 'alice', '--quota', '10/day');
+  const key = (await app.keys('create', '--user', 'alice', '--name', 'k', '--limit', '12/1m')).trim();
+  const use = (name: string) => app.call(name, {}, { 'x-api-key': key });
+  expect(limitsOf(await use('costs_5'))[1]).toBe('"key";r=7;t=60, "owner-quota";r=5;t=86400');
+  expect((await verify(app, key, '?cost=2')).headers.get('ratelimit')).toBe(
+    '"key";r=5;t=60, "owner-quota";r=3;t=86400',
+  );
+  const over = await use('costs_5');
+  expect(over).toMatchObject({ status: 429, body: { code: 'quota_exceeded', of: 'owner' } });
+  expect(limitsOf(over)[1]).toBe('"key";r=5;t=60, "owner-quota";r=3;t=86400');
+  const never = await use('costs_11');
+  expect([never.status, never.headers.get('retry-after'), never.body.detail]).toEqual([
+    429,
+    null,
+    'This call costs more than a limit allows at all, so it is never admitted',
+  ]);
+  expect((await verify(app, key, '?cost=3')).status).toBe(200);
+  for (const query of ['?cost=0', '?cost=1001', '?cost=1.5', '?cost=five', '?cost=', '?cost=1&cost=1']) {
+    const response = await verify(app, key, query);
+    expect([query, response.status, (await response.json()).code]).toEqual([query, 400, 'invalid_input']);
+  }
+  // After the first path all is the client's.
+  expect((await verify(app, key, '?path=/a?b&cost=0')).status).toBe(429);
+  const listed = (await post(app, { jsonrpc: '2.0', id: 1, method: 'tools/list' })).body.result.tools;
+  const metaOf = (name: string) => listed.find((tool: { name: string }) => tool.name === name)._meta;
+  expect([metaOf('costs_5'), metaOf('costs_1')]).toEqual([{ 'mcp-key-server/cost': 5 }, undefined]);
+  const costs = (await app.log()).filter(({ event }) => event === 'request').flatMap(({ cost }) => cost ?? []);
+  expect(costs).toEqual([5, 2, 5, 11, 3]);
+});
+
+test.each([0, 1.5, 1001, '5'])('a tool that costs %p stops the start', async (cost) => {
+  const made = createTestApp({ tools: (deps) => [costing(cost as number)(deps)] });
+  expect(await failureOf(made)).toContain('cost: expected a whole number from 1 to 1000');
+});
+
+test('a change of a plan is seen by the other process within the bound, and calls read and write nothing', async () => {
+  const clock = onMidnight();
+  await using first = await createTestApp({ store: 'embedded', clock, env: { ...ADMINS, ...COUNTED } });
+  await using second = await createTestApp({
+    folder: first.folder,
+    store: storeOn({ DATABASE_URL: `file:${first.folder}/keys.db` }),
+    clock,
+    env: COUNTED,
+  });
+  const keys = [await keyOf(first), await keyOf(first)] as const;
+  for (const key of keys) expect((await second.useKey(key)).status).toBe(200);
+  await setOwner(first, { owner: 'alice', rateLimit: { requests: 100, window: '1h' } });
+  await advanceUntil(
+    clock,
+    async () => ((await second.useKey(keys[1])).headers.get('ratelimit') ?? '').includes('"owner"'),
+    250,
+  );
+  await second.useKey(keys[0]);
+  const before = await second.storeReads();
+  for (let calls = 0; calls < 20; calls += 1) for (const key of keys) await second.useKey(key);
+  expect(await second.storeReads()).toBe(before);
+});
