@@ -1,0 +1,38 @@
+// `mcp-key-server/verifier` wherever keys may be: the bound holds on a primary, on replicas of it, and on Deno.
+
+import { describe, expect, test } from 'bun:test';
+import { createVerifier } from '../../src/start/package/verifier.ts';
+import { ENDINGS, lastYesAfter, startServers } from '../support/checked-service.ts';
+
+const BOUND_MS = 1000;
+const TIMES = 5;
+
+describe.each([
+  ['a file', 'embedded', ['bun', 'bun']],
+  ['a file, on Deno', 'embedded', ['deno', 'bun']],
+  ['a primary', 'remote', ['bun', 'bun']],
+  ['replicas', 'replica', ['bun', 'bun']],
+  ['replicas, on Deno', 'replica', ['deno', 'deno']],
+] as const)('with keys in %s', (_, mode, runtimes) => {
+  test(
+    `each way of ending a key is noticed within the bound, ${TIMES} times each`,
+    async () => {
+      await using at = await startServers(mode, runtimes, { RATE_LIMIT_REQUESTS: '0' });
+      const { id, key } = await at.createKey('operator', ['introspect']);
+      const verifier = createVerifier({ url: at.url, id, key });
+      const late: [string, number][] = [];
+      for (let time = 0; time < TIMES; time += 1) {
+        for (const [name, end] of Object.entries(ENDINGS)) {
+          const made = await at.createKey(`${name} ${time}`);
+          const letsIn = async () => (await verifier.verify(made.key, { scopes: ['read'] })).ok;
+          while (!(await letsIn())) await Bun.sleep(10);
+          const lastMs = await lastYesAfter(() => end(at, made), letsIn, 1200);
+          if (lastMs > BOUND_MS) late.push([name, lastMs]);
+        }
+      }
+      expect(late).toEqual([]);
+      await verifier.close();
+    },
+    TIMES * 30_000,
+  );
+});
