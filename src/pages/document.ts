@@ -5,6 +5,7 @@ import away from './keys/away.js' with { type: 'text' };
 import entering from './keys/entering.js' with { type: 'text' };
 import errand from './keys/errand.js' with { type: 'text' };
 import keyForm from './keys/key-form.js' with { type: 'text' };
+import ownKey from './keys/own-key.js' with { type: 'text' };
 import page from './keys/page.js' with { type: 'text' };
 import session from './keys/session.js' with { type: 'text' };
 import signIn from './keys/sign-in.js' with { type: 'text' };
@@ -13,6 +14,7 @@ import list from './widgets/api-keys-list.js' with { type: 'text' };
 import draw from './widgets/draw.js' with { type: 'text' };
 import keyRow from './widgets/key-row.js' with { type: 'text' };
 import keysList from './widgets/keys-list.js' with { type: 'text' };
+import listView from './widgets/list-view.js' with { type: 'text' };
 import newKey from './widgets/new-key.js' with { type: 'text' };
 import parts from './widgets/parts.js' with { type: 'text' };
 import previewHost from './widgets/preview-host.js' with { type: 'text' };
@@ -31,7 +33,9 @@ const PARTS = {
   'key-form.js': keyForm,
   'key-row.js': keyRow,
   'keys-list.js': keysList,
+  'list-view.js': listView,
   'new-key.js': newKey,
+  'own-key.js': ownKey,
   'page.js': page,
   'parts.js': parts,
   'preview-host.js': previewHost,

@@ -70,9 +70,11 @@ export const signIn = (token, isLink = false) =>
     if (result.status === 401 || who.sub === undefined || (mustWork && result.output === null)) {
       return refuse(refusalOf(who, result));
     }
-    if (asks) return set({ offer: who }, 'offer');
+    if (asks) return set({ offer: { ...who, hasNone: hasNone(result) } }, 'offer');
     begin(who, isSame, whose, result);
   });
+
+const hasNone = ({ output }) => output?.keys.length === 0;
 
 /** `result`: of the list of the keys of `whose`; undefined: it is read now. */
 function begin(who, isSame, whose, result) {
@@ -85,7 +87,7 @@ function begin(who, isSame, whose, result) {
   });
   if (isSame && page.list !== null && whose === page.whose) page.list.take(result);
   else show(whose, result);
-  welcome(result?.output?.keys.length === 0);
+  welcome(result === undefined ? who.hasNone : hasNone(result));
 }
 
 /** Where the person goes on. */

@@ -135,10 +135,10 @@ function programView({ ask: userCode, asked, failure }) {
   return keyForm({
     head: html`${heading('A program asks for a key')}
       <dl>
-        <dt>Calls itself</dt><dd>${clientName === null ? 'nothing' : html`“${nameOf(clientName)}”, in its own words`}</dd>
+        ${clientName !== null && html`<dt>Calls itself</dt><dd>“${nameOf(clientName)}”, in its own words</dd>`}
         <dt>Asks from</dt><dd>${address}, ${timeOf(askedAt)}</dd>
         <dt>For</dt><dd><bdi>${resource}</bdi></dd>
-        <dt>Would like</dt><dd>${scopeList(scopes, SCOPES_SHOWN)}</dd>
+        ${scopes.length > 0 && html`<dt>Would like</dt><dd>${scopeList(scopes, SCOPES_SHOWN)}</dd>`}
       </dl>
       <p>Whoever started it gets the key. Go on only if that was you, just now.</p>`,
     fields: { name: clientName ?? '', more: scopes, daysUsual: PROGRAM_DAYS },

@@ -1,9 +1,7 @@
 // The form of a new key, what it asks for, and how what was typed is kept.
 
 import { html } from '../widgets/draw.js';
-import { complaint, SPANS, setup, workButton } from '../widgets/parts.js';
-
-const DAYS = [7, 30, 90, 365];
+import { complaint, daysOffered, inDays, SPANS, setup, workButton } from '../widgets/parts.js';
 
 /**
  * `head`: what is to be decided; the element `form-title` in it names the form. `fields`: see below. `verb`, `doing`: the
@@ -30,7 +28,7 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
   return html`<div class="field">
       <label for="name">Name</label>
       <input id="name" name="name" at="name" value=${name} required maxlength="400" autocomplete="off"
-        aria-describedby="name-hint" />
+        aria-describedby="name-hint" onkeydown=${holdBack} />
       <p id="name-hint" class="hint">What it is for, to recognize it by: “billing export”, “CI”.</p>
     </div>
     <fieldset class="field" aria-describedby="scopes-hint">
@@ -38,7 +36,7 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
       <div class="choices line">${choices.map(choice)}</div>
       ${
         scopes === null &&
-        html`<input name="scopes" aria-label=${others} placeholder=${others} autocomplete="off" autocapitalize="off"
+        html`<input name="scopes" at="scopes" aria-label=${others} placeholder=${others} autocomplete="off" autocapitalize="off"
           spellcheck="false" />`
       }
       <p id="scopes-hint" class="hint">What it may do. Give as few as possible.</p>
@@ -49,13 +47,19 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
     </div></details>`;
 }
 
+/** Enter in the name makes no key without scopes: it leads to them. */
+function holdBack(event) {
+  const { form } = event.target;
+  if (event.key !== 'Enter' || wantedIn(form).scopes.length > 0) return;
+  event.preventDefault();
+  form.querySelector('[name="scopes"]')?.focus();
+}
+
 function expiries(daysUsual) {
   const { daysMax } = setup; // null: no limit
-  const offered = daysMax === null ? DAYS : [...DAYS.filter((days) => days < daysMax), daysMax];
-  const words = (days) => (days === 365 ? 'in a year' : days === 1 ? 'in a day' : `in ${days} days`);
   const usual = Math.min(daysUsual, daysMax ?? daysUsual);
   return html`<select id="days" name="days">
-    ${offered.map((days) => html`<option value=${days} selected=${days === usual}>${words(days)}</option>`)}
+    ${daysOffered(daysMax).map((days) => html`<option value=${days} selected=${days === usual}>${inDays(days)}</option>`)}
     ${daysMax === null && html`<option value="">never</option>`}
   </select>`;
 }

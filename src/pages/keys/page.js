@@ -32,7 +32,6 @@ function keysView() {
   const isMine = whose === null;
   const mayCreate = isMine && errand === null && made === null;
   const create = () => set({ errand: { create: true } }, 'name');
-  const decide = () => set({ errand: { ask: '' } }, 'code');
   const refresh = () => {
     page.notice = '';
     return list.load();
@@ -41,7 +40,6 @@ function keysView() {
     <div class="line">
       ${session.isAdmin && viewButtons(isMine)}
       <div class="line end">
-        ${isMine && setup.asks && html`<button type="button" at="ask" onclick=${decide}>A program asks for a key</button>`}
         ${workButton({ at: 'refresh', label: 'Refresh', doing: 'Refreshing…', act: refresh })}
         ${mayCreate && html`<button type="button" class="solid" at="new" onclick=${create}>Create a key</button>`}
       </div>
@@ -52,6 +50,7 @@ function keysView() {
     ${errand !== null && errandView(errand)}
     ${made !== null && html`<div class="card flush" at="made">${made.view()}</div>`}
     <div class="card flush" at="listed">${list.view()}</div>
+    ${isMine && setup.asks && html`<p><a href="#ask=" at="ask">A program asks for a key</a></p>`}
   </div>`;
 }
 
@@ -141,7 +140,7 @@ function start() {
   document.addEventListener('invalid', openParts, true); // that event does not bubble
   window.onhashchange = () => {
     const followed = takeFromAddress();
-    if (followed.errand !== null) set({ errand: followed.errand }, 'errand');
+    if (followed.errand !== null) set({ errand: followed.errand }, followed.errand.ask === '' ? 'code' : 'errand');
     if (followed.why !== '') set(page.why === null ? { notice: followed.why } : { why: followed.why });
     if (followed.token !== null) void signIn(followed.token, true);
   };

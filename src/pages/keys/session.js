@@ -3,6 +3,7 @@
 import { change, focusOn, html } from '../widgets/draw.js';
 import { keysList } from '../widgets/keys-list.js';
 import { failed, nameOf, setup, succeeded } from '../widgets/parts.js';
+import { ownKeys } from './own-key.js';
 
 const CALL_MS = 75_000; // a tool has 60 s
 
@@ -99,12 +100,21 @@ export const sourceOf = (whose) =>
     ? { tool: 'list_api_keys', args: {} }
     : { tool: 'admin_list_keys', args: whose === '' ? {} : { owner: whose } };
 
+/** The SHA-256 of a text as hex; null where a browser has no Web Crypto: over plain HTTP. */
+async function hashOf(text) {
+  if (crypto.subtle === undefined) return null;
+  const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
+  return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
 /** Shows the keys of `whose`; `result`: what the tool has returned, if it was called. */
 export function show(whose, result) {
   page.list?.close();
   const isMine = whose === null;
   const list = keysList({
     callTool,
+    own: isMine ? ({ replace }) => ownKeys({ request, replace }) : undefined,
+    hashOf,
     source: sourceOf(whose),
     title: isMine ? 'Your keys' : whose === '' ? 'All keys' : ['Keys of ', nameOf(whose)],
     hints: isMine && html`<p class="hint">A key lets a program call this server on your behalf.</p>`,

@@ -15,44 +15,66 @@ export const STATES = {
   revoked: ['Revoked', 'bad'],
 };
 
-/** `ask(kind)` null: nothing can be changed from here. `below` stands in it. */
-export function keyRow(key, ask, below) {
-  const { id, state, owner } = key;
+/**
+ * The row of a key. `ask(kind)` null: nothing can be changed from here. `toggle` opens and closes it; what is shown when it
+ * `isOpen` comes below what stands there already. `own`: what else its owner may do with it (own-key.js); null: nothing.
+ * `below` stands in it.
+ */
+export function keyRow(key, { ask, isOpen, toggle, own }, below) {
+  const { id, name, state, owner } = key;
   const [label, tone] = STATES[state];
   const rotation = rotationOf(key);
-  const when = (words, atMs) => html`<span class="when">${words} ${atMs === null ? 'never' : timeOf(atMs)}</span>`;
-  return html`<li at="row ${id}" class=${isEnded(key) ? 'row ended' : 'row'}>
+  const [first, ...others] = ask ? kindsOf(key) : [];
+  const looks = ['row', isEnded(key) && 'ended', isOpen && 'open'].filter(Boolean).join(' ');
+  return html`<li at="row ${id}" class=${looks}>
     <div class="line">
-      <details>
-        <summary at="details ${id}"><span class="name">${nameOf(key.name)}</span></summary>
-        <dl>${identity(key, rotation)}</dl>
-      </details>
+      ${own?.nameView(key) || html`<span class="name">${nameOf(name)}</span>`}
       ${owner !== null && html`<p class="hint">of ${nameOf(owner)}</p>`}
       ${key.resource !== null && html`<p class="hint">for <bdi>${key.resource}</bdi></p>`}
       ${scopeList(key.scopes, SCOPES_SHOWN)}
     </div>
     <span class="state ${tone}">${icon(state)}${label}</span>
-    <div class="facts hint line">
-      ${when('Created', key.createdAt)}${when('Expires', key.expiresAt)}${when('Last used', key.lastUsedAt)}
-      ${usesOf(key)}
+    <div class="facts hint line">${Object.values(timesOf(key))}${usesOf(key)}</div>
+    <div class="buttons line">
+      ${first && action(key, first, ask)}
+      <button type="button" at="details ${id}" aria-label="More about ${name}" aria-expanded=${String(isOpen)} onclick=${toggle}>…</button>
     </div>
-    ${ask && html`<div class="buttons line">${buttons(key, ask)}</div>`}
     ${rotation && html`<p class="sentence hint">${icon('rotate')}<span>${rotationWords(rotation)}</span></p>`}
     ${below}
+    ${isOpen && panelOf(key, { others, ask, own, rotation })}
   </li>`;
 }
 
-/** An admin may revoke a key of others, and no more. */
-function buttons(key, ask) {
-  const { id, name, owner } = key;
-  const mayEnd = owner === null ? ['delete'] : [];
-  const kinds = isEnded(key) ? mayEnd : owner === null ? Object.keys(ACTIONS) : ['revoke'];
-  return kinds.map((kind) => {
-    const { verb } = ACTIONS[kind];
-    return html`<button type="button" class=${kind === 'delete' && 'bad'} at="${kind} ${id}" aria-label="${verb} ${name}" onclick=${() => ask(kind)}>
-      ${verb}
-    </button>`;
-  });
+/** What may be done with a key, first what is done most. An admin may revoke a key of others, and no more. */
+function kindsOf(key) {
+  if (isEnded(key)) return key.owner === null ? ['delete'] : [];
+  return key.owner === null ? Object.keys(ACTIONS) : ['revoke'];
+}
+
+function action({ id, name }, kind, ask) {
+  const { verb } = ACTIONS[kind];
+  return html`<button type="button" class=${kind === 'delete' && 'bad'} at="${kind} ${id}" aria-label="${verb} ${name}"
+    onclick=${() => ask(kind)}>${verb}</button>`;
+}
+
+const panelOf = (key, { others, ask, own, rotation }) => html`<div class="panel stack" at="panel ${key.id}">
+  ${own?.editView(key)}
+  ${(others.length > 0 || own) && html`<div class="line">${own?.buttons(key)}${others.map((kind) => action(key, kind, ask))}</div>`}
+  <div class="facts hint line narrow-only">${timesOf(key).made}${usesOf(key)}</div>
+  <dl>${identity(key, rotation)}</dl>
+  ${own?.historyView(key)}
+</div>`;
+
+/** When it was made, ends, and was used last. */
+function timesOf({ state, createdAt, expiresAt, lastUsedAt }) {
+  const when = (look, words, atMs) =>
+    html`<span class=${look}>${words}${atMs !== null && html` ${timeOf(atMs)}`}</span>`;
+  const ends = expiresAt === null ? 'Never expires' : state === 'expired' ? 'Expired' : 'Expires';
+  return {
+    made: createdAt !== null && when('when made', 'Created', createdAt),
+    ends: when('when', ends, expiresAt),
+    used: when('when', lastUsedAt === null ? 'Not used yet' : 'Last used', lastUsedAt),
+  };
 }
 
 /** What tells the key from others, for a reader who has found one. */
@@ -71,17 +93,24 @@ const rotationWords = ({ state, previousUntil }) =>
     : html`Rotation under way: the new key is in use. The old one ends ${timeOf(previousUntil)}, on ${formats.short.format(previousUntil)}.`;
 
 const BAR_PX = 3;
-const HEIGHT_PX = 16;
+const HEIGHT_PX = 22;
 
-/** Calls by day, the oldest on the left. A day with few calls is still seen. */
+/** Uses by day, the oldest on the left, beside a scale. A day with few is still seen. */
 function bars(days) {
-  const most = Math.max(...days);
+  const most = Math.max(1, ...days);
   const bar = (count, index) =>
     count > 0 ? `M${(index + 0.5) * BAR_PX} ${HEIGHT_PX}v-${Math.max(2, Math.round((count / most) * HEIGHT_PX))}` : '';
-  const words = `${inWords(days.reduce((sum, count) => sum + count, 0))} calls in ${days.length} days`;
-  return html`<svg viewBox="0 0 ${days.length * BAR_PX} ${HEIGHT_PX}" class="bars ok" role="img" aria-label=${words}>
-    <path d=${days.toReversed().map(bar).join('')} />
-  </svg>`;
+  return html`<span class="scale" aria-hidden="true"><span>${inWords(most)}</span><span>0</span></span>
+    <svg viewBox="0 0 ${days.length * BAR_PX} ${HEIGHT_PX}" class="bars ok" role="img"
+      aria-label="Uses by day, at most ${inWords(most)} in one">
+      <path d=${days.toReversed().map(bar).join('')} />
+    </svg>`;
+}
+
+/** `12 uses in 30 days, 4 today`. */
+function usesWords({ today, days }) {
+  const all = days.reduce((sum, count) => sum + count, 0);
+  return `${inWords(all)} ${all === 1 ? 'use' : 'uses'} in ${days.length} days, ${inWords(today)} today`;
 }
 
 /** `a minute`, `in 15 minutes`. */
@@ -90,11 +119,11 @@ function windowWords(window) {
   return count > 1 ? `in ${count} ${span.split(' ')[1]}s` : span;
 }
 
-/** Today's calls, thirty days of them, its quota, and the limit of its own: what is known of it. */
+/** How often it was used, its quota, and the limit of its own: what is known of it. */
 function usesOf({ uses, quota, limit }) {
   if (uses === null && quota === null && limit === null) return null;
   return html`<p class="uses line">
-    ${uses && html`${bars(uses.days)}<span>${inWords(uses.today)} today</span>`}
+    ${uses && html`${bars(uses.days)}<span>${usesWords(uses)}</span>`}
     ${quota && html`<span>Quota ${inWords(quota.requests)} ${SPANS[quota.period]}</span>`}
     ${limit && html`<span>Limit ${inWords(limit.requests)} ${windowWords(limit.window)}</span>`}
   </p>`;

@@ -1,28 +1,18 @@
 // The list of keys, for the widget and for the page: shows, sorts, filters, and asks before it changes a key.
 
-import { change, find, focusOn, h, html, redraw } from './draw.js';
-import { keyRow, readKey, readRotation, STATES, stateOf, textOrNull } from './key-row.js';
+import { change, find, focusOn, redraw } from './draw.js';
+import { keyRow, readKey, readRotation, stateOf, textOrNull } from './key-row.js';
+import { listView, ORDERS } from './list-view.js';
 import { newKey } from './new-key.js';
-import { complaint, HEADING, icon, inWords, pill, setup, workButton } from './parts.js';
+import { complaint, isTime } from './parts.js';
 import { askAbout, firstIn } from './question.js';
 
-const TOOLS_FROM = 8; // fewer keys can be seen at a glance
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
-
-const { compare } = new Intl.Collator('en', { numeric: true });
-const ranks = Object.keys(STATES);
-const NEVER_MS = 9e15; // after every time
-const ORDERS = {
-  created: (a, b) => (b.createdAt ?? -NEVER_MS) - (a.createdAt ?? -NEVER_MS),
-  name: (a, b) => compare(a.name, b.name),
-  state: (a, b) => ranks.indexOf(a.state) - ranks.indexOf(b.state),
-  expires: (a, b) => (a.expiresAt ?? NEVER_MS) - (b.expiresAt ?? NEVER_MS),
-  'last used': (a, b) => (b.lastUsedAt ?? -NEVER_MS) - (a.lastUsedAt ?? -NEVER_MS),
-};
 
 /**
  * `callTool` null: nothing can be changed from here. `source`: the tool that lists, and its arguments. `title`: whose
- * keys these are. `hints`: what is said where there are none.
+ * keys these are. `hints`: what is said where there are none. `own({ replace })`: what else an owner may do with a key
+ * (own-key.js). `hashOf(text)`: the SHA-256 of a whole key, by which the search finds it; undefined: it doesn't.
  */
 export function keysList(options) {
   const list = {
@@ -37,10 +27,13 @@ export function keysList(options) {
     instead: 'Loading keys…', // in place of keys that could not be had
     loading: null, // the latest request for them, while it is on its way
     status: '',
+    opened: new Set(), // ids of rows
+    said: '', // what came of the search for a whole key
   };
+  list.own = options.own?.({ replace: (id, item) => replace(list, id, item) }) ?? null;
   const ticking = setInterval(() => bringUpToDate(list), REFRESH_MS);
   return {
-    view: () => viewOf(list),
+    view: () => listView(list, { shown: shownOf(list), rowOf, showMore, search }),
     load: () => load(list),
     take: (result) => take(list, result),
     ids: () => list.keys.map(({ id }) => id),
@@ -69,6 +62,7 @@ function take(list, { output, failure, status }) {
   if (output !== null) {
     Object.assign(list, { keys: output.keys.flatMap(readKey), cursor: textOrNull(output.nextCursor), instead: '' });
     for (const id of list.secrets.keys()) if (!isListed(list, id)) forgetSecret(list, id);
+    for (const id of list.opened) if (!isListed(list, id)) toggle(list, id);
     bringUpToDate(list);
   } else if (list.instead === '') change(list, { status: `The list could not be refreshed. ${failure}` });
   else change(list, { instead: complaint(`No keys to show. ${failure}`) });
@@ -102,11 +96,69 @@ function shownOf({ keys, search, only, order, questions, secrets }) {
 
 /** As it was drawn before, if nothing in it has changed: there may be a thousand. */
 function rowOf(list, key) {
-  const below = [list.questions, list.secrets].map((shown) => shown.get(key.id)?.view()).filter(Boolean);
+  const { id } = key;
+  const isOpen = list.opened.has(id);
+  const below = [list.questions, list.secrets].map((shown) => shown.get(id)?.view()).filter(Boolean);
   const ask = list.callTool && ((kind) => askIn(list, key, kind));
-  const row = (below.length === 0 && key.drawn) || keyRow(key, ask, below);
-  key.drawn = below.length === 0 ? row : null;
+  const isPlain = below.length === 0 && !isOpen;
+  const actions = { ask, isOpen, toggle: () => toggle(list, id), own: isOpen ? list.own : null };
+  const row = (isPlain && key.drawn) || keyRow(key, actions, below);
+  key.drawn = isPlain ? row : null;
   return row;
+}
+
+function toggle({ opened, own }, id) {
+  if (opened.delete(id)) own?.close(id);
+  else {
+    opened.add(id);
+    own?.open(id);
+  }
+  redraw();
+}
+
+/** Puts a key, as a tool lists it now, in place of what is shown. */
+function replace(list, id, item) {
+  const key = list.keys.find((listed) => listed.id === id);
+  if (key) Object.assign(key, ...readKey(item));
+  list.status = 'API key changed';
+  bringUpToDate(list);
+}
+
+/** A text that is a whole key is no search: it is hashed, forgotten, and its row is opened. */
+async function search(list, field, mayBeForeign) {
+  const text = field.value.trim();
+  const isKey =
+    KEY.test(text) ||
+    (mayBeForeign && FOREIGN_KEY.test(text) && !list.keys.some((key) => key.text.includes(text.toLowerCase())));
+  if (list.hashOf === undefined || !isKey) return change(list, { search: field.value, said: '' });
+  field.value = '';
+  change(list, { search: '', said: 'Looking for it…' });
+  const hash = await list.hashOf(text);
+  if (hash === null) return change(list, { said: 'This browser can’t tell: it needs HTTPS.' });
+  const found = await findByHash(list, hash);
+  if (found === null)
+    return change(list, { said: 'None of your keys: deleted, another person’s, or one that a key has made.' });
+  Object.assign(list, { only: null, said: 'It is this one.' });
+  if (!list.opened.has(found.id)) toggle(list, found.id);
+  else redraw();
+  find(`row ${found.id}`)?.scrollIntoView({ block: 'center' });
+  focusOn(`details ${found.id}`);
+}
+
+const KEY = /^[a-z0-9]{2,12}_(live|test)_[0-9a-f]{64}$/;
+const FOREIGN_KEY = /^[\x21-\x7e]{20,256}$/;
+
+/** The key with a secret of this hash, on whichever page of the list it is; null: there is none. */
+async function findByHash(list, hash) {
+  const isOf = ({ fingerprint, rotation }) =>
+    [fingerprint, rotation?.otherFingerprint].some((part) => part && hash.startsWith(part));
+  for (;;) {
+    const found = list.keys.find(isOf);
+    if (found || list.cursor === null) return found ?? null;
+    const { cursor } = list;
+    await showMore(list);
+    if (list.cursor === cursor) return null; // it could not be had
+  }
 }
 
 function askIn(list, key, kind) {
@@ -126,7 +178,7 @@ function askIn(list, key, kind) {
     close() {
       questions.delete(id);
       redraw();
-      focusOn(`${kind} ${id}`);
+      if (!focusOn(`${kind} ${id}`)) focusOn(`details ${id}`);
     },
   });
   questions.set(id, question);
@@ -157,6 +209,7 @@ const focusOnRow = (ids) => ids.some((id) => focusOn(`delete ${id}`) || focusOn(
 function keepSecret(list, key, output) {
   const { id, name } = key;
   key.rotation = readRotation(output.previous);
+  if (isTime(output.expiresAt)) key.expiresAt = output.expiresAt;
   if (key.rotation === null) key.fingerprint = null; // that of the old key, which has ended
   const saved = () => {
     forgetSecret(list, id);
@@ -175,59 +228,4 @@ async function showMore(list) {
   Object.assign(list, { keys: [...keys, ...added], cursor: textOrNull(output.nextCursor), status: '' });
   bringUpToDate(list);
   if (list.cursor === null) focusOnRow([added[0]?.id]);
-}
-
-function viewOf(list) {
-  const { title, hints, keys, search, instead, status } = list;
-  if (instead !== '') return html`<div class="empty">${instead}</div>`;
-  const head = h(HEADING, { at: 'title', tabindex: -1 }, keys.length === 0 ? 'No API keys yet' : title);
-  if (keys.length === 0) {
-    return html`<section class="empty" at="list" tabindex="-1">
-      ${icon('key')}${head}${hints}<span class="sr" role="status">${status}</span>
-    </section>`;
-  }
-  const shown = shownOf(list);
-  const scrolls = setup.url === null && { role: 'region', 'aria-label': 'Keys', tabindex: 0 }; // within its own height
-  const rows = html`<ul role="list" aria-label="Keys">${shown.map((key) => rowOf(list, key))}</ul>`;
-  return html`<section class="keys" at="list" tabindex="-1">
-    <header class="field">
-      ${head}
-      ${(keys.length >= TOOLS_FROM || search !== '') && toolsOf(list)}
-      ${statesOf(list)}
-    </header>
-    ${h('div', { class: 'scroll', ...scrolls }, rows, shown.length === 0 && html`<p class="empty hint">No key matches.</p>`)}
-    ${footerOf(list, shown.length)}
-  </section>`;
-}
-
-const toolsOf = (list) => html`<div class="line">
-  <input type="search" at="search" placeholder="Search" aria-label="Search names, scopes and ids"
-    oninput=${({ target }) => change(list, { search: target.value })} />
-  <select at="order" aria-label="Sort by" onchange=${({ target }) => change(list, { order: target.value })}>
-    ${Object.keys(ORDERS).map((name) => html`<option value=${name}>Sort: ${name}</option>`)}
-  </select>
-</div>`;
-
-function statesOf(list) {
-  const { keys, only } = list;
-  const button = (state, label, number) =>
-    pill(`state ${state}`, html`${label} ${inWords(number)}`, state === only, () => change(list, { only: state }));
-  const counts = Object.entries(STATES).map(([state, [label]]) => {
-    const number = keys.filter((key) => key.state === state).length;
-    return number > 0 && button(state, label, number);
-  });
-  return html`<div class="pills line" role="group" aria-label="Show keys by state">
-    ${button(null, 'All', keys.length)}${counts}
-  </div>`;
-}
-
-function footerOf(list, count) {
-  const { keys, cursor, callTool, status } = list;
-  const number = `${inWords(keys.length)} ${keys.length === 1 ? 'key' : 'keys'}`;
-  const total = cursor === null ? number : `the newest ${number}`;
-  const counted = count === keys.length ? total.replace('the', 'The') : `${inWords(count)} of ${total}`;
-  const more = { at: 'more', label: 'Show more', doing: 'Loading…', act: () => showMore(list) };
-  return html`<footer class="line hint">
-    <span role="status">${counted}</span><span class="end" role="status">${status}</span>${cursor !== null && callTool && workButton(more)}
-  </footer>`;
 }

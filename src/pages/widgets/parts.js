@@ -83,7 +83,7 @@ export function scopeList(scopes, max) {
     <summary>${rest.length} more</summary><ul class="scopes line">${rest.map(item)}</ul>
   </details></li>`;
   return html`<ul class="scopes line" aria-label="Scopes">
-    ${seen.map(item)}${rest.length > 0 && more}${scopes.length === 0 && html`<li class="muted">none</li>`}
+    ${seen.map(item)}${rest.length > 0 && more}${scopes.length === 0 && html`<li class="muted">no scopes</li>`}
   </ul>`;
 }
 
@@ -134,5 +134,11 @@ formatTimes({ locale: navigator.language });
 /** A time in relative words, with the exact one on hover. */
 export const timeOf = (atMs) =>
   html`<time datetime=${new Date(atMs).toISOString()} title=${formats.exact.format(atMs)}>${relativeWords(atMs - Date.now())}</time>`;
+
+/** Days until an end that are offered; `daysMax`: the most there may be, null: any. */
+export const daysOffered = (daysMax) => (daysMax === null ? DAYS : [...DAYS.filter((days) => days < daysMax), daysMax]);
+const DAYS = [7, 30, 90, 365];
+
+export const inDays = (days) => (days === 365 ? 'in a year' : days === 1 ? 'in a day' : `in ${days} days`);
 
 export const inWords = (count) => count.toLocaleString('en');

@@ -1,7 +1,7 @@
 // Questions before something ends: whether to rotate, revoke or delete a key, or to revoke all of somebody.
 
 import { html } from './draw.js';
-import { complaint, formats, isTime, isWorking, nameOf, setup, workButton } from './parts.js';
+import { complaint, daysOffered, formats, inDays, isTime, isWorking, nameOf, setup, workButton } from './parts.js';
 
 export const ACTIONS = {
   rotate: { verb: 'Rotate', doing: 'Rotating…', warning: 'It gets a new secret, which is shown here, once.' },
@@ -69,10 +69,13 @@ export function askAbout(key, kind, { callTool, done, missed, close }) {
   const { verb, doing, warning } = ACTIONS[kind];
   const isRotation = kind === 'rotate';
   let overlapHours = isRotation ? OVERLAP_HOURS : undefined;
+  let expiresInDays;
 
   async function act() {
     const [tool, args] =
-      owner === null ? [`${kind}_api_key`, { keyId: id, overlapHours }] : ['admin_revoke_keys', { keyIds: [id] }];
+      owner === null
+        ? [`${kind}_api_key`, { keyId: id, overlapHours, expiresInDays }]
+        : ['admin_revoke_keys', { keyIds: [id] }];
     const result = await callTool(tool, args);
     const isDone = isRotation ? hasKey(result.output) : isSuccess(result.output);
     const failure = isDone ? undefined : isRotation && result.output ? KEY_LOST : refusalWords(result);
@@ -84,6 +87,13 @@ export function askAbout(key, kind, { callTool, done, missed, close }) {
   const choose = ({ target }) => {
     overlapHours = Number(target.value);
   };
+  const chooseEnd = ({ target }) => {
+    expiresInDays = target.value === '' ? undefined : Number(target.value);
+  };
+  const ends = html`<select at="end of ${id}" onchange=${chooseEnd}>
+    <option value="">as before</option>
+    ${daysOffered(setup.daysMax ?? null).map((days) => html`<option value=${days}>${inDays(days)}</option>`)}
+  </select>`;
   const choice = (isBusy) => html`<fieldset class="stack" aria-label="How to rotate it" disabled=${isBusy}>
     ${ROTATIONS.map(
       ([hours, label, effect]) => html`<label class="sentence">
@@ -92,6 +102,7 @@ export function askAbout(key, kind, { callTool, done, missed, close }) {
         <span>${label}<br /><small>${effect}</small></span>
       </label>`,
     )}
+    ${setup.url !== null && html`<label class="line">Expires ${ends}</label>`}
   </fieldset>`;
   const replaces = isRotation && rotation?.state === 'until_first_use' && ' The new one that was not used yet ends.';
   return question({

@@ -130,7 +130,7 @@ describeInBrowser('a key for a program without a browser', (browser) => {
     await using app = await appForBrowser({ env: DEVICE });
     const asked = await ask(app);
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      await page.getByRole('button', { name: 'A program asks for a key' }).click();
+      await page.getByRole('link', { name: 'A program asks for a key' }).click();
       await page.getByLabel('The code that the program shows').fill('bcdf-ghjk');
       await page.keyboard.press('Enter');
       await page.getByRole('alert').waitFor(); // another code
@@ -150,7 +150,7 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       const { access_token: key, scope } = await poll(app, asked.device_code);
       expect([key?.startsWith('sk_test_'), scope]).toEqual([true, 'deploy']);
       await page.clock.runFor(5000);
-      await page.getByRole('button', { name: 'Delete backup <b>' }).waitFor(); // by itself
+      await page.getByRole('button', { name: 'Rotate backup <b>' }).waitFor(); // by itself
       await page.getByText('The list has a new key.').waitFor();
       expect(await page.content()).not.toContain(key ?? '');
     });
@@ -175,7 +175,7 @@ describeInBrowser('a key for a program without a browser', (browser) => {
   test('that is left leaves the focus where it began; and where no program can ask, a link to one says so', async () => {
     await using app = await appForBrowser({ env: DEVICE });
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      await page.getByRole('button', { name: 'A program asks for a key' }).click();
+      await page.getByRole('link', { name: 'A program asks for a key' }).click();
       await page.getByRole('button', { name: 'Cancel' }).click();
       await page.getByText('No API keys yet').waitFor();
       expect(await page.evaluate(() => document.activeElement?.textContent?.trim())).toBe('A program asks for a key');

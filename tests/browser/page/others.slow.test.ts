@@ -53,6 +53,7 @@ describeInBrowser('the keys of all owners', (browser) => {
       await page.getByRole('heading', { name: 'No API keys' }).waitFor();
       await owner.fill('alice');
       await page.keyboard.press('Enter');
+      await page.getByRole('button', { name: 'More about the last' }).click();
       await page.getByRole('button', { name: 'Revoke the last' }).click();
       const question = page.getByRole('group', { name: 'Revoke the last?' });
       await question.getByRole('button', { name: 'Revoke' }).click();

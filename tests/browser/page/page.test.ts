@@ -162,9 +162,10 @@ describeInBrowser('the page /keys', (browser) => {
       const random = key.slice(-32);
       expect(await isInMemory(memory, random)).toBe(true); // the look finds what is there
       await page.getByRole('button', { name: 'I have saved it' }).click();
-      await page.getByRole('button', { name: 'Revoke billing export' }).waitFor();
+      await page.getByRole('button', { name: 'Rotate billing export' }).waitFor();
       expect(await page.content()).not.toContain(key);
       expect(await isInMemory(memory, random)).toBe(false);
+      await page.getByRole('button', { name: 'More about billing export' }).click();
       await page.getByRole('button', { name: 'Revoke billing export' }).click();
       const question = page.getByRole('group', { name: 'Revoke billing export?' });
       await question.getByRole('button', { name: 'Revoke' }).click();

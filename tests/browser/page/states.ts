@@ -87,10 +87,47 @@ export const STATES: readonly State[] = [
     shows: (page) => page.getByText('5 keys').waitFor(),
   },
   {
+    name: 'opened',
+    who: ['alice'],
+    hasKeys: true,
+    act: (page) => page.getByRole('button', { name: 'More about CI pipeline' }).click(),
+    shows: (page) =>
+      page
+        .getByRole('list', { name: 'History' })
+        .getByText(/^Made by alice/)
+        .waitFor(),
+  },
+  {
+    name: 'narrowed',
+    who: ['alice'],
+    hasKeys: true,
+    async act(page) {
+      await page.getByRole('button', { name: 'More about CI pipeline' }).click();
+      await page.getByRole('button', { name: 'Fewer scopes: CI pipeline' }).click();
+      await page.getByRole('checkbox', { name: 'read' }).uncheck();
+      await page.getByRole('button', { name: 'Save' }).click();
+    },
+    shows: text('The last scope stays.'),
+  },
+  {
+    name: 'sign-in-app',
+    env: async () => ({ KEYS_PAGE_SIGN_IN: 'https://app.example/keys' }),
+    shows: (page) => page.getByRole('button', { name: 'Sign in at app.example' }).waitFor(),
+  },
+  {
+    name: 'sign-in-as',
+    env: async () => ({ KEYS_PAGE_SIGN_IN: 'https://app.example/keys' }),
+    who: ['alice', { name: 'Alice A.', org_id: 'x' }],
+    shows: (page) => page.getByRole('heading', { name: 'Sign in as alice?' }).waitFor(),
+  },
+  {
     name: 'asked',
     who: ['alice'],
     hasKeys: true,
-    act: (page) => page.getByRole('button', { name: 'Delete nightly backup' }).click(),
+    async act(page) {
+      await page.getByRole('button', { name: 'More about nightly backup' }).click();
+      await page.getByRole('button', { name: 'Delete nightly backup' }).click();
+    },
     shows: (page) => page.getByRole('group', { name: 'Delete nightly backup?' }).waitFor(),
   },
   {
@@ -198,7 +235,7 @@ export const STATES: readonly State[] = [
     env: async () => ({ OAUTH_DEVICE: '1' }),
     who: ['alice'],
     hasKeys: true,
-    act: (page) => page.getByRole('button', { name: 'A program asks for a key' }).click(),
+    act: (page) => page.getByRole('link', { name: 'A program asks for a key' }).click(),
     shows: text('The code that the program shows'),
   },
   {

@@ -81,6 +81,7 @@ describeInBrowser('a new key', (browser) => {
       const rotated = (await box.getByRole('group', { name: 'API key' }).locator('code').textContent()) ?? '';
       expect([await statusOf(app, key), await statusOf(app, rotated)]).toEqual([401, 200]);
       await box.getByRole('button', { name: 'I have saved it' }).click();
+      await page.getByRole('button', { name: 'More about billing export' }).click();
       await page.getByRole('button', { name: 'Revoke billing export' }).click();
       await page.getByRole('group', { name: 'Revoke billing export?' }).getByRole('button', { name: 'Revoke' }).click();
       await page.getByText('API key revoked successfully').waitFor();
@@ -119,6 +120,88 @@ describeInBrowser('a new key', (browser) => {
     expect(body.keys).toMatchObject([
       { name, scopes: ['write'], rateLimit: { requests: 10, window: '1m' }, quota: { requests: 500, period: 'day' } },
     ]);
+  });
+});
+
+describeInBrowser('a key that one has', (browser) => {
+  test('is renamed, narrowed and ended sooner in its row, which says what happened; pasted, it is found, and sent nowhere', async () => {
+    await using app = await appForBrowser();
+    const scopes = Array.from({ length: 20 }, (_, index) => `${index}:${'x'.repeat(90)}`);
+    const { key, id } = await app.createKey('alice', { name: 'in my .env', scopes: ['read', 'write'] });
+    for (let index = 0; index < 60; index++) await app.createKey('alice', { name: `key ${index}`, scopes });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page, requests }) => {
+      const sent: string[] = [];
+      page.on('request', (request) => sent.push(`${request.url()} ${request.postData()}`));
+      await page.getByText(/^The newest \d+ keys$/).waitFor();
+      const search = page.getByRole('searchbox');
+      const paste = async (text: string) => {
+        await page.evaluate((copied) => navigator.clipboard.writeText(copied), text);
+        await search.focus();
+        await page.keyboard.press('Control+V');
+      };
+      await paste(`sk_live_${'0'.repeat(64)}`);
+      await page.getByText('None of your keys: deleted, another person’s, or one that a key has made.').waitFor();
+      await page.reload();
+      await page.evaluate((hash) => location.assign(hash), (await link(app, 'alice')).at);
+      await page.getByText(/^The newest \d+ keys$/).waitFor();
+      await paste(key);
+      await page.getByText('It is this one.').waitFor();
+      expect(await search.inputValue()).toBe('');
+      expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('More about in my .env');
+      const row = page.getByRole('listitem').filter({ hasText: 'in my .env' });
+      await row.getByText(id, { exact: true }).waitFor();
+      const said = row.getByRole('list', { name: 'History' }).getByRole('listitem');
+      expect(await said.allTextContents()).toEqual([expect.stringMatching(/^Made by alice, .*, from 127\.0\.0\.1$/)]);
+
+      await page.getByRole('button', { name: 'Rename: in my .env' }).click();
+      await page.getByRole('textbox', { name: 'Name' }).fill('of the shop');
+      await page.keyboard.press('Enter');
+      await page.getByText(/^Renamed by alice/).waitFor();
+      const shop = page.getByRole('listitem').filter({ hasText: 'of the shop' });
+      await page.getByRole('button', { name: 'Fewer scopes: of the shop' }).click();
+      for (const scope of ['read', 'write']) await page.getByRole('checkbox', { name: scope }).uncheck();
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByRole('alert').getByText('The last scope stays.').waitFor();
+      await page.getByRole('checkbox', { name: 'write' }).check();
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByText(/^Scopes changed by alice/).waitFor();
+      expect(await shop.getByRole('list', { name: 'Scopes' }).getByRole('listitem').allTextContents()).toEqual([
+        'write',
+      ]);
+      await page.getByRole('button', { name: 'End sooner: of the shop' }).click();
+      await page.getByLabel('It ends').selectOption('in 7 days');
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByText(/^End changed by alice/).waitFor();
+      await shop.getByText('in 7 days').waitFor();
+      await page.getByRole('button', { name: 'Rotate of the shop' }).click();
+      await page.getByLabel('Expires').selectOption('in 30 days');
+      await page.getByRole('group', { name: 'Rotate of the shop?' }).getByRole('button', { name: 'Rotate' }).click();
+      await shop.getByText('in 30 days').first().waitFor();
+      expect(sent.filter((text) => text.includes(key))).toEqual([]);
+      expect(requests.filter((asked) => asked.includes('/keys/'))).not.toEqual([]);
+    });
+    expect(await app.logText()).not.toContain(key);
+  });
+
+  test('has one button at rest and "…"; twelve take 1,700 px of a phone, and a row that opens moves nothing of itself', async () => {
+    await using app = await appForBrowser();
+    for (let index = 0; index < 12; index++)
+      await app.createKey('alice', { name: `partner ${index}`, scopes: ['read', 'write'], expiresInDays: 90 });
+    const phone = { viewport: { width: 390, height: 844 } };
+    await withKeysPage(browser(), app, { ...(await link(app, 'alice')), ...phone }, async ({ page }) => {
+      await page.getByText('12 keys', { exact: true }).waitFor();
+      const list = page.getByRole('list', { name: 'Keys' });
+      expect(await list.getByRole('button').count()).toBe(24);
+      expect(await page.evaluate(() => document.documentElement.scrollHeight)).toBeLessThanOrEqual(1700);
+      const placed = () =>
+        list
+          .getByRole('button', { name: /partner 11$/ })
+          .evaluateAll((all) => all.slice(0, 1).map((one) => one.getBoundingClientRect().y));
+      const before = await placed();
+      await page.getByRole('button', { name: 'More about partner 11' }).click();
+      await page.getByText(/^Made by alice/).waitFor();
+      expect(await placed()).toEqual(before);
+    });
   });
 });
 
@@ -175,6 +258,7 @@ describeInBrowser('two tabs', (browser) => {
       await other.goto(`${app.url}/keys`);
       await other.getByRole('heading', { name: 'Sign in' }).waitFor(); // the first tab's token is its own
       await other.evaluate((hash) => location.assign(hash), `#token=${await app.token('alice')}`);
+      await other.getByRole('button', { name: 'More about shared' }).click();
       await other.getByRole('button', { name: 'Delete shared' }).click();
       await other.getByRole('group', { name: 'Delete shared?' }).getByRole('button', { name: 'Delete' }).click();
       await other.getByText('No API keys yet').waitFor();
@@ -192,6 +276,7 @@ describeInBrowser('two tabs', (browser) => {
       await page.getByRole('button', { name: 'Create a key' }).click();
       await page.getByRole('textbox', { name: 'Name' }).fill('typed by alice');
       await page.evaluate((hash) => location.assign(hash), `#token=${await app.token('bob')}`);
+      await page.getByRole('button', { name: 'Sign in as bob' }).click();
       await page.getByText('Signed in as bob').waitFor();
       await page.getByText('No API keys yet').waitFor();
       expect(await page.getByRole('textbox', { name: 'Name' }).inputValue()).toBe('');
@@ -261,7 +346,9 @@ describeInBrowser('with the keyboard alone', (browser) => {
       await page.keyboard.press('Enter');
       expect(await focused(page)).toBe('name');
       await page.keyboard.type('made by hand');
-      await page.keyboard.press('Enter');
+      await page.keyboard.press('Enter'); // which makes no key without scopes
+      await page.keyboard.press('Space');
+      await press('Create key');
       await page.getByRole('heading', { name: 'made by hand' }).waitFor();
       expect(await focused(page)).toBe('New key of made by hand');
       await press('Show key');
@@ -278,8 +365,8 @@ describeInBrowser('with the keyboard alone', (browser) => {
       await page.getByRole('group', { name: 'New key of made by hand' }).waitFor();
       expect(await focused(page)).toBe('Copy');
       await press('I have saved it');
-      expect(await focused(page)).toBe('Delete made by hand');
-      await page.keyboard.press('Shift+Tab');
+      expect(await focused(page)).toBe('More about made by hand');
+      await page.keyboard.press('Enter');
       await press('Revoke made by hand');
       expect(await focused(page)).toBe('Cancel');
       await page.keyboard.press('Shift+Tab');
@@ -290,7 +377,7 @@ describeInBrowser('with the keyboard alone', (browser) => {
       await page.keyboard.press('Shift+Tab');
       await press('Delete');
       await page.getByText('1 key', { exact: true }).waitFor();
-      expect(await focused(page)).toBe('Delete another');
+      expect(await focused(page)).toBe('More about another');
     });
   });
 });
@@ -303,16 +390,15 @@ describeInBrowser('a screen reader', (browser) => {
       await page.getByText('1 key', { exact: true }).waitFor();
       expect(await page.getByRole('list', { name: 'Keys' }).ariaSnapshot()).toBe(`- list "Keys":
   - listitem:
-    - group: CI
+    - text: CI
     - list "Scopes":
       - listitem: read
       - listitem: write
     - text: Active Created
     - time: just now
-    - text: Expires never Last used never
+    - text: Never expires Not used yet
     - button "Rotate CI": Rotate
-    - button "Revoke CI": Revoke
-    - button "Delete CI": Delete`);
+    - button "More about CI": …`);
     });
   });
 });

@@ -133,7 +133,7 @@ describeInBrowser('from "connect" to the first call', (browser) => {
       await page.getByText('The program gets its key').waitFor();
       key = (await pollForKey(app, asked.device_code)).body.access_token;
       await page.getByRole('button', { name: 'Refresh' }).click();
-      await page.getByRole('button', { name: 'Delete agent' }).waitFor();
+      await page.getByRole('button', { name: 'Rotate agent' }).waitFor();
       expect((await app.useKey(key)).body).toMatchObject({ owner: 'alice', key: { name: 'agent' } });
 
       for (const secret of [key, asked.device_code]) {

@@ -19,6 +19,7 @@ const SHOWN: readonly (readonly [string, string, (preview: Preview) => Promise<v
     'data=few',
     async ({ created, list }) => {
       await created.getByRole('button', { name: 'Show key' }).click();
+      await list.getByRole('button', { name: 'More about CI pipeline' }).click();
       await list.getByRole('button', { name: 'Delete CI pipeline' }).click();
     },
   ],
@@ -28,6 +29,7 @@ const SHOWN: readonly (readonly [string, string, (preview: Preview) => Promise<v
     'a failure, narrow',
     'data=few&calls=fail&width=320',
     async ({ list }) => {
+      await list.getByRole('button', { name: 'More about CI pipeline' }).click();
       await list.getByRole('button', { name: 'Revoke CI pipeline' }).click();
       await list.getByRole('group', { name: 'Revoke CI pipeline?' }).getByRole('button', { name: 'Revoke' }).click();
       await list.getByRole('alert').waitFor();

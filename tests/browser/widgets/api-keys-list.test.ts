@@ -32,18 +32,18 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       expect(await rowOf(list, 'billing export').locator('.when').allTextContents()).toEqual([
         'Created 14 minutes ago',
         'Expires in 30 days',
-        'Last used never',
+        'Not used yet',
       ]);
     });
   });
 
   test('shows id and fingerprint of a key, and finds it by them', async () => {
     await preview('', async ({ list }) => {
-      await list.getByText('CI pipeline', { exact: true }).click();
+      await button(list, 'More about CI pipeline').click();
       const ci = rowOf(list, 'CI pipeline');
       await ci.getByText('Fingerprint', { exact: true }).waitFor();
       expect(await ci.locator('dd').allTextContents()).toEqual(['0001'.repeat(8), '000100010001']);
-      await list.getByText('partner integration', { exact: true }).click();
+      await button(list, 'More about partner integration').click();
       const partner = rowOf(list, 'partner integration');
       await partner.getByText('Fingerprint, old key', { exact: true }).waitFor();
       expect(await partner.locator('dt, dd').allTextContents()).toEqual([
@@ -99,6 +99,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
 
   test('revokes after a question in the row, and shows it there', async () => {
     await preview('', async ({ page, list }) => {
+      await button(list, 'More about CI pipeline').click();
       await button(list, 'Revoke CI pipeline').click();
       const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
       await question.getByText('Programs that use it are refused at once, elsewhere within a second.').waitFor();
@@ -119,10 +120,12 @@ describeInBrowser('the widget api-keys-list', (browser) => {
           () => document.activeElement?.ariaLabel ?? document.activeElement?.textContent,
         );
       await button(list, 'Active 3').click();
+      await button(list, 'More about billing export').click();
       await button(list, 'Delete billing export').click();
       await list.getByRole('group', { name: 'Delete billing export?' }).getByRole('button', { name: 'Delete' }).click();
       await list.getByText('2 of 5 keys').waitFor();
-      expect(await focused()).toBe('Delete CI pipeline');
+      expect(await focused()).toBe('More about CI pipeline');
+      await button(list, 'More about CI pipeline').click();
       await button(list, 'Revoke CI pipeline').click();
       const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
       const revoke = await question.getByRole('button', { name: 'Revoke' }).elementHandle();
@@ -158,6 +161,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
 
   test('shows a failure in the row it belongs to, and lets try again or leave it', async () => {
     await preview('calls=fail', async ({ page, list }) => {
+      await button(list, 'More about CI pipeline').click();
       await button(list, 'Delete CI pipeline').click();
       const question = list.getByRole('group', { name: 'Delete CI pipeline?' });
       await question.getByRole('button', { name: 'Delete' }).click();
@@ -184,6 +188,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     await preview('calls=silent', async ({ page, list }) => {
       await rowOf(list, 'CI pipeline').waitFor();
       await stopClock(page);
+      await button(list, 'More about CI pipeline').click();
       await button(list, 'Revoke CI pipeline').click();
       await list.getByRole('group', { name: 'Revoke CI pipeline?' }).getByRole('button', { name: 'Revoke' }).click();
       await page.getByText('tools/call #2').waitFor();
@@ -209,6 +214,8 @@ describeInBrowser('the widget api-keys-list', (browser) => {
         throw new Error(`no way to ${label}`);
       };
       await page.locator('nav button').last().focus();
+      await tabTo('More about CI pipeline');
+      await page.keyboard.press('Enter');
       await tabTo('Revoke CI pipeline');
       await page.keyboard.press('Enter');
       expect(await focused()).toEqual(['Cancel', 'solid']);
@@ -224,7 +231,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await page.keyboard.press('Shift+Tab');
       await page.keyboard.press('Enter');
       await list.getByText('5 keys', { exact: true }).waitFor();
-      expect(await focused()).toEqual(['Delete nightly backup', 'solid']);
+      expect(await focused()).toEqual(['More about nightly backup', 'solid']);
     });
   });
 
@@ -266,16 +273,17 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
       await initialize();
       await post(toolResult({ keys }));
-      await frame.getByText('1,200 today').waitFor();
+      await frame.getByText('1,800 uses in 30 days, 1,200 today').waitFor();
       const uses = frame.locator('.uses');
-      expect(await uses.locator('span').allTextContents()).toEqual([
-        '1,200 today',
+      expect(await uses.locator('> span:not(.scale)').allTextContents()).toEqual([
+        '1,800 uses in 30 days, 1,200 today',
         'Quota 5,000 a day',
         'Limit 100 in 15 minutes',
       ]);
-      const chart = uses.getByRole('img', { name: '1,800 calls in 30 days' });
+      expect(await uses.locator('.scale').textContent()).toBe('1,2000'); // from 1,200 to 0
+      const chart = uses.getByRole('img', { name: 'Uses by day, at most 1,200 in one' });
       // Days 28 and 30 of thirty, each three wide.
-      expect(await chart.locator('path').getAttribute('d')).toBe('M82.5 16v-8M88.5 16v-16');
+      expect(await chart.locator('path').getAttribute('d')).toBe('M82.5 22v-11M88.5 22v-22');
       expect(await uses.count()).toBe(1); // of the others nothing is known
     });
   });

@@ -68,6 +68,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     const { id, key } = await app.createKey('alice', { name: 'leaked' });
     await app.createKey('alice', { name: 'good' });
     await open({ tool: 'list_api_keys', args: {} }, 'alice');
+    await widget.getByRole('button', { name: 'More about leaked' }).click();
     await widget.getByRole('button', { name: 'Revoke leaked' }).click();
     await widget.getByRole('group', { name: 'Revoke leaked?' }).getByRole('button', { name: 'Revoke' }).click();
     await widget.getByText('API key revoked successfully').waitFor();
@@ -158,6 +159,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     await open({ tool: 'list_api_keys', args: {} }, 'bob');
     await widget.getByRole('button', { name: 'Revoke mine' }).waitFor();
     app.clock.advance(2 * 3_600_000);
+    await widget.getByRole('button', { name: 'More about mine' }).click();
     await widget.getByRole('button', { name: 'Revoke mine' }).click();
     await widget.getByRole('group', { name: 'Revoke mine?' }).getByRole('button', { name: 'Revoke' }).click();
     await widget.getByRole('alert').getByText('The user token has expired').waitFor();

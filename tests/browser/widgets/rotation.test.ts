@@ -86,6 +86,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
           .getByText(/^Rotation under way/)
           .isVisible(),
       ).toBe(true);
+      await frame.getByRole('button', { name: 'More about two' }).click();
       await frame.getByRole('button', { name: 'Revoke two' }).click();
       await frame.getByRole('group', { name: 'Revoke two?' }).getByRole('button', { name: 'Revoke' }).click();
       await post(await responseTo(host, { content: [], structuredContent: { success: true } }));
@@ -178,6 +179,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       await row(frame, 'two').waitFor({ state: 'detached' });
       await newKeyOf(frame, 'one').getByRole('button', { name: 'Show key' }).click();
       expect(await newKeyOf(frame, 'one').locator('code').textContent()).toBe(KEY);
+      await frame.getByRole('button', { name: 'More about one' }).click();
       await frame.getByRole('button', { name: 'Revoke one' }).click();
       await frame.getByRole('group', { name: 'Revoke one?' }).getByRole('button', { name: 'Revoke' }).click();
       await post(await responseTo(host, { content: [], structuredContent: { success: true } }));
@@ -280,7 +282,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
       await page.keyboard.press('Tab');
       expect(await focused()).toEqual(['I have saved it', 'solid']);
       await page.keyboard.press('Enter');
-      expect(await focused()).toEqual(['Delete CI pipeline', 'solid']);
+      expect(await focused()).toEqual(['More about CI pipeline', 'solid']);
     });
   });
 });

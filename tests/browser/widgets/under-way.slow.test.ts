@@ -39,6 +39,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     await withList(['slow', 'other', 'third'], async (host) => {
       const { frame, post } = host;
       await confirm(frame, 'Revoke', 'slow');
+      await frame.getByRole('button', { name: 'More about other' }).click();
       await frame.getByRole('button', { name: 'Revoke other' }).click();
       expect(await focused(frame)).toBe('Cancel');
       await post(await responseTo(host, SUCCESS));

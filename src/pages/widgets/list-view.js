@@ -1,0 +1,83 @@
+// How a list of keys looks: its heading, the search, the states to choose from, the rows, and how many there are.
+
+import { change, h, html } from './draw.js';
+import { STATES } from './key-row.js';
+import { HEADING, icon, inWords, pill, setup, workButton } from './parts.js';
+
+const { compare } = new Intl.Collator('en', { numeric: true });
+const ranks = Object.keys(STATES);
+const NEVER_MS = 9e15; // after every time
+export const ORDERS = {
+  created: (a, b) => (b.createdAt ?? -NEVER_MS) - (a.createdAt ?? -NEVER_MS),
+  name: (a, b) => compare(a.name, b.name),
+  state: (a, b) => ranks.indexOf(a.state) - ranks.indexOf(b.state),
+  expires: (a, b) => (a.expiresAt ?? NEVER_MS) - (b.expiresAt ?? NEVER_MS),
+  'last used': (a, b) => (b.lastUsedAt ?? -NEVER_MS) - (a.lastUsedAt ?? -NEVER_MS),
+};
+
+const TOOLS_FROM = 8; // fewer keys can be seen at a glance
+const isPage = setup.url !== null;
+
+/** `shown`: the keys that are, in order. The others act: `rowOf(list, key)`, `showMore(list)`, `search(list, field, isPasted)`. */
+export function listView(list, { shown, rowOf, showMore, search }) {
+  const { title, hints, keys, instead, status } = list;
+  if (instead !== '') return html`<div class="empty">${instead}</div>`;
+  const head = h(HEADING, { at: 'title', tabindex: -1 }, keys.length === 0 ? 'No API keys yet' : title);
+  if (keys.length === 0) {
+    return html`<section class="empty" at="list" tabindex="-1">
+      ${icon('key')}${head}${hints}<span class="sr" role="status">${status}</span>
+    </section>`;
+  }
+  const scrolls = !isPage && { role: 'region', 'aria-label': 'Keys', tabindex: 0 }; // within its own height
+  const rows = html`<ul role="list" aria-label="Keys">${shown.map((key) => rowOf(list, key))}</ul>`;
+  return html`<section class="keys" at="list" tabindex="-1">
+    <header class="field">
+      ${head}
+      ${(isPage || keys.length >= TOOLS_FROM || list.search !== '') && toolsOf(list, search)}
+      ${statesOf(list)}
+    </header>
+    ${h('div', { class: 'scroll', ...scrolls }, rows, shown.length === 0 && html`<p class="empty hint">No key matches.</p>`)}
+    ${footerOf(list, shown.length, showMore)}
+  </section>`;
+}
+
+function toolsOf(list, search) {
+  const { keys, hashOf, said } = list;
+  const hint = hashOf === undefined ? 'Search' : 'Search, or paste a key to find it';
+  const type = ({ target, inputType }) => void search(list, target, inputType === 'insertFromPaste');
+  return html`<div class="line tools">
+    <input type="search" at="search" placeholder=${hint} aria-label="Search names, scopes and ids" autocomplete="off"
+      spellcheck="false" oninput=${type} />
+    ${
+      keys.length >= TOOLS_FROM &&
+      html`<select at="order" aria-label="Sort by" onchange=${({ target }) => change(list, { order: target.value })}>
+        ${Object.keys(ORDERS).map((name) => html`<option value=${name}>Sort: ${name}</option>`)}
+      </select>`
+    }
+  </div>
+  <p class=${said === '' ? 'sr' : 'hint'} role="status">${said}</p>`;
+}
+
+function statesOf(list) {
+  const { keys, only } = list;
+  const button = (state, label, number) =>
+    pill(`state ${state}`, html`${label} ${inWords(number)}`, state === only, () => change(list, { only: state }));
+  const counts = Object.entries(STATES).map(([state, [label]]) => {
+    const number = keys.filter((key) => key.state === state).length;
+    return number > 0 && button(state, label, number);
+  });
+  return html`<div class="pills line" role="group" aria-label="Show keys by state">
+    ${button(null, 'All', keys.length)}${counts}
+  </div>`;
+}
+
+function footerOf(list, count, showMore) {
+  const { keys, cursor, callTool, status } = list;
+  const number = `${inWords(keys.length)} ${keys.length === 1 ? 'key' : 'keys'}`;
+  const total = cursor === null ? number : `the newest ${number}`;
+  const counted = count === keys.length ? total.replace('the', 'The') : `${inWords(count)} of ${total}`;
+  const more = { at: 'more', label: 'Show more', doing: 'Loading…', act: () => showMore(list) };
+  return html`<footer class="line hint">
+    <span role="status">${counted}</span><span class="end" role="status">${status}</span>${cursor !== null && callTool && workButton(more)}
+  </footer>`;
+}
