@@ -12,16 +12,19 @@ const NEAR_MS = 2 * 86_400_000; // an expiry this near shows its hour, too
 const KEY = { label: 'API key', before: '', after: '', copy: 'Copy' };
 const HEADER = { label: 'Request header', before: 'X-API-Key: ', after: '', copy: 'Copy header' };
 
-/** What a key is pasted into, by who takes it: the text before and after it. `url` is the server's. */
+/** What a key is pasted into, by who takes it: the text before and after it, and a hint. `url` is the server's. */
 function settingsFor(url) {
+  const claude = html`A custom connector with the URL <code>${url}/mcp</code> and, as a request header (Pro, Max and Team),
+    <code>x-api-key</code>, whose value is the key.`;
   const entry = `"keys": {\n      "type": "http",\n      "url": "${url}/mcp",\n      "headers": { "X-API-Key": "`;
   const settings = [
     ['MCP clients', `{\n  "mcpServers": {\n    ${entry}`, '" }\n    }\n  }\n}'],
     ['VS Code, in .vscode/mcp.json', `{\n  "servers": {\n    ${entry}`, '" }\n    }\n  }\n}'],
     ['Claude Code', `claude mcp add --transport http keys "${url}/mcp" --header "X-API-Key: `, '"'],
+    ['Claude on the web, desktop and phone', '', '', claude],
     ['curl, to try it', `curl -X POST "${url}/tools/whoami" -H "X-API-Key: `, '"'],
   ];
-  return settings.map(([label, before, after]) => ({ label, before, after, copy: `Copy for ${label}` }));
+  return settings.map(([label, before, after, hint]) => ({ label, before, after, hint, copy: `Copy for ${label}` }));
 }
 const SETTINGS = setup.url === null ? [] : settingsFor(setup.url);
 
@@ -124,7 +127,7 @@ function viewOf(shown) {
     <p class="hint">Or paste it with ready-made settings around it.</p>
     ${SETTINGS.map(
       (box, index) => html`<details name=${placeOf(shown, 'settings')} open=${index === 0}>
-        <summary>${box.label}</summary>${boxOf(shown, box)}
+        <summary>${box.label}</summary>${box.hint && html`<p class="hint">${box.hint}</p>`}${boxOf(shown, box)}
       </details>`,
     )}
   </div>`;

@@ -148,6 +148,7 @@ describeInBrowser('bad timing', (browser) => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'of alice' });
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
+      await page.getByRole('button', { name: 'More about of alice' }).click();
       await page.getByRole('button', { name: 'Revoke of alice' }).click();
       const lists = await held(page, 'list_api_keys');
       await page.getByRole('button', { name: 'Refresh' }).click();
@@ -192,7 +193,7 @@ describeInBrowser('bad timing', (browser) => {
       await page.getByRole('button', { name: 'All keys' }).click();
       await until(() => lists.length === 1);
       await page.getByRole('button', { name: 'Your keys' }).click();
-      await page.getByRole('button', { name: 'Delete of carol' }).waitFor();
+      await page.getByRole('button', { name: 'Rotate of carol' }).waitFor();
       await lists[0]?.();
       await page.getByRole('button', { name: 'Refresh' }).click();
       await page.getByRole('button', { name: 'Refresh', exact: true }).waitFor();
@@ -210,6 +211,7 @@ describeInBrowser('bad timing', (browser) => {
       await page.getByRole('heading', { name: 'Keys of alice' }).waitFor();
       await page.getByRole('button', { name: 'Revoke all of alice' }).click();
       await follow(page, app, 'bob');
+      await page.getByRole('button', { name: 'Sign in as bob' }).click();
       await page.getByText('Signed in as bob').waitFor();
       await page.getByText('No API keys yet').waitFor();
       expect(await page.getByRole('button', { name: /^(All keys|Revoke all)/ }).count()).toBe(0);

@@ -219,6 +219,7 @@ export const STATES: readonly State[] = [
     async act(page, app) {
       const client = await register(app, ['https://client.example/back']);
       const query = client.page({ scope: 'read write' }).search.slice(1);
+      await text('Signed in as alice')(page); // what waits already would be asked about first
       await page.evaluate((hash) => location.assign(hash), `#connect=${encodeURIComponent(query)}`);
     },
     shows: (page) => page.getByRole('heading', { name: /handed to client.example/ }).waitFor(),
@@ -227,7 +228,10 @@ export const STATES: readonly State[] = [
     name: 'ask',
     env: async () => ({ OAUTH_DEVICE: '1' }),
     who: ['alice'],
-    act: (page) => page.evaluate(() => location.assign('#ask=BCDF-GHJK')),
+    async act(page) {
+      await text('Signed in as alice')(page);
+      await page.evaluate(() => location.assign('#ask=BCDF-GHJK'));
+    },
     shows: text('Does the program that you started show this code?'),
   },
   {
@@ -246,6 +250,7 @@ export const STATES: readonly State[] = [
       const body = new URLSearchParams({ client_name: 'nightly deploy', scope: 'read deploy' });
       const response = await fetch(`${app.url}/device_authorization`, { method: 'POST', body });
       const { user_code: code } = (await response.json()) as { user_code: string };
+      await text('Signed in as alice')(page);
       await page.evaluate((hash) => location.assign(hash), `#ask=${code}`);
       await page.getByRole('button', { name: 'Yes, it shows this code' }).click();
     },

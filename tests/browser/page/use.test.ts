@@ -52,6 +52,10 @@ describeInBrowser('a new key', (browser) => {
       expect(structuredContent).toMatchObject({ name: 'billing export', owner: 'alice' });
       await client.close();
 
+      await page.getByText('Claude on the web').click();
+      await page.getByText(`A custom connector with the URL ${app.url}/mcp`).waitFor();
+      expect(await copied(open, 'Copy for Claude on the web, desktop and phone')).toBe(key);
+
       await page.getByText('Claude Code').click();
       const command = await copied(open, 'Copy for Claude Code');
       const words = await run(['sh'], {

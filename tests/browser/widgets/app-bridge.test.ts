@@ -76,6 +76,7 @@ describeInBrowser('a widget in the official host', (browser) => {
     const alice = { authorization: `Bearer ${await app.token('alice')}` };
     const listed = async () => (await app.call('list_api_keys', {}, alice)).body.keys;
     expect((await listed()).find((found: { id: string }) => found.id === id).active).toBe(false);
+    await widget.getByRole('button', { name: 'More about good' }).click();
     for (const name of ['leaked', 'good']) {
       await widget.getByRole('button', { name: `Delete ${name}` }).click();
       await widget
@@ -157,7 +158,7 @@ describeInBrowser('a widget in the official host', (browser) => {
   test('api-keys-list shows the failure when the user token has expired meanwhile', async () => {
     await app.createKey('bob', { name: 'mine' });
     await open({ tool: 'list_api_keys', args: {} }, 'bob');
-    await widget.getByRole('button', { name: 'Revoke mine' }).waitFor();
+    await widget.getByRole('button', { name: 'Rotate mine' }).waitFor();
     app.clock.advance(2 * 3_600_000);
     await widget.getByRole('button', { name: 'More about mine' }).click();
     await widget.getByRole('button', { name: 'Revoke mine' }).click();
