@@ -118,7 +118,7 @@ export async function prepareService(config: Config, options: ServiceOptions): P
     ownerKeys: config.ownerKeys,
   });
   try {
-    const service = serviceOn(store, address, verifyUserJwt, ageClock, config, options);
+    const service = serviceOn({ store, address, verifyUserJwt, ageClock, config, options });
     async function open(): Promise<void> {
       // A mistyped path would otherwise be found out by the first user whose keys are gone.
       if (newFolder !== null && config.production) {
@@ -143,23 +143,23 @@ const addressOf = (config: Config, { publicUrl, listening }: ServiceOptions): Se
     listening: listening ?? listeningOrigin(config, config.port),
   });
 
-function serviceOn(
-  store: Store,
-  address: ServerAddress,
-  verifyUserJwt: VerifyUserJwt,
-  ageClock: Clock,
-  config: Config,
-  options: ServiceOptions,
-): Service {
-  const { clock, random, sha256, log, env = {}, runScript = 'bun run' } = options;
-  const { keyCeilings: ceilings, revocationLagMaxMs: lagMaxMs } = config;
-  const startedAtMs = ageClock.monotonicMs();
-  const instance = random(INSTANCE_BYTES).toHex();
-  const metrics = config.metricsToken === null ? null : createMetrics(clock);
+/** What a service is made of, of which the rest is made in this order: keys, tools, what services ask, routes. */
+interface Parts {
+  readonly store: Store;
+  readonly address: ServerAddress;
+  readonly verifyUserJwt: VerifyUserJwt;
+  readonly ageClock: Clock;
+  readonly config: Config;
+  readonly options: ServiceOptions;
+}
+
+/** Makes the key domain, and what measures it. */
+function keysOf({ store, address, ageClock, config, options }: Parts) {
+  const metrics = config.metricsToken === null ? null : createMetrics(options.clock);
   const originOf = createOriginOf(config.eventAddresses);
   const audience = createAudience(address, config.resources);
   const keyStore = metrics?.store(store) ?? store;
-  const keyDomain = createKeyDomain({
+  const domain = createKeyDomain({
     ...config,
     ...options,
     clock: ageClock,
@@ -168,96 +168,132 @@ function serviceOn(
     ownerStore: metrics?.store(store.owners) ?? store.owners,
     originOf,
     audience,
-    ceilings,
-    lagMaxMs,
+    ceilings: config.keyCeilings,
+    lagMaxMs: config.revocationLagMaxMs,
   });
-  const { verifier, feed } = keyDomain;
+  const { verifier, feed } = domain;
   feed.subscribe({ onPage: store.onPage });
+  const signing = (use: 'request_state' | 'client_id') => ({
+    readSecret: () => store.serverSecret(use),
+    databaseId: () => feed.position.databaseId,
+  });
   const verifyKey = metrics?.verify(verifier) ?? verifier.verify;
+  return { domain, metrics, originOf, audience, keyStore, verifyKey, signing };
+}
 
+type Keys = ReturnType<typeof keysOf>;
+
+/** Makes the guards, and registers the tools, prompts and resources that stand behind them. */
+function toolsOf({ verifyUserJwt, config, options }: Parts, { domain, metrics, keyStore, verifyKey }: Keys) {
+  const { clock, log, env = {} } = options;
+  const { feed, verifier, usage, keys } = domain;
   const guards = createGuards({
     ...config,
     verifyKey,
     confirmKey: verifier.confirm,
     verifyUserJwt,
     checkBlock: createCheckBlock({ store: keyStore, feed }),
-    admit: keyDomain.usage.admit,
+    admit: usage.admit,
     clock,
     log,
     observe: metrics?.guard,
     helpsSignIn: config.connect === null ? undefined : config.keysPage === null ? 'without_page' : 'with_page',
   });
-  const deps = { guards, keys: keyDomain.keys, settings: settingsIn(env), ceilings, keyReveal: config.keyReveal };
-  const { tools, prompts, resources, keyScopes, custom } = register(deps, [
+  const { keyCeilings: ceilings, keyReveal } = config;
+  const registry = register({ guards, keys, settings: settingsIn(env), ceilings, keyReveal }, [
     serverFile({
       tools: options.tools,
       prompts: options.prompts,
-      resources: options.resources ?? createWidgets(lagMaxMs),
+      resources: options.resources ?? createWidgets(config.revocationLagMaxMs),
       sample: config.sampleTool,
-      admin: config.jwtClaims.admin && keyDomain.admin,
+      admin: config.jwtClaims.admin && domain.admin,
     }),
     ...(options.toolFiles ?? []),
   ]);
+  return { guards, ...registry };
+}
 
-  const recheck = createRecheck(feed, log);
-  const { run, lastCalled } = createRun({ log, recheck, clock });
-  const sessions = createSessions();
-  const held = createHeldRequests(feed, ageClock);
-  metrics?.addGauges({
-    feed,
-    lagMaxMs,
-    writable: store.writable,
-    sessions: () => sessions.count,
-    listeners: () => held.count,
-    adminStore: store.admin,
-    usage: options.usage,
-    certificateEndsAtMs: options.certificateEndsAtMs,
-  });
-  const signing = (use: 'request_state' | 'client_id') => ({
-    readSecret: () => store.serverSecret(use),
-    databaseId: () => feed.position.databaseId,
-  });
+type Tools = ReturnType<typeof toolsOf>;
+
+/** Makes what tells other services of changes, and lends them answers. */
+function changesOf({ ageClock, options }: Parts, { domain, signing }: Keys) {
+  const { feed, recent, toldUses, usage } = domain;
   const macs = createMacs(signing('client_id'));
-  const { recent, toldUses, usage } = keyDomain;
-  const leases = createLeases({ feed, recent, macs, toldUses, leasesOf: usage.leasesOf, ageClock, sha256 });
-  const signInRoutes = createSignIn({
+  const held = createHeldRequests(feed, ageClock);
+  const leases = createLeases({
+    feed,
+    recent,
+    macs,
+    toldUses,
+    leasesOf: usage.leasesOf,
+    ageClock,
+    sha256: options.sha256,
+  });
+  const countUsed = createCountUsed({ toldUses, macs, clock: ageClock, log: options.log });
+  return { ageClock, feed, recent, macs, held, leases, countUsed };
+}
+
+/** Makes the routes by which clients get a key. */
+function signInOf({ store, address, config, options }: Parts, keys: Keys, { guards, keyScopes }: Tools) {
+  const { domain, signing, originOf, audience } = keys;
+  return createSignIn({
     ...options,
     ...signing('client_id'),
     config,
     store: store.codes,
-    findCode: createFindCode(store.codes, keyDomain.lookupBudgets, log),
-    keys: keyDomain.keys,
-    look: verifier.look,
-    pasteKey: verifier.paste,
+    findCode: createFindCode(store.codes, domain.lookupBudgets, options.log),
+    keys: domain.keys,
+    look: domain.verifier.look,
+    pasteKey: domain.verifier.paste,
     originOf,
     audience,
     guards,
-    readKeyRequest: keyRequestReader(ceilings),
+    readKeyRequest: keyRequestReader(config.keyCeilings),
     publicPath: address.path,
     scopes: keyScopes,
   });
+}
+
+function serviceOn(parts: Parts): Service {
+  const { store, address, verifyUserJwt, ageClock, config, options } = parts;
+  const { clock, random, sha256, log, env = {}, runScript = 'bun run' } = options;
+  const startedAtMs = ageClock.monotonicMs();
+  const instance = random(INSTANCE_BYTES).toHex();
+  const keys = keysOf(parts);
+  const { domain, metrics, signing, verifyKey } = keys;
+  const { verifier, feed } = domain;
+  const offered = toolsOf(parts, keys);
+  const { tools, prompts, resources, keyScopes, guards } = offered;
+  const changes = changesOf(parts, keys);
+  const recheck = createRecheck(feed, log);
+  const { run, lastCalled } = createRun({ log, recheck, clock });
+  const sessions = createSessions();
+  metrics?.addGauges({
+    feed,
+    lagMaxMs: config.revocationLagMaxMs,
+    writable: store.writable,
+    sessions: () => sessions.count,
+    listeners: () => changes.held.count,
+    adminStore: store.admin,
+    usage: options.usage,
+    certificateEndsAtMs: options.certificateEndsAtMs,
+  });
   const api = createApi({
+    ...changes,
     config,
     address,
     verifyKey,
     confirmKey: verifier.confirm,
-    keys: keyDomain.keys,
-    revokeTokens: keyDomain.revokeSecrets,
+    keys: domain.keys,
+    revokeTokens: domain.revokeSecrets,
     guards,
     tools: [...tools.values()],
     offered: { tools, prompts, resources, requestStates: createRequestStates({ ...signing('request_state'), clock }) },
     run,
     recheck,
-    limitsOf: usage.limitsOf,
-    ageClock,
-    feed,
-    recent,
-    macs,
-    held,
-    leases,
-    countUsed: createCountUsed({ toldUses, macs, clock: ageClock, log }),
+    limitsOf: domain.usage.limitsOf,
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
-    signInRoutes,
+    signInRoutes: signInOf(parts, keys, offered),
     readOwnEdit,
     listedKey,
     identify: createIdentify(verifyUserJwt, verifier.look),
@@ -276,17 +312,17 @@ function serviceOn(
       ...createDispatch({ ...api, instance, bodies: createPool(LIMITS.messages, ageClock) }),
       endStreams() {
         sessions.drain();
-        held.stop();
+        changes.held.stop();
       },
     },
     url: address.url,
     storeMode: store.mode,
-    custom,
+    custom: offered.custom,
     lastCalled,
-    keyDomain,
+    keyDomain: domain,
     async close() {
       try {
-        await keyDomain.stop();
+        await domain.stop();
       } finally {
         await store.close();
       }

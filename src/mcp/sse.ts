@@ -58,7 +58,8 @@ const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request wi
 export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
-  const { mcp, streams, sessions, identify, publicPath, signIn, sha256, log } = options;
+  const { streams, sessions, identify, publicPath, signIn, sha256, log } = options;
+  const reply = createReply(options);
 
   async function open(context: RequestContext): Promise<Response> {
     const { request, requestId } = context;
@@ -123,8 +124,12 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     return reply(session, sender, message, canceller);
   }
 
+  return { open, post };
+}
+
+function createReply({ mcp, sessions, signIn }: Pick<SseRouteOptions, 'mcp' | 'sessions' | 'signIn'>) {
   /** Responds to the POST with 202, unless the call is challenged; the reply comes on the stream. */
-  function reply(
+  return function reply(
     session: Session,
     sender: Sender,
     message: RequestMessage,
@@ -151,9 +156,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       }
     }
     return Promise.race([begun.promise, finished()]);
-  }
-
-  return { open, post };
+  };
 }
 
 const isCall = (message: Message): boolean => message.kind === 'request' && makesCall(message.method);
