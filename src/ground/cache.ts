@@ -10,67 +10,90 @@ interface LruCache<Value> {
   clear(): void;
 }
 
-/** The most it holds. The most recently used entries are certain to stay while they fill no more than half of it. */
+/** The most it holds. What is used again before as much else was set is certain to stay. */
 interface Bounds<Value> {
   readonly entries?: number;
   /** Of all values together, by `bytesOf`. */
   readonly bytes?: number;
   readonly bytesOf?: (value: Value) => number;
-  /** Of values that hold their keys: else each hit on an old one may keep another string of the same text. */
+  /** Of values that hold their keys: else another string of the same text is kept beside each. */
   readonly keyOf?: (value: Value) => string;
 }
 
+/** Places that the hand passes for one eviction at most, so that no call waits for a whole round. */
+const PASSED_MAX = 64;
+
 /**
- * A map of bounded size that keeps recently used entries, in two generations. New entries are young, and a hit on an
- * old one makes it young again. When the young ones fill half of the bounds, they become the old ones, and those are
- * evicted at once. (The usual LRU deletes a Map's first key again and again: to find it, the Map walks past all that
- * were deleted before.)
+ * Creates a map of bounded size that keeps recently used entries: the CLOCK approximation of LRU. Entries stand in a
+ * circle. A hand goes round when there is no room; it passes who was used since it came by, and evicts the first other.
+ * (The usual LRU deletes a Map's first key again and again: to find it, the Map walks past all that were deleted before.)
  */
 export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
   const { entries: entriesMax = Infinity, bytes: bytesMax = Infinity, bytesOf = () => 0, keyOf } = bounds;
-  let young = new Map<string, Value>();
-  let old = new Map<string, Value>();
-  let youngBytes = 0;
+  const places = new Map<string, number>(); // in the arrays below, which are one circle of entries
+  const keys: string[] = [];
+  const values: Value[] = [];
+  const sizes: number[] = [];
+  const areUsed: boolean[] = [];
+  let bytes = 0;
+  let hand = 0;
 
-  function put(key: string, value: Value): void {
-    const bytes = bytesOf(value);
-    if (young.size > 0 && (young.size + 1 > entriesMax / 2 || youngBytes + bytes > bytesMax / 2)) {
-      old = young;
-      young = new Map();
-      youngBytes = 0;
+  function put(place: number, key: string, value: Value, size: number, isUsed: boolean): void {
+    places.set(key, place);
+    keys[place] = key;
+    values[place] = value;
+    sizes[place] = size;
+    areUsed[place] = isUsed;
+  }
+
+  /** Removes the entry at a place, and moves the last one there. */
+  function removeAt(place: number): void {
+    const [key, value, size, isUsed] = [keys.pop(), values.pop(), sizes.pop(), areUsed.pop()];
+    const removed = place === keys.length ? key : keys[place];
+    bytes -= (place === keys.length ? size : sizes[place]) ?? 0;
+    places.delete(removed ?? '');
+    if (place < keys.length) put(place, key as string, value as Value, size ?? 0, isUsed ?? false);
+  }
+
+  function evictOne(): void {
+    for (let passed = 0; ; passed += 1) {
+      hand = hand >= keys.length ? 0 : hand;
+      if (areUsed[hand] !== true || passed === PASSED_MAX) break;
+      areUsed[hand] = false;
+      hand += 1;
     }
-    young.set(keyOf?.(value) ?? key, value);
-    youngBytes += bytes;
+    removeAt(hand);
+    hand += 1; // past the entry that has moved there, which is one of the newest
   }
 
   function remove(key: string): void {
-    const value = young.get(key);
-    if (value !== undefined && young.delete(key)) youngBytes -= bytesOf(value);
-    old.delete(key);
+    const place = places.get(key);
+    if (place !== undefined) removeAt(place);
   }
 
   return {
     get(key) {
-      const hit = young.get(key);
-      if (hit !== undefined) return hit;
-      const aged = old.get(key);
-      if (aged === undefined) return undefined;
-      old.delete(key);
-      put(key, aged);
-      return aged;
+      const place = places.get(key);
+      if (place === undefined) return undefined;
+      areUsed[place] = true;
+      return values[place];
     },
     set(key, value) {
       remove(key);
-      put(key, value);
+      const size = bytesOf(value);
+      while (keys.length > 0 && (keys.length + 1 > entriesMax || bytes + size > bytesMax)) evictOne();
+      put(keys.length, keyOf?.(value) ?? key, value, size, false);
+      bytes += size;
     },
     delete: remove,
     deleteWhere(fits) {
-      for (const map of [young, old]) for (const [key, value] of map) if (fits(value)) remove(key);
+      for (let place = keys.length - 1; place >= 0; place -= 1) if (fits(values[place] as Value)) removeAt(place);
     },
     clear() {
-      young = new Map();
-      old = new Map();
-      youngBytes = 0;
+      places.clear();
+      for (const array of [keys, values, sizes, areUsed]) array.length = 0;
+      bytes = 0;
+      hand = 0;
     },
   };
 }

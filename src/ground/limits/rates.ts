@@ -79,8 +79,8 @@ interface Admission {
   readonly resetS: number;
 }
 
-/** Buckets remembered, about 20 MB. Beyond half of them, the longest unused may be evicted, and begin anew. */
-const BUCKETS_MAX = 200_000;
+/** Buckets remembered, about 10 MB. Beyond them, the longest unused may be evicted, and begin anew. */
+const BUCKETS_MAX = 100_000;
 
 /** Counts the calls of each bucket in this process. Returns what counts one call, unless the window is full. */
 export function createWindowCounter({ requests, windowS }: RateLimit, clock: Clock): (bucket: string) => Admission {

@@ -56,6 +56,6 @@ test('of more than 100,000 buckets, those that were quiet the longest begin agai
   expect([isAdmitted('quiet'), isAdmitted('quiet')]).toEqual([true, false]);
   for (let n = 1; n < 100_000; n += 1) count(`other ${n}`);
   expect([isAdmitted('busy'), isAdmitted('busy')]).toEqual([true, false]);
-  for (let n = 100_000; n < 200_000; n += 1) count(`other ${n}`);
+  for (let n = 100_000; n < 250_000; n += 1) count(`other ${n}`);
   expect([isAdmitted('busy'), isAdmitted('quiet')]).toEqual([false, true]);
 });
