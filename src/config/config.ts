@@ -54,6 +54,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     publicUrl: values.PUBLIC_URL,
     database: databaseConfig(values.DATABASE_URL, { authToken, replicaFile }, production, among('DATABASE_URL')),
     revocationLagMaxMs: values.REVOCATION_LAG_MAX_MS,
+    keyCacheBytes: values.KEY_CACHE_MB * 1024 * 1024,
     keyPrefix: values.KEY_PREFIX,
     /** Bounds of what any key may have; null: none. */
     keyCeilings: {

@@ -130,6 +130,7 @@ export const VARIABLES = {
   DATABASE_AUTH_TOKEN: secret('printable ASCII on one line', matching(/^[\x21-\x7e]+$/)),
   DATABASE_REPLICA_FILE: path,
   REVOCATION_LAG_MAX_MS: integer(250, 60_000, 1000),
+  KEY_CACHE_MB: integer(8, 4096, 64),
   KEY_PREFIX: of('2-12 of a-z and 0-9', matching(new RegExp(`^${KEY_PREFIX_PATTERN}$`)), 'sk'),
   KEY_SCOPES: except(COMMA, of(SCOPES, scopeNames, null)),
   KEY_MAX_DAYS: integer(1, 36_500, null),

@@ -12,6 +12,7 @@ import { createChanges, createRevokeSecrets } from './changes.ts';
 import { createFeed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
 import { createHistory } from './history.ts';
+import { keysIn } from './key-cache.ts';
 import { createListOwn } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createOwnEdits } from './own-edits.ts';
@@ -40,6 +41,8 @@ export function createKeyDomain(options: {
   keyPrefix: string;
   ceilings: KeyCeilings;
   lagMaxMs: number;
+  /** Memory for records of usable keys. */
+  keyCacheBytes: number;
   /** Of keys without one of their own; 0 requests: none. */
   rateLimit: { readonly requests: number; readonly windowMs: number };
   /** As `rateLimit`; null: none. */
@@ -51,7 +54,7 @@ export function createKeyDomain(options: {
   ownerKeys: number;
 }) {
   const { store, adminStore, clock, log } = options;
-  const usage = createUsage(options);
+  const usage = createUsage({ ...options, keysMax: keysIn(options.keyCacheBytes) });
   const feed = createFeed(options);
   const lookupBudgets = createLookupBudgets(clock);
   const readKeys = createReadKeys(store, feed, usage);

@@ -16,10 +16,11 @@ export interface KnownKeysOptions {
   readonly readKeys: ReadKeys;
   readonly unknownKeys: UnknownKeys;
   readonly clock: Clock;
+  readonly keyCacheBytes: number;
 }
 
-export function createKnownKeys({ feed, readKeys, unknownKeys, clock }: KnownKeysOptions) {
-  const cache = createKeyCache(feed, clock);
+export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBytes }: KnownKeysOptions) {
+  const cache = createKeyCache(feed, clock, keyCacheBytes);
   let reads = 0;
 
   async function readAgain(keyHash: string, near: boolean): Promise<KnownKey | null> {
@@ -34,9 +35,8 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock }: KnownKey
     /** Reads a key that memory doesn't have; null: there is none. One that nobody knew takes from the caller's budget. */
     read: (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
       cache.reads.run(keyHash, async () => {
-        // A key that was good a moment ago takes from no bucket.
-        if (cache.isStale(keyHash)) return ok(await readAgain(keyHash, true));
-        const found = await unknownKeys.find(keyHash, caller);
+        const find = cache.isStale(keyHash) ? unknownKeys.findAgain : unknownKeys.find;
+        const found = await find(keyHash, caller);
         return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
       }),
     /** Reads a key whatever memory has. `near`: a replica's word will do. */

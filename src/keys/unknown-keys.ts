@@ -28,6 +28,8 @@ const PAUSE_MS = 25;
 const LOADERS_MAX = 8;
 /** The source of those. */
 const FURTHER_ONES = 'further networks';
+/** The source of what was good a moment ago, whoever presents it: it takes from no budget, and always has a place. */
+const AGAIN = 'read again';
 /** Keys beyond the budget that may wait: as many as one statement has. Of all further sources: as ten have. */
 const PLACES = STATEMENT_KEYS_MAX;
 const SHARED_PLACES = 10 * STATEMENT_KEYS_MAX;
@@ -70,7 +72,8 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
   function loaderFor(source: string): Loader<T> {
     const known = loaders.get(source);
     if (known !== undefined) return known;
-    if (loaders.size >= LOADERS_MAX && source !== FURTHER_ONES) return loaderFor(FURTHER_ONES);
+    const isOfAll = source === FURTHER_ONES || source === AGAIN;
+    if (loaders.size >= LOADERS_MAX && !isOfAll) return loaderFor(FURTHER_ONES);
     const places = source === FURTHER_ONES ? SHARED_PLACES : PLACES;
     const loader: Loader<T> = { source, paid: [], drawn: [], places, seen: 0 };
     loaders.set(source, loader);
@@ -115,25 +118,28 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
         source,
       );
       const all = waiters.map(({ hash }) => foundBy(hash));
-      if (paid > 0) budgets.give(source, all.slice(0, paid).filter(isGood).length);
+      if (paid > 0 && source !== AGAIN) budgets.give(source, all.slice(0, paid).filter(isGood).length);
       for (const [at, found] of all.entries()) waiters[at]?.resolve(ok(found));
     } catch (error) {
       for (const { reject } of waiters) reject(error);
     }
   }
 
+  async function findFor(source: string, hash: string, caller: Caller): Promise<Result<T, Problem>> {
+    const found = await new Promise<Result<T, Problem> | null>((resolve, reject) => {
+      const loader = loaderFor(source);
+      const isPaid = source === AGAIN || (loader.source === source && budgets.take(source) === 0);
+      if (isPaid) loader.paid.push({ hash, resolve, reject });
+      else draw(loader, { hash, resolve, reject });
+    });
+    return found ?? refused(source, caller, log);
+  }
+
   return {
-    /** What the store has for this hash. Refused when the source asks for more than its places. */
-    async find(hash: string, caller: Caller): Promise<Result<T, Problem>> {
-      const source = sourceOf(caller);
-      const found = await new Promise<Result<T, Problem> | null>((resolve, reject) => {
-        const loader = loaderFor(source);
-        const isPaid = loader.source === source && budgets.take(source) === 0;
-        if (isPaid) loader.paid.push({ hash, resolve, reject });
-        else draw(loader, { hash, resolve, reject });
-      });
-      return found ?? refused(source, caller, log);
-    },
+    /** Returns what the store has for this hash. Refused when the source asks for more than its places. */
+    find: (hash: string, caller: Caller): Promise<Result<T, Problem>> => findFor(sourceOf(caller), hash, caller),
+    /** Returns what the store has now for a hash that was good a moment ago. */
+    findAgain: (hash: string, caller: Caller): Promise<Result<T, Problem>> => findFor(AGAIN, hash, caller),
     /** Statements so far. */
     get reads() {
       return reads;

@@ -17,8 +17,6 @@ import { usesOf } from './shown-uses.ts';
 import type { CountsAsOf, DefaultCounts, KeyCounts, UsesStore } from './store.ts';
 import { unitsIn } from './windows.ts';
 
-/** Keys whose counts are remembered, some 80 MB. Half are certain to stay: as many as keys/key-cache.ts holds. */
-const KEYS_MAX = 270_000;
 /** Owners whose counts are remembered, some 30 MB: those that have limits, and keys that are remembered. */
 const OWNERS_MAX = 100_000;
 /** From these parts of an owner's quota on there is a log line, once a period. */
@@ -71,6 +69,8 @@ export interface UsageOptions {
   /** Of all keys together of owners without one of their own; null: none. */
   readonly ownerRateLimit: RateLimit | null;
   readonly ownerQuota: Quota | null;
+  /** Keys whose counts are remembered, some 300 bytes each: as many as are known. */
+  readonly keysMax: number;
 }
 
 const limitFrom = ({ requests, windowMs }: ConfiguredLimit): RateLimit | null =>
@@ -86,7 +86,7 @@ export function createUsage(options: UsageOptions) {
   const ofServer = planOf(limitFrom(options.rateLimit), keyQuota);
   const ofOwners = planOf(options.ownerRateLimit, options.ownerQuota);
   const calendar = createCalendar(clock);
-  const keys = createLruCache<Holder>({ entries: KEYS_MAX, keyOf: ({ id }) => id });
+  const keys = createLruCache<Holder>({ entries: options.keysMax, keyOf: ({ id }) => id });
   const owners = createLruCache<Holder>({ entries: OWNERS_MAX, keyOf: ({ id }) => id });
   const exchange = new Exchange({ store, instance: random(8).toHex(), clock, log });
 

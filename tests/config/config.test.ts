@@ -29,6 +29,7 @@ test('with nothing set every default holds', () => {
     publicUrl: null,
     database: { mode: 'embedded', path: './data/keys.db' },
     revocationLagMaxMs: 1000,
+    keyCacheBytes: 64 * 1024 * 1024,
     keyCeilings: {
       scopes: null,
       daysMax: null,
@@ -218,6 +219,16 @@ const BOUNDS: readonly {
     ],
     refused: ['249', '60001', '0', '-1', '1s', '1000.5'],
     expected: '250-60000',
+  },
+  {
+    name: 'KEY_CACHE_MB',
+    read: (config) => config.keyCacheBytes / 1024 / 1024,
+    accepted: [
+      ['8', 8],
+      ['4096', 4096],
+    ],
+    refused: ['7', '4097', '64MB'],
+    expected: '8-4096',
   },
   {
     name: 'KEY_SCOPES',

@@ -94,6 +94,18 @@ describe('keys that are read together', () => {
     expect(new Set(reasons.map(({ reason }) => reason))).toEqual(new Set(['revoked', 'unknown', 'expired']));
   });
 
+  test('known ones are read again together, and take from no budget', async () => {
+    await using app = await createTestApp({ store: 'embedded', env: COUNTED });
+    const keys = await Promise.all(Array.from({ length: 100 }, async () => (await app.createKey('alice')).key));
+    expect(statusesOf(await present(app, keys))).toEqual([200]);
+    await flood(app, 1, BURST);
+    app.clock.advance(5 * 60_000);
+    await flood(app, 5000, BURST);
+    const before = await app.storeReads();
+    expect(statusesOf(await present(app, keys, 100))).toEqual([200]);
+    expect((await app.storeReads()) - before).toBeLessThan(50);
+  });
+
   test('are 503 while the store is away, and are read again when it is back', async () => {
     await using app = await createTestApp({ store: 'embedded', env: { REVOCATION_LAG_MAX_MS: '60000' } });
     const keys = [(await app.createKey('alice')).key, guess(4000)];

@@ -37,7 +37,16 @@ function usageOver(
   };
   const rateLimit = { requests: 0, windowMs: 1000 };
   return {
-    ...createUsage({ store, clock, random: systemRandom, log, rateLimit, keyQuota: null, ...NO_OWNER_LIMITS }),
+    ...createUsage({
+      store,
+      clock,
+      random: systemRandom,
+      log,
+      rateLimit,
+      keyQuota: null,
+      keysMax: 270_000,
+      ...NO_OWNER_LIMITS,
+    }),
     clock,
     log,
   };

@@ -118,6 +118,7 @@ export function processesOn(
       };
       const rateLimit = { requests: 0, windowMs: 1000 };
       const usage = createUsage({
+        keysMax: 270_000,
         store: reached,
         clock: own,
         random: systemRandom,
