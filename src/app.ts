@@ -234,7 +234,7 @@ function changesOf({ ageClock, options }: Parts, { domain, signing }: Keys) {
 }
 
 /** Makes the routes by which clients get a key. */
-function signInOf({ store, address, config, options }: Parts, keys: Keys, { guards, keyScopes }: Tools) {
+function signInOf({ store, address, ageClock, config, options }: Parts, keys: Keys, { guards, keyScopes }: Tools) {
   const { domain, signing, originOf, audience } = keys;
   return createSignIn({
     ...options,
@@ -251,6 +251,7 @@ function signInOf({ store, address, config, options }: Parts, keys: Keys, { guar
     readKeyRequest: keyRequestReader(config.keyCeilings),
     publicPath: address.path,
     scopes: keyScopes,
+    ageClock,
   });
 }
 

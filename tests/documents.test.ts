@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { Glob } from 'bun';
 import PACKAGE from '../package.json';
 import { DOCUMENTS, filesToWrite, ROOT, readDocument, unquoted } from './support/documents.ts';
-import { EVENT_KINDS, EVENTS, LIMITS, type Limit, METRICS, VARIABLES } from './support/tables.ts';
+import { EVENT_KINDS, EVENTS, KNOWN_CLIENTS, LIMITS, type Limit, METRICS, VARIABLES } from './support/tables.ts';
 
 test('the documents are found', () => {
   expect(DOCUMENTS).toContain('README.md');
@@ -129,6 +129,11 @@ function boundsOf(limit: Limit): string {
     ? `${total} together, ${amountOf(limit.each, limit.unit)} for each ${limit.whose}`
     : `${total} for all`;
 }
+
+test('each client of the word known stands in the table of what it admits', () => {
+  const ids = readDocument('src/mcp/README.md').text.match(/^\| `(https:[^`]+)` \|/gm) ?? [];
+  expect(ids.map((row) => row.slice(3, -3))).toEqual([...KNOWN_CLIENTS]);
+});
 
 test('each limit of the table in the code stands in a table of the documents once, with its amounts', () => {
   const rows = DOCUMENTS.flatMap((document) => readDocument(document).text.match(/^\|.*\|$/gm) ?? []);

@@ -3,7 +3,8 @@
 
 import { err, ok, type Result } from '../ground/result.ts';
 import { expected, isWithinEdits, type NoteFault } from '../ground/wording.ts';
-import type { ConnectConfig } from '../signin/redirects.ts';
+import { namesThisMachine } from '../signin/client-ids.ts';
+import type { ConnectConfig } from '../signin/index.ts';
 import { databaseConfig } from './database.ts';
 import { type Env, type Values, valuesOf } from './env.ts';
 import { userTokens } from './user-tokens.ts';
@@ -30,15 +31,22 @@ type Among = (...names: readonly (keyof Values)[]) => NoteFault;
 
 const JWT = ['JWT_SECRET', 'JWT_SECRET_PREVIOUS', 'JWT_JWKS_URL', 'JWT_ISSUER'] as const;
 
+/** A document of this machine is for tests: whoever runs a server there would get keys. */
+function connectOf(values: Values, production: boolean, note: NoteFault): ConnectConfig | null {
+  const { OAUTH_REDIRECTS: redirects, OAUTH_CLIENTS: clients } = values;
+  if (production && clients !== null && namesThisMachine(clients)) {
+    note('OAUTH_CLIENTS', 'in production URLs of other machines', 'one of loopback');
+  }
+  return redirects === null && clients === null ? null : { redirects, clients };
+}
+
 function configOf(values: Values, verifiesUsers: boolean, among: Among) {
   const runsAs = environment(values.NODE_ENV, among());
   const { production } = runsAs;
   const demandedIn = verifiesUsers && !mayMakeSecret(runsAs) ? runsAs.environment : null;
   const users = userTokens(values, { demandedIn, production }, among(...JWT));
   const { DATABASE_AUTH_TOKEN: authToken, DATABASE_REPLICA_FILE: replicaFile } = values;
-  const connect: ConnectConfig | null = values.OAUTH_REDIRECTS && {
-    redirects: values.OAUTH_REDIRECTS,
-  };
+  const connect = connectOf(values, production, among());
   const rateLimit = { requests: values.RATE_LIMIT_REQUESTS, windowMs: values.RATE_LIMIT_WINDOW };
   if (runsAs.production && values.PUBLIC_URL === null) demandPublicUrl(values, among());
   // The system would pick another one for each process.
@@ -120,7 +128,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
 
 /** What sends strangers to this server's address, which nobody else knows in production. */
 function demandPublicUrl(values: Values, fault: NoteFault): void {
-  const senders = ['OAUTH_REDIRECTS', 'OAUTH_DEVICE', 'KEYS_PAGE_SIGN_IN'] as const;
+  const senders = ['OAUTH_REDIRECTS', 'OAUTH_CLIENTS', 'OAUTH_DEVICE', 'KEYS_PAGE_SIGN_IN'] as const;
   const set = senders.filter((name) => values[name]);
   if (set.length === 0) return;
   fault('PUBLIC_URL', `the URL that clients see, because ${set.join(' and ')} would send them to a local address`);

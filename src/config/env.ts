@@ -6,6 +6,7 @@ import { parseDuration } from '../ground/runtime.ts';
 import { isScope, KEY_PREFIX_PATTERN, splitScopes } from '../ground/text.ts';
 import { anyOrigin, outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl } from '../ground/urls.ts';
 import { expected } from '../ground/wording.ts';
+import { clientRulesOf } from '../signin/client-ids.ts';
 import { redirectsOf, resourcesOf } from '../signin/redirects.ts';
 import { JWT_SECRET_BYTES_MIN } from '../users/identity.ts';
 import { LOG_LEVELS } from '../watch/log.ts';
@@ -149,6 +150,15 @@ export const VARIABLES = {
     of(
       'https URIs (exact, or with /* at the end), exact URIs of an app’s own scheme, or the word loopback, with spaces between',
       redirectsOf,
+      null,
+      outlinedUrls,
+    ),
+  ),
+  OAUTH_CLIENTS: except(
+    COMMA,
+    of(
+      'https URLs of documents (exact, or with /* at the end), or the word known, with spaces between',
+      clientRulesOf,
       null,
       outlinedUrls,
     ),

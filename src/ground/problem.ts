@@ -82,6 +82,7 @@ export type Problem =
   | { readonly code: 'internal' }
   | { readonly code: 'store_unavailable'; readonly reason: string }
   | { readonly code: 'auth_unavailable'; readonly reason: string }
+  | { readonly code: 'client_unavailable'; readonly reason: string }
   | { readonly code: 'overloaded' }
   | { readonly code: 'sse_unavailable' }
   | ToolFailure;
@@ -174,6 +175,10 @@ const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
     detail: 'The key store is out of reach; try again',
     oauth: 'temporarily_unavailable',
   },
+  client_unavailable: {
+    status: 503,
+    detail: 'The document by which the program identifies itself is out of reach; try again',
+  },
   auth_unavailable: { status: 503, detail: 'The key set of the token issuer is out of reach; try again' },
   overloaded: { status: 503, detail: 'The server is at its limit; try again', oauth: 'temporarily_unavailable' },
   sse_unavailable: { status: 503, detail: 'Several processes share this port, and /sse needs a single one; use /mcp' },
@@ -261,6 +266,7 @@ export function retryAfterSeconds(problem: Problem): number | null {
       return problem.retryAfterS ?? null;
     case 'store_unavailable':
     case 'auth_unavailable':
+    case 'client_unavailable':
     case 'overloaded':
       return RETRY_UNAVAILABLE_S;
     default:

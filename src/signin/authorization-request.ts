@@ -1,9 +1,13 @@
 // What a client asks of /authorize (RFC 6749 §4.1.1), and whether it is valid. Pure. Nobody is redirected before the
 // redirect URI is known to be the client's, and still admitted.
 
+import { type Problem, publicPart } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
 import { type ServersSeen, THIS_SERVER } from '../keys/audience.ts';
+import type { RequestContext } from '../web/context.ts';
+import type { Client, ClientFault } from './clients.ts';
 import { hasTwice, parameter } from './parameters.ts';
-import { isAdmitted, isLoopbackRedirect, isSameRedirect, type Redirects } from './redirects.ts';
+import { isLoopbackRedirect, isSameRedirect } from './redirects.ts';
 
 /** RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 8707 §2. */
 export interface AuthorizationRequest {
@@ -19,16 +23,18 @@ export interface AuthorizationRequest {
   readonly server: string;
   /** The issuer: this server, as the request calls it. */
   readonly issuer: string;
+  readonly client: Client;
 }
 
 export type Decision =
   | { readonly kind: 'ask'; readonly request: AuthorizationRequest }
   /** Redirects the client, with an error. */
   | { readonly kind: 'error_redirect'; readonly location: string }
-  | { readonly kind: 'error_page'; readonly why: string };
+  /** `problem`: with its status; left out: 400. */
+  | { readonly kind: 'error_page'; readonly why: string; readonly problem?: Problem };
 
-/** Decides on the parameters of a request to /authorize. `publicUrl`: this server, as the request calls it. */
-export type Decide = (parameters: URLSearchParams, publicUrl: string) => Promise<Decision>;
+/** Decides on the parameters of a request to /authorize. */
+export type Decide = (parameters: URLSearchParams, context: RequestContext) => Promise<Decision>;
 
 const CHALLENGE = /^[\w-]{43}$/;
 
@@ -40,45 +46,59 @@ const PAGES = {
   long: 'The request is too long.',
   client: 'This server does not know the program that sent you. Have it connect again.',
   redirect: 'The address that the key would go to is not one that the program has registered.',
+  notInDocument: 'The address that the key would go to is not one that the program’s document names.',
   notAdmitted: 'This server hands no keys to the address that the program wants them at.',
 } as const;
 
-/** Decides by a client's redirect URIs; null: this server has not registered it. */
+/** Decides what leads to a page before anything else, so that nobody is sent where the client has no business. */
 export function decide(
   parameters: URLSearchParams,
-  redirectUris: readonly string[] | null,
-  redirects: Redirects,
-  { url: issuer, nameOf }: ServersSeen,
+  found: Result<Client, ClientFault>,
+  servers: ServersSeen,
 ): Decision {
   const get = (name: string) => parameter(parameters, name);
-  const errorPage = (why: string): Decision => ({ kind: 'error_page', why });
   if (hasTwice(parameters)) return errorPage(PAGES.twice);
   const state = get('state');
   if (state !== null && state.length > STATE_CHARS_MAX) return errorPage(PAGES.long);
   const clientId = get('client_id');
-  if (clientId === null || redirectUris === null) return errorPage(PAGES.client);
+  if (clientId === null) return errorPage(PAGES.client);
+  if (!found.ok) return pageOfFault(found.error);
+  const client = found.value;
   const redirectUri = get('redirect_uri');
-  if (redirectUri === null || !redirectUris.some((uri) => isSameRedirect(uri, redirectUri)))
-    return errorPage(PAGES.redirect);
-  if (!isAdmitted(redirects, redirectUri)) return errorPage(PAGES.notAdmitted);
+  if (redirectUri === null || !client.redirectUris.some((uri) => isSameRedirect(uri, redirectUri))) {
+    return errorPage(client.host === null ? PAGES.redirect : PAGES.notInDocument);
+  }
+  if (!client.isAdmitted(redirectUri)) return errorPage(PAGES.notAdmitted);
+  const back = { redirectUri, state, issuer: servers.url };
+  const asked = requestIn(get, servers);
+  if (!asked.ok) return { kind: 'error_redirect', location: locationOf(back, { error: asked.error }) };
+  return { kind: 'ask', request: { ...asked.value, ...back, clientId, client } };
+}
 
-  const errorRedirect = (error: 'unsupported_response_type' | 'invalid_request' | 'invalid_target'): Decision => ({
-    kind: 'error_redirect',
-    location: locationOf({ redirectUri, state, issuer }, { error }),
-  });
+const errorPage = (why: string): Decision => ({ kind: 'error_page', why });
+
+function pageOfFault(fault: ClientFault): Decision {
+  if (fault.is === 'unknown') return errorPage(PAGES.client);
+  const { host, problem } = fault;
+  return { kind: 'error_page', why: `The program says that it is ${host}. ${publicPart(problem).detail}.`, problem };
+}
+
+type RequestError = 'unsupported_response_type' | 'invalid_request' | 'invalid_target';
+type Asked = Pick<AuthorizationRequest, 'challenge' | 'scope' | 'resource' | 'server'>;
+
+/** Reads what a client that is known asks for; or returns the error that it is sent back with. */
+function requestIn(get: (name: string) => string | null, { nameOf }: ServersSeen): Result<Asked, RequestError> {
   const responseType = get('response_type');
-  if (responseType === null) return errorRedirect('invalid_request');
-  if (responseType !== 'code') return errorRedirect('unsupported_response_type');
+  if (responseType === null) return err('invalid_request');
+  if (responseType !== 'code') return err('unsupported_response_type');
   const responseMode = get('response_mode');
-  if (responseMode !== null && responseMode !== 'query') return errorRedirect('invalid_request');
+  if (responseMode !== null && responseMode !== 'query') return err('invalid_request');
   const challenge = get('code_challenge');
-  if (challenge === null || !CHALLENGE.test(challenge)) return errorRedirect('invalid_request');
-  if (get('code_challenge_method') !== 'S256') return errorRedirect('invalid_request');
+  if (challenge === null || !CHALLENGE.test(challenge)) return err('invalid_request');
+  if (get('code_challenge_method') !== 'S256') return err('invalid_request');
   const resource = get('resource');
   const server = resource === null ? THIS_SERVER : nameOf(resource);
-  if (server === null) return errorRedirect('invalid_target');
-  const scope = get('scope');
-  return { kind: 'ask', request: { clientId, redirectUri, challenge, state, scope, resource, server, issuer } };
+  return server === null ? err('invalid_target') : ok({ challenge, scope: get('scope'), resource, server });
 }
 
 /** Returns the parameters that ask for the same again. */

@@ -32,7 +32,8 @@ export function createClick({ decide, grants, guards, readKeyRequest }: ClickOpt
     if (!user.ok) return user;
     const { parameters, decided } = partsOf(body.value);
     if (parameters === null) return invalid('Expected parameters that are text');
-    const decision = await decide(parameters, context.publicUrl);
+    const decision = await decide(parameters, context);
+    if (decision.kind === 'error_page' && decision.problem !== undefined) return err(decision.problem);
     if (decision.kind !== 'ask') return invalid(whyNot(decision));
     const input = readKeyRequest(decided);
     if (!input.ok) return input;

@@ -41,9 +41,7 @@ const hiddenFields = (request: AuthorizationRequest): string =>
     .join('\n');
 
 export function askPage({ request, connectUrl, problem }: AskPage): string {
-  const isHere = isLoopbackRedirect(request.redirectUri);
-  const host = isHere ? 'a program on this computer' : hostOf(request.redirectUri);
-  const who = isHere ? 'the program' : `<bdi>${escaped(host)}</bdi>`;
+  const { place, who, says } = receiverOf(request);
   const make =
     connectUrl === null
       ? ''
@@ -53,7 +51,8 @@ export function askPage({ request, connectUrl, problem }: AskPage): string {
   const described = problem === null ? 'own' : 'problem own';
   return page(
     'Hand over an API key',
-    `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(host)}</span></h1>
+    `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(place)}</span></h1>
+${says === null ? '' : `<p>${says}</p>\n`}
 <p>The connection is for <bdi>${escaped(request.resource ?? request.issuer)}</bdi>. With the key, ${who} can do everything that it may ${where}, until it ends.
 Go on only if you have just asked for this connection yourself.</p>
 ${make}<form class="field${connectUrl === null ? '' : ' next'}" method="post" action="${escaped(request.issuer)}/authorize">
@@ -67,6 +66,27 @@ ${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(pr
 </div>
 </form>`,
   );
+}
+
+/** Returns who gets the key: in large letters, within a sentence, and what is known of the client beside, as HTML. */
+function receiverOf({ redirectUri, client }: AuthorizationRequest) {
+  const isHere = isLoopbackRedirect(redirectUri);
+  const isApp = !isHere && !redirectUri.startsWith('https:');
+  const said = (name: string) => `<bdi>${escaped(name)}</bdi>`;
+  if (client.host !== null && (isHere || isApp)) {
+    const place = isHere ? 'a program on this computer' : 'an app on this computer';
+    return {
+      place,
+      who: isHere ? 'the program' : 'the app',
+      says: `It says that it is ${said(client.host)}, which nobody can prove.`,
+    };
+  }
+  if (isHere) {
+    const says = client.name === null ? null : `It calls itself "${said(client.name)}".`;
+    return { place: 'a program on this computer', who: 'the program', says };
+  }
+  const host = hostOf(redirectUri);
+  return { place: host, who: said(host), says: client.host === null ? null : `Identified by ${said(client.host)}.` };
 }
 
 /** Redirects nowhere. */

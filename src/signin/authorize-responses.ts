@@ -21,6 +21,10 @@ export async function html(status: number, make: (page: Pages) => string, proble
   return new Response(make(page), { status, headers });
 }
 
+/** `problem`: what is wrong, with its status; left out: a bad request. */
+export const errorPage = (why: string, problem?: Problem): Promise<Response> =>
+  html(problem === undefined ? 400 : publicPart(problem).status, (page) => page.errorPage(why), problem);
+
 export function problemPage(problem: Problem): Promise<Response> {
   const { status, detail } = publicPart(problem);
   return html(status, (page) => page.errorPage(detail), problem);

@@ -12,7 +12,7 @@ import type { AuthorizationRequest, Decide } from './authorization-request.ts';
 import { locationOf } from './authorization-request.ts';
 import { type ClickOptions, createClick } from './authorize-click.ts';
 import { createPaste, type PasteOptions } from './authorize-paste.ts';
-import { html, problemPage, seeOther } from './authorize-responses.ts';
+import { errorPage, problemPage, seeOther } from './authorize-responses.ts';
 
 export type AuthorizeRouteOptions = ClickOptions &
   PasteOptions & { readonly decide: Decide; readonly grants: ClickOptions['grants'] & PasteOptions['grants'] };
@@ -24,14 +24,14 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
   const click = createClick(options);
 
   async function respond(
-    { publicUrl }: RequestContext,
+    context: RequestContext,
     parameters: URLSearchParams,
     next: (request: AuthorizationRequest) => Awaitable<Response>,
   ): Promise<Response> {
-    const decision = await decide(parameters, publicUrl);
+    const decision = await decide(parameters, context);
     switch (decision.kind) {
       case 'error_page':
-        return html(400, (page) => page.errorPage(decision.why));
+        return errorPage(decision.why, decision.problem);
       case 'error_redirect':
         return seeOther(decision.location);
       case 'ask':

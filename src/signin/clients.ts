@@ -1,26 +1,90 @@
-// Who a client is. Nothing is stored of clients: the id that /register gives one holds its redirect URIs under a MAC.
+// Who a client is. One that registers gets an id that holds what it has registered under a MAC, so that nothing is stored;
+// one whose id is the URL of a document is known by that document (client-documents.ts).
 
+import { networkOf } from '../ground/ip.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
 import { createSignedText, type SignedTextOptions } from '../ground/signed-text.ts';
+import type { ClientDocuments } from './client-documents.ts';
+import { isUrl } from './client-ids.ts';
+import { isAdmitted, type Redirects } from './redirects.ts';
 
+/** What can be told of a client. Its redirect URIs are for no one else to choose. */
 export interface Client {
   readonly redirectUris: readonly string[];
+  /** What a registered client calls itself; null: nothing. Anybody may call himself anything. */
+  readonly name: string | null;
+  /** The host of its document; null: it was registered. */
+  readonly host: string | null;
+  /** Whether a key may be handed to one of its redirect URIs now. */
+  isAdmitted(redirectUri: string): boolean;
 }
+
+export type ClientFault =
+  | { readonly is: 'unknown' }
+  /** Its document can't be had, or used. */
+  | { readonly is: 'without_document'; readonly host: string; readonly problem: Problem };
 
 export interface Clients {
-  /** Returns the id of a client; equal ones have the same. */
-  idOf(client: Client): Promise<string>;
-  /** Returns null if this server did not register the client. */
-  find(clientId: string): Promise<Client | null>;
+  /** Returns the id of a client that registers; equal ones have the same. */
+  idOf(redirectUris: readonly string[], name: string | null): Promise<string>;
+  /** `clientAddress`: of who asks. */
+  find(clientId: string, clientAddress: () => string): Promise<Result<Client, ClientFault>>;
+  /** Whether the id can be of a client of this server. Fetches nothing. */
+  mayBe(clientId: string): Promise<boolean>;
 }
 
-export function createClients(signing: Omit<SignedTextOptions, 'use'>): Clients {
-  const signedText = createSignedText({ ...signing, use: 'client_id' });
-  return {
-    idOf: ({ redirectUris }) => signedText.sign(JSON.stringify(redirectUris)),
+export interface ClientsOptions extends Omit<SignedTextOptions, 'use'> {
+  /** Null: no documents are read. */
+  readonly documents: ClientDocuments | null;
+  readonly redirects: Redirects;
+}
 
-    async find(clientId) {
-      const text = await signedText.read(clientId);
-      return text === null ? null : { redirectUris: JSON.parse(text) as readonly string[] }; // signed
+const UNKNOWN: Result<never, ClientFault> = err({ is: 'unknown' });
+
+export function createClients({ documents, redirects, ...signing }: ClientsOptions): Clients {
+  const signedText = createSignedText({ ...signing, use: 'client_id' });
+
+  async function registered(clientId: string): Promise<Result<Client, ClientFault>> {
+    const text = await signedText.read(clientId);
+    if (text === null) return UNKNOWN;
+    const parts = JSON.parse(text) as readonly string[]; // signed
+    const named = parts.find(isName);
+    return ok({
+      redirectUris: parts.filter((part) => !isName(part)),
+      name: named === undefined ? null : named.slice(1),
+      host: null,
+      isAdmitted: (uri) => isAdmitted(redirects, uri),
+    });
+  }
+
+  async function documented(
+    documents: ClientDocuments,
+    clientId: string,
+    network: string,
+  ): Promise<Result<Client, ClientFault>> {
+    const { host } = new URL(clientId);
+    const found = await documents.redirectUrisOf(clientId, network);
+    if (!found.ok) return err({ is: 'without_document', host, problem: found.error });
+    return ok({ redirectUris: found.value, name: null, host, isAdmitted: () => true }); // its vendor is trusted with them
+  }
+
+  return {
+    idOf: (redirectUris, name) =>
+      signedText.sign(JSON.stringify(name === null ? redirectUris : [...redirectUris, ` ${name}`])),
+
+    async find(clientId, clientAddress) {
+      if (!isUrl(clientId)) return registered(clientId);
+      if (documents?.admits(clientId) !== true) return UNKNOWN;
+      return documented(documents, clientId, networkOf(clientAddress()));
+    },
+
+    async mayBe(clientId) {
+      if (isUrl(clientId)) return documents?.admits(clientId) === true;
+      return (await registered(clientId)).ok;
     },
   };
 }
+
+/** A name stands among the URIs, where servers of the version before expect URIs alone: no URI begins with a space. */
+const isName = (part: string): boolean => part.startsWith(' ');

@@ -6,6 +6,8 @@ import type { Verifier } from '../keys/verify.ts';
 import type { Route } from '../web/router.ts';
 import { decide } from './authorization-request.ts';
 import { type AuthorizeRouteOptions, authorizeRoute } from './authorize.ts';
+import { type ClientDocumentsOptions, createClientDocuments } from './client-documents.ts';
+import type { ClientRules } from './client-ids.ts';
 import { createClients } from './clients.ts';
 import { type CodesOptions, createCodes } from './codes.ts';
 import { type DeviceAuthorizationOptions, deviceAuthorizationRoute } from './device-authorization.ts';
@@ -14,11 +16,20 @@ import { createGrants } from './grant.ts';
 import type { MakingOptions } from './making.ts';
 import { serverMetadataRoutes } from './metadata.ts';
 import { parameter } from './parameters.ts';
-import type { ConnectConfig } from './redirects.ts';
+import type { Redirects } from './redirects.ts';
+import { NO_REDIRECTS } from './redirects.ts';
 import { registerRoute } from './register.ts';
 import { type GrantTypes, tokenRoute } from './token.ts';
 import { createCodeGrant } from './token-code.ts';
 import { createDeviceGrant, DEVICE_GRANT } from './token-device.ts';
+
+/** Connect: which clients may be handed keys. One of the two is set. */
+export interface ConnectConfig {
+  /** OAUTH_REDIRECTS: of clients that register; null: none does. */
+  readonly redirects: Redirects | null;
+  /** OAUTH_CLIENTS: whose documents are read; null: nobody's. */
+  readonly clients: ClientRules | null;
+}
 
 export interface SignInOptions
   extends CodesOptions,
@@ -26,7 +37,8 @@ export interface SignInOptions
     DeviceAuthorizationOptions,
     DeviceDecisionOptions,
     Omit<AuthorizeRouteOptions, 'decide' | 'grants' | 'config'>,
-    Omit<SignedTextOptions, 'use'> {
+    Omit<SignedTextOptions, 'use'>,
+    Omit<ClientDocumentsOptions, 'rules'> {
   readonly config: AuthorizeRouteOptions['config'] & {
     /** Null: no key is handed to OAuth clients. */
     readonly connect: ConnectConfig | null;
@@ -62,6 +74,8 @@ export function createSignIn(options: SignInOptions): SignInRoutes {
   const metadata = {
     ...options,
     authorizes: connect !== null,
+    registers: connect?.register != null,
+    readsDocuments: config.connect?.clients != null,
     isAsked: device !== null,
     grantTypes: [...grantTypes.keys()],
   };
@@ -76,18 +90,20 @@ export function createSignIn(options: SignInOptions): SignInRoutes {
   };
 }
 
-function connectRoutes(options: SignInOptions, { redirects }: ConnectConfig) {
+function connectRoutes(options: SignInOptions, { redirects, clients: rules }: ConnectConfig) {
   const { audience } = options;
-  const clients = createClients(options);
+  const documents = rules && createClientDocuments({ ...options, rules });
+  const clients = createClients({ ...options, documents, redirects: redirects ?? NO_REDIRECTS });
   const codes = createCodes(options);
   return {
-    register: registerRoute(clients, redirects),
+    register: redirects && registerRoute(clients, redirects),
     authorize: authorizeRoute({
       ...options,
       grants: createGrants({ ...options, codes }),
-      async decide(parameters, publicUrl) {
-        const client = await clients.find(parameter(parameters, 'client_id') ?? '');
-        return decide(parameters, client?.redirectUris ?? null, redirects, audience.seenFrom(publicUrl));
+      async decide(parameters, context) {
+        const clientId = parameter(parameters, 'client_id') ?? '';
+        const client = await clients.find(clientId, () => context.clientAddress());
+        return decide(parameters, client, audience.seenFrom(context.publicUrl));
       },
     }),
     grantTypes: [['authorization_code', createCodeGrant({ ...options, clients, codes })]] as const,

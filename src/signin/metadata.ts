@@ -60,6 +60,10 @@ export interface ServerMetadataOptions {
   readonly scopes: readonly string[];
   /** Whether /authorize exists. */
   readonly authorizes: boolean;
+  /** Whether /register exists. */
+  readonly registers: boolean;
+  /** Whether clients may name themselves by the URL of a document. */
+  readonly readsDocuments: boolean;
   /** Whether /device_authorization exists. */
   readonly isAsked: boolean;
   /** What /token takes. */
@@ -73,12 +77,13 @@ export const serverMetadataRoutes = (options: ServerMetadataOptions) =>
   }));
 
 /** RFC 8414 §2. No revocation endpoint: clients that revoke before they sign in again would end the key everywhere. */
-function serverMetadata({ scopes, authorizes, isAsked, grantTypes }: ServerMetadataOptions, url: string) {
+function serverMetadata(options: ServerMetadataOptions, url: string) {
+  const { scopes, authorizes, registers, readsDocuments, isAsked, grantTypes } = options;
   return {
     issuer: url,
     ...(authorizes && { authorization_endpoint: `${url}/authorize` }),
     token_endpoint: `${url}/token`,
-    ...(authorizes && { registration_endpoint: `${url}/register` }),
+    ...(registers && { registration_endpoint: `${url}/register` }),
     ...(isAsked && { device_authorization_endpoint: `${url}/device_authorization` }),
     response_types_supported: authorizes ? ['code'] : [],
     ...(authorizes && { response_modes_supported: ['query'] }),
@@ -86,6 +91,7 @@ function serverMetadata({ scopes, authorizes, isAsked, grantTypes }: ServerMetad
     ...(authorizes && { code_challenge_methods_supported: ['S256'] }),
     token_endpoint_auth_methods_supported: ['none'],
     ...(authorizes && { authorization_response_iss_parameter_supported: true }),
+    ...(readsDocuments && { client_id_metadata_document_supported: true }),
     ...(scopes.length > 0 && { scopes_supported: scopes }),
   };
 }

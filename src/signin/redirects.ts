@@ -12,10 +12,6 @@ export interface Redirects {
   readonly loopback: boolean;
 }
 
-export interface ConnectConfig {
-  readonly redirects: Redirects;
-}
-
 /** Schemes that run, read or show something and open no app (RFC 8252 §7.1). */
 const NO_APPS = ['http', 'https', 'javascript', 'vbscript', 'data', 'blob', 'file', 'filesystem', 'about', 'ws', 'wss'];
 const NO_APP = new Set([...NO_APPS, 'ftp', 'view-source', 'mailto', 'tel', 'sms', 'intent']);
@@ -28,7 +24,7 @@ const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?(?=[/
 const SEGMENT = /^[\w-]{1,200}$/;
 
 /** True without user-info, fragment, backslash or dot segment, encoded or not: clients may read those differently. */
-function isPlain(uri: string): boolean {
+export function isPlain(uri: string): boolean {
   if (!URI.test(uri) || /%(?![\da-f]{2})/i.test(uri) || !URL.canParse(uri)) return false;
   const [path = ''] = uri.split('?', 1);
   const segments = path
@@ -74,6 +70,12 @@ function isRule(uri: string): boolean {
   if (bare !== uri && bare.includes('?')) return false; // the query would be open
   return isPlain(bare) && !bare.includes('*') && (href === bare || href === `${bare}/`) && host !== '';
 }
+
+/** Whether a key may be handed to a URI, by its shape: as OAUTH_REDIRECTS names exact ones, or of this machine. */
+export const isNameable = (uri: string): boolean => isLoopbackRedirect(uri) || (!uri.includes('*') && isRule(uri));
+
+/** Admits nothing. */
+export const NO_REDIRECTS: Redirects = { exact: [], prefixes: [], loopback: false };
 
 /** Spelled as clients send them, by a URL parser. */
 export function resourcesOf(value: string): readonly string[] | null {

@@ -15,6 +15,7 @@ const REGISTRATION_BYTES_MAX = 16 * 1024;
 const URIS_MAX = 10;
 const URIS_CHARS_MAX = 2000;
 const NAME_CHARS_MAX = 200;
+const SHOWN_NAME_CHARS = 60;
 
 export function registerRoute(clients: Clients, redirects: Redirects) {
   async function post(context: RequestContext, body: Body): Promise<Response> {
@@ -24,7 +25,7 @@ export function registerRoute(clients: Clients, redirects: Redirects) {
     if (context.bodyBytes > REGISTRATION_BYTES_MAX) return refuse(context, { code: 'payload_too_large' });
     const registration = registrationOf(body.value, redirects);
     if (!registration.ok) return failed(context, registration.error);
-    const clientId = await clients.idOf({ redirectUris: registration.value.redirect_uris });
+    const clientId = await clients.idOf(registration.value.redirect_uris, shownName(registration.value.client_name));
     return json(201, { client_id: clientId, ...registration.value });
   }
   return { post, refuse };
@@ -49,6 +50,12 @@ function registrationOf(metadata: unknown, redirects: Redirects) {
   });
 }
 
-/** Shown to nobody: clients may give themselves any name. */
+/** What a client's id holds of its name, which people are shown as its own words. */
+function shownName(name = ''): string | null {
+  const shown = [...name].slice(0, SHOWN_NAME_CHARS).join('');
+  return isVisible(shown) ? shown : null;
+}
+
+/** Clients may give themselves any name. */
 const isName = (name: unknown): name is string =>
   typeof name === 'string' && name.length <= NAME_CHARS_MAX && isStorable(name) && isVisible(name);

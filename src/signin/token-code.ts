@@ -62,7 +62,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
   return async (form, caller) => {
     const asked = tokenRequestOf(form);
     if (!asked.ok) return asked;
-    if ((await clients.find(asked.value.clientId)) === null) return err('invalid_client');
+    if (!(await clients.mayBe(asked.value.clientId))) return err('invalid_client');
     const opened = await codes.open(asked.value.code, caller);
     if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
     if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);

@@ -3,6 +3,7 @@
 
 import type { JSONWebKeySet } from 'jose';
 import { singleFlight } from '../ground/cache.ts';
+import { fetchDocument, fetchFault, inTime } from '../ground/documents.ts';
 import { isLoopback } from '../ground/ip.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
@@ -62,7 +63,7 @@ export const loadJwksOf =
   () =>
     inTime(clock, FETCH_MS_MAX, async (signal) => {
       const url = source instanceof URL ? source : await fromMetadata(source, jwksUriIn, signal);
-      return (await fetchDocument('the key set', url.href, signal)) as unknown as JSONWebKeySet; // jwks.ts checks it
+      return (await fetchObject('the key set', url.href, signal)) as unknown as JSONWebKeySet; // jwks.ts checks it
     });
 
 export const discoverJwksUri = (issuer: string, clock: Clock): Promise<URL> =>
@@ -72,24 +73,13 @@ export const discoverJwksUri = (issuer: string, clock: Clock): Promise<URL> =>
 export const discoverSignIn = (issuer: string, clock: Clock): Promise<SignInEndpoints> =>
   inTime(clock, PAGE_WAIT_MS_MAX, (signal) => fromMetadata(issuer, endpointsIn, signal));
 
-async function inTime<T>(clock: Clock, ms: number, look: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const controller = new AbortController();
-  const late = new DOMException('The issuer took too long', 'TimeoutError');
-  const cancel = clock.after(ms, () => controller.abort(late));
-  try {
-    return await look(controller.signal);
-  } finally {
-    cancel();
-  }
-}
-
 type ReadMetadata<T> = (metadata: JsonObject, issuer: string) => T;
 
 async function fromMetadata<T>(issuer: string, read: ReadMetadata<T>, signal: AbortSignal): Promise<T> {
   let first: IssuerOutage | undefined; // of the address that is the one to put right
   for (const address of metadataAddresses(issuer)) {
     try {
-      const metadata = await fetchDocument(METADATA, address, signal);
+      const metadata = await fetchObject(METADATA, address, signal);
       // RFC 8414 §3.3: metadata that names another issuer must not be used.
       if (metadata.issuer !== issuer) throw new IssuerMismatch(metadata.issuer);
       return read(metadata, issuer);
@@ -128,39 +118,25 @@ function metadataAddresses(issuer: string): string[] {
   ];
 }
 
-/** The JSON object at `address`. Redirects are not followed: one could lead into this machine's network. */
-async function fetchDocument(what: string, address: string, signal: AbortSignal): Promise<JsonObject> {
+/** Returns the JSON object at `address`. */
+async function fetchObject(what: string, address: string, signal: AbortSignal): Promise<JsonObject> {
   const unusable = (why: string) => new IssuerOutage(`${what} ${why}`);
-  try {
-    const response = await fetch(address, { redirect: 'manual', headers: { accept: 'application/json' }, signal });
-    if (response.status !== 200) {
-      await response.body?.cancel();
-      throw unusable(`answered ${response.status}`);
-    }
-    const text = await textOf(response);
-    if (text === null) throw unusable('is too large');
-    const document: unknown = JSON.parse(text);
-    if (isObject(document)) return document;
-    throw new SyntaxError();
-  } catch (error) {
-    if (error instanceof IssuerOutage) throw error;
-    if (error instanceof SyntaxError) throw unusable('is not a JSON object');
-    const { name, code } = error as { name?: unknown; code?: unknown };
-    throw unusable(`could not be fetched: ${typeof code === 'string' ? code : String(name)}`);
-  }
+  const { status, body } = await fetchDocument(address, DOCUMENT_BYTES_MAX, signal).catch((error) => {
+    throw unusable(fetchFault(error));
+  });
+  if (status !== 200) throw unusable(`answered ${status}`);
+  if (body === null) throw unusable('is too large');
+  const document = parsed(new TextDecoder().decode(body));
+  if (isObject(document)) return document;
+  throw unusable('is not a JSON object');
 }
 
-/** Null: it is too large. */
-async function textOf({ body }: Response): Promise<string | null> {
-  const decoder = new TextDecoder();
-  let bytes = 0;
-  let text = '';
-  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
-    bytes += chunk.byteLength;
-    if (bytes > DOCUMENT_BYTES_MAX) return null;
-    text += decoder.decode(chunk, { stream: true });
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
   }
-  return text + decoder.decode();
 }
 
 export interface IssuerCacheOptions {

@@ -53,6 +53,7 @@ const LEVELS = {
     'replica not in use',
     'key set out of reach',
     'issuer out of reach',
+    'client document out of reach',
     'uses kept for later',
     'uses not written',
     'told uses not counted',

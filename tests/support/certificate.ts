@@ -36,15 +36,15 @@ const COMMON_NAME = oid(0x55, 0x04, 0x03);
 const ALT_NAMES = oid(0x55, 0x1d, 0x11);
 const BASIC_CONSTRAINTS = oid(0x55, 0x1d, 0x13);
 
-/** `end`: the last second in which it is valid. */
-export function makeCertificate(end = new Date('2099-12-31T23:59:59Z')): Certificate {
+/** `end`: the last second in which it is valid. `isAuthority`: what Deno takes for no server's certificate. */
+export function makeCertificate(end = new Date('2099-12-31T23:59:59Z'), isAuthority = true): Certificate {
   const { privateKey, publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
   const name = der(SEQUENCE, der(SET, der(SEQUENCE, COMMON_NAME, der(UTF8, 'mcp-key-server test'))));
   const altNames = der(SEQUENCE, der(0x87, Buffer.from([127, 0, 0, 1])), der(0x82, 'localhost'));
   const extensions = der(
     SEQUENCE,
     der(SEQUENCE, ALT_NAMES, der(OCTET_STRING, altNames)),
-    der(SEQUENCE, BASIC_CONSTRAINTS, TRUE, der(OCTET_STRING, der(SEQUENCE, TRUE))),
+    der(SEQUENCE, BASIC_CONSTRAINTS, TRUE, der(OCTET_STRING, der(SEQUENCE, isAuthority ? TRUE : Buffer.alloc(0)))),
   );
   const body = der(
     SEQUENCE,

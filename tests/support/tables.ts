@@ -8,6 +8,7 @@ export { LIMITS, type Limit } from '../../src/ground/limits/index.ts';
 export { problemText, publicPart, type ServerCode } from '../../src/ground/problem.ts';
 export { KEYS_MAX_DEFAULT } from '../../src/keys/owners.ts';
 export { EVENT_KINDS } from '../../src/keys/store.ts';
+export { KNOWN_CLIENTS } from '../../src/signin/client-ids.ts';
 export { SUBJECT_CHARS_MAX } from '../../src/users/identity.ts';
 export { EVENTS } from '../../src/watch/events.ts';
 export { METRICS } from '../../src/watch/series.ts';

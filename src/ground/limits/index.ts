@@ -80,6 +80,19 @@ export const LIMITS = {
     perS: 0.0167, // ten in ten minutes
     whose: PERSON,
   },
+  /** Of ids that anybody can make up; those that the operator lists exactly are fetched whenever they are needed. */
+  clientDocuments: {
+    what: 'fetching documents of clients under a wildcard of `OAUTH_CLIENTS`',
+    burst: 10,
+    perS: 0.1667, // ten in a minute
+    whose: 'address',
+  },
+  clientDocumentsOfAll: {
+    what: 'fetching them for whoever asks',
+    burst: 60,
+    perS: 1,
+    whose: 'process',
+  },
   /** Each is a write that changes nothing, then a read; what changes something is bounded by what was created. */
   misses: {
     what: 'revoking, deleting and rotating keys that are not there, or have ended',

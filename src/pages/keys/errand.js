@@ -15,13 +15,45 @@ const LOOK_MS = 3000; // programs ask every five seconds
 const LOOKS_MAX = 6;
 
 /** Who gets the key of a connection, as the page at /authorize says it. */
-function clientOf({ connect }) {
-  const redirectUri = new URLSearchParams(connect).get('redirect_uri');
-  if (!URL.canParse(redirectUri)) return 'an unknown client';
+const clientOf = ({ connect }) => receiverOf(new URLSearchParams(connect)).place;
+
+/** In large letters (`place`), what is said beside (`says`), and what the key is named after (`name`). */
+function receiverOf(asked) {
+  const redirectUri = asked.get('redirect_uri');
+  if (!URL.canParse(redirectUri)) return { place: 'an unknown client', says: false, name: 'an unknown client' };
   const { protocol, host } = new URL(redirectUri);
-  if (protocol === 'https:') return host;
-  if (protocol === 'http:') return 'a program on this computer';
-  return host === '' ? protocol : `${protocol}//${host}`;
+  const [document, name] = [documentHostOf(asked.get('client_id')), nameIn(asked.get('client_id'))];
+  if (protocol === 'https:') {
+    return { place: host, says: document && html`Identified by <bdi>${document}</bdi>.`, name: host };
+  }
+  const kind = protocol === 'http:' ? 'a program on this computer' : 'an app on this computer';
+  if (document) {
+    const says = html`It says that it is <bdi>${document}</bdi>, which nobody can prove.`;
+    return { place: kind, says, name: `${document}, on this computer` };
+  }
+  if (protocol !== 'http:') {
+    const place = host === '' ? protocol : `${protocol}//${host}`;
+    return { place, says: false, name: place };
+  }
+  const says = name && html`It calls itself "<bdi>${nameOf(name)}</bdi>".`;
+  return { place: kind, says, name: name ? `${name}, on this computer` : kind };
+}
+
+/** The host of a client whose id is the address of its document. */
+const documentHostOf = (clientId) =>
+  clientId?.startsWith('https://') && URL.canParse(clientId) && new URL(clientId).host;
+
+/** What a registered client calls itself: its id holds that. Whether the id is good, the server decides. */
+function nameIn(clientId) {
+  try {
+    const [text] = clientId.split('.');
+    const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (byte) => byte.charCodeAt(0));
+    return JSON.parse(new TextDecoder().decode(bytes))
+      .find((part) => part.startsWith(' '))
+      ?.slice(1);
+  } catch {
+    return undefined;
+  }
 }
 
 /** What is said of it to somebody who has to sign in first. */
@@ -75,7 +107,7 @@ const heading = (words) => html`<h2 id="form-title" at="errand" tabindex="-1">${
 
 function connectView(errand) {
   const asked = new URLSearchParams(errand.connect);
-  const client = clientOf(errand);
+  const { place: client, says, name } = receiverOf(asked);
   const { grantable } = page.session;
   const wished = (asked.get('scope') ?? '').split(' ').filter(Boolean);
   const mayGrant = (scope) => (setup.scopes?.includes(scope) ?? true) && (grantable?.includes(scope) ?? true);
@@ -86,12 +118,13 @@ function connectView(errand) {
   };
   return keyForm({
     head: html`${heading(html`<small>A key will be made, and handed to</small> <span class="host">${client}</span>`)}
+      ${says && html`<p>${says}</p>`}
       <p>
         The key is good for <bdi>${asked.get('resource') ?? setup.url}</bdi> alone. Go on only if you have just asked for
         this connection yourself.
       </p>
       ${refused.length > 0 && html`<p class="hint">It also asked for what you may not give: ${refused.join(' ')}</p>`}`,
-    fields: { name: client, ticked: wished.filter(mayGrant), daysUsual: CONNECTION_DAYS },
+    fields: { name, ticked: wished.filter(mayGrant), daysUsual: CONNECTION_DAYS },
     failure: errand.failure,
     verb: 'Make the key and hand it over',
     doing: 'Handing over…',

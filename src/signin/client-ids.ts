@@ -1,0 +1,63 @@
+// OAUTH_CLIENTS: whose documents are read to know a client (Client ID Metadata Documents). A client's id is the URL of its
+// document; it is compared as written, because another spelling could be another document.
+
+import { isAddress, isLoopback } from '../ground/ip.ts';
+import { splitScopes } from '../ground/text.ts';
+import { isPlain } from './redirects.ts';
+
+/** What the word `known` stands for, as vendors publish it (2026-09). Printed in mcp/README.md. */
+export const KNOWN_CLIENTS = [
+  'https://claude.ai/oauth/mcp-oauth-client-metadata',
+  'https://claude.ai/oauth/claude-code-client-metadata',
+  'https://chatgpt.com/oauth/client.json',
+  'https://chatgpt.com/oauth/codex/client.json',
+  'https://vscode.dev/oauth/client-metadata.json',
+  'https://opencode.ai/oauth/opencode/client.json',
+] as const;
+
+const KNOWN = 'known';
+
+export interface ClientRules {
+  readonly exact: readonly string[];
+  /** Each ends with a slash; one or two more segments follow. */
+  readonly prefixes: readonly string[];
+}
+
+/** One or two path segments, none of them `.` or `..`. */
+const SEGMENTS = /^(?!\.{1,2}(?:\/|$))[\w.-]{1,200}(?:\/(?!\.{1,2}$)[\w.-]{1,200})?$/;
+
+/** Whether a client's id can be a URL: registered ones have no colon. */
+export const isUrl = (clientId: string): boolean => clientId.startsWith('https://');
+
+/** Returns how a client's id is admitted; null: its document isn't read. */
+export function admissionOf({ exact, prefixes }: ClientRules, id: string): 'exact' | 'prefix' | null {
+  if (exact.includes(id)) return 'exact';
+  const isWithin = prefixes.some((prefix) => id.startsWith(prefix) && SEGMENTS.test(id.slice(prefix.length)));
+  return isWithin ? 'prefix' : null;
+}
+
+/** Returns null if an item is no such URL. */
+export function clientRulesOf(value: string): ClientRules | null {
+  const items = splitScopes(value);
+  const urls = items.filter((item) => item !== KNOWN);
+  if (items.length === 0 || !urls.every(isRule)) return null;
+  const isPrefix = (url: string) => url.endsWith('/*');
+  return {
+    exact: [...new Set([...(items.includes(KNOWN) ? KNOWN_CLIENTS : []), ...urls.filter((url) => !isPrefix(url))])],
+    prefixes: urls.filter(isPrefix).map((url) => url.slice(0, -1)),
+  };
+}
+
+function isRule(rule: string): boolean {
+  const bare = rule.endsWith('/*') ? rule.slice(0, -1) : rule;
+  const url = URL.parse(bare);
+  if (url === null || url.protocol !== 'https:' || url.href !== bare) return false;
+  if (!isPlain(bare) || bare.includes('*') || url.search !== '' || url.username !== '') return false;
+  const { hostname, port } = url;
+  if (isLoopback(hostname)) return port !== '';
+  return port === '' && hostname.includes('.') && !hostname.endsWith('.') && !isAddress(hostname);
+}
+
+/** Whether a rule names this machine: for tests, and outside of production alone. */
+export const namesThisMachine = ({ exact, prefixes }: ClientRules): boolean =>
+  [...exact, ...prefixes].some((url) => isLoopback(new URL(url).hostname));

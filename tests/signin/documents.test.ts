@@ -1,0 +1,439 @@
+// Clients whose id is the URL of a document (Client ID Metadata Documents): which documents are read, what they must say,
+// how long they are kept, and whole ways of official clients.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { createHash } from 'node:crypto';
+import { callOver, userHeaders } from '../support/client.ts';
+import { type DocumentServer, serveDocuments, trustAll } from '../support/client-documents.ts';
+import { CALLBACK, handOver, register, sentBack } from '../support/hand-over.ts';
+import { createSignIn } from '../support/oauth-client.ts';
+import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
+import { startServer } from '../support/server-process.ts';
+import { bearer, createTestApp, failureOf, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+
+const HOSTED = 'https://client.example/back';
+const VERIFIER = 'v'.repeat(43);
+
+let vendor: DocumentServer;
+let distrust: () => void;
+beforeAll(() => {
+  vendor = serveDocuments();
+  distrust = trustAll();
+});
+afterAll(async () => {
+  distrust();
+  await vendor.stop();
+});
+
+/** Publishes a document; `changed` members replace what it says. Returns the client's id. */
+function publish(changed: object = {}, { path = `/c${vendor.documents.size}.json`, headers = {} } = {}): string {
+  const id = vendor.origin + path;
+  const document = { client_id: id, client_name: 'Bank <b>', redirect_uris: [HOSTED, CALLBACK], ...changed };
+  vendor.documents.set(path, () => Response.json(document, { headers }));
+  return id;
+}
+
+const pathOf = (id: string) => new URL(id).pathname;
+
+const envOf = (...ids: readonly string[]) => ({
+  OAUTH_CLIENTS: ids.join(' '),
+  RATE_LIMIT_REQUESTS: '0',
+  TRUST_PROXY: '1',
+});
+
+const pageOf = ({ url }: { url: string }, clientId: string, redirectUri: string = HOSTED) =>
+  new URL(
+    `${url}/authorize?${new URLSearchParams({
+      response_type: 'code',
+      client_id: clientId,
+      redirect_uri: redirectUri,
+      code_challenge: createHash('sha256').update(VERIFIER).digest('base64url'),
+      code_challenge_method: 'S256',
+    })}`,
+  );
+
+const open = async (app: TestApp, clientId: string, redirectUri?: string, from = '192.0.2.1') => {
+  const response = await fetch(pageOf(app, clientId, redirectUri), {
+    redirect: 'manual',
+    headers: { 'x-forwarded-for': from },
+  });
+  return { status: response.status, location: response.headers.get('location'), text: await response.text() };
+};
+
+const redeem = (app: TestApp, clientId: string, code: string) =>
+  fetch(`${app.url}/token`, {
+    method: 'POST',
+    body: new URLSearchParams({ grant_type: 'authorization_code', code, code_verifier: VERIFIER, client_id: clientId }),
+  });
+
+test('a client is known by its document, from the page to its key', async () => {
+  const id = publish();
+  await using app = await createTestApp({ env: envOf(id) });
+  const metadata = await (await fetch(`${app.url}/.well-known/oauth-authorization-server`)).json();
+  expect(metadata).toMatchObject({
+    client_id_metadata_document_supported: true,
+    token_endpoint_auth_methods_supported: ['none'],
+    authorization_endpoint: `${app.url}/authorize`,
+  });
+  expect(metadata).not.toHaveProperty('registration_endpoint');
+  expect((await fetch(`${app.url}/register`, { method: 'POST' })).status).toBe(404);
+  const { text } = await open(app, id);
+  expect(text).toContain('<span class="host">client.example</span>');
+  expect(text).toContain(`Identified by <bdi>${new URL(id).host}</bdi>.`);
+  expect(text).not.toContain('Bank');
+  const { key } = await app.createKey('alice');
+  const back = await sentBack(await handOver(pageOf(app, id), { key }));
+  const handed = await redeem(app, id, back.get('code') ?? '');
+  expect(await handed.json()).toMatchObject({ access_token: key });
+  expect(vendor.hits(pathOf(id))).toBe(1);
+  expect(await (await redeem(app, publish(), back.get('code') ?? '')).json()).toEqual({ error: 'invalid_client' });
+});
+
+test('beside registration, each by its own', async () => {
+  const id = publish();
+  await using app = await createTestApp({ env: { ...envOf(id), OAUTH_REDIRECTS: 'loopback' } });
+  const client = await register(app);
+  expect((await fetch(client.page())).status).toBe(200);
+  expect((await open(app, client.clientId, HOSTED)).status).toBe(400);
+  expect((await open(app, id)).status).toBe(200);
+});
+
+test('this machine and apps: any port, and nobody can prove who it is', async () => {
+  const id = publish({ redirect_uris: ['http://localhost/cb', 'app.example:/back'] });
+  await using app = await createTestApp({ env: envOf(id) });
+  const here = await open(app, id, 'http://localhost:12345/cb');
+  const { host } = new URL(id);
+  expect(here.text).toContain('<span class="host">a program on this computer</span>');
+  expect(here.text).toContain(`It says that it is <bdi>${host}</bdi>, which nobody can prove.`);
+  expect((await open(app, id, 'app.example:/back')).text).toContain(
+    '<span class="host">an app on this computer</span>',
+  );
+  expect((await open(app, id, 'http://127.0.0.1:12345/cb')).status).toBe(400);
+  expect((await open(app, id, 'http://localhost:12345/other')).status).toBe(400);
+});
+
+describe('a document that is wrong is a page, and never a redirect', () => {
+  const big = (bytes: number) => (id: string) => {
+    const text = JSON.stringify({ client_id: id, redirect_uris: [HOSTED], x: '' });
+    return text.replace('"x":""', `"x":"${'x'.repeat(bytes - text.length)}"`);
+  };
+  const json = (members: object) => (id: string) =>
+    JSON.stringify({ client_id: id, redirect_uris: [HOSTED], ...members });
+  test.each<[string, number, (id: string) => string | Response | Promise<Response>]>([
+    ['10 KiB', 200, big(10 * 1024)],
+    ['10 KiB + 1', 400, big(10 * 1024 + 1)],
+    ['another client_id by one character', 400, (id) => json({ client_id: `${id}/` })(id)],
+    ['a redirect that is not in it', 400, json({ redirect_uris: ['https://other.example/'] })],
+    [
+      '21 redirects',
+      400,
+      json({ redirect_uris: [HOSTED, ...Array.from({ length: 20 }, (_, i) => `https://a.example/${i}`)] }),
+    ],
+    [
+      '2,001 characters of redirects',
+      400,
+      json({ redirect_uris: [HOSTED, `https://a.example/${'x'.repeat(2001 - HOSTED.length - 18)}`] }),
+    ],
+    [
+      'redirects that nobody could name',
+      400,
+      json({ redirect_uris: ['https://client.example/*', 'javascript:alert(1)', 'http://client.example/'] }),
+    ],
+    ['no redirects', 400, json({ redirect_uris: [] })],
+    ['a redirect that is no text', 400, json({ redirect_uris: [HOSTED, 1] })],
+    ['a secret', 400, json({ client_secret: 'x' })],
+    ['private_key_jwt alone', 400, json({ token_endpoint_auth_method: 'private_key_jwt' })],
+    [
+      'private_key_jwt, and none',
+      200,
+      json({
+        token_endpoint_auth_method: 'private_key_jwt',
+        token_endpoint_auth_methods_supported: ['private_key_jwt', 'none'],
+      }),
+    ],
+    ['none', 200, json({ token_endpoint_auth_method: 'none' })],
+    ['a member twice', 400, (id) => json({})(id).replace('{', '{"redirect_uris":["https://evil.example/"],')],
+    ['a member twice, escaped', 400, (id) => json({})(id).replace('{', '{"cl\\u0069ent_id":"x",')],
+    ['a member of a member twice', 200, json({ jwks: { keys: [{ a: 1 }, { a: 1 }] }, note: '{"x":1,"x":2}' })],
+    ['__proto__', 400, (id) => `{"__proto__":${json({})(id)}}`],
+    ['depth 10,000', 400, () => '['.repeat(5000) + ']'.repeat(5000)],
+    ['a list', 400, (id) => `[${json({})(id)}]`],
+    ['HTML', 400, () => '<!doctype html>'],
+    ['a BOM', 400, (id) => `\ufeff${json({})(id)}`],
+    [
+      'bytes that are no UTF-8',
+      400,
+      (id) =>
+        new Response(
+          new Uint8Array([
+            ...new TextEncoder().encode(json({})(id).slice(0, -1)),
+            0x2c,
+            0x22,
+            0xfc,
+            0x22,
+            0x3a,
+            0x31,
+            0x7d,
+          ]),
+          { headers: { 'content-type': 'application/json' } },
+        ),
+    ],
+    ['another media type', 400, (id) => new Response(json({})(id), { headers: { 'content-type': 'text/html' } })],
+    [
+      'application/x+json',
+      200,
+      (id) => new Response(json({})(id), { headers: { 'content-type': 'application/client+json; charset=utf-8' } }),
+    ],
+    ['302', 503, (id) => Response.redirect(`${id}/other`, 302)],
+    ['404', 503, () => new Response('', { status: 404 })],
+    ['500', 503, () => new Response('', { status: 500 })],
+    ['201', 503, (id) => Response.json(JSON.parse(json({})(id)), { status: 201 })],
+  ])('%s: %d', async (_, status, body) => {
+    const id = publish();
+    vendor.documents.set(pathOf(id), async () => {
+      const made = await body(id);
+      return typeof made === 'string' ? new Response(made, { headers: { 'content-type': 'application/json' } }) : made;
+    });
+    await using app = await createTestApp({ env: envOf(id) });
+    const opened = await open(app, id);
+    expect([opened.status, opened.location]).toEqual([status, null]);
+    if (status !== 200) {
+      expect(opened.text).toContain('No key is handed over');
+      expect(opened.text).not.toContain('evil');
+    }
+    const byClick = await fetch(`${app.url}/authorize`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...(await bearer(app, 'alice')) },
+      body: JSON.stringify({ ...Object.fromEntries(pageOf(app, id).searchParams), name: 'n', scopes: [] }),
+    });
+    const { code } = (await byClick.json()) as { code?: string };
+    expect([byClick.status, code]).toEqual([
+      status,
+      { 200: undefined, 400: 'invalid_input', 503: 'client_unavailable' }[status],
+    ]);
+  });
+
+  test('a slow drip, or nobody there, is 503 within 6 s', async () => {
+    const id = publish();
+    vendor.documents.set(
+      pathOf(id),
+      () =>
+        new Response(new ReadableStream({ pull: () => Bun.sleep(20_000) }), {
+          headers: { 'content-type': 'application/json' },
+        }),
+    );
+    await using app = await createTestApp({ env: envOf(id, 'https://localhost:1/c.json') });
+    const opened = open(app, id);
+    while (vendor.hits(pathOf(id)) === 0) await Bun.sleep(5);
+    await Bun.sleep(50); // the head of the response has come
+    app.clock.advance(5000);
+    expect((await opened).status).toBe(503);
+    expect((await open(app, 'https://localhost:1/c.json')).status).toBe(503);
+  });
+});
+
+test.each([
+  ['not listed', () => `${vendor.origin}/other.json`],
+  ['other capitals', (id: string) => id.replace('/c', '/C')],
+  ['a dot segment', (id: string) => id.replace('/c', '/x/../c')],
+  ['user-info', (id: string) => id.replace('https://', 'https://x@')],
+  ['another port', (id: string) => id.replace(/:\d+/, '')],
+  ['a query', (id: string) => `${id}?x`],
+  ['a fragment', (id: string) => `${id}#x`],
+  ['plain HTTP', (id: string) => id.replace('https', 'http')],
+  ['too deep under a wildcard', () => `${vendor.origin}/many/a/b/c`],
+  ['a dot segment under a wildcard', () => `${vendor.origin}/many/..`],
+  ['nothing under a wildcard', () => `${vendor.origin}/many/`],
+  ['an encoded segment under a wildcard', () => `${vendor.origin}/many/%61`],
+])('an id that is not admitted is a page, and nothing is fetched: %s', async (_, idOf) => {
+  const listed = publish();
+  await using app = await createTestApp({ env: envOf(listed, `${vendor.origin}/many/*`) });
+  const id = idOf(listed);
+  expect((await open(app, id)).status).toBe(400);
+  expect(vendor.hits(URL.canParse(id) ? new URL(id).pathname : '')).toBe(0);
+});
+
+describe('how long a document counts', () => {
+  test('two hundred at once are one fetch', async () => {
+    const id = publish();
+    await using app = await createTestApp({ env: envOf(id) });
+    const opened = await Promise.all(Array.from({ length: 200 }, () => open(app, id)));
+    expect(new Set(opened.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(vendor.hits(pathOf(id))).toBe(1);
+  });
+
+  test.each([
+    ['an hour, unless it says', '', 3600],
+    ['what it says', 'public, max-age=600', 600],
+    ['5 minutes at least', 'max-age=1', 300],
+    ['24 hours at most', 'max-age=999999', 86_400],
+    ['5 minutes of what nobody may store', 'no-store, max-age=600', 300],
+  ])('%s', async (_, cacheControl, seconds) => {
+    const id = publish({}, { headers: cacheControl === '' ? {} : { 'cache-control': cacheControl } });
+    await using app = await createTestApp({ env: envOf(id) });
+    await open(app, id);
+    app.clock.advance(seconds * 1000 - 1);
+    await open(app, id);
+    expect(vendor.hits(pathOf(id))).toBe(1);
+    app.clock.advance(1);
+    await open(app, id);
+    expect(vendor.hits(pathOf(id))).toBe(2);
+  });
+
+  test('its server away, the old one serves for 7 days more, with a try every 10 s that no page waits for', async () => {
+    const id = publish();
+    const [path, good] = [pathOf(id), vendor.documents.get(pathOf(id))];
+    await using app = await createTestApp({ env: envOf(id) });
+    await open(app, id);
+    vendor.documents.delete(path);
+    app.clock.advance(3600_000);
+    expect((await open(app, id)).status).toBe(200);
+    expect(vendor.hits(path)).toBe(2);
+    app.clock.advance(9999);
+    expect((await open(app, id)).status).toBe(200);
+    expect(vendor.hits(path)).toBe(2);
+    const never = Promise.withResolvers<Response>();
+    vendor.documents.set(path, () => never.promise);
+    app.clock.advance(1);
+    expect((await open(app, id)).status).toBe(200);
+    while (vendor.hits(path) < 3) await Bun.sleep(5);
+    never.resolve(new Response('', { status: 503 }));
+    await Bun.sleep(20);
+    app.clock.advance(7 * 86_400_000 - 10_001);
+    expect((await open(app, id)).status).toBe(200);
+    await using other = await createTestApp({ env: envOf(id) }); // another process has none
+    expect((await open(other, id)).status).toBe(503);
+    app.clock.advance(1);
+    expect((await open(app, id)).status).toBe(503);
+    const lines = (await app.log()).filter(({ event }) => event === 'client document out of reach');
+    expect(lines).toMatchObject([{ level: 'warn', client: id }]);
+    if (good) vendor.documents.set(path, good);
+    expect((await open(app, id)).status).toBe(503); // remembered for 10 s
+    app.clock.advance(10_000);
+    expect((await open(app, id)).status).toBe(200);
+  });
+
+  test('a wrong one ends the old one', async () => {
+    const id = publish();
+    await using app = await createTestApp({ env: envOf(id) });
+    await open(app, id);
+    publish({ redirect_uris: [] }, { path: pathOf(id) });
+    app.clock.advance(3600_000);
+    expect((await open(app, id)).status).toBe(400);
+    vendor.documents.delete(pathOf(id));
+    app.clock.advance(10_000);
+    expect((await open(app, id)).status).toBe(503);
+  });
+});
+
+test('who makes up ids under a wildcard has ten a minute, all have sixty, and nobody else waits', async () => {
+  const listed = publish();
+  const good = publish({}, { path: '/many/good.json' });
+  await using app = await createTestApp({ env: envOf(listed, `${vendor.origin}/many/*`) });
+  expect((await open(app, good)).status).toBe(200);
+  const madeUp = (from: string, count: number) =>
+    Promise.all(Array.from({ length: count }, (_, i) => open(app, `${vendor.origin}/many/${from}/${i}`, HOSTED, from)));
+  const one = await madeUp('198.51.100.1', 11);
+  expect(one.filter(({ status }) => status === 503)).toHaveLength(10);
+  expect(one.filter(({ status }) => status === 429)).toHaveLength(1);
+  for (let address = 2; address <= 7; address += 1) await madeUp(`198.51.100.${address}`, 9);
+  expect((await open(app, `${vendor.origin}/many/x`, HOSTED, '198.51.100.9')).status).toBe(429);
+  expect((await open(app, good, HOSTED, '198.51.100.1')).status).toBe(200);
+  expect((await open(app, listed, HOSTED, '198.51.100.1')).status).toBe(200);
+  expect(vendor.hits(pathOf(good))).toBe(1);
+});
+
+describe('the variable', () => {
+  test.each([
+    'http://claude.ai/c.json',
+    'https://claude.ai',
+    'https://CLAUDE.ai/c.json',
+    'https://claude.ai:8443/c.json',
+    'https://claude.ai/c.json?x',
+    'https://claude.ai/c.json#x',
+    'https://x@claude.ai/c.json',
+    'https://claude/c.json',
+    'https://claude.ai./c.json',
+    'https://192.0.2.1/c.json',
+    'https://claude.ai/a/../c.json',
+    'https://claude.ai/%2e%2e/c.json',
+    'https://*.ai/c.json',
+    'https://claude.ai/*/c.json',
+    'https://localhost/c.json',
+    'known,loopback',
+    'all',
+  ])('%s stops the start', async (value) => {
+    expect(await failureOf(createTestApp({ env: { OAUTH_CLIENTS: value } }))).toContain('OAUTH_CLIENTS');
+  });
+
+  test('a document of this machine stops the start in production', async () => {
+    const env = {
+      OAUTH_CLIENTS: 'https://localhost:9443/c.json',
+      NODE_ENV: 'production',
+      PUBLIC_URL: 'https://keys.example',
+    };
+    expect(await failureOf(createTestApp({ env }))).toContain('OAUTH_CLIENTS');
+  });
+
+  test('nothing is fetched for others', async () => {
+    await using app = await createTestApp({ env: { OAUTH_CLIENTS: 'known' } });
+    expect((await open(app, 'https://claude.ai/oauth/other')).status).toBe(400);
+  });
+});
+
+describe('a registered client’s name', () => {
+  test('is in its id, cut at 60 characters, and shown as its own words', async () => {
+    await using app = await createTestApp({ env: { OAUTH_REDIRECTS: `loopback ${HOSTED}` } });
+    const idOf = async (name: unknown, uris = [CALLBACK]) => {
+      const body = JSON.stringify({ redirect_uris: uris, client_name: name });
+      const response = await fetch(`${app.url}/register`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body,
+      });
+      return ((await response.json()) as { client_id: string }).client_id;
+    };
+    const named = await idOf('Inspector <b>');
+    expect((await open(app, named, CALLBACK)).text).toContain('It calls itself "<bdi>Inspector &lt;b&gt;</bdi>".');
+    expect(await idOf('Inspector <b>')).toBe(named);
+    expect(await idOf(`${'🔑'.repeat(60)}x`)).toBe(await idOf(`${'🔑'.repeat(60)}y`));
+    expect((await open(app, await idOf('\u200b'), CALLBACK)).text).not.toContain('calls itself');
+    expect((await open(app, await idOf('Claude', [HOSTED]))).text).not.toContain('Claude');
+  });
+});
+
+describe.each([
+  ['SDK v1 over Streamable HTTP', 'bun'],
+  ['SDK v2 over Streamable HTTP', 'bun'],
+  ['SDK v2 over Streamable HTTP', 'deno'],
+] as const)('%s by its document, on %s', (name, runtime) => {
+  test('signs in, and calls a tool', async () => {
+    const id = publish();
+    await using server = await startServer({
+      runtime,
+      env: {
+        OAUTH_CLIENTS: id,
+        JWT_SECRET: TEST_SECRET,
+        NODE_EXTRA_CA_CERTS: vendor.certFile,
+        DENO_CERT: vendor.certFile,
+      },
+    });
+    const input = { name: 'n', scopes: ['read'] };
+    const { key } = (await callOver(server.url, 'create_api_key', input, await userHeaders('alice'))).body;
+    const { provider, signIn, authorizationUrl } = createSignIn((page) => handOver(page, { key }));
+    const documented = Object.assign(provider, { clientMetadataUrl: id });
+    const { connection } = CLIENTS[name] ?? {};
+    if (connection === undefined) throw new Error('no such client');
+    const url = new URL(`${server.url}/mcp`);
+    const client = connection(url, documented);
+    expect(isUnauthorized(await client.connect().catch((error: unknown) => error))).toBe(true);
+    expect(authorizationUrl()?.searchParams.get('client_id')).toBe(id);
+    await client.finishAuth(await signIn());
+    const again = connection(url, documented);
+    await again.connect();
+    expect(await again.callTool({ name: 'get_data', arguments: {} })).toMatchObject({
+      structuredContent: { owner: 'alice' },
+    });
+    await again.close();
+  });
+});
