@@ -143,6 +143,7 @@ const activeToken = ({ auth }: KeyAuth, iss: string) => ({
   iss,
   jti: auth.keyId,
   key_name: auth.keyName,
+  ...(auth.metadata !== null && { metadata: auth.metadata }),
 });
 
 /** What is left of the key's limit or quota. */

@@ -8,6 +8,7 @@ import type { Guards } from '../calls/guards.ts';
 import type { Recheck } from '../calls/proof.ts';
 import type { Config } from '../config/config.ts';
 import { memoize } from '../ground/cache.ts';
+import { metadataText } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { COST_MAX, parseCost } from '../ground/rate-limit.ts';
 import { rfc3339 } from '../ground/runtime.ts';
@@ -121,7 +122,7 @@ const IDENTITY_HEADERS: readonly (readonly [name: string, textOf: (auth: KeyAuth
   ['X-Key-Name', ({ keyName }) => percentEncode(keyName)],
   ['X-Key-Scopes', ({ scopes }) => joinScopes(scopes)],
   ['X-Key-Expires', ({ expiresAtMs }) => (expiresAtMs === null ? '' : rfc3339(expiresAtMs))],
-  ['X-Key-Metadata', () => ''],
+  ['X-Key-Metadata', ({ metadata }) => metadataText(metadata)],
   ['X-Key-Parent', () => ''],
 ];
 

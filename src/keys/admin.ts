@@ -1,6 +1,7 @@
 // What an operator does with anybody's keys, for the command `keys` and the admin tools: finds, revokes and imports
 // them, blocks owners. What may touch many keys runs in batches, so that other statements do not wait for it.
 
+import type { Metadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Quota, RateLimit } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -25,13 +26,14 @@ export interface KeyFilter {
   readonly expiresByMs?: number | undefined;
 }
 
-/** What an operator changes of a key; null: the server's limit or quota, or no expiry. */
+/** What an operator changes of a key; null: the server's limit or quota, no expiry, no metadata. */
 export interface KeyEdit {
   readonly name?: string | undefined;
   readonly scopes?: readonly string[] | undefined;
   readonly expiresAtMs?: number | null | undefined;
   readonly rateLimit?: RateLimit | null | undefined;
   readonly quota?: Quota | null | undefined;
+  readonly metadata?: Metadata | null | undefined;
 }
 
 /** What decides whether an edit may be made. */

@@ -1,5 +1,6 @@
 // Makes new keys, as many and as fast as a person may. rotating.ts gives a key another secret.
 
+import type { Metadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
@@ -26,13 +27,14 @@ export function createMinting(options: RotateOptions) {
     return taken.ok ? grant : taken;
   }
 
-  function made(userId: string, name: string, grant: Grant): MadeKey {
+  function made(userId: string, name: string, grant: Grant, metadata: Metadata | null = null): MadeKey {
     const { expiresInDays, ...given } = grant;
     const key = mintKey(keyPrefix, production, random);
     const createdAtMs = clock.nowMs();
     const record: ApiKeyRecord = {
       ...NEW_KEY,
       ...given,
+      metadata,
       id: mintId(random),
       userId,
       name,
@@ -44,11 +46,18 @@ export function createMinting(options: RotateOptions) {
   }
 
   return {
-    /** A key within what the actor may grant. Its plain text is given out here and never again. */
-    async create(actor: Actor, { name, ...request }: NewKey): Promise<Result<MadeKey, Problem>> {
+    /**
+     * Creates a key within what the actor may grant. Its plain text is given out here and never again. `metadata` is an
+     * operator's to give.
+     */
+    async create(
+      actor: Actor,
+      { name, ...request }: NewKey,
+      metadata: Metadata | null = null,
+    ): Promise<Result<MadeKey, Problem>> {
       const grant = paid(actor, request);
       if (!grant.ok) return grant;
-      const { record, key } = made(actor.userId, name, grant.value);
+      const { record, key } = made(actor.userId, name, grant.value, metadata);
       const inserted = await store.insert(record, originOf('tool', actor, actor.actor));
       if (inserted === 'limit_reached') return err({ code: 'key_limit_reached' });
       logCreated(log, record, actor);

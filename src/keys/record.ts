@@ -39,6 +39,8 @@ export interface ApiKeyRecord {
   readonly quota: Quota | null;
   /** The one server that it is good for (audience.ts); null: any. */
   readonly resource: string | null;
+  /** Its own, which goes over its owner's; null: none. */
+  readonly metadata: Metadata | null;
 }
 
 /** Of a key that is made, unless it is asked for. */
@@ -49,6 +51,7 @@ export const NEW_KEY = {
   rateLimit: null,
   quota: null,
   resource: null,
+  metadata: null,
 } satisfies Partial<ApiKeyRecord>;
 
 /** What an operator has set of an owner, for all keys together; null: what the server has for all owners. */

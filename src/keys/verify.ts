@@ -1,5 +1,6 @@
 // Verifies a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
 
+import { type Metadata, mergedMetadata } from '../ground/metadata.ts';
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
 import type { Awaitable } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
@@ -22,6 +23,8 @@ export interface KeyIdentity {
   readonly expiresAtMs: number | null;
   /** The one server that the key is good for; null: any. */
   readonly resource: string | null;
+  /** The operator's data of the owner with the key's own over it; null: none. */
+  readonly metadata: Metadata | null;
   readonly token: string;
 }
 
@@ -138,7 +141,9 @@ const createEvaluate =
     const reason = refusalAt(key, nowMs) ?? (isMeant ? null : 'other resource');
     if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.keyHash) });
     if (purpose === 'use' || purpose === 'pasting') usage.note(key, nowMs);
-    const value = { subject: userId, keyId: id, keyName: name, scopes, createdAtMs, expiresAtMs, resource, token };
+    const metadata = mergedMetadata(key.owner?.metadata ?? null, key.metadata);
+    const ids = { subject: userId, keyId: id, keyName: name };
+    const value = { ...ids, scopes, createdAtMs, expiresAtMs, resource, metadata, token };
     return { ok: true, value, verifiedAtMs, endsAtMs: earlier(expiresAtMs, key.secretEndsAtMs) };
   };
 

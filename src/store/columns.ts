@@ -2,6 +2,7 @@
 // written to them. What else a row has is for the database alone (db/README.md).
 
 import { memoize } from '../ground/cache.ts';
+import type { Metadata } from '../ground/metadata.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { held, type Row, type Value } from './database.ts';
@@ -27,6 +28,9 @@ const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
 
 /** One array for equal scopes, which many keys have: frozen, because tools of one's own see it. */
 const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(JSON.parse(json)));
+
+/** One object for equal metadata, which many keys have: frozen, as scopes are. */
+const metadataFrom = memoize((json: string): Metadata => Object.freeze(JSON.parse(json)));
 
 const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
   id: text('id'),
@@ -79,6 +83,11 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
       requests === null ? null : { requests: Number(requests), period: period as Quota['period'] },
     write: (quota) => [quota?.requests ?? null, quota?.period ?? null],
   },
+  metadata: {
+    columns: { metadata: 'plain' },
+    read: ({ metadata }) => (metadata === null ? null : metadataFrom(String(metadata))),
+    write: (metadata) => [metadata && JSON.stringify(metadata)],
+  },
   resource: {
     columns: { resource: 'free' },
     read: (row) => row.resource as string | null,
@@ -117,6 +126,7 @@ export const recordOf = (row: Row): ApiKeyRecord => ({
   rateLimit: FIELDS.rateLimit.read(row),
   quota: FIELDS.quota.read(row),
   resource: FIELDS.resource.read(row),
+  metadata: FIELDS.metadata.read(row),
 });
 
 /** The columns of the fields that are given, and their values. */

@@ -7,7 +7,7 @@ import { defineTool } from '../calls/tool.ts';
 import { err, ok } from '../ground/result.ts';
 import { type AdminKeys, LAST_ROW } from '../keys/admin.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { listedKey, listedKeyFields } from './key-fields.ts';
+import { adminListed, adminListedFields } from './key-fields.ts';
 
 const CURSOR = /^[1-9]\d{0,15}$/;
 
@@ -23,7 +23,7 @@ export const adminListKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
       cursor: v.optional(v.pipe(v.string(), v.description('The `nextCursor` of the page before.'))),
     }),
     output: v.strictObject({
-      keys: v.array(v.strictObject({ owner: v.string(), ...listedKeyFields })),
+      keys: v.array(v.strictObject(adminListedFields)),
       nextCursor: v.optional(v.string()),
     }),
     async run({ owner, cursor }, call) {
@@ -32,7 +32,7 @@ export const adminListKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
       }
       const { keys, next } = await admin.page(owner, cursor === undefined ? LAST_ROW : Number(cursor));
       return ok({
-        keys: keys.map((key) => ({ owner: key.userId, ...listedKey(key, call) })),
+        keys: keys.map((key) => adminListed(key, call)),
         ...(next !== null && { nextCursor: String(next) }),
       });
     },

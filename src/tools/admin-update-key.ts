@@ -9,11 +9,12 @@ import { err, ok } from '../ground/result.ts';
 import type { AdminKeys } from '../keys/admin.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 import {
+  adminListed,
+  adminListedFields,
   daysOf,
   keyIdInput,
   keyRequestFields,
-  listedKey,
-  listedKeyFields,
+  metadataInput,
   quotaFields,
   rateLimitFields,
 } from './key-fields.ts';
@@ -25,7 +26,7 @@ export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys)
     name: 'admin_update_key',
     title: 'Change a key of any owner',
     description:
-      'Changes the name, scopes, expiry, rate limit or quota of an API key, whoever owns it, and returns the key as it is then. Only what is given changes. Scopes that are added, and a longer life, stay within what you may grant. A revoked key stays revoked. For admins only.',
+      'Changes the name, scopes, expiry, rate limit, quota or metadata of an API key, whoever owns it, and returns the key as it is then. Only what is given changes. Scopes that are added, and a longer life, stay within what you may grant. A revoked key stays revoked. For admins only.',
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     input: v.strictObject({
       ...keyIdInput.entries,
@@ -36,8 +37,11 @@ export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys)
       ),
       rateLimit: v.optional(v.pipe(v.nullable(rateLimitFields), v.description("Its own; null: the server's counts."))),
       quota: v.optional(v.pipe(v.nullable(quotaFields), v.description("Its own; null: the server's counts."))),
+      metadata: v.optional(
+        v.pipe(metadataInput, v.description('Data of your own, which who has the key can read; replaces all of it.')),
+      ),
     }),
-    output: v.strictObject({ owner: v.string(), ...listedKeyFields }),
+    output: v.strictObject(adminListedFields),
     async run({ keyId, rateLimit, ...changes }, call) {
       const limit = rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 };
       const update = { ...changes, rateLimit: limit };
@@ -45,7 +49,7 @@ export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys)
         return err({ code: 'invalid_input', issues: [{ path: '', message: 'Expected something to change' }] });
       }
       const updated = await admin.update(actorOf(call), keyId, update);
-      return updated.ok ? ok({ owner: updated.value.userId, ...listedKey(updated.value, call) }) : updated;
+      return updated.ok ? ok(adminListed(updated.value, call)) : updated;
     },
   });
 };

@@ -4,6 +4,7 @@
 import * as v from 'valibot';
 import type { Call } from '../calls/call.ts';
 import { epochMs, text, wholeNumber } from '../calls/schema.ts';
+import { METADATA_WANTED, metadataFrom } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -83,6 +84,14 @@ export const rateLimitFields = v.strictObject({
 
 export const quotaFields = v.strictObject({ requests, period: v.picklist(['day', 'month']) });
 
+/** Metadata as an admin gives it. Not a record, which would take an array too. */
+export const metadataInput = v.pipe(
+  v.unknown(),
+  v.check((metadata) => metadataFrom(metadata) !== undefined, `Expected ${METADATA_WANTED}`),
+  v.transform((metadata) => metadataFrom(metadata) ?? null),
+  v.metadata({ type: ['object', 'null'], additionalProperties: { type: 'string' } }),
+);
+
 const count = v.pipe(v.number(), v.integer());
 
 /** A key as lists show it: never the key itself. */
@@ -143,6 +152,24 @@ export const listedKey = (key: OwnKey, caller: Caller) => ({
   ...(key.quota !== null && { quota: key.quota }),
   ...(key.uses !== null && { uses: { today: key.uses.today, last30Days: [...key.uses.last30Days] } }),
   ...(key.rotation !== null && { rotation: shownRotation(key.rotation) }),
+});
+
+/** A key as admins see it. */
+export const adminListedFields = {
+  owner: v.string(),
+  ...listedKeyFields,
+  metadata: v.optional(
+    v.pipe(
+      v.record(v.string(), v.string()),
+      v.description("The key's own data, by name; only of a key that has some."),
+    ),
+  ),
+};
+
+export const adminListed = (key: OwnKey, caller: Caller) => ({
+  owner: key.userId,
+  ...listedKey(key, caller),
+  ...(key.metadata !== null && { metadata: { ...key.metadata } }),
 });
 
 const shownRotation = ({ state, previousUntilMs, otherFingerprint }: Rotation) => ({

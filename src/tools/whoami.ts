@@ -60,6 +60,10 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
       quota: v.pipe(quotaLeft, v.description('Calls per day or month (UTC), as the limit; null: no quota.')),
       ownerRateLimit: v.pipe(limitLeft, v.description("As `rateLimit`, of all the owner's keys together.")),
       ownerQuota: v.pipe(quotaLeft, v.description("As `quota`, of all the owner's keys together.")),
+      metadata: v.pipe(
+        v.nullable(v.record(v.string(), v.string())),
+        v.description('What the operator has set of the key and its owner, by name; null: nothing.'),
+      ),
       usesToday: v.pipe(count, v.description('Calls of this key today (UTC), with this one.')),
     }),
     run: (_input, { auth, limits = [] }) => {
@@ -74,6 +78,7 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
         quota: quotaLeftOf(named('quota')),
         ownerRateLimit: limitLeftOf(named('owner')),
         ownerQuota: quotaLeftOf(named('owner-quota')),
+        metadata: auth.metadata && { ...auth.metadata },
         usesToday: keys.usesToday(auth.keyId),
       });
     },

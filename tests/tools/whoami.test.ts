@@ -21,6 +21,7 @@ test('says whose key it is and what is left of its limit, without a scope', asyn
     quota: null,
     ownerRateLimit: null,
     ownerQuota: null,
+    metadata: null,
     usesToday: 2,
   });
   expect(headers.get('ratelimit')).toBe('"key";r=998;t=3599');

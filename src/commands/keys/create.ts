@@ -13,6 +13,7 @@ import { keyRequestFields } from '../../tools/key-fields.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../../users/identity.ts';
 import { command } from '../command.ts';
 import { CommandError, type IoStreams, UsageError } from '../io.ts';
+import { META, metadataOf } from '../metadata.ts';
 import { kind, LIMIT, many, NAME, NUMBER, optional, QUOTA, SCOPE } from '../options.ts';
 import { askForKey, SERVER } from './ask.ts';
 import { BY_COMMAND, sha256, stderrLog, unfit, withStore } from './database.ts';
@@ -34,12 +35,14 @@ export const verb = command({
     days: optional(NUMBER),
     limit: optional(LIMIT),
     quota: optional(QUOTA),
+    meta: many(META),
     ask: optional(SERVER),
   },
-  async run({ options: { user, name, scope: scopes, days: expiresInDays, limit: rateLimit, quota, ask }, io }) {
+  async run({ options: { user, name, scope: scopes, days: expiresInDays, limit: rateLimit, quota, meta, ask }, io }) {
     if (isLost(io)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
+    const metadata = metadataOf(meta);
     if (ask !== undefined) {
-      if ([user, expiresInDays, rateLimit, quota].some((given) => given !== undefined))
+      if ([user, expiresInDays, rateLimit, quota, metadata].some((given) => given !== undefined))
         throw new UsageError('expected only --name and --scope beside --ask: a person decides the rest');
       return askForKey(ask, { name, scopes }, io);
     }
@@ -68,7 +71,7 @@ export const verb = command({
       const actor = { userId: user, actor: user, grantable: null, requestId: 'keys create', clientAddress: () => '' };
       if (await store.isBlocked(user, WAIT_MS_MAX))
         throw new CommandError('the owner is blocked, so the key would be refused: keys unblock');
-      const created = await domain.keys.create(actor, { ...input.value, rateLimit, quota });
+      const created = await domain.keys.create(actor, { ...input.value, rateLimit, quota }, metadata);
       if (!created.ok) {
         const { error } = created;
         throw error.code === 'invalid_input' ? unfit(error) : new CommandError(error.code); // above a ceiling, or full

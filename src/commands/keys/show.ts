@@ -41,12 +41,13 @@ export const verb = command({
       const uses = await usesOf(store, found);
       const shown = found.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota, publicUrl }));
       if (json) return io.writeJson(shown);
-      for (const { uses, rateLimit, quota, ...key } of shown) {
+      for (const { uses, rateLimit, quota, metadata, ...key } of shown) {
         const fields = {
           ...key,
           scopes: key.scopes.join(' ') || null,
           ...(rateLimit !== undefined && { rateLimit: `${rateLimit.requests}/${rateLimit.window}` }),
           ...(quota && { quota: `${quota.requests}/${quota.period}` }),
+          ...(metadata && { metadata: JSON.stringify(metadata) }),
         };
         await io.writeTable(Object.entries(fields).map(([field, value]) => [field, String(value ?? '-')]));
         if (uses !== undefined) await io.writeTable(daysOf(uses, nowMs));

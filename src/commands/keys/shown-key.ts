@@ -35,6 +35,7 @@ export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl }: KeyFact
   resource: key.resource && shownServer(key.resource, publicUrl ?? UNNAMED),
   ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
   ...((key.quota ?? keyQuota) !== null && { quota: key.quota ?? keyQuota }),
+  ...(key.metadata !== null && { metadata: key.metadata }),
   ...(uses !== undefined && { uses }),
 });
 

@@ -1,4 +1,4 @@
-// `keys update`: changes the limit, quota, name, expiry or scopes of a key.
+// `keys update`: changes the limit, quota, name, expiry, scopes or metadata of a key.
 
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
@@ -7,6 +7,7 @@ import { updateKey } from '../../keys/admin.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
+import { META, metadataOf } from '../metadata.ts';
 import { ID, LIMIT, many, NAME, NO_VALUE, NUMBER, needed, optional, orWord, QUOTA, SCOPE } from '../options.ts';
 import { BY_COMMAND, unfit, withStore } from './database.ts';
 
@@ -15,20 +16,21 @@ const DEFAULT = 'default';
 
 export const verb = command({
   name: 'keys update',
-  summary: 'Changes a key. Days count from now. A revoked key stays revoked.',
+  summary: 'Changes a key. Days count from now; --meta replaces all data. A revoked key stays revoked.',
   options: {
     limit: optional(orWord(LIMIT, DEFAULT)),
     quota: optional(orWord(QUOTA, DEFAULT)),
     name: optional(NAME),
     days: optional(orWord(NUMBER, 'never')),
     scope: many(SCOPE),
+    meta: many(META),
   },
   argument: needed(ID),
   async run({ options, argument: id, io }) {
     const { name, days } = options;
     const scopes = options.scope.length > 0 ? options.scope : undefined;
     const [rateLimit, quota] = [orNull(options.limit), orNull(options.quota)];
-    const changes = { name, scopes, rateLimit, quota };
+    const changes = { name, scopes, rateLimit, quota, metadata: metadataOf(options.meta) };
     if (days === undefined && Object.values(changes).every((value) => value === undefined))
       throw new UsageError('expected an option');
     await withStore(io, async ({ admin }, { keyCeilings }) => {
