@@ -23,11 +23,11 @@ export const createAccessLog =
       const { requestId, request, headers, route, call } = context;
       const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
       const tool = call?.tool || undefined;
-      const { keyId, keyName, subject, actor } = call?.auth ?? {};
+      const { keyId, keyName, subject, parentId, actor } = call?.auth ?? {};
       const caller =
         keyId === undefined
           ? { userId: subject, ...(actor !== subject && { actor }) }
-          : { keyId, keyName, owner: subject };
+          : { keyId, keyName, owner: subject, ...(parentId && { parentId }) };
       const cost = call?.cost === 1 ? undefined : call?.cost;
       const { traceId } = call ?? callerOf(context);
       const path = route === verifyRoute && trustProxy > 0 ? forwardedPath(headers) : undefined;

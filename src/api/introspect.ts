@@ -12,6 +12,7 @@ import { parseCost, type RateLimitStates, tightestOf } from '../ground/rate-limi
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { joinScopes } from '../ground/text.ts';
+import { countedKeyId } from '../keys/child.ts';
 import { CURSOR_CHARS_MAX } from '../keys/recent-changes.ts';
 import type { Usage } from '../uses/usage.ts';
 import { type Body, formIn } from '../web/body.ts';
@@ -69,7 +70,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
       context.requestId,
       credentials,
       caller.clientAddress,
-      { lookupKeyId: keyId, resources, ...(lease !== null && { cost: lease.cost }) },
+      { lookupKeyId: countedKeyId(caller.auth), resources, ...(lease !== null && { cost: lease.cost }) },
       context,
     );
     const found = await keyGuard(asked);
@@ -84,7 +85,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
     if (refused !== undefined) return refuseService(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
-    const limits = limitMembers(limitsOf(known.auth.keyId));
+    const limits = limitMembers(limitsOf(countedKeyId(known.auth)));
     return jsonResponse({ ...activeToken(known, context.publicUrl), ...limits, ...membersOf?.(known, keyId) });
   }
 
@@ -144,6 +145,7 @@ const activeToken = ({ auth }: KeyAuth, iss: string) => ({
   jti: auth.keyId,
   key_name: auth.keyName,
   ...(auth.metadata !== null && { metadata: auth.metadata }),
+  ...(auth.parentId !== null && { parent: auth.parentId }),
 });
 
 /** What is left of the key's limit or quota. */

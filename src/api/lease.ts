@@ -2,6 +2,7 @@
 // by which marks it is told that the answer has ended. The rules that a service keeps are in README.md.
 
 import type { Clock, Sha256 } from '../ground/runtime.ts';
+import { countedKeyId } from '../keys/child.ts';
 import type { Feed } from '../keys/feed.ts';
 import { type Macs, markOf, ownerChange } from '../keys/marks.ts';
 import type { RecentChanges } from '../keys/recent-changes.ts';
@@ -31,10 +32,11 @@ type MembersOf = (asked: ServiceCall, callerKeyId: string) => object;
 export type Leases = ReturnType<typeof createLeases>;
 
 export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock, sha256 }: LeasesOptions) {
-  /** What the change feed names when the key of a call may have ended: its secret, its owner. */
-  const restsOn = ({ auth }: Pick<ServiceCall, 'auth'>): readonly string[] => [
+  /** What the change feed names when the key of a call may have ended: its secret, its owner, its parent's secret. */
+  const restsOn = ({ auth, parentHash }: Pick<ServiceCall, 'auth' | 'parentHash'>): readonly string[] => [
     hashKey(sha256, auth.token),
     ownerChange(auth.subject),
+    ...(parentHash === null ? [] : [parentHash]),
   ];
 
   /**
@@ -46,14 +48,14 @@ export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock,
     const codes = await macs();
     const hasSeen = await hasSeenAll(cursor, codes);
     return (asked, callerKeyId) => {
-      const { keyId } = asked.auth;
+      const keyId = countedKeyId(asked.auth);
       const units = leasesOf(keyId).map(({ holder: { kind, id }, units }) => ({
         holder: codes.of('holder', `${kind} ${id}`),
         units,
       }));
       const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked) : 0;
       const changed = restsOn(asked);
-      toldUses.expect(keyId, changed[0] ?? '');
+      toldUses.expect(keyId, asked.parentHash ?? changed[0] ?? '');
       return {
         fresh_ms: Math.floor(asked.provedAtMs - arrivedAtMs),
         bound_ms: feed.boundMs,

@@ -123,7 +123,7 @@ const IDENTITY_HEADERS: readonly (readonly [name: string, textOf: (auth: KeyAuth
   ['X-Key-Scopes', ({ scopes }) => joinScopes(scopes)],
   ['X-Key-Expires', ({ expiresAtMs }) => (expiresAtMs === null ? '' : rfc3339(expiresAtMs))],
   ['X-Key-Metadata', ({ metadata }) => metadataText(metadata)],
-  ['X-Key-Parent', () => ''],
+  ['X-Key-Parent', ({ parentId }) => percentEncode(parentId ?? '')],
 ];
 
 /** Sets all identity headers; null: to empty values. */

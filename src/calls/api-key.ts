@@ -29,8 +29,9 @@ export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): G
     if (verified.ok) {
       const { auth } = identify(call, verified);
       if (confirmCall !== undefined) call.proved(verified.verifiedAtMs, confirmCall);
-      const { keyId, subject: userId } = auth;
-      log.info('API key authentication successful', { requestId, traceId, keyId, userId });
+      const { keyId, subject: userId, parentId } = auth;
+      const child = parentId === null ? undefined : { parentId };
+      log.info('API key authentication successful', { requestId, traceId, keyId, userId, ...child });
       return ok({ auth });
     }
     const problem = withKindSent(verified.error, presentedKey(credentials) ?? '');
@@ -50,8 +51,8 @@ export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): G
 }
 
 /** Takes over who is behind a key, as its latest proof says: before that it may have had more scopes. */
-const identify = (call: Call, { value: auth, endsAtMs: keyEndsAtMs }: Verified & { readonly ok: true }) =>
-  Object.assign(call, { auth, keyEndsAtMs });
+const identify = (call: Call, { value: auth, endsAtMs: keyEndsAtMs, parentHash }: Verified & { readonly ok: true }) =>
+  Object.assign(call, { auth, keyEndsAtMs, parentHash });
 
 const confirmWith =
   (confirm: VerifyKey, log: Log): Confirm =>
@@ -78,7 +79,7 @@ export const keyInstead = (presented: string | null): { readonly sent?: 'api_key
 
 export function logRefused(log: Log, error: Problem, { requestId, traceId }: RequestIds): void {
   if (error.code === 'invalid_api_key') {
-    const { reason, keyId, userId, fingerprint, sent } = error; // the ids are there only for a key on record
-    log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, fingerprint, sent });
+    const { reason, keyId, userId, parentId, fingerprint, sent } = error; // the ids are there only for a key on record
+    log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, parentId, fingerprint, sent });
   }
 }

@@ -69,6 +69,8 @@ export class Call {
   keyEndsAtMs: number | null = null;
   /** Units of each limit that it spends. */
   readonly cost: number;
+  /** Of a child: the hash of its parent's secret, by that proof. */
+  parentHash: string | null = null;
   readonly lookupKeyId: string | undefined;
   readonly resources: readonly string[] | undefined;
   #confirm: Confirm | undefined = undefined;

@@ -6,6 +6,7 @@ import type { Problem } from '../ground/problem.ts';
 import { type LimitName, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
+import { countedKeyId } from '../keys/child.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from './api-key.ts';
@@ -89,7 +90,7 @@ export function createGuards(options: GuardsOptions): Guards {
 
   // One for all tools: the limit is of a key, not of a key and tool.
   const perKey: Guard<Call & KeyAuth, Limited> = (call) => {
-    const { keyId } = call.auth;
+    const keyId = countedKeyId(call.auth);
     const admitted = admit(keyId, call.cost);
     if (admitted.ok) return ok({ limits: admitted.value });
     if (admitted.error.code !== 'quota_exceeded') logRefused(call, `key ${keyId}`);
@@ -107,9 +108,10 @@ export function createGuards(options: GuardsOptions): Guards {
   function scopes(...required: readonly string[]): Guard<ScopedCall> {
     if (required.length === 0) throw new Error('scopes: expected one scope or more, got none: every key would pass');
     const decide: Guard<ScopedCall> = ({ requestId, traceId, auth }) => {
-      const { scopes: held = [], keyId, subject: userId } = auth;
+      const { scopes: held = [], keyId, subject: userId, parentId } = auth;
       if (required.every((scope) => held.includes(scope))) return PASS;
-      log.warn('Insufficient scopes', { requestId, traceId, keyId, userId, required, held });
+      const child = parentId && { parentId };
+      log.warn('Insufficient scopes', { requestId, traceId, keyId, userId, ...child, required, held });
       return err({ code: 'insufficient_scope', required });
     };
     return observe(Object.assign(decide, { requiredScopes: required }));
@@ -187,6 +189,7 @@ function checked({ requests, window, key }: ToolLimit<never>): Limit {
 }
 
 function whoseIds({ requestId, traceId, auth = {} }: GuardedCall): LogFields {
-  const { keyId, subject: userId, actor } = auth;
-  return { requestId, traceId, keyId, userId, ...(actor !== userId && { actor }) };
+  const { keyId, subject: userId, parentId, actor } = auth;
+  const child = parentId && { parentId };
+  return { requestId, traceId, keyId, userId, ...child, ...(actor !== userId && { actor }) };
 }

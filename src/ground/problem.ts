@@ -18,6 +18,7 @@ export type KeyRefusal =
   | 'expired'
   | 'blocked'
   | 'rotated'
+  | 'parent ended'
   | 'other_client_id'
   | 'other resource';
 
@@ -54,6 +55,8 @@ export type Problem =
       readonly reason: KeyRefusal;
       readonly keyId?: string;
       readonly userId?: string;
+      /** Of a child. */
+      readonly parentId?: string;
       readonly fingerprint?: string;
       readonly sent?: 'user_token';
     }
@@ -75,6 +78,7 @@ export type Problem =
   | { readonly code: 'unsupported_media_type'; readonly orForm?: true; readonly isEncoded?: true }
   | { readonly code: 'key_limit_reached' }
   | { readonly code: 'key_not_active' }
+  | { readonly code: 'key_is_child' }
   | { readonly code: 'rotation_under_way'; readonly untilMs: number }
   | ({ readonly code: 'rate_limited' } & Exhausted)
   | ({ readonly code: 'quota_exceeded' } & Exhausted)
@@ -165,6 +169,7 @@ const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
   unsupported_media_type: { status: 415, detail: 'Content-Type must be application/json', oauth: 'invalid_request' },
   key_limit_reached: { status: 409, detail: 'There are as many API keys as this user may hold; delete one first' },
   key_not_active: { status: 409, detail: 'The key is revoked or has expired; create a new one' },
+  key_is_child: { status: 409, detail: 'This key was made by another key, and cannot be rotated; make a new one' },
   rotation_under_way: { status: 409, detail: 'The previous secret of this key is still accepted' },
   rate_limited: { status: 429, detail: 'Rate limit exceeded; try again later' },
   quota_exceeded: { status: 429, detail: 'The quota of this API key is used up; try again when its period is over' },

@@ -25,7 +25,7 @@ export interface Caller extends RequestIds {
 }
 
 export interface Origin {
-  readonly how: 'tool' | 'page' | 'possession' | 'use' | 'command' | 'import' | 'oauth' | 'device';
+  readonly how: 'tool' | 'page' | 'possession' | 'use' | 'command' | 'import' | 'oauth' | 'device' | 'exchange';
   /** The `sub` of a user token; how `oauth`, the host that got the key. */
   readonly actor: string | null;
   readonly requestId: string | null;

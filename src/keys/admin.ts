@@ -9,10 +9,10 @@ import { type Clock, MS_PER_DAY } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import type { Granted } from './grants.ts';
-import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';
+import { type OwnKey, ownKeys, type ShownWith } from './listing.ts';
 import type { Owners } from './owners.ts';
 import { type ApiKeyRecord, isIdShaped, type ListedKey } from './record.ts';
-import type { Changed } from './store.ts';
+import type { Changed, ChildStore } from './store.ts';
 
 /** Selects the keys that match every field given. */
 export interface KeyFilter {
@@ -184,19 +184,21 @@ export type AdminKeys = ReturnType<typeof createAdminKeys>;
 
 const PAGE_KEYS = 100;
 
-/** What an admin may do through tools. It makes no keys. */
-export function createAdminKeys(options: {
+export interface AdminKeysOptions extends ShownWith {
   readonly store: AdminStore;
   readonly owners: Owners;
-  readonly usage: KnownUses;
+  readonly childStore: Pick<ChildStore, 'countChildren' | 'endChildren'>;
   readonly originOf: OriginOf;
   readonly granted: Granted;
   /** Makes a change known to this process before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
-}) {
-  const { store, owners, usage, originOf, granted, refresh, clock, log } = options;
+}
+
+/** What an admin may do through tools. It makes no keys. */
+export function createAdminKeys(options: AdminKeysOptions) {
+  const { store, owners, childStore, originOf, granted, refresh, clock, log } = options;
   return {
     owners,
     /**
@@ -207,16 +209,21 @@ export function createAdminKeys(options: {
       const nowMs = clock.nowMs();
       const found = await store.page({ owner }, nowMs, before, PAGE_KEYS + 1); // one more, to see whether any follows
       const page = found.slice(0, PAGE_KEYS);
-      const keys = await ownKeys(page, usage, nowMs);
+      const keys = await ownKeys(page, options, nowMs);
       return { keys, next: found.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null };
     },
 
     async revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<number> {
-      const revoked = await revokeAll(store, which, clock.nowMs(), originOf('tool', actor, actor.actor), (keyIds) =>
-        log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, keyIds }),
-      );
+      const nowMs = clock.nowMs();
+      const origin = originOf('tool', actor, actor.actor);
+      const logged = (keyIds: readonly string[]) =>
+        log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, keyIds });
+      const revoked = await revokeAll(store, which, nowMs, origin, logged);
+      // All keys of an owner take their children along.
+      const ended = which.ids === undefined ? [] : await childStore.endChildren({ ids: which.ids }, nowMs, origin);
+      if (ended.length > 0) logged(ended.map(({ id }) => id));
       await refresh();
-      return revoked;
+      return revoked + ended.length;
     },
 
     /**
@@ -236,7 +243,7 @@ export function createAdminKeys(options: {
       const { key, changed } = updated.value;
       await refresh();
       log.info('API key updated', { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
-      const [shown] = await ownKeys([key], usage, clock.nowMs());
+      const [shown] = await ownKeys([key], options, clock.nowMs());
       return shown === undefined ? NOT_FOUND : ok(shown);
     },
   };

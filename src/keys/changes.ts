@@ -7,15 +7,17 @@ import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { InfoEvent } from '../watch/events.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
+import { ownRefusalAt } from './child.ts';
 import type { Granted } from './grants.ts';
 import { fingerprintOf, hasEnded, hashKey, isIdShaped, isKeyShaped, type PresentedKey } from './record.ts';
-import type { Changed, KeyStore } from './store.ts';
+import type { Changed, ChildStore, KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
 export type Changes = ReturnType<typeof createChanges>;
 
 export interface ChangesOptions {
   readonly store: KeyStore;
+  readonly childStore: Pick<ChildStore, 'findChildren' | 'endChildren'>;
   /** Makes a change known to this process before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
@@ -32,7 +34,20 @@ export interface ChangesOptions {
 }
 
 export function createChanges(options: ChangesOptions) {
-  const { store, refresh, log, originOf, granted, misses } = options;
+  const { store, childStore, refresh, clock, log, originOf, granted, misses } = options;
+
+  /** Whether there is something to end under this id. */
+  async function isActive({ userId }: Actor, keyId: string): Promise<boolean> {
+    if ((await store.findOwn(userId, keyId))?.active) return true;
+    const children = await childStore.findChildren({ ids: [keyId] });
+    return children.some((child) => child.userId === userId && ownRefusalAt(child, clock.nowMs()) === null);
+  }
+
+  /** Revoking and deleting are the same for a child. Null: the actor has none with this id that hasn't ended. */
+  async function endChild({ userId }: Actor, keyId: string, origin: Origin): Promise<Changed | null> {
+    const [ended] = await childStore.endChildren({ ids: [keyId] }, clock.nowMs(), origin, userId);
+    return ended === undefined ? null : { fingerprint: fingerprintOf(ended.keyHash) };
+  }
 
   async function mutate(
     event: InfoEvent,
@@ -47,7 +62,7 @@ export function createChanges(options: ChangesOptions) {
     }
     // Beyond the budget a read decides: nobody makes others wait for writes that change nothing, and what is active
     // can be revoked all the same.
-    if (misses.isUsedUp(actor) && !(await store.findOwn(actor.userId, keyId))?.active) return misses.take(actor);
+    if (misses.isUsedUp(actor) && !(await isActive(actor, keyId))) return misses.take(actor);
     const changed = await change(originOf('tool', actor, actor.actor));
     if (changed === null) {
       const taken = misses.take(actor);
@@ -61,11 +76,22 @@ export function createChanges(options: ChangesOptions) {
   return {
     /** Succeeds without a change if the key is not the actor's or does not exist: nobody learns which ids exist. */
     revoke: (actor: Actor, keyId: string) =>
-      mutate('API key revoked', actor, keyId, (origin) => store.deactivate(actor.userId, keyId, origin)),
+      mutate(
+        'API key revoked',
+        actor,
+        keyId,
+        async (origin) =>
+          (await store.deactivate(actor.userId, keyId, origin)) ?? (await endChild(actor, keyId, origin)),
+      ),
 
     /** As `revoke`, but removes the record. */
     delete: (actor: Actor, keyId: string) =>
-      mutate('API key deleted', actor, keyId, (origin) => store.remove(actor.userId, keyId, origin)),
+      mutate(
+        'API key deleted',
+        actor,
+        keyId,
+        async (origin) => (await store.remove(actor.userId, keyId, origin)) ?? (await endChild(actor, keyId, origin)),
+      ),
 
     /** Changes the fields that are given and not empty, within what the actor may grant. No tool offers it. */
     async update(
@@ -89,6 +115,7 @@ export function createChanges(options: ChangesOptions) {
  */
 export function createRevokeSecrets(options: {
   readonly store: Pick<KeyStore, 'revokeByHashes'>;
+  readonly childStore: Pick<ChildStore, 'endChildren'>;
   /** Of the primary: no replica's word that a key has ended will do. */
   readonly unknownKeys: UnknownKeys;
   /** Makes the change known to this process before the response. */
@@ -98,27 +125,44 @@ export function createRevokeSecrets(options: {
   readonly log: Log;
   readonly originOf: OriginOf;
 }) {
-  const { store, unknownKeys, refresh, clock, sha256, log, originOf } = options;
+  const { store, childStore, unknownKeys, refresh, clock, sha256, log, originOf } = options;
+
+  async function endKeys(keys: readonly PresentedKey[], hashes: readonly string[], caller: Caller): Promise<void> {
+    const [first] = keys;
+    if (first === undefined) return;
+    await store.revokeByHashes(hashes, clock.nowMs(), originOf('possession', caller), first.userId);
+    await refresh();
+    for (const { id: keyId, userId, keyHash, presented } of keys) {
+      const fingerprint = fingerprintOf(keyHash);
+      log.info('API key revoked', { requestId: caller.requestId, keyId, userId, fingerprint, possessed: presented });
+    }
+  }
+
+  async function endChildren(keyHashes: readonly string[], caller: Caller): Promise<void> {
+    if (keyHashes.length === 0) return;
+    const ended = await childStore.endChildren({ keyHashes }, clock.nowMs(), originOf('possession', caller));
+    await refresh();
+    for (const { id: keyId, parentId, userId, keyHash } of ended) {
+      const fingerprint = fingerprintOf(keyHash);
+      log.info('API key revoked', { requestId: caller.requestId, keyId, parentId, userId, fingerprint });
+    }
+  }
   return async (texts: readonly string[], caller: Caller): Promise<Result<void, Problem>> => {
     const hashes = [...new Set(texts.filter(isKeyShaped).map((text) => hashKey(sha256, text)))];
     if (hashes.length === 0) return ok(undefined);
     const found = await Promise.all(hashes.map((hash) => unknownKeys.find(hash, caller)));
     const nowMs = clock.nowMs();
     const keys: PresentedKey[] = [];
+    const children: string[] = [];
     for (const one of found) {
       if (!one.ok) return one;
-      const { record } = one.value;
-      // An expired key can still be ended, and so can one of a blocked owner, which would be good again after the block.
-      if (record?.active && !hasEnded(record.secretEndsAtMs, nowMs)) keys.push(record);
+      const { record, child } = one.value;
+      // What has expired can still be ended, and so can keys of a blocked owner, which would be good again after the block.
+      if (child !== null) children.push(child.keyHash);
+      else if (record?.active && !hasEnded(record.secretEndsAtMs, nowMs)) keys.push(record);
     }
-    const [first] = keys;
-    if (first === undefined) return ok(undefined);
-    await store.revokeByHashes(hashes, nowMs, originOf('possession', caller), first.userId);
-    await refresh();
-    for (const { id: keyId, userId, keyHash, presented } of keys) {
-      const fingerprint = fingerprintOf(keyHash);
-      log.info('API key revoked', { requestId: caller.requestId, keyId, userId, fingerprint, possessed: presented });
-    }
+    await endKeys(keys, hashes, caller);
+    await endChildren(children, caller);
     return ok(undefined);
   };
 }

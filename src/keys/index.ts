@@ -9,16 +9,17 @@ import { createPersonBudget, type OriginOf } from './actor.ts';
 import { type AdminStore, createAdminKeys } from './admin.ts';
 import type { Audience } from './audience.ts';
 import { createChanges, createRevokeSecrets } from './changes.ts';
+import { createDelegate } from './children.ts';
 import { createFeed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
 import { createHistory } from './history.ts';
 import { keysIn } from './key-cache.ts';
-import { createListOwn } from './listing.ts';
+import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createOwnEdits } from './own-edits.ts';
 import { createOwners, type OwnerStore } from './owners.ts';
 import { RecentChanges } from './recent-changes.ts';
-import type { KeyStore } from './store.ts';
+import type { ChildStore, KeyStore } from './store.ts';
 import { createToldUses } from './told.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier } from './verify.ts';
@@ -31,6 +32,7 @@ export function createKeyDomain(options: {
   store: KeyStore;
   adminStore: AdminStore;
   ownerStore: OwnerStore;
+  childStore: ChildStore;
   clock: Clock;
   random: RandomBytes;
   sha256: Sha256;
@@ -75,12 +77,13 @@ export function createKeyDomain(options: {
       ...createMinting(parts),
       ...createChanges(parts),
       edit: createOwnEdits(parts),
-      list: createListOwn({ ...parts, planOf: owners.seen }),
+      ...createLists({ ...parts, planOf: owners.seen }),
       history: createHistory(parts),
       /** Uses of a key today (UTC), by all processes as far as this one knows. */
       usesToday: usage.usesToday,
     },
     verifier,
+    delegate: createDelegate({ ...parts, verifier }),
     feed,
     /** For services that check keys from memory: what has changed, and the uses that they tell of. */
     recent: new RecentChanges(parts),

@@ -1,11 +1,13 @@
-// What this process remembers of keys, by their hashes: records of usable ones, and for a moment those it has refused.
-// What the change feed names is forgotten.
+// What this process remembers of keys and children, by their hashes: records of usable ones, and for a moment those it
+// has refused. What the change feed names is forgotten. A child is remembered apart from its parent, whose change the feed
+// names once, however many children it has.
 
 import { createLruCache, singleFlights } from '../ground/cache.ts';
-import { hasReached } from '../ground/change-feed.ts';
+import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
+import { type ChildRecord, ownRefusalAt } from './child.ts';
 import type { Feed } from './feed.ts';
 import { type PresentedKey, presentedHash, refusalAt } from './record.ts';
 import type { Found } from './store.ts';
@@ -34,16 +36,25 @@ const BELIEVED_MS_MAX = 5 * 60_000;
 const BELIEVED_MS_MIN = 4 * 60_000;
 
 interface Refused {
-  readonly key: KnownKey | null;
+  readonly key: Known | null;
   /** Monotonic. */
   readonly untilMs: number;
 }
 
-/** A key as it was read; null in its place: no such key. */
-export interface KnownKey extends PresentedKey {
+interface Believed {
   /** Monotonic. */
   believedUntilMs: number;
 }
+
+/** A key as it was read; null in its place: no such key. */
+export interface KnownKey extends PresentedKey, Believed {}
+
+/** A child as it was read. Whether it is accepted depends on its parent, too. */
+export interface KnownChild extends ChildRecord, Believed {}
+
+export type Known = KnownKey | KnownChild;
+
+export const isChild = (known: Known): known is KnownChild => 'parentHash' in known;
 
 /** A record as it was read after the first use of its next secret was written. */
 export interface FirstUse {
@@ -54,13 +65,13 @@ export interface FirstUse {
 
 /** `cacheBytes`: of records of usable keys, an estimate at one byte a character plus overhead. */
 export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
-  const usable = createLruCache<KnownKey>({
+  const usable = createLruCache<Known>({
     bytes: cacheBytes,
     bytesOf: estimateBytes,
-    keyOf: presentedHash,
+    keyOf: (known) => (isChild(known) ? known.keyHash : presentedHash(known)),
   });
   const refused = createLruCache<Refused>({ entries: REFUSED_MAX });
-  const reads = singleFlights<Result<KnownKey | null, Problem>>();
+  const reads = singleFlights<Result<Known | null, Problem>>();
   const firstUses = singleFlights<FirstUse>();
 
   feed.subscribe({
@@ -88,11 +99,14 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
     firstUses.forgetAll();
   }
 
-  function isUsable(key: KnownKey | null): key is KnownKey {
-    return key !== null && refusalAt(key, clock.nowMs()) === null;
+  /** Whether it is not refused by itself. */
+  function isUsable<K extends Known>(known: K | null): known is K {
+    if (known === null) return false;
+    const nowMs = clock.nowMs();
+    return (isChild(known) ? ownRefusalAt(known, nowMs) : refusalAt(known, nowMs)) === null;
   }
 
-  function recallRefused(keyHash: string, nowMs: number): KnownKey | null | undefined {
+  function recallRefused(keyHash: string, nowMs: number): Known | null | undefined {
     const known = refused.get(keyHash);
     if (known === undefined) return undefined;
     if (nowMs < known.untilMs && !isUsable(known.key)) return known.key;
@@ -100,37 +114,46 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
     return undefined;
   }
 
-  function drop(keyHash: string, key: KnownKey | null): void {
+  function drop(keyHash: string, key: Known | null): void {
     usable.delete(keyHash);
     refused.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_TTL_MS });
   }
 
+  function keepOne(keyHash: string, record: PresentedKey | ChildRecord | null, position: FeedPosition): Known | null {
+    // It is right for everyone who asked before. A feed that is ahead of it may have reported a later change already.
+    const keeps = hasReached(position, feed.position);
+    const believedUntilMs = clock.monotonicMs() + believedForMs();
+    const before = usable.get(keyHash);
+    if (keeps && record !== null && before !== undefined && isSame(record, before)) {
+      before.believedUntilMs = believedUntilMs;
+      return before;
+    }
+    const known = record && Object.assign(record, { believedUntilMs }); // what was read belongs to nobody else
+    if (!isUsable(known)) drop(keyHash, known);
+    else if (keeps) usable.set(keyHash, known);
+    return known;
+  }
+
   return {
     /** Undefined: it has to be read. The key returned may have expired meanwhile. */
-    recall(keyHash: string, nowMs: number): KnownKey | null | undefined {
+    recall(keyHash: string, nowMs: number): Known | null | undefined {
       const known = usable.get(keyHash);
       if (known === undefined) return recallRefused(keyHash, nowMs);
       return nowMs < known.believedUntilMs || !isUsable(known) ? known : undefined;
     },
     /** Of a key that `recall` did not know: true if its record was usable and has only become too old to be believed. */
     isStale: (keyHash: string) => usable.get(keyHash) !== undefined,
-    /** Remembers what was read; a usable record only if the feed will report every later change of it. */
-    keep(keyHash: string, { record, position }: Found): KnownKey | null {
-      // It is right for everyone who asked before. A feed that is ahead of it may have reported a later change already.
-      const keeps = hasReached(position, feed.position);
-      const believedUntilMs = clock.monotonicMs() + believedForMs();
-      const before = usable.get(keyHash);
-      if (keeps && record !== null && before !== undefined && isSame(record, before)) {
-        before.believedUntilMs = believedUntilMs;
-        return before;
-      }
-      const key = record && Object.assign(record, { believedUntilMs }); // what was read belongs to nobody else
-      if (!isUsable(key)) drop(keyHash, key);
-      else if (keeps) usable.set(keyHash, key);
-      return key;
+    /**
+     * Remembers what was read; a usable record only if the feed will report every later change of it. Returns the key, or
+     * the child, whose parent is remembered too.
+     */
+    keep(keyHash: string, { record, child, position }: Found): Known | null {
+      if (child === null) return keepOne(keyHash, record, position);
+      keepOne(child.parentHash, record, position);
+      return keepOne(keyHash, child, position);
     },
     /** Refuses from now on a key that was remembered as usable. */
-    drop(keyHash: string, key: KnownKey): void {
+    drop(keyHash: string, key: Known): void {
       if (usable.get(keyHash) !== undefined) drop(keyHash, key);
     },
     isUsable,
@@ -144,10 +167,10 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
 const believedForMs = () => BELIEVED_MS_MIN + Math.random() * (BELIEVED_MS_MAX - BELIEVED_MS_MIN);
 
 /** Then it stays the same object: in its place, new ones would leave holes all over the memory. */
-const isSame = (record: PresentedKey, { believedUntilMs: _, ...before }: KnownKey): boolean =>
+const isSame = (record: PresentedKey | ChildRecord, { believedUntilMs: _, ...before }: Known): boolean =>
   JSON.stringify(record) === JSON.stringify(before);
 
-function estimateBytes(key: KnownKey): number {
+function estimateBytes(key: Known): number {
   let chars = key.id.length + key.userId.length + key.name.length + key.keyHash.length;
   for (const scope of key.scopes) chars += scope.length + 16;
   return chars + RECORD_OVERHEAD_BYTES;

@@ -1,12 +1,12 @@
-// Finds what is known of a key by the hash of its secret: in memory, or else in the store. Whether memory may be trusted is
-// up to verify.ts.
+// Finds what is known of a key or child by the hash of its secret: in memory, or else in the store. Whether memory may be
+// trusted is up to verify.ts.
 
 import type { Problem } from '../ground/problem.ts';
 import { ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
-import { createKeyCache, type KnownKey } from './key-cache.ts';
+import { createKeyCache, type Known } from './key-cache.ts';
 import type { ReadKeys, UnknownKeys } from './unknown-keys.ts';
 
 export type KnownKeys = ReturnType<typeof createKnownKeys>;
@@ -23,7 +23,7 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
   const cache = createKeyCache(feed, clock, keyCacheBytes);
   let reads = 0;
 
-  async function readAgain(keyHash: string, near: boolean): Promise<KnownKey | null> {
+  async function readAgain(keyHash: string, near: boolean): Promise<Known | null> {
     reads += 1;
     const found = await readKeys([keyHash], { near });
     return cache.keep(keyHash, found(keyHash));
@@ -32,8 +32,11 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
   return {
     /** Returns what memory has; undefined: it has to be read. `nowMs`: monotonic. */
     recall: cache.recall,
-    /** Reads a key that memory doesn't have; null: there is none. One that nobody knew takes from the caller's budget. */
-    read: (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
+    /**
+     * Reads a key, or a child with its parent, that memory doesn't have; null: there is none. One that nobody knew takes
+     * from the caller's budget.
+     */
+    read: (keyHash: string, caller: Caller): Promise<Result<Known | null, Problem>> =>
       cache.reads.run(keyHash, async () => {
         const find = cache.isStale(keyHash) ? unknownKeys.findAgain : unknownKeys.find;
         const found = await find(keyHash, caller);
@@ -48,7 +51,7 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
       for (const keyHash of keyHashes) cache.keep(keyHash, found(keyHash));
     },
     /** Forgets that a key was usable, once it has ended by its own time. */
-    dropEnded(keyHash: string, key: KnownKey): void {
+    dropEnded(keyHash: string, key: Known): void {
       if (!cache.isUsable(key)) cache.drop(keyHash, key);
     },
     isUsable: cache.isUsable,

@@ -10,8 +10,8 @@ import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, createPersonBudget, personOf } from './actor.ts';
 import type { Owners, ShownOwner } from './owners.ts';
-import { hasEnded, type ListedKey, type Rotation, rotationAt } from './record.ts';
-import type { KeyStore, ListPlace } from './store.ts';
+import { hasEnded, isIdShaped, type ListedKey, type Rotation, rotationAt } from './record.ts';
+import type { ChildStore, KeyStore, ListedChild, ListPlace } from './store.ts';
 
 /** One response with keys, some 500 ordinary ones: claude.ai cuts at about 150,000 characters. */
 export const LIST_BYTES_MAX = 100_000;
@@ -26,6 +26,8 @@ const LONG_LIST_KEYS = 50;
 /** A key as its owner sees it. */
 export interface OwnKey extends ListedKey {
   readonly expired: boolean;
+  /** How many of its children are living. */
+  readonly children: number;
   /** Null: not used in the last 30 days. */
   readonly uses: Uses | null;
   /** Null unless it is being rotated. */
@@ -42,15 +44,23 @@ export interface OwnPage {
 
 export type KnownUses = Pick<Usage, 'quotaOf' | 'lastUsedAt' | 'usesOf'>;
 
-/** Listed keys with what the store does not know of them. */
+/** What lists of keys show beside the records. */
+export interface ShownWith {
+  readonly usage: KnownUses;
+  readonly childStore: Pick<ChildStore, 'countChildren'>;
+}
+
+/** Returns listed keys with what their records do not say. */
 export async function ownKeys<Key extends ListedKey>(
   keys: readonly Key[],
-  usage: KnownUses,
+  { usage, childStore }: ShownWith,
   nowMs: number,
 ): Promise<readonly (Key & OwnKey)[]> {
-  const uses = await usage.usesOf(keys.map(({ id }) => id));
+  const ids = keys.map(({ id }) => id);
+  const [uses, children] = await Promise.all([usage.usesOf(ids), childStore.countChildren(ids, nowMs)]);
   return keys.map((key) => ({
     ...key,
+    children: children.get(key.id) ?? 0,
     lastUsedAtMs: usage.lastUsedAt(key),
     uses: uses.get(key.id) ?? null,
     quota: usage.quotaOf(key),
@@ -59,37 +69,51 @@ export async function ownKeys<Key extends ListedKey>(
   }));
 }
 
-/** Lists the actor's keys after a place (null: the newest), up to about LIST_BYTES_MAX of JSON. Persons take turns. */
-export function createListOwn({
-  store,
-  usage,
-  planOf,
-  clock,
-  log,
-}: {
+export interface ListOwnOptions extends ShownWith {
   readonly planOf: Owners['seen'];
-  readonly usage: KnownUses;
   readonly store: Pick<KeyStore, 'listByUser'>;
+  readonly childStore: Pick<ChildStore, 'countChildren' | 'listChildren'>;
   readonly clock: Clock;
   readonly log: Log;
-}) {
+}
+
+/** Creates the lists of an owner's keys, and of a key's children. Persons take turns. */
+export function createLists(options: ListOwnOptions) {
+  const { store, childStore, planOf, clock, log } = options;
   const lists = createPersonBudget([LIMITS.lists], clock, log);
   const reading = createWaitingShare(LIMITS.listsAtOnce, LISTS_WAITING, clock);
 
-  return async (actor: Actor, after: ListPlace | null): Promise<Result<OwnPage, Problem>> => {
+  async function inTurn<T>(actor: Actor, read: () => Promise<T>): Promise<Result<T, Problem>> {
     const taken = lists.take(actor);
     if (!taken.ok) return taken;
     const release = await reading.wait(personOf(actor), LIST_WAIT_MS_MAX);
     if (release === null) return err({ code: 'overloaded' });
     try {
-      const [listed, plan] = await Promise.all([
-        store.listByUser(actor.userId, after, LIST_BYTES_MAX),
-        planOf(actor.userId),
-      ]);
-      if (listed.keys.length >= LONG_LIST_KEYS) await nextTurn();
-      return ok({ ...listed, plan, keys: await ownKeys(listed.keys, usage, clock.nowMs()) });
+      return ok(await read());
     } finally {
       void nextTurn().then(release);
     }
+  }
+
+  return {
+    /** Lists the actor's keys after a place (null: the newest), up to about LIST_BYTES_MAX of JSON. */
+    list: (actor: Actor, after: ListPlace | null): Promise<Result<OwnPage, Problem>> =>
+      inTurn(actor, async () => {
+        const [listed, plan] = await Promise.all([
+          store.listByUser(actor.userId, after, LIST_BYTES_MAX),
+          planOf(actor.userId),
+        ]);
+        if (listed.keys.length >= LONG_LIST_KEYS) await nextTurn();
+        return { ...listed, plan, keys: await ownKeys(listed.keys, options, clock.nowMs()) };
+      }),
+    /** Lists the living children of the actor's key after a place; none, if the key is another's. */
+    listChildren: (
+      actor: Actor,
+      keyId: string,
+      after: ListPlace | null,
+    ): Promise<Result<readonly ListedChild[], Problem>> =>
+      inTurn(actor, async () =>
+        isIdShaped(keyId) ? childStore.listChildren(keyId, actor.userId, clock.nowMs(), after) : [],
+      ),
   };
 }

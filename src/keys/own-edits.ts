@@ -5,7 +5,7 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
 import { type Actor, actorFields } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
-import { type KnownUses, type OwnKey, ownKeys } from './listing.ts';
+import { type OwnKey, ownKeys, type ShownWith } from './listing.ts';
 import { hasEnded, isIdShaped, type ListedKey } from './record.ts';
 import type { OwnEdit } from './store.ts';
 
@@ -18,9 +18,8 @@ export interface AskedEdit {
 }
 
 export interface OwnEditsOptions
-  extends Pick<ChangesOptions, 'store' | 'refresh' | 'clock' | 'log' | 'originOf' | 'creations'> {
-  readonly usage: KnownUses;
-}
+  extends Pick<ChangesOptions, 'store' | 'refresh' | 'clock' | 'log' | 'originOf' | 'creations'>,
+    ShownWith {}
 
 /** Tries of an edit that others overtake. */
 const EDIT_TRIES = 10;
@@ -28,7 +27,8 @@ const EDIT_TRIES = 10;
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
 /** Changes a key of the actor's, and returns it as it is then. It shares the budget of creations. */
-export function createOwnEdits({ store, refresh, clock, log, originOf, creations, usage }: OwnEditsOptions) {
+export function createOwnEdits(options: OwnEditsOptions) {
+  const { store, refresh, clock, log, originOf, creations } = options;
   return async (actor: Actor, keyId: string, asked: AskedEdit): Promise<Result<OwnKey, Problem>> => {
     if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
     const taken = creations.take(actor);
@@ -46,7 +46,7 @@ export function createOwnEdits({ store, refresh, clock, log, originOf, creations
       }
       await refresh();
       log.info('API key updated', { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
-      const [shown] = await ownKeys([key], usage, clock.nowMs());
+      const [shown] = await ownKeys([key], options, clock.nowMs());
       return shown === undefined ? NOT_FOUND : ok(shown);
     }
     return err({ code: 'overloaded' });

@@ -20,6 +20,8 @@ import {
 /** Tries of a rotation that others overtake: of so many at the same time none is refused. */
 const ROTATE_TRIES = 10;
 
+const NOT_FOUND: Problem = { code: 'key_not_found' };
+
 export interface RotateOptions extends ChangesOptions {
   readonly random: RandomBytes;
   readonly sha256: Sha256;
@@ -36,7 +38,7 @@ export interface RotationRequest {
 
 /** Creates the function that rotates; see there. It shares the budget of creations. */
 export function createRotate(options: RotateOptions) {
-  const { store, refresh, clock, random, sha256, log, originOf, granted, misses, ceilings } = options;
+  const { store, childStore, refresh, clock, random, sha256, log, originOf, granted, misses, ceilings } = options;
   const { keyPrefix, production, creations } = options;
 
   /** A refusal, taken from the person's budget of requests that change nothing. */
@@ -45,10 +47,15 @@ export function createRotate(options: RotateOptions) {
     return miss.ok ? err(problem) : miss;
   }
 
+  async function isChild({ userId }: Actor, keyId: string): Promise<boolean> {
+    const found = await childStore.findChildren({ ids: [keyId] });
+    return found.some((child) => child.userId === userId);
+  }
+
   /** Returns the key as it is, if the actor may rotate it now, and has paid. */
   async function rotatable(actor: Actor, keyId: string, overlapMs: number) {
     const record = await store.findOwn(actor.userId, keyId);
-    if (record === null) return missed(actor, { code: 'key_not_found' });
+    if (record === null) return missed(actor, (await isChild(actor, keyId)) ? { code: 'key_is_child' } : NOT_FOUND);
     if (!granted(actor, { scopes: record.scopes }).ok) {
       return err<Problem>({ code: 'scope_not_granted', grantable: actor.grantable ?? ceilings.scopes ?? [] });
     }
@@ -83,7 +90,7 @@ export function createRotate(options: RotateOptions) {
    */
   return async (actor: Actor, keyId: string, request: RotationRequest): Promise<Result<MadeKey, Problem>> => {
     const { overlapHours, expiresInDays } = request;
-    if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
+    if (!isIdShaped(keyId)) return err(NOT_FOUND);
     const lasting = granted(actor, { scopes: [], expiresInDays });
     if (!lasting.ok) return lasting;
     const overlapMs = overlapHours * MS_PER_HOUR;

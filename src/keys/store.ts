@@ -4,6 +4,7 @@
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
+import type { ChildRecord } from './child.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
 export interface NextSecret {
@@ -27,7 +28,10 @@ export interface ListPage {
 }
 
 export interface Found {
+  /** Of a child: its parent, by the secret that made it. */
   readonly record: PresentedKey | null;
+  /** Null: the hash is of no child. */
+  readonly child: ChildRecord | null;
   /** Where the change feed stood when the record was read, in the same statement. */
   readonly position: FeedPosition;
   /** Null: no such key, or not known here. All zero unless asked for. */
@@ -67,7 +71,7 @@ export interface KeyEvent {
   readonly kind: EventKind;
   /** `sql`: by a database's shell, or by a server of a version before events. */
   readonly how: Origin['how'] | 'sql';
-  /** The `sub` of a user token; of `connected`, the host that got the key. */
+  /** The `sub` of a user token; of `connected`, the host that got the key; of `delegated`, the id of the child. */
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;
@@ -139,6 +143,51 @@ export interface KeyStore extends UsesStore {
   /** The number of the newest event; 0: there is none. */
   newestEvent(): Promise<number>;
 }
+
+/** How many living children there may be. */
+export interface ChildrenMax {
+  readonly ofParent: number;
+  readonly ofOwner: number;
+}
+
+/** `ended`: the parent's secret is not accepted, or may have no children. `freeAtMs`: when the first makes room. */
+export type Delegated = 'made' | 'ended' | { readonly freeAtMs: number };
+
+/** A living child as lists show it, with the scopes that its parent leaves it. */
+export interface ListedChild extends ChildRecord, ListPlace {}
+
+export interface EndedChild {
+  readonly id: string;
+  readonly parentId: string;
+  readonly userId: string;
+  /** As `keyHash` of a key. */
+  readonly keyHash: string;
+}
+
+/** Children, which only the primary is asked for. Each end leaves an event under the id of the parent. */
+export interface ChildStore {
+  /** Makes a child, if the parent's secret is accepted then; the inserting statement itself decides, and counts. */
+  insertChild(child: ChildRecord, max: ChildrenMax, origin: Origin): Promise<Delegated>;
+  /** All living children of a key after a place, newest first. `owner`: of the key; null: whoever it is. */
+  listChildren(
+    parentId: string,
+    owner: string | null,
+    nowMs: number,
+    after: ListPlace | null,
+  ): Promise<readonly ListedChild[]>;
+  /** How many living children keys have, by their ids; those that have none are left out. */
+  countChildren(parentIds: readonly string[], nowMs: number): Promise<ReadonlyMap<string, number>>;
+  /** Children with these ids, fingerprints or hashes, whether they have ended or not. */
+  findChildren(by: ChildName): Promise<readonly ChildRecord[]>;
+  /** Ends those that haven't ended alone yet, and returns them. `owner`: of no other; undefined: of anybody. */
+  endChildren(by: ChildName, nowMs: number, origin: Origin, owner?: string): Promise<readonly EndedChild[]>;
+}
+
+/** What names children. */
+export type ChildName =
+  | { readonly ids: readonly string[] }
+  | { readonly keyHashes: readonly string[] }
+  | { readonly fingerprint: string };
 
 /** What a code stands for (signin/codes.ts). */
 export interface CodeRow {
@@ -236,6 +285,8 @@ export const EVENT_KINDS = [
   'owner_deleted',
   'connected',
   'restored',
+  'delegated',
+  'child_ended',
 ] as const;
 
 type EventKind = (typeof EVENT_KINDS)[number];

@@ -13,6 +13,7 @@ import { type Clock, sleep } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import type { Caller } from './actor.ts';
+import { ownRefusalAt, parentRefusalAt } from './child.ts';
 import type { Feed } from './feed.ts';
 import { refusalAt } from './record.ts';
 import type { CodeRow, CodeStore, Found, KeyStore } from './store.ts';
@@ -187,8 +188,14 @@ export const createUnknownKeys = (
   createLookups({
     ...options,
     readAll: (hashes, whose) => readKeys(hashes, { near: options.near, whose }),
-    isGood: ({ record }) => record !== null && refusalAt(record, options.clock.nowMs()) === null,
+    isGood: (found) => isAccepted(found, options.clock.nowMs()),
   });
+
+/** Whether what was found is a good key, or a child of one. */
+export function isAccepted({ record, child }: Pick<Found, 'record' | 'child'>, nowMs: number): boolean {
+  if (child === null) return record !== null && refusalAt(record, nowMs) === null;
+  return ownRefusalAt(child, nowMs) === null && parentRefusalAt(child, record, nowMs) === null;
+}
 
 /** Reads what a code stands for; null: there is none. */
 export type FindCode = Lookups<CodeRow | null>['find'];

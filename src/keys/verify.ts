@@ -7,8 +7,9 @@ import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Caller } from './actor.ts';
 import type { Audience } from './audience.ts';
+import { earlier, endOf, ownRefusalAt, parentRefusalAt, scopesUnder } from './child.ts';
 import { createUseFirst, type FirstUsesOptions } from './first-uses.ts';
-import type { KnownKey } from './key-cache.ts';
+import { isChild, type Known, type KnownChild, type KnownKey } from './key-cache.ts';
 import { createKnownKeys, type KnownKeysOptions } from './known-keys.ts';
 import { fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
 
@@ -25,20 +26,25 @@ export interface KeyIdentity {
   readonly resource: string | null;
   /** The operator's data of the owner with the key's own over it; null: none. */
   readonly metadata: Metadata | null;
+  /** The key that has made it; null: a person has. Limits, quota and uses are that key's. */
+  readonly parentId: string | null;
   readonly token: string;
 }
 
-/**
- * `verifiedAtMs`, monotonic: changes after it were not looked at. `endsAtMs`: the last millisecond at which key and
- * secret are accepted, as far as is known; null: there is none.
- */
+/** On what a decision rests. */
+export interface Proof {
+  /** Monotonic: changes after it were not looked at. */
+  readonly verifiedAtMs: number;
+  /** Of the secret that was presented. */
+  readonly keyHash: string;
+  /** Of a child: of the parent's secret that made it. */
+  readonly parentHash: string | null;
+  /** The earliest of the ends that are known, of the key, the secret, the parent and its secret; null: there is none. */
+  readonly endsAtMs: number | null;
+}
+
 export type Verified =
-  | {
-      readonly ok: true;
-      readonly value: KeyIdentity;
-      readonly verifiedAtMs: number;
-      readonly endsAtMs: number | null;
-    }
+  | ({ readonly ok: true; readonly value: KeyIdentity } & Proof)
   | { readonly ok: false; readonly error: Problem };
 
 /**
@@ -67,7 +73,7 @@ export function createVerifier(options: VerifierOptions) {
   const { feed, clock, sha256 } = options;
   const known = createKnownKeys(options);
   const useFirst = createUseFirst(options, known);
-  const evaluate = createEvaluate(options);
+  const { evaluate, evaluateChild } = createEvaluate(options);
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
     if (!isKeyShaped(token)) return refusal({ reason: 'malformed' });
@@ -85,10 +91,26 @@ export function createVerifier(options: VerifierOptions) {
     return known.read(keyHash, caller).then((read) => (read.ok ? decideOn(read.value, presented, polledAtMs) : read));
   }
 
-  function decideOn(key: KnownKey | null, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
-    if (isFirstUse(key, presented)) return decideFirstUse(key, presented);
-    const evaluated = evaluate(key, presented, verifiedAtMs);
-    if (!evaluated.ok && key !== null) known.dropEnded(presented.keyHash, key);
+  function decideOn(found: Known | null, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
+    if (found !== null && isChild(found)) return decideOnChild(found, presented, verifiedAtMs);
+    if (isFirstUse(found, presented)) return decideFirstUse(found, presented);
+    const evaluated = evaluate(found, presented, verifiedAtMs);
+    if (!evaluated.ok && found !== null) known.dropEnded(presented.keyHash, found);
+    return evaluated;
+  }
+
+  /** A child, and its parent as memory has it: its end is known to the feed, as that of any key. */
+  function decideOnChild(child: KnownChild, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
+    const parent = known.recall(child.parentHash, clock.monotonicMs());
+    if (parent !== undefined) return decideUnder(parent, child, presented, verifiedAtMs);
+    return known
+      .read(child.parentHash, presented.caller)
+      .then((read) => (read.ok ? decideUnder(read.value, child, presented, verifiedAtMs) : read));
+  }
+
+  function decideUnder(parent: Known | null, child: KnownChild, presented: Presented, verifiedAtMs: number): Verified {
+    const evaluated = evaluateChild(child, parent !== null && isChild(parent) ? null : parent, presented, verifiedAtMs);
+    if (!evaluated.ok) known.dropEnded(presented.keyHash, child);
     return evaluated;
   }
 
@@ -119,7 +141,8 @@ export function createVerifier(options: VerifierOptions) {
     /** What is known of a key by the hash of a secret: null if it isn't good; undefined if it has to be read. */
     recall(keyHash: string): KnownKey | null | undefined {
       const key = feed.current() ? known.recall(keyHash, clock.monotonicMs()) : undefined;
-      return key === undefined || known.isUsable(key) ? key : null;
+      if (key === undefined) return undefined;
+      return key !== null && !isChild(key) && known.isUsable(key) ? key : null;
     },
     /** Reads the keys with secrets of these hashes with one statement, so that `recall` knows them. */
     readAll: known.readAll,
@@ -130,27 +153,72 @@ export function createVerifier(options: VerifierOptions) {
   };
 }
 
-/** Creates the function that says who is behind a key, or why it is refused, and notes a use. */
-const createEvaluate =
-  ({ usage, audience, clock }: Pick<VerifierOptions, 'usage' | 'audience' | 'clock'>) =>
-  (key: KnownKey | null, { token, caller, purpose }: Presented, verifiedAtMs: number): Verified => {
+/** Creates the functions that say who is behind a key or a child, or why it is refused, and note a use. */
+function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage' | 'audience' | 'clock'>) {
+  const isNoted = (purpose: Purpose) => purpose === 'use' || purpose === 'pasting';
+
+  function evaluate(key: KnownKey | null, presented: Presented, verifiedAtMs: number): Verified {
     if (key === null) return refusal({ reason: 'unknown' });
+    const { token, keyHash, caller, purpose } = presented;
     const nowMs = clock.nowMs();
     const { userId, id, name, scopes, createdAtMs, expiresAtMs, resource } = key;
     const isMeant = audience.admits(resource, caller);
     const reason = refusalAt(key, nowMs) ?? (isMeant ? null : 'other resource');
     if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.keyHash) });
-    if (purpose === 'use' || purpose === 'pasting') usage.note(key, nowMs);
-    const metadata = mergedMetadata(key.owner?.metadata ?? null, key.metadata);
-    const ids = { subject: userId, keyId: id, keyName: name };
-    const value = { ...ids, scopes, createdAtMs, expiresAtMs, resource, metadata, token };
-    return { ok: true, value, verifiedAtMs, endsAtMs: earlier(expiresAtMs, key.secretEndsAtMs) };
-  };
+    if (isNoted(purpose)) usage.note(key, nowMs);
+    const value = {
+      subject: userId,
+      keyId: id,
+      keyName: name,
+      scopes,
+      createdAtMs,
+      expiresAtMs,
+      resource,
+      metadata: metadataOf(key),
+      parentId: null,
+      token,
+    };
+    return { ok: true, value, verifiedAtMs, keyHash, parentHash: null, endsAtMs: endOf(key) };
+  }
 
-const earlier = (a: number | null, b: number | null): number | null =>
-  a === null || b === null ? (a ?? b) : Math.min(a, b);
+  /** `parent`: by the secret that made the child; null: no key has that secret any more. */
+  function evaluateChild(
+    child: KnownChild,
+    parent: KnownKey | null,
+    { token, keyHash, caller, purpose }: Presented,
+    verifiedAtMs: number,
+  ): Verified {
+    const { id, userId, parentId, parentHash, name, createdAtMs } = child;
+    const refused = (reason: KeyRefusal) =>
+      refusal({ reason, keyId: id, parentId, userId, fingerprint: fingerprintOf(keyHash) });
+    const nowMs = clock.nowMs();
+    const reason = ownRefusalAt(child, nowMs) ?? parentRefusalAt(child, parent, nowMs);
+    if (reason !== null || parent === null) return refused(reason ?? 'parent ended');
+    const areMeant = [child, parent].every(({ resource }) => audience.admits(resource, caller));
+    if (!areMeant) return refused('other resource');
+    if (isNoted(purpose)) usage.note(parent, nowMs);
+    const endsAtMs = earlier(child.expiresAtMs, endOf(parent));
+    const value = {
+      subject: parent.userId,
+      keyId: id,
+      keyName: name,
+      scopes: scopesUnder(child, parent.scopes),
+      createdAtMs,
+      expiresAtMs: endsAtMs,
+      resource: child.resource ?? parent.resource,
+      metadata: metadataOf(parent),
+      parentId,
+      token,
+    };
+    return { ok: true, value, verifiedAtMs, keyHash, parentHash, endsAtMs };
+  }
 
-const refusal = (found: { reason: KeyRefusal; keyId?: string; userId?: string; fingerprint?: string }): Verified => ({
+  return { evaluate, evaluateChild };
+}
+
+const metadataOf = ({ owner, metadata }: KnownKey) => mergedMetadata(owner?.metadata ?? null, metadata);
+
+const refusal = (found: Omit<Extract<Problem, { code: 'invalid_api_key' }>, 'code' | 'sent'>): Verified => ({
   ok: false,
   error: { code: 'invalid_api_key', ...found },
 });

@@ -45,6 +45,7 @@ export function createPaste({ grants, config, pasteKey, log }: PasteOptions) {
       return ask(request, WORKS_ELSEWHERE);
     }
     if (!verified.ok) return askAgain(request, verified.error);
+    if (verified.value.auth.parentId !== null) return ask(request, ENDS_WITH_ANOTHER);
     const granted = await grants.pasted(request, key, verified.value.auth, call);
     return granted.ok ? seeOther(granted.value) : askAgain(request, granted.error);
   }
@@ -77,6 +78,11 @@ interface Refused {
 const WORKS_ELSEWHERE: Refused = {
   status: 403,
   detail: 'This key works at other servers too. Make one for this connection.',
+};
+
+const ENDS_WITH_ANOTHER: Refused = {
+  status: 403,
+  detail: 'This key ends with another. Make one for this connection.',
 };
 
 const isBoundElsewhere = (problem: Problem) =>

@@ -22,6 +22,7 @@ import { registerRoute } from './register.ts';
 import { type GrantTypes, tokenRoute } from './token.ts';
 import { createCodeGrant } from './token-code.ts';
 import { createDeviceGrant, DEVICE_GRANT } from './token-device.ts';
+import { createExchangeGrant, EXCHANGE_GRANT, type ExchangeGrantOptions } from './token-exchange.ts';
 
 /** Connect: which clients may be handed keys. One of the two is set. */
 export interface ConnectConfig {
@@ -36,6 +37,7 @@ export interface SignInOptions
     MakingOptions,
     DeviceAuthorizationOptions,
     DeviceDecisionOptions,
+    ExchangeGrantOptions,
     Omit<AuthorizeRouteOptions, 'decide' | 'grants' | 'config'>,
     Omit<SignedTextOptions, 'use'>,
     Omit<ClientDocumentsOptions, 'rules'> {
@@ -60,7 +62,7 @@ export interface SignInRoutes {
   readonly server: readonly (Handlers & { readonly path: string })[] | null;
   readonly register: Handlers | null;
   readonly authorize: Handlers | null;
-  readonly token: Handlers | null;
+  readonly token: Handlers;
   readonly ask: Handlers | null;
   readonly request: Handlers | null;
   readonly decision: Handlers | null;
@@ -70,7 +72,11 @@ export function createSignIn(options: SignInOptions): SignInRoutes {
   const { config } = options;
   const connect = config.connect && connectRoutes(options, config.connect);
   const device = config.device ? deviceRoutes(options) : null;
-  const grantTypes: GrantTypes = new Map([...(connect?.grantTypes ?? []), ...(device?.grantTypes ?? [])]);
+  const grantTypes: GrantTypes = new Map([
+    ...(connect?.grantTypes ?? []),
+    ...(device?.grantTypes ?? []),
+    [EXCHANGE_GRANT, createExchangeGrant(options)],
+  ]);
   const metadata = {
     ...options,
     authorizes: connect !== null,
@@ -80,10 +86,10 @@ export function createSignIn(options: SignInOptions): SignInRoutes {
     grantTypes: [...grantTypes.keys()],
   };
   return {
-    server: grantTypes.size === 0 ? null : serverMetadataRoutes(metadata),
+    server: connect === null && device === null ? null : serverMetadataRoutes(metadata),
     register: connect?.register ?? null,
     authorize: connect?.authorize ?? null,
-    token: grantTypes.size === 0 ? null : tokenRoute(grantTypes),
+    token: tokenRoute(grantTypes),
     ask: device?.ask ?? null,
     request: device?.request ?? null,
     decision: device?.decision ?? null,

@@ -27,7 +27,7 @@ const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
 });
 
 /** One array for equal scopes, which many keys have: frozen, because tools of one's own see it. */
-const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(JSON.parse(json)));
+export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(JSON.parse(json)));
 
 /** One object for equal metadata, which many keys have: frozen, as scopes are. */
 const metadataFrom = memoize((json: string): Metadata => Object.freeze(JSON.parse(json)));

@@ -2,6 +2,7 @@
 // has changed.
 
 import { changesOf } from '../ground/change-feed.ts';
+import { type Clock, MS_PER_DAY } from '../ground/runtime.ts';
 import { held, type Row, type Statement } from './database.ts';
 
 export type Read = (statement: Statement) => Promise<readonly Row[]>;
@@ -56,6 +57,8 @@ UNION SELECT row FROM api_keys WHERE second_hash IN (SELECT value FROM json_each
 const IDS_OF = `SELECT id FROM api_keys WHERE row IN (${ROWS_OF})`;
 const KEYS = 'SELECT * FROM api_keys t WHERE t.id IN (SELECT value FROM json_each(?))';
 const REMOVE_KEYS = `DELETE FROM api_keys WHERE row IN (${ROWS_OF})`;
+/** One that was changed alone has ended, or is missing then. */
+const REMOVE_CHILDREN = 'DELETE FROM children WHERE key_hash IN (SELECT value FROM json_each(?))';
 const BLOCKED = 'SELECT * FROM blocked_owners WHERE owner IN (SELECT value FROM json_each(?))';
 const REMOVE_BLOCKED = 'DELETE FROM blocked_owners WHERE owner IN (SELECT value FROM json_each(?))';
 
@@ -77,8 +80,14 @@ async function putKeys(from: Read, copy: Read, keyHashes: readonly string[]): Pr
   const found = await copy({ sql: IDS_OF, args });
   const ids = JSON.stringify(found.map(({ id }) => id));
   const keys = found.length === 0 ? [] : await from({ sql: KEYS, args: [ids] });
-  return [{ sql: REMOVE_KEYS, args }, ...putRows('REPLACE', 'api_keys', keys)];
+  return [{ sql: REMOVE_KEYS, args }, { sql: REMOVE_CHILDREN, args }, ...putRows('REPLACE', 'api_keys', keys)];
 }
+
+/** The primary tells nobody of children that it removes a day after their end. */
+export const removeOldChildren = (clock: Clock): Statement => ({
+  sql: 'DELETE FROM children WHERE expires_at_ms < ?',
+  args: [clock.nowMs() - MS_PER_DAY],
+});
 
 async function putBlocked(from: Read, owners: readonly string[]): Promise<Statement[]> {
   const args = [JSON.stringify(owners)];

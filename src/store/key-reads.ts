@@ -3,6 +3,7 @@
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { EventQuery, Found, KeyStore, ListPlace } from '../keys/store.ts';
 import type { KeyCounts } from '../uses/store.ts';
+import { CHILD, childOf } from './children.ts';
 import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
 import { type Database, firstOf, type Row, type Statement, type Value } from './database.ts';
@@ -27,9 +28,13 @@ type Reads = Pick<
 /** The number of the newest change; with `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
-const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, h.value AS presented_hash, ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS},
-${OWNER_SETTINGS}, ${OWNER_COUNTS} FROM feed f
-LEFT JOIN json_each(?1) h LEFT JOIN api_keys k ON k.row = ${rowBy('h.value')} LEFT JOIN owners o ON o.owner = k.user_id`;
+/** Of a child, the parent is found by the secret that made it. */
+const SECRET = 'coalesce(c.parent_hash, h.value)';
+
+const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${SECRET} AS presented_hash, ${CHILD} AS child,
+${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS}, ${OWNER_SETTINGS}, ${OWNER_COUNTS} FROM feed f
+LEFT JOIN json_each(?1) h LEFT JOIN children c ON c.key_hash = h.value
+LEFT JOIN api_keys k ON k.row = ${rowBy(SECRET)} LEFT JOIN owners o ON o.owner = k.user_id`;
 
 const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE id = ?1 AND user_id = ?2`;
 
@@ -76,18 +81,24 @@ function readOf(rows: readonly Row[], countsIn: (counts: Value | undefined) => K
   const position = positionOf(firstOf(rows)); // without any of the keys there is still a row
   const found = new Map<string, Found>();
   for (const row of rows) {
-    if (row.id === null) continue;
-    found.set(String(row.presented_hash), {
-      record: presentedOf(row),
+    const record = row.id === null ? null : presentedOf(row);
+    const child = row.child === null ? null : childOf(row.child, record);
+    if (record === null && child === null) continue;
+    found.set(child?.keyHash ?? String(row.presented_hash), {
+      record,
+      child,
       position,
-      counts: countsIn(row.counts),
-      ownerCounts: countsIn(row.owner_counts),
+      counts: record && countsIn(row.counts),
+      ownerCounts: record && countsIn(row.owner_counts),
     });
   }
   return { position, found };
 }
 
-/** The same from a replica, which has no counts; null: it has not reached that position, or does not respond. */
+/**
+ * The same from a replica, which has no counts; null: it has not reached that position, or does not respond. A child
+ * whose parent it lacks is not found there: the parent may be newer than what it has copied.
+ */
 async function readNear(replica: Pick<Replica, 'read'>, statement: Statement, atLeast: FeedPosition) {
   const rows = await replica.read(statement);
   const read = rows && readOf(rows, () => null);
@@ -116,10 +127,13 @@ export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | nul
       whose,
     });
     const near = atLeast && replica && (await readNear(replica, ask(keyHashes), atLeast));
-    const far = near ? keyHashes.filter((hash) => !near.found.has(hash)) : keyHashes;
+    const far = near ? keyHashes.filter((hash) => !near.found.get(hash)?.record) : keyHashes;
     const { position, found } = near && far.length === 0 ? near : readOf(await primary.read(ask(far), withinMs));
-    return (keyHash) =>
-      near?.found.get(keyHash) ?? found.get(keyHash) ?? { record: null, position, counts: null, ownerCounts: null };
+    return (keyHash) => {
+      const nearOne = near?.found.get(keyHash);
+      if (nearOne?.record) return nearOne;
+      return found.get(keyHash) ?? { record: null, child: null, position, counts: null, ownerCounts: null };
+    };
   },
 
   async hashesOf(keyIds, withinMs) {

@@ -9,6 +9,7 @@ import { expected } from '../ground/wording.ts';
 import { KEYS_MAX_DEFAULT } from '../keys/owners.ts';
 import type { KeyStore } from '../keys/store.ts';
 import { createAdminStore } from './admin-store.ts';
+import { createChildStore } from './children.ts';
 import { createCodeStore } from './codes.ts';
 import { countsStore } from './counts.ts';
 import { type Database, firstOf } from './database.ts';
@@ -81,6 +82,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   return {
     ...keyStore,
     admin: createAdminStore(db, ownerKeys),
+    children: createChildStore(db),
     owners: createOwnerStore(db),
     codes: createCodeStore(db, ownerKeys),
     db,

@@ -14,6 +14,8 @@ const PAUSE_MS = 10;
 
 /** So long after its end a code is known to have ended, also to a server whose clock is behind. */
 const CODES_KEPT_MS = MS_PER_HOUR;
+/** A child is shown for so long after its end, also by a server whose clock is behind. */
+const CHILDREN_KEPT_MS = MS_PER_DAY;
 /** Far longer than a statement can be under way. */
 const EXCHANGES_KEPT_MS = 7 * MS_PER_DAY;
 /** A window that is over is of no use; so much longer for clocks that disagree. */
@@ -46,7 +48,16 @@ const DB_NOW_MS = "unixepoch('subsec') * 1000";
 // Of the clocks of this process and of the database the one that is behind: a wrong one removes nothing too early.
 const NOW_S = `CAST(min(${of('nowMs')} / 1000, unixepoch()) AS INTEGER)`;
 
+/** Children that ended so long ago. Nobody hears of their removal: they are refused already. */
+function oldChildren(endsAtMs: 'ended_at_ms' | 'expires_at_ms'): Removal {
+  const old = `row IN (SELECT row FROM children
+WHERE ${endsAtMs} < ${of('nowMs')} - ${CHILDREN_KEPT_MS} ORDER BY ${endsAtMs} LIMIT ${SLICE_ROWS})`;
+  return [`UPDATE children SET changed_by = 'upkeep' WHERE ${old}`, `DELETE FROM children WHERE ${old}`];
+}
+
 const REMOVALS: readonly Removal[] = [
+  oldChildren('ended_at_ms'),
+  oldChildren('expires_at_ms'),
   [
     `DELETE FROM codes WHERE hash IN (
 SELECT hash FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${SLICE_ROWS})`,

@@ -17,6 +17,7 @@ import migration0014 from '../../db/0014_upkeep_and_trail.sql' with { type: 'tex
 import migration0015 from '../../db/0015_holders.sql' with { type: 'text' };
 import migration0016 from '../../db/0016_owners.sql' with { type: 'text' };
 import migration0017 from '../../db/0017_metadata.sql' with { type: 'text' };
+import migration0018 from '../../db/0018_children.sql' with { type: 'text' };
 import migration0019 from '../../db/0019_newest_change.sql' with { type: 'text' };
 import { once } from '../ground/cache.ts';
 import { isOutage } from '../ground/result.ts';
@@ -42,6 +43,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0015_holders', sql: migration0015 },
   { name: '0016_owners', sql: migration0016 },
   { name: '0017_metadata', sql: migration0017 },
+  { name: '0018_children', sql: migration0018 },
   { name: '0019_newest_change', sql: migration0019 },
 ];
 

@@ -14,6 +14,7 @@ import { shownServer, THIS_SERVER } from '../keys/audience.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import type { OwnKey } from '../keys/listing.ts';
 import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
+import type { ListedChild } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 
 const SCOPES_MAX = 100;
@@ -121,6 +122,9 @@ export const listedKeyFields = {
       ),
     ),
   ),
+  children: v.optional(
+    v.pipe(count, v.description('How many keys that it has made for its agents are good; list them by `childrenOf`.')),
+  ),
   rotation: v.optional(
     v.pipe(
       v.strictObject({
@@ -151,6 +155,7 @@ export const listedKey = (key: OwnKey, caller: Caller) => ({
   ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
   ...(key.quota !== null && { quota: key.quota }),
   ...(key.uses !== null && { uses: { today: key.uses.today, last30Days: [...key.uses.last30Days] } }),
+  ...(key.children > 0 && { children: key.children }),
   ...(key.rotation !== null && { rotation: shownRotation(key.rotation) }),
 });
 
@@ -170,6 +175,17 @@ export const adminListed = (key: OwnKey, caller: Caller) => ({
   owner: key.userId,
   ...listedKey(key, caller),
   ...(key.metadata !== null && { metadata: { ...key.metadata } }),
+});
+
+/** A child, a key that another key has made, as lists show it. */
+export const listedChild = (child: ListedChild, caller: Caller) => ({
+  id: child.id,
+  name: child.name,
+  scopes: [...child.scopes],
+  active: true,
+  createdAt: child.createdAtMs,
+  expiresAt: child.expiresAtMs,
+  resource: resourceOf(child, caller),
 });
 
 const shownRotation = ({ state, previousUntilMs, otherFingerprint }: Rotation) => ({

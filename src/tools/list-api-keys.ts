@@ -7,10 +7,11 @@ import { err, ok } from '../ground/result.ts';
 import { LIST_BYTES_MAX } from '../keys/listing.ts';
 import type { ListPlace } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { listedKey, listedKeyFields } from './key-fields.ts';
+import { keyIdInput, listedChild, listedKey, listedKeyFields } from './key-fields.ts';
 import { ownPlanFields, writtenPlan } from './owner-fields.ts';
 
-const item = v.strictObject(listedKeyFields);
+/** A key, or a child, which is shown with fewer fields. */
+const item = v.strictObject({ ...listedKeyFields, fingerprint: v.optional(listedKeyFields.fingerprint) });
 
 const utf8 = new TextEncoder();
 
@@ -32,38 +33,52 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
     name: 'list_api_keys',
     title: 'List API keys',
     description:
-      "Lists the signed-in user's API keys, newest first: id, name, scopes, whether active or expired, when created, when it expires, when last used, and whether it is being rotated. The keys themselves are never shown. Use it to find the id of a key to rotate, revoke or delete. If there is a `nextCursor`, there are more: give it as `cursor`.",
+      "Lists the signed-in user's API keys, newest first: id, name, scopes, whether active or expired, when created, when it expires, when last used, and whether it is being rotated. The keys themselves are never shown. Use it to find the id of a key to rotate, revoke or delete. With `childrenOf` it lists those keys instead that one of them has made for its agents. If there is a `nextCursor`, there are more: give it as `cursor`.",
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
     widget: 'ui://widget/api-keys-list.html',
     input: v.strictObject({
       cursor: v.optional(v.pipe(v.string(), v.description('The `nextCursor` of the page before.'))),
+      childrenOf: v.optional(v.pipe(keyIdInput.entries.keyId, v.description('The id of a key.'))),
     }),
     output: v.strictObject({
       keys: v.array(item),
       owner: v.optional(v.pipe(ownPlanFields, v.description('What counts for all keys together, where it is set.'))),
       nextCursor: v.optional(v.string()),
     }),
-    async run({ cursor }, call) {
+    async run({ cursor, childrenOf }, call) {
       const after = cursor === undefined ? null : placeOf(cursor);
       if (after === undefined) {
         return err({ code: 'invalid_input', issues: [{ path: 'cursor', message: 'Expected a nextCursor' }] });
+      }
+      if (childrenOf !== undefined) {
+        const children = await keys.listChildren(actorOf(call), childrenOf, after);
+        if (!children.ok) return children;
+        const shown = children.value.map((child) => ({ place: child, item: listedChild(child, call) }));
+        return ok(pageOf(shown, shown.length));
       }
       const listed = await keys.list(actorOf(call), after);
       if (!listed.ok) return listed;
       const { keys: found, remaining, plan } = listed.value;
       const owner = plan === null ? {} : { owner: writtenPlan(plan) };
-      const shown = fitting(
-        found.map((key) => listedKey(key, call)),
-        JSON.stringify(owner).length,
-      );
-      const last = found[shown.length - 1];
-      return ok({
-        keys: shown,
-        ...owner,
-        ...(last && shown.length < remaining && { nextCursor: cursorOf(last) }),
-      });
+      const shown = found.map((key) => ({ place: key, item: listedKey(key, call) }));
+      return ok({ ...owner, ...pageOf(shown, remaining, JSON.stringify(owner).length) });
     },
   });
+
+interface Shown<Item> {
+  readonly place: ListPlace;
+  readonly item: Item;
+}
+
+/** `remaining`: how many there are from the first of those that were found on. */
+function pageOf<Item>(found: readonly Shown<Item>[], remaining: number, besideBytes = 0) {
+  const keys = fitting(
+    found.map(({ item }) => item),
+    besideBytes,
+  );
+  const last = found[keys.length - 1];
+  return { keys, ...(last && keys.length < remaining && { nextCursor: cursorOf(last.place) }) };
+}
 
 /** As many of the first as fit beside other bytes, and at least one. */
 function fitting<Item>(items: readonly Item[], besideBytes: number): Item[] {

@@ -7,6 +7,7 @@ import { defineTool } from '../calls/tool.ts';
 import type { LimitName, RateLimitState } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
+import { countedKeyId } from '../keys/child.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 
 const count = v.pipe(v.number(), v.integer());
@@ -51,6 +52,9 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
       keyId: v.string(),
       name: v.string(),
       owner: v.pipe(v.string(), v.description("The user id of the key's owner.")),
+      parentId: v.optional(
+        v.pipe(v.string(), v.description('The key that has made this one, whose limits it shares.')),
+      ),
       scopes: v.array(v.string()),
       expiresAt: v.pipe(v.nullable(epochMs), v.description('Milliseconds since the Unix epoch, or null: never.')),
       rateLimit: v.pipe(
@@ -72,6 +76,7 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
         keyId: auth.keyId,
         name: auth.keyName,
         owner: auth.subject,
+        ...(auth.parentId !== null && { parentId: auth.parentId }),
         scopes: [...auth.scopes],
         expiresAt: auth.expiresAtMs,
         rateLimit: limitLeftOf(named('key')),
@@ -79,7 +84,7 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
         ownerRateLimit: limitLeftOf(named('owner')),
         ownerQuota: quotaLeftOf(named('owner-quota')),
         metadata: auth.metadata && { ...auth.metadata },
-        usesToday: keys.usesToday(auth.keyId),
+        usesToday: keys.usesToday(countedKeyId(auth)),
       });
     },
   });

@@ -38,6 +38,7 @@ interface RequestFacts {
     readonly keyId?: string;
     readonly keyName?: string;
     readonly subject?: string;
+    readonly parentId?: string | null;
     readonly actor?: string;
   };
 }

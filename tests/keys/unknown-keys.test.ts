@@ -128,7 +128,13 @@ interface Counted {
 function counted({ slow, found: key = null }: Counted = {}) {
   const clock = testClock();
   const statements: (readonly string[])[] = [];
-  const found: Found = { record: key, position: { databaseId: 'd', seq: 1 }, counts: null, ownerCounts: null };
+  const found: Found = {
+    record: key,
+    child: null,
+    position: { databaseId: 'd', seq: 1 },
+    counts: null,
+    ownerCounts: null,
+  };
   let logged = '';
   const log = createLog({
     level: 'warn',

@@ -25,6 +25,9 @@ AND taken_by IS NULL AND decision IS NULL AND ends_at_ms > 1 AND ends_at_ms <= 2
     ),
   );
 
+/** Everything that is kept of children, as it is stored. */
+export const storedChildren = (url: string) => rowsOf(url, 'SELECT * FROM children ORDER BY row');
+
 /** What announces a change to the other processes, oldest first. */
 export const announced = async (url: string) =>
   (await rowsOf(url, 'SELECT key_hash FROM changes ORDER BY seq')).map(({ key_hash }) => key_hash);

@@ -8,7 +8,7 @@ import { type Awaitable, chain, isPromise } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { AdminStore } from '../../keys/admin.ts';
 import type { OwnerStore } from '../../keys/owners.ts';
-import type { KeyStore } from '../../keys/store.ts';
+import type { ChildStore, KeyStore } from '../../keys/store.ts';
 import type { Verifier } from '../../keys/verify.ts';
 import { CODES } from '../../mcp/message.ts';
 import type { Mcp, Reply } from '../../mcp/server.ts';
@@ -34,7 +34,7 @@ export interface Metrics {
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
   verify(verifier: Pick<Verifier, 'verify' | 'reads'>): Verifier['verify'];
   /** Times every call of the store. */
-  store<S extends KeyStore | AdminStore | OwnerStore>(store: S): S;
+  store<S extends KeyStore | AdminStore | OwnerStore | ChildStore>(store: S): S;
   /** Adds what is read when the text is made. */
   addGauges(options: GaugeOptions): void;
   text(): Promise<string>;

@@ -56,6 +56,7 @@ export const verb = command({
         store,
         adminStore: store.admin,
         ownerStore: store.owners,
+        childStore: store.children,
         clock: systemClock,
         random: systemRandom,
         sha256,

@@ -34,7 +34,15 @@ export const verb = command({
       let head = [row(heads, 'USES')];
 
       async function write(keys: readonly UsedKey[]): Promise<void> {
-        if (json) return io.writeJson(keys.map(({ key, uses }) => keyObject(key, { uses, keyQuota, publicUrl })));
+        if (json) {
+          const children = await store.children.countChildren(
+            keys.map(({ key }) => key.id),
+            nowMs,
+          );
+          return io.writeJson(
+            keys.map(({ key, uses }) => keyObject(key, { uses, keyQuota, publicUrl, children: children.get(key.id) })),
+          );
+        }
         await io.writeTable([...head, ...keys.map(({ key, uses }) => row(cells(key, nowMs), `${usesOf30Days(uses)}`))]);
         head = [];
       }

@@ -9,7 +9,7 @@ import { BY_COMMAND, filterOf, withStore } from './database.ts';
 export const verb = command({
   name: 'keys revoke',
   summary:
-    'Revokes the keys that fit everything given, or --all, after it has said how many they are, and prints their ids. --yes: does not ask.',
+    'Revokes the keys, and the children named, that fit everything given, or --all, after it has said how many they are, and prints their ids. --yes: does not ask.',
   options: { ...FILTER, all: flag, yes: flag },
   argument: many(ID),
   async run({ options: { all, yes, ...options }, argument: ids, io }) {
@@ -17,8 +17,10 @@ export const verb = command({
     const filter = { ...filterOf(options, nowMs), ids: ids.length > 0 ? ids : undefined };
     const isFiltered = Object.values(filter).some((part) => part !== undefined);
     if (isFiltered === all) throw new UsageError('expected ids, or which keys, or --all');
-    await withStore(io, async ({ admin }) => {
-      const count = await admin.countActive(filter, nowMs, io.progressOf(0, 'keys read'));
+    await withStore(io, async ({ admin, children }) => {
+      const found = await children.findChildren({ ids });
+      const childIds = found.filter(({ endedAtMs }) => endedAtMs === null).map(({ id }) => id);
+      const count = childIds.length + (await admin.countActive(filter, nowMs, io.progressOf(0, 'keys read')));
       if (count === 0) return io.say('there are no such active keys');
       await io.confirm(`${described(filter, count)}?`, yes);
       const progress = io.progressOf(count, 'revoked');
@@ -28,7 +30,9 @@ export const verb = command({
         progress(revoked);
       };
       const revoked = await revokeAll(admin, filter, nowMs, BY_COMMAND, revokedIds);
-      io.say(`${revoked} revoked`);
+      const ended = await children.endChildren({ ids: childIds }, nowMs, BY_COMMAND);
+      if (ended.length > 0) await revokedIds(childIds, count);
+      io.say(`${revoked + ended.length} revoked`);
     });
   },
 });

@@ -4,12 +4,13 @@ import { text } from 'node:stream/consumers';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import type { KeyName } from '../../keys/admin.ts';
 import { hashKey, isIdShaped, isKeyShaped } from '../../keys/record.ts';
+import type { ChildName, ListedChild } from '../../keys/store.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
 import { flag, kind, needed } from '../options.ts';
 import { sha256, withStore } from './database.ts';
-import { keyObject, usesOf } from './shown-key.ts';
+import { CHILDREN, childObject, keyObject, usesOf } from './shown-key.ts';
 
 const DAY_CHARS = 10;
 
@@ -29,7 +30,7 @@ const KEY = kind(
 
 export const verb = command({
   name: 'keys show',
-  summary: 'Shows one key. With - it reads the key itself from stdin.',
+  summary: 'Shows one key, with its living children, or a child. With - it reads the key itself from stdin.',
   options: { json: flag },
   argument: needed(KEY),
   async run({ options: { json }, argument, io }) {
@@ -37,24 +38,58 @@ export const verb = command({
     await withStore(io, async (store, { keyQuota, publicUrl }) => {
       const nowMs = Date.now();
       const found = await store.admin.find(wanted);
-      if (found.length === 0) throw new CommandError('there is no such key');
+      if (found.length === 0) {
+        const children = await store.children.findChildren(childNamed(wanted));
+        return showChild(
+          io,
+          children.map((child) => childObject(child, nowMs, publicUrl)),
+          json,
+        );
+      }
       const uses = await usesOf(store, found);
-      const shown = found.map((key) => keyObject(key, { uses: uses.get(key.id), keyQuota, publicUrl }));
-      if (json) return io.writeJson(shown);
-      for (const { uses, rateLimit, quota, metadata, ...key } of shown) {
-        const fields = {
-          ...key,
-          scopes: key.scopes.join(' ') || null,
-          ...(rateLimit !== undefined && { rateLimit: `${rateLimit.requests}/${rateLimit.window}` }),
-          ...(quota && { quota: `${quota.requests}/${quota.period}` }),
-          ...(metadata && { metadata: JSON.stringify(metadata) }),
-        };
-        await io.writeTable(Object.entries(fields).map(([field, value]) => [field, String(value ?? '-')]));
-        if (uses !== undefined) await io.writeTable(daysOf(uses, nowMs));
+      for (const key of found) {
+        const children = await store.children.listChildren(key.id, null, nowMs, null);
+        const shown = keyObject(key, { uses: uses.get(key.id), keyQuota, publicUrl });
+        if (json) await io.writeJson([{ ...shown, ...withChildren(children, nowMs, publicUrl) }]);
+        else await writeKey(io, shown, children, nowMs);
       }
     });
   },
 });
+
+const withChildren = (children: readonly ListedChild[], nowMs: number, publicUrl: string | null) =>
+  children.length > 0 && { children: children.map((child) => childObject(child, nowMs, publicUrl)) };
+
+const childNamed = (name: KeyName): ChildName => {
+  if ('id' in name) return { ids: [name.id] };
+  return 'keyHash' in name ? { keyHashes: [name.keyHash] } : name;
+};
+
+async function showChild(io: Io, shown: readonly ReturnType<typeof childObject>[], json: boolean): Promise<void> {
+  if (shown.length === 0) throw new CommandError('there is no such key');
+  if (json) return io.writeJson(shown);
+  for (const child of shown) await writeFields(io, { ...child, scopes: child.scopes.join(' ') });
+}
+
+const writeFields = (io: Io, fields: object): Promise<void> =>
+  io.writeTable(Object.entries(fields).map(([field, value]) => [field, String(value ?? '-')]));
+
+async function writeKey(
+  io: Io,
+  { uses, rateLimit, quota, metadata, ...key }: ReturnType<typeof keyObject>,
+  children: readonly ListedChild[],
+  nowMs: number,
+): Promise<void> {
+  await writeFields(io, {
+    ...key,
+    scopes: key.scopes.join(' ') || null,
+    ...(rateLimit !== undefined && { rateLimit: `${rateLimit.requests}/${rateLimit.window}` }),
+    ...(quota && { quota: `${quota.requests}/${quota.period}` }),
+    ...(metadata && { metadata: JSON.stringify(metadata) }),
+  });
+  if (uses !== undefined) await io.writeTable(daysOf(uses, nowMs));
+  if (children.length > 0) await io.writeTable([CHILDREN.heads, ...children.map(CHILDREN.cells)]);
+}
 
 /** UTC days with uses, the latest first. */
 const daysOf = ({ last30Days }: Uses, nowMs: number): readonly (readonly string[])[] =>

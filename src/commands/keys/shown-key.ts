@@ -4,6 +4,7 @@ import { type Quota, writtenLimit } from '../../ground/rate-limit.ts';
 import { systemClock } from '../../ground/runtime.ts';
 import type { PlacedKey } from '../../keys/admin.ts';
 import { shownServer } from '../../keys/audience.ts';
+import { type ChildRecord, ownRefusalAt } from '../../keys/child.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
 import type { Store } from '../../store/open.ts';
 import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
@@ -16,12 +17,14 @@ export interface KeyFacts {
   readonly publicUrl: string | null;
   /** The server's, for keys without a quota of their own. */
   readonly keyQuota: Quota | null;
+  /** How many living children it has, or these; undefined: none. */
+  readonly children?: number | readonly object[] | undefined;
 }
 
 /** A server without PUBLIC_URL has as many names as clients give it. */
 const UNNAMED = 'this server';
 
-export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl }: KeyFacts) => ({
+export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl, children }: KeyFacts) => ({
   id: key.id,
   owner: key.userId,
   name: key.name,
@@ -37,7 +40,30 @@ export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl }: KeyFact
   ...((key.quota ?? keyQuota) !== null && { quota: key.quota ?? keyQuota }),
   ...(key.metadata !== null && { metadata: key.metadata }),
   ...(uses !== undefined && { uses }),
+  ...(children !== undefined && { children }),
 });
+
+/** A child, a key that another key has made. */
+export const childObject = (child: ChildRecord, nowMs: number, publicUrl: string | null) => ({
+  id: child.id,
+  owner: child.userId,
+  parentId: child.parentId,
+  name: child.name,
+  scopes: child.scopes,
+  active: ownRefusalAt(child, nowMs) === null,
+  createdAt: isoTime(child.createdAtMs),
+  expiresAt: isoTime(child.expiresAtMs),
+  fingerprint: fingerprintOf(child.keyHash),
+  resource: child.resource && shownServer(child.resource, publicUrl ?? UNNAMED),
+});
+
+export const CHILDREN: {
+  readonly heads: readonly string[];
+  readonly cells: (child: ChildRecord) => readonly string[];
+} = {
+  heads: ['CHILD', 'NAME', 'SCOPES', 'EXPIRES'],
+  cells: ({ id, name, scopes, expiresAtMs }) => [id, name, scopes.join(' '), localTime(expiresAtMs)],
+};
 
 export interface KeyTable {
   readonly heads: readonly string[];

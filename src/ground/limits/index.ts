@@ -14,7 +14,7 @@ interface Facts {
 }
 
 interface Amount extends Facts {
-  readonly unit: 'bytes' | 'streams' | 'lists' | 'calls' | 'requests';
+  readonly unit: 'bytes' | 'streams' | 'lists' | 'calls' | 'requests' | 'keys';
 }
 
 /** A rate, or so much at the same time: of all together and of each, or one of the two. */
@@ -25,6 +25,7 @@ const MIB = 1024 * 1024;
 const PERSON = 'person';
 
 const OVERLOADED = '503 `overloaded`';
+const RATE_LIMITED_UNTIL = '429 `rate_limited` until one ends';
 /** pool.ts */
 const STILLEST_CUT = 'the stillest make room, else 503 `overloaded`';
 
@@ -44,6 +45,22 @@ export const LIMITS = {
     burst: 10_000,
     perS: 0.1,
     whose: PERSON,
+  },
+  /** Each is a row until a day after its end, at most two days. Counted for all processes together. */
+  children: { what: 'living children of a key', unit: 'keys', each: 100, beyond: RATE_LIMITED_UNTIL },
+  childrenOfOwner: {
+    what: 'living children of all keys of an owner',
+    unit: 'keys',
+    each: 1000,
+    beyond: RATE_LIMITED_UNTIL,
+  },
+  /** Each is a row, and leaves an event, as creations do. */
+  exchanges: { what: 'keys that keys make for their agents', burst: 100, perS: 1, whose: 'owner' },
+  exchangesOfDay: {
+    what: 'keys that keys make for their agents, over a day',
+    burst: 10_000,
+    perS: 0.1,
+    whose: 'owner',
   },
   /** Each is a row for a minute, and leaves an event, as creations do. */
   handOvers: {

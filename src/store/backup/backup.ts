@@ -17,8 +17,8 @@ const PAGE_ROWS = 1000;
 /** Servers write meanwhile, each for milliseconds. */
 const LOCK_WAIT_MS = 10_000;
 
-/** Codes end in minutes: none is good again when the backup is put back, and none is kept with it. */
-const LEFT_OUT = ['codes', 'code_secrets'];
+/** What ends in minutes or hours: none is good again when the backup is put back, and none is kept with it. */
+const LEFT_OUT = ['codes', 'code_secrets', 'children'];
 
 /** Copies into `file`, which must not exist, and which its owner alone can read. Does not migrate: backups come before. */
 export async function backUp(config: DatabaseConfig, file: string): Promise<void> {

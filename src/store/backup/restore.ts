@@ -54,6 +54,7 @@ const putBack = (triggers: readonly Row[], indexes: readonly Row[], isNew: boole
     MOVE_EVENTS,
     ...MERGED.map((table) => `INSERT INTO ${table} SELECT * FROM ${aheadOf(table)} WHERE true ON CONFLICT DO NOTHING`),
     ADD_EVENT,
+    'DELETE FROM children', // no backup has any
     ...(isNew ? [TAKE_SECRETS] : []),
     ...triggers.map(({ sql }) => String(sql)),
     NEW_ID,

@@ -10,7 +10,7 @@ import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
-import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from '../copying.ts';
+import { newerPagesOf, pagesOf, putChanged, putRows, type Read, removeOldChildren } from '../copying.ts';
 import type { Database, Row, Statement } from '../database.ts';
 import { CHANGES, pageOf } from '../feed.ts';
 import { FOLLOWED, openReplica, refuseForeign } from './file.ts';
@@ -86,13 +86,16 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
       { sql: 'UPDATE feed SET database_id = ?, pruned_seq = ?', args: [to.databaseId, to.seq] },
     ]);
 
-  /** Takes over keys that were made since. */
+  /** Takes over keys that were made since, then their children, of which old ones go. */
   async function takeNewer(from: ReachedPosition): Promise<void> {
-    for await (const rows of newerPagesOf(readAway, readHere, 'api_keys', 'row', READ_ROWS)) {
-      for (let first = 0; first < rows.length; first += PUT_ROWS) {
-        await put(from, putRows('REPLACE', 'api_keys', rows.slice(first, first + PUT_ROWS)));
+    for (const table of ['api_keys', 'children']) {
+      for await (const rows of newerPagesOf(readAway, readHere, table, 'row', READ_ROWS)) {
+        for (let first = 0; first < rows.length; first += PUT_ROWS) {
+          const old = table === 'children' ? [removeOldChildren(clock)] : [];
+          await put(from, [...old, ...putRows('REPLACE', table, rows.slice(first, first + PUT_ROWS))]);
+        }
+        if (stopping) return;
       }
-      if (stopping) return;
     }
   }
 
@@ -102,7 +105,7 @@ export function createReplica({ file, readPrimary, clock, log }: ReplicaOptions)
     isReplaced = false;
     kept = false;
     isOpen = false;
-    const empty = ['api_keys', 'blocked_owners'].map((table) => ({ sql: `DELETE FROM ${table}` }));
+    const empty = ['api_keys', 'children', 'blocked_owners'].map((table) => ({ sql: `DELETE FROM ${table}` }));
     await moveOn(from, { ...to, databaseId: COPYING + to.databaseId }, empty);
   }
 

@@ -1,0 +1,64 @@
+// What a child is: a key that another key, its parent, has made, and that ends with the secret which made it. Pure.
+
+import type { KeyRefusal } from '../ground/problem.ts';
+import { hasEnded, type PresentedKey, refusalAt } from './record.ts';
+
+/** The scope of keys that may have children. No child has it. */
+export const DELEGATE = 'delegate';
+
+export interface ChildRecord {
+  /** As the id of a key. */
+  readonly id: string;
+  readonly userId: string;
+  /** As `keyHash` of a key. */
+  readonly keyHash: string;
+  readonly parentId: string;
+  /** Of the parent's secret that made it. */
+  readonly parentHash: string;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  /** As `resource` of a key. */
+  readonly resource: string | null;
+  readonly createdAtMs: number;
+  /** Of its own life; see `endsAtMs`. */
+  readonly expiresAtMs: number;
+  /** Null: nobody has ended it alone. */
+  readonly endedAtMs: number | null;
+}
+
+/** Why it is refused by itself; null: it isn't. */
+export function ownRefusalAt({ endedAtMs, expiresAtMs }: ChildRecord, nowMs: number): KeyRefusal | null {
+  if (endedAtMs !== null) return 'revoked';
+  return hasEnded(expiresAtMs, nowMs) ? 'expired' : null;
+}
+
+/** Why its parent, as found by the secret that made it, lets it do nothing; null: it doesn't. */
+export function parentRefusalAt(child: ChildRecord, parent: PresentedKey | null, nowMs: number): KeyRefusal | null {
+  if (parent === null || parent.id !== child.parentId) return 'parent ended';
+  return refusalAt(parent, nowMs) ?? (parent.scopes.includes(DELEGATE) ? null : 'parent ended');
+}
+
+/** What it may do now: nothing that its parent may not. */
+export function scopesUnder({ scopes }: Pick<ChildRecord, 'scopes'>, parent: readonly string[]): readonly string[] {
+  const isHeld = (scope: string) => scope !== DELEGATE && parent.includes(scope);
+  return scopes.every(isHeld) ? scopes : scopes.filter(isHeld);
+}
+
+/** The key whose limits and uses a call counts for: of a child, its parent. */
+export const countedKeyId = ({
+  keyId,
+  parentId,
+}: {
+  readonly keyId: string;
+  readonly parentId: string | null;
+}): string => parentId ?? keyId;
+
+/** The earlier of two ends; null: none. */
+export function earlier(one: number | null, other: number | null): number | null {
+  if (one === null || other === null) return one ?? other;
+  return Math.min(one, other);
+}
+
+/** When a key, by the secret that was presented, ends as far as is known; null: it doesn't. */
+export const endOf = ({ expiresAtMs, secretEndsAtMs }: PresentedKey): number | null =>
+  earlier(expiresAtMs, secretEndsAtMs);

@@ -1,0 +1,112 @@
+// Children of a key: what it may give them, how many and how fast, what its owner sees of them, and how they end alone.
+// verify.ts decides whether one is accepted.
+
+import { LIMITS } from '../ground/limits/index.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
+import { type Caller, createPersonBudget, type OriginOf } from './actor.ts';
+import type { Audience } from './audience.ts';
+import { type ChildRecord, DELEGATE, earlier } from './child.ts';
+import { fingerprintOf, hashKey, mintId, mintKey } from './record.ts';
+import type { ChildStore } from './store.ts';
+import type { KeyIdentity, Verifier } from './verify.ts';
+
+export interface ChildRequest {
+  readonly scopes: readonly string[];
+  /** A URL; undefined: as the parent's. */
+  readonly resource: string | undefined;
+  /** Cut to what is left of the parent. */
+  readonly livesMs: number;
+  /** Undefined: the parent's. */
+  readonly name: string | undefined;
+}
+
+export interface MadeChild {
+  readonly record: ChildRecord;
+  /** Its plain text, which is given out once. */
+  readonly key: string;
+}
+
+/** `invalid_grant`: the parent is not accepted, or may have no children. */
+export type ChildRefusal = 'invalid_grant' | 'invalid_scope' | 'invalid_target';
+
+export interface DelegateOptions {
+  readonly childStore: Pick<ChildStore, 'insertChild'>;
+  readonly verifier: Pick<Verifier, 'verify'>;
+  readonly audience: Audience;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly sha256: Sha256;
+  readonly log: Log;
+  readonly originOf: OriginOf;
+  readonly keyPrefix: string;
+  readonly production: boolean;
+}
+
+/** Living children: more are refused until one of them ends. */
+const CHILDREN_MAX = { ofParent: LIMITS.children.each, ofOwner: LIMITS.childrenOfOwner.each };
+
+/** Creates the function that makes a child for whoever has its parent's secret. */
+export function createDelegate(options: DelegateOptions) {
+  const { childStore, verifier, audience, clock, random, sha256, log, originOf, keyPrefix, production } = options;
+  const budget = createPersonBudget([LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
+
+  /** The server that the child is for; undefined: one that it can't be for. */
+  function resourceFor(
+    { resource: own }: KeyIdentity,
+    asked: string | undefined,
+    { publicUrl }: Caller,
+  ): string | null | undefined {
+    if (asked === undefined) return own;
+    const name = audience.seenFrom(publicUrl).nameOf(asked);
+    return name !== null && (own === null || audience.stored(own) === name) ? name : undefined;
+  }
+
+  return async (
+    parentKey: string,
+    asked: ChildRequest,
+    caller: Caller,
+  ): Promise<Result<MadeChild, ChildRefusal | Problem>> => {
+    const { requestId, traceId } = caller;
+    const anywhere = { requestId, traceId, clientAddress: () => caller.clientAddress(), resources: [] };
+    const verified = await verifier.verify(parentKey, anywhere);
+    if (!verified.ok) return verified;
+    const { value: parent, keyHash: parentHash, endsAtMs } = verified;
+    if (parent.parentId !== null || !parent.scopes.includes(DELEGATE)) return err('invalid_grant');
+    const isHeld = (scope: string) => scope !== DELEGATE && parent.scopes.includes(scope);
+    if (asked.scopes.length === 0 || !asked.scopes.every(isHeld)) return err('invalid_scope');
+    const resource = resourceFor(parent, asked.resource, caller);
+    if (resource === undefined) return err('invalid_target');
+    const { subject: userId, keyId: parentId } = parent;
+    const owner = { ...anywhere, userId, actor: userId, grantable: null };
+    const taken = budget.take(owner);
+    if (!taken.ok) return taken;
+
+    const key = mintKey(keyPrefix, production, random);
+    const createdAtMs = clock.nowMs();
+    const record: ChildRecord = {
+      id: mintId(random),
+      userId,
+      keyHash: hashKey(sha256, key),
+      parentId,
+      parentHash,
+      name: asked.name ?? parent.keyName,
+      scopes: asked.scopes,
+      resource,
+      createdAtMs,
+      expiresAtMs: earlier(createdAtMs + asked.livesMs, endsAtMs) ?? createdAtMs,
+      endedAtMs: null,
+    };
+    const made = await childStore.insertChild(record, CHILDREN_MAX, originOf('exchange', caller));
+    if (made === 'ended') return err('invalid_grant');
+    if (made !== 'made') {
+      const retryAfterS = Math.max(1, Math.ceil((made.freeAtMs - createdAtMs) / 1000));
+      return err({ code: 'rate_limited', retryAfterS });
+    }
+    const fingerprint = fingerprintOf(record.keyHash);
+    log.info('API key created', { requestId, traceId, userId, keyId: record.id, parentId, fingerprint });
+    return ok({ record, key });
+  };
+}

@@ -1,0 +1,83 @@
+// The grant type of RFC 8693: a key with the scope `delegate` gets a child, with fewer rights, which ends with it. Needs no
+// other part of this room. keys/children.ts decides.
+
+import { logRefused } from '../calls/api-key.ts';
+import type { Problem } from '../ground/problem.ts';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { Clock } from '../ground/runtime.ts';
+import { splitScopes } from '../ground/text.ts';
+import type { Caller } from '../keys/actor.ts';
+import type { ChildRefusal, ChildRequest, MadeChild } from '../keys/children.ts';
+import type { Log } from '../watch/log.ts';
+import type { ReadKeyRequest } from './authorize-click.ts';
+import { parameter } from './parameters.ts';
+import { accessToken, type Redeem, type TokenError } from './token.ts';
+
+export const EXCHANGE_GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange';
+
+const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
+
+const EXPIRES_IN_S = { min: 60, max: 86_400, default: 3600 };
+
+export interface ExchangeGrantOptions {
+  readonly delegate: (
+    parentKey: string,
+    asked: ChildRequest,
+    caller: Caller,
+  ) => Promise<Result<MadeChild, ChildRefusal | Problem>>;
+  /** Reads a name as create_api_key does. */
+  readonly readKeyRequest: ReadKeyRequest;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+export function createExchangeGrant({ delegate, readKeyRequest, clock, log }: ExchangeGrantOptions): Redeem {
+  return async (form, caller) => {
+    const asked = requestIn(form, readKeyRequest);
+    if (!asked.ok) return asked;
+    const { subjectToken, child } = asked.value;
+    const made = await delegate(subjectToken, child, caller);
+    if (!made.ok) {
+      if (typeof made.error === 'string' || made.error.code !== 'invalid_api_key') return made;
+      logRefused(log, made.error, caller);
+      return err('invalid_grant');
+    }
+    const { key, record } = made.value;
+    return ok({
+      ...accessToken(key, record, clock.nowMs()),
+      issued_token_type: ACCESS_TOKEN,
+      key_id: record.id,
+    });
+  };
+}
+
+/** Who acts is the child, and where it is good says `resource`. */
+const NOT_TAKEN = ['actor_token', 'actor_token_type', 'audience'];
+
+/** RFC 8693 §2.1. */
+function requestIn(
+  form: URLSearchParams,
+  readKeyRequest: ReadKeyRequest,
+): Result<{ readonly subjectToken: string; readonly child: ChildRequest }, TokenError> {
+  const get = (name: string) => parameter(form, name);
+  const subjectToken = get('subject_token');
+  if (subjectToken === null || get('subject_token_type') !== ACCESS_TOKEN) return err('invalid_request');
+  if ((get('requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN) return err('invalid_request');
+  if (NOT_TAKEN.some((name) => get(name) !== null)) return err('invalid_request');
+  const livesS = secondsIn(get('expires_in'));
+  const name = get('client_name') ?? undefined;
+  const isName = name === undefined || readKeyRequest({ name, scopes: [] }).ok;
+  if (livesS === null || !isName) return err('invalid_request');
+  const scopes = [...new Set(splitScopes(get('scope') ?? ''))];
+  return ok({
+    subjectToken,
+    child: { scopes, resource: get('resource') ?? undefined, livesMs: livesS * 1000, name },
+  });
+}
+
+/** Null: not as expected. */
+function secondsIn(given: string | null): number | null {
+  if (given === null) return EXPIRES_IN_S.default;
+  const seconds = /^\d{1,6}$/.test(given) ? Number(given) : Number.NaN;
+  return seconds >= EXPIRES_IN_S.min && seconds <= EXPIRES_IN_S.max ? seconds : null;
+}

@@ -1,0 +1,160 @@
+// ChildStore over a Database (db/README.md, children). Each write may be repeated.
+
+import { type ChildRecord, DELEGATE, scopesUnder } from '../keys/child.ts';
+import { type PresentedKey, presentedHash } from '../keys/record.ts';
+import type { ChildName, ChildrenMax, ChildStore, EndedChild, ListPlace } from '../keys/store.ts';
+import { scopesFrom } from './columns.ts';
+import type { Database, Row, Value } from './database.ts';
+import { hasChanged } from './key-changes.ts';
+import { hasSecret, rowBy } from './rows.ts';
+
+const FIELDS =
+  'id, owner, key_hash, parent_id, parent_hash, name, scopes, resource, created_at_ms, expires_at_ms, ended_at_ms';
+
+/** The child `c` as one value; NULL: there is none. */
+export const CHILD = `iif(c.id IS NULL, NULL, json_array(${FIELDS.replaceAll(/\w+/g, 'c.$&')}))`;
+
+/** Texts that the parent has too are shared with it: many children have one parent. */
+export function childOf(json: Value | undefined, parent: PresentedKey | null = null): ChildRecord {
+  const [id, owner, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs, endedAtMs] =
+    JSON.parse(String(json)); // written by CHILD
+  return {
+    id,
+    userId: parent?.userId === owner ? parent?.userId : owner,
+    keyHash,
+    parentId: parent?.id === parentId ? parent?.id : parentId,
+    parentHash: parent !== null && presentedHash(parent) === parentHash ? presentedHash(parent) : parentHash,
+    name: parent?.name === name ? parent?.name : name,
+    scopes: scopesFrom(scopes),
+    resource,
+    createdAtMs,
+    expiresAtMs,
+    endedAtMs,
+  };
+}
+
+/** Whether the key `k` is accepted by this secret of it, and may have children. As parentRefusalAt (keys/child.ts). */
+const isParent = (hash: string, nowMs: string) => `k.active = 1
+AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ${nowMs}) AND ${hasSecret(hash, nowMs)}
+AND EXISTS (SELECT 1 FROM json_each(k.scopes) WHERE value = '${DELEGATE}')
+AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id)`;
+
+const lasts = (nowMs: string) => `c.ended_at_ms IS NULL AND c.expires_at_ms >= ${nowMs}`;
+
+/** Living children, each with its parent `k`. */
+const living = (nowMs: string, of: string) => `FROM children c JOIN api_keys k ON k.row = ${rowBy('c.parent_hash')}
+WHERE ${of} AND ${lasts(nowMs)} AND k.id = c.parent_id AND ${isParent('c.parent_hash', nowMs)}`;
+
+const ofParent = (arg: string) => `c.parent_id = ${arg}`;
+const ofOwner = (arg: string) => `c.owner = ${arg}`;
+
+/** Whether fewer than `max` of these are living. They are counted exactly only where there may be too many. */
+const hasRoom = (of: string, nowMs: string, max: string) =>
+  `((SELECT count(*) FROM children c WHERE ${of} AND ${lasts(nowMs)}) < ${max} OR (SELECT count(*) ${living(nowMs, of)}) < ${max})`;
+
+const INSERT = `INSERT INTO children (id, owner, key_hash, parent_id, parent_hash, name, scopes, resource, created_at_ms,
+expires_at_ms, changed_by) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM api_keys k
+WHERE k.row = ${rowBy('?5')} AND k.id = ?4 AND ${isParent('?5', '?9')}
+AND ${hasRoom(ofParent('?4'), '?9', '?12')} AND ${hasRoom(ofOwner('?2'), '?9', '?13')} ON CONFLICT DO NOTHING`;
+
+const IS_THERE = 'SELECT 1 FROM children WHERE id = ?1 AND key_hash = ?2';
+
+/** How many are living, and when the first of them ends: of the parent ?1, and of the owner ?2. */
+const ROOM = `SELECT 1 AS parent, count(*) AS living, min(c.expires_at_ms) AS first_ends_at_ms ${living('?3', ofParent('?1'))}
+UNION ALL SELECT 0, count(*), min(c.expires_at_ms) ${living('?3', ofOwner('?2'))}`;
+
+const LIST = `SELECT c.row, ${CHILD} AS child, k.scopes AS parent_scopes
+${living('?3', `${ofParent('?1')} AND (?2 IS NULL OR k.user_id = ?2)`)}
+AND (c.created_at_ms, c.row) < (?4, ?5) ORDER BY c.created_at_ms DESC, c.row DESC`;
+
+const COUNT = `SELECT c.parent_id, count(*) AS living
+${living('?2', 'c.parent_id IN (SELECT value FROM json_each(?1))')} GROUP BY c.parent_id`;
+
+const ENDED = 'id, parent_id, owner, key_hash';
+
+/** After all rows, as a place. */
+const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_SAFE_INTEGER, row: Number.MAX_SAFE_INTEGER };
+
+export function createChildStore(db: Database): ChildStore {
+  /** When there will be room; null: there is. */
+  async function freeAt({ userId, parentId, createdAtMs }: ChildRecord, max: ChildrenMax): Promise<number | null> {
+    const rows = await db.read({ sql: ROOM, args: [parentId, userId, createdAtMs], whose: userId });
+    const full = rows.filter(({ parent, living }) => Number(living) >= (parent === 1 ? max.ofParent : max.ofOwner));
+    return full.length === 0 ? null : Math.max(...full.map((row) => Number(row.first_ends_at_ms)));
+  }
+
+  return {
+    async insertChild(child, max, origin) {
+      const { id, userId, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs } = child;
+      const isMade = await hasChanged(
+        db,
+        {
+          sql: INSERT,
+          args: [
+            ...[id, userId, keyHash, parentId, parentHash, name, JSON.stringify(scopes), resource],
+            ...[createdAtMs, expiresAtMs, JSON.stringify(origin), max.ofParent, max.ofOwner],
+          ],
+          whose: userId,
+        },
+        { sql: IS_THERE, args: [id, keyHash], whose: userId },
+      );
+      if (isMade) return 'made';
+      const freeAtMs = await freeAt(child, max);
+      return freeAtMs === null ? 'ended' : { freeAtMs };
+    },
+
+    async listChildren(parentId, owner, nowMs, after) {
+      const { createdAtMs, row } = after ?? BEFORE_ALL;
+      const rows = await db.read({
+        sql: LIST,
+        args: [parentId, owner, nowMs, createdAtMs, row],
+        whose: owner ?? undefined,
+      });
+      return rows.map((listed) => {
+        const child = childOf(listed.child);
+        const scopes = scopesUnder(child, scopesFrom(String(listed.parent_scopes)));
+        return { ...child, scopes, row: Number(listed.row) };
+      });
+    },
+
+    async countChildren(parentIds, nowMs) {
+      const rows = await db.read({ sql: COUNT, args: [JSON.stringify(parentIds), nowMs] });
+      return new Map(rows.map((row) => [String(row.parent_id), Number(row.living)]));
+    },
+
+    async findChildren(by) {
+      const [condition, arg] = namedBy(by);
+      const rows = await db.read({ sql: `SELECT ${CHILD} AS child FROM children c WHERE ${condition}`, args: [arg] });
+      return rows.map(({ child }) => childOf(child));
+    },
+
+    async endChildren(by, nowMs, origin, owner) {
+      const [condition, arg] = namedBy(by);
+      const mine = owner === undefined ? '' : ' AND owner = ?4';
+      const args = [arg, nowMs, JSON.stringify(origin), ...(owner === undefined ? [] : [owner])];
+      const { rows, repeated } = await db.write({
+        sql: `UPDATE children AS c SET ended_at_ms = ?2, changed_by = ?3 WHERE ${condition} AND ended_at_ms IS NULL${mine}
+RETURNING ${ENDED}`,
+        args,
+        whose: owner,
+      });
+      if (!repeated) return rows.map(endedOf);
+      // An earlier try may have ended them.
+      const sql = `SELECT ${ENDED} FROM children c WHERE ${condition} AND ended_at_ms = ?2 AND ?3 IS NOT NULL${mine}`;
+      return (await db.read({ sql, args, whose: owner })).map(endedOf);
+    },
+  };
+}
+
+function namedBy(by: ChildName): readonly [condition: string, arg: string] {
+  if ('ids' in by) return ['c.id IN (SELECT value FROM json_each(?1))', JSON.stringify(by.ids)];
+  if ('keyHashes' in by) return ['c.key_hash IN (SELECT value FROM json_each(?1))', JSON.stringify(by.keyHashes)];
+  return ["c.key_hash >= ?1 AND c.key_hash < ?1 || 'g'", by.fingerprint];
+}
+
+const endedOf = (row: Row): EndedChild => ({
+  id: String(row.id),
+  parentId: String(row.parent_id),
+  userId: String(row.owner),
+  keyHash: String(row.key_hash),
+});
