@@ -145,24 +145,28 @@ describe('the documents for callers', () => {
     });
   });
 
-  test('a backend’s own code asks /verify, and passes refusals on', async () => {
-    await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
-    const code = ROUTES.codeBlock('`/verify`: for your own code', 'ts');
-    expect(code).toContain('http://127.0.0.1:3000');
-    const file = join(app.folder, 'verify.ts');
-    writeFileSync(file, code.replace('http://127.0.0.1:3000', app.url));
-    const { verify } = await import(file);
-    const ask = (headers: Record<string, string>) => verify(new Request('https://app.example', { headers }));
-    const { id, key } = await app.createKey('Zoë Ω', { scopes: ['read'] });
-    const owner = { keyId: id, owner: 'Zoë Ω' };
-    expect(await ask({ 'x-api-key': key })).toEqual(owner);
-    expect(await ask({ authorization: `Bearer ${key}` })).toEqual(owner);
-    const over = await ask({ 'x-api-key': key });
+  test('a service checks keys from memory, and passes refusals on', async () => {
+    await using app = await createTestApp();
+    const service = await app.createKey('operator', { scopes: ['introspect'] });
+    const code = ROUTES.codeBlock('From memory: told, not asked', 'ts');
+    for (const text of ['http://127.0.0.1:3000', 'mcp-key-server/verifier']) expect(code).toContain(text);
+    const file = join(app.folder, 'guard.ts');
+    const source = join(ROOT, 'src/start/package/verifier.ts');
+    writeFileSync(file, code.replace('http://127.0.0.1:3000', app.url).replace('mcp-key-server/verifier', source));
+    Object.assign(process.env, { SERVICE_ID: service.id, SERVICE_KEY: service.key });
+    const { guard, verifier } = await import(file);
+    const ask = (headers: Record<string, string>) => guard(new Request('https://app.example', { headers }));
+    const { id, key } = await app.createKey('Zoë Ω', { rateLimit: { requests: 2, window: '1h' } });
+    const owner = { ok: true, keyId: id, owner: 'Zoë Ω' };
+    expect(await ask({ 'x-api-key': key })).toMatchObject(owner);
+    expect(await ask({ authorization: `Bearer ${key}` })).toMatchObject(owner);
+    const { response: over } = await ask({ 'x-api-key': key });
     expect(over.status).toBe(429);
     expect(over.headers.get('retry-after')).toBeTruthy();
     for (const headers of [{}, { 'x-api-key': 'wrong' }]) expect((await ask(headers)).status).toBe(401);
     const other = await app.createKey('bob', { scopes: ['write'] });
     expect((await ask({ 'x-api-key': other.key })).status).toBe(403);
+    await verifier.close();
   });
 
   test('a backend signs a user token, and makes a key with it', async () => {
