@@ -160,6 +160,21 @@ describe('who waits', () => {
     expect(headers.get('retry-after')).toBe('1');
   });
 
+  test('is forgotten when its client hangs up', async () => {
+    const { cursor } = (await now()).body;
+    const gone = new AbortController();
+    const body = new URLSearchParams({ cursor, wait_ms: '487' });
+    const headers = { 'x-api-key': service.key };
+    const { signal } = gone;
+    const waiting = fetch(`${app.url}/changes`, { method: 'POST', headers, body, signal }).catch(() => null);
+    await Bun.sleep(50);
+    expect(await metricsOf(app.url)).toContain('mcp_keys_listeners 1\n');
+    gone.abort();
+    await waiting;
+    await Bun.sleep(50);
+    expect(await metricsOf(app.url)).toContain('mcp_keys_listeners 0\n');
+  });
+
   test('is answered when the server stops', async () => {
     await using own = await createTestApp();
     const asks = await serviceOf(own);
