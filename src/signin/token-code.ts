@@ -59,41 +59,56 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     return ok({ key, keyId, userId, scopes, expiresAtMs });
   }
 
+  /** Returns what the code stands for, if it is the client's, and for the server that is asked for. */
+  async function opened(asked: TokenRequest, caller: Caller): Promise<Result<OpenCode, TokenError | Problem>> {
+    if (!(await clients.mayBe(asked.clientId))) return err('invalid_client');
+    const opened = await codes.open(asked.code, caller);
+    if (!opened.ok) return opened;
+    if (opened.value === null) return err('invalid_grant');
+    if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);
+    const { content } = opened.value;
+    const wrong = mismatch(asked, content, sha256);
+    if (wrong !== null) return err(wrong);
+    const server = audience.stored(content.resource ?? THIS_SERVER); // the version before seals null, too
+    const { resource } = asked;
+    if (resource !== null && audience.seenFrom(caller.publicUrl).nameOf(resource) !== server) {
+      return err('invalid_target');
+    }
+    return ok({ content, server });
+  }
+
+  function hand({ content, server }: OpenCode, code: string, caller: Caller): Promise<Handed> {
+    const { handsOut } = content;
+    const host = hostOf(content.redirectUri);
+    const hash = sha256(code, 'hex');
+    if (!('key' in handsOut)) return handNew(handsOut.order, hash, host, caller);
+    const resources = server === THIS_SERVER ? undefined : [server];
+    return handOver(handsOut.key, hash, host, { ...caller, resources });
+  }
+
   return async (form, caller) => {
     const asked = tokenRequestOf(form);
     if (!asked.ok) return asked;
-    if (!(await clients.mayBe(asked.value.clientId))) return err('invalid_client');
-    const opened = await codes.open(asked.value.code, caller);
-    if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
-    if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);
-    const { content } = opened.value;
-    const { handsOut, redirectUri } = content;
-    const server = audience.stored(content.resource ?? THIS_SERVER); // the version before seals null, too
-    const servers = audience.seenFrom(caller.publicUrl);
-    const wrong = mismatch(asked.value, content, sha256);
-    if (wrong !== null) return err(wrong);
-    const { resource } = asked.value;
-    if (resource !== null && servers.nameOf(resource) !== server) return err('invalid_target');
-    const host = hostOf(redirectUri);
-    const hash = sha256(asked.value.code, 'hex');
-    const handed =
-      'key' in handsOut
-        ? await handOver(handsOut.key, hash, host, {
-            ...caller,
-            resources: server === THIS_SERVER ? undefined : [server],
-          })
-        : await handNew(handsOut.order, hash, host, caller);
+    const code = await opened(asked.value, caller);
+    if (!code.ok) return code;
+    const handed = await hand(code.value, asked.value.code, caller);
     if (!handed.ok) return handed;
     const { key, keyId, userId } = handed.value;
     log.info('API key handed to a client', {
       requestId: caller.requestId,
       keyId,
       userId,
-      host,
-      resource: shownServer(server, servers.url),
+      host: hostOf(code.value.content.redirectUri),
+      resource: shownServer(code.value.server, audience.seenFrom(caller.publicUrl).url),
     });
     return ok(accessToken(key, handed.value, clock.nowMs()));
   };
+}
+
+interface OpenCode {
+  readonly content: CodeContent;
+  /** The server that its key is for. */
+  readonly server: string;
 }
 
 /** RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2.2. */

@@ -73,35 +73,17 @@ const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM block
 const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" };
 
 export function createAdminStore(db: Database, ownerKeys = KEYS_MAX_DEFAULT): AdminStore {
-  const countOf = (rows: readonly Row[]): number => Number(firstOf(rows).count);
+  return { ...createReads(db), ...createChanges(db, ownerKeys) };
+}
 
-  async function changed(sql: string, args: Args): Promise<boolean> {
-    const { rows, repeated } = await db.write({ sql, args });
-    return rows.length > 0 || repeated;
-  }
+const countOf = (rows: readonly Row[]): number => Number(firstOf(rows).count);
 
+type Reads = 'page' | 'find' | 'countExpiring' | 'countActive' | 'nowMs' | 'blockedOwners';
+
+function createReads(db: Database): Pick<AdminStore, Reads> {
   async function listed(sql: string, args: Args) {
     const rows = await db.read({ sql, args });
     return rows.map((row) => ({ ...listedOf(row), row: Number(row.row), blocked: row.blocked === 1 }));
-  }
-
-  /** The first active keys after a row that fit; none: there are none. */
-  async function nextActive(filter: KeyFilter, nowMs: number, row: number): Promise<readonly Row[]> {
-    const { sql, args } = conditionOf(filter, nowMs);
-    const where = `k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
-    const next = `SELECT k.row, k.id ${KEYS} WHERE ${where} ORDER BY k.row LIMIT ${BATCH_ROWS}`;
-    for await (const { after, to } of rangesAfter(db, row, isIndexed(filter))) {
-      const found = await db.read({ sql: next, args: [after, to, ...args] });
-      if (found.length > 0) return found;
-    }
-    return [];
-  }
-
-  /** How many hashes are there, and how many of these with the id that their record has. */
-  async function countKnown(records: readonly ApiKeyRecord[]): Promise<{ all: number; own: number }> {
-    const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
-    const rows = await db.read({ sql: KNOWN, args: [pairs] });
-    return { all: countOf(rows), own: Number(firstOf(rows).own) };
   }
 
   return {
@@ -137,6 +119,41 @@ export function createAdminStore(db: Database, ownerKeys = KEYS_MAX_DEFAULT): Ad
       return count;
     },
 
+    nowMs: async () => Number(firstOf(await db.read(NOW)).now_ms),
+
+    async blockedOwners() {
+      const rows = await db.read(BLOCKED_OWNERS);
+      return rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) }));
+    },
+  };
+}
+
+function createChanges(db: Database, ownerKeys: number): Omit<AdminStore, Reads> {
+  async function changed(sql: string, args: Args): Promise<boolean> {
+    const { rows, repeated } = await db.write({ sql, args });
+    return rows.length > 0 || repeated;
+  }
+
+  /** The first active keys after a row that fit; none: there are none. */
+  async function nextActive(filter: KeyFilter, nowMs: number, row: number): Promise<readonly Row[]> {
+    const { sql, args } = conditionOf(filter, nowMs);
+    const where = `k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
+    const next = `SELECT k.row, k.id ${KEYS} WHERE ${where} ORDER BY k.row LIMIT ${BATCH_ROWS}`;
+    for await (const { after, to } of rangesAfter(db, row, isIndexed(filter))) {
+      const found = await db.read({ sql: next, args: [after, to, ...args] });
+      if (found.length > 0) return found;
+    }
+    return [];
+  }
+
+  /** How many hashes are there, and how many of these with the id that their record has. */
+  async function countKnown(records: readonly ApiKeyRecord[]): Promise<{ all: number; own: number }> {
+    const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
+    const rows = await db.read({ sql: KNOWN, args: [pairs] });
+    return { all: countOf(rows), own: Number(firstOf(rows).own) };
+  }
+
+  return {
     async revokeNext(filter, nowMs, after, origin) {
       // Read first: if an UPDATE has to be sent twice, it does not say how many rows the first one changed.
       const found = await nextActive(filter, nowMs, after);
@@ -172,8 +189,6 @@ export function createAdminStore(db: Database, ownerKeys = KEYS_MAX_DEFAULT): Ad
       await db.write(WRITE_PROBE);
     },
 
-    nowMs: async () => Number(firstOf(await db.read(NOW)).now_ms),
-
     edit(keyId, edit, origin, read) {
       const { names, values } = columnsOf(edit);
       const marks = values.map((_, index) => `?${index + 5}`);
@@ -188,11 +203,6 @@ AND (?3 IS NULL OR (json(scopes), ${held('expires_at_ms')}) IS (?3, ?4)) RETURNI
           ...values,
         ],
       });
-    },
-
-    async blockedOwners() {
-      const rows = await db.read(BLOCKED_OWNERS);
-      return rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) }));
     },
   };
 }
