@@ -7,7 +7,7 @@ import { type Actor, actorFields } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
 import { type OwnKey, ownKeys, type ShownWith } from './listing.ts';
 import { hasEnded, isIdShaped, type ListedKey } from './record.ts';
-import type { OwnEdit } from './store.ts';
+import type { Changed, OwnEdit } from './store.ts';
 
 /** As a person says it: what is left out stays. */
 export interface AskedEdit {
@@ -35,15 +35,10 @@ export function createOwnEdits(options: OwnEditsOptions) {
     if (!taken.ok) return taken;
     const edit = editOf(asked, clock.nowMs());
     for (let tries = 0; tries < EDIT_TRIES; tries += 1) {
-      const nowMs = clock.nowMs();
-      const changed = await store.narrow(actor.userId, keyId, edit, nowMs, originOf('page', actor, actor.actor));
-      const key = await store.findOwn(actor.userId, keyId);
-      if (key === null) return NOT_FOUND;
-      if (changed === null) {
-        const refusal = refusalOf(key, edit, nowMs);
-        if (refusal !== null) return err(refusal);
-        if (!isSo(key, edit)) continue; // it was refused as the key was then, which has changed since
-      }
+      const edited = await tryToEdit(actor, keyId, edit);
+      if (edited === 'overtaken') continue;
+      if (!edited.ok) return edited;
+      const { key, changed } = edited.value;
       await refresh();
       log.info('API key updated', { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
       const [shown] = await ownKeys([key], options, clock.nowMs());
@@ -51,6 +46,23 @@ export function createOwnEdits(options: OwnEditsOptions) {
     }
     return err({ code: 'overloaded' });
   };
+
+  /** Returns `overtaken` if the key was refused as it was then, and has changed since. */
+  async function tryToEdit(actor: Actor, keyId: string, edit: OwnEdit): Promise<Result<Edited, Problem> | 'overtaken'> {
+    const nowMs = clock.nowMs();
+    const changed = await store.narrow(actor.userId, keyId, edit, nowMs, originOf('page', actor, actor.actor));
+    const key = await store.findOwn(actor.userId, keyId);
+    if (key === null) return NOT_FOUND;
+    const refusal = changed === null ? refusalOf(key, edit, nowMs) : null;
+    if (refusal !== null) return err(refusal);
+    return changed !== null || isSo(key, edit) ? ok({ key, changed }) : 'overtaken';
+  }
+}
+
+interface Edited {
+  readonly key: ListedKey;
+  /** Null: the key was so already. */
+  readonly changed: Changed | null;
 }
 
 const editOf = ({ name, scopes, expiresInDays: days }: AskedEdit, nowMs: number): OwnEdit => ({

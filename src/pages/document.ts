@@ -16,6 +16,7 @@ import keyRow from './widgets/key-row.js' with { type: 'text' };
 import keysList from './widgets/keys-list.js' with { type: 'text' };
 import listView from './widgets/list-view.js' with { type: 'text' };
 import newKey from './widgets/new-key.js' with { type: 'text' };
+import ownerLine from './widgets/owner-line.js' with { type: 'text' };
 import parts from './widgets/parts.js' with { type: 'text' };
 import previewHost from './widgets/preview-host.js' with { type: 'text' };
 import question from './widgets/question.js' with { type: 'text' };
@@ -36,6 +37,7 @@ const PARTS = {
   'list-view.js': listView,
   'new-key.js': newKey,
   'own-key.js': ownKey,
+  'owner-line.js': ownerLine,
   'page.js': page,
   'parts.js': parts,
   'preview-host.js': previewHost,

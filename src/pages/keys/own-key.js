@@ -9,121 +9,122 @@ const IS_IN_USE = ['active', 'soon'];
 
 /** `request(path, body)`: of the server. `replace(id, item)`: puts the key, as it is listed then, in place of what is shown. */
 export function ownKeys({ request, replace }) {
-  const states = new Map(); // by id of an open key: { edit, failure, events, cursor, instead }
-  const stateOf = (id) => states.get(id) ?? {};
-
-  function change(id, changed, ...places) {
-    if (!states.has(id)) return; // closed meanwhile
-    states.set(id, { ...stateOf(id), ...changed });
-    redraw();
-    places.some(focusOn);
-  }
-
-  async function readHistory(id, cursor) {
-    const { output, failure } = await request('/keys/events', { keyId: id, cursor });
-    if (!Array.isArray(output?.events)) return change(id, { instead: failure });
-    const before = cursor === undefined ? [] : stateOf(id).events;
-    change(id, { events: [...before, ...output.events], cursor: output.nextCursor, instead: '' });
-  }
-
-  async function save(id, edit, fields) {
-    const { output, failure } = await request('/keys/update', { keyId: id, ...fields });
-    if (output === null) return change(id, { failure });
-    replace(id, output);
-    change(id, { edit: null, failure: undefined }, `${edit} ${id}`, `details ${id}`);
-    await readHistory(id);
-  }
-
-  /** `read(form)`: what is asked for; null: nothing, so that nothing is sent. */
-  function form(id, edit, { read, words, fields }) {
-    const send = ({ target }) => {
-      const wanted = read(new FormData(target));
-      if (wanted !== null) void busily(`save ${id}`, () => save(id, edit, wanted));
-    };
-    const leave = () => change(id, { edit: null, failure: undefined }, `${edit} ${id}`);
-    const { failure } = stateOf(id);
-    return html`<form class=${edit === 'name' ? 'line' : 'inset stack'} at="edit ${id}" aria-label=${EDITS[edit]} onsubmit=${send}
-      onkeydown=${({ key }) => key === 'Escape' && leave()}>
-      ${failure && complaint(failure)}
-      ${words && html`<p>${words}</p>`}
-      ${fields}
-      <div class="line">
-        ${workButton({ at: `save ${id}`, label: 'Save', doing: 'Saving…', look: 'solid' })}
-        <button type="button" at="leave ${id}" onclick=${leave}>Cancel</button>
-      </div>
-    </form>`;
-  }
-
-  function scopesForm({ id, scopes }) {
-    const read = (typed) => {
-      const left = typed.getAll('scope');
-      if (left.length === scopes.length) return null;
-      if (left.length > 0) return { scopes: left };
-      change(id, { failure: 'The last scope stays. To end the key, revoke it.' });
-      return null;
-    };
-    const box = (scope) => html`<label class="sentence" at=${scope}>
-      <input type="checkbox" name="scope" value=${scope} checked /><bdi>${scope}</bdi>
-    </label>`;
-    const fields = html`<div class="choices line" role="group" aria-label="Scopes that stay">${scopes.map(box)}</div>`;
-    return form(id, 'scopes', {
-      read,
-      words: 'Untick what it may do no more. The last scope stays, and none can be added.',
-      fields,
-    });
-  }
-
-  function endForm({ id, expiresAt }) {
-    const days = [1, ...daysOffered(null)].filter(
-      (count) => expiresAt === null || Date.now() + count * DAY_MS < expiresAt,
-    );
-    if (days.length === 0)
-      return html`<p class="hint" at="edit ${id}">It ends within a day. To end it now, revoke it.</p>`;
-    const fields = html`<label class="line">It ends
-      <select name="days" at="days ${id}">${days.map((count) => html`<option value=${count}>${inDays(count)}</option>`)}</select>
-    </label>`;
-    return form(id, 'end', {
-      read: (typed) => ({ expiresInDays: Number(typed.get('days')) }),
-      words: 'It can’t be given longer again here.',
-      fields,
-    });
-  }
-
-  function nameForm({ id, name }) {
-    const fields = html`<input name="name" at="new name ${id}" value=${name} aria-label="Name" required maxlength="400" autocomplete="off" />`;
-    return form(id, 'name', { read: (typed) => ({ name: typed.get('name') }), fields });
-  }
-
-  const firstIn = { name: (id) => `new name ${id}`, scopes: (id) => `save ${id}`, end: (id) => `days ${id}` };
-
+  const own = { request, replace, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead }
   return {
     open(id) {
-      states.set(id, { edit: null, events: [], cursor: undefined, instead: 'Loading…' });
-      void readHistory(id);
+      own.states.set(id, { edit: null, events: [], cursor: undefined, instead: 'Loading…' });
+      void readHistory(own, id);
     },
-    close: (id) => states.delete(id),
-    nameView: (key) => stateOf(key.id).edit === 'name' && nameForm(key),
+    close: (id) => own.states.delete(id),
+    nameView: (key) => stateOf(own, key.id).edit === 'name' && nameForm(own, key),
     editView(key) {
-      const { edit } = stateOf(key.id);
-      return edit === 'scopes' ? scopesForm(key) : edit === 'end' && endForm(key);
+      const { edit } = stateOf(own, key.id);
+      return edit === 'scopes' ? scopesForm(own, key) : edit === 'end' && endForm(own, key);
     },
-    buttons: ({ id, name, state }) =>
-      IS_IN_USE.includes(state) &&
-      Object.entries(EDITS).map(
-        ([edit, words]) => html`<button type="button" at="${edit} ${id}" aria-label="${words}: ${name}"
-          onclick=${() => change(id, { edit, failure: undefined }, firstIn[edit](id))}>${words}</button>`,
-      ),
-    historyView({ id }) {
-      const { events, cursor, instead } = stateOf(id);
-      const more = { at: `more ${id}`, label: 'Earlier', doing: 'Loading…', act: () => readHistory(id, cursor) };
-      return html`<div class="field" at="history ${id}">
-        <h3>History</h3>
-        ${instead && html`<p class="hint" role="status">${instead}</p>`}
-        <ul class="history hint" role="list" aria-label="History">${events.map((event) => html`<li>${sentenceOf(event)}</li>`)}</ul>
-        ${cursor !== undefined && workButton(more)}
-      </div>`;
-    },
+    buttons: (key) => IS_IN_USE.includes(key.state) && Object.keys(EDITS).map((edit) => editButton(own, key, edit)),
+    historyView: (key) => historyView(own, key.id),
   };
+}
+
+const stateOf = ({ states }, id) => states.get(id) ?? {};
+
+function change(own, id, changed, ...places) {
+  if (!own.states.has(id)) return; // closed meanwhile
+  own.states.set(id, { ...stateOf(own, id), ...changed });
+  redraw();
+  places.some(focusOn);
+}
+
+async function readHistory(own, id, cursor) {
+  const { output, failure } = await own.request('/keys/events', { keyId: id, cursor });
+  if (!Array.isArray(output?.events)) return change(own, id, { instead: failure });
+  const before = cursor === undefined ? [] : stateOf(own, id).events;
+  change(own, id, { events: [...before, ...output.events], cursor: output.nextCursor, instead: '' });
+}
+
+async function save(own, id, edit, fields) {
+  const { output, failure } = await own.request('/keys/update', { keyId: id, ...fields });
+  if (output === null) return change(own, id, { failure });
+  own.replace(id, output);
+  change(own, id, { edit: null, failure: undefined }, `${edit} ${id}`, `details ${id}`);
+  await readHistory(own, id);
+}
+
+/** What gets the focus when an edit begins. */
+const firstIn = (edit, id) => ({ name: `new name ${id}`, scopes: `save ${id}`, end: `days ${id}` })[edit];
+
+function editButton(own, { id, name }, edit) {
+  const begin = () => change(own, id, { edit, failure: undefined }, firstIn(edit, id));
+  return html`<button type="button" at="${edit} ${id}" aria-label="${EDITS[edit]}: ${name}" onclick=${begin}>
+    ${EDITS[edit]}
+  </button>`;
+}
+
+/** `read(form)`: what is asked for; null: nothing, so that nothing is sent. */
+function formOf(own, id, edit, { read, words, fields }) {
+  const send = ({ target }) => {
+    const wanted = read(new FormData(target));
+    if (wanted !== null) void busily(`save ${id}`, () => save(own, id, edit, wanted));
+  };
+  const leave = () => change(own, id, { edit: null, failure: undefined }, `${edit} ${id}`);
+  const { failure } = stateOf(own, id);
+  return html`<form class=${edit === 'name' ? 'line' : 'inset stack'} at="edit ${id}" aria-label=${EDITS[edit]}
+    onsubmit=${send} onkeydown=${({ key }) => key === 'Escape' && leave()}>
+    ${failure && complaint(failure)}
+    ${words && html`<p>${words}</p>`}
+    ${fields}
+    <div class="line">
+      ${workButton({ at: `save ${id}`, label: 'Save', doing: 'Saving…', look: 'solid' })}
+      <button type="button" at="leave ${id}" onclick=${leave}>Cancel</button>
+    </div>
+  </form>`;
+}
+
+function nameForm(own, { id, name }) {
+  const fields = html`<input name="name" at="new name ${id}" value=${name} aria-label="Name" required maxlength="400"
+    autocomplete="off" />`;
+  return formOf(own, id, 'name', { read: (typed) => ({ name: typed.get('name') }), fields });
+}
+
+function scopesForm(own, { id, scopes }) {
+  function read(typed) {
+    const left = typed.getAll('scope');
+    if (left.length === scopes.length) return null;
+    if (left.length > 0) return { scopes: left };
+    change(own, id, { failure: 'The last scope stays. To end the key, revoke it.' });
+    return null;
+  }
+  const box = (scope) => html`<label class="sentence" at=${scope}>
+    <input type="checkbox" name="scope" value=${scope} checked /><bdi>${scope}</bdi>
+  </label>`;
+  const fields = html`<div class="choices line" role="group" aria-label="Scopes that stay">${scopes.map(box)}</div>`;
+  const words = 'Untick what it may do no more. The last scope stays, and none can be added.';
+  return formOf(own, id, 'scopes', { read, words, fields });
+}
+
+function endForm(own, { id, expiresAt }) {
+  const isSooner = (days) => expiresAt === null || Date.now() + days * DAY_MS < expiresAt;
+  const offered = [1, ...daysOffered(null)].filter(isSooner);
+  if (offered.length === 0)
+    return html`<p class="hint" at="edit ${id}">It ends within a day. To end it now, revoke it.</p>`;
+  const fields = html`<label class="line">It ends
+    <select name="days" at="days ${id}">
+      ${offered.map((days) => html`<option value=${days}>${inDays(days)}</option>`)}
+    </select>
+  </label>`;
+  const read = (typed) => ({ expiresInDays: Number(typed.get('days')) });
+  return formOf(own, id, 'end', { read, words: 'It can’t be given longer again here.', fields });
+}
+
+function historyView(own, id) {
+  const { events, cursor, instead } = stateOf(own, id);
+  const more = { at: `more ${id}`, label: 'Earlier', doing: 'Loading…', act: () => readHistory(own, id, cursor) };
+  return html`<div class="field" at="history ${id}">
+    <h3>History</h3>
+    ${instead && html`<p class="hint" role="status">${instead}</p>`}
+    <ul class="history hint" role="list" aria-label="History">${events.map((event) => html`<li>${sentenceOf(event)}</li>`)}</ul>
+    ${cursor !== undefined && workButton(more)}
+  </div>`;
 }
 
 const FIELDS = {

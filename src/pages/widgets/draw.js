@@ -128,10 +128,13 @@ function update(node, wanted) {
   for (const name of Object.keys({ ...before, ...now })) {
     const value = now[name] ?? false;
     if (name.startsWith('on')) node[name] = value && ((event) => handle(event, value));
-    else if (value === (before[name] ?? false)) continue;
-    else if (value === false) node.removeAttribute(name === 'at' ? 'data-at' : name);
-    else node.setAttribute(name === 'at' ? 'data-at' : name, value === true ? '' : value);
+    else if (value !== (before[name] ?? false)) setAttribute(node, name === 'at' ? 'data-at' : name, value);
   }
+}
+
+function setAttribute(node, name, value) {
+  if (value === false) node.removeAttribute(name);
+  else node.setAttribute(name, value === true ? '' : value);
 }
 
 /** No browser sends a form of ours. */

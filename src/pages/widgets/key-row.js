@@ -108,13 +108,13 @@ function bars(days) {
 }
 
 /** `12 uses in 30 days, 4 today`. */
-function usesWords({ today, days }) {
+export function usesWords({ today, days }) {
   const all = days.reduce((sum, count) => sum + count, 0);
   return `${inWords(all)} ${all === 1 ? 'use' : 'uses'} in ${days.length} days, ${inWords(today)} today`;
 }
 
 /** `a minute`, `in 15 minutes`. */
-function windowWords(window) {
+export function windowWords(window) {
   const [count, span] = [Number.parseInt(window, 10), SPANS[window.at(-1)]];
   return count > 1 ? `in ${count} ${span.split(' ')[1]}s` : span;
 }
@@ -133,18 +133,20 @@ const DAYS = 30; // of uses
 
 export const textOrNull = (value) => (typeof value === 'string' ? value : null);
 const timeOrNull = (value) => (isTime(value) ? value : null);
-const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
+export const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 
 /** Calls by day, today first, with the zeros at the end that a list leaves out; null: none in 30 days. */
-function readUses(uses) {
+export function readUses(uses) {
   const days = uses?.last30Days;
   if (!isCount(uses?.today) || !Array.isArray(days) || !days.every(isCount) || days.length > DAYS) return null;
   return { today: uses.today, days: [...days, ...Array(DAYS - days.length).fill(0)] };
 }
 
-const readQuota = (quota) => (isCount(quota?.requests) && ['day', 'month'].includes(quota.period) ? quota : null);
+export const readQuota = (quota) =>
+  isCount(quota?.requests) && ['day', 'month'].includes(quota.period) ? quota : null;
 
-const readLimit = (limit) => (isCount(limit?.requests) && /^[1-9]\d{0,8}[smhd]$/.test(limit.window) ? limit : null);
+export const readLimit = (limit) =>
+  isCount(limit?.requests) && /^[1-9]\d{0,8}[smhd]$/.test(limit.window) ? limit : null;
 
 /** `rotation` of a listed key, or null if there is none that can be read. */
 export function readRotation(rotation) {

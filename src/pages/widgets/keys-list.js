@@ -4,6 +4,7 @@ import { change, find, focusOn, redraw } from './draw.js';
 import { keyRow, readKey, readRotation, stateOf, textOrNull } from './key-row.js';
 import { listView, ORDERS } from './list-view.js';
 import { newKey } from './new-key.js';
+import { readPlan } from './owner-line.js';
 import { complaint, isTime } from './parts.js';
 import { askAbout, firstIn } from './question.js';
 
@@ -18,6 +19,7 @@ export function keysList(options) {
   const list = {
     ...options,
     keys: [], // as listed
+    plan: null, // what counts for all of them together
     cursor: null, // of the next page; null: these are all
     search: '',
     only: null, // a state, or null: all
@@ -60,7 +62,9 @@ function take(list, { output, failure, status }) {
   list.loading = null;
   if (status === 401) return; // whoever signs in again gets the list
   if (output !== null) {
-    Object.assign(list, { keys: output.keys.flatMap(readKey), cursor: textOrNull(output.nextCursor), instead: '' });
+    const plan = readPlan(output.owner);
+    const keys = output.keys.flatMap(readKey);
+    Object.assign(list, { keys, plan, cursor: textOrNull(output.nextCursor), instead: '' });
     for (const id of list.secrets.keys()) if (!isListed(list, id)) forgetSecret(list, id);
     for (const id of list.opened) if (!isListed(list, id)) toggle(list, id);
     bringUpToDate(list);

@@ -2,6 +2,7 @@
 
 import { change, h, html } from './draw.js';
 import { STATES } from './key-row.js';
+import { ownerLine } from './owner-line.js';
 import { HEADING, icon, inWords, pill, setup, workButton } from './parts.js';
 
 const { compare } = new Intl.Collator('en', { numeric: true });
@@ -33,6 +34,7 @@ export function listView(list, { shown, rowOf, showMore, search }) {
   return html`<section class="keys" at="list" tabindex="-1">
     <header class="field">
       ${head}
+      ${list.plan && ownerLine(list.plan)}
       ${(isPage || keys.length >= TOOLS_FROM || list.search !== '') && toolsOf(list, search)}
       ${statesOf(list)}
     </header>

@@ -50,42 +50,13 @@ function setContext({ theme, styles, locale, timeZone, containerDimensions: box 
 }
 
 /**
- * `loading`, `nothing`: what is said until a result comes, and of one that has nothing to show. `underWay(args)`: what is
- * said of a call that has begun; undefined: nothing new. `show(result, callTool, component)` gives the component for
- * what the tool returned, from the one that is shown, if any; null: there is nothing to show. `callTool` is null where
- * the host lets widgets call none.
+ * Speaks JSON-RPC with the window around the widget. `handlers` of its requests and notifications, by method, return a
+ * result, or nothing.
  */
-export function widget(name, { loading, nothing, underWay, show }) {
-  const said = (words) => html`<p class="sentence" role="status"><span>${words}</span></p>`;
-  let sentence = said(loading);
-  let component = null;
+function createConnection(handlers) {
   const host = window.parent;
   const waiting = new Map(); // request id → what to do with the response
   let lastId = 0;
-  let canCallTools = false;
-  let sentSize = '';
-
-  function say(description) {
-    component?.close();
-    component = null;
-    sentence = description;
-    redraw();
-  }
-  const complain = (words) => say(complaint(words));
-
-  function takeInput({ arguments: args }) {
-    const words = component === null ? underWay(objectOf(args)) : undefined;
-    if (words !== undefined) say(said(words));
-  }
-
-  function takeResult(params) {
-    const result = readResult(params);
-    const shown = show(result, canCallTools ? callTool : null, component);
-    if (shown === null) return complain(`${nothing} ${result.failure}`);
-    if (shown !== component) component?.close();
-    component = shown;
-    redraw();
-  }
 
   const post = (message) => host.postMessage({ jsonrpc: '2.0', ...message }, '*'); // the host's origin is not known
 
@@ -95,37 +66,6 @@ export function widget(name, { loading, nothing, underWay, show }) {
     post({ id: lastId, method, params });
     return lastId;
   }
-
-  /** Resolves to what became of it, also if the host has no answer. */
-  function callTool(tool, args) {
-    return new Promise((resolve) => {
-      const id = request('tools/call', { name: tool, arguments: args }, ({ result, error }) => {
-        clearTimeout(timer);
-        resolve(typeof error?.message === 'string' ? failed(error.message) : readResult(objectOf(result)));
-      });
-      const timer = setTimeout(() => {
-        waiting.delete(id);
-        resolve(failed('No answer came. It may have worked all the same: list the keys again to see.'));
-      }, CALL_MS);
-    });
-  }
-
-  function close() {
-    window.removeEventListener('message', receive);
-    resized.disconnect();
-    waiting.clear();
-    say(said('This widget is closed.'));
-    postSize(0); // a host that keeps the frame gives its room back
-  }
-
-  const handlers = new Map([
-    ['ping', () => {}],
-    ['ui/resource-teardown', close],
-    ['ui/notifications/tool-input', takeInput],
-    ['ui/notifications/tool-result', takeResult],
-    ['ui/notifications/tool-cancelled', () => complain('The call was cancelled, so there is nothing to show.')],
-    ['ui/notifications/host-context-changed', setContext],
-  ]);
 
   function receive({ source, data }) {
     if (source !== host || !isObject(data) || data.jsonrpc !== '2.0') return;
@@ -141,27 +81,125 @@ export function widget(name, { loading, nothing, underWay, show }) {
     post(handle ? { id, result } : { id, error: { code: -32601, message: 'Method not found' } });
   }
 
+  return {
+    post,
+    request,
+    open: () => window.addEventListener('message', receive),
+    close() {
+      window.removeEventListener('message', receive);
+      waiting.clear();
+    },
+    /** Resolves to what became of it, also if the host has no answer. */
+    callTool: (tool, args) =>
+      new Promise((resolve) => {
+        const id = request('tools/call', { name: tool, arguments: args }, ({ result, error }) => {
+          clearTimeout(timer);
+          resolve(typeof error?.message === 'string' ? failed(error.message) : readResult(objectOf(result)));
+        });
+        const timer = setTimeout(() => {
+          waiting.delete(id);
+          resolve(failed('No answer came. It may have worked all the same: list the keys again to see.'));
+        }, CALL_MS);
+      }),
+  };
+}
+
+const said = (words) => html`<p class="sentence" role="status"><span>${words}</span></p>`;
+
+/** What the widget shows: a component with what its tool returned, or a sentence in its place. */
+function createStage({ loading, nothing, underWay, show }) {
+  let sentence = said(loading);
+  let component = null;
+
+  function say(description) {
+    component?.close();
+    component = null;
+    sentence = description;
+    redraw();
+  }
+  const complain = (words) => say(complaint(words));
+
+  return {
+    say,
+    complain,
+    view: () =>
+      html`<main>${component === null ? html`<div class="empty">${sentence}</div>` : component.view()}</main>`,
+    takeInput({ arguments: args }) {
+      const words = component === null ? underWay(objectOf(args)) : undefined;
+      if (words !== undefined) say(said(words));
+    },
+    takeResult(params, callTool) {
+      const result = readResult(params);
+      const shown = show(result, callTool, component);
+      if (shown === null) return complain(`${nothing} ${result.failure}`);
+      if (shown !== component) component?.close();
+      component = shown;
+      redraw();
+    },
+  };
+}
+
+/** Tells the host how high the widget is, whenever that changes. */
+function createSizes(post) {
+  const root = document.documentElement;
+  let sentSize = '';
   function postSize(height) {
     const width = Math.ceil(window.innerWidth);
     if (width === 0 || sentSize === `${width}x${height}`) return; // a hidden frame has no size to tell
     sentSize = `${width}x${height}`;
     post({ method: 'ui/notifications/size-changed', params: { width, height } });
   }
-  const root = document.documentElement;
   const resized = new ResizeObserver(() => postSize(Math.ceil(root.getBoundingClientRect().height)));
+  return {
+    watch: () => resized.observe(root),
+    close: () => resized.disconnect(),
+    postNone: () => postSize(0),
+  };
+}
 
-  mount(() => html`<main>${component === null ? html`<div class="empty">${sentence}</div>` : component.view()}</main>`);
-  if (host === window) return complain('This is a widget for chat apps that show MCP Apps: it has no host here.');
-  window.addEventListener('message', receive);
-  const isSilent = () => complain('The chat app around this widget does not answer.');
-  const silent = setTimeout(isSilent, INITIALIZE_MS);
+/**
+ * `loading`, `nothing`: what is said until a result comes, and of one that has nothing to show. `underWay(args)`: what is
+ * said of a call that has begun; undefined: nothing new. `show(result, callTool, component)` gives the component for
+ * what the tool returned, from the one that is shown, if any; null: there is nothing to show. `callTool` is null where
+ * the host lets widgets call none.
+ */
+export function widget(name, parts) {
+  const stage = createStage(parts);
+  const { complain } = stage;
+  let canCallTools = false;
+
+  function close() {
+    connection.close();
+    sizes.close();
+    stage.say(said('This widget is closed.'));
+    sizes.postNone(); // a host that keeps the frame gives its room back
+  }
+
+  const connection = createConnection(
+    new Map([
+      ['ping', () => {}],
+      ['ui/resource-teardown', close],
+      ['ui/notifications/tool-input', stage.takeInput],
+      ['ui/notifications/tool-result', (result) => stage.takeResult(result, canCallTools ? connection.callTool : null)],
+      ['ui/notifications/tool-cancelled', () => complain('The call was cancelled, so there is nothing to show.')],
+      ['ui/notifications/host-context-changed', setContext],
+    ]),
+  );
+  const sizes = createSizes(connection.post);
+
+  mount(stage.view);
+  if (window.parent === window)
+    return complain('This is a widget for chat apps that show MCP Apps: it has no host here.');
+  connection.open();
+  const silent = setTimeout(() => complain('The chat app around this widget does not answer.'), INITIALIZE_MS);
   const appInfo = { name, version: setup.version };
-  request('ui/initialize', { appInfo, appCapabilities: {}, protocolVersion: '2026-01-26' }, ({ result }) => {
+  const asked = { appInfo, appCapabilities: {}, protocolVersion: '2026-01-26' };
+  connection.request('ui/initialize', asked, ({ result }) => {
     clearTimeout(silent);
     if (!isObject(result)) return complain('The chat app around this widget refused to show it.');
     canCallTools = isObject(result.hostCapabilities?.serverTools);
     setContext(objectOf(result.hostContext));
-    post({ method: 'ui/notifications/initialized', params: {} });
-    resized.observe(root);
+    connection.post({ method: 'ui/notifications/initialized', params: {} });
+    sizes.watch();
   });
 }

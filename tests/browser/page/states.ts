@@ -87,6 +87,13 @@ export const STATES: readonly State[] = [
     shows: (page) => page.getByText('5 keys').waitFor(),
   },
   {
+    name: 'plan',
+    env: async () => ({ OWNER_QUOTA: '50/day', OWNER_RATE_LIMIT: '1000/1h', OWNER_KEYS: '10' }),
+    who: ['alice'],
+    hasKeys: true,
+    shows: (page) => page.getByText('4 of 50 a day').waitFor(),
+  },
+  {
     name: 'opened',
     who: ['alice'],
     hasKeys: true,
@@ -258,6 +265,7 @@ export const STATES: readonly State[] = [
   },
   {
     name: 'elsewhere',
+    env: async () => ({ PUBLIC_URL: 'https://keys.example' }),
     host: 'localhost',
     who: ['alice'],
     shows: text(/has its page at another address/),

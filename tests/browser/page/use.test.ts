@@ -289,9 +289,16 @@ describeInBrowser('two tabs', (browser) => {
 });
 
 describeInBrowser('where no credential may be sent', (browser) => {
+  const ELSEWHERE = { PUBLIC_URL: 'https://keys.example' };
   const PRODUCTION = { NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example' };
   test.each([
-    ['at another address than PUBLIC_URL', 'localhost', {}, 'has its page at another address', null],
+    [
+      'at another address than PUBLIC_URL',
+      'localhost',
+      ELSEWHERE,
+      'has its page at another address',
+      'https://keys.example/keys',
+    ],
     ['over plain HTTP in production', '127.0.0.1', PRODUCTION, 'This page needs HTTPS', 'https://keys.example/keys'],
   ])('%s the page says where to go, drops the token of the link, and sends nothing', async (_, host, env, said, to) => {
     await using app = await appForBrowser({ env });

@@ -288,6 +288,26 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
+  test('shows above the keys what counts for all of them together, with a bar for the quota', async () => {
+    await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
+      await initialize();
+      const owner = {
+        ...{ quota: { requests: 5000, period: 'day' }, rateLimit: { requests: 100, window: '1h' } },
+        ...{ keysMax: 1, uses: { today: 1200, last30Days: [1200, 0, 600] } },
+      };
+      await post(toolResult({ ...listOf('one'), owner }));
+      const line = frame.locator('header .uses');
+      expect(await line.locator('> span').allTextContents()).toEqual([
+        'All your keys together: 1,800 uses in 30 days, 1,200 today',
+        '1,200 of 5,000 a day',
+        'Limit 100 an hour',
+        'At most 1 key',
+      ]);
+      const bar = line.getByRole('progressbar', { name: 'Quota used' });
+      expect(await bar.evaluate((element) => (element as HTMLProgressElement).position)).toBe(0.24);
+    });
+  });
+
   test('offers no next page where the host does not let widgets call tools', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
       await initialize();
