@@ -8,6 +8,7 @@ export const VERBS: Members<Command> = {
   list: async () => (await import('./keys/list.ts')).verb,
   show: async () => (await import('./keys/show.ts')).verb,
   create: async () => (await import('./keys/create.ts')).verb,
+  header: async () => (await import('./keys/header.ts')).verb,
   update: async () => (await import('./keys/update.ts')).verb,
   revoke: async () => (await import('./keys/revoke.ts')).verb,
   owner: async () => (await import('./keys/owner.ts')).verb,

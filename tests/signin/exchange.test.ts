@@ -26,7 +26,7 @@ describe('an exchange', () => {
   let app: TestApp;
   let parent: { id: string; key: string };
   beforeAll(async () => {
-    app = await createTestApp();
+    app = await createTestApp({ store: 'embedded' }); // whose rows are looked at
     parent = await app.createKey('alice', PARENT);
   });
   afterAll(() => app.close());
@@ -190,7 +190,7 @@ describe('a child ends with its parent, and comes back with it', () => {
     ['revoked in a shell', (app, { id }) => run(app, `UPDATE api_keys SET active = 0 WHERE id = '${id}'`)],
     ['expired', async (app) => app.clock.advance(31 * 24 * HOUR_MS)],
   ])('%s', async (_, end) => {
-    await using app = await createTestApp();
+    await using app = await createTestApp({ store: 'embedded' });
     const parent = await app.createKey('alice', PARENT);
     const child = await childOf(app, parent.key, { expires_in: '86400' });
     expect(await statusOf(app, child.key)).toBe(200);
@@ -257,7 +257,7 @@ describe('a child alone', () => {
     ['a shell, deleted', (app, { id }) => run(app, `DELETE FROM children WHERE id = '${id}'`), 'sql'],
   ];
   test.each([...ENDS])('ends by %s, with an event under its parent', async (_, end, how) => {
-    await using app = await createTestApp();
+    await using app = await createTestApp({ store: 'embedded' });
     const parent = await app.createKey('alice', PARENT);
     const [child, other] = [await childOf(app, parent.key), await childOf(app, parent.key)];
     expect([await statusOf(app, child.key), await statusOf(app, other.key)]).toEqual([200, 200]);
@@ -364,7 +364,7 @@ describe('how many', () => {
 });
 
 test('a known child is verified without a read, an unknown one with one, whatever its parent; a change of the parent is one row', async () => {
-  await using app = await createTestApp({ env: { ...COUNTED, REVOCATION_LAG_MAX_MS: '60000' } });
+  await using app = await createTestApp({ store: 'embedded', env: { ...COUNTED, REVOCATION_LAG_MAX_MS: '60000' } });
   const parent = await app.createKey('alice', PARENT);
   const children = [];
   for (let made = 0; made < 10; made += 1) children.push(await childOf(app, parent.key));

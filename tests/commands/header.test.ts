@@ -1,0 +1,111 @@
+// `keys header`: the header for a host, from a key that stays in a file, asked for once, or from a child of it.
+
+import { expect, test } from 'bun:test';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { temporaryFolder } from '../support/folder.ts';
+import { askAsPerson } from '../support/key-request.ts';
+import { keysCommand } from '../support/keys-command.ts';
+import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+
+const ENV = { OAUTH_DEVICE: '1' };
+
+/** The command, with a folder of its own for what it keeps. */
+function createHost(home = temporaryFolder()) {
+  const file = join(home, 'mcp-key-server', 'keys.json');
+  return {
+    file,
+    header: (...args: string[]) => keysCommand({ XDG_CONFIG_HOME: home } as object, ['header', ...args]),
+    keep: (server: string, key: string) => {
+      const all = JSON.parse(readFileSync(file, 'utf8'));
+      writeFileSync(file, JSON.stringify({ ...all, [server]: { ...all[server], key } }));
+    },
+  };
+}
+
+const keyIn = (stdout: string): string => JSON.parse(stdout)['X-API-Key'];
+
+async function approve(app: TestApp, stderr: string, scopes: readonly string[], approved = true) {
+  const [, userCode = ''] = /asks for (\S+)/.exec(stderr) ?? [];
+  const decision = { userCode, approve: approved, ...(approved && { name: 'host', scopes }) };
+  expect((await askAsPerson(app, 'decision', decision, await bearer(app, 'alice'))).status).toBe(200);
+}
+
+test('asks once, goes on with the same request, keeps the key for its owner alone, and prints nothing else', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const host = createHost();
+  const wish = [`${app.url}/mcp`, '--scope', 'read', '--name', 'agent'];
+  const first = await host.header(...wish);
+  expect(first).toMatchObject({ code: 1, stdout: '' });
+  const second = await host.header(...wish);
+  expect(second).toMatchObject({ code: 1, stdout: '' });
+  expect(/asks for (\S+)/.exec(second.stderr)?.[1]).toBe(/asks for (\S+)/.exec(first.stderr)?.[1]);
+  await approve(app, first.stderr, ['read']);
+  const { code, stdout, stderr } = await host.header(...wish);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  expect((await app.useKey(keyIn(stdout))).body.key.scopes).toEqual(['read']);
+  expect((await host.header(app.url)).stdout).toBe(stdout);
+  expect(statSync(host.file).mode & 0o777).toBe(0o600);
+  expect(statSync(join(host.file, '..')).mode & 0o777).toBe(0o700);
+  expect(readdirSync(join(host.file, '..'))).toEqual(['keys.json']);
+});
+
+test('a key that has ended is asked for anew; a refusal is said once; other servers get nothing', async () => {
+  await using app = await createTestApp({ env: ENV });
+  await using other = await createTestApp({ env: ENV });
+  const host = createHost();
+  const asked = await host.header(app.url);
+  await approve(app, asked.stderr, []);
+  const { stdout } = await host.header(app.url);
+  expect((await host.header(other.url)).code).toBe(1);
+  expect(JSON.stringify(await other.log())).not.toContain('Invalid or expired');
+  await fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: keyIn(stdout) }) });
+  const again = await host.header(app.url);
+  expect(again).toMatchObject({ code: 1, stdout: '' });
+  await approve(app, again.stderr, [], false);
+  expect((await host.header(app.url)).stderr).toContain('the person has refused: the next call asks again');
+  expect((await host.header(app.url)).stderr).toContain('asks for');
+});
+
+test('--child: one child of the kept key for each name and scopes, until it has ended; a key without delegate is said', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const host = createHost();
+  const child = [app.url, '--child', '10m', '--scope', 'read'];
+  const asked = await host.header(...child, '--name', 'one');
+  await approve(app, asked.stderr, ['read', 'write', 'delegate']);
+  const one = await host.header(...child, '--name', 'one');
+  expect(one.code).toBe(0);
+  for (let calls = 0; calls < 5; calls += 1) expect(await host.header(...child, '--name', 'one')).toEqual(one);
+  const others = [await host.header(...child, '--name', 'two'), await host.header(...child, '--scope', 'write')];
+  expect(new Set([one, ...others].map(({ stdout }) => stdout)).size).toBe(3);
+  expect((await eventsIn(app)).filter(({ kind }) => kind === 'delegated')).toHaveLength(3);
+  const shown = await app.call('whoami', {}, { 'x-api-key': keyIn(one.stdout) });
+  expect(shown.body).toMatchObject({ name: 'one', scopes: ['read'], parentId: expect.any(String) });
+  await app.call('revoke_api_key', { keyId: shown.body.keyId }, await bearer(app, 'alice'));
+  const replaced = await host.header(...child, '--name', 'one');
+  expect(replaced.code).toBe(0);
+  expect(replaced.stdout).not.toBe(one.stdout);
+  const { key: plain } = await app.createKey('alice', { scopes: ['read'] });
+  host.keep(app.url, plain);
+  const refused = await host.header(...child, '--name', 'three');
+  expect([refused.code, refused.stdout]).toEqual([1, '']);
+  expect(refused.stderr).toContain('has no scope "delegate"');
+  expect(refused.stderr).not.toContain(plain);
+});
+
+test.each([
+  ['no scope', ['https://keys.example', '--child', '1h'], 2],
+  ['too short a life', ['https://keys.example', '--child', '59s', '--scope', 'read'], 2],
+  ['too long a life', ['https://keys.example', '--child', '25h', '--scope', 'read'], 2],
+  ['plain HTTP', ['http://keys.example'], 2],
+  ['no server', [], 2],
+  ['a server that is away', ['http://127.0.0.1:1'], 1],
+] as [string, string[], number][])('%s: nothing on stdout', async (_, args, code) => {
+  expect(await createHost().header(...args)).toMatchObject({ code, stdout: '' });
+});
+
+test('a redirect is not followed', async () => {
+  using elsewhere = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({}) });
+  using server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.redirect(elsewhere.url.href) });
+  expect(await createHost().header(server.url.origin)).toMatchObject({ code: 1, stdout: '' });
+});
