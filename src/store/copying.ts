@@ -59,11 +59,12 @@ const KEYS = 'SELECT * FROM api_keys t WHERE t.id IN (SELECT value FROM json_eac
 const REMOVE_KEYS = `DELETE FROM api_keys WHERE row IN (${ROWS_OF})`;
 /** One that was changed alone has ended, or is missing then. */
 const REMOVE_CHILDREN = 'DELETE FROM children WHERE key_hash IN (SELECT value FROM json_each(?))';
-const BLOCKED = 'SELECT * FROM blocked_owners WHERE owner IN (SELECT value FROM json_each(?))';
-const REMOVE_BLOCKED = 'DELETE FROM blocked_owners WHERE owner IN (SELECT value FROM json_each(?))';
+const THESE_OWNERS = 'WHERE owner IN (SELECT value FROM json_each(?))';
+/** What is known of owners. */
+export const OF_OWNERS = ['blocked_owners', 'owners'];
 
 /**
- * Brings the keys and blocks of a copy that changes name to what they are now. Whatever has one of these hashes when the
+ * Brings the keys and owners of a copy that changes name to what they are now. Whatever has one of these hashes when the
  * statements run is removed, whether or not it was there before: another process may have put an old row in meanwhile.
  * A key that is removed so, and is not put in again, is missing, which costs a read of the primary.
  */
@@ -71,7 +72,7 @@ export async function putChanged(from: Read, copy: Read, changed: readonly strin
   const { keyHashes, owners } = changesOf(changed);
   return [
     ...(keyHashes.length === 0 ? [] : await putKeys(from, copy, keyHashes)),
-    ...(owners.length === 0 ? [] : await putBlocked(from, owners)),
+    ...(owners.length === 0 ? [] : await putOwners(from, owners)),
   ];
 }
 
@@ -89,8 +90,12 @@ export const removeOldChildren = (clock: Clock): Statement => ({
   args: [clock.nowMs() - MS_PER_DAY],
 });
 
-async function putBlocked(from: Read, owners: readonly string[]): Promise<Statement[]> {
+async function putOwners(from: Read, owners: readonly string[]): Promise<Statement[]> {
   const args = [JSON.stringify(owners)];
-  const blocked = await from({ sql: BLOCKED, args });
-  return [{ sql: REMOVE_BLOCKED, args }, ...putRows('REPLACE', 'blocked_owners', blocked)];
+  const statements: Statement[] = [];
+  for (const table of OF_OWNERS) {
+    const rows = await from({ sql: `SELECT * FROM ${table} ${THESE_OWNERS}`, args });
+    statements.push({ sql: `DELETE FROM ${table} ${THESE_OWNERS}`, args }, ...putRows('REPLACE', table, rows));
+  }
+  return statements;
 }

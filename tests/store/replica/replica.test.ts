@@ -347,6 +347,34 @@ describe('the file', () => {
   });
 });
 
+test('a replica has the settings of owners that were there before, and follows those that change', async () => {
+  await using sqld = await startPrimary();
+  const db = openDatabase(sqld.url);
+  const set = (owner: string, requests: number) =>
+    db.execute({
+      sql: `INSERT INTO owners (owner, limit_requests, limit_window_s) VALUES (?1, ?2, 3600)
+ON CONFLICT DO UPDATE SET limit_requests = ?2`,
+      args: [owner, requests],
+    });
+  await set('alice', 5);
+  const file = newFile();
+  await using app = await createTestApp({ store: withReplica(sqld, file) });
+  await opened(app);
+  const replica = openDatabase(`file:${file}`);
+  const settings = async () =>
+    (await replica.execute('SELECT owner, limit_requests AS n FROM owners ORDER BY owner')).rows.map(
+      ({ owner, n }) => `${owner} ${n}`,
+    );
+  expect(await settings()).toEqual(['alice 5']);
+  await set('alice', 6);
+  await set('bob', 7);
+  await advanceUntil(app.clock, async () => (await settings()).join() === 'alice 6,bob 7', 100);
+  await db.execute("UPDATE owners SET limit_requests = NULL, limit_window_s = NULL WHERE owner = 'alice'");
+  await advanceUntil(app.clock, async () => (await settings()).join() === 'bob 7', 100);
+  db.close();
+  replica.close();
+});
+
 test('a replica that was closed follows no more', async () => {
   await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);

@@ -1,0 +1,50 @@
+// Copies a table within one SQLite connection, piece by piece along its primary key. After each piece there is a pause as
+// long as it took, in which the disk and the file serve others.
+
+import { sleep } from '../../ground/runtime.ts';
+import type { Database, Row, Statement } from '../database.ts';
+
+/** Some 10 ms of SQLite's work. */
+const PIECE_ROWS = 2000;
+const PAUSE_MS_MAX = 100;
+
+export interface Piecewise {
+  readonly table: string;
+  /** The attached database that has the table. */
+  readonly from: string;
+  /** Where its rows go, of the same columns, and empty. */
+  readonly into: string;
+  /** Carries out one piece, and what must be done after it. */
+  put(piece: Statement): Promise<unknown>;
+}
+
+export async function copyInPieces(db: Database, { table, from, into, put }: Piecewise): Promise<void> {
+  const key = await primaryKeyOf(db, table, from);
+  const places = key.join();
+  const isAfter = key.length === 0 ? '' : `WHERE (${places}) > (${key.map(() => '?')})`;
+  const first = `INSERT INTO ${into} SELECT * FROM ${from}.${table}`;
+  const inOrder = key.length === 0 ? '' : `ORDER BY ${places} LIMIT ${PIECE_ROWS}`;
+  const lastOf = `SELECT ${places} FROM ${into} ORDER BY ${key.map((name) => `${name} DESC`)} LIMIT 1`;
+  let last: Row | undefined;
+  for (;;) {
+    const beganMs = performance.now();
+    await put(
+      last === undefined
+        ? { sql: `${first} ${inOrder}` }
+        : { sql: `${first} ${isAfter} ${inOrder}`, args: key.map((name) => last?.[name] ?? null) },
+    );
+    if (key.length === 0) return;
+    const before = last;
+    [last] = await db.read({ sql: lastOf });
+    if (last === undefined || isSame(key, last, before)) return;
+    await sleep(Math.min(performance.now() - beganMs, PAUSE_MS_MAX));
+  }
+}
+
+async function primaryKeyOf(db: Database, table: string, schema: string): Promise<string[]> {
+  const sql = 'SELECT name FROM pragma_table_info(?1, ?2) WHERE pk > 0 ORDER BY pk';
+  return (await db.read({ sql, args: [table, schema] })).map(({ name }) => String(name));
+}
+
+const isSame = (key: readonly string[], row: Row, before: Row | undefined): boolean =>
+  before !== undefined && key.every((name) => row[name] === before[name]);
