@@ -62,7 +62,7 @@ export interface ServiceOptions extends Partial<Pick<ServerFileOptions, 'tools' 
   readonly usage?: () => ProcessUsage;
   /** Of the server's own TLS, for the metrics. */
   readonly certificateEndsAtMs?: number | undefined;
-  /** Multiplies the time that reads of a remote database may take: for tests, on machines that do other things too. */
+  /** Multiplies the time that a remote database may take: for tests, on machines that do other things too. */
   readonly storePatience?: number;
   /** Where tools find their settings. */
   readonly env?: Env;

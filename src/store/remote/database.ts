@@ -36,7 +36,7 @@ const TURN_PART_OF_TIME = 0.6;
 
 const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
-/** `patience`: times the time that a read may take; 1 for a server. */
+/** `patience` multiplies the time that statements may take: 1 for a server. */
 export async function remoteDatabase(config: RemoteConfig, patience = 1): Promise<Database> {
   const attempt = await createAttempt(config);
   let closed = false;
@@ -79,12 +79,16 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
     }
   }
 
+  const patiently = ({ attemptMs, totalMs }: Timeouts): Timeouts => ({
+    attemptMs: attemptMs * patience,
+    totalMs: totalMs * patience,
+  });
+
   const execute = (statement: Statement) => (client: Client) => client.execute(driverStatement(statement));
 
   return {
     async read(statement, withinMs) {
-      const allowed = withinMs === undefined ? READ : { attemptMs: withinMs / 2, totalMs: withinMs };
-      const timeouts = { attemptMs: allowed.attemptMs * patience, totalMs: allowed.totalMs * patience };
+      const timeouts = patiently(withinMs === undefined ? READ : { attemptMs: withinMs / 2, totalMs: withinMs });
       const { value } = await (statement.urgent
         ? call(execute(statement), timeouts)
         : inTurn(readers, statement, execute(statement), timeouts));
@@ -92,13 +96,16 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
     },
     // Unsynced or not: the primary decides when it waits for its disk.
     async write(statement, withinMs) {
-      const timeouts = withinMs === undefined ? WRITE : { attemptMs: withinMs, totalMs: withinMs };
+      const timeouts = patiently(withinMs === undefined ? WRITE : { attemptMs: withinMs, totalMs: withinMs });
       const { value, repeated } = await inTurn(writers, statement, execute(statement), timeouts);
       return writtenOf(value, repeated);
     },
     async writeAll(statements) {
       const batch = (client: Client) => client.batch(statements.map(driverStatement), 'write');
-      const { value, repeated } = await inTurn(writers, statements[0] ?? { sql: '' }, batch, WRITE);
+      const { value, repeated } = await inTurn(writers, statements[0] ?? { sql: '' }, batch, {
+        ...patiently(WRITE),
+        attemptMs: WRITE.attemptMs,
+      });
       return value.map((result) => writtenOf(result, repeated));
     },
     close() {

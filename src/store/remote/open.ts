@@ -20,7 +20,7 @@ const USES_PER_WRITE = 1000;
 
 export interface RemoteOptions {
   readonly clock: Clock;
-  /** Multiplies the time that a read may take: for tests, on machines that do other things too. */
+  /** Multiplies the time that a statement may take: for tests, on machines that do other things too. */
   readonly storePatience?: number | undefined;
   readonly log: Log;
 }
