@@ -159,7 +159,7 @@ test('a server that has not read its secret yet registers nobody while the datab
 
 test('without OAUTH_REDIRECTS there is nothing of it', async () => {
   await using app = await createTestApp();
-  const paths = ['/.well-known/oauth-authorization-server', '/authorize', '/token', '/register'];
+  const paths = ['/.well-known/oauth-authorization-server', '/authorize', '/register']; // children of keys use /token
   for (const path of paths) {
     expect((await fetch(app.url + path)).status).toBe(404);
     expect((await fetch(app.url + path, { method: 'POST' })).status).toBe(404);
@@ -179,7 +179,7 @@ test('the metadata names this server alone, at the root and where its path place
     registration_endpoint: `${app.url}/register`,
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
-    grant_types_supported: ['authorization_code'],
+    grant_types_supported: ['authorization_code', 'urn:ietf:params:oauth:grant-type:token-exchange'],
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: ['none'],
     authorization_response_iss_parameter_supported: true,
