@@ -4,6 +4,7 @@
 import { type Identify, Sender } from '../calls/identify.ts';
 import type { Recheck } from '../calls/proof.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
+import { type Awaitable, isPromise } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
@@ -38,8 +39,8 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
   const challenge = (context: RequestContext, problem: Problem): Response =>
     problemResponse(problem, context.requestId, challengeFor(problem, signIn?.under(context.publicUrl) ?? null));
 
-  /** Refuses whoever must sign in first, whatever was posted. */
-  async function refusalOf(sender: Sender, value: unknown): Promise<Response | null> {
+  /** Refuses whoever must sign in first, whatever was posted. Waits for nothing where nobody signs in. */
+  function refusalOf(sender: Sender, value: unknown): Awaitable<Response | null> {
     const { context } = sender;
     if (!context.acceptsCredentials && carriesApiKey(value)) {
       return problemResponse(refuseInClear(log, context), context.requestId);
@@ -48,8 +49,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     if (eager && !carriesCredential(context.credentials) && !carriesApiKey(value)) {
       return challenge(context, { code: signIn.handsOutKeys ? 'missing_api_key' : 'missing_token' });
     }
-    const problem = await sender.badBearer();
-    return problem && challenge(context, problem);
+    return sender.badBearer().then((problem) => problem && challenge(context, problem));
   }
 
   return async (context, body: Body) => {
@@ -59,7 +59,8 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
         : problemResponse(body.error, context.requestId);
     }
     const sender = new Sender(context, identify, log);
-    const refused = await refusalOf(sender, body.value);
+    const refusing = refusalOf(sender, body.value);
+    const refused = isPromise(refusing) ? await refusing : refusing;
     if (refused !== null) return refused;
     const classified = classify(body.value, context.headers);
     switch (classified.kind) {

@@ -60,8 +60,9 @@ export class RequestContext {
   readonly observed: ReturnType<ObserveRequest> | undefined;
   /** The Origin header: of the page that sent the request. */
   readonly origin: string | null;
-  /** Of the request, read once: each `request.headers` is a call into the runtime. */
+  /** Of the request, as its method is, read once: each `request.headers` is a call into the runtime. */
   readonly headers: Headers;
+  readonly method: string;
   readonly #server: ServerFacts;
   readonly #connections: Connections;
   #credentials: Credentials | undefined = undefined;
@@ -84,6 +85,7 @@ export class RequestContext {
     this.#server = server;
     this.#connections = connections;
     this.headers = headers;
+    this.method = request.method;
     this.origin = headers.get('origin');
     const { trustProxy, ownTls } = server;
     const given = trustProxy > 0 ? forwardedRequestId(headers) : null;

@@ -66,7 +66,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (error) {
       response = await refused(context, found, failure(error, context));
     }
-    const turn = leaving.turn(request);
+    const turn = leaving.turn(context);
     if (turn !== undefined) await turn;
     finish(response, context, found, isReadable);
     return response;
@@ -150,7 +150,7 @@ class Leaving {
    * Resolves when a response may leave; undefined: now. They are batched for POST alone: after another method a client
    * may pipeline its next request (RFC 9112 §9.3.2).
    */
-  turn({ method }: Request): Promise<void> | undefined {
+  turn({ method }: RequestContext): Promise<void> | undefined {
     const turnEnd = method === 'POST' ? this.#endOfTurn() : undefined;
     return turnEnd === undefined ? this.#paused : turnEnd.then(this.#untilResumed);
   }

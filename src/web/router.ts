@@ -112,7 +112,7 @@ export function createRequestChecks(options: RequestChecksOptions): CheckRequest
     if (refusal !== undefined) return refusal;
     if (found === undefined) return { code: 'not_found' };
     if (found.missing !== undefined) return found.missing;
-    const { method } = context.request;
+    const { method } = context;
     if (method === 'OPTIONS') return preflightOf(found);
     const handler = method === 'POST' ? found.post : isRead(method) ? found.get : undefined;
     if (handler === undefined) return { code: 'method_not_allowed', allow: allowedMethods(found) };
