@@ -120,7 +120,7 @@ test('the example tools, put where the documents say, compile and respond', asyn
   const page = TOOLS_README.codeBlock('The folder', 'ts');
   writeFileSync(join(root, 'tools/_page.ts'), `import type { Resource } from 'mcp-key-server';\n${page}`);
 
-  for (const name of ['count-lines.ts', 'shop-hours.ts', 'close-order.ts', 'close-order.test.ts'])
+  for (const name of ['count-lines.ts', 'shop-hours.ts', 'close-order.ts', 'close-order.test.ts', 'stock-levels.ts'])
     writeFileSync(join(root, 'tools', name), exampleTool(name));
   writeFileSync(join(root, 'tools/plan-visit.ts'), TOOLS_README.codeBlock('Prompts', 'ts'));
   const [actor = ''] = /(?<=`)\{ userId: [^`]+(?=`)/.exec(TOOLS_README.section('The folder')) ?? [];

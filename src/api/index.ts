@@ -126,7 +126,7 @@ function routesOf(options: ApiOptions): readonly Route[] {
     ],
     metrics:
       metrics && metricsToken ? { get: metricsRoute({ token: metricsToken, sha256, text: metrics.text }) } : null,
-    preview: { get: previewRoute(config.revocationLagMaxMs) },
+    preview: { get: previewRoute(options) },
     resource: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
   };
   return routeNames.flatMap((name): readonly Route[] => {

@@ -1,6 +1,8 @@
 // GET /keys: the page where people manage their keys. It holds no data of anybody: it calls the tools with its user's
-// token. GET /widgets/preview: the widgets with sample data; it calls none.
+// token. GET /widgets/preview: widgets with sample data; it calls none.
 
+import type { Resource } from '../calls/resource.ts';
+import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
 import { once } from '../ground/cache.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
@@ -9,7 +11,8 @@ import { documentOf, withSetup } from '../pages/document.ts';
 import { refusedWithin } from '../pages/widgets/index.ts';
 import type { FindSignIn } from '../signin/sign-in.ts';
 import { PAGE_HEADERS } from '../web/headers.ts';
-import type { Handler } from '../web/router.ts';
+import { problemResponse } from '../web/problem-response.ts';
+import { type Handler, queryOf } from '../web/router.ts';
 
 export interface KeysPageOptions {
   readonly config: Pick<
@@ -86,14 +89,31 @@ function tokenSource(issuer: Issuer): string {
   return ` ${origin}${pathname.replaceAll(';', '%3B').replaceAll(',', '%2C')}`;
 }
 
-export function previewRoute(lagMaxMs: number): Handler {
-  const load = once(async () => {
-    const { createPreview } = await import('../pages/widgets/preview.ts'); // at first use: start-up doesn't wait for it
-    const { html, policy } = createPreview(lagMaxMs);
-    return { page: new Blob([html]), headers: { ...PAGE_HEADERS, 'Content-Security-Policy': policy } };
-  });
-  return async () => {
-    const { page, headers } = await load();
-    return new Response(page, { headers });
+export interface PreviewOptions {
+  readonly config: Pick<Config, 'production' | 'revocationLagMaxMs'>;
+  readonly tools: readonly Tool[];
+  readonly offered: { readonly resources: readonly Resource[] };
+}
+
+/** `?tool=<name>`: the widget of a tool of one's own, in development. */
+export function previewRoute({ config, tools, offered }: PreviewOptions): Handler {
+  const pages = once(() => import('../pages/widgets/preview.ts')); // at first use: start-up doesn't wait for it
+  const links = config.production ? [] : tools.filter(({ sample }) => sample !== undefined).map(({ name }) => name);
+  const whole = once(async () => shown((await pages()).createPreview(config.revocationLagMaxMs, links)));
+  return async ({ request, requestId }) => {
+    const wanted = queryOf(request.url).get('tool');
+    if (wanted === null) return (await whole())();
+    const tool = config.production ? undefined : tools.find(({ name }) => name === wanted);
+    const content = offered.resources.find(({ uri }) => uri === tool?.widget)?.read();
+    if (tool === undefined || content === undefined || !('text' in content)) {
+      return problemResponse({ code: config.production ? 'not_found' : 'tool_not_found' }, requestId, null);
+    }
+    return shown((await pages()).createToolPreview(tool, content.text))();
   };
+}
+
+/** Makes responses with a page, which share its bytes. */
+function shown({ html, policy }: { readonly html: string; readonly policy: string }): () => Response {
+  const [page, headers] = [new Blob([html]), { ...PAGE_HEADERS, 'Content-Security-Policy': policy }];
+  return () => new Response(page, { headers });
 }

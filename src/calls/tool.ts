@@ -29,6 +29,8 @@ export interface ToolFacts {
   readonly annotations: ToolHints;
   /** The URI (`ui://…`) of the widget that shows the output. */
   readonly widget?: string;
+  /** What `/widgets/preview?tool=…` shows in the widget, in development: an output. */
+  readonly sample?: object;
   /** Capabilities the client must have declared (MCP 2026-07-28). */
   readonly requiresClient?: Readonly<Record<string, object>>;
   /** Milliseconds a call may take; TOOL_TIMEOUT_MS unless given. */
@@ -99,6 +101,8 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
     const encoded = output === undefined ? encodedContent(returned as ToolContent) : { json: JSON.stringify(returned) };
     return forWidget === undefined ? encoded : { ...encoded, widgetJson: JSON.stringify(forWidget) };
   }
+
+  if (facts.sample !== undefined) validate(facts.sample);
 
   const inputSchema = once(() => jsonSchemaOf(`${name}: input`, input));
   const operation = operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, validate, encode });

@@ -45,7 +45,7 @@ export const COUNTED = { METRICS_TOKEN: 'a-token-of-tests-for-metrics' };
 const STORE_PATIENCE = 5;
 
 export interface TestAppOptions
-  extends Partial<Pick<ServiceOptions, 'tools' | 'prompts' | 'resources' | 'storePatience'>> {
+  extends Partial<Pick<ServiceOptions, 'tools' | 'prompts' | 'resources' | 'toolFiles' | 'storePatience'>> {
   readonly env?: Env;
   /** Where its data is; an app made there later finds it again. */
   readonly folder?: string;

@@ -3,9 +3,11 @@
 import { samplesAt } from './samples.js';
 
 const THINK_MS = 400; // so that a widget can be seen waiting
-const samples = samplesAt(Date.now());
+const { samples: given } = JSON.parse(document.getElementById('setup').textContent); // of a tool of one's own
+const samples = given ?? samplesAt(Date.now());
 
 function outputFor({ name, arguments: { overlapHours } }) {
+  if (given) return given[name];
   if (name !== 'rotate_api_key') return { success: true, message: 'Nothing was changed: this is sample data' };
   const state = overlapHours === 0 ? 'ended' : 'until_first_use';
   return { ...samples['api-key-created'], previous: { state, overlapHours } };

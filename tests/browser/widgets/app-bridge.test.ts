@@ -3,6 +3,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { FrameLocator, Page } from 'playwright-core';
+import stockLevels, { resources } from '../../recipes/tools/stock-levels.ts';
 import { BROWSER_TEST_MS, describeInBrowser, type TakenPage, takePage } from '../../support/browser.ts';
 import { testClock } from '../../support/clock.ts';
 import { createTestApp, type TestApp } from '../../support/test-app.ts';
@@ -165,6 +166,30 @@ describeInBrowser('a widget in the official host', (browser) => {
     await widget.getByRole('group', { name: 'Revoke mine?' }).getByRole('button', { name: 'Revoke' }).click();
     await widget.getByRole('alert').getByText('The user token has expired').waitFor();
     expect(misdeeds).toEqual([]);
+  });
+
+  test('a widget of one’s own shows the result, follows the theme, tells its height, and calls its tool', async () => {
+    await using shop = await createTestApp({ toolFiles: [{ file: 'stock-levels.ts', make: stockLevels, resources }] });
+    const { key } = await shop.createKey('alice');
+    await open({ tool: 'stock_levels', args: {} }, 'alice', { ...shop, token: async () => key });
+    await widget.getByText('cups: 7').waitFor();
+    const scheme = () => widget.locator('html').evaluate((root) => root.style.colorScheme);
+    expect(await scheme()).toBe('light');
+    await page.evaluate(() => hosted.setTheme('dark'));
+    await waitFor(async () => (await scheme()) === 'dark');
+    expect((await page.evaluate(() => hosted.sizes)).at(-1)?.height).toBeGreaterThan(50);
+    await shop.call(
+      'revoke_api_key',
+      { keyId: (await shop.call('whoami', {}, { 'x-api-key': key })).body.keyId },
+      {
+        authorization: `Bearer ${await shop.token('alice')}`,
+      },
+    );
+    await widget.getByRole('button', { name: 'Look again' }).click();
+    await widget
+      .getByText(/Invalid or expired API key|went wrong/)
+      .or(widget.getByText('Nothing to show'))
+      .waitFor();
   });
 
   test('api-key-created shows a real key, follows the theme, and forgets the key on teardown', async () => {

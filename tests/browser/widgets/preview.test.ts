@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
 import { inlineAssets } from '../../../src/ground/inline.ts';
 import { createWidgets } from '../../../src/pages/widgets/index.ts';
+import stockLevels, { resources } from '../../recipes/tools/stock-levels.ts';
 import { describeInBrowser, takePage, untilReached } from '../../support/browser.ts';
 import { startServer } from '../../support/server-process.ts';
 import { createTestApp } from '../../support/test-app.ts';
@@ -92,6 +93,29 @@ test('the preview page is the same on Deno, and says how soon a key is refused, 
   );
   expect(onDeno).toEqual(onBun ?? []);
   expect(onBun?.[2]).toContain('refused at once, elsewhere within 2.5 seconds');
+});
+
+describeInBrowser('the preview of a tool', (browser) => {
+  test('shows its widget with its sample, light and dark, in development alone, and a link to it', async () => {
+    const toolFiles = [{ file: 'stock-levels.ts', make: stockLevels, resources }];
+    await using app = await createTestApp({ toolFiles });
+    await using taken = await takePage(browser());
+    const { page } = taken;
+    await page.goto(`${app.url}/widgets/preview`);
+    await page.getByRole('link', { name: 'stock_levels' }).click();
+    for (const theme of ['light', 'dark']) {
+      const widget = page.frameLocator(`iframe[title="stock_levels, ${theme}"]`);
+      await widget.getByText('cups: 12').waitFor();
+      expect(await widget.locator('html').evaluate((root) => root.style.colorScheme)).toBe(theme);
+      await widget.getByRole('button', { name: 'Look again' }).click();
+      await widget.getByText('plates: 80').waitFor();
+    }
+    const statusOf = async (at: typeof app, query: string) => (await fetch(`${at.url}/widgets/preview${query}`)).status;
+    expect([await statusOf(app, '?tool=whoami'), await statusOf(app, '?tool=none')]).toEqual([404, 404]);
+    await using production = await createTestApp({ toolFiles, env: { NODE_ENV: 'production' } });
+    expect([await statusOf(production, '?tool=stock_levels'), await statusOf(production, '')]).toEqual([404, 200]);
+    expect(await (await fetch(`${production.url}/widgets/preview`)).text()).not.toContain('stock_levels');
+  });
 });
 
 describeInBrowser('the preview page', (browser) => {
