@@ -1,9 +1,10 @@
 // A consistent copy of the database, as a file, also of a remote one. Servers may run meanwhile.
 
+import { open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
 import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from '../copying.ts';
-import { type Database, type Statement, UnusableDatabase } from '../database.ts';
+import { type Database, type Row, type Statement, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
 import { mustBeNoFolder, unopened } from '../embedded/open.ts';
 import { CHANGES, pageOf } from '../feed.ts';
@@ -11,6 +12,7 @@ import type { DatabaseConfig } from '../place.ts';
 import { remoteDatabase } from '../remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../schema.ts';
 import { letSignalsIn } from './file.ts';
+import { copyInPieces } from './pieces.ts';
 
 /** Rows that are read and written at once: those of keys are some 400 KB. */
 const PAGE_ROWS = 1000;
@@ -37,21 +39,59 @@ export async function backUp(config: DatabaseConfig, file: string): Promise<void
   }
 }
 
+/**
+ * Copies all rows in one reading transaction, which holds up no writer. Each piece is on the disk before the next: all at
+ * the end, a server's commit beside it would wait for the whole copy.
+ */
 async function copyFile(db: Database, file: string): Promise<void> {
-  await db.read({ sql: 'VACUUM INTO ?', args: [file] }, LOCK_WAIT_MS); // in a transaction SQLite would refuse it
+  const schema = await db.read({ sql: SCHEMA });
+  const onDisk = await open(file, 'r+');
+  try {
+    await inCopy(file, tableSql(schema));
+    await db.read({ sql: 'ATTACH ? AS copy', args: [file] }, LOCK_WAIT_MS); // in a transaction SQLite would refuse it
+    for (const pragma of UNSAFE) await db.read({ sql: `PRAGMA copy.${pragma}` });
+    await db.read({ sql: 'BEGIN' });
+    const put = async (piece: Statement): Promise<void> => {
+      await db.read(piece);
+      await onDisk.sync();
+    };
+    for (const table of tablesOf(schema)) {
+      if (!LEFT_OUT.includes(table)) await copyInPieces(db, { table, from: 'main', into: `copy.${table}`, put });
+    }
+    const sequences = await db.read({ sql: SEQUENCES });
+    await db.read({ sql: 'COMMIT' });
+    await db.read({ sql: 'DETACH copy' });
+    await inCopy(file, besideRows(schema, sequences));
+  } finally {
+    await onDisk.close();
+  }
+}
+
+/** A copy that isn't whole is of no use: nothing needs to be undone. */
+const UNSAFE = ['journal_mode = OFF', 'synchronous = OFF', 'cache_size = -65536'];
+
+async function inCopy(file: string, statements: readonly Statement[]): Promise<void> {
   const copy = embeddedDatabase(file);
   try {
-    await copy.read({ sql: 'PRAGMA journal_mode = MEMORY' }); // no other file has the codes for a moment
-    await copy.read({ sql: 'PRAGMA secure_delete = ON' });
-    const tables = (await copy.read({ sql: TABLES })).map(({ name }) => String(name));
-    const leftOut = tables.filter((name) => LEFT_OUT.includes(name));
-    await copy.writeAll(leftOut.map((name) => ({ sql: `DELETE FROM ${name}` })));
+    await copy.writeAll(statements);
   } finally {
     copy.close();
   }
 }
 
-const TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'";
+const tablesOf = (schema: readonly Row[]): string[] =>
+  schema.filter(({ type }) => type === 'table').map(({ name }) => String(name));
+
+const tableSql = (schema: readonly Row[]): Statement[] =>
+  schema.filter(({ type }) => type === 'table').map(({ sql }) => ({ sql: String(sql) }));
+
+/** What a copy gets after its rows. */
+const besideRows = (schema: readonly Row[], sequences: readonly Row[]): Statement[] => [
+  { sql: 'DELETE FROM sqlite_sequence' },
+  ...putRows('REPLACE', 'sqlite_sequence', sequences),
+  ...schema.filter(({ type }) => type !== 'table').map(({ sql }) => ({ sql: String(sql) })),
+];
+
 const SCHEMA = `SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND ${MAY_BE_OURS}`;
 const SEQUENCES = 'SELECT name, seq FROM sqlite_sequence';
 
@@ -79,10 +119,9 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
 
   try {
     const schema = await from({ sql: SCHEMA });
-    const tables = schema.filter(({ type }) => type === 'table');
-    const names = tables.map(({ name }) => String(name));
+    const names = tablesOf(schema);
     let { newestSeq: seq } = await changesAfter(0);
-    await put(tables.map(({ sql }) => ({ sql: String(sql) })));
+    await put(tableSql(schema));
     for (const table of names) {
       if (LEFT_OUT.includes(table)) continue;
       for await (const rows of pagesOf(from, table, PAGE_ROWS)) await put(putRows('REPLACE', table, rows));
@@ -104,9 +143,7 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
       ...orphans.map((name) => ({
         sql: `DELETE FROM ${name} WHERE row > 0 AND row NOT IN (SELECT row FROM api_keys)`,
       })),
-      { sql: 'DELETE FROM sqlite_sequence' },
-      ...putRows('REPLACE', 'sqlite_sequence', sequences),
-      ...schema.filter(({ type }) => type !== 'table').map(({ sql }) => ({ sql: String(sql) })),
+      ...besideRows(schema, sequences),
     ];
     await copy.writeAll(statements);
   } finally {

@@ -6,6 +6,7 @@ import { type Database, firstOf, type Row, type Statement } from '../database.ts
 import type { DatabaseConfig } from '../place.ts';
 import { RESTORING } from '../removals.ts';
 import type { Backup } from './file.ts';
+import { copyInPieces } from './pieces.ts';
 
 /** Replaced as a whole. */
 const REPLACED = ['api_keys', 'key_uses', 'key_counts', 'owners', 'holders'];
@@ -94,11 +95,12 @@ export async function restore(
   }
 }
 
-/** Within SQLite, in a twentieth of the time. */
+/** Copies within SQLite, in a twentieth of the time; each piece in a transaction of its own, so that others can write. */
 async function copyRows(db: Database, { path }: Backup, table: string): Promise<void> {
   await db.read({ sql: 'ATTACH ? AS backup', args: [path] }); // in a transaction SQLite would refuse it
   try {
-    await db.write({ sql: `INSERT INTO ${aheadOf(table)} SELECT * FROM backup.${table}`, unsynced: true });
+    const put = (piece: Statement) => db.write({ ...piece, unsynced: true });
+    await copyInPieces(db, { table, from: 'backup', into: aheadOf(table), put });
   } finally {
     await db.read({ sql: 'DETACH backup' });
   }
