@@ -1,6 +1,6 @@
 // What is worked out once for many: an approximate LRU cache, what is memoized by it, and single-flight.
 
-interface LruCache<Value> {
+export interface LruCache<Value> {
   /** Finding an entry counts as using it. */
   get(key: string): Value | undefined;
   set(key: string, value: Value): void;

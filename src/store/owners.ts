@@ -2,7 +2,7 @@
 
 import { DAY_S } from '../ground/limits/rates.ts';
 import { type OwnerStore, periodsAt, type StoredOwner } from '../keys/owners.ts';
-import type { Database, Row } from './database.ts';
+import { type Database, firstOf, type Row } from './database.ts';
 import { OWNER_SETTINGS, ownerColumnsOf, ownerSettingsOf } from './owner-settings.ts';
 
 const unitsFrom = (first: string) => `coalesce((SELECT sum(uses) FROM key_counts
@@ -43,8 +43,8 @@ const FORGET_EVENTS = 'DELETE FROM key_events WHERE seq BETWEEN ?2 AND ?3 AND ow
 
 export function createOwnerStore(db: Database): OwnerStore {
   async function forgetEvents(owner: string): Promise<void> {
-    const [range] = await db.read({ sql: LAST_EVENTS, args: [owner] });
-    const [first, last, kept] = [Number(range?.first), Number(range?.last), Number(range?.kept)];
+    const range = firstOf(await db.read({ sql: LAST_EVENTS, args: [owner] }));
+    const [first, last, kept] = [Number(range.first), Number(range.last), Number(range.kept)];
     for (let from = first; from <= last; from += RANGE_EVENTS) {
       await db.write({ sql: FORGET_EVENTS, args: [owner, from, from + RANGE_EVENTS - 1, kept] });
     }
@@ -80,8 +80,8 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
     },
 
     async deleteKeys(owner, limit, origin) {
-      const [there] = await db.read({ sql: HAS_KEYS, args: [owner, limit] });
-      const keys = Number(there?.keys);
+      const there = firstOf(await db.read({ sql: HAS_KEYS, args: [owner, limit] }));
+      const keys = Number(there.keys);
       if (keys > 0) await db.write({ sql: DELETE_KEYS, args: [owner, limit, JSON.stringify(origin)] });
       return keys;
     },

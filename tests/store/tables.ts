@@ -39,3 +39,19 @@ export const unfinishedKeys = (url: string) =>
 /** Names and values of the secrets that all processes share. */
 export const storedSecrets = async (url: string) =>
   (await rowsOf(url, 'SELECT name, value FROM server_secrets ORDER BY name')).map(({ name, value }) => [name, value]);
+
+/** Units that are counted for all keys of an owner together, of all days. */
+export async function countedOf(db: Read, owner: string): Promise<number> {
+  const [row] = await db.read({
+    sql: 'SELECT sum(uses) AS uses FROM key_counts c JOIN holders h ON c.row = -h.row WHERE h.owner = ? AND window_s = 86400',
+    args: [owner],
+  });
+  return Number(row?.uses);
+}
+
+interface Read {
+  read(statement: {
+    readonly sql: string;
+    readonly args: readonly string[];
+  }): Promise<readonly { readonly uses?: unknown }[]>;
+}

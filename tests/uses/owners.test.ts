@@ -2,11 +2,15 @@
 // and on two that share a database.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { keysCommand } from '../support/keys-command.ts';
 import { call, post } from '../support/mcp.ts';
 import { storeOn } from '../support/store-mode.ts';
+import { startPrimary } from '../support/template.ts';
 import {
   bearer,
   COUNTED,
@@ -299,25 +303,52 @@ test.each([0, 1.5, 1001, '5'])('a tool that costs %p stops the start', async (co
   expect(await failureOf(made)).toContain('cost: expected a whole number from 1 to 1000');
 });
 
-test('a change of a plan is seen by the other process within the bound, and calls read and write nothing', async () => {
-  const clock = onMidnight();
-  await using first = await createTestApp({ store: 'embedded', clock, env: { ...ADMINS, ...COUNTED } });
-  await using second = await createTestApp({
-    folder: first.folder,
-    store: storeOn({ DATABASE_URL: `file:${first.folder}/keys.db` }),
-    clock,
-    env: COUNTED,
+describe.each(['file', 'remote', 'replica'] as const)('on two processes that share a %s', (mode) => {
+  test('a change of a plan is seen within the bound, an unseen key comes with it, and calls read nothing', async () => {
+    await using primary = await startPrimary();
+    const clock = onMidnight();
+    const place = {
+      file: { DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}` },
+      remote: primary.env,
+      replica: primary.env,
+    }[mode];
+    const replica = mode === 'replica' ? { DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') } : {};
+    await using first = await createTestApp({ store: storeOn(place), clock, env: ADMINS });
+    await using second = await createTestApp({ store: storeOn({ ...place, ...replica }), clock, env: COUNTED });
+    const keys = [await keyOf(first), await keyOf(first)] as const;
+    const limits = async (key: string) => (await second.useKey(key)).headers.get('ratelimit') ?? '';
+    const isLimited = async (key: string) => (await limits(key)).includes('"owner"');
+    expect(await isLimited(keys[0])).toBe(false);
+    await setOwner(first, { owner: 'alice', rateLimit: { requests: 100, window: '1h' } });
+    await advanceUntil(clock, () => isLimited(keys[0]), 250);
+    if (mode === 'replica') {
+      const inUse = async () => (await (await fetch(`${second.url}/mcp/health`)).json()).store.replica === 'in_use';
+      await advanceUntil(clock, inUse, 250);
+    }
+    expect(await isLimited(keys[1])).toBe(true);
+    const before = await second.storeReads();
+    for (let calls = 0; calls < 20; calls += 1) for (const key of keys) await second.useKey(key);
+    expect(await second.storeReads()).toBe(before);
   });
-  const keys = [await keyOf(first), await keyOf(first)] as const;
-  for (const key of keys) expect((await second.useKey(key)).status).toBe(200);
-  await setOwner(first, { owner: 'alice', rateLimit: { requests: 100, window: '1h' } });
-  await advanceUntil(
-    clock,
-    async () => ((await second.useKey(keys[1])).headers.get('ratelimit') ?? '').includes('"owner"'),
-    250,
-  );
-  await second.useKey(keys[0]);
-  const before = await second.storeReads();
-  for (let calls = 0; calls < 20; calls += 1) for (const key of keys) await second.useKey(key);
-  expect(await second.storeReads()).toBe(before);
+});
+
+test('a backup holds plans and what was counted, and a restore takes both from it', async () => {
+  const clock = onMidnight();
+  await using app = await createTestApp({ store: 'embedded', clock, env: ADMINS });
+  const key = await keyOf(app);
+  await setOwner(app, { owner: 'alice', quota: { requests: 3, period: 'day' }, metadata: { plan: 'pro' } });
+  await app.useKey(key);
+  await app.close();
+  const file = join(temporaryFolder(), 'backup.db');
+  const env = { DATABASE_URL: `file:${join(app.folder, 'keys.db')}` };
+  const keys = async (...args: string[]) => (await keysCommand(env, args)).stdout;
+  await keys('backup', file);
+  await keys('owner', 'alice', '--quota', 'default', '--meta', 'none');
+  await keys('restore', file, '--yes');
+  expect(JSON.parse(await keys('owner', 'alice', '--json'))).toMatchObject({
+    quota: { requests: 3, period: 'day' },
+    metadata: { plan: 'pro' },
+  });
+  await using again = await createTestApp({ store: storeOn(env), clock });
+  expect((await again.useKey(key)).headers.get('ratelimit')).toContain('"owner-quota";r=1');
 });

@@ -29,16 +29,19 @@ export const openStill = (config: DatabaseConfig): Promise<Store> =>
 
 let inserted = 0;
 
-/** A key of an owner of its own. */
+export type Counted = ApiKeyRecord;
+
+/** A key of an owner of its own, unless that is said. */
 export async function insertCounted(
   store: KeyStore,
   limits: Pick<ApiKeyRecord, 'rateLimit' | 'quota'>,
+  userId = `owner ${inserted + 1}`,
 ): Promise<ApiKeyRecord> {
   inserted += 1;
   const digits = inserted.toString(16);
   const made = record({
     id: digits.padStart(32, '0'),
-    userId: `owner ${inserted}`,
+    userId,
     name: 'k',
     keyHash: digits.padStart(64, '0'),
     createdAtMs: inserted,
@@ -78,7 +81,7 @@ export interface Processes {
 export function processesOn(
   store: KeyStore,
   clock: TestClock,
-  record: Pick<ApiKeyRecord, 'id' | 'keyHash'>,
+  ...records: readonly Pick<ApiKeyRecord, 'id' | 'keyHash'>[]
 ): Processes {
   let wayOf: () => Way = () => ({ delayMs: 0 });
   let underWay = 0;
@@ -130,8 +133,9 @@ export function processesOn(
       const readFrom = async (from: KeyStore) => {
         const position = { databaseId: '', seq: 0, mark: null };
         const readKeys = createReadKeys(from, { position, queryTimeoutMs: READ_MS_MAX }, usage);
-        const found = await readKeys([record.keyHash], {});
-        if (found(record.keyHash).record === null) throw new Error('the key is not there');
+        const hashes = records.map(({ keyHash }) => keyHash);
+        const found = await readKeys(hashes, {});
+        if (hashes.some((hash) => found(hash).record === null)) throw new Error('a key is not there');
       };
       await readFrom(store);
       return {
