@@ -1,5 +1,5 @@
 // A command: what it is called with, and what it does. One runner parses its arguments, prints its help, and turns what
-// it throws into a line and an exit code: 0 done, 1 failed, 2 wrong usage or not confirmed.
+// it throws into a line and an exit code: 0 done, 1 failed, 2 wrong usage or not confirmed, 3 no server answers.
 
 import { StoreOutage } from '../ground/result.ts';
 import { excerptOf } from '../watch/redact.ts';
@@ -68,6 +68,25 @@ export function chosen<C>(name: string, members: Members<C>, what: string): Prom
   throw new CommandError(`there is no ${what} ${excerptOf(name)}; ${hint}`, 2);
 }
 
+const ENDING = [
+  ['SIGHUP', 1],
+  ['SIGINT', 2],
+  ['SIGTERM', 15],
+] as const;
+
+/**
+ * Lets signals end the first process of a container, to which the system sends none that it has no handler for. A
+ * command with a handler of its own ends itself.
+ */
+function endAtSignals(): void {
+  if (process.pid !== 1) return;
+  for (const [signal, number] of ENDING) {
+    process.on(signal, () => {
+      if (process.listenerCount(signal) === 1) process.exit(128 + number);
+    });
+  }
+}
+
 /** Runs it to its end; returns the exit code. A bug is thrown. */
 export async function runCommand(
   { run }: Pick<Command, 'run'>,
@@ -75,6 +94,7 @@ export async function runCommand(
   { streams, as }: { readonly streams: IoStreams; readonly as: string },
 ): Promise<number> {
   const io = createIo(streams);
+  endAtSignals();
   try {
     await run(args, io);
     io.clearProgress();

@@ -11,7 +11,7 @@ export class CommandError extends Error {
   override name = 'CommandError';
   constructor(
     message: string,
-    readonly exitCode: 1 | 2 = 1,
+    readonly exitCode: 1 | 2 | 3 = 1,
   ) {
     super(redact(message));
   }

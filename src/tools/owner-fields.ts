@@ -1,10 +1,9 @@
 // What is set of an owner and shown of one, for tools and commands.
 
 import * as v from 'valibot';
-import { METADATA_WANTED, metadataFrom } from '../ground/metadata.ts';
 import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
 import type { OwnerUpdate, ShownOwner } from '../keys/owners.ts';
-import { quotaFields, rateLimitFields } from './key-fields.ts';
+import { metadataInput, quotaFields, rateLimitFields } from './key-fields.ts';
 
 const count = v.pipe(v.number(), v.integer());
 
@@ -14,13 +13,6 @@ const ownerLimit = v.pipe(
     ({ window }) => (windowSecondsOf(window) ?? 0) >= SHARED_WINDOW_S_MIN,
     `Expected a window of ${SHARED_WINDOW_S_MIN}s or more`,
   ),
-);
-
-/** Not a record, which would take an array too. */
-const metadataInput = v.pipe(
-  v.unknown(),
-  v.check((metadata) => metadataFrom(metadata) !== undefined, `Expected ${METADATA_WANTED}`),
-  v.metadata({ type: ['object', 'null'], additionalProperties: { type: 'string' } }),
 );
 
 /** What an admin may set; null: the server's. */
@@ -55,16 +47,14 @@ export const shownOwnerFields = {
   uses: v.pipe(usesFields, v.description('The sum over the keys that are there, by day (UTC), today first.')),
 };
 
-interface GivenUpdate extends Omit<OwnerUpdate, 'rateLimit' | 'metadata'> {
+interface GivenUpdate extends Omit<OwnerUpdate, 'rateLimit'> {
   readonly rateLimit?: { readonly requests: number; readonly window: string } | null | undefined;
-  readonly metadata?: unknown;
 }
 
 /** Takes over what was parsed by `ownerUpdateFields`. */
-export const ownerUpdateOf = ({ rateLimit, metadata, ...update }: GivenUpdate): OwnerUpdate => ({
+export const ownerUpdateOf = ({ rateLimit, ...update }: GivenUpdate): OwnerUpdate => ({
   ...update,
   rateLimit: rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 },
-  metadata: metadata === undefined ? undefined : metadataFrom(metadata),
 });
 
 export const writtenOwner = ({ owner, blocked, rateLimit, quota, keysMax, metadata, keys, uses }: ShownOwner) => ({

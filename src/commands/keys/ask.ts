@@ -5,6 +5,7 @@ import * as v from 'valibot';
 import { sleep } from '../../ground/runtime.ts';
 import { reasonOf, withoutControls } from '../../ground/text.ts';
 import { publicUrl, trustedUrl } from '../../ground/urls.ts';
+import { isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import { CommandError, type Io } from '../io.ts';
 import { kind } from '../options.ts';
 
@@ -25,16 +26,23 @@ export const SERVER = kind('URL', 'the https URL of a server', (given) => {
   return trustedUrl(given) === null ? null : (publicUrl(given)?.replace(/\/(?:mcp|sse)$/, '') ?? null);
 });
 
+/** Far more than either response has. */
+const RESPONSE_BYTES_MAX = 64 * 1024;
+const DAY_S = 86_400;
+
+const seconds = v.pipe(v.number(), v.gtValue(0), v.maxValue(DAY_S));
+const short = v.pipe(v.string(), v.minLength(1), v.maxLength(2000));
+
 const asked = v.object({
-  device_code: v.string(),
-  user_code: v.string(),
-  verification_uri_complete: v.string(),
-  expires_in: v.number(),
-  interval: v.optional(v.number(), 5),
+  device_code: short,
+  user_code: short,
+  verification_uri_complete: v.pipe(short, v.url()),
+  expires_in: seconds,
+  interval: v.optional(seconds, 5),
 });
 const answered = v.object({
   access_token: v.optional(v.string()),
-  key_id: v.optional(v.string()),
+  key_id: v.optional(v.pipe(v.string(), v.check(isIdShaped))),
   error: v.optional(v.string()),
 });
 
@@ -69,6 +77,8 @@ async function decided(server: string, { device_code, expires_in, interval }: v.
     // A server that doesn't respond may do so the next time.
     const answer = await post(`${server}/token`, grant, answered).catch(() => ({ error: 'slow_down' }) as const);
     if ('access_token' in answer && answer.access_token !== undefined) {
+      if (!isKeyShaped(answer.access_token))
+        throw new CommandError(`${server} gave something that is no key of such a server`);
       return { key: answer.access_token, id: answer.key_id ?? '' };
     }
     const ended = ENDED.get(answer.error ?? '');
@@ -86,9 +96,22 @@ async function post<S extends v.GenericSchema>(
 ): Promise<v.InferOutput<S>> {
   const signal = AbortSignal.timeout(REQUEST_MS_MAX);
   const response = await fetch(url, { method: 'POST', body: new URLSearchParams(fields), redirect: 'error', signal });
-  const body = await response.json().catch(() => null);
+  const body = await jsonOf(response).catch(() => null);
   const parsed = v.safeParse(shape, body);
   if (!parsed.success)
     throw new Error(`it responded ${response.status}${response.status === 404 ? ', as without OAUTH_DEVICE=1' : ''}`);
   return parsed.output;
+}
+
+/** Throws if it is no JSON, or too large. */
+async function jsonOf({ body }: Response): Promise<unknown> {
+  const decoder = new TextDecoder();
+  let bytes = 0;
+  let text = '';
+  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += chunk.byteLength;
+    if (bytes > RESPONSE_BYTES_MAX) throw new RangeError('too large');
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return JSON.parse(text + decoder.decode());
 }

@@ -2,7 +2,7 @@
 
 import type { Config } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
-import { contradictions, withoutEffect } from '../../config/settings-report.ts';
+import { contradictions, misspelt, withoutEffect } from '../../config/settings-report.ts';
 import { readTls } from '../../config/tls.ts';
 import { isLoopback } from '../../ground/ip.ts';
 import { outageIn, StoreOutage } from '../../ground/result.ts';
@@ -20,7 +20,8 @@ type Finding = readonly [state: 'ok' | 'note' | 'bad', about: string, text: stri
 
 export const verb = command({
   name: 'keys doctor',
-  summary: 'Checks the configuration, the database, the clock, and the server that should be running.',
+  summary:
+    'Checks the configuration, the database, the clock, and the server that should be running. Exits 1 if something is wrong, 3 if no server answers.',
   async run({ io }) {
     const findings: Finding[] = [];
     try {
@@ -34,16 +35,16 @@ export const verb = command({
     }
     await io.writeTable(findings);
     if (findings.some(([state]) => state === 'bad')) throw new CommandError('something is wrong');
+    if (findings.includes(NO_SERVER)) throw new CommandError('no server answers', 3);
   },
 });
 
 /** What a start warns of. */
-const doubtsOf = (env: Env, config: Config): Finding[] =>
-  [...withoutEffect(env, config), ...contradictions(env, config)].map(({ variable, reason }) => [
-    'note',
-    'configuration',
-    `${variable}: ${reason}`,
-  ]);
+function doubtsOf(env: Env, config: Config): Finding[] {
+  const slips = misspelt(env).map(({ variable, meant }) => ({ variable, reason: `perhaps ${meant} is meant` }));
+  const doubts = [...withoutEffect(env, config), ...contradictions(env, config), ...slips];
+  return doubts.map(({ variable, reason }) => ['note', 'configuration', `${variable}: ${reason}`]);
+}
 
 async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
   const startedMs = performance.now();
@@ -90,10 +91,15 @@ function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): F
   }
 }
 
+const NO_SERVER: Finding = [
+  'note',
+  'server',
+  'not found; if it runs elsewhere, set its HOST, PORT or PUBLIC_URL here too',
+];
 const NOT_WRITABLE: Finding = ['bad', 'server', 'it could not write: no space, or no rights; its log says which'];
 const OTHER_DATABASE: Finding = ['bad', 'server', 'its database is another: set DATABASE_URL here as it is there'];
 
-/** What the running server says of itself: through PUBLIC_URL, or else at its own address. None running is no fault. */
+/** What the running server says of itself: through PUBLIC_URL, or else at its own address. */
 async function serverFindings(config: Config): Promise<Finding[]> {
   const { publicUrl, port } = config;
   const own =
@@ -106,10 +112,7 @@ async function serverFindings(config: Config): Promise<Finding[]> {
     if (isObject(health)) return [...findings, ...(await findingsAt(url, health, config))];
     findings.push(health);
   }
-  return [
-    ...findings,
-    ['note', 'server', 'not found; if it runs elsewhere, set its HOST, PORT or PUBLIC_URL here too'],
-  ];
+  return [...findings, NO_SERVER];
 }
 
 async function healthAt(url: string, config: Config): Promise<JsonObject | Finding> {

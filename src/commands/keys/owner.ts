@@ -1,10 +1,10 @@
 // `keys owner`: shows and sets what an owner may use with all keys together, or removes an owner with all keys.
 
-import { METADATA_WANTED, type Metadata, metadataFrom } from '../../ground/metadata.ts';
 import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
 import { removeOwner, updateOwner } from '../../keys/owners.ts';
 import { command } from '../command.ts';
 import { type Io, keysCounted, UsageError } from '../io.ts';
+import { META, metadataOf } from '../metadata.ts';
 import { flag, kind, LIMIT, many, NO_VALUE, needed, OWNER, optional, orWord, QUOTA, wholeNumber } from '../options.ts';
 import { BY_COMMAND, withStore } from './database.ts';
 import { ownersOf, writeOwners } from './shown-owner.ts';
@@ -21,10 +21,6 @@ const SHARED_LIMIT = kind(
   },
 );
 
-const META = kind('NAME=VALUE', 'a name and a value, like plan=pro, or none', (given) =>
-  given === 'none' || given.includes('=') ? given : null,
-);
-
 export const verb = command({
   name: 'keys owner',
   summary: `Shows what counts for all keys of an owner together, and sets what is given. --meta replaces all data. --delete removes the owner with all keys, settings, counts and events; a block stays.`,
@@ -39,7 +35,12 @@ export const verb = command({
   },
   argument: needed(OWNER),
   async run({ options: { limit, quota, keys, meta, delete: isLeaving, yes, json }, argument: owner, io }) {
-    const settings = { rateLimit: orNull(limit), quota: orNull(quota), keysMax: orNull(keys), metadata: metaOf(meta) };
+    const settings = {
+      rateLimit: orNull(limit),
+      quota: orNull(quota),
+      keysMax: orNull(keys),
+      metadata: metadataOf(meta),
+    };
     const isGiven = Object.values(settings).some((given) => given !== undefined);
     if (isLeaving && isGiven) throw new UsageError('expected nothing to set beside --delete');
     await withStore(io, async (store, config) => {
@@ -59,22 +60,6 @@ async function remove({ owners }: Parameters<typeof ownersOf>[0], owner: string,
   const progress = io.progressOf(keys, 'deleted');
   await removeOwner(owners, owner, BY_COMMAND, progress);
   io.say(`deleted ${JSON.stringify(owner)}`);
-}
-
-/** Undefined: nothing is given. The names are unique, and `none` stands alone. */
-function metaOf(given: readonly string[]): Metadata | null | undefined {
-  if (given.length === 0) return undefined;
-  if (given.length === 1 && given[0] === 'none') return null;
-  const pairs = given.map((pair) => {
-    const at = pair.indexOf('=');
-    if (at === -1) throw new UsageError('--meta: expected none alone, or names with values');
-    return [pair.slice(0, at), pair.slice(at + 1)] as const;
-  });
-  const names = new Set(pairs.map(([name]) => name));
-  if (names.size < pairs.length) throw new UsageError('--meta: expected each name once');
-  const metadata = metadataFrom(Object.fromEntries(pairs));
-  if (metadata === undefined) throw new UsageError(`--meta: expected ${METADATA_WANTED}`);
-  return metadata;
 }
 
 const orNull = <T>(value: T | typeof NO_VALUE) => (value === NO_VALUE ? null : value);

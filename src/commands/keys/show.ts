@@ -87,9 +87,11 @@ async function writeKey(
     ...(quota && { quota: `${quota.requests}/${quota.period}` }),
     ...(metadata && { metadata: JSON.stringify(metadata) }),
   });
-  if (uses !== undefined) await io.writeTable(daysOf(uses, nowMs));
+  if (uses !== undefined) await io.writeTable([DAYS_HEAD, ...daysOf(uses, nowMs)]);
   if (children.length > 0) await io.writeTable([CHILDREN.heads, ...children.map(CHILDREN.cells)]);
 }
+
+const DAYS_HEAD = ['DAY (UTC)', 'USES'];
 
 /** UTC days with uses, the latest first. */
 const daysOf = ({ last30Days }: Uses, nowMs: number): readonly (readonly string[])[] =>
