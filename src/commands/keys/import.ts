@@ -5,11 +5,11 @@ import { createReadStream, statSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
-import { NO_CEILINGS, OWNER_KEYS_MAX } from '../../ground/rate-limit.ts';
+import { limitOf, NO_CEILINGS, OWNER_KEYS_MAX, windowSecondsOf } from '../../ground/rate-limit.ts';
 import { systemRandom } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { type ApiKeyRecord, isIdShaped, mintId, NEW_KEY } from '../../keys/record.ts';
-import { keyRequestFields } from '../../tools/key-fields.ts';
+import { keyRequestFields, metadataInput, quotaFields, rateLimitFields } from '../../tools/key-fields.ts';
 import { isSubject } from '../../users/identity.ts';
 import { command } from '../command.ts';
 import { CommandError } from '../io.ts';
@@ -32,6 +32,20 @@ const time = v.pipe(
   ),
 );
 
+const HASH_BYTES = 32;
+
+/** A SHA-256 as 64 lowercase hex digits; null: it is none, in any form that other systems keep. */
+function hexOf(hash: string): string | null {
+  if (/^[0-9a-f]{64}$/i.test(hash)) return hash.toLowerCase();
+  if (!/^[\w+/-]{43}=?$/.test(hash)) return null;
+  try {
+    const bytes = Uint8Array.fromBase64(hash.replaceAll('-', '+').replaceAll('_', '/'), { lastChunkHandling: 'loose' });
+    return bytes.length === HASH_BYTES ? bytes.toHex() : null;
+  } catch {
+    return null;
+  }
+}
+
 const { name, scopes } = keyRequestFields({ scopes: null, daysMax: null, limits: NO_CEILINGS });
 const parseLine = parserOf(
   v.strictObject({
@@ -39,19 +53,23 @@ const parseLine = parserOf(
     name,
     keyHash: v.pipe(
       v.string(),
-      v.check((hash) => /^[0-9a-f]{64}$/.test(hash), 'Expected 64 lowercase hex digits'),
+      v.check((hash) => hexOf(hash) !== null, 'Expected a SHA-256 as 64 hex digits, base64 or base64url'),
+      v.transform((hash) => hexOf(hash) ?? ''),
     ),
     scopes,
     id: v.optional(v.pipe(v.string(), v.check(isIdShaped, 'Expected 32 lowercase hex digits'))),
     createdAt: v.optional(time),
     expiresAt: v.optional(v.nullable(time)),
+    rateLimit: v.optional(rateLimitFields),
+    quota: v.optional(quotaFields),
+    metadata: v.optional(metadataInput),
   }),
 );
 
 export const verb = command({
   name: 'keys import',
   summary:
-    'Adds keys by their SHA-256. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?}; hashes that are there are skipped.',
+    'Adds keys by their SHA-256. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?, "rateLimit"?, "quota"?, "metadata"?}; hashes that are there are skipped.',
   argument: needed(FILE),
   async run({ argument: file, io }) {
     const nowMs = Date.now();
@@ -82,9 +100,12 @@ export const verb = command({
 /** Reads the whole file, and returns the number of keys. Throws at the first bad line. */
 async function check(file: string, nowMs: number): Promise<number> {
   const perOwner = new Map<string, number>();
+  const hashes = new Set<string>();
   let total = 0;
-  for await (const { userId } of recordsOf(file, nowMs)) {
+  for await (const { userId, keyHash } of recordsOf(file, nowMs)) {
     total += 1;
+    if (hashes.has(keyHash)) continue;
+    hashes.add(keyHash);
     const count = (perOwner.get(userId) ?? 0) + 1;
     if (count > OWNER_KEYS_MAX) throw new CommandError(`more than ${OWNER_KEYS_MAX} keys of ${JSON.stringify(userId)}`);
     perOwner.set(userId, count);
@@ -132,10 +153,13 @@ function recordOf(line: string, number: number, nowMs: number): ApiKeyRecord {
     const [issue] = parsed.error.issues;
     throw new CommandError(`line ${number}: ${issue?.path ? `${issue.path}: ` : ''}${issue?.message}`);
   }
-  const { id, createdAt, expiresAt, ...key } = parsed.value;
+  const { id, createdAt, expiresAt, rateLimit, quota = null, metadata = null, ...key } = parsed.value;
   return {
     ...NEW_KEY,
     ...key,
+    quota,
+    metadata,
+    rateLimit: rateLimit === undefined ? null : limitOf(rateLimit.requests, windowSecondsOf(rateLimit.window) ?? 0),
     id: id ?? mintId(systemRandom),
     createdAtMs: createdAt === undefined ? nowMs : Date.parse(createdAt),
     expiresAtMs: expiresAt == null ? null : Date.parse(expiresAt),

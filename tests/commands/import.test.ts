@@ -1,0 +1,77 @@
+// `keys import`: the hash forms that other systems keep, and what a line may say of a key.
+
+import { expect, test } from 'bun:test';
+import { hash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { temporaryFolder } from '../support/folder.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
+
+const KEY = `sk_live_${'c'.repeat(64)}`;
+const HEX = hash('sha256', KEY, 'hex');
+const BASE64 = hash('sha256', KEY, 'base64');
+const BASE64URL = hash('sha256', KEY, 'base64url');
+
+const FORMS = {
+  hex: HEX,
+  'hex in capitals': HEX.toUpperCase(),
+  base64: BASE64,
+  'base64 without padding': BASE64.replace('=', ''),
+  base64url: BASE64URL,
+  'base64url with padding': `${BASE64URL}=`,
+};
+
+function fileOf(...lines: readonly object[]): string {
+  const file = join(temporaryFolder(), 'keys.jsonl');
+  writeFileSync(file, lines.map((line) => JSON.stringify(line)).join('\n'));
+  return file;
+}
+
+const lineOf = (more: object) => ({ userId: 'alice', name: 'n', scopes: ['read'], ...more });
+
+const importing = (app: TestApp, ...lines: readonly object[]) => app.keys('import', fileOf(...lines));
+
+test.each(Object.entries(FORMS))('a hash as %s', async (_, keyHash) => {
+  await using app = await createTestApp();
+  await importing(app, lineOf({ keyHash }));
+  expect((await app.useKey(KEY)).status).toBe(200);
+});
+
+test('one key in all its forms is one key, in one import and in the next', async () => {
+  await using app = await createTestApp();
+  const lines = Object.values(FORMS).map((keyHash) => lineOf({ keyHash }));
+  await importing(app, ...lines);
+  await importing(app, ...lines);
+  const listed = (await app.keys('list', '--json')).trim().split('\n');
+  expect(listed).toHaveLength(1);
+});
+
+test('a line may have a limit, a quota and metadata', async () => {
+  await using app = await createTestApp();
+  const given = {
+    rateLimit: { requests: 7, window: '1h' },
+    quota: { requests: 9, period: 'day' },
+    metadata: { plan: 'pro' },
+  };
+  await importing(app, lineOf({ keyHash: BASE64URL, ...given }));
+  expect(JSON.parse(await app.keys('list', '--json'))).toMatchObject(given);
+  const { body } = await app.call('whoami', {}, { 'x-api-key': KEY });
+  expect(body).toMatchObject({ rateLimit: { remaining: 6 }, quota: { remaining: 8 }, metadata: { plan: 'pro' } });
+});
+
+test.each([
+  { keyHash: HEX.slice(1) },
+  { keyHash: `${HEX}0` },
+  { keyHash: BASE64.slice(2) },
+  { keyHash: `${BASE64}=` },
+  { keyHash: hash('sha512', KEY, 'base64') },
+  { keyHash: HEX, metadata: { Plan: 'x' } },
+  { keyHash: HEX, rateLimit: { requests: 0, window: '1h' } },
+  { keyHash: HEX, quota: { requests: 1, period: 'year' } },
+  { keyHash: HEX, foreign: 'yes' },
+  { keyHash: HEX, refill: 1 },
+])('%j is a bad line, and nothing is imported', async (more) => {
+  await using app = await createTestApp();
+  await expect(importing(app, lineOf({ keyHash: 'a'.repeat(64) }), lineOf(more))).rejects.toThrow('line 2: ');
+  expect(await app.keys('list', '--json')).toBe('');
+});
