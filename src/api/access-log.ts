@@ -23,7 +23,7 @@ export const createAccessLog =
       const { requestId, request, headers, route, call } = context;
       const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
       const tool = call?.tool || undefined;
-      const { keyId, keyName, subject, parentId, actor } = call?.auth ?? {};
+      const { keyId, keyName, subject, parentId, actor } = call?.auth ?? call?.refused ?? {};
       const caller =
         keyId === undefined
           ? { userId: subject, ...(actor !== subject && { actor }) }

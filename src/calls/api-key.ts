@@ -7,7 +7,7 @@ import type { Caller, RequestIds } from '../keys/actor.ts';
 import { isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
-import type { Credentials } from '../web/context.ts';
+import type { Credentials, RefusedKey } from '../web/context.ts';
 import type { Call, Confirm } from './call.ts';
 import type { Guard } from './guard.ts';
 
@@ -35,6 +35,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): G
       return ok({ auth });
     }
     const problem = withKindSent(verified.error, presentedKey(credentials) ?? '');
+    call.refused = refusedKeyIn(problem);
     logRefused(log, problem, call);
     return err(problem);
   }
@@ -76,6 +77,12 @@ const withKindSent = (problem: Problem, presented: string): Problem =>
 /** Evidence for a refused user token: whether it is a key, judged by its shape alone. */
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>
   presented !== null && isKeyShaped(presented) ? { sent: 'api_key' } : {};
+
+/** Returns the key that a problem is about, if it is on record. */
+export function refusedKeyIn(problem: Problem): RefusedKey | undefined {
+  if (problem.code !== 'invalid_api_key' || problem.keyId === undefined) return undefined;
+  return { keyId: problem.keyId, keyName: problem.keyName, subject: problem.userId };
+}
 
 export function logRefused(log: Log, error: Problem, { requestId, traceId }: RequestIds): void {
   if (error.code === 'invalid_api_key') {

@@ -5,7 +5,7 @@ import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
-import { type Credentials, type RequestContext, withMetaApiKey } from '../web/context.ts';
+import { type Credentials, type RefusedKey, type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
 /** What says who calls. */
@@ -67,6 +67,8 @@ export class Call {
   provedAtMs = Number.POSITIVE_INFINITY;
   /** The last millisecond of its API key, as far as that proof says; null: there is none. */
   keyEndsAtMs: number | null = null;
+  /** A key that is known, and was refused; for the access log. */
+  refused: RefusedKey | undefined = undefined;
   /** Units of each limit that it spends. */
   readonly cost: number;
   /** Of a child: the hash of its parent's secret, by that proof. */

@@ -7,7 +7,7 @@ import { isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
-import { logRefused, presentedKey, type VerifyKey } from './api-key.ts';
+import { logRefused, presentedKey, refusedKeyIn, type VerifyKey } from './api-key.ts';
 import { type CredentialedCall, callerOf } from './call.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
 
@@ -86,6 +86,7 @@ export class Sender {
     if (problem.code === 'invalid_token')
       log.warn('Invalid user token', { requestId, traceId, reason: problem.reason });
     else logRefused(log, problem, caller);
+    context.call ??= { refused: refusedKeyIn(problem) };
     return problem;
   }
 }

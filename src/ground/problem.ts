@@ -54,6 +54,7 @@ export type Problem =
       readonly code: 'invalid_api_key';
       readonly reason: KeyRefusal;
       readonly keyId?: string;
+      readonly keyName?: string;
       readonly userId?: string;
       /** Of a child. */
       readonly parentId?: string;

@@ -164,7 +164,9 @@ function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage
     const { userId, id, name, scopes, createdAtMs, expiresAtMs, resource } = key;
     const isMeant = audience.admits(resource, caller);
     const reason = refusalAt(key, nowMs) ?? (isMeant ? null : 'other resource');
-    if (reason !== null) return refusal({ reason, keyId: id, userId, fingerprint: fingerprintOf(key.keyHash) });
+    if (reason !== null) {
+      return refusal({ reason, keyId: id, keyName: name, userId, fingerprint: fingerprintOf(key.keyHash) });
+    }
     if (isNoted(purpose)) usage.note(key, nowMs);
     const value = {
       subject: userId,
@@ -190,7 +192,7 @@ function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage
   ): Verified {
     const { id, userId, parentId, parentHash, name, createdAtMs } = child;
     const refused = (reason: KeyRefusal) =>
-      refusal({ reason, keyId: id, parentId, userId, fingerprint: fingerprintOf(keyHash) });
+      refusal({ reason, keyId: id, keyName: name, parentId, userId, fingerprint: fingerprintOf(keyHash) });
     const nowMs = clock.nowMs();
     const reason = ownRefusalAt(child, nowMs) ?? parentRefusalAt(child, parent, nowMs);
     if (reason !== null || parent === null) return refused(reason ?? 'parent ended');

@@ -28,12 +28,22 @@ export interface ServerFacts {
   readonly observe?: ObserveRequest | undefined;
 }
 
+export interface RefusedKey {
+  readonly keyId: string;
+  readonly keyName: string | undefined;
+  readonly subject: string | undefined;
+  readonly actor?: undefined;
+  readonly parentId?: undefined;
+}
+
 /** What a request asked for and who asked, for the access log. */
 interface RequestFacts {
   readonly tool?: string | undefined;
   /** Units that the call spends of each limit. */
   readonly cost?: number;
   readonly traceId?: string | undefined;
+  /** Of a key that is known, and was refused: it has ended. */
+  readonly refused?: RefusedKey | undefined;
   readonly auth?: {
     readonly keyId?: string;
     readonly keyName?: string;

@@ -54,6 +54,28 @@ test('the line of a key has its name and owner; that of /verify the path that a 
   expect((await requestsOf(direct)).at(-1)?.path).toBeUndefined();
 });
 
+test('the line of a refused key that is known has its name and owner, too; of an unknown one nothing', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1', OAUTH_REDIRECTS: 'loopback' } });
+  const { id, key } = await app.createKey('alice', { name: 'CI' });
+  await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice'));
+  const seen = (await requestsOf(app)).length;
+  await app.useKey(key);
+  await fetch(`${app.url}/verify`, { headers: { 'x-api-key': key } });
+  await post(app, call('get_data'), { 'x-api-key': key });
+  await post(app, call('get_data'), { authorization: `Bearer ${key}` });
+  await app.useKey(`sk_test_${'0'.repeat(64)}`);
+  const lines = (await requestsOf(app)).slice(seen);
+  const known = { keyId: id, keyName: 'CI', owner: 'alice' };
+  expect(lines).toMatchObject([
+    { status: 401, ...known },
+    { status: 401, ...known },
+    { status: 200, ...known },
+    { status: 401, ...known },
+    { status: 401 },
+  ]);
+  expect(lines.at(-1)).not.toHaveProperty('keyId');
+});
+
 test('the line comes with the response, and has the time that it took', async () => {
   await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
   const { key } = await app.createKey('alice');
