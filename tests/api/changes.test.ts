@@ -1,6 +1,7 @@
 // POST /changes: what services that check keys from memory are told, when, and for how long they wait.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { openDatabase } from '../support/database-client.ts';
 import { changeKeys, changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
 import { bearer, COUNTED, createTestApp, metricsOf, NO_CONNECTION, type TestApp } from '../support/test-app.ts';
 
@@ -81,6 +82,70 @@ describe('what is told', () => {
       expect((await asked).body).toMatchObject({ all: true, changed: [] });
     },
   );
+});
+
+describe('a process that starts later', () => {
+  const startLater = () => createTestApp({ env: { DATABASE_URL: `file:${app.folder}/keys.db` }, clock: app.clock });
+
+  test('knows the same cursor, and what has changed since an older one', async () => {
+    const { cursor } = (await now()).body;
+    const made = [await app.createKey('hal'), await app.createKey('hal')];
+    const marks = [];
+    for (const { key, id } of made) {
+      marks.push((await leaseOf(app, service, key, { lease: cursor })).body.marks[0]);
+      await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'hal'));
+    }
+    const told = (await now(cursor)).body;
+    expect(told.changed).toEqual(marks);
+    await using later = await startLater();
+    const at = (from: string) => changesOf(later, service, { cursor: from, wait_ms: '0' });
+    expect((await at(told.cursor)).body).toMatchObject({ cursor: told.cursor, changed: [] });
+    expect((await at(cursor)).body).toMatchObject({ cursor: told.cursor, changed: marks });
+    const good = await app.createKey('hal');
+    expect((await leaseOf(later, service, good.key, { lease: cursor })).body.lease_ms).toBe(300_000);
+    expect((await at(`1${cursor.slice(cursor.indexOf('.'))}`)).body).toMatchObject({ all: true });
+  });
+
+  test('knows it after all changes were removed but the newest, as the version before does, too', async () => {
+    const { cursor: before } = (await now()).body;
+    await changeKeys(app, 3);
+    app.clock.advance(1000);
+    const { cursor } = (await now(before)).body;
+    const db = openDatabase(`file:${app.folder}/keys.db`);
+    await db.executeMultiple(`UPDATE feed SET pruned_seq = (SELECT max(seq) FROM changes);
+DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed);`);
+    expect((await db.execute('SELECT count(*) AS count FROM changes')).rows[0]?.count).toBe(1);
+    db.close();
+    await using later = await startLater();
+    const at = (from: string) => changesOf(later, service, { cursor: from, wait_ms: '0' });
+    expect((await at(cursor)).body).toMatchObject({ cursor, changed: [] });
+    expect((await at(before)).body).toMatchObject({ cursor, changed: [], all: true });
+  });
+
+  test('and one that runs tell all when the database was put back to an earlier state', async () => {
+    await using own = await createTestApp();
+    const asks = await serviceOf(own);
+    const { id } = await own.createKey('ida');
+    const at = async (cursor: string) => {
+      own.clock.advance(1000);
+      const asked = changesOf(own, asks, { cursor, wait_ms: '0' });
+      while (!(await settled(asked))) own.clock.advance(250);
+      return (await asked).body;
+    };
+    const { cursor: first } = await at('');
+    const db = openDatabase(`file:${own.folder}/keys.db`);
+    await db.execute('CREATE TABLE was AS SELECT * FROM changes');
+    await own.call('revoke_api_key', { keyId: id }, await bearer(own, 'ida'));
+    const { cursor: second } = await at(first);
+    expect(second).not.toBe(first);
+    // As a copy of the file would: the key is good again, and the next change has the number of the one that is lost.
+    await db.executeMultiple(`DROP TRIGGER changes_newest_kept;
+DELETE FROM changes; INSERT INTO changes SELECT * FROM was; DROP TABLE was;
+UPDATE sqlite_sequence SET seq = (SELECT coalesce(max(seq), 0) FROM changes) WHERE name = 'changes';
+UPDATE api_keys SET name = 'another change' WHERE id = '${id}';`);
+    db.close();
+    expect(await at(second)).toMatchObject({ all: true, changed: [] });
+  });
 });
 
 /** Whether a response is there, a few turns of the event loop later. */
