@@ -3,10 +3,13 @@
 // What they are answered is api/changes.ts.
 
 import { LIMITS } from '../ground/limits/index.ts';
+import { nextTurn } from '../ground/runtime.ts';
 import type { Feed } from '../keys/feed.ts';
 
 const { total: HELD_MAX, each: HELD_MAX_OF_KEY } = LIMITS.listeners;
 const HELD_MAX_OF_OWNER = LIMITS.listenersOfOwner.each;
+
+const WOKEN_PER_TURN = 20;
 
 /**
  * Why a request that waits goes on. `polled`: a poll was complete; `failed`: one was not; `suspect`: its caller's key
@@ -79,6 +82,14 @@ export function createHeldRequests(feed: Pick<Feed, 'subscribe' | 'keepPolling' 
     for (const subject of changed) for (const held of bySubject.get(subject) ?? []) held.wake('suspect');
   }
 
+  /** A few in each turn of the event loop: a thousand that are answered at once would hold up all other requests. */
+  async function wakeInTurns(due: readonly HeldRequest[], wake: Wake): Promise<void> {
+    for (const [at, held] of due.entries()) {
+      if (at > 0 && at % WOKEN_PER_TURN === 0) await nextTurn();
+      held.wake(wake);
+    }
+  }
+
   feed.subscribe({
     onChanges: (_keyHashes, _owners, changes) => wakeSubjects(changes.map(({ changed }) => changed)),
     onReset() {
@@ -87,12 +98,13 @@ export function createHeldRequests(feed: Pick<Feed, 'subscribe' | 'keepPolling' 
     onPolled(isComplete) {
       if (all.size === 0) return;
       const [nowMs, wallMs, { seq }] = [clock.monotonicMs(), clock.nowMs(), feed.position];
+      const due: HeldRequest[] = [];
       for (const held of all) {
         const { untilMs, endsAtMs } = held.facts;
         if (endsAtMs !== null && endsAtMs < wallMs) held.wake('suspect');
-        else if (!isComplete) held.wake('failed');
-        else if (held.isUndecided || held.seq !== seq || nowMs >= untilMs) held.wake('polled');
+        else if (!isComplete || held.isUndecided || held.seq !== seq || nowMs >= untilMs) due.push(held);
       }
+      void wakeInTurns(due, isComplete ? 'polled' : 'failed');
       feed.keepPolling();
     },
   });

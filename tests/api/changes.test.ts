@@ -103,7 +103,9 @@ describe('a process that starts later', () => {
     expect((await at(cursor)).body).toMatchObject({ cursor: told.cursor, changed: marks });
     const good = await app.createKey('hal');
     expect((await leaseOf(later, service, good.key, { lease: cursor })).body.lease_ms).toBe(300_000);
-    expect((await at(`1${cursor.slice(cursor.indexOf('.'))}`)).body).toMatchObject({ all: true });
+    const foreign = at(`1${cursor.slice(cursor.indexOf('.'))}`);
+    while (!(await settled(foreign))) app.clock.advance(250);
+    expect((await foreign).body).toMatchObject({ all: true });
   });
 
   test('knows it after all changes were removed but the newest, as the version before does, too', async () => {

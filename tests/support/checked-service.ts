@@ -56,7 +56,8 @@ export async function startServers(
       const server = servers[turn % servers.length];
       const { headers, method, signal } = request;
       const body = await request.arrayBuffer();
-      return fetch(`${server?.url}${pathname}`, { method, headers, body, signal });
+      const passedOn = fetch(`${server?.url}${pathname}`, { method, headers, body, signal });
+      return passedOn.catch(() => new Response(null, { status: 502 })); // that server has been killed
     },
   });
   return {
