@@ -71,6 +71,7 @@ export class RecentChanges {
     if (seq < since.seq) return { is: isWhole ? 'too_old' : 'older' };
     const at = seq === since.seq ? -1 : indexOf(changes, seq);
     const named = seq === since.seq ? since : changes[at];
+    if (named !== undefined && named.mark === undefined) return { is: 'too_old' }; // it is kept no more
     if (named?.mark === undefined || codeOf(macs, named.seq, named.mark) !== code) return { is: 'not_seen' };
     return { is: 'seen', changes: changes.slice(at + 1) };
   }

@@ -114,9 +114,8 @@ describe('a process that starts later', () => {
     app.clock.advance(1000);
     const { cursor } = (await now(before)).body;
     const db = openDatabase(`file:${app.folder}/keys.db`);
-    await db.executeMultiple(`UPDATE feed SET pruned_seq = (SELECT max(seq) FROM changes);
+    await db.executeMultiple(`UPDATE feed SET pruned_seq = (SELECT max(seq) FROM main.changes);
 DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed);`);
-    expect((await db.execute('SELECT count(*) AS count FROM changes')).rows[0]?.count).toBe(1);
     db.close();
     await using later = await startLater();
     const at = (from: string) => changesOf(later, service, { cursor: from, wait_ms: '0' });
@@ -136,14 +135,14 @@ DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed);`);
     };
     const { cursor: first } = await at('');
     const db = openDatabase(`file:${own.folder}/keys.db`);
-    await db.execute('CREATE TABLE was AS SELECT * FROM changes');
+    await db.execute('CREATE TABLE was AS SELECT * FROM main.changes');
     await own.call('revoke_api_key', { keyId: id }, await bearer(own, 'ida'));
     const { cursor: second } = await at(first);
     expect(second).not.toBe(first);
     // As a copy of the file would: the key is good again, and the next change has the number of the one that is lost.
     await db.executeMultiple(`DROP TRIGGER changes_newest_kept;
 DELETE FROM changes; INSERT INTO changes SELECT * FROM was; DROP TABLE was;
-UPDATE sqlite_sequence SET seq = (SELECT coalesce(max(seq), 0) FROM changes) WHERE name = 'changes';
+UPDATE sqlite_sequence SET seq = (SELECT coalesce(max(seq), 0) FROM main.changes) WHERE name = 'changes';
 UPDATE api_keys SET name = 'another change' WHERE id = '${id}';`);
     db.close();
     expect(await at(second)).toMatchObject({ all: true, changed: [] });

@@ -43,7 +43,7 @@ export async function changeKeys(app: TestApp, count: number): Promise<void> {
   await db.execute({
     sql: `INSERT INTO changes (key_hash, changed_at_ms)
 WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-SELECT 'changed ' || i, 1 FROM n`,
+SELECT 'changed ' || i, unixepoch() * 1000 FROM n`,
     args: [count],
   });
   db.close();
