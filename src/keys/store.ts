@@ -81,6 +81,8 @@ export interface KeyEvent {
   readonly secret: 'in_force' | 'next' | 'previous' | null;
   /** Of `restored`: the newest event of the backup that was put back. */
   readonly backupSeq: number | null;
+  /** Of `connected`: the id of the client that got the key, if that is the URL of its document. */
+  readonly client: string | null;
   /** Of `changed`: what did. Null: an event of a version before, or of another kind. */
   readonly fields: readonly string[] | null;
 }

@@ -3,12 +3,13 @@
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
-import type { Caller } from '../keys/actor.ts';
+import type { Caller, Origin } from '../keys/actor.ts';
 import { type Audience, shownServer, THIS_SERVER } from '../keys/audience.ts';
 import type { KeyOrder } from '../keys/minting.ts';
 import { fingerprintOf, hashKey } from '../keys/record.ts';
 import type { KeyIdentity, Verifier } from '../keys/verify.ts';
 import { hostOf } from './authorization-request.ts';
+import { isUrl } from './client-ids.ts';
 import type { Clients } from './clients.ts';
 import type { CodeContent, Codes } from './codes.ts';
 import { createMakeKey, type MakingOptions, makeAttempt } from './making.ts';
@@ -40,75 +41,83 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
   }
 
   /** Hands out a key that was pasted. */
-  async function handOver(key: string, hash: string, host: string, caller: Caller): Promise<Handed> {
-    const verified = await look(key, caller);
+  async function handOver(key: string, hash: string, to: Receiver): Promise<Handed> {
+    const { caller, server } = to;
+    const resources = server === THIS_SERVER ? undefined : [server];
+    const verified = await look(key, { ...caller, resources });
     if (!verified.ok) return verified.error.code === 'invalid_api_key' ? err('invalid_grant') : verified;
     const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
     const fingerprint = fingerprintOf(hashKey(sha256, key));
-    const taking = { hash, attempt: makeAttempt(random), keyId, fingerprint };
-    const taken = await store.take(taking, originOf('oauth', caller, host));
+    const taken = await store.take({ hash, attempt: makeAttempt(random), keyId, fingerprint }, handedTo(to));
     return taken ? ok({ key, keyId, userId, scopes, expiresAtMs }) : refusedAgain(keyId, caller);
   }
 
   /** Makes the key that a person has decided on. */
-  async function handNew(order: KeyOrder, hash: string, host: string, caller: Caller): Promise<Handed> {
-    const made = await makeKey(order, hash, 'oauth', originOf('oauth', caller, host), caller);
+  async function handNew(order: KeyOrder, hash: string, to: Receiver): Promise<Handed> {
+    const made = await makeKey(order, hash, 'oauth', handedTo(to), to.caller);
     if (!made.ok) return made;
     const { key, record } = made.value;
     const { id: keyId, userId, scopes, expiresAtMs } = record;
     return ok({ key, keyId, userId, scopes, expiresAtMs });
   }
 
-  /** Returns what the code stands for, if it is the client's, and for the server that is asked for. */
-  async function opened(asked: TokenRequest, caller: Caller): Promise<Result<OpenCode, TokenError | Problem>> {
+  /** The event that a client got the key. */
+  const handedTo = ({ caller, host, client }: Receiver): Origin => ({ ...originOf('oauth', caller, host), ...client });
+
+  function logHandOver({ caller, host, server, client }: Receiver, keyId: string, userId: string): void {
+    const resource = shownServer(server, audience.seenFrom(caller.publicUrl).url);
+    log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource, ...client });
+  }
+
+  /** Returns what the code stands for, and the server that its key is for, if the request is the one it was made for. */
+  async function open(asked: TokenRequest, caller: Caller): Promise<Result<Opened, TokenError | Problem>> {
     if (!(await clients.mayBe(asked.clientId))) return err('invalid_client');
     const opened = await codes.open(asked.code, caller);
-    if (!opened.ok) return opened;
-    if (opened.value === null) return err('invalid_grant');
+    if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
     if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);
     const { content } = opened.value;
     const wrong = mismatch(asked, content, sha256);
     if (wrong !== null) return err(wrong);
     const server = audience.stored(content.resource ?? THIS_SERVER); // the version before seals null, too
     const { resource } = asked;
-    if (resource !== null && audience.seenFrom(caller.publicUrl).nameOf(resource) !== server) {
-      return err('invalid_target');
-    }
-    return ok({ content, server });
-  }
-
-  function hand({ content, server }: OpenCode, code: string, caller: Caller): Promise<Handed> {
-    const { handsOut } = content;
-    const host = hostOf(content.redirectUri);
-    const hash = sha256(code, 'hex');
-    if (!('key' in handsOut)) return handNew(handsOut.order, hash, host, caller);
-    const resources = server === THIS_SERVER ? undefined : [server];
-    return handOver(handsOut.key, hash, host, { ...caller, resources });
+    const isSame = resource === null || audience.seenFrom(caller.publicUrl).nameOf(resource) === server;
+    return isSame ? ok({ content, server }) : err('invalid_target');
   }
 
   return async (form, caller) => {
     const asked = tokenRequestOf(form);
     if (!asked.ok) return asked;
-    const code = await opened(asked.value, caller);
-    if (!code.ok) return code;
-    const handed = await hand(code.value, asked.value.code, caller);
+    const opened = await open(asked.value, caller);
+    if (!opened.ok) return opened;
+    const { clientId, code } = asked.value;
+    const { content, server } = opened.value;
+    const client = isUrl(clientId) ? { client: clientId } : {};
+    const to: Receiver = { caller, server, host: hostOf(content.redirectUri), client };
+    const { handsOut } = content;
+    const hash = sha256(code, 'hex');
+    const handed = 'key' in handsOut ? await handOver(handsOut.key, hash, to) : await handNew(handsOut.order, hash, to);
     if (!handed.ok) return handed;
     const { key, keyId, userId } = handed.value;
-    log.info('API key handed to a client', {
-      requestId: caller.requestId,
-      keyId,
-      userId,
-      host: hostOf(code.value.content.redirectUri),
-      resource: shownServer(code.value.server, audience.seenFrom(caller.publicUrl).url),
-    });
+    logHandOver(to, keyId, userId);
     return ok(accessToken(key, handed.value, clock.nowMs()));
   };
 }
 
-interface OpenCode {
+interface Opened {
   readonly content: CodeContent;
-  /** The server that its key is for. */
+  /** By its stored name (keys/audience.ts). */
   readonly server: string;
+}
+
+/** Who gets a key. */
+interface Receiver {
+  readonly caller: Caller;
+  /** The server that the key is for, by its stored name. */
+  readonly server: string;
+  /** Of the redirect. */
+  readonly host: string;
+  /** Of a client that is known by its document. */
+  readonly client: { readonly client?: string };
 }
 
 /** RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2.2. */

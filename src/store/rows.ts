@@ -50,6 +50,7 @@ export const eventOf = (row: Row): KeyEvent => ({
   fingerprint: row.fingerprint as string | null,
   secret: row.secret as KeyEvent['secret'],
   backupSeq: row.backup_seq as number | null,
+  client: row.client as string | null,
   fields: row.fields === null ? null : JSON.parse(String(row.fields)),
 });
 

@@ -18,6 +18,8 @@ import { bearer, createTestApp, eventsIn, failureOf, type TestApp } from '../sup
 /** Open requests of one network. */
 const OPEN_MAX = 10;
 
+const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
+
 const ENV = { OAUTH_DEVICE: '1' };
 const DECIDED = { approve: true, name: 'build agent', scopes: ['read'], expiresInDays: 30 };
 
@@ -396,7 +398,7 @@ test('the metadata names what there is, with OAUTH_REDIRECTS and without', async
     token_endpoint: `${app.url}/token`,
     device_authorization_endpoint: `${app.url}/device_authorization`,
     response_types_supported: [],
-    grant_types_supported: [GRANT],
+    grant_types_supported: [GRANT, EXCHANGE],
     token_endpoint_auth_methods_supported: ['none'],
     scopes_supported: ['read'],
   });
@@ -409,7 +411,7 @@ test('the metadata names what there is, with OAUTH_REDIRECTS and without', async
   expect(await metadataOf(both)).toMatchObject({
     authorization_endpoint: `${both.url}/authorize`,
     device_authorization_endpoint: `${both.url}/device_authorization`,
-    grant_types_supported: ['authorization_code', GRANT],
+    grant_types_supported: ['authorization_code', GRANT, EXCHANGE],
   });
   await using without = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback' } });
   expect(await metadataOf(without)).not.toHaveProperty('device_authorization_endpoint');

@@ -9,7 +9,7 @@ import { CALLBACK, handOver, register, sentBack } from '../support/hand-over.ts'
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
 import { startServer } from '../support/server-process.ts';
-import { bearer, createTestApp, failureOf, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, eventsIn, failureOf, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 
 const HOSTED = 'https://client.example/back';
 const VERIFIER = 'v'.repeat(43);
@@ -85,6 +85,9 @@ test('a client is known by its document, from the page to its key', async () => 
   const back = await sentBack(await handOver(pageOf(app, id), { key }));
   const handed = await redeem(app, id, back.get('code') ?? '');
   expect(await handed.json()).toMatchObject({ access_token: key });
+  expect((await eventsIn(app)).at(-1)).toMatchObject({ kind: 'connected', actor: 'client.example', client: id });
+  const line = (await app.log()).find(({ event }) => event === 'API key handed to a client');
+  expect(line).toMatchObject({ host: 'client.example', client: id, resource: app.url });
   expect(vendor.hits(pathOf(id))).toBe(1);
   expect(await (await redeem(app, publish(), back.get('code') ?? '')).json()).toEqual({ error: 'invalid_client' });
 });

@@ -164,6 +164,9 @@ test('without OAUTH_REDIRECTS there is nothing of it', async () => {
     expect((await fetch(app.url + path)).status).toBe(404);
     expect((await fetch(app.url + path, { method: 'POST' })).status).toBe(404);
   }
+  const body = new URLSearchParams({ grant_type: 'authorization_code', code: 'x', code_verifier: 'x', client_id: 'x' });
+  const redeemed = await fetch(`${app.url}/token`, { method: 'POST', body });
+  expect([redeemed.status, await redeemed.json()]).toEqual([400, { error: 'unsupported_grant_type' }]);
 });
 
 test('the metadata names this server alone, at the root and where its path places it', async () => {

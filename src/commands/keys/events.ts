@@ -98,12 +98,13 @@ async function oldestOf(
   return [found, Math.max(after, reached)];
 }
 
-const eventObject = ({ atMs, secret, backupSeq, fields, seq, ...event }: KeyEvent) => ({
+const eventObject = ({ atMs, secret, backupSeq, client, fields, seq, ...event }: KeyEvent) => ({
   seq,
   at: isoTime(atMs),
   ...event,
   ...(secret !== null && { secret }),
   ...(backupSeq !== null && { backupSeq }),
+  ...(client !== null && { client }),
   ...(fields !== null && { fields }),
 });
 

@@ -95,7 +95,7 @@ describeInBrowser('from "connect" to the first call', (browser) => {
       const client = kind.connection(url, provider);
       await client.connect();
       const result = (await client.callTool({ name: 'get_data', arguments: {} })) as { structuredContent: object };
-      expect(result.structuredContent).toMatchObject({ owner: 'alice', key: { name: 'a program on this computer' } });
+      expect(result.structuredContent).toMatchObject({ owner: 'alice', key: { name: 'test, on this computer' } });
       await client.close();
 
       const key = (await provider.tokens())?.access_token ?? '';
