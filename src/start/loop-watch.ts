@@ -16,7 +16,7 @@ export interface LoopWatchOptions {
   readonly lastCalled: () => string | undefined;
 }
 
-/** Logs that the loop was blocked, until cancelled; again only after a minute without (warnOnce). */
+/** Logs that the loop was blocked, until cancelled; again only after a minute in which the same tool didn't (warnOnce). */
 export function watchLoop({ clock, log, lastCalled }: LoopWatchOptions): Cancel {
   let cancel: Cancel = () => {};
 
@@ -24,7 +24,8 @@ export function watchLoop({ clock, log, lastCalled }: LoopWatchOptions): Cancel 
     const dueMs = clock.monotonicMs() + TICK_MS;
     cancel = clock.after(TICK_MS, () => {
       const blockedMs = Math.round(clock.monotonicMs() - dueMs);
-      if (blockedMs >= BLOCKED_MS_MIN) log.warnOnce('event loop blocked', { blockedMs, perhaps: lastCalled() });
+      const perhaps = lastCalled();
+      if (blockedMs >= BLOCKED_MS_MIN) log.warnOnce('event loop blocked', { blockedMs, perhaps }, perhaps);
       tick();
     });
   }

@@ -21,8 +21,11 @@ export interface Log {
    * `suppressed` counts those left out since the bucket's last.
    */
   warnThrottled(event: WarnEvent, bucket: string, fields: LogFields): void;
-  /** As `warn`, for what every caller meets during an outage: a line, and the next after a minute without the event. */
-  warnOnce(event: WarnEvent, fields: LogFields): void;
+  /**
+   * As `warn`, for what every caller meets during an outage: a line, and the next after a minute without the event. `of`
+   * tells apart what meets it for itself, of which there must be few.
+   */
+  warnOnce(event: WarnEvent, fields: LogFields, of?: string): void;
   /** Hands everything buffered to `write` and resolves when it was taken. */
   flush(): Promise<void>;
 }
@@ -42,7 +45,7 @@ const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
   const throttle = createThrottle(options.clock);
-  const metAtMs = new Map<string, number>(); // by event, of which the program has a few
+  const metAtMs = new Map<string, number>(); // by event, of which the program has a few, and by tool
   let lines = '';
   const utf8 = new TextEncoder();
   let pendingBytes = 0; // handed to `write`, not taken yet
@@ -103,10 +106,11 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       const suppressed = throttle(`${event} ${bucket}`);
       if (suppressed !== null) line('warn', event, { ...fields, suppressed });
     },
-    warnOnce(event, fields) {
+    warnOnce(event, fields, of = '') {
       const nowMs = options.clock.monotonicMs();
-      const lastMs = metAtMs.get(event) ?? Number.NEGATIVE_INFINITY;
-      metAtMs.set(event, nowMs);
+      const met = `${event} ${of}`;
+      const lastMs = metAtMs.get(met) ?? Number.NEGATIVE_INFINITY;
+      metAtMs.set(met, nowMs);
       if (nowMs - lastMs >= OVER_AFTER_MS) line('warn', event, fields);
     },
     flush: send,

@@ -10,29 +10,40 @@ import { waitFor } from '../support/wait-for.ts';
 
 setDefaultTimeout(60_000); // processes are started, on machines that do other things too
 
-const BUSY = toolFile(
-  'busy',
-  `({ ms }) => {
+const busy = (name: string) =>
+  toolFile(
+    name,
+    `({ ms }) => {
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
       return ok({ content: [{ type: 'text' as const, text: 'done' }] });
     }`,
-  'v.strictObject({ ms: v.number() })',
-);
+    'v.strictObject({ ms: v.number() })',
+  );
 
 test.each(['bun', 'deno'] as const)(
-  'a tool that blocks the process for a second or more is one line that names it, on %s; for less, none',
+  'a tool that blocks the process for a second or more is one line that names it, and so is another, on %s; for less, none',
   async (runtime) => {
-    const folder = fill(diskFolder(), { 'tools/busy.ts': BUSY });
+    const folder = fill(diskFolder(), { 'tools/busy.ts': busy('busy'), 'tools/other.ts': busy('other') });
     await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
-    for (const ms of [200, 2000]) expect((await callOver(server.url, 'busy', { ms })).status).toBe(200);
+    for (const [tool, ms] of [
+      ['busy', 200],
+      ['busy', 2000],
+      ['busy', 1500],
+      ['other', 2000],
+    ] as const) {
+      expect((await callOver(server.url, tool, { ms })).status).toBe(200);
+    }
     const found = () =>
       server
         .stdout()
         .split('\n')
         .filter((line) => line.endsWith('}') && line.includes('"event loop blocked"'));
-    await waitFor(() => found().length > 0);
+    await waitFor(() => found().length > 1);
     const lines = found().map((line) => JSON.parse(line));
-    expect(lines).toMatchObject([{ level: 'warn', event: 'event loop blocked', perhaps: 'busy' }]);
+    expect(lines).toMatchObject([
+      { level: 'warn', event: 'event loop blocked', perhaps: 'busy' },
+      { level: 'warn', event: 'event loop blocked', perhaps: 'other' },
+    ]);
     expect(lines[0].blockedMs).toBeWithin(1000, 60_000);
   },
 );

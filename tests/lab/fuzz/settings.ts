@@ -109,6 +109,7 @@ function startProduction(onStdout: OnStdout): Promise<Target> {
     ...WITH_SECRET,
     ...HANDS_OUT,
     NODE_ENV: 'production',
+    PUBLIC_URL: 'https://keys.example',
     TLS_CERT_FILE: certFile,
     TLS_KEY_FILE: keyFile,
   };
