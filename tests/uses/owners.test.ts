@@ -6,6 +6,8 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
+import { run } from '../support/command.ts';
+import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { call, post } from '../support/mcp.ts';
@@ -351,4 +353,24 @@ test('a backup holds plans and what was counted, and a restore takes both from i
   });
   await using again = await createTestApp({ store: storeOn(env), clock });
   expect((await again.useKey(key)).headers.get('ratelimit')).toContain('"owner-quota";r=1');
+});
+
+test('the document: a plan at sign-up, two keys, the plan as a service reads it, and an upgrade', async () => {
+  await using app = await createTestApp({ env: ADMINS });
+  const [script = ''] =
+    readDocument('src/keys/README.md')
+      .section('A plan for each customer')
+      .match(/(?<=```sh\n)[^`]+/) ?? [];
+  const env = { URL: app.url, ADMIN: await app.token('root', { roles: 'keys-admin' }), ACME: await app.token('acme') };
+  const { stdout } = await run(['sh', '-c', script], { cwd: app.folder, env });
+  const [, web, batch, upgraded] = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line));
+  expect(upgraded).toMatchObject({ owner: 'acme', quota: { requests: 9000, period: 'day' }, keys: 2 });
+  for (const { key } of [web, batch]) {
+    const { headers } = await verify(app, key);
+    expect(headers.get('x-key-metadata')).toBe('%7B%22plan%22:%22pro%22%7D');
+    expect(headers.get('ratelimit-policy')).toContain('"owner-quota";q=9000');
+  }
 });
