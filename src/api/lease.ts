@@ -40,8 +40,9 @@ export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock,
   ];
 
   /**
-   * Begins an answer to a service with this cursor, before the key is looked at. `arrivedAtMs`: the question, monotonic. What is looked at from now on is as new
+   * Begins an answer to a service with this cursor, before the key is looked at. What is looked at from now on is as new
    * as all that this process has seen: so an answer that can be remembered has nothing of an older read.
+   * `arrivedAtMs`: when the question came, monotonic.
    */
   async function begin(cursor: string, arrivedAtMs: number): Promise<MembersOf> {
     if (!feed.current()) await feed.ensureFresh();

@@ -1,6 +1,7 @@
 // POST /introspect with a field `lease`: an answer that a service may remember, and the uses that it tells of later.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { childOf } from '../support/children.ts';
 import { changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
 import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
 
@@ -74,6 +75,41 @@ describe('the answer', () => {
     expect(a.marks[1]).toBe(b.marks[1]);
     expect(c.marks).toEqual(a.marks);
     expect(c.tell).not.toBe(a.tell);
+  });
+});
+
+describe('of a key with others', () => {
+  test('a child has its parent’s mark beside its own, counts as its parent, and ends with it', async () => {
+    const parent = await app.createKey('pat', { scopes: ['read', 'delegate'] });
+    const child = await childOf(app, parent.key);
+    const cursor = await cursorOf();
+    const [ofParent, ofChild] = [(await lent(parent.key)).body, (await lent(child.key)).body];
+    expect(ofChild.marks).toEqual([expect.any(String), ofParent.marks[1], ofParent.marks[0]]);
+    expect(ofChild.lease_uses).toEqual([{ ...ofParent.lease_uses[0], units: 31 }]);
+    expect(ofChild.lease_ms).toBeLessThanOrEqual(300_000);
+    await changesOf(app, service, { used: `${ofChild.tell}:5`, wait_ms: '0' });
+    const [listed] = await listedKeys(app, 'pat');
+    expect(listed.uses.today).toBe(7);
+    await app.call('revoke_api_key', { keyId: parent.id }, await bearer(app, 'pat'));
+    expect((await changesOf(app, service, { cursor, wait_ms: '0' })).body.changed).toContain(ofChild.marks[2]);
+    expect((await lent(child.key)).body).toEqual({ active: false });
+  });
+
+  test('an owner with a plan is a holder too, one for all keys; another plan is told', async () => {
+    const made = [await app.createKey('quinn'), await app.createKey('quinn')];
+    await app.keys('owner', 'quinn', '--limit', '320/1h');
+    app.clock.advance(1000);
+    const cursor = await cursorOf();
+    const bodies = [];
+    for (const { key } of made) bodies.push((await lent(key)).body);
+    for (const { lease_uses } of bodies) {
+      expect(lease_uses).toEqual([expect.objectContaining({ units: 31 }), expect.objectContaining({ units: 10 })]);
+    }
+    expect(bodies[0].lease_uses[1]).toEqual(bodies[1].lease_uses[1]);
+    expect(bodies[0].lease_uses[0].holder).not.toBe(bodies[1].lease_uses[0].holder);
+    await app.keys('owner', 'quinn', '--meta', 'plan=pro');
+    app.clock.advance(1000);
+    expect((await changesOf(app, service, { cursor, wait_ms: '0' })).body.changed).toEqual([bodies[0].marks[1]]);
   });
 });
 
