@@ -5,7 +5,7 @@
 import { html } from '../widgets/draw.js';
 import { newKey } from '../widgets/new-key.js';
 import { busily, complaint, nameOf, scopeList, setup, timeOf, workButton } from '../widgets/parts.js';
-import { keyForm } from './key-form.js';
+import { GIVES, keyForm } from './key-form.js';
 import { isOwn, page, request, set } from './session.js';
 
 const CONNECTION_DAYS = 90;
@@ -124,7 +124,12 @@ function connectView(errand) {
         this connection yourself.
       </p>
       ${refused.length > 0 && html`<p class="hint">It also asked for what you may not give: ${refused.join(' ')}</p>`}`,
-    fields: { name, ticked: wished.filter(mayGrant), daysUsual: CONNECTION_DAYS },
+    fields: {
+      name,
+      ticked: wished.filter((scope) => mayGrant(scope) && !GIVES.has(scope)),
+      more: wished.filter(mayGrant),
+      daysUsual: CONNECTION_DAYS,
+    },
     failure: errand.failure,
     verb: 'Make the key and hand it over',
     doing: 'Handing over…',

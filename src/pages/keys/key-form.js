@@ -3,6 +3,12 @@
 import { html } from '../widgets/draw.js';
 import { complaint, daysOffered, inDays, SPANS, setup, workButton } from '../widgets/parts.js';
 
+/** Scopes of this server's own, which are never ticked for anybody, and what they give. */
+export const GIVES = new Map([
+  ['introspect', 'may ask about other keys'],
+  ['delegate', 'may make keys that end with it'],
+]);
+
 /**
  * `head`: what is to be decided; the element `form-title` in it names the form. `fields`: see below. `verb`, `doing`: the
  * words of its button, with `other` beside it. `act` takes the input of create_api_key.
@@ -22,7 +28,7 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
   const { scopes, offered } = setup;
   const choices = [...new Set([...ticked, ...(scopes ?? [...more, ...offered])])];
   const choice = (scope) => html`<label class="sentence" at=${scope}>
-    <input type="checkbox" name="scopes" value=${scope} checked=${ticked.includes(scope)} /><bdi>${scope}</bdi>
+    <input type="checkbox" name="scopes" value=${scope} checked=${ticked.includes(scope)} /><bdi>${scope}</bdi>${GIVES.has(scope) && html` <small>(${GIVES.get(scope)})</small>`}
   </label>`;
   const others = choices.length > 0 ? 'Other scopes, with spaces between' : 'Scopes, with spaces between';
   return html`<div class="field">

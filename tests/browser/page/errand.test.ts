@@ -45,7 +45,7 @@ describeInBrowser('a key for a connection', (browser) => {
     await using taken = await takePage(browser());
     const { page } = taken;
     try {
-      await page.goto(client.page({ scope: 'read write' }).href);
+      await page.goto(client.page({ scope: 'read write delegate' }).href);
       await page.getByRole('link', { name: 'Make a key for this connection' }).click();
       await page.getByRole('heading', { name: 'Sign in' }).waitFor();
       expect(page.url()).toBe(`${app.url}/keys`);
@@ -54,6 +54,8 @@ describeInBrowser('a key for a connection', (browser) => {
       await page.getByText(`The key is good for ${app.url} alone.`).waitFor();
       const scope = (name: string) => page.getByRole('checkbox', { name, exact: true });
       expect([await scope('read').isChecked(), await scope('write').isChecked()]).toEqual([true, true]);
+      const delegate = page.getByRole('checkbox', { name: 'delegate (may make keys that end with it)' });
+      expect(await delegate.isChecked()).toBe(false);
       expect(await page.getByLabel('Expires').inputValue()).toBe('90');
       await scope('write').uncheck();
       await page.getByRole('textbox', { name: 'Name' }).fill('my client');
