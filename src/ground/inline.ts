@@ -45,9 +45,12 @@ function inScope(script: string): string {
   return `const { ${names} } = (() => {\n${script.replace(EXPORT, '')}return { ${names} };\n})();\n`;
 }
 
-/** Removes whole-line comments, blank lines and indentation. For sources that have no text over several lines. */
+/**
+ * Removes comments that are a line, or end one without a quotation mark in them, blank lines and indentation. For sources
+ * that have no text over several lines.
+ */
 const minify = (page: string) =>
   page
     .replace(/<!--.*?-->|^\s*\/\*.*?\*\/$/gms, '')
-    .replace(/^\s*\/\/.*$/gm, '')
+    .replace(/^\s*\/\/.*$|(?<=[;{},]) \/\/ [^'"`\n]*$/gm, '')
     .replace(/^\s+/gm, '');

@@ -5,6 +5,7 @@ import away from './keys/away.js' with { type: 'text' };
 import entering from './keys/entering.js' with { type: 'text' };
 import errand from './keys/errand.js' with { type: 'text' };
 import keyForm from './keys/key-form.js' with { type: 'text' };
+import ownChildren from './keys/own-children.js' with { type: 'text' };
 import ownKey from './keys/own-key.js' with { type: 'text' };
 import page from './keys/page.js' with { type: 'text' };
 import session from './keys/session.js' with { type: 'text' };
@@ -36,6 +37,7 @@ const PARTS = {
   'keys-list.js': keysList,
   'list-view.js': listView,
   'new-key.js': newKey,
+  'own-children.js': ownChildren,
   'own-key.js': ownKey,
   'owner-line.js': ownerLine,
   'page.js': page,

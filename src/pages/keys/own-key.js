@@ -2,6 +2,7 @@
 
 import { focusOn, html, redraw } from '../widgets/draw.js';
 import { busily, complaint, daysOffered, inDays, nameOf, timeOf, workButton } from '../widgets/parts.js';
+import { ownChildren } from './own-children.js';
 
 const DAY_MS = 86_400_000;
 const EDITS = { name: 'Rename', scopes: 'Fewer scopes', end: 'End sooner' };
@@ -11,9 +12,18 @@ const IS_IN_USE = ['active', 'soon'];
 export function ownKeys({ request, replace }) {
   const own = { request, replace, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead }
   return {
-    open(id) {
-      own.states.set(id, { edit: null, events: [], cursor: undefined, instead: 'Loading…' });
+    open({ id, children: count }) {
+      const children = childrenOf(own, id);
+      own.states.set(id, {
+        edit: null,
+        events: [],
+        cursor: undefined,
+        instead: 'Loading…',
+        children,
+        made: { children: [] },
+      });
       void readHistory(own, id);
+      if (count > 0) void children.read();
     },
     close: (id) => own.states.delete(id),
     nameView: (key) => stateOf(own, key.id).edit === 'name' && nameForm(own, key),
@@ -23,6 +33,7 @@ export function ownKeys({ request, replace }) {
     },
     buttons: (key) => IS_IN_USE.includes(key.state) && Object.keys(EDITS).map((edit) => editButton(own, key, edit)),
     historyView: (key) => historyView(own, key.id),
+    childrenView: ({ id, children: count }) => count > 0 && stateOf(own, id).children?.view(),
   };
 }
 
@@ -34,6 +45,14 @@ function change(own, id, changed, ...places) {
   redraw();
   places.some(focusOn);
 }
+
+const childrenOf = (own, id) =>
+  ownChildren({
+    id,
+    request: own.request,
+    state: () => stateOf(own, id).made,
+    change: (changed, ...places) => change(own, id, { made: { ...stateOf(own, id).made, ...changed } }, ...places),
+  });
 
 async function readHistory(own, id, cursor) {
   const { output, failure } = await own.request('/keys/events', { keyId: id, cursor });

@@ -34,7 +34,7 @@ export function keyRow(key, { ask, isOpen, toggle, own }, below) {
       ${scopeList(key.scopes, SCOPES_SHOWN)}
     </div>
     <span class="state ${tone}">${icon(state)}${label}</span>
-    <div class="facts hint line">${Object.values(timesOf(key))}${usesOf(key)}</div>
+    <div class="facts hint line">${Object.values(timesOf(key))}${childrenWords(key.children)}${usesOf(key)}</div>
     <div class="buttons line">
       ${first && action(key, first, ask)}
       <button type="button" at="details ${id}" aria-label="More about ${name}" aria-expanded=${String(isOpen)} onclick=${toggle}>…</button>
@@ -62,6 +62,7 @@ const panelOf = (key, { others, ask, own, rotation }) => html`<div class="panel 
   ${(others.length > 0 || own) && html`<div class="line">${own?.buttons(key)}${others.map((kind) => action(key, kind, ask))}</div>`}
   <div class="facts hint line narrow-only">${timesOf(key).made}${usesOf(key)}</div>
   <dl>${identity(key, rotation)}</dl>
+  ${own?.childrenView(key)}
   ${own?.historyView(key)}
 </div>`;
 
@@ -119,6 +120,10 @@ export function windowWords(window) {
   return count > 1 ? `in ${count} ${span.split(' ')[1]}s` : span;
 }
 
+/** Says how many keys it has made for programs; nothing where there are none. */
+const childrenWords = (count) =>
+  count > 0 && html`<span>${inWords(count)} ${count === 1 ? 'key' : 'keys'} for its programs</span>`;
+
 /** How often it was used, its quota, and the limit of its own: what is known of it. */
 function usesOf({ uses, quota, limit }) {
   if (uses === null && quota === null && limit === null) return null;
@@ -172,6 +177,7 @@ export function readKey(item) {
     lastUsedAt: timeOrNull(lastUsedAt),
     rotation: readRotation(item.rotation),
     uses: readUses(item.uses),
+    children: isCount(item.children) ? item.children : 0, // keys that it has made, and that are good
     quota: readQuota(item.quota),
     limit: readLimit(item.rateLimit),
   };

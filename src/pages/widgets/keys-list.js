@@ -111,11 +111,13 @@ function rowOf(list, key) {
   return row;
 }
 
-function toggle({ opened, own }, id) {
+function toggle(list, id) {
+  const { opened, own } = list;
   if (opened.delete(id)) own?.close(id);
   else {
     opened.add(id);
-    own?.open(id);
+    const key = list.keys.find((listed) => listed.id === id);
+    if (key) own?.open(key);
   }
   redraw();
 }

@@ -23,6 +23,7 @@ const ROTATIONS = [
   [OVERLAP_HOURS, 'Replace it without interruption', `The old key ${worksOn(OVERLAP_HOURS)}`],
   [0, LEAKED, `Programs that use the old key are ${setup.refused}.`],
 ];
+const CHILDREN = ` The keys that it has made go on until the old one ends: if one of those leaked, end that one, or choose “${LEAKED}”.`;
 const KEY_LOST =
   'The key was rotated, but this chat app did not pass the new one on. Ask in the chat to rotate it again.';
 
@@ -109,7 +110,7 @@ export function askAbout(key, kind, { callTool, done, missed, close }) {
     at: `of ${id}`,
     look: 'inset',
     label: `${verb} ${name}?`,
-    words: html`${verb} ${nameOf(name)}? ${warning}${replaces}`,
+    words: html`${verb} ${nameOf(name)}? ${warning}${replaces}${isRotation && key.children > 0 && CHILDREN}`,
     choice: isRotation ? choice : undefined,
     verb,
     doing,
