@@ -1,6 +1,7 @@
 // `mcp-key-server/testing`: for tests of tools. Exports only.
 
 export type { TestClock } from './testing/clock.ts';
+export type { McpAnswer, McpAsked, McpCallOptions, McpClient, McpOptions, McpResult } from './testing/mcp-client.ts';
 export {
   createTestApp,
   type LogLine,

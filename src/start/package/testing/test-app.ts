@@ -13,6 +13,7 @@ import { toolFilesOf } from '../../../tools/folder/tool-file.ts';
 import { createLog } from '../../../watch/log.ts';
 import { type StartOptions, thisRuntime } from '../start.ts';
 import { type TestClock, testClock } from './clock.ts';
+import { type McpClient, type McpOptions, mcpClient } from './mcp-client.ts';
 
 export const TEST_SECRET = 'a secret for tests, of more than 32 bytes';
 
@@ -39,6 +40,8 @@ export interface TestApp extends AsyncDisposable {
   token(sub: string, claims?: Record<string, unknown>): Promise<string>;
   /** POST /tools/<tool> with a JSON body. */
   call(tool: string, input?: unknown, headers?: Record<string, string>): Promise<TestResponse>;
+  /** Returns a client of /mcp with a key or a user token. */
+  mcp(options: McpOptions): McpClient;
   /** Creates a key for `sub`, with the scope `read` unless `input` says otherwise; returns the tool's output. */
   createKey(
     sub: string,
@@ -132,6 +135,7 @@ export async function serveTestApp(options: ServeTestAppOptions): Promise<TestAp
       });
       return readResponse(response);
     },
+    mcp: (options) => mcpClient(url, options),
     async createKey(sub, input = {}) {
       const headers = { authorization: `Bearer ${await app.token(sub)}` };
       const created = await app.call('create_api_key', { name: 'test key', scopes: ['read'], ...input }, headers);

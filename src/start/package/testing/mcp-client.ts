@@ -1,0 +1,156 @@
+// A client of MCP for tests of tools: calls over the real route, answers what a tool asks, and keeps what it reports.
+
+import { isObject, type JsonObject } from '../../../ground/text.ts';
+
+/** The newest revision, in which a tool can ask. */
+const NEWEST = '2026-07-28';
+
+/** By which a call is authorized: an API key, or a person's token. `era`: a revision of MCP, the newest unless given. */
+export interface McpOptions {
+  readonly key?: string;
+  readonly token?: string;
+  readonly era?: string;
+}
+
+/** An answer to a form: its content, which accepts it; or an action, with content if it accepts. */
+export type McpAnswer = Readonly<Record<string, unknown>>;
+
+export interface McpCallOptions {
+  /** Answers by the names of questions; a question without one is cancelled. Left out: the client shows no forms. */
+  readonly answers?: Readonly<Record<string, McpAnswer>>;
+  readonly signal?: AbortSignal;
+}
+
+export interface McpAsked {
+  readonly name: string;
+  readonly message: string;
+  /** JSON Schema of the form. */
+  readonly requestedSchema: JsonObject;
+}
+
+export interface McpResult {
+  // biome-ignore lint/suspicious/noExplicitAny: tests read results of any shape
+  readonly structuredContent?: any;
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  readonly content: any[];
+  readonly isError?: boolean;
+  readonly _meta?: JsonObject;
+  /** What the tool reported, in order. */
+  readonly progress: readonly { readonly progress: number; readonly total?: number; readonly message?: string }[];
+  /** What the tool asked, in order. */
+  readonly asked: readonly McpAsked[];
+}
+
+export interface McpClient {
+  /** Calls a tool. Throws an Error for a JSON-RPC error, and if the server does not respond in MCP. */
+  call(name: string, input?: object, options?: McpCallOptions): Promise<McpResult>;
+  /** Lists the tools that this client is shown. */
+  // biome-ignore lint/suspicious/noExplicitAny: as above
+  list(): Promise<any[]>;
+}
+
+/** A tool that asks again and again would keep a test for ever. */
+const ROUNDS_MAX = 20;
+
+const FORMS = { elicitation: { form: {} } };
+
+export function mcpClient(url: string, { key, token, era = NEWEST }: McpOptions): McpClient {
+  const isNewest = era >= NEWEST;
+  const credentials = {
+    ...(key !== undefined && { 'X-API-Key': key }),
+    ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+  };
+  let ids = 0;
+
+  async function send(method: string, params: JsonObject, capabilities: object, signal?: AbortSignal) {
+    ids += 1;
+    const meta = {
+      ...(method === 'tools/call' && { progressToken: ids }),
+      ...(isNewest && {
+        'io.modelcontextprotocol/protocolVersion': era,
+        'io.modelcontextprotocol/clientCapabilities': capabilities,
+      }),
+    };
+    const response = await fetch(`${url}/mcp`, {
+      method: 'POST',
+      headers: {
+        ...credentials,
+        'Content-Type': 'application/json',
+        Accept: 'application/json, text/event-stream',
+        'MCP-Protocol-Version': era,
+        'Mcp-Method': method,
+        ...(typeof params.name === 'string' && { 'Mcp-Name': params.name }),
+      },
+      body: JSON.stringify({ jsonrpc: '2.0', id: ids, method, params: { ...params, _meta: meta } }),
+      signal: signal ?? null,
+    });
+    return messagesIn(response);
+  }
+
+  async function call(name: string, input: object = {}, { answers, signal }: McpCallOptions = {}): Promise<McpResult> {
+    const progress: McpResult['progress'][number][] = [];
+    const asked: McpAsked[] = [];
+    let carried: JsonObject = {};
+    for (let round = 0; round < ROUNDS_MAX; round += 1) {
+      const params = { name, arguments: input, ...carried };
+      const { result, notified } = await send('tools/call', params, answers === undefined ? {} : FORMS, signal);
+      for (const { progress: done, total, message } of notified) {
+        progress.push({
+          progress: Number(done),
+          ...(total !== undefined && { total: Number(total) }),
+          ...(message !== undefined && { message: String(message) }),
+        });
+      }
+      if (!isObject(result.inputRequests)) return { ...(result as unknown as McpResult), progress, asked };
+      const questions = Object.entries(result.inputRequests).map(([question, request]) =>
+        questionOf(question, request),
+      );
+      asked.push(...questions);
+      const inputResponses = Object.fromEntries(
+        questions.map((question) => [question.name, answered(question, answers)]),
+      );
+      carried = { inputResponses, requestState: result.requestState };
+    }
+    throw new Error(`${name} asked more than ${ROUNDS_MAX} times`);
+  }
+
+  return {
+    call,
+    async list() {
+      const { result } = await send('tools/list', {}, {});
+      return result.tools as object[];
+    },
+  };
+}
+
+function questionOf(name: string, request: unknown): McpAsked {
+  const { message, requestedSchema } = (request as { readonly params: McpAsked }).params;
+  return { name, message, requestedSchema };
+}
+
+function answered({ name }: McpAsked, answers: McpCallOptions['answers'] = {}): object {
+  const answer = Object.hasOwn(answers, name) ? answers[name] : undefined;
+  if (answer === undefined) return { action: 'cancel' };
+  return typeof answer.action === 'string' ? answer : { action: 'accept', content: answer };
+}
+
+interface Messages {
+  readonly result: JsonObject;
+  /** The parameters of what came before the result. */
+  readonly notified: readonly JsonObject[];
+}
+
+async function messagesIn(response: Response): Promise<Messages> {
+  const text = await response.text();
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream');
+  const messages: JsonObject[] = isStream
+    ? [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data))
+    : [JSON.parse(text || 'null')];
+  const last = messages.at(-1);
+  if (isObject(last?.result)) {
+    const notified = messages.flatMap(({ params }) => (isObject(params) ? [params] : []));
+    return { result: last.result, notified };
+  }
+  const error = isObject(last?.error) ? last.error : { message: `/mcp responded ${response.status}` };
+  throw Object.assign(new Error(String(error.message)), { code: error.code, status: response.status });
+}

@@ -1,0 +1,56 @@
+// `app.mcp` of `mcp-key-server/testing`, as tests of tools use it.
+
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { createTestApp, type TestApp } from '../../src/start/package/testing.ts';
+import closeOrder from '../recipes/tools/close-order.ts';
+import countLines from '../recipes/tools/count-lines.ts';
+
+let app: TestApp;
+let key: string;
+beforeAll(async () => {
+  app = await createTestApp({ tools: [closeOrder, countLines] });
+  ({ key } = await app.createKey('alice'));
+});
+afterAll(() => app.close());
+
+const close = (options?: object, era?: string) =>
+  app.mcp({ key, ...(era !== undefined && { era }) }).call('close_order', { orderId: '7' }, options);
+
+test.each(['2026-07-28', '2025-11-25', '2025-03-26'])('in %s it calls and lists, with progress', async (era) => {
+  const mcp = app.mcp({ key, era });
+  const counted = await mcp.call('count_lines', { id: 'terms' });
+  expect(counted).toMatchObject({ content: [{ type: 'text', text: '3 lines' }], asked: [] });
+  expect(counted.progress.at(-1)).toEqual({ progress: 3, total: 3 });
+  expect((await mcp.list()).map(({ name }) => name)).toContain('close_order');
+  const user = app.mcp({ token: await app.token('alice'), era });
+  expect((await user.call('list_api_keys')).structuredContent.keys).toHaveLength(1);
+  expect((await user.list()).map(({ name }) => name)).toContain('list_api_keys');
+});
+
+test('it answers what a tool asks: content accepts, an action stands for itself, nothing cancels', async () => {
+  const accepted = await close({ answers: { closing: { reason: 'sent' } } });
+  expect(accepted.structuredContent).toEqual({ closed: true });
+  expect(accepted.asked).toEqual([
+    { name: 'closing', message: 'Close the order 7?', requestedSchema: expect.objectContaining({ type: 'object' }) },
+  ]);
+  for (const answers of [{ closing: { action: 'decline' } }, {}]) {
+    const { structuredContent, asked } = await close({ answers });
+    expect([structuredContent, asked.length]).toEqual([{ closed: false }, 1]);
+  }
+  for (const era of ['2026-07-28', '2025-11-25']) {
+    const { structuredContent, asked } = await close(undefined, era);
+    expect([structuredContent, asked]).toEqual([{ closed: false }, []]); // nobody can be asked
+  }
+});
+
+test('a failure of the tool is a result, one of the protocol is thrown, and a call can be given up', async () => {
+  const mcp = app.mcp({ key });
+  expect((await mcp.call('count_lines', { id: 'lost' })).isError).toBe(true);
+  expect((await app.mcp({ key: 'wrong' }).call('count_lines', { id: 'terms' })).isError).toBe(true);
+  const unknown = await mcp.call('no_such_tool').catch((error) => error);
+  expect([unknown instanceof Error, unknown.code]).toEqual([true, -32602]);
+  const stopping = new AbortController();
+  const given = mcp.call('count_lines', { id: 'terms' }, { signal: stopping.signal }).catch((error) => error.name);
+  stopping.abort();
+  expect(await given).toBe('AbortError');
+});
