@@ -82,6 +82,11 @@ export const runtime: Runtime = {
     provideOwnModule();
     return import(path);
   },
+  forgetTools(folder) {
+    for (const path of Object.keys(require.cache)) {
+      if (path.startsWith(`${folder}/`) && !path.includes('/node_modules/')) delete require.cache[path];
+    }
+  },
   usage() {
     const { user, system } = process.cpuUsage(); // microseconds
     return { residentBytes: process.memoryUsage.rss(), cpuSeconds: (user + system) / 1e6 };

@@ -4,6 +4,7 @@ import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { asksForHelp, type Command, chosen, mainOf } from './command.ts';
 
 const COMMANDS = {
+  dev: async () => (await import('./dev-server.ts')).dev,
   token: async () => (await import('./token.ts')).token,
   health: async () => (await import('./health.ts')).health,
   keys: async () => (await import('./keys.ts')).keys,

@@ -1,26 +1,15 @@
-// `bun run dev`: serves, and restarts when a file of the server or of the tools folder changes, comes or goes.
+// `bun run dev`: serves, and restarts when a file of the server changes, comes or goes. dev-server.ts takes over tools.
 // (`bun --watch` sees only files that were imported successfully.)
 
-import { existsSync, watch } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { watch } from 'node:fs';
+import { dirname, join } from 'node:path';
 
 const SRC = dirname(import.meta.dirname);
 /** Editors write a file in several steps. */
 const SETTLE_MS = 50;
 
-const serve = () => Bun.spawn([process.execPath, join(SRC, 'main.ts')], { stdio: ['inherit', 'inherit', 'inherit'] });
-
-/** Calls `changed` at every change of the tools folder, and when it appears. */
-function watchTools(folder: string, changed: () => void): void {
-  if (existsSync(folder)) return void watch(folder, changed);
-  const parent = dirname(folder);
-  const watcher = watch(parent, (_, name) => {
-    if (name !== basename(folder) || !existsSync(folder)) return;
-    watcher.close();
-    watchTools(folder, changed);
-    changed();
-  });
-}
+const serve = () =>
+  Bun.spawn([process.execPath, join(SRC, 'commands/dev-server.ts')], { stdio: ['inherit', 'inherit', 'inherit'] });
 
 function dev(): void {
   let settling: ReturnType<typeof setTimeout> | undefined;
@@ -37,7 +26,6 @@ function dev(): void {
     }, SETTLE_MS);
   };
   for (const folder of [SRC, join(SRC, '../db')]) watch(folder, { recursive: true }, changed);
-  watchTools(process.env.TOOLS_DIR || './tools', changed);
   let server = serve(); // last: no change after it has read a file is missed
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, async () => {

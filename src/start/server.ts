@@ -1,7 +1,8 @@
 // Start and stop, the same on every runtime: configuration → app → listen → database → signals → banner, and a graceful
 // shutdown. What differs between Bun and Deno comes in as `Runtime`.
 
-import { prepareService, type ServiceOptions } from '../app.ts';
+import { resolve } from 'node:path';
+import { type PreparedService, prepareService, type ServiceOptions } from '../app.ts';
 import { type Config, parseConfig } from '../config/config.ts';
 import type { Env } from '../config/env.ts';
 import { contradictions, misspelt, settingsOf, withoutEffect } from '../config/settings-report.ts';
@@ -12,12 +13,13 @@ import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { reasonOf } from '../ground/text.ts';
 import { expected } from '../ground/wording.ts';
 import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from '../tools/folder/read-folder.ts';
-import { type Custom, toolFilesOf } from '../tools/folder/tool-file.ts';
+import { type Custom, type ToolFile, toolFilesOf } from '../tools/folder/tool-file.ts';
 import { createLog, type Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
 import { banner } from './banner.ts';
 import { CERTIFICATE_MS_MIN, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
 import { watchLoop } from './loop-watch.ts';
+import { createReload } from './reload.ts';
 import { flushed, obeySignals, shutDown } from './stop.ts';
 
 export interface Runtime {
@@ -36,6 +38,8 @@ export interface Runtime {
   serve(options: ServeOptions): RunningServer;
   /** Imports a tool file, for which `mcp-key-server` is tools/folder/module.ts. */
   readonly importTool: ImportModule;
+  /** Forgets what was imported from a folder (an absolute path), so that it is read anew. */
+  readonly forgetTools?: (folder: string) => void;
   usage: NonNullable<ServiceOptions['usage']>;
   /** SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
@@ -46,13 +50,16 @@ export interface Runtime {
   exit(code: number): never;
 }
 
-/** `custom`: tools and resources besides those of the tools folder. */
-export async function start(runtime: Runtime, custom: Custom = {}): Promise<void> {
+/** Calls `changed` at every change of a folder, and when it appears. */
+export type Watch = (folder: string, changed: () => void) => void;
+
+/** `custom`: tools and resources besides those of the tools folder. `watch`: tools are taken over as they change. */
+export async function start(runtime: Runtime, custom: Custom = {}, watch?: Watch): Promise<void> {
   const parsed = parseConfig(runtime.env);
   if (!parsed.ok) return fail(runtime, parsed.error);
   const log = createLog({ level: parsed.value.logLevel, clock: systemClock, write: runtime.writeOut });
   try {
-    await run(runtime, parsed.value, custom, log);
+    await run(runtime, parsed.value, custom, log, watch);
   } catch (error) {
     await flushed(log); // its warnings may be the cause
     fail(runtime, [reasonOf(error)]);
@@ -67,7 +74,7 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
   return runtime.exit(1);
 }
 
-async function run(runtime: Runtime, config: Config, custom: Custom, log: Log): Promise<void> {
+async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, watch?: Watch): Promise<void> {
   if (config.reusePort && !runtime.sharesPorts) {
     throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
   }
@@ -79,23 +86,29 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log): 
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const readFolder = custom.tools === undefined || config.toolsDir !== null; // custom.tools may come from ./tools
   const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
-  const inFolder = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null;
+  const read = async () => {
+    runtime.forgetTools?.(resolve(config.toolsDir ?? DEFAULT_FOLDER));
+    return readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null;
+  };
+  const inFolder = watch === undefined ? await read() : null; // else once it serves: a mistake in one stops nothing
   // With a shared port last: other processes take the requests meanwhile.
   const door = config.reusePort ? null : await listen(runtime, config, tls);
   const listening = listeningOrigin(config, door?.server.port ?? config.port);
-  const service = await prepareService(config, {
-    clock,
-    random: systemRandom,
-    sha256: runtime.sha256,
-    log,
-    listening,
-    usage: runtime.usage,
-    env: runtime.env,
-    runScript: runtime.runScript,
-    toolFiles: [...toolFilesOf(custom), ...(inFolder ?? [])],
-    certificateEndsAtMs: tls?.endsAtMs,
-  });
-  lastCalled = service.lastCalled;
+  const make = (files: readonly ToolFile[]) =>
+    prepareService(config, {
+      clock,
+      random: systemRandom,
+      sha256: runtime.sha256,
+      log,
+      listening,
+      usage: runtime.usage,
+      env: runtime.env,
+      runScript: runtime.runScript,
+      toolFiles: [...toolFilesOf(custom), ...files],
+      certificateEndsAtMs: tls?.endsAtMs,
+    });
+  let service = await make(inFolder ?? []);
+  lastCalled = () => service.lastCalled();
   log.info('started', {
     version: SERVER_VERSION,
     environment: config.environment,
@@ -119,10 +132,22 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log): 
     onSignal: runtime.onSignal,
     exit: runtime.exit,
     fail: (error) => fail(runtime, [String(error)]),
-    shutDown: () => shutDown(service, server, log),
+    shutDown: () => shutDown(service, server, log), // the one that serves then
     clock,
     log,
   });
+  if (watch !== undefined) {
+    const replace = (next: PreparedService): PreparedService => {
+      const before = service;
+      service = next;
+      answerBy(next.app.fetch);
+      return before;
+    };
+    const say = (line: string) => runtime.writeErr(errorLine(line));
+    const reload = createReload({ read: async () => (await read()) ?? [], make, replace, say, clock, log });
+    watch(config.toolsDir ?? DEFAULT_FOLDER, reload.soon); // first: no change after it has read a file is missed
+    await reload.now();
+  }
   void service.fetchKeys();
   watchLoop({ clock, log, lastCalled });
   runtime.writeErr(

@@ -1,10 +1,11 @@
-// `bun run dev`: the server as it is now, whatever happens to the files.
+// `bun run dev` and `mcp-key-server dev`: the server as it is now, whatever happens to the files.
 
 import { expect, test } from 'bun:test';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
 import { callOver } from '../support/client.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -14,7 +15,7 @@ import { defineTool, ok, v } from 'mcp-key-server';
 export default () => defineTool(() => ok({}), { name: 'hello', title: '', description: '', annotations: {} as never,
   input: v.strictObject({}), run: () => ok({ content: [{ type: 'text', text: '${text}' }] }) });`;
 
-test('it starts again when a tool appears, changes, breaks and is mended, and when the source changes', async () => {
+test('it takes over a tool that appears, changes, breaks and is mended, and starts again when the source changes', async () => {
   const root = copyOfSource();
   rmSync(join(root, 'tools'), { recursive: true });
   expect(scripts.dev).toBe('exec bun src/commands/dev.ts');
@@ -33,10 +34,38 @@ test('it starts again when a tool appears, changes, breaks and is mended, and wh
   await waitFor(async () => (await said()) === 'two');
   writeFileSync(tool, 'export default (');
   await waitFor(() => dev.stderr().includes('mcp-key-server: tools/hello.ts:'));
+  expect(await said()).toBe('two'); // as it was
   writeFileSync(tool, hello('three'));
+  const savedMs = performance.now();
   await waitFor(async () => (await said()) === 'three');
+  expect(performance.now() - savedMs).toBeLessThan(3000); // half a second on a machine that does nothing else
+  expect(dev.stderr().match(/listening on/g)).toHaveLength(1); // no restart
   const before = dev.stderr().match(/listening on/g)?.length ?? 0;
   writeFileSync(join(root, 'src/more.ts'), '');
   await waitFor(() => (dev.stderr().match(/listening on/g)?.length ?? 0) > before);
   expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
+}, 60_000);
+
+test('as a command: a mistake at the start, in what tools share, and in what a tool is made with, is mended by a save', async () => {
+  const folder = temporaryFolder();
+  const tools = join(folder, 'tools');
+  mkdirSync(tools);
+  writeFileSync(join(tools, 'hello.ts'), 'export default (');
+  const command = [process.execPath, join(import.meta.dir, '../../src/cli.ts'), 'dev'];
+  await using dev = await startServer({ folder, command });
+  const mistakes = () => dev.stderr().match(/the tools stay as they were/g)?.length ?? 0;
+  const said = async () => (await callOver(dev.url, 'hello')).body.content?.[0].text;
+  expect(mistakes()).toBe(1);
+  writeFileSync(join(tools, '_text.ts'), "export const text = 'shared';");
+  const sharing = hello('x').replace("'x'", 'text').replace('import', "import { text } from './_text.ts';\nimport");
+  writeFileSync(join(tools, 'hello.ts'), sharing);
+  await waitFor(async () => (await said()) === 'shared');
+  writeFileSync(join(tools, '_text.ts'), "export const text = 'changed';");
+  await waitFor(async () => (await said()) === 'changed');
+  writeFileSync(join(tools, 'hello.ts'), "export default () => { throw new Error('in the making'); };");
+  await waitFor(() => dev.stderr().includes('in the making'));
+  expect(await said()).toBe('changed');
+  rmSync(join(tools, 'hello.ts'));
+  await waitFor(async () => (await said()) === undefined);
+  expect(await dev.stop()).toBe(0);
 }, 60_000);
