@@ -1,7 +1,7 @@
 // Decides whether a call may be counted: in one pass over all limits of all its holders, all or nothing. Pure.
 
 import type { Problem } from '../ground/problem.ts';
-import { type RateLimitStates, SHARED_WINDOW_S_MIN } from '../ground/rate-limit.ts';
+import { type RateLimitState, type RateLimitStates, SHARED_WINDOW_S_MIN } from '../ground/rate-limit.ts';
 import { type Bound, type Holder, hasRoom, remainingOf, stateOf } from './holder.ts';
 
 /** `full`: the limits that have too little left for the call, of which one at least is a quota if it is `over_quota`. */
@@ -13,9 +13,15 @@ export type Decision =
 const ADMITTED: Decision = { is: 'admitted' };
 
 export function decide(holders: readonly Holder[], units: number): Decision {
-  if (holders.every(({ bounds }) => bounds.every((bound) => hasRoom(bound, units)))) return ADMITTED;
+  if (haveRoom(holders, units)) return ADMITTED;
   const full = holders.flatMap(({ bounds }) => bounds.filter((bound) => !hasRoom(bound, units)));
   return { is: full.some(isQuota) ? 'over_quota' : 'over_limit', full };
+}
+
+/** Loops: closures would cost each call as much as all the rest of its decision. */
+function haveRoom(holders: readonly Holder[], units: number): boolean {
+  for (const { bounds } of holders) for (const bound of bounds) if (!hasRoom(bound, units)) return false;
+  return true;
 }
 
 const isQuota = ({ name }: Bound): boolean => name === 'quota' || name === 'owner-quota';
@@ -42,9 +48,8 @@ export function refusalOf(
 }
 
 export const statesOf = (holders: readonly Holder[], nowMs: number): RateLimitStates => {
-  const [first, ...others] = holders;
-  const states = first?.bounds.map((bound) => stateOf(bound, nowMs)) ?? [];
-  for (const { bounds } of others) for (const bound of bounds) states.push(stateOf(bound, nowMs));
+  const states: RateLimitState[] = [];
+  for (const { bounds } of holders) for (const bound of bounds) states.push(stateOf(bound, nowMs));
   return states;
 };
 

@@ -16,7 +16,7 @@ const TIMES = 3;
 
 test('while 10,000 keys are used and their last uses written no pause of the event loop exceeds 10 ms', async () => {
   expect(median(await flushPauses({ keys: 10_000, flushes: TIMES }))).toBeLessThanOrEqual(PAUSE_MS_MAX);
-}, 120_000);
+}, 300_000);
 
 const OLD = 10_000;
 const DAYS_KEPT = 31;
@@ -55,4 +55,4 @@ test(`while ${OLD} events, changes and days of counts are removed no pause of th
   const pausesMs: number[] = [];
   for (let time = 0; time < TIMES; time += 1) pausesMs.push(await prunePauseMs());
   expect(median(pausesMs)).toBeLessThanOrEqual(PAUSE_MS_MAX);
-}, 120_000);
+}, 300_000);
