@@ -1,13 +1,14 @@
 // Servers on one database behind one address, and a service that checks keys from memory: which ways of ending a key
 // there are, and how long after one was acknowledged the service still lets somebody in.
 
+import { join } from 'node:path';
 import { SignJWT } from 'jose';
 import { callOver } from './client.ts';
 import { served } from './cluster.ts';
 import { diskFolder } from './folder.ts';
 import { keysCommand } from './keys-command.ts';
 import { type Runtime, type ServerProcess, startServer } from './server-process.ts';
-import { type StoreMode, startStore } from './store-mode.ts';
+import { type StoreMode, startStore, type TestStore } from './store-mode.ts';
 import { TEST_SECRET } from './test-app.ts';
 
 interface MadeKey {
@@ -33,6 +34,12 @@ const userHeaders = async (sub: string) => ({
     .sign(new TextEncoder().encode(TEST_SECRET))}`,
 });
 
+/** Deno may write no replica on the memory disk. */
+function envOn(store: TestStore): Record<string, string> {
+  const env = store.env();
+  return 'DATABASE_REPLICA_FILE' in env ? { ...env, DATABASE_REPLICA_FILE: join(diskFolder(), 'replica.db') } : env;
+}
+
 /** One server for each runtime named, on one store of a kind. */
 export async function startServers(
   mode: StoreMode,
@@ -42,7 +49,7 @@ export async function startServers(
   const store = await startStore(mode, diskFolder());
   const all = { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'warn', ...env };
   const servers = await Promise.all(
-    runtimes.map((runtime) => startServer({ runtime, env: { ...store.env(), ...all } })),
+    runtimes.map((runtime) => startServer({ runtime, env: { ...envOn(store), ...all } })),
   );
   const asked = new Map<string, number>();
   let turn = 0;
