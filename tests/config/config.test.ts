@@ -718,6 +718,7 @@ describe('what looks right and never works stops the start', () => {
 
   test.each([
     [{ OAUTH_REDIRECTS: 'loopback' }, 'OAUTH_REDIRECTS'],
+    [{ OAUTH_CLIENTS: 'known' }, 'OAUTH_CLIENTS'],
     [{ OAUTH_DEVICE: '1' }, 'OAUTH_DEVICE'],
     [{ KEYS_PAGE_SIGN_IN: 'https://app.example/login' }, 'KEYS_PAGE_SIGN_IN'],
     [{ OAUTH_DEVICE: '1', OAUTH_REDIRECTS: 'loopback' }, 'OAUTH_REDIRECTS and OAUTH_DEVICE'],
