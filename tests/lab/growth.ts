@@ -1,0 +1,92 @@
+// Prints how a database of a file grows: `bun tests/lab/growth.ts 1000 100000 1000000` (with `--uses`, each key has a month of
+// daily uses). Each database is filled by SQL, in a temporary folder; figures are medians of this process alone.
+
+import { randomBytes } from 'node:crypto';
+import { rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { openDatabase } from '../support/database-client.ts';
+import { openEmbedded } from '../support/embedded.ts';
+import { diskFolder } from '../support/folder.ts';
+import { keysCommand } from '../support/keys-command.ts';
+
+const SAMPLES = 2000;
+const DAY_MS = 86_400_000;
+
+/** Fills the database at a path with so many keys, of a third as many owners. */
+export async function fill(path: string, keys: number, hasUses: boolean): Promise<void> {
+  await (await openEmbedded(path)).close();
+  const db = openDatabase(`file:${path}`);
+  await db.execute('PRAGMA synchronous = OFF');
+  await db.execute({
+    sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+SELECT lower(hex(randomblob(16))), 'owner-' || (i / 3) || '@example.com', 'key ' || i, lower(hex(randomblob(32))),
+'["read","read:orders"]', 1, ?2 + i FROM n`,
+    args: [keys, Date.now() - DAY_MS],
+  });
+  if (hasUses) {
+    await db.execute({
+      sql: `INSERT INTO key_counts (row, window_s, number, instance, count)
+SELECT k.row, 86400, ?1 - d.value, 0, 5 FROM api_keys k, generate_series(1, 30) d`.replace(
+        'generate_series(1, 30)',
+        `json_each('[${Array.from({ length: 30 }, (_, day) => day + 1)}]')`,
+      ),
+      args: [Math.floor(Date.now() / DAY_MS)],
+    });
+  }
+  await db.execute('PRAGMA wal_checkpoint(TRUNCATE)');
+  db.close();
+}
+
+/** Returns the median of what a run takes, in microseconds. */
+async function medianUs(times: number, run: (nth: number) => Promise<unknown>): Promise<number> {
+  const taken: number[] = [];
+  for (let nth = 0; nth < times; nth += 1) {
+    const beganMs = performance.now();
+    await run(nth);
+    taken.push((performance.now() - beganMs) * 1000);
+  }
+  return taken.sort((a, b) => a - b)[Math.floor(times / 2)] ?? 0;
+}
+
+async function measure(keys: number, hasUses: boolean): Promise<Record<string, number>> {
+  const folder = diskFolder();
+  const path = join(folder, 'keys.db');
+  await fill(path, keys, hasUses);
+  const { db, store, close } = await openEmbedded(path);
+  const rows = await db.read({
+    sql: 'SELECT key_hash, user_id FROM api_keys ORDER BY random() LIMIT ?',
+    args: [SAMPLES],
+  });
+  const at = (nth: number) => rows[nth % rows.length] ?? {};
+  const asked = { atLeast: null, withinMs: 5000 };
+  const unseen = await medianUs(SAMPLES, (nth) => store.findByHashes([String(at(nth).key_hash)], asked));
+  const wrong = await medianUs(SAMPLES, () => store.findByHashes([randomBytes(32).toString('hex')], asked));
+  const list = await medianUs(200, (nth) => store.listByUser(String(at(nth).user_id), null, 100_000));
+  const poll = await medianUs(200, () => store.changesAfter({ databaseId: '', seq: 0, mark: null }, 5000));
+  await close();
+  const beganMs = performance.now();
+  await keysCommand({ DATABASE_URL: `file:${path}` }, ['backup', join(folder, 'backup.db')]);
+  const backupS = (performance.now() - beganMs) / 1000;
+  const megabytes = statSync(path).size / 1e6;
+  rmSync(folder, { recursive: true });
+  return {
+    keys,
+    'file, MB': Math.round(megabytes),
+    'unseen key, µs': Math.round(unseen),
+    'unknown key, µs': Math.round(wrong),
+    'list, µs': Math.round(list),
+    'poll, µs': Math.round(poll),
+    'backup, s': Number(backupS.toFixed(1)),
+  };
+}
+
+if (import.meta.main) {
+  const words = process.argv.slice(2);
+  const sizes = words.filter((word) => /^\d+$/.test(word)).map(Number);
+  const table: Record<string, number>[] = [];
+  for (const keys of sizes.length > 0 ? sizes : [1e3, 1e5, 1e6])
+    table.push(await measure(keys, words.includes('--uses')));
+  console.table(table);
+  process.exit(0);
+}
