@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { removeOld } from '../../src/store/upkeep.ts';
+import { childOf } from '../support/children.ts';
 import { testClock } from '../support/clock.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
@@ -12,6 +13,7 @@ import { startStore } from '../support/store-mode.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 import { advanceUntil, waitFor } from '../support/wait-for.ts';
 import { insertCounted, openStill } from '../uses/shared-usage.ts';
+import { announced, databaseOf, storedChildren } from './tables.ts';
 
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
@@ -300,4 +302,30 @@ describe('the change feed', () => {
     expect((await app.useKey(key)).status).toBe(401);
     database.close();
   });
+});
+
+test('a backup has no children, a restore ends all; upkeep removes them a day after their end, and announces nothing', async () => {
+  const app = await createTestApp({ store: 'embedded' });
+  const parent = await app.createKey('alice', { scopes: ['read', 'delegate'] });
+  const child = await childOf(app, parent.key, { expires_in: '60' });
+  const file = join(app.folder, 'backup.db');
+  await app.keys('backup', file);
+  const rows = (path: string) => storedChildren(`file:${path}`);
+  expect([(await rows(file)).length, (await rows(join(app.folder, 'keys.db'))).length]).toEqual([0, 1]);
+  await app.keys('restore', file, '--yes');
+  app.clock.advance(1001);
+  expect([(await app.useKey(child.key)).status, (await app.useKey(parent.key)).status]).toEqual([401, 200]);
+  await childOf(app, parent.key, { expires_in: '60' });
+  const ended = await childOf(app, parent.key);
+  await app.call('revoke_api_key', { keyId: ended.id }, await bearer(app, 'alice'));
+  const before = await announced(databaseOf(app));
+  const opened = await openEmbedded(join(app.folder, 'keys.db'));
+  const at = (ms: number) => ({ ...KEPT, clock: { ...app.clock, nowMs: () => app.clock.nowMs() + ms } });
+  await removeOld(opened.db, at(DAY_MS + 1));
+  expect((await storedChildren(databaseOf(app))).length).toBe(1); // which ended a minute later
+  await removeOld(opened.db, at(DAY_MS + 61_000));
+  await opened.close();
+  expect(await storedChildren(databaseOf(app))).toEqual([]);
+  expect((await announced(databaseOf(app))).filter((hash) => !before.includes(hash))).toEqual([]);
+  await app.close();
 });
