@@ -25,13 +25,10 @@ SELECT lower(hex(randomblob(16))), 'owner-' || (i / 3) || '@example.com', 'key '
     args: [keys, Date.now() - DAY_MS],
   });
   if (hasUses) {
+    const days = JSON.stringify(Array.from({ length: 30 }, (_, day) => Math.floor(Date.now() / DAY_MS) - day));
     await db.execute({
-      sql: `INSERT INTO key_counts (row, window_s, number, instance, count)
-SELECT k.row, 86400, ?1 - d.value, 0, 5 FROM api_keys k, generate_series(1, 30) d`.replace(
-        'generate_series(1, 30)',
-        `json_each('[${Array.from({ length: 30 }, (_, day) => day + 1)}]')`,
-      ),
-      args: [Math.floor(Date.now() / DAY_MS)],
+      sql: 'INSERT INTO key_counts (row, window_s, number, instance, uses) SELECT k.row, 86400, d.value, 0, 5 FROM api_keys k, json_each(?1) d',
+      args: [days],
     });
   }
   await db.execute('PRAGMA wal_checkpoint(TRUNCATE)');
