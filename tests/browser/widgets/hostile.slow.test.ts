@@ -69,7 +69,7 @@ describeInBrowser('both widgets', (browser) => {
         await list.getByText('Loading keys…').waitFor({ state: 'hidden' });
         if (data !== 'empty') {
           const row = rows(list).first();
-          await row.locator('summary').first().click();
+          await row.getByRole('button', { name: /^More about/ }).click();
           await row.getByRole('button', { name: /^Rotate / }).click();
           await row.getByRole('group').getByRole('button', { name: 'Rotate' }).click();
           await row.getByRole('button', { name: 'Show key' }).click();
