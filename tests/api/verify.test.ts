@@ -162,6 +162,7 @@ describe('scopes', () => {
     ['', ' write  read '],
     ['?scope=', ''],
     ['?path=/../x?scope', undefined],
+    ['?path=/x&scope=admin', 'read write'],
     ['?scopes=admin&SCOPE=admin', undefined],
   ])('%s with the header %p: held', async (query, header) => {
     expect((await demand(query, header)).status).toBe(200);
@@ -174,7 +175,7 @@ describe('scopes', () => {
     ['?scope=admin', 'read', 'admin read'],
     ['', 'read admin', 'read admin'],
     ['?scope=READ', undefined, 'READ'],
-    ['?path=/x&scope=admin', 'read write', 'admin read write'],
+    ['?scope=admin&path=/x&scope=x', 'read write', 'admin read write'],
   ])('%s with the header %p: refused', async (query, header, required) => {
     const response = await demand(query, header);
     expectRefused(response, 403, 'insufficient_scope');

@@ -103,6 +103,7 @@ test('the statements of the store that change a key are known: each was tried he
     'UPDATE api_keys SET active = 0, changed_by =', // revoked, by the command
     'UPDATE api_keys SET active = 0, changed_by =', // revoked
     'UPDATE api_keys SET active = NOT given.whole,', // revoked, by possession
+    'UPDATE api_keys SET deleting = 1, changed_by',
     'UPDATE api_keys SET deleting = 1, changed_by', // deleted
     'UPDATE api_keys SET key_hash = ?4, second_has', // rotated, at once
     'UPDATE api_keys SET key_hash = second_hash, s', // first_used

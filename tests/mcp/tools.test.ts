@@ -37,7 +37,7 @@ describe('tools/list', () => {
     }
     const inputOf = (name: string) => tools.find((tool: { name: string }) => tool.name === name).inputSchema;
     expect(inputOf('get_data')).toEqual({ type: 'object', additionalProperties: false });
-    expect(Object.keys(inputOf('list_api_keys').properties)).toEqual(['cursor']);
+    expect(Object.keys(inputOf('list_api_keys').properties)).toEqual(['cursor', 'childrenOf']);
     expect(inputOf('list_api_keys').required).toEqual([]);
     const hints = (name: string) => {
       const { annotations } = tools.find((tool: { name: string }) => tool.name === name);

@@ -151,7 +151,7 @@ describe('bun run test', () => {
 const folder = temporaryFolder();
 const child = Bun.spawn(['sleep', '600'], { env: {} });
 writeFileSync('${left}/left.json', JSON.stringify([child.pid, folder, process.env.TMPDIR]));
-await Bun.sleep(600_000);`;
+await child.exited;`;
     const imports = `import { writeFileSync } from 'node:fs';
 import { temporaryFolder } from '${join(ROOT, 'tests/support/folder.ts')}';
 `;

@@ -249,13 +249,17 @@ describeInBrowser('a link of somebody else', (browser) => {
 
 describeInBrowser('in production', (browser) => {
   test('strangers are told whom to ask, and no command', async () => {
-    await using app = await createTestApp({ env: { NODE_ENV: 'production', TRUST_PROXY: '1' } });
-    const html = await (await fetch(`${app.url}/keys`)).text();
-    expect(html).not.toContain('bun run token');
-    await using taken = await takePage(browser(), {
-      extraHTTPHeaders: { 'x-forwarded-proto': 'https' },
+    const PUBLIC_URL = 'https://keys.example';
+    await using app = await createTestApp({ env: { NODE_ENV: 'production', TRUST_PROXY: '1', PUBLIC_URL } });
+    await using taken = await takePage(browser());
+    await taken.page.route(`${PUBLIC_URL}/**`, async (route) => {
+      const headers = { 'x-forwarded-proto': 'https' };
+      const response = await fetch(`${app.url}/keys`, { headers });
+      const body = await response.text();
+      expect(body).not.toContain('bun run token');
+      await route.fulfill({ status: response.status, headers: Object.fromEntries(response.headers), body });
     });
-    await taken.page.goto(`${app.url}/keys`);
+    await taken.page.goto(`${PUBLIC_URL}/keys`);
     await taken.page.getByText('Ask whoever runs this server for a link').waitFor();
     expect(await taken.page.getByLabel('Or paste a user token').isVisible()).toBe(false);
     await taken.page.getByText('Other ways to sign in').click();

@@ -33,11 +33,11 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
-  test('says Never for a key that does not expire, and none for no scopes', async () => {
+  test('says Never for a key that does not expire, and that it has no scopes', async () => {
     await preview('data=empty', async ({ created }) => {
       await created.getByRole('heading', { name: 'billing export' }).waitFor();
       expect(await factOf(created, 'Expires').textContent()).toBe('Never');
-      expect(await factOf(created, 'Scopes').textContent()).toBe('none');
+      expect(await factOf(created, 'Scopes').textContent()).toBe('no scopes');
     });
   });
 
