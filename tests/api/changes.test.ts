@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { openDatabase } from '../support/database-client.ts';
+import { labelled } from '../support/labels.ts';
 import { changeKeys, changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
 import { bearer, COUNTED, createTestApp, metricsOf, NO_CONNECTION, type TestApp } from '../support/test-app.ts';
 
@@ -74,9 +75,9 @@ describe('what is told', () => {
     expect((await now(body.cursor)).body).toMatchObject({ changed: [], cursor: body.cursor });
   });
 
-  test.each(['x', '1', `1.${'0'.repeat(16)}`, '0'.repeat(200), `999999.${'0'.repeat(16)}`, '-1.0', 'é'])(
+  test.each(labelled(['x', '1', `1.${'0'.repeat(16)}`, '0'.repeat(200), `999999.${'0'.repeat(16)}`, '-1.0', 'é']))(
     'the cursor %s is unknown: all may be different',
-    async (cursor) => {
+    async (_label, cursor) => {
       const asked = now(cursor);
       while (!(await settled(asked))) app.clock.advance(250);
       expect((await asked).body).toMatchObject({ all: true, changed: [] });

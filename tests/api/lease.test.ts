@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { childOf } from '../support/children.ts';
+import { labelled } from '../support/labels.ts';
 import { changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
 import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
 
@@ -30,9 +31,9 @@ describe('the answer', () => {
     expect(new Set(body.marks).size).toBe(2);
   });
 
-  test.each(['', 'x', '0'.repeat(200), `0.${'0'.repeat(16)}`, `9999.${'0'.repeat(16)}`])(
-    'counts once with the cursor "%s"',
-    async (lease) => {
+  test.each(labelled(['', 'x', '0'.repeat(200), `0.${'0'.repeat(16)}`, `9999.${'0'.repeat(16)}`]))(
+    'counts once with the cursor %s',
+    async (_label, lease) => {
       const { key } = await app.createKey('alice');
       const { body } = await lent(key, { lease });
       expect(body).toMatchObject({ active: true, marks: expect.any(Array), fresh_ms: expect.any(Number) });

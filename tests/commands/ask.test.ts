@@ -3,6 +3,7 @@
 import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { keysCommand } from '../support/keys-command.ts';
+import { labelled } from '../support/labels.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const KEYS = join(import.meta.dir, '../../src/commands/keys.ts');
@@ -49,16 +50,18 @@ test.each([
   expect(stderr).not.toMatch(/rm -rf|\x1b|PATH/);
 });
 
-test.each([
-  { interval: 0 },
-  { interval: -1 },
-  { interval: 1e9 },
-  { expires_in: 0 },
-  { expires_in: 1e12 },
-  { verification_uri_complete: 'open this' },
-  { user_code: 'x'.repeat(3000) },
-  { device_code: 'x'.repeat(70_000) },
-])('%j ends it before anything is shown', async (wrong) => {
+test.each(
+  labelled([
+    { interval: 0 },
+    { interval: -1 },
+    { interval: 1e9 },
+    { expires_in: 0 },
+    { expires_in: 1e12 },
+    { verification_uri_complete: 'open this' },
+    { user_code: 'x'.repeat(3000) },
+    { device_code: 'x'.repeat(70_000) },
+  ]),
+)('%s ends it before anything is shown', async (_label, wrong) => {
   [asked, answered] = [{ ...ASKED, ...wrong }, { access_token: KEY }];
   const { code, stdout, stderr } = await ask();
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' });

@@ -15,7 +15,7 @@ test.each([
   [token, '', 'usage: token --sub user [--expires '],
   [keys, '', 'usage: keys <verb>'],
   ...Object.keys(VERBS).map((verb) => [keys, verb, `usage: keys ${verb}`] as const),
-  [all, '', 'usage: mcp-key-server [token | health | keys]'],
+  [all, '', 'usage: mcp-key-server [dev | token | health | keys]'],
   [all, 'token', 'usage: token --sub'],
   [all, 'keys', 'usage: keys <verb>'],
   [all, 'health', 'usage: mcp-key-server health\n'],
@@ -35,7 +35,7 @@ test('the usage of a verb is made of what it takes', async () => {
   const usageOf = async (...verb: string[]) =>
     (await inProcess(keys, {}, [...verb, '--help'])).stdout.split('\n', 1)[0];
   expect(await usageOf('update')).toBe(
-    'usage: keys update <id> [--limit 100/1m|default] [--quota 5000/day|default] [--name NAME] [--days N|never] [--scope S]…',
+    'usage: keys update <id> [--limit 100/1m|default] [--quota 5000/day|default] [--name NAME] [--days N|never] [--scope S]… [--meta NAME=VALUE]…',
   );
   expect(await usageOf('create')).toStartWith(
     'usage: keys create [--user OWNER] [--name NAME] [--scope S]… [--days N]',
@@ -59,10 +59,10 @@ test('the files that are run are commands', async () => {
 });
 
 test.each([
-  ['foo', 'there is no command foo; there are token, health, keys\n'],
+  ['foo', 'there is no command foo; there are dev, token, health, keys\n'],
   ['tokn', 'there is no command tokn; did you mean token?\n'],
-  ['toString', 'there is no command toString; there are token, health, keys\n'],
-  [`sk_live_${'0'.repeat(64)}`, 'there is no command [redacted]; there are token, health, keys\n'],
+  ['toString', 'there is no command toString; there are dev, token, health, keys\n'],
+  [`sk_live_${'0'.repeat(64)}`, 'there is no command [redacted]; there are dev, token, health, keys\n'],
 ])('%s is no command, and that is said', async (name, said) => {
   expect(await inProcess(all, {}, [name])).toEqual({ code: 2, stdout: '', stderr: `mcp-key-server: ${said}` });
 });

@@ -5,6 +5,7 @@ import { hash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
+import { labelled } from '../support/labels.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 const KEY = `sk_live_${'c'.repeat(64)}`;
@@ -59,18 +60,20 @@ test('a line may have a limit, a quota and metadata', async () => {
   expect(body).toMatchObject({ rateLimit: { remaining: 6 }, quota: { remaining: 8 }, metadata: { plan: 'pro' } });
 });
 
-test.each([
-  { keyHash: HEX.slice(1) },
-  { keyHash: `${HEX}0` },
-  { keyHash: BASE64.slice(2) },
-  { keyHash: `${BASE64}=` },
-  { keyHash: hash('sha512', KEY, 'base64') },
-  { keyHash: HEX, metadata: { Plan: 'x' } },
-  { keyHash: HEX, rateLimit: { requests: 0, window: '1h' } },
-  { keyHash: HEX, quota: { requests: 1, period: 'year' } },
-  { keyHash: HEX, foreign: 'yes' },
-  { keyHash: HEX, refill: 1 },
-])('%j is a bad line, and nothing is imported', async (more) => {
+test.each(
+  labelled([
+    { keyHash: HEX.slice(1) },
+    { keyHash: `${HEX}0` },
+    { keyHash: BASE64.slice(2) },
+    { keyHash: `${BASE64}=` },
+    { keyHash: hash('sha512', KEY, 'base64') },
+    { metadata: { Plan: 'x' }, keyHash: HEX },
+    { rateLimit: { requests: 0, window: '1h' }, keyHash: HEX },
+    { quota: { requests: 1, period: 'year' }, keyHash: HEX },
+    { foreign: 'yes', keyHash: HEX },
+    { refill: 1, keyHash: HEX },
+  ]),
+)('%s is a bad line, and nothing is imported', async (_label, more) => {
   await using app = await createTestApp();
   await expect(importing(app, lineOf({ keyHash: 'a'.repeat(64) }), lineOf(more))).rejects.toThrow('line 2: ');
   expect(await app.keys('list', '--json')).toBe('');

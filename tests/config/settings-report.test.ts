@@ -15,7 +15,8 @@ function reported(env: Readonly<Record<string, string>>) {
 const ISSUER = { JWT_ISSUER: 'https://id.example' };
 const SECRET = { JWT_SECRET: 'x'.repeat(32) };
 const REPLICA = { DATABASE_URL: 'http://127.0.0.1:9', DATABASE_REPLICA_FILE: './replica.db' };
-const NO_ISSUER = 'MCP_AUTH: there is no authorization server: OAUTH_REDIRECTS, or JWT_ISSUER without JWT_SECRET';
+const NO_ISSUER =
+  'MCP_AUTH: there is no authorization server: OAUTH_REDIRECTS, OAUTH_CLIENTS, or JWT_ISSUER without JWT_SECRET';
 
 describe('a variable without effect is named', () => {
   test.each([
@@ -55,7 +56,7 @@ test.each([
   [{ TRUST_PROXY: '1', ...ISSUER, JWT_AUDIENCE: 'keys' }, false],
   [{ TRUST_PROXY: '1', ...ISSUER, ...SECRET }, false],
   [{ ...ISSUER }, false],
-])('a proxy, an issuer or a key set, and no PUBLIC_URL: %j is warned of: %p', (env, isWarned) => {
+])('a proxy with an issuer or a key set: PUBLIC_URL may be missed (row %#)', (env, isWarned) => {
   const config = parseConfig(env as Env);
   if (!config.ok) throw new Error(config.error.join('\n'));
   const [doubt] = contradictions(env as Env, config.value);

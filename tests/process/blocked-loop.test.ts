@@ -21,7 +21,7 @@ const busy = (name: string) =>
   );
 
 test.each(['bun', 'deno'] as const)(
-  'a tool that blocks the process for a second or more is one line that names it, and so is another, on %s; for less, none',
+  'each tool that blocks the process for a second or more is one line that names it, on %s; for less, none',
   async (runtime) => {
     const folder = fill(diskFolder(), { 'tools/busy.ts': busy('busy'), 'tools/other.ts': busy('other') });
     await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });

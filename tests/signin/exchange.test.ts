@@ -363,7 +363,7 @@ describe('how many', () => {
   });
 });
 
-test('a known child is verified without a read, an unknown one with one, whatever its parent; a change of the parent is one row', async () => {
+test('a known child costs no read, an unknown one a read; a change of its parent is one row', async () => {
   await using app = await createTestApp({ store: 'embedded', env: { ...COUNTED, REVOCATION_LAG_MAX_MS: '60000' } });
   const parent = await app.createKey('alice', PARENT);
   const children = [];

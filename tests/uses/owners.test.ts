@@ -10,6 +10,7 @@ import { run } from '../support/command.ts';
 import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
+import { labelled } from '../support/labels.ts';
 import { call, post } from '../support/mcp.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
@@ -136,23 +137,25 @@ describe('settings', () => {
   });
 
   const names = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`n${at}`, '']));
-  test.each([
-    { owner: '' },
-    { owner: 'a', rateLimit: { requests: 1, window: '9s' } },
-    { owner: 'a', rateLimit: { requests: 0, window: '10s' } },
-    { owner: 'a', quota: { requests: 1, period: 'week' } },
-    { owner: 'a', keysMax: -1 },
-    { owner: 'a', keysMax: 10_001 },
-    { owner: 'a', keysMax: 1.5 },
-    { owner: 'a', metadata: { Plan: 'x' } },
-    { owner: 'a', metadata: { plan: 1 } },
-    { owner: 'a', metadata: names(21) },
-    { owner: 'a', metadata: { plan: 'x'.repeat(201) } },
-    { owner: 'a', metadata: { plan: '\ud800' } },
-    { owner: 'a', metadata: { a: 'é'.repeat(166) } },
-    { owner: 'a', metadata: [] },
-    { owner: 'a', plan: 'pro' },
-  ])('out of their bounds are refused, and change nothing: %j', async (input) => {
+  test.each(
+    labelled([
+      { owner: '' },
+      { owner: 'a', rateLimit: { requests: 1, window: '9s' } },
+      { owner: 'a', rateLimit: { requests: 0, window: '10s' } },
+      { owner: 'a', quota: { requests: 1, period: 'week' } },
+      { owner: 'a', keysMax: -1 },
+      { owner: 'a', keysMax: 10_001 },
+      { owner: 'a', keysMax: 1.5 },
+      { owner: 'a', metadata: { Plan: 'x' } },
+      { owner: 'a', metadata: { plan: 1 } },
+      { owner: 'a', metadata: names(21) },
+      { owner: 'a', metadata: { plan: 'x'.repeat(201) } },
+      { owner: 'a', metadata: { plan: '\ud800' } },
+      { owner: 'a', metadata: { a: 'é'.repeat(166) } },
+      { owner: 'a', metadata: [] },
+      { owner: 'a', plan: 'pro' },
+    ]),
+  )('out of their bounds are refused, and change nothing: %s', async (_label, input) => {
     expect(await setOwner(app, input)).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
     expect((await setOwner(app, { owner: 'a' })).body).toMatchObject(NOTHING_SET);
   });
