@@ -40,7 +40,7 @@ export interface ChangesRouteOptions extends ServiceOptions {
   readonly ageClock: Clock;
 }
 
-/** Of the bound, the most and the usual part that a request waits. */
+/** The most that a request waits, and below it the usual wait, as a part of the bound. */
 const WAIT_PART_MAX = 1 / 2;
 const WAIT_PART = 1 / 4;
 
@@ -151,7 +151,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
 
 /** Decides on a question as of now. */
 function createJudge({ feed, recent, ageClock }: Pick<ChangesRouteOptions, 'feed' | 'recent' | 'ageClock'>) {
-  /** Null changes: anything may be different. */
+  /** Returns the response with what changed. Null for `changed` says that anything may be different. */
   function answer(changed: readonly string[] | null, { arrivedAtMs }: Question, macs: Macs): Outcome {
     if (feed.lagMs() === null) return AWAY;
     const body = {

@@ -105,7 +105,7 @@ interface Fields {
   readonly token: string;
   /** The servers that the token is for; undefined: this one. */
   readonly resources: readonly string[] | undefined;
-  /** Null: the answer counts once, and is no call of the key. */
+  /** The lease that is asked for. Null: the response is for one use, and counts as no call of the key. */
   readonly lease: LeaseFields | null;
 }
 

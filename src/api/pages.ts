@@ -20,7 +20,7 @@ export interface KeysPageOptions {
     'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'device' | 'production' | 'revocationLagMaxMs'
   >;
   readonly address: Pick<ServerAddress, 'url'>;
-  /** Null: people sign in with a link, or paste a token. */
+  /** Finds where people sign in. Null: they sign in with a link, or paste a token. */
   readonly findSignIn: FindSignIn | null;
   /** The scopes that tools and prompts ask keys for. */
   readonly keyScopes: readonly string[];

@@ -27,7 +27,7 @@ export type ServiceCall = Call & ClientCall & KeyAuth;
 
 export interface ServiceOptions {
   readonly verifyKey: VerifyKey;
-  /** As `verifyKey`, of a key whose use is noted already. */
+  /** Verifies a key whose use is counted already, without counting it again. */
   readonly confirmKey: VerifyKey;
   readonly guards: Pick<Guards, 'scopes'>;
   readonly log: Log;

@@ -20,7 +20,7 @@ export interface RouteFacts {
   readonly anyHost?: boolean;
   /** Takes its credential over plain HTTP in production too: it guards no keys. */
   readonly takesPlainHttp?: boolean;
-  /** In `GET /`; none: it is not listed there. */
+  /** What `GET /` says about the route. It does not list the route if this is left out. */
   readonly says?: string;
   /** A page or document that a browser can show. */
   readonly isLinked?: boolean;

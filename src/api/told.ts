@@ -48,7 +48,7 @@ function keyIdIn(tell: string, macs: Macs, callerKeyId: string): string | null {
   return codeOf(macs, callerKeyId, encoded) === tell.slice(0, CODE_CHARS) ? decodeURIComponent(encoded) : null;
 }
 
-/** Of each calling key: what was dropped is one line in this time. */
+/** The time in which what was dropped is one line, for each calling key. */
 const LOGGED_EVERY_MS = 60_000;
 const CALLERS_MAX = 1000;
 

@@ -40,7 +40,7 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
   });
   let isWarned = config.trustProxy > 0;
 
-  /** Without TRUST_PROXY all clients of a proxy share one budget of unknown keys. */
+  /** Warns once that all clients of a proxy share one budget of unknown keys, because TRUST_PROXY is not set. */
   function warnOnce({ request, requestId }: RequestContext): void {
     if (isWarned || !request.headers.has('x-forwarded-for')) return;
     isWarned = true;
@@ -103,7 +103,7 @@ function demandsIn(demand: string) {
   const parameters = ownParameters(queryOf(query));
   const scopes = new Set(splitScopes([...parameters.getAll('scope'), header].join(' ')));
   const costs = parameters.getAll('cost');
-  /** Null: it is wrong. */
+  /** The units to spend. Null: the parameter is wrong. */
   const cost = costs.length > 1 ? null : parseCost(costs[0] ?? '1');
   return { scopes: [...scopes], resources: parameters.getAll('resource'), cost };
 }

@@ -27,7 +27,7 @@ export interface GaugeOptions {
   /** Requests that wait for changes. */
   readonly listeners: () => number;
   readonly usage: (() => ProcessUsage) | undefined;
-  /** Of the server's own TLS. */
+  /** The end of the certificate of the server's own TLS, in milliseconds since 1970; undefined: it has no TLS. */
   readonly certificateEndsAtMs: number | undefined;
 }
 
