@@ -60,7 +60,7 @@ export interface ServiceOptions extends Partial<Pick<ServerFileOptions, 'tools' 
   readonly listening?: string | undefined;
   /** Memory and CPU of the process, for the metrics. */
   readonly usage?: () => ProcessUsage;
-  /** Of the server's own TLS, for the metrics. */
+  /** The end of the certificate of the server's own TLS, for the metrics. */
   readonly certificateEndsAtMs?: number | undefined;
   /** Multiplies the time that a remote database may take: for tests, on machines that do other things too. */
   readonly storePatience?: number;
