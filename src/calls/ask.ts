@@ -47,7 +47,7 @@ export interface Asking {
   inputRequiredResult(subject: string, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
 }
 
-/** Without `asking` every question is unavailable. */
+/** Returns the function that a tool asks with. Every question is unavailable if `asking` is undefined. */
 export const askThrough =
   (asking: Asking | undefined): Ask =>
   <Q extends Questions>(questions: Q) => {

@@ -22,11 +22,11 @@ export type Progress = (progress: number, total?: number, message?: string) => v
 interface CallExtras {
   readonly operation?: { readonly name: string; readonly initialLimits: RateLimitStates; readonly cost?: number };
   readonly progress?: Progress | undefined;
-  /** Those the client declared (MCP 2026-07-28). */
+  /** The capabilities that the client declared (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
   /** The trace named in the message; else that of the request counts. */
   readonly trace?: Trace | undefined;
-  /** Without it nothing can be asked. */
+  /** What the tool asks its questions through. Nothing can be asked if it is left out. */
   readonly asking?: Asking | undefined;
   readonly audience?: Audience;
   /** The key whose budget of unknown keys counts, in place of the client address's. */
@@ -61,7 +61,7 @@ export class Call {
   readonly audience: Audience;
   /** What the tool's widget gets beside the result, hidden from the model. For a `model_with_widget` alone. */
   forWidget: JsonObject | undefined = undefined;
-  /** For the response's headers: first as before any call, then what the guards decided. */
+  /** The limits in the response's headers: first as before any call, then as the guards decided. */
   limits: RateLimitStates;
   /** When the proof of its credential began. Monotonic; infinity while it needs none. */
   provedAtMs = Number.POSITIVE_INFINITY;
@@ -71,7 +71,7 @@ export class Call {
   refused: RefusedKey | undefined = undefined;
   /** Units of each limit that it spends. */
   readonly cost: number;
-  /** Of a child: the hash of its parent's secret, by that proof. */
+  /** The hash of the secret of its key's parent, as that proof found it. Null: the key has no parent. */
   parentHash: string | null = null;
   readonly lookupKeyId: string | undefined;
   readonly resources: readonly string[] | undefined;
@@ -82,7 +82,7 @@ export class Call {
   constructor(
     readonly requestId: string,
     readonly credentials: Credentials,
-    /** For budgets. Costs a system call on Bun. */
+    /** Returns the address that budgets count by. It costs a system call on Bun. */
     readonly clientAddress: () => string,
     extras?: CallExtras,
     /** The request that made the call, if one did. */

@@ -8,7 +8,7 @@ const text = v.optional(v.string());
 // Without the check a list would become an object.
 const meta = v.optional(v.pipe(v.custom<JsonObject>(isObject, 'Expected an object'), v.looseObject({})));
 
-/** As clients check it, which refuse the whole result otherwise. */
+/** Validates base64 as clients do: they refuse the whole result if it is wrong. */
 export const base64 = v.pipe(v.string(), v.check(isBase64, 'Expected base64'));
 
 function isBase64(data: string): boolean {
@@ -20,7 +20,7 @@ function isBase64(data: string): boolean {
   }
 }
 
-/** As `base64`: of ISO 8601 what RFC 3339 takes, and a day that exists. */
+/** Returns whether clients accept the time: the part of ISO 8601 that RFC 3339 allows, on a day that exists. */
 const isTime = (text: string): boolean =>
   /T.*(?:Z|\d[+-]..:..)$/.test(text) && new Date(text.slice(0, 10)).toJSON()?.startsWith(text.slice(0, 10));
 

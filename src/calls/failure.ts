@@ -8,7 +8,7 @@ import { redactKeys } from '../watch/redact.ts';
 export interface Failure {
   /** An HTTP status from 400 to 599. Not 401 and 407: they ask for credentials, which guards do. */
   readonly status: number;
-  /** In snake_case, at most 64 characters; none of the server's codes. Callers may rely on it. */
+  /** A name in snake_case, at most 64 characters, which is none of the server's codes. Callers may rely on it. */
   readonly code: string;
   /** One sentence for the caller, program or model: 1 to 1,000 characters. It should quote no input. */
   readonly detail: string;

@@ -36,7 +36,7 @@ export interface Guards {
   readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
 }
 
-/** Without `scopes` none are held. The ids are for the log. */
+/** A call whose scopes are checked. It holds none if `scopes` is left out. The ids are for the log. */
 export type ScopedCall = Pick<Call, 'requestId' | 'traceId'> & { readonly auth: Partial<KeyIdentity> };
 
 export interface ToolLimit<In> {
@@ -60,19 +60,19 @@ interface Limit {
 
 export interface GuardsOptions {
   readonly verifyKey: VerifyKey;
-  /** As `verifyKey`, once more, at no charge. */
+  /** Verifies a key again, without counting a use. */
   readonly confirmKey: VerifyKey;
   readonly verifyUserJwt: VerifyUserJwt;
   readonly checkBlock: CheckBlock;
-  /** Of keys without a limit of their own. */
+  /** The limit of each key that has none of its own. */
   readonly rateLimit: Limit;
-  /** Of each person, for the tools that take a user token. */
+  /** The limit of each person, for the tools that take a user token. */
   readonly userRateLimit: Limit;
   /** Counts a call of a key, if its limit and quota admit it; all processes on a database share them. */
   readonly admit: (keyId: string, units: number) => Result<RateLimitStates, Problem>;
   readonly clock: Clock;
   readonly log: Log;
-  /** For agents of clients that get keys in place of user tokens. */
+  /** Whether refusals tell agents how a client gets a key in place of a user token, and whether on a page. */
   readonly helpsSignIn?: 'with_page' | 'without_page' | undefined;
   /** Wraps each guard, to count what it refuses. */
   readonly observe?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
@@ -144,7 +144,7 @@ export function createGuards(options: GuardsOptions): Guards {
 }
 
 interface CountingOptions<In> {
-  /** In headers; `key` unless given. */
+  /** The limit's name in headers; `key` unless given. */
   readonly name?: LimitName;
   readonly key: (call: In) => string | undefined;
   readonly onRefused: (call: In, bucket: string) => void;

@@ -12,9 +12,9 @@ import { type CredentialedCall, callerOf } from './call.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
 
 export interface Identity {
-  /** By the bearer token; null: there is none, or it is a key. */
+  /** The person whom the bearer token names. Null: there is no token, or it is a key. */
   readonly user: Result<UserIdentity, Problem> | null;
-  /** By the presented key; null: there is none, or it is that token. */
+  /** The identity of the presented key. Null: there is no key, or it is that token. */
   readonly key: Result<KeyIdentity, Problem> | null;
 }
 

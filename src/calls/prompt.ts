@@ -66,7 +66,7 @@ const promptMessages = v.object({
 
 const completions = v.array(v.string());
 
-/** Of a response (server/utilities/completion). */
+/** The most completions in a response (server/utilities/completion). */
 const COMPLETIONS_MAX = 100;
 
 /** Makes a prompt behind `guard`. Throws an Error for an invalid definition, like an argument that isn't a string. */

@@ -13,7 +13,10 @@ import type { Call, Progress } from './call.ts';
  * stopped, the machine slept. Then it is proved again.
  */
 export interface Recheck {
-  /** For what leaves together: the problems of the calls of which nothing may leave. */
+  /**
+   * Checks the calls whose results are sent together. Resolves with a problem for each call of which nothing may be
+   * sent.
+   */
   (calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>>;
   /** Returns false once the proof of its credential is too old. */
   isFresh(call: Call): boolean;

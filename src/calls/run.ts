@@ -158,7 +158,10 @@ function unreadState(operation: Operation, input: unknown, call: Call): Promise<
 
 const THROWN = 'a bug is thrown, not returned';
 
-/** With the limits for the headers. Not all guards are checked by a compiler. */
+/**
+ * Returns a guard's problem, and puts its limits on the call. Throws an Error for another value: the compiler
+ * does not check every guard.
+ */
 function refusalOfGuard(error: Problem, name: string, call: Call): Problem {
   if (!isProblem(error)) {
     throw new Error(`${name}: expected its guard to return ok(…), or err of a problem with all it needs; ${THROWN}`);
@@ -181,7 +184,10 @@ function refusalOfTool(
   throw new Error(`${name}: expected err(failure(…)), or err of a problem with all it needs; ${THROWN}`);
 }
 
-/** Of input that fits the schema, the tool alone says what is wrong. */
+/**
+ * Returns a tool's problem with its issues as the detail: only the tool knows what is wrong with input that fits the
+ * schema.
+ */
 function inOwnWords(problem: Problem): Problem {
   if (problem.code !== 'invalid_input' || problem.issues.length === 0) return problem;
   const issues = problem.issues.map(withoutKeys);

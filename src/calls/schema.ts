@@ -18,12 +18,15 @@ export type JsonSchema = Readonly<Record<string, unknown>>;
 const ISSUES_MAX = 10;
 
 /**
- * In a larger input only the first issue is looked for: valibot makes one for every wrong value, and a full body can
- * hold half a million of them, which takes 0.6 s and 150 MB.
+ * The most values of an input of which every issue is looked for. A larger one is refused with its first issue, because
+ * valibot makes an issue for each wrong value. A full body can hold half a million, which takes 0.6 s and 150 MB.
  */
 const VALUES_MAX = 1000;
 
-/** Of a field. Deeper values overflow the stack of a recursive schema, or of whatever walks through them later. */
+/**
+ * The greatest depth of a field. Deeper values overflow the stack of a recursive schema, or of code that walks through
+ * them later.
+ */
 const DEPTH_MAX = 1000;
 
 type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S>, InvalidInput>;
@@ -42,8 +45,8 @@ export function parserOf<S extends Schema>(schema: S): Parse<S> {
 }
 
 /**
- * Of what a tool or prompt returns, only what its schema says is sent. Throws an Error for what doesn't fit. `what`: for
- * the message, what must fit.
+ * Returns a validator of what a tool or prompt returns, which keeps only what the schema names. The validator throws an
+ * Error for what doesn't fit. `what` says in its message what is wrong.
  */
 export function outputValidatorOf<S extends Schema>(
   name: string,
@@ -79,7 +82,7 @@ function oddNumberIn(value: unknown): number | undefined {
   return undefined;
 }
 
-/** For schemas of tool authors and input of callers: bounds the depth where the schema may not. */
+/** Returns a parser of callers' input for a schema of a tool's author. It bounds the depth where the schema may not. */
 export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   const parse = parserOf(schema);
   const known = fieldsOf(schema);
@@ -153,7 +156,7 @@ export const withoutKeys = ({ path, message }: InputIssue): InputIssue => ({
   message: redactKeys(message),
 });
 
-/** In one line. The issues quote nothing of what was sent. */
+/** Returns the issues as one line. They quote nothing of what was sent. */
 export const inWords = (issues: readonly InputIssue[]): string =>
   issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
 

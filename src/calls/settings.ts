@@ -3,7 +3,7 @@
 import type * as v from 'valibot';
 import { type ObjectSchema, parserOf, type Schema } from './schema.ts';
 
-/** By name; an empty value counts as not set. */
+/** The settings by their names. An empty value counts as not set. */
 export type ToolEnv = Readonly<Record<`TOOL_${string}`, string | undefined>>;
 
 /** `v.object({ TOOL_SHOP_URL: v.pipe(v.string(), v.url('Expected a URL')) })`: every name begins with `TOOL_`. */

@@ -44,7 +44,7 @@ export interface Tool extends ToolFacts, Operation {
   readonly inputSchema: () => JsonSchema;
   /** The parameters that clients of MCP 2026-07-28 repeat in headers. */
   readonly headerParams: () => readonly HeaderParam[];
-  /** Null: the tool returns content blocks. */
+  /** Returns the schema of the output. The function is null for a tool that returns content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;
   readonly timeoutMs: number;
 }
@@ -147,7 +147,7 @@ export interface HeaderParam {
 }
 
 const MARK = 'x-mcp-header';
-/** With a name as its value; a field of this name has a schema. */
+/** Finds the mark with a name as its value. A field that is called like the mark has a schema there. */
 const MARKS = new RegExp(`"${MARK}":(?!\\{)`, 'g');
 /** A token (RFC 9110 §5.6.2). */
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;

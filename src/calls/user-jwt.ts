@@ -30,7 +30,7 @@ export interface UserAuth {
 
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
-/** With `helps`, refusals help agents of clients that get a key in place of a user token. */
+/** Creates the guard for user tokens. If `helps` is given, refusals tell agents how a client gets a key instead. */
 export function userJwtGuard(
   verify: VerifyUserJwt,
   checkBlock: CheckBlock,
