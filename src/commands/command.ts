@@ -7,7 +7,7 @@ import { CommandError, createIo, type Io, type IoStreams, ReaderLeft, UsageError
 import { nearest, type Option, type Options, parsed, type ValuesOf } from './options.ts';
 
 interface Definition<O extends Options, A> {
-  /** As it is typed, without what runs it. */
+  /** The name as it is typed, without what runs it. */
   readonly name: string;
   readonly summary: string;
   readonly options?: O;

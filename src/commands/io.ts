@@ -58,7 +58,7 @@ export interface Io extends IoStreams {
 /** Short work needs no progress. */
 const PROGRESS_AFTER_MS = 2000;
 const PROGRESS_EVERY_MS = 100;
-/** Of a terminal's line, from the cursor on (ECMA-48 EL). */
+/** Clears a terminal's line from the cursor on (ECMA-48 EL). */
 const CLEAR_REST = '\x1b[K';
 
 export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {

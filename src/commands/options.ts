@@ -10,11 +10,11 @@ import { UsageError } from './io.ts';
 
 /** A kind of value. */
 export interface Kind<T> {
-  /** In the usage. */
+  /** The value's name in the usage. */
   readonly name: string;
-  /** For the sentence about another value. */
+  /** What the message about a wrong value expects. */
   readonly expected: string;
-  /** Null: it is no such value. */
+  /** Returns the value, or null if the text is none of this kind. */
   parse(text: string): T | null;
 }
 

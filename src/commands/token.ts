@@ -54,7 +54,9 @@ export const token = command({
   },
 });
 
-/** In the wrong folder it is made, too, where no server looks. */
+/**
+ * Returns the folder's secret, and makes a missing one. In a wrong folder no server uses it, so it says what it made.
+ */
 function keptSecret(folder: string, { say }: Io): string {
   const sayMade = (file: string) =>
     say(`made a secret in ${resolve(file)}: a server that keeps its own elsewhere refuses the token`);

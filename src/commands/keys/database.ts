@@ -20,14 +20,16 @@ export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding)
 
 export const BY_COMMAND: Origin = { how: 'command', actor: null, requestId: null, address: null };
 
-/** Without the secrets for user tokens, unless `verifiesUsers`. */
+/**
+ * Returns the configuration. It leaves out the secrets for user tokens unless `verifiesUsers`. Throws a CommandError.
+ */
 export function configOf(env: Env, options = { verifiesUsers: false }): Config {
   const parsed = parseConfig(env, options);
   if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
   return parsed.value;
 }
 
-/** For bugs alone: failures are told by CommandError. */
+/** Creates a log on stderr, for bugs alone. A CommandError tells of failures. */
 export const stderrLog = ({ stderr }: IoStreams) =>
   createLog({ level: 'error', clock: systemClock, write: async (chunk) => void stderr.write(chunk) });
 
@@ -44,7 +46,7 @@ export async function withStore<T>(
   return withOpened(io, config, use);
 }
 
-/** As `withStore`, but creates a missing database, and says so. */
+/** Opens the store like `withStore`, but creates a missing database, and says so. */
 export async function withStoreOrNew<T>(io: Io, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
   const config = configOf(io.env);
   const { database } = config;

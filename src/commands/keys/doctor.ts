@@ -79,7 +79,7 @@ export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtM
     : ['bad', 'clock', `the clock of the database is ${Math.round(offMs / 1000)} s from that of this machine`];
 }
 
-/** Of the files: the running server may use the certificate before, until it is started anew. */
+/** Inspects the certificate in the files. The running server may still use the one before, until it is restarted. */
 function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): Finding {
   try {
     const { endsAtMs } = readTls(files);

@@ -16,7 +16,7 @@ import { CommandError } from '../io.ts';
 import { FILE, isDay, needed } from '../options.ts';
 import { BY_COMMAND, withStore } from './database.ts';
 
-/** Of a transaction, which blocks other writers for milliseconds. */
+/** The rows of one transaction, which blocks other writers for milliseconds. */
 const BATCH_ROWS = 200;
 /** No key is longer: name and scopes are bounded. */
 const LINE_CHARS_MAX = 20_000;

@@ -105,7 +105,7 @@ export const NARROW: KeyTable = {
   ],
 };
 
-/** By id, without keys unused for 30 days. Uses that servers counted in the last seconds may be missing. */
+/** Resolves with the uses by id, without keys unused for 30 days. Uses of the last seconds may be missing. */
 export const usesOf = (
   store: Pick<Store, 'usesByDay'>,
   keys: readonly PlacedKey[],
