@@ -58,7 +58,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     port: values.PORT,
     reusePort: values.REUSE_PORT,
     basePath: values.BASE_PATH,
-    /** Without trailing slash. Null: derived from the listening address. */
+    /** The public URL, which ends with no slash. Null: it is derived from the listening address. */
     publicUrl: values.PUBLIC_URL,
     database: databaseConfig(values.DATABASE_URL, { authToken, replicaFile }, production, among('DATABASE_URL')),
     revocationLagMaxMs: values.REVOCATION_LAG_MAX_MS,
@@ -95,18 +95,18 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
      * the default, because hosted clients take a 200 on `initialize` for "no sign-in needed".
      */
     mcpAuth: values.MCP_AUTH ?? (connect === null ? 'lazy' : 'eager'),
-    /** For keys without a limit of their own. */
+    /** The limit of each key that has none of its own. */
     rateLimit,
-    /** Likewise; null: none. */
+    /** The quota of each key that has none of its own. Null: there is none. */
     keyQuota: values.KEY_QUOTA,
-    /** Of all keys together of an owner who has no limit, quota or number of his own. */
+    /** The limits of all keys of an owner together, each for an owner who has none of that kind of his own. */
     ownerRateLimit: values.OWNER_RATE_LIMIT,
     ownerQuota: values.OWNER_QUOTA,
     ownerKeys: values.OWNER_KEYS,
-    /** Of each person, for the tools that take a user token. */
+    /** The limit of each person, for the tools that take a user token. */
     userRateLimit: { requests: values.USER_RATE_LIMIT.requests, windowMs: values.USER_RATE_LIMIT.windowS * 1000 },
     usageDays: values.USAGE_DAYS,
-    /** Null: loopback origins and the public one. */
+    /** The allowed origins. Null: those of loopback, and the public one. */
     allowedOrigins: values.ALLOWED_ORIGINS,
     /** Lower-case names without port. Null: loopback names and the public one. */
     allowedHosts: values.ALLOWED_HOSTS,
@@ -121,7 +121,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     sampleTool: values.SAMPLE_TOOL,
     logLevel: values.LOG_LEVEL,
     accessLog: values.ACCESS_LOG,
-    /** Null: there are no metrics. */
+    /** The token that reads the metrics. Null: there are no metrics. */
     metricsToken: values.METRICS_TOKEN,
   } as const;
 }
@@ -191,7 +191,7 @@ function environment(name: string, fault: NoteFault): Environment {
   return { environment: name, production: name === PRODUCTION };
 }
 
-/** For a name that stops the start, so that it causes no other fault. */
+/** The environment in place of a wrong name, which stops the start. It keeps the name from causing other messages. */
 const DEVELOPMENT: Environment = { environment: 'development', production: false };
 
 const mayMakeSecret = ({ environment }: Environment): boolean => WITH_MADE_UP_SECRET.has(environment);

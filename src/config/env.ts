@@ -15,7 +15,7 @@ import { databasePlace } from './database.ts';
 interface Variable<T> {
   /** What a value must be, for the line about a bad one. */
   readonly what: string;
-  /** Null for a bad value. */
+  /** Returns the parsed value, or null for a bad one. */
   readonly parse: (value: string) => T | null;
   readonly unset: T;
   /** A value as that line may show it. Null: it is a secret. */
@@ -212,7 +212,7 @@ export const VARIABLES = {
 
 export const NAMES = Object.keys(VARIABLES) as (keyof typeof VARIABLES)[];
 
-/** With the settings of tools, whose names only the tools know. */
+/** The variables, and the settings of tools, whose names only the tools know. */
 export type Env = { readonly [name in keyof typeof VARIABLES | `TOOL_${string}`]?: string | undefined };
 
 export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIABLES)[name]['unset'] };
