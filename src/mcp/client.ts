@@ -10,7 +10,10 @@ import { createSignedText, type SignedTextOptions } from '../ground/signed-text.
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Params } from './message.ts';
 
-/** Of the responses in requestState, as JSON: they fit as base64 into a body, with the last round's beside. */
+/**
+ * The most bytes of the responses in requestState, as JSON. As base64 they fit into a body, with those of the last
+ * round.
+ */
 const RESPONSES_BYTES_MAX = 256 * 1024;
 
 const NO_RESPONSES: JsonObject = {};

@@ -182,7 +182,7 @@ const mirrors = (header: string | null, value: string): boolean =>
 export const mismatchMessage = (header: string): string =>
   `Header mismatch: ${header} is missing or differs from the body`;
 
-/** Null for a value that clients may not send. */
+/** Returns the decoded value, or null for one that clients may not send. */
 function decode(header: string): string | null {
   const trimmed = header.trim();
   if (PLAIN.test(trimmed)) return trimmed;

@@ -51,7 +51,10 @@ export function sendReply(stream: EventStream, text: string, refusal: () => stri
 
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
-/** As the specification requires of clients (2025-03-26 on, Streamable HTTP), and nearly all send. Needs no parsing. */
+/**
+ * What the specification requires clients to accept (2025-03-26 on, Streamable HTTP). Nearly all send it, so it is
+ * compared before anything is parsed.
+ */
 const JSON_AND_EVENTS = 'application/json, text/event-stream';
 
 /** A client that takes neither gets JSON: it may be wrong about what it can read. */

@@ -44,7 +44,7 @@ export const bugError = (requestId: string): RpcError => ({
   data: { requestId },
 });
 
-/** Of a prompt's problem: a result of a prompt has no in-band form for it. */
+/** Returns the JSON-RPC error for a prompt's problem. A prompt's result has no form for problems. */
 function promptError(problem: Problem, requestId: string): RpcError {
   if (problem.code !== 'invalid_input') return rpcErrorOf(problem, requestId) ?? deniedError(problem);
   const { issues, detail = 'The arguments do not fit the prompt' } = problem;

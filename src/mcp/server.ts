@@ -42,9 +42,9 @@ export interface Reply {
   readonly errorCode?: number;
   /** The call that was made; its rate limit is for the headers of an HTTP response that is the reply. */
   readonly call?: Call;
-  /** Of such a response; 200 unless given. */
+  /** The status of such a response; 200 unless given. */
   readonly status?: 400 | 404;
-  /** In place of the text, in such a response. */
+  /** The challenge that such a response sends in place of the text. */
   readonly challenge?: { readonly problem: Problem; readonly header: string };
 }
 
