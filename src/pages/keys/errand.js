@@ -17,7 +17,7 @@ const LOOKS_MAX = 6;
 /** Who gets the key of a connection, as the page at /authorize says it. */
 const clientOf = ({ connect }) => receiverOf(new URLSearchParams(connect)).place;
 
-/** In large letters (`place`), what is said beside (`says`), and what the key is named after (`name`). */
+/** Returns what the page says of the client: `place` in large letters, `says` beside it, and `name` for the key. */
 function receiverOf(asked) {
   const redirectUri = asked.get('redirect_uri');
   if (!URL.canParse(redirectUri)) return { place: 'an unknown client', says: false, name: 'an unknown client' };

@@ -54,7 +54,7 @@ function keysView() {
   </div>`;
 }
 
-/** For admins, who may see the keys of all owners. */
+/** Returns the buttons with which admins choose between their keys and those of all owners. */
 const viewButtons = (isMine) => html`<div class="pills line" role="group" aria-label="Whose keys">
   ${pill('own', 'Your keys', isMine, () => isMine || show(null))}
   ${pill('all', 'All keys', !isMine, () => isMine && show(''))}

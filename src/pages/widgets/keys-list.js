@@ -98,7 +98,7 @@ function shownOf({ keys, search, only, order, questions, secrets }) {
     .sort(ORDERS[order]);
 }
 
-/** As it was drawn before, if nothing in it has changed: there may be a thousand. */
+/** Returns a key's row, memoized while nothing in it changes, because there may be a thousand. */
 function rowOf(list, key) {
   const { id } = key;
   const isOpen = list.opened.has(id);

@@ -5,7 +5,7 @@ import { html, redraw } from './draw.js';
 /** What the server has told this document. `url`, of the server, is null in a widget. */
 export const setup = JSON.parse(document.getElementById('setup').textContent);
 
-/** Of the element that names what a component shows: a widget is a document of its own. */
+/** The tag of a component's heading. A widget is a document of its own, so its heading is the first. */
 export const HEADING = setup.url === null ? 'h1' : 'h2';
 
 // What became of a call: { output, failure, problem }. `output` is the object that a tool returned, or null. `failure` is

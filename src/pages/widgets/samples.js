@@ -3,7 +3,10 @@
 const DAY_MS = 86_400_000;
 const idOf = (index) => index.toString(16).padStart(4, '0').repeat(8);
 
-/** Of each kind that a person may meet: days until now, until it ends, since its last use. */
+/**
+ * A sample of each kind of key: its name, its scopes, and the days since it was made, until it ends, and since its last
+ * use.
+ */
 const KINDS = [
   ['billing export', ['read:orders', 'read:products'], 0.01, 30, null],
   ['CI pipeline', ['read', 'write'], 24, 341, 0.002],
