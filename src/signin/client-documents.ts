@@ -13,7 +13,7 @@ import type { Log } from '../watch/log.ts';
 import { redirectUrisIn } from './client-document.ts';
 import { admissionOf, type ClientRules } from './client-ids.ts';
 
-/** Of a fetch, with its wait for a turn. */
+/** The most time for a fetch, with the wait for its place among the others. */
 const FETCH_MS_MAX = 5000;
 const DOCUMENT_BYTES_MAX = 10 * 1024;
 

@@ -35,7 +35,7 @@ export interface Clients {
 }
 
 export interface ClientsOptions extends Omit<SignedTextOptions, 'use'> {
-  /** Null: no documents are read. */
+  /** Reads the clients' documents. Null: no documents are read. */
   readonly documents: ClientDocuments | null;
   readonly redirects: Redirects;
 }

@@ -14,7 +14,7 @@ export interface CodeContent {
   readonly handsOut: { readonly key: string } | { readonly order: KeyOrder };
   /** SHA-256 of the client's id. */
   readonly client: string;
-  /** Of PKCE (RFC 7636), method S256. */
+  /** The challenge of PKCE (RFC 7636), method S256. */
   readonly challenge: string;
   readonly redirectUri: string;
   /** The server that the key is for, by its stored name (keys/audience.ts). */
@@ -27,11 +27,11 @@ type Opened = { readonly content: CodeContent } | { readonly takenFor: string };
 export interface Codes {
   /** `whose`: whose turn it takes. */
   seal(content: CodeContent, whose: string): Promise<Result<string, Problem>>;
-  /** Null: no code of this database, or too old. */
+  /** Resolves with what the code stands for. Null: it is no code of this database, or too old. */
   open(code: string, caller: Caller): Promise<Result<Opened | null, Problem>>;
 }
 
-/** For the client's one request, even a slow one. */
+/** The life of a code. It is enough for the client's one request, even a slow one. */
 const CODE_TTL_MS = 60_000;
 
 /** Clocks of processes may differ by a minute. One that is set back further must not prolong a code. */

@@ -115,7 +115,7 @@ function requestIn(form: URLSearchParams, { nameOf }: ServersSeen) {
   return ok({ clientName, resource, scopes: [...new Set(scopes)].slice(0, SCOPES_MAX) });
 }
 
-/** For so long those for whom too many requests were open are refused without a statement. */
+/** How long they are refused without a query of the database, after too many of their requests were open. */
 const FULL_MS = 1000;
 /** Addresses and networks remembered. */
 const FULL_MAX = 10_000;

@@ -28,7 +28,7 @@ export function hasEnded(endsAtMs: number, clock: Clock): boolean {
   return leftMs <= 0 || leftMs > LEFT_MS_MAX;
 }
 
-/** Without vowels, so that no word comes of it (RFC 8628 §6.1). */
+/** The letters of a user code. No vowel is among them, so that codes spell no word (RFC 8628 §6.1). */
 const LETTERS = 'BCDFGHJKLMNPQRSTVWXZ';
 const USER_CODE_CHARS = 8;
 const USER_CODE = new RegExp(`^[${LETTERS}]{${USER_CODE_CHARS}}$`);

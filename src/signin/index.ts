@@ -42,7 +42,7 @@ export interface SignInOptions
     Omit<SignedTextOptions, 'use'>,
     Omit<ClientDocumentsOptions, 'rules'> {
   readonly config: AuthorizeRouteOptions['config'] & {
-    /** Null: no key is handed to OAuth clients. */
+    /** The configuration for OAuth clients. Null: they get no keys. */
     readonly connect: ConnectConfig | null;
     /** Whether programs without a browser may ask for a key. */
     readonly device: boolean;

@@ -10,7 +10,7 @@ const ENDPOINTS_TTL_MS = 60_000;
 /** Negative cache: visitors don't wait again for an issuer that just did not respond. */
 const FAILURE_PAUSE_MS = 5000;
 
-/** Null while the issuer is out of reach. */
+/** Resolves with the issuer's endpoints, or null while it is out of reach. */
 export type FindSignIn = () => Promise<SignInEndpoints | null>;
 
 export function createFindSignIn(issuer: string, clock: Clock, log: Log): FindSignIn {

@@ -105,7 +105,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
 
 interface Opened {
   readonly content: CodeContent;
-  /** By its stored name (keys/audience.ts). */
+  /** The stored name of the server that the key is for (keys/audience.ts). */
   readonly server: string;
 }
 
@@ -114,9 +114,9 @@ interface Receiver {
   readonly caller: Caller;
   /** The server that the key is for, by its stored name. */
   readonly server: string;
-  /** Of the redirect. */
+  /** The host of the redirect URI. */
   readonly host: string;
-  /** Of a client that is known by its document. */
+  /** What the log says of a client that is known by its document. */
   readonly client: { readonly client?: string };
 }
 

@@ -75,7 +75,7 @@ function requestIn(
   });
 }
 
-/** Null: not as expected. */
+/** Returns the seconds, their default if none are given, or null if the text is wrong. */
 function secondsIn(given: string | null): number | null {
   if (given === null) return EXPIRES_IN_S.default;
   const seconds = /^\d{1,6}$/.test(given) ? Number(given) : Number.NaN;
