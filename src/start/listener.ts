@@ -16,14 +16,14 @@ export interface ServeOptions {
 }
 
 export interface RunningServer {
-  /** Of 0, the one that was picked. */
+  /** The port; if 0 was asked for, the one that the system picked. */
   readonly port: number;
   /** Stops accepting; resolves when every connection has finished its work. */
   stop(): Promise<void>;
   kill(): void;
 }
 
-/** With less left, a certificate is warned of: two weeks are enough to replace it. */
+/** The time before its end from which a certificate is warned of. Two weeks are enough to replace it. */
 export const CERTIFICATE_MS_MIN = 14 * MS_PER_DAY;
 
 export async function whyNotListening(error: unknown, hostname: string, port: number): Promise<string> {
@@ -33,7 +33,7 @@ export async function whyNotListening(error: unknown, hostname: string, port: nu
   return expected('HOST, PORT', `an address to listen on, but port ${port} of ${hostname} ${why}`);
 }
 
-/** For a name that doesn't, Bun reports that the port is in use. */
+/** Resolves with whether the name resolves. Bun reports that the port is in use for a name that doesn't. */
 async function resolves(hostname: string): Promise<boolean> {
   const { lookup } = await import('node:dns/promises');
   return lookup(hostname).then(

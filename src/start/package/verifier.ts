@@ -5,9 +5,9 @@
 import { createHash } from 'node:crypto';
 
 export interface VerifierOptions {
-  /** Of the server, with its BASE_PATH. */
+  /** The URL of the server, with its BASE_PATH. */
   readonly url: string;
-  /** Of a key with the scope `introspect`. */
+  /** The id of a key with the scope `introspect`. */
   readonly id: string;
   readonly key: string;
   /** The URL of the service, where keys may be bound to one; without it keys are good that are good for the server. */
@@ -36,7 +36,7 @@ export interface Verified {
   readonly parent: string | null;
 }
 
-/** As the server's problems (RFC 9457). */
+/** A problem like those of the server (RFC 9457). */
 export interface VerifierProblem {
   readonly type: 'about:blank';
   readonly title: string;
@@ -58,14 +58,14 @@ export interface Refused {
 export interface RefusedRequest {
   readonly ok: false;
   readonly status: Refused['status'];
-  /** For the client. */
+  /** The response to send to the client. */
   readonly response: Response;
 }
 
 export interface Verifier {
   /** Decides on a key; of one that was asked about before, from memory. Never rejects. */
   verify(key: string, demand?: Demand): Promise<Verified | Refused>;
-  /** As `verify`, of the key in `X-API-Key`, else in `Authorization: Bearer`. */
+  /** Verifies the key in `X-API-Key`, else in `Authorization: Bearer`, like `verify`. */
   guard(request: Request, demand?: Demand): Promise<Verified | RefusedRequest>;
   /** How old what it knows is, in milliseconds; Infinity before the first response. */
   knownForMs(): number;
@@ -87,7 +87,7 @@ const JOINS_MAX = 100;
 /** It asks ahead when less than this part of its units is left. */
 const AHEAD_PART = 1 / 4;
 
-/** By two clocks: either may stand still while a machine sleeps. */
+/** A moment on two clocks, because either may stand still while a machine sleeps. */
 interface Moment {
   readonly awakeMs: number;
   readonly wallMs: number;
@@ -95,7 +95,7 @@ interface Moment {
 
 const now = (): Moment => ({ awakeMs: performance.now(), wallMs: Date.now() });
 const later = ({ awakeMs, wallMs }: Moment, ms: number): Moment => ({ awakeMs: awakeMs + ms, wallMs: wallMs + ms });
-/** By the clock that says more. */
+/** Returns the time since a moment, in milliseconds, by the clock that says more. */
 const sinceMs = (then: Moment): number => Math.max(performance.now() - then.awakeMs, Date.now() - then.wallMs);
 
 /** A key, or its owner: who is held to limits. */

@@ -5,7 +5,7 @@ import { isObject, type JsonObject } from '../../../ground/text.ts';
 /** The newest revision, in which a tool can ask. */
 const NEWEST = '2026-07-28';
 
-/** By which a call is authorized: an API key, or a person's token. `era`: a revision of MCP, the newest unless given. */
+/** What authorizes a call: an API key, or a person's token. `era` is a revision of MCP, the newest unless given. */
 export interface McpOptions {
   readonly key?: string;
   readonly token?: string;

@@ -33,7 +33,7 @@ export interface TestResponse {
 }
 
 export interface TestApp extends AsyncDisposable {
-  /** Without a trailing slash; BASE_PATH included. */
+  /** The app's URL, which includes BASE_PATH and ends with no slash. */
   readonly url: string;
   readonly clock: TestClock;
   /** A user token that is good for an hour of the test clock, unless `claims` say otherwise. */
@@ -82,7 +82,7 @@ export interface ServeTestAppOptions {
   readonly service?: Partial<ServiceOptions>;
 }
 
-/** As createTestApp, with every option, but without a folder. */
+/** Starts an app like `createTestApp`, with every option, but without a folder. */
 export async function serveTestApp(options: ServeTestAppOptions): Promise<TestApp & { readonly service: Service }> {
   const config = parseConfig({ JWT_SECRET: TEST_SECRET, PORT: '0', ...options.env });
   if (!config.ok) throw new Error(config.error.join('\n'));
