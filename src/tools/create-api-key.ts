@@ -44,7 +44,7 @@ const requestOf = ({ rateLimit, ...decided }: Decided) => ({
   rateLimit: rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 },
 });
 
-/** For what a person decides elsewhere than in a call of the tool. */
+/** Returns a reader of what a person decides outside of a call of the tool. */
 export function keyRequestReader(ceilings: KeyCeilings) {
   const parse = parserOf(v.strictObject(decidedFields(ceilings)));
   return (fields: unknown) => {

@@ -18,7 +18,7 @@ import type { ListedChild } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 
 const SCOPES_MAX = 100;
-/** Of all scopes of a key together. Bounds what a key takes in a list: at most 4 KB. */
+/** The characters of all scopes of a key together. They bound what a key takes in a list: at most 4 KB. */
 const SCOPES_CHARS_MAX = 2000;
 const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years: also keeps expiresAt an exact integer
 
@@ -137,7 +137,7 @@ export const listedKeyFields = {
   ),
 };
 
-/** As the call's client calls this server. */
+/** Returns the server that the key is for, as the call's client addresses it. */
 const resourceOf = ({ resource }: { resource: string | null }, { publicUrl = THIS_SERVER }: Caller): string | null =>
   resource === null ? null : shownServer(resource, publicUrl);
 

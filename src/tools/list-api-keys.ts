@@ -15,7 +15,7 @@ const item = v.strictObject({ ...listedKeyFields, fingerprint: v.optional(listed
 
 const utf8 = new TextEncoder();
 
-/** For what the list is wrapped in, with a cursor. */
+/** The bytes of what the list is wrapped in, with a cursor. */
 const WRAPPING_BYTES_MAX = 100;
 
 const cursorOf = ({ createdAtMs, row }: ListPlace): string => `${createdAtMs}-${row}`;
@@ -80,7 +80,7 @@ function pageOf<Item>(found: readonly Shown<Item>[], remaining: number, besideBy
   return { keys, ...(last && keys.length < remaining && { nextCursor: cursorOf(last.place) }) };
 }
 
-/** As many of the first as fit beside other bytes, and at least one. */
+/** Returns as many of the first items as fit beside other bytes, and at least one. */
 function fitting<Item>(items: readonly Item[], besideBytes: number): Item[] {
   let bytes = WRAPPING_BYTES_MAX + besideBytes;
   const end = items.findIndex((item, index) => {

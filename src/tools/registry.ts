@@ -25,7 +25,7 @@ interface Made<T> {
   readonly made: T;
 }
 
-/** In the order of the files. Throws an Error, for the operator, that names the file with the fault. */
+/** Returns all in the order of the files. Throws an Error, for the operator, that names the file with the fault. */
 export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
   const all = files.flatMap(resourcesOf);
   const resources = distinct('uri of a resource', all, ({ uri }) => uri);
@@ -100,7 +100,7 @@ function checkScopes({ file, made }: Made<Tool | Prompt>, { ceilings: { scopes: 
   );
 }
 
-/** By its name. Throws if two have the same. */
+/** Returns what was made by its name. Throws an Error if two have the same name. */
 function distinct<T>(what: string, all: readonly Made<T>[], nameOf: (made: T) => string): ReadonlyMap<string, T> {
   const fileOf = new Map<string, string>();
   for (const { file, made } of all) {

@@ -39,9 +39,9 @@ const FOR_ADMINS = {
 export const RESERVED_NAMES: readonly string[] = Object.keys({ ...FOR_ALL, ...FOR_ADMINS });
 
 export interface ServerToolsOptions {
-  /** With the tool get_data; true unless given. */
+  /** Whether the tool get_data is among them; true unless given. */
   readonly sample?: boolean;
-  /** For the tools for admins; without it there are none. */
+  /** The keys that the tools for admins work on. There are no such tools if it is left out. */
   readonly admin?: AdminKeys | null;
 }
 
@@ -56,9 +56,9 @@ export const createTools = (deps: ToolDeps, { sample = true, admin }: ServerTool
 const unvalidated = (tool: Tool): Tool => ({ ...tool, validate: null });
 
 export interface ServerFileOptions extends ServerToolsOptions {
-  /** In place of the server's own. */
+  /** Makes the tools in place of the server's own. */
   readonly tools?: ((deps: ToolDeps) => readonly Tool[]) | undefined;
-  /** None unless given. */
+  /** Makes the prompts. There are none unless it is given. */
   readonly prompts?: ((deps: ToolDeps) => readonly Prompt[]) | undefined;
   readonly resources: readonly Resource[];
 }

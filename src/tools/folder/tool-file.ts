@@ -28,11 +28,11 @@ export type MakeTools = (deps: ToolDeps) => Tool | readonly Tool[];
 /** What a tool file may export as `prompts`. */
 export type MakePrompts = (deps: ToolDeps) => Prompt | readonly Prompt[];
 
-/** As messages name the server's own tools, prompts and resources. */
+/** The name in messages of the place of the server's own tools, prompts and resources. */
 export const SERVER_FILE = 'the server';
 
 export interface ToolFile {
-  /** As messages name it: `tools/list-orders.ts`. */
+  /** The file's name in messages, such as `tools/list-orders.ts`. */
   readonly file: string;
   readonly make: MakeTools;
   readonly makePrompts?: MakePrompts | undefined;
@@ -56,7 +56,7 @@ export const toolFilesOf = ({ tools = [], prompts = [], resources }: Custom): re
   { file: 'resources', make: () => [], resources },
 ];
 
-/** For the operator. */
+/** Returns an Error, for the operator, that names the file. */
 export const faultOf = (file: string, expected: string): Error =>
   new Error(file === SERVER_FILE ? expected : `${file}: ${expected}`);
 
