@@ -17,13 +17,13 @@ export interface Log {
   warn(event: WarnEvent, fields?: LogFields): void;
   error(event: LogEvent, fields?: LogFields): void;
   /**
-   * As `warn`, for what a caller can cause at will: at most one line a second for each bucket, and 100 in all.
+   * Warns of what a caller can cause at will: at most one line a second for each bucket, and 100 in all.
    * `suppressed` counts those left out since the bucket's last.
    */
   warnThrottled(event: WarnEvent, bucket: string, fields: LogFields): void;
   /**
-   * As `warn`, for what every caller meets during an outage: a line, and the next after a minute without the event. `of`
-   * tells apart what meets it for itself, of which there must be few.
+   * Warns of what every caller meets during an outage: one line, and the next after a minute without the event. `of`
+   * names one of the few parts that have an outage of their own.
    */
   warnOnce(event: WarnEvent, fields: LogFields, of?: string): void;
   /** Hands everything buffered to `write` and resolves when it was taken. */
@@ -145,7 +145,7 @@ function withJsonForm(value: unknown): unknown {
 // What callers can cause at will: one line a second for each bucket (a key, an address), and 100 in all.
 
 const EVERY_MS = 1000;
-/** Of all buckets together: a flood from many addresses must not bury the rest of the log. */
+/** The lines of all buckets together. A flood from many addresses must not bury the rest of the log. */
 const LINES: Rate = { perS: 100, burst: 100 };
 /** Buckets remembered, about 2 MB. One that was evicted counts from zero. */
 const BUCKETS_MAX = 10_000;

@@ -13,7 +13,7 @@ export interface OutageLog {
 
 export interface OutageEvents {
   readonly on: WarnEvent;
-  /** Without it, the caller logs the end, with more detail. */
+  /** The event at the end. The caller logs the end, with more detail, if it is left out. */
   readonly off?: InfoEvent;
   /** Tells a new reason too. */
   readonly eachReason?: boolean;

@@ -8,7 +8,9 @@ import { withoutControls } from '../ground/text.ts';
  */
 const TOKEN = /eyJ[\w-]{8,}(\.[\w-]+\.?[\w-]*)?/g;
 const KEY = /sk_(?:live|test)_[0-9A-Za-z]{6,}/g;
-/** Of a key with any prefix, which is not secret: matching that too would cost every line 40 times as much. */
+/**
+ * Finds a key with any prefix. The prefix is not secret, and matching it too would cost every line 40 times as much.
+ */
 const KEY_WITHOUT_PREFIX = /_(?:live|test)_[0-9A-Fa-f]{16,}/g;
 const HASH = /\b[0-9a-f]{64}\b/g;
 const HASH_DIGITS = /[0-9a-f]{64}/;
@@ -25,7 +27,7 @@ export const hasHash = (text: string): boolean => HASH_DIGITS.test(text);
 
 export const redactHashes = (text: string): string => text.replace(HASH, REDACTED);
 
-/** Without anything that looks like a secret. */
+/** Returns the text without anything that looks like a secret. */
 export const redact = (text: string): string => redactHashes(redactKeys(text));
 
 const EXCERPT_CHARS_MAX = 100;

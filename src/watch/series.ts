@@ -4,7 +4,7 @@
 interface Family {
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
-  /** Of a histogram, in seconds. */
+  /** The bounds of a histogram's buckets, in seconds. */
   readonly bounds?: readonly number[];
 }
 
