@@ -85,9 +85,9 @@ const readWhole = ({ parse }: BodyFormat, request: Request): Promise<Body> =>
 
 /** What is known of a body before it is read. */
 interface Announced {
-  /** Of a body that is not to be read, if there is one. */
+  /** The refusal of a body that must not be read. */
   readonly refusal?: Body | undefined;
-  /** 0: it wasn't announced. */
+  /** The announced bytes; 0 if there was no announcement. */
   readonly length: number;
 }
 

@@ -42,7 +42,7 @@ interface RequestFacts {
   /** Units that the call spends of each limit. */
   readonly cost?: number;
   readonly traceId?: string | undefined;
-  /** Of a key that is known, and was refused: it has ended. */
+  /** The known key that was refused because it has ended. */
   readonly refused?: RefusedKey | undefined;
   readonly auth?: {
     readonly keyId?: string;
@@ -61,7 +61,7 @@ export class RequestContext {
   call: RequestFacts | undefined = undefined;
   /** 0 until the body is read. */
   bodyBytes = 0;
-  /** In the log, and in every problem that callers see. Unique, unless a trusted proxy gave it. */
+  /** The id in the log, and in every problem that callers see. It is unique unless a trusted proxy gave it. */
   readonly requestId: string;
   /** True when a trusted proxy gave the id, which is then sent back. */
   readonly idIsGiven: boolean;
@@ -70,7 +70,7 @@ export class RequestContext {
   readonly observed: ReturnType<ObserveRequest> | undefined;
   /** The Origin header: of the page that sent the request. */
   readonly origin: string | null;
-  /** Of the request, as its method is, read once: each `request.headers` is a call into the runtime. */
+  /** The request's headers, read once like its method, because each `request.headers` is a call into the runtime. */
   readonly headers: Headers;
   readonly method: string;
   readonly #server: ServerFacts;
@@ -129,7 +129,7 @@ export class RequestContext {
     return this.#credentials;
   }
 
-  /** For budgets. A system call on Bun: call it late. */
+  /** Returns the address that budgets count by. Call it late: it costs a system call on Bun. */
   clientAddress(): string {
     const { trustProxy } = this.#server;
     const forwarded = trustProxy > 0 ? forwardedFor(this.headers, trustProxy) : null;
@@ -188,7 +188,7 @@ export function holdingOpen<T>(context: RequestContext, timeoutMs: number, resul
   return result.finally(() => context.holdOpen(false));
 }
 
-/** As sent, from their places; judged by nobody yet. A missing or empty one is null. */
+/** The credentials as they were sent, before anything verified them. A missing or empty one is null. */
 export interface Credentials {
   readonly xApiKey: string | null;
   /** What follows `Bearer` and spaces in Authorization; another scheme counts as absent. */
@@ -205,7 +205,7 @@ const BEARER = /^Bearer +(?=[^ ])/i;
 /** A key or a token alone (token68, RFC 9110 §11.2); longer than the name of any scheme. */
 const CREDENTIAL_ALONE = /^[\w.~+/-]{24,}=*$/;
 
-/** Of the headers alone. */
+/** Reads the credentials in the headers. The one in the body stays null. */
 export function readCredentials(headers: Headers): Credentials {
   const authorization = headers.get('authorization');
   const xApiKey = headers.get('x-api-key') || null;
@@ -216,7 +216,7 @@ export function readCredentials(headers: Headers): Credentials {
   return { xApiKey, bearer: null, metaApiKey, ...(CREDENTIAL_ALONE.test(authorization) && { lacksScheme: true }) };
 }
 
-/** With the key in the body, if there is one. */
+/** Returns the credentials with the key in the body, if there is one. */
 export const withMetaApiKey = (credentials: Credentials, metaApiKey: string | null): Credentials =>
   metaApiKey === null ? credentials : { ...credentials, metaApiKey };
 

@@ -18,7 +18,7 @@ export interface DispatchOptions {
   readonly routes: readonly Route[];
   readonly check: CheckRequest;
   readonly server: Omit<ServerFacts, 'newRequestId' | 'begun' | 'over'>;
-  /** For bodies on their way, and of requests under way. */
+  /** The pool for bodies that are being received, and for those of requests in progress. */
   readonly bodies: Pool;
   /** Identifies the process: every request id begins with it. */
   readonly instance: string;

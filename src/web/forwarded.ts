@@ -26,7 +26,7 @@ export function forwardedRequestId(headers: Headers): string | null {
   return id !== null && REQUEST_ID.test(id) && redactKeys(id) === id ? id : null;
 }
 
-/** For the log: the path that a proxy asks about, without its query, which may hold secrets. */
+/** Returns the path that a proxy asks about, for the log. The query is left out, because it may hold secrets. */
 export function forwardedPath(headers: Headers): string | undefined {
   const path = headers.get('x-forwarded-uri')?.split(/[?#]/, 1)[0];
   return path?.startsWith('/') ? path.slice(0, PATH_CHARS_MAX) : undefined;

@@ -9,7 +9,7 @@ export const SECURITY_HEADERS = {
   'Referrer-Policy': 'no-referrer',
 } as const;
 
-/** For pages with scripts, each with its own policy. */
+/** The headers of pages with scripts. Each page adds its own policy. */
 export const PAGE_HEADERS = {
   ...SECURITY_HEADERS,
   'Content-Type': 'text/html; charset=utf-8',
@@ -45,7 +45,7 @@ const FILLED_MAX = 1000;
  */
 export function createResponseHeaders(common: Readonly<Record<string, string>>) {
   const unlimited = new Headers(common);
-  /** By the first limit of each list. */
+  /** The filled headers by the first limit of their list. */
   const limited = new Map<RateLimit, { readonly headers: Headers; readonly of: RateLimitStates }>();
 
   function fill(first: RateLimitState, states: RateLimitStates): Headers {
@@ -111,7 +111,7 @@ const ALLOWED_HEADERS = [
 ].join(', ');
 const EXPOSED_HEADERS = 'WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy';
 const PREFLIGHT_MAX_AGE_S = '600';
-/** Of bounded length: a longer one could be a misplaced key, which must not be sent back. */
+/** Finds header names of bounded length. A longer one could be a misplaced key, which must not be sent back. */
 const MCP_PARAM = /\bmcp-param-[\w-]{1,48}(?![\w-])/gi;
 
 /** Lets pages of `origin` read a response; if it is `open`, any page. */

@@ -104,7 +104,7 @@ export interface SignIn {
   readonly handsOutKeys: boolean;
 }
 
-/** Null if the problem is not about credentials. Without `signIn` it names no metadata. */
+/** Returns the challenge, or null if the problem is not about credentials. It names no metadata if `signIn` is null. */
 export function challengeFor(problem: Problem, signIn: SignInAt | null): string | null {
   const { code } = problem;
   const where = {

@@ -14,7 +14,7 @@ import { preflight } from './headers.ts';
 
 export type Handler = (context: RequestContext) => Awaitable<Response>;
 
-/** For a POST, whose body has been read. */
+/** Responds to a POST, whose body has been read. */
 export type BodyHandler = (context: RequestContext, body: Body) => Awaitable<Response>;
 
 type Refuse = (context: RequestContext, problem: Problem) => Awaitable<Response>;
@@ -54,7 +54,7 @@ export function createRouter(routes: readonly Route[]): (path: string) => Route 
     exact.get(path) ?? withoutSlash(path) ?? prefixes.find(({ prefix }) => path.startsWith(prefix))?.route;
 }
 
-/** For `Allow`. OPTIONS is not named: every path responds to it, for CORS. */
+/** Returns the value of `Allow`. It leaves out OPTIONS, to which every path responds, for CORS. */
 const allowedMethods = ({ get, post }: Route): string =>
   [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : [])].join(', ');
 
@@ -80,7 +80,7 @@ export function queryOf(url: string): URLSearchParams {
 interface RequestChecksOptions {
   /** Lower-case names without port. Null: loopback, and the host of the server's address. */
   readonly allowedHosts: readonly string[] | null;
-  /** Null: those of loopback. The server's own is always allowed, as the request calls it. */
+  /** The allowed origins; null: those of loopback. The server's own, as the request calls it, is always allowed. */
   readonly allowedOrigins: readonly string[] | null;
   readonly address: Pick<ServerAddress, 'url'>;
 }

@@ -13,7 +13,7 @@ export interface EventStream {
   readonly response: Response;
   /** Never waits. False, with nothing sent, when there is no room for the event, or the stream has ended. */
   send(event: string, data: string): boolean;
-  /** As `send`, but dropped unless the client keeps up. */
+  /** Sends the event, or drops it if the client has not read enough of those before. */
   offer(event: string, data: string): void;
   /** Ends the stream. What was sent still reaches the client. */
   close(): void;
@@ -30,11 +30,13 @@ export interface Streams {
 
 /** Texts up to this length are left to the runtime, which keeps them until they are sent. */
 const SMALL_CHARS_MAX = 64 * 1024;
-/** Of larger pieces, Deno takes more bytes than the client reads. */
+/** The size of a piece. Deno takes more bytes than the client reads if the pieces are larger. */
 const PIECE_BYTES = 16 * 1024;
-/** Of each event stream outside the pool, so that ordinary responses arrive even when others use all of it. */
+/**
+ * What each event stream has outside the pool, so that ordinary responses arrive even when others use all of the pool.
+ */
 const OWN_BYTES = 16 * 1024;
-/** With more for small events, such as the error in place of one that found no room. */
+/** The same, and more for small events, such as the error in place of an event that found no room. */
 const OWN_BYTES_FOR_SMALL = OWN_BYTES + 8 * 1024;
 const SMALL_BYTES_MAX = 1024;
 /** Above this, progress is dropped. */
@@ -158,12 +160,12 @@ interface BodyOptions {
 /** A body whose pieces wait until the client has read those before. */
 class UnreadBody {
   readonly stream: ReadableStream<Uint8Array<ArrayBuffer>>;
-  /** Of all that are not completely handed over. */
+  /** The bytes of all pieces that the runtime has not taken completely. */
   unreadBytes = 0;
   readonly #options: BodyOptions;
   readonly #held: Held;
   #waiting: Uint8Array<ArrayBuffer>[] = [];
-  /** Of the first that waits, so much was handed over. */
+  /** The bytes of the first waiting piece that the runtime has taken. */
   #from = 0;
   #heldBytes = 0;
   /** The runtime has sent what it was given, and waits for more. */
