@@ -42,6 +42,7 @@ async function buildDeclarations(): Promise<void> {
     resolveJsonModule: false, // package.json is outside of rootDir
     declaration: true,
     emitDeclarationOnly: true,
+    incremental: false, // a check that found nothing new would write nothing
     rewriteRelativeImportExtensions: true,
     rootDir: SRC,
     outDir: join(DIST, 'types'),

@@ -30,13 +30,26 @@ export async function findings(
       sheet.replaceSync(unrolled);
       document.adoptedStyleSheets = [sheet];
       const found = await axe.run({ iframes: false, resultTypes: ['violations', 'incomplete', 'passes'], ...rules });
+      // Axe thinks some elements covered whose text is longer than its box: the browser knows what is on top.
+      const isOnTop = (selector: string) => {
+        const element = document.querySelector(selector);
+        element?.scrollIntoView({ block: 'nearest' });
+        const { x = 0, y = 0, width = 0, height = 0 } = element?.getBoundingClientRect() ?? {};
+        const top = document.elementFromPoint(x + width / 2, y + height / 2);
+        return element?.contains(top) ?? false;
+      };
+      for (const finding of found.incomplete) {
+        finding.nodes = finding.nodes.filter(
+          ({ any, target }) => any[0]?.data?.messageKey !== 'bgOverlap' || !isOnTop(String(target[0])),
+        );
+      }
       document.adoptedStyleSheets = [];
       return found;
     },
     { rules: scheme === 'dark' ? { runOnly: ['color-contrast'] } : {}, unrolled: UNROLLED },
   );
   expect(passes.length).toBeGreaterThan(scheme === 'dark' ? 0 : 5); // axe did look
-  const unjudged = incomplete.filter(({ id }) => id === 'color-contrast');
+  const unjudged = incomplete.filter(({ id, nodes }) => id === 'color-contrast' && nodes.length > 0);
   return [...violations, ...unjudged]
     .filter(({ impact }) => weights?.includes(impact ?? null) ?? true)
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html, any }) => `${html} (${any[0]?.message})`).join(' ')}`);
