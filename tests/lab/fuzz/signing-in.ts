@@ -38,11 +38,12 @@ const authorization = (clientId: string): Record<string, string> => ({
 
 /** Null where no key is handed out. */
 export async function plantClient(target: Target, key: string): Promise<PlantedClient | null> {
-  const { origin } = new URL(target.server.url);
+  const metadata = await target.fetch('/.well-known/oauth-authorization-server', {});
+  if (metadata.status === 404) return null;
+  const { origin } = new URL(((await metadata.json()) as { issuer: string }).issuer);
   const post = (path: string, body: string, type: string) =>
     target.fetch(path, { method: 'POST', body, headers: { 'content-type': type, origin }, redirect: 'manual' });
   const registered = await post('/register', JSON.stringify({ redirect_uris: [REDIRECT] }), 'application/json');
-  if (registered.status === 404) return null;
   const { client_id: id } = (await registered.json()) as { client_id: string };
   const form = new URLSearchParams({ ...authorization(id), key }).toString();
   const codes = await Promise.all(
