@@ -36,7 +36,7 @@ export interface ChangesRouteOptions extends ServiceOptions {
   readonly held: HeldRequests;
   readonly countUsed: CountUsed;
   readonly leases: Pick<Leases, 'restsOn'>;
-  /** That of the feed: it counts the time that a machine sleeps. */
+  /** The clock of the feed, which counts the time that a machine sleeps. */
   readonly ageClock: Clock;
 }
 
@@ -45,7 +45,7 @@ const WAIT_PART_MAX = 1 / 2;
 const WAIT_PART = 1 / 4;
 
 interface Question {
-  /** Empty: begin now. */
+  /** The cursor; empty to begin with the changes from now on. */
   readonly cursor: string;
   readonly arrivedAtMs: number;
   readonly untilMs: number;
@@ -85,7 +85,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
     return answered.ok ? jsonResponse(answered.value) : refuseService(context, answered.error);
   }
 
-  /** Waits until there is an answer. Throws a StoreOutage when this process can't become current. */
+  /** Waits until there is a response. Throws a StoreOutage when this process can't become current. */
   async function listen(
     context: RequestContext,
     caller: ServiceCall,
@@ -111,7 +111,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
     }
   }
 
-  /** Decides as of now, while the caller's key is good. */
+  /** Decides on what is known now, while the caller's key is good. */
   async function look(
     caller: ServiceCall,
     asked: Question,
@@ -134,7 +134,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
     return waiting;
   }
 
-  /** Why the caller may no longer be answered; null: it may. */
+  /** Resolves with the problem if the caller may get no response any more, or null. */
   async function problemOf(caller: ServiceCall, waiting: HeldRequest | undefined): Promise<Problem | null> {
     if (waiting?.isSuspect || hasEnded(caller.keyEndsAtMs, ageClock.nowMs())) {
       if (waiting !== undefined) waiting.isSuspect = false;
@@ -149,7 +149,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
   return { post, refuse: refuseService };
 }
 
-/** Decides on a question as of now. */
+/** Creates the function that decides on a question by what is known now. */
 function createJudge({ feed, recent, ageClock }: Pick<ChangesRouteOptions, 'feed' | 'recent' | 'ageClock'>) {
   /** Returns the response with what changed. Null for `changed` says that anything may be different. */
   function answer(changed: readonly string[] | null, { arrivedAtMs }: Question, macs: Macs): Outcome {
@@ -192,7 +192,7 @@ interface Fields {
 
 const DIGITS = /^\d{1,6}$/;
 
-/** Each field at most once; an empty one is left out. */
+/** Reads the fields of the form. Each may be there once, and an empty one is left out. */
 function fieldsOf(form: URLSearchParams, boundMs: number): Result<Fields, Problem> {
   const names = ['cursor', 'wait_ms', 'used'] as const;
   if (names.some((name) => form.getAll(name).length > 1)) return err(INVALID);

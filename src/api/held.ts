@@ -25,7 +25,7 @@ export interface Waiting {
   readonly restsOn: readonly string[];
   /** When the caller's key ends by itself, by the wall clock; null: never. */
   readonly endsAtMs: number | null;
-  /** Then it is answered whatever there is; monotonic. */
+  /** When it is answered with whatever there is, in monotonic milliseconds. */
   readonly untilMs: number;
 }
 
@@ -33,7 +33,7 @@ export interface Waiting {
 export class HeldRequest {
   #wake: Wake | undefined;
   #resolve: ((wake: Wake) => void) | undefined;
-  /** The caller's key has to be looked at again before anything is answered. */
+  /** True when the caller's key has to be verified again before the response. */
   isSuspect = false;
   /** Set while it waits for any complete poll, not only for one that has news. */
   isUndecided = false;
@@ -82,7 +82,7 @@ export function createHeldRequests(feed: Pick<Feed, 'subscribe' | 'keepPolling' 
     for (const subject of changed) for (const held of bySubject.get(subject) ?? []) held.wake('suspect');
   }
 
-  /** A few in each turn of the event loop: a thousand that are answered at once would hold up all other requests. */
+  /** Wakes a few in each turn of the event loop. A thousand responses at once would delay all other requests. */
   async function wakeInTurns(due: readonly HeldRequest[], wake: Wake): Promise<void> {
     for (const [at, held] of due.entries()) {
       if (at > 0 && at % WOKEN_PER_TURN === 0) await nextTurn();

@@ -137,10 +137,10 @@ function routesOf(options: ApiOptions): readonly Route[] {
   });
 }
 
-/** Where probes look for it first. */
+/** Other paths of the health check, which probes try first. */
 const HEALTH_ELSEWHERE = ['/health', '/healthz', '/ready', '/readyz', '/live', '/livez'];
 
-/** At its path of the table, or at others. Null: it is switched off. */
+/** The handlers of a route, at its path of the table or at others. Null: it is switched off. */
 export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;
 type Handlers = Pick<Route, 'get' | 'post' | 'any' | 'takes' | 'refuse' | 'missing'>;
 

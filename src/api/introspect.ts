@@ -114,7 +114,7 @@ interface Arrived {
   readonly arrivedAtMs: number;
 }
 
-/** The fields that are there once, and what goes with a lease. */
+/** The fields of a lease. */
 const LEASE_FIELDS = ['lease', 'used', 'cost'];
 
 function fieldsOf(form: URLSearchParams): Result<Fields, Problem> {
@@ -148,7 +148,7 @@ const activeToken = ({ auth }: KeyAuth, iss: string) => ({
   ...(auth.parentId !== null && { parent: auth.parentId }),
 });
 
-/** What is left of the key's limit or quota. */
+/** Returns the fields with what is left of the key's limit or quota. */
 function limitMembers(states: RateLimitStates) {
   const tightest = tightestOf(states);
   if (tightest === undefined) return {};

@@ -12,7 +12,7 @@ import type { Usage } from '../uses/usage.ts';
 import type { ServiceCall } from './service.ts';
 import { tellOf } from './told.ts';
 
-/** An answer is asked for again after this time: the feed says nothing of keys that a primary has lost. */
+/** The longest lease. Services ask again after it, because the feed says nothing of keys that a primary has lost. */
 const LEASE_MS_MAX = 300_000;
 
 export interface LeasesOptions {
@@ -21,18 +21,24 @@ export interface LeasesOptions {
   readonly macs: () => Promise<Macs>;
   readonly toldUses: Pick<ToldUses, 'expect'>;
   readonly leasesOf: Usage['leasesOf'];
-  /** That of the feed. */
+  /** The clock of the feed. */
   readonly ageClock: Clock;
   readonly sha256: Sha256;
 }
 
-/** The members that an answer has; `asked`: the call of the key that was asked about, as it was just proved. */
+/**
+ * Returns the fields that the response has. `asked` is the call of the key that was asked about, as it was just
+ * verified.
+ */
 type MembersOf = (asked: ServiceCall, callerKeyId: string) => object;
 
 export type Leases = ReturnType<typeof createLeases>;
 
 export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock, sha256 }: LeasesOptions) {
-  /** What the change feed names when the key of a call may have ended: its secret, its owner, its parent's secret. */
+  /**
+   * Returns what the change feed names when the key of a call may have ended: its secret, its owner, its parent's
+   * secret.
+   */
   const restsOn = ({ auth, parentHash }: Pick<ServiceCall, 'auth' | 'parentHash'>): readonly string[] => [
     hashKey(sha256, auth.token),
     ownerChange(auth.subject),
@@ -74,7 +80,7 @@ export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock,
     return recent.standingOf(cursor, codes).is === 'seen';
   }
 
-  /** From now on, which is later than when it was asked. */
+  /** Returns the lease's milliseconds from now on, which is later than when it was asked for. */
   function leaseMsOf({ keyEndsAtMs }: ServiceCall): number {
     return keyEndsAtMs === null ? LEASE_MS_MAX : Math.min(LEASE_MS_MAX, keyEndsAtMs - ageClock.nowMs());
   }

@@ -8,7 +8,7 @@ import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { SECURITY_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 
-/** The alternatives, each with the scopes that the key needs (OpenAPI 3.1, "Security Requirement Object"). */
+/** Returns the alternatives, each with the scopes that the key needs (OpenAPI 3.1, "Security Requirement Object"). */
 function securityOf({ credential, requiredScopes }: Tool) {
   if (credential === null) return [];
   return credential === 'user_jwt'
@@ -75,10 +75,13 @@ function describe(tools: readonly Tool[], url: string) {
   };
 }
 
-/** A missing body counts as `{}`, which is enough when all fields are optional. */
+/** Returns whether a body is needed. A missing one counts as `{}`, which is enough when all fields are optional. */
 const needsBody = ({ required }: JsonSchema) => Array.isArray(required) && required.length > 0;
 
-/** A schema that refers to parts of itself, as one that is recursive does, must name them from the root of the document. */
+/**
+ * Returns the content with a schema. A recursive one refers to its parts, which must be named from the root of the
+ * document.
+ */
 function json(schema: JsonSchema, place: string) {
   const root = `#/paths/~1tools~1${place}/content/application~1json/schema/$defs/`;
   const placed: unknown = JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/$defs/', `"$ref":"${root}`));

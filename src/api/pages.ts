@@ -48,7 +48,7 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
   };
 }
 
-/** What the page's script is told. Anybody may read it. */
+/** Returns the setup of the page's script. Anybody may read it. */
 function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: string, issuer: unknown, isSecure: boolean) {
   const { jwtClaims, keyCeilings, device, production, revocationLagMaxMs } = config;
   const app = config.keysPage?.app ?? null;

@@ -27,7 +27,10 @@ export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post'> {
   return { post };
 }
 
-/** All tokens or none are understood, so that no caller believes that an unread key has ended. */
+/**
+ * Returns the tokens. One that is no text makes the whole body invalid, so that no caller believes that an unread key
+ * has ended.
+ */
 function tokensIn(body: unknown): Result<readonly string[], Problem> {
   if (body instanceof URLSearchParams) {
     const tokens = body.getAll('token');

@@ -33,7 +33,7 @@ export interface ServiceOptions {
   readonly log: Log;
 }
 
-/** The key of the caller, if it may ask. Throws a StoreOutage when that can't be confirmed. */
+/** Resolves with the key of the caller, if it may ask. Throws a StoreOutage when that can't be verified. */
 export type ServiceGuard = (call: Call & ClientCall) => Promise<Result<ServiceCall, Problem>>;
 
 export function serviceGuard({ verifyKey, confirmKey, guards, log }: ServiceOptions): ServiceGuard {
@@ -78,7 +78,7 @@ function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
 /** Filled once: copying costs a fraction of filling. */
 const HEADERS = new Headers(UNCACHED_JSON_HEADERS);
 
-/** `body`: an object, or JSON. */
+/** Creates a response. `body` is an object, or JSON text. */
 export const jsonResponse = (body: object | string): Response =>
   new Response(typeof body === 'string' ? body : JSON.stringify(body), { headers: HEADERS });
 

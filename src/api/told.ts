@@ -33,7 +33,7 @@ export function usedIn(text: string): Result<Used, Problem> {
   return ok(used);
 }
 
-/** What a service is to name a key by when it tells of its uses. */
+/** Returns the text by which a service names a key when it reports its uses. */
 export function tellOf(macs: Macs, callerKeyId: string, keyId: string): string {
   const encoded = encodeURIComponent(keyId);
   return codeOf(macs, callerKeyId, encoded) + encoded;
@@ -42,7 +42,7 @@ export function tellOf(macs: Macs, callerKeyId: string, keyId: string): string {
 const codeOf = (macs: Macs, callerKeyId: string, encoded: string): string =>
   macs.of('tell', `${encodeURIComponent(callerKeyId)} ${encoded}`);
 
-/** The id of the key; null: the text is not one that this caller was given. */
+/** Returns the id of the key; null: the text is not one that this caller was given. */
 function keyIdIn(tell: string, macs: Macs, callerKeyId: string): string | null {
   const encoded = tell.slice(CODE_CHARS);
   return codeOf(macs, callerKeyId, encoded) === tell.slice(0, CODE_CHARS) ? decodeURIComponent(encoded) : null;
@@ -52,7 +52,7 @@ function keyIdIn(tell: string, macs: Macs, callerKeyId: string): string | null {
 const LOGGED_EVERY_MS = 60_000;
 const CALLERS_MAX = 1000;
 
-/** Sums what is dropped, and says it once a minute for each calling key. */
+/** Creates a log that sums what is dropped, and writes it once a minute for each calling key. */
 function createDroppedLog(clock: Pick<Clock, 'monotonicMs'>, log: Log) {
   const callers = createLruCache<{ saidAtMs: number; units: number }>({ entries: CALLERS_MAX });
   return ({ requestId, auth }: ServiceCall, dropped: number): void => {

@@ -22,7 +22,7 @@ export interface ToolRouteOptions {
   readonly log: Log;
 }
 
-/** A route for each tool, and one for every other path below `prefix`. */
+/** Returns a route for each tool, and one for every other path below `prefix`. */
 export function toolRoutes(prefix: string, tools: readonly Tool[], options: ToolRouteOptions): Route[] {
   return [
     ...tools.map((tool) => ({ path: `${prefix}${tool.name}`, ...toolRoute(tool, options) })),

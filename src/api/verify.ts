@@ -47,7 +47,9 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
     log.warn('X-Forwarded-For not believed', { requestId, setting: 'TRUST_PROXY' });
   }
 
-  /** Has the identity headers too, empty: else a proxy would pass on the client's own. */
+  /**
+   * Creates a refusal. It has the identity headers too, but empty: a proxy would pass on the client's own otherwise.
+   */
   function refuse({ requestId }: RequestContext, problem: Problem, limits = initialLimits): Response {
     const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
     const isLimit = problem.code === 'rate_limited' || problem.code === 'quota_exceeded';
@@ -82,7 +84,7 @@ const WRONG_COST: Problem = {
 
 type InsufficientScope = Extract<Problem, { code: 'insufficient_scope' }>;
 
-/** Demands come with the request: what is no scope, or could be a misplaced key, is not sent back. */
+/** Returns the problem without what is no scope or could be a misplaced key, because the request named the scopes. */
 const withoutSent = (problem: InsufficientScope): Problem => ({
   ...problem,
   required: problem.required.filter((scope) => isScope(scope) && redact(scope) === scope),
@@ -95,8 +97,8 @@ function demandOf({ url, headers }: Request): string {
 }
 
 /**
- * Each demanded scope once. Query and header can only add to each other, and so can several resources: what a client
- * may have added to the query admits no key that is bound to another server.
+ * Returns what the request demands, each scope once. Query and header can only add to each other, and so can several
+ * resources: what a client may have added to the query admits no key that is bound to another server.
  */
 function demandsIn(demand: string) {
   const [query = '', header = ''] = demand.split('\n');
@@ -108,7 +110,10 @@ function demandsIn(demand: string) {
   return { scopes: [...scopes], resources: parameters.getAll('resource'), cost };
 }
 
-/** Those before the first `path`: after it comes the path that a client asked for, with a query of its own (Envoy). */
+/**
+ * Returns the parameters before the first `path`. After it comes the path that a client asked for, with a query of its
+ * own (Envoy).
+ */
 function ownParameters(all: URLSearchParams): URLSearchParams {
   const entries = [...all];
   const path = entries.findIndex(([name]) => name === 'path');

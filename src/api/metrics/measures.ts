@@ -135,7 +135,9 @@ export function createMetrics(clock: Clock): Metrics {
   }
 }
 
-/** OpenTelemetry's `error.type`: empty for a success, `tool_error` for a failure that a tool reports as content. */
+/**
+ * Returns OpenTelemetry's `error.type`: empty for a success, `tool_error` for a failure that a tool reports as content.
+ */
 function errorTypeOf(result: ToolResult): string {
   if (!result.ok) {
     const { error } = result;
@@ -144,7 +146,7 @@ function errorTypeOf(result: ToolResult): string {
   return 'contentJson' in result.value && result.value.isError ? 'tool_error' : '';
 }
 
-/** What a message that calls no tool is counted as. */
+/** Returns the labels under which a message that calls no tool is counted. */
 function shownAs(method: string, { errorCode }: Reply): { readonly method: string; readonly tool: string } {
   if (errorCode === CODES.methodNotFound) return { method: OTHER, tool: '' };
   return { method, tool: method === 'tools/call' ? OTHER : '' };
