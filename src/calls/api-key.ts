@@ -17,11 +17,13 @@ export interface KeyAuth {
 
 export type VerifyKey = (token: string, caller: Caller) => Awaitable<Verified>;
 
-/** The first place that holds a key decides, even when its key is wrong and a later one is right. */
+/** Returns the key of the first place that holds one, even when it is wrong and a later one is right. */
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
   xApiKey ?? bearer ?? metaApiKey;
 
-/** Creates the guard. `confirm` verifies a key once more, at no charge; without it the guard's proof isn't renewed. */
+/**
+ * Creates the guard. `confirm` verifies a key again without counting a use. The proof isn't renewed if it is left out.
+ */
 export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): Guard<Call, KeyAuth> {
   const confirmCall = confirm && confirmWith(confirm, log);
   function logged(verified: Verified, call: Call): Result<KeyAuth, Problem> {
@@ -51,7 +53,7 @@ export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): G
   return Object.assign(decide, { credential: 'api_key' as const });
 }
 
-/** Takes over who is behind a key, as its latest proof says: before that it may have had more scopes. */
+/** Puts the key's identity on the call, as its latest proof says. Before that the key may have had more scopes. */
 const identify = (call: Call, { value: auth, endsAtMs: keyEndsAtMs, parentHash }: Verified & { readonly ok: true }) =>
   Object.assign(call, { auth, keyEndsAtMs, parentHash });
 
@@ -70,11 +72,11 @@ const confirmWith =
 /** A JWT in compact form (RFC 7519 §3.1): its header is a JSON object, so its base64url begins with `eyJ`. */
 const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
 
-/** Adds that a user token was presented as a key, judged by its shape alone. */
+/** Adds to the problem that a user token was presented as a key. Only its shape is checked. */
 const withKindSent = (problem: Problem, presented: string): Problem =>
   problem.code === 'invalid_api_key' && JWT_SHAPE.test(presented) ? { ...problem, sent: 'user_token' } : problem;
 
-/** Evidence for a refused user token: whether it is a key, judged by its shape alone. */
+/** Returns the hint that a key was presented as a user token. Only its shape is checked. */
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>
   presented !== null && isKeyShaped(presented) ? { sent: 'api_key' } : {};
 

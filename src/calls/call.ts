@@ -38,8 +38,8 @@ interface CallExtras {
 }
 
 /**
- * Proves the credential of a call again, at no charge. Returns when that proof began, monotonic: changes after it were
- * not seen. Throws a StoreOutage.
+ * Verifies the credential of a call again, without counting a use. Returns when that began, in monotonic milliseconds:
+ * changes after it were not seen. Throws a StoreOutage.
  */
 export type Confirm = (call: Call) => Awaitable<Result<number, Problem>>;
 
@@ -47,7 +47,7 @@ const NOTHING = () => {};
 
 const NO_CAPABILITIES = {};
 
-/** Made by a transport, extended by guards with what they add, given to the tool as its context. */
+/** A call of a tool or prompt. A transport creates it, guards extend it, and the tool gets it as its context. */
 export class Call {
   /** The name of the tool or prompt. */
   readonly tool: string;
@@ -65,7 +65,7 @@ export class Call {
   limits: RateLimitStates;
   /** When the proof of its credential began. Monotonic; infinity while it needs none. */
   provedAtMs = Number.POSITIVE_INFINITY;
-  /** The last millisecond of its API key, as far as that proof says; null: there is none. */
+  /** The last millisecond of its API key, as that proof found it. Null: the key does not expire, or there is no key. */
   keyEndsAtMs: number | null = null;
   /** A key that is known, and was refused; for the access log. */
   refused: RefusedKey | undefined = undefined;
@@ -110,13 +110,13 @@ export class Call {
     return this.trace?.traceId;
   }
 
-  /** Notes that a credential of the call is proved, and how to prove it again. */
+  /** Records that a credential of the call is verified, and how to verify it again. */
   proved(atMs: number, confirm: Confirm): void {
     this.provedAtMs = Math.min(this.provedAtMs, atMs);
     this.#confirm = this.#confirm === undefined || this.#confirm === confirm ? confirm : both(this.#confirm, confirm);
   }
 
-  /** Proves its credential again; returns why that isn't good any more. Throws a StoreOutage. */
+  /** Verifies its credentials again. Resolves with the problem if one isn't good any more. Throws a StoreOutage. */
   async confirm(): Promise<Problem | undefined> {
     const confirmed = await this.#confirm?.(this);
     if (confirmed?.ok) this.provedAtMs = confirmed.value;
@@ -132,7 +132,10 @@ export class Call {
     return this.#request?.publicUrl;
   }
 
-  /** Aborted when the call is cancelled or out of time. Made when first asked for, which most tools never do. */
+  /**
+   * The signal that is aborted when the call is cancelled or out of time. It is created on first use, because most
+   * tools never use it.
+   */
   get signal(): AbortSignal {
     this.#lifetime ??= new AbortController();
     return this.#lifetime.signal;
@@ -147,7 +150,7 @@ export class Call {
     this.#lifetime.abort(reason);
   }
 
-  /** Its request is not over before `end` was called as often. */
+  /** Keeps its request in progress until `end` was called as often. */
   begin(): void {
     this.#request?.beginPart();
   }
@@ -157,7 +160,7 @@ export class Call {
   }
 }
 
-/** Proves two credentials: a guard of an operator's own may ask for a key and a user token. */
+/** Verifies two credentials again, because a guard of an operator's own may ask for a key and a user token. */
 const both =
   (first: Confirm, second: Confirm): Confirm =>
   async (call) => {
@@ -167,7 +170,7 @@ const both =
     return other.ok ? { ok: true, value: Math.min(one.value, other.value) } : other;
   };
 
-/** `metaApiKey`: the key in the body, if any. */
+/** Creates the call of a request. `metaApiKey` is the key in the body, if any. */
 export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
   const credentials = withMetaApiKey(context.credentials, metaApiKey);
   const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras, context);
@@ -175,7 +178,7 @@ export function callOf(context: RequestContext, metaApiKey: string | null, extra
   return call;
 }
 
-/** The caller of a request, before any call. `metaApiKey`: as above. */
+/** Returns the caller of a request, before any call. `metaApiKey` is the key in the body, if any. */
 export const callerOf = (context: RequestContext, metaApiKey: string | null = null): CredentialedCall => ({
   credentials: withMetaApiKey(context.credentials, metaApiKey),
   requestId: context.requestId,
@@ -215,6 +218,6 @@ function parseTraceparent(text: unknown): Trace | undefined {
   return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED };
 }
 
-/** The trace of a `_meta` value of any shape (MCP, SEP-414). */
+/** Returns the trace in a `_meta` value of any shape (MCP, SEP-414). */
 export const metaTrace = (meta: unknown): Trace | undefined =>
   isObject(meta) ? parseTraceparent(meta.traceparent) : undefined;

@@ -20,7 +20,7 @@ const CODE = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/;
 const CODE_CHARS_MAX = 64;
 const DETAIL_CHARS_MAX = 1000;
 const ASKS_FOR_CREDENTIALS = [401, 407];
-/** Retry-After is for these (RFC 9110 §15.6.4, RFC 6585 §4). */
+/** The statuses that take Retry-After (RFC 9110 §15.6.4, RFC 6585 §4). */
 const RETRIED = [429, 503];
 
 const isStatus = (status: unknown): status is number =>
@@ -29,7 +29,7 @@ const isStatus = (status: unknown): status is number =>
   (status as number) <= 599 &&
   !ASKS_FOR_CREDENTIALS.includes(status as number);
 
-/** What was expected of an invalid failure; null if it is valid. Not all tools are checked by a compiler. */
+/** Returns what was expected of an invalid failure; null if it is valid. The compiler does not check every tool. */
 function failureFault({ status, code, detail, retryAfterS }: { readonly [Name in keyof Failure]?: unknown }) {
   if (!isStatus(status)) return `expected a status from 400 to 599 except 401 and 407, got ${status}`;
   if (typeof code !== 'string' || code.length > CODE_CHARS_MAX || !CODE.test(code)) {
@@ -45,7 +45,7 @@ function failureFault({ status, code, detail, retryAfterS }: { readonly [Name in
   return `expected retryAfterS to be a whole number of seconds, got ${retryAfterS}`;
 }
 
-/** Throws an Error for an invalid failure, which is a bug of the tool. */
+/** Creates a tool's failure. Throws an Error for an invalid one, which is a bug of the tool. */
 export function failure(made: Failure): ToolFailure {
   const fault = failureFault(made);
   if (fault !== null) throw new Error(`failure: ${fault}`);
@@ -61,7 +61,7 @@ const isListOf = (value: unknown, fits: (one: unknown) => boolean): boolean =>
   Array.isArray(value) && value.every(fits);
 const isIssue = (value: unknown): boolean => isObject(value) && isText(value.path) && isText(value.message);
 const isTime = (value: unknown): boolean => isNumber(value) && !Number.isNaN(new Date(value as number).getTime());
-/** Fit for a header. */
+/** Returns whether the value is a text that a header can hold. */
 const isAscii = (value: unknown): boolean => isText(value) && /^[\x20-\x7e]*$/.test(value);
 
 const isLimitState = (value: unknown): boolean =>
@@ -86,7 +86,10 @@ const NEEDS: { readonly [Code in ProblemCode]?: (problem: JsonObject) => boolean
     failureFault({ status, code: ownCode, detail, retryAfterS }) === null,
 };
 
-/** Whether an untyped error is a problem with all that its code needs: else writing its response would throw. */
+/**
+ * Returns whether an untyped error is a problem with all that its code needs. Writing its response would throw
+ * otherwise.
+ */
 export function isProblem(value: unknown): value is Problem {
   if (!isObject(value) || !isText(value.code) || !isProblemCode(value.code)) return false;
   const { code, issues, sent, help } = value;

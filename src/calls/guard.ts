@@ -22,7 +22,7 @@ export interface Guard<In, Add extends object = object> {
   readonly initialLimits?: RateLimitStates | undefined;
 }
 
-/** Marks what makes guards, like guards.scopes: a call that is forgotten stops the start. */
+/** Marks functions that create guards, like guards.scopes. One that is passed without being called stops the start. */
 export const TO_BE_CALLED = { toBeCalled: true };
 
 export const isGuard = (value: unknown): boolean => typeof value === 'function' && !('toBeCalled' in value);

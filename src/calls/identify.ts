@@ -32,7 +32,7 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, lookAtKey: VerifyKe
   };
 }
 
-/** During an outage nothing is known of a key; whether that matters depends on what is asked for. */
+/** Returns an outage as a problem: nothing is known of the key. Whether that matters depends on what is asked for. */
 const unknown = (error: unknown): Result<never, Problem> =>
   err({ code: 'store_unavailable', reason: outageIn(error).reason });
 
@@ -41,7 +41,7 @@ async function both(user: Awaitable<Identity['user']>, key: Awaitable<Identity['
   return { user: foundUser, key: foundKey };
 }
 
-/** True for a problem that says that a credential is wrong; others say nothing about it. */
+/** Returns whether a problem says that a credential is wrong. Others say nothing about it. */
 export const isWrong = ({ code }: Problem): boolean => code === 'invalid_token' || code === 'invalid_api_key';
 
 /**

@@ -9,8 +9,8 @@ import { outageProblem } from '../watch/outage.ts';
 import type { Call, Progress } from './call.ts';
 
 /**
- * The proof of a credential may have become older than the revocation bound: the tool took long, the process was
- * stopped, the machine slept. Then it is proved again.
+ * Verifies credentials again whose proof has become older than the revocation bound: the tool took long, the process
+ * was stopped, or the machine slept.
  */
 export interface Recheck {
   /**
@@ -22,7 +22,7 @@ export interface Recheck {
   isFresh(call: Call): boolean;
 }
 
-/** Then the store is slower than the bound, and is not asked again. */
+/** How often a credential is verified again. After that the store is slower than the bound. */
 const TRIES = 2;
 
 const TOO_SLOW = new StoreOutage('the key store answers slower than the revocation bound');
@@ -30,7 +30,7 @@ const TOO_SLOW = new StoreOutage('the key store answers slower than the revocati
 export function createRecheck(feed: Pick<Feed, 'isFresh'>, log: Log): Recheck {
   const isFresh = ({ provedAtMs }: Call): boolean => feed.isFresh(provedAtMs);
 
-  /** At its end all calls not refused are fresh at the same moment. */
+  /** Verifies until all calls that are not refused are fresh at the same moment. */
   async function recheck(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
     const refused = new Map<Call, Problem>();
     const away = (call: Call, outage: StoreOutage) => void refused.set(call, outageProblem(outage, log, call));

@@ -24,6 +24,6 @@ export interface Resource {
   readonly read: () => ResourceContent;
 }
 
-/** Throws an Error that names the resource, if it is not what clients can read. */
+/** Returns the resource's content. Throws an Error, which names the resource, for content that clients can't read. */
 export const contentOf = ({ uri, read }: Resource): ResourceContent =>
   outputValidatorOf(uri, resourceContent, 'it reads what is no resource of MCP')(read());

@@ -22,7 +22,7 @@ import type { UserIdentity } from './user-jwt.ts';
 /** Its signal cancels a call: of a request, or an AbortController. Read only when the tool doesn't return at once. */
 export type AbortSource = Pick<Request, 'signal'>;
 
-/** Never rejects. `canceller` aborts the call when its response is no longer awaited. */
+/** Runs a call, and never rejects. `canceller` aborts it when its response is no longer awaited. */
 export type Run = (operation: Operation, input: unknown, call: Call, canceller?: AbortSource) => Promise<ToolResult>;
 
 interface Options {
@@ -62,7 +62,7 @@ export function createRun({ clock, log, recheck }: Options): Runner {
     return { code: 'internal' };
   }
 
-  /** What may leave: the result, if the credential of the call is still good. */
+  /** Resolves with the result, or with a problem if the credential of the call is no longer good. */
   async function proved(result: ToolResult, call: Call): Promise<ToolResult> {
     const problem = (await recheck([call])).get(call);
     return problem ? err(problem) : result;
@@ -109,7 +109,10 @@ export function createRun({ clock, log, recheck }: Options): Runner {
   return { run, lastCalled: () => lastCalled };
 }
 
-/** Begins with the first promise that a call waits for: most calls wait for none, and a timer costs as much as they. */
+/**
+ * The time limit of a call. It begins with the first promise that the call waits for. Most calls wait for none, and a
+ * timer costs as much as such a call.
+ */
 class TimeLimit {
   #outOfTime: Promise<never> | undefined;
   #end: (() => void) | undefined;
@@ -170,7 +173,7 @@ function refusalOfGuard(error: Problem, name: string, call: Call): Problem {
   return error;
 }
 
-/** What a tool returns in place of a success: a problem, or what it asks. */
+/** Returns the result of a call whose tool returned a problem, or questions. */
 function refusalOfTool(
   error: Problem | InputRequired | undefined,
   operation: Operation,
@@ -206,17 +209,20 @@ async function inputRequired(
   return members.ok ? ok({ inputRequired: members.value }) : members;
 }
 
-/** The caller, the operation, and its input as sent: JSON can't tell all parsed values apart. */
+/**
+ * Returns the text that identifies a call: the caller, the operation, and its input as sent. The parsed input would not
+ * do, because JSON can't tell all its values apart.
+ */
 const subjectOf = ({ kind, name }: Operation, input: unknown, call: Call): string =>
   JSON.stringify([kind, name, identityOf(call), sorted(input)]);
 
-/** Empty without a guard for keys or users. */
+/** Returns what identifies the caller. It is empty if no guard for keys or users ran. */
 function identityOf(context: Call): readonly unknown[] {
   const { auth = {} } = context as { readonly auth?: Partial<KeyIdentity & UserIdentity> };
   return [auth.keyId, auth.subject, auth.actor];
 }
 
-/** The same value with sorted fields: clients send them in any order. */
+/** Returns the same value with sorted fields, because clients send them in any order. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (!isObject(value)) return value;
@@ -235,7 +241,7 @@ function encodedOutput({ name, validate, encode }: Operation, returned: unknown,
   return encoded;
 }
 
-/** Throws an Error for an output above the limit: a problem would invite to try again. */
+/** Returns the output. Throws an Error for one above the limit, because a problem would invite to try again. */
 function ofAllowedSize(name: string, output: CompleteOutput): Output {
   const texts = ['json' in output ? output.json : output.contentJson, output.widgetJson ?? ''];
   const { each: bytesMax } = LIMITS.output;

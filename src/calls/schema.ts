@@ -14,7 +14,7 @@ export type ObjectSchema = v.GenericSchema<Record<string, unknown>>;
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** Enough to fix a call, too few to make a large response out of a hostile one. */
+/** The most issues in a response: enough to fix a call, too few to make a large response out of a hostile one. */
 const ISSUES_MAX = 10;
 
 /**
@@ -31,7 +31,10 @@ const DEPTH_MAX = 1000;
 
 type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S>, InvalidInput>;
 
-/** The issues never show what was sent, not even the name of an unknown field: it could be a misplaced key. */
+/**
+ * Returns a parser. Its issues never show what was sent, not even the name of an unknown field: it could be a misplaced
+ * key.
+ */
 export function parserOf<S extends Schema>(schema: S): Parse<S> {
   return (input) => {
     const parsed = v.safeParse(schema, input, FIRST_ISSUE);
@@ -101,7 +104,7 @@ const fieldsOf = (schema: Schema): readonly string[] => Object.keys(entriesOf(sc
 
 const TOO_DEEP = `Expected values nested at most ${DEPTH_MAX} deep`;
 
-/** True when no value stands inside more than `levels` others. */
+/** Returns whether no value is nested in more than `levels` others. */
 function nestsWithin(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return true;
   if (levels === 0) return false;
@@ -109,7 +112,10 @@ function nestsWithin(value: unknown, levels: number): boolean {
   return inside.every((one) => nestsWithin(one, levels - 1));
 }
 
-/** True when `input` has at most VALUES_MAX values, itself included. Not recursive: it takes any depth. */
+/**
+ * Returns whether `input` has at most VALUES_MAX values, itself included. It takes any depth, because it is not
+ * recursive.
+ */
 function isSmall(input: unknown): boolean {
   const values = [input];
   for (const value of values) {
@@ -150,7 +156,7 @@ function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
   return { path, message: `Unknown field; ${hint}` };
 }
 
-/** The name of a field of a record, and the words of a tool, may quote what was sent: a key is not sent back. */
+/** Returns the issue without keys. The name of a record's field, or a tool's message, may quote what was sent. */
 export const withoutKeys = ({ path, message }: InputIssue): InputIssue => ({
   path: redactKeys(path),
   message: redactKeys(message),

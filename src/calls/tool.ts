@@ -117,7 +117,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   };
 }
 
-/** `description`, then what the guards ask of callers: for agents and for OpenAPI. */
+/** Returns the description followed by what the guards ask of callers, for agents and for OpenAPI. */
 function withRequirements(description: string, { credential, initialLimits, requiredScopes }: Operation): string {
   const [limit] = initialLimits;
   const requirements = [
@@ -153,7 +153,9 @@ const MARKS = new RegExp(`"${MARK}":(?!\\{)`, 'g');
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const TYPES: readonly unknown[] = ['string', 'integer', 'boolean'];
 
-/** The marked parameters of a tool's input. Throws an Error, with tool and field, for one that clients refuse. */
+/**
+ * Returns the marked parameters of a tool's input. Throws an Error, with tool and field, for one that clients refuse.
+ */
 function headerParams(tool: string, schema: JsonSchema): readonly HeaderParam[] {
   const { properties = {} } = schema;
   const found: HeaderParam[] = [];

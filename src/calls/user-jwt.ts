@@ -89,7 +89,7 @@ export const actorOf = ({ auth, requestId, traceId, publicUrl, clientAddress }: 
   clientAddress,
 });
 
-/** Only for tokens with the claim of ADMIN_CLAIM. Comes after the user JWT guard. */
+/** Creates the guard that admits only tokens with the claim of ADMIN_CLAIM. It comes after the user JWT guard. */
 export function adminGuard(log: Log): Guard<Caller & UserAuth> {
   const decide: Guard<Caller & UserAuth> = (call) => {
     if (call.auth.isAdmin) return PASS;
