@@ -30,7 +30,7 @@ interface BatchReply {
 const BATCH_CHARS_MAX = 1024 * 1024;
 
 export function createBatch({ mcp, recheck, replies }: BatchOptions) {
-  /** One after the other: a hundred large responses at once could take all memory. */
+  /** Runs the messages one after the other, because a hundred large responses at once could take all memory. */
   async function run(sender: Sender, messages: readonly Message[]): Promise<BatchReply[]> {
     const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, signIn: null };
     const made: BatchReply[] = [];

@@ -28,7 +28,10 @@ export function askingOf(
   return ok(new ClientAsking(states, clientCapabilities, inputResponses, requestState));
 }
 
-/** A class: every call of 2026-07-28 makes one, nearly none asks, and closures would cost each call more. */
+/**
+ * Asks the client of one call. It is a class because every call of 2026-07-28 makes one, and closures would cost each
+ * call more.
+ */
 class ClientAsking implements Asking {
   #responses: JsonObject;
   #stated: JsonObject = NO_RESPONSES;
@@ -114,7 +117,7 @@ export function createRequestStates({ clock, ...options }: RequestStateOptions):
 
 // Capabilities are compared in depth: a client that opens URLs may show no forms, and extensions differ.
 
-/** What of `required` is not in `declared`; undefined if nothing. */
+/** Returns what of `required` is not in `declared`; undefined if nothing. */
 export function missingCapabilities(required: JsonObject, declared: JsonObject): JsonObject | undefined {
   return missingIn(withForm(required), withForm(declared), 'capabilities');
 }
@@ -134,7 +137,10 @@ function lackedOf(wanted: unknown, given: unknown, name: string, of: string): un
   return of === 'extensions' ? undefined : missingIn(wanted, given, name);
 }
 
-/** `elicitation: {}` is from before there were modes, and means forms (client/elicitation, "Capabilities"). */
+/**
+ * Returns the capabilities with forms named. `elicitation: {}` is from before there were modes, and means forms
+ * (client/elicitation, "Capabilities").
+ */
 function withForm(capabilities: JsonObject): JsonObject {
   const { elicitation } = capabilities;
   if (!isObject(elicitation) || 'form' in elicitation || 'url' in elicitation) return capabilities;
@@ -153,7 +159,7 @@ export const WIDGET_DATA = 'mcp-key-server/widget';
 /** The capabilities of a client that shows widgets. */
 export const WIDGETS_SHOWN = { extensions: { [UI_EXTENSION]: {} } };
 
-/** True for capabilities that declare widgets, unless they name media types without this one. */
+/** Returns whether the capabilities declare widgets. They don't if they name media types without this one. */
 export function showsWidgets(capabilities: unknown): boolean {
   const extensions = isObject(capabilities) ? capabilities.extensions : undefined;
   const declared = isObject(extensions) ? extensions[UI_EXTENSION] : undefined;

@@ -196,7 +196,7 @@ function decode(header: string): string | null {
   }
 }
 
-/** The first header that is missing, unexpected or different; undefined if none is. */
+/** Returns the first header that is missing, unexpected or different; undefined if none is. */
 export function mismatchedParam(
   params: readonly HeaderParam[],
   input: JsonObject,

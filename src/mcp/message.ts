@@ -66,7 +66,7 @@ const NO_PARAMS: Params = {};
 /** MCP allows no null; an integer beyond 2^53 would be echoed as a different one. */
 const isId = (id: unknown): id is Id => typeof id === 'string' || Number.isSafeInteger(id);
 
-/** `body` is parsed JSON; undefined: there was none. */
+/** Reads a message from parsed JSON; undefined: there was no body. */
 export function readMessage(body: unknown): Message {
   if (body === undefined) return { kind: 'invalid', id: undefined, error: PARSE_ERROR };
   if (!isObject(body)) return { kind: 'invalid', id: undefined, error: NOT_A_MESSAGE };
@@ -87,17 +87,17 @@ export function readMessage(body: unknown): Message {
 
 const isParams = (params: JsonObject): params is Params => params._meta === undefined || isObject(params._meta);
 
-/** The key in the metadata of a message, or in that of the arguments of a call. */
+/** Returns the key in the metadata of a message, or in that of the arguments of a call. */
 export const apiKeyIn = ({ _meta: meta, arguments: given }: JsonObject): string | null =>
   metaApiKey(meta) ?? (isObject(given) ? metaApiKey(given._meta) : null);
 
-/** True when any message of the body has an API key in a place for one. */
+/** Returns whether any message of the body has an API key in a place for one. */
 export const carriesApiKey = (body: unknown): boolean =>
   (Array.isArray(body) ? body : [body]).some(
     (message: unknown) => isObject(message) && isObject(message.params) && apiKeyIn(message.params) !== null,
   );
 
-/** JSON text of an object without its braces. */
+/** Returns the JSON text of an object without its braces. */
 export const membersOf = (value: object): string => JSON.stringify(value).slice(1, -1);
 
 export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
@@ -118,11 +118,11 @@ export function eraMembers(era: Era, type: ResultType = 'complete', meta?: strin
   return type === 'complete' && meta === undefined ? COMPLETE : modernMembers(type, meta);
 }
 
-/** `members`: the JSON text of the result object without its braces. */
+/** Returns the text of a result. `members` is the JSON text of the result object without its braces. */
 export const resultText = (id: Id, members: string): string =>
   `{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : quoted(id)},"result":{${members}}}`;
 
-/** If no id could be read, the response has none: MCP's schema allows no `null`. */
+/** Returns the text of an error. It has no id if none could be read, because MCP's schema allows no `null`. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });
 
 const notificationText = (method: string, params: JsonObject): string =>
@@ -140,13 +140,16 @@ export function progressTokenOf(meta: JsonObject | undefined): ProgressToken | u
   return Number.isSafeInteger(token) ? (token as number) : undefined;
 }
 
-/** What clients take of it: one of another type they would report as a broken message. */
+/** Returns the fields that have the types that clients take. They would report another type as a broken message. */
 const known = (total: unknown, message: unknown) => ({
   ...(Number.isFinite(total) && { total }),
   ...(typeof message === 'string' && { message }),
 });
 
-/** Progress of a call (basic/utilities/progress). Drops what does not increase, which it must, and any after `stop`. */
+/**
+ * Creates the reporter of a call's progress (basic/utilities/progress). It drops progress that does not increase, as it
+ * must, and any after `stop`.
+ */
 export function progressReporter(token: ProgressToken, send: (message: string) => void) {
   let last = Number.NEGATIVE_INFINITY;
   return {

@@ -20,7 +20,7 @@ import { bugError, capabilitiesOf, describePrompt, describeResource, describeToo
 export interface Requester {
   readonly sender: Sender;
   readonly era: Era;
-  /** Those that the client declared. */
+  /** The capabilities that the client declared. */
   readonly capabilities: JsonObject;
 }
 
@@ -44,7 +44,7 @@ export interface Method {
 }
 
 const CALLING: readonly string[] = ['tools/call', 'prompts/get', 'completion/complete'];
-/** True for the methods that run something of a tool or prompt. */
+/** Returns whether the method runs something of a tool or prompt. */
 export const makesCall = (method: string): boolean => CALLING.includes(method);
 
 export interface MethodsOptions {
@@ -69,7 +69,7 @@ export function createMethods(options: MethodsOptions): Readonly<Record<string, 
   // Encoded once: a batch may read the same resource a hundred times.
   const contents = new Map(resources.map((resource) => [resource.uri, once(() => contentsOf(resource))]));
 
-  /** A bug in a resource fails its own request, as one in a tool does. */
+  /** Reads a resource. A bug in it fails its own request, as one in a tool does. */
   function read(uri: string, found: () => string, { requestId }: RequestContext): Outcome {
     try {
       return cached(found());
@@ -134,8 +134,8 @@ const onePage =
     cursor === undefined ? cached(members()) : failed('Unknown cursor: this list has one page');
 
 /**
- * Shows who has a valid credential what it can call with that, in the same order, and everybody else all. Looking at a
- * key for this is no use of it.
+ * Creates a list that shows callers with a valid credential what they can call with it, and everybody else all.
+ * Verifying a key for this counts no use.
  */
 function listOf<T extends Operation>(
   name: string,

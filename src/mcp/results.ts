@@ -27,7 +27,7 @@ import {
   resultText,
 } from './message.ts';
 
-/** Undefined: the problem is in-band. */
+/** Returns the JSON-RPC error of a problem; undefined if a result states it. */
 function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
   const { rpc } = protocolNames(problem);
   if (rpc === undefined) return undefined;
@@ -51,7 +51,7 @@ function promptError(problem: Problem, requestId: string): RpcError {
   return { code: CODES.invalidParams, message: listed(detail, issues), data: { issues } };
 }
 
-/** The reply to a request that did not run, or whose reply can't be sent. */
+/** Returns the reply to a request that did not run, or whose reply can't be sent. */
 export function deniedText({ id, method }: RequestMessage, era: Era, problem: Problem): string {
   return method === 'tools/call'
     ? resultText(id, eraMembers(era) + refusalMembers(sentenceOf(problem), hintOf(problem)))
@@ -71,7 +71,7 @@ function deniedError(problem: Problem): RpcError {
   return { code: CODES.denied, message, data };
 }
 
-/** The members of the result, without braces. The tool's JSON is spliced in as encoded. */
+/** Returns the JSON text of the result without its braces. The tool's JSON is spliced in as encoded. */
 export function toolResultMembers(result: ToolResult): string {
   if (!result.ok) return refusalMembers(sentenceOf(result.error), hintOf(result.error));
   const { value } = result;
@@ -100,7 +100,7 @@ function listed(sentence: string, issues: readonly InputIssue[]): string {
   return lines.length === 0 ? sentence : [`${sentence}:`, ...lines.map((line) => `- ${line}`)].join('\n');
 }
 
-/** What would help: scopes, the problem's `help`, or when to try again. */
+/** Returns what would help: scopes, the problem's `help`, or when to try again. */
 function hintOf(problem: Problem): string | null {
   if (problem.code === 'insufficient_scope') return `The key needs these scopes: ${problem.required.join(' ')}`;
   if (problem.code === 'scope_not_granted')
@@ -146,7 +146,7 @@ const problemForWidget = (problem: Problem): string | undefined =>
 const resultMembers = ({ kind }: Operation, result: ToolResult): string =>
   kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
 
-/** Prompts and completions are announced only if there are any. */
+/** Returns the server's capabilities. Prompts and completions are announced only if there are any. */
 export const capabilitiesOf = (prompts: ReadonlyMap<string, Prompt>) => ({
   tools: {},
   resources: {},

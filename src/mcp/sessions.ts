@@ -19,16 +19,16 @@ const { total: SESSIONS_MAX, each: SESSIONS_MAX_EACH } = LIMITS.streams;
 export interface Session {
   readonly id: string;
   readonly stream: EventStream;
-  /** The calls under way, by request id, each with its canceller. */
+  /** The calls in progress, by request id, each with its canceller. */
   readonly calls: Map<Id, AbortController>;
   /** The client's IPv4 address or IPv6 /64. */
   readonly network: string;
   used: boolean;
-  /** Those of which the server makes use. */
+  /** The declared capabilities of which the server makes use. */
   capabilities: JsonObject;
   /** Empty until the first valid credential. */
   owners: readonly string[];
-  /** Hashes of those that it was opened or first used with. */
+  /** The hashes of the credentials that it was opened or first used with. */
   credentials: readonly string[];
 }
 
@@ -78,7 +78,7 @@ const MAKES_ROOM: readonly ((session: Session) => boolean)[] = [
 
 export const NO_SESSION: Problem = { code: 'session_not_found' };
 
-/** Whether somebody comes with nothing but a credential that the session was begun with, which was valid then. */
+/** Returns whether a credential that the session was begun with was valid then, and the visitor has no valid one now. */
 const hasEnded = (session: Session, { subjects, credentials }: Visitor): boolean =>
   subjects.length === 0 && credentials.some((credential) => session.credentials.includes(credential));
 
