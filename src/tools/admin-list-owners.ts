@@ -12,7 +12,7 @@ const BASE64URL = { alphabet: 'base64url', omitPadding: true } as const;
 
 const cursorOf = (owner: string): string => new TextEncoder().encode(owner).toBase64(BASE64URL);
 
-/** Undefined: no cursor of this server. */
+/** Returns the owner that a cursor names; undefined: it is no cursor of this server. */
 function ownerOf(cursor: string): string | undefined {
   try {
     const owner = new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.fromBase64(cursor, BASE64URL));

@@ -41,7 +41,7 @@ export function daysOf({ daysMax }: KeyCeilings) {
   );
 }
 
-/** Also of the operator's command. */
+/** Returns the fields of a request for a key. The operator's command has them too. */
 export const keyRequestFields = (ceilings: KeyCeilings) => ({
   name: v.pipe(
     text(1, 200),
@@ -215,7 +215,7 @@ const IN_WIDGET = 'The widget shows the key to the user, once. It is not in this
 
 type NewKey = v.InferInput<v.StrictObjectSchema<typeof newKeyFields, undefined>>;
 
-/** How a new key will reach its caller: in the result, or in the widget alone; or why it can't be. */
+/** Returns how a new key will reach its caller: in the result, in the widget alone, or why it can't. */
 export function deliveryOf(keyReveal: ToolDeps['keyReveal'], call: Call): Result<(made: MadeKey) => NewKey, Problem> {
   if (keyReveal === 'result' || call.audience === 'program') {
     return ok(({ key, record }) => ({ ...fieldsOf(record, call), key, warning: WARNING }));

@@ -20,7 +20,7 @@ const WRAPPING_BYTES_MAX = 100;
 
 const cursorOf = ({ createdAtMs, row }: ListPlace): string => `${createdAtMs}-${row}`;
 
-/** Undefined: no cursor of this server. */
+/** Returns the place that a cursor names; undefined: it is no cursor of this server. */
 function placeOf(cursor: string): ListPlace | undefined {
   const at = cursor.lastIndexOf('-');
   const place = { createdAtMs: Number(cursor.slice(0, at)), row: Number(cursor.slice(at + 1)) };
@@ -70,7 +70,7 @@ interface Shown<Item> {
   readonly item: Item;
 }
 
-/** `remaining`: how many there are from the first of those that were found on. */
+/** Returns a page of what was found. `remaining` counts all from the first of those on. */
 function pageOf<Item>(found: readonly Shown<Item>[], remaining: number, besideBytes = 0) {
   const keys = fitting(
     found.map(({ item }) => item),

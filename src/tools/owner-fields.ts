@@ -51,7 +51,7 @@ interface GivenUpdate extends Omit<OwnerUpdate, 'rateLimit'> {
   readonly rateLimit?: { readonly requests: number; readonly window: string } | null | undefined;
 }
 
-/** Takes over what was parsed by `ownerUpdateFields`. */
+/** Returns the update that `ownerUpdateFields` parsed. */
 export const ownerUpdateOf = ({ rateLimit, ...update }: GivenUpdate): OwnerUpdate => ({
   ...update,
   rateLimit: rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 },

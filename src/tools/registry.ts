@@ -76,7 +76,7 @@ function madeBy<T extends Tool | Prompt>(
   return all.map((made) => ({ file, made }));
 }
 
-/** What the server's own tools have been tested for. */
+/** Checks a custom tool or prompt for faults that tests exclude for the server's own. */
 function checkCustom({ file, made }: Made<Tool>, resources: ReadonlyMap<string, Resource>): void {
   const { name, widget, headerParams, outputSchema } = made;
   attempt(file, () => {
@@ -89,7 +89,7 @@ function checkCustom({ file, made }: Made<Tool>, resources: ReadonlyMap<string, 
   if (RESERVED_NAMES.includes(name)) throw faultOf(file, `expected another tool name, ${name} is the server's own`);
 }
 
-/** Throws for a scope that no key can have. */
+/** Throws an Error for a scope that no key can have. */
 function checkScopes({ file, made }: Made<Tool | Prompt>, { ceilings: { scopes: existing } }: ToolDeps): void {
   const missing = existing && made.requiredScopes.find((scope) => !existing.includes(scope));
   if (!missing) return;

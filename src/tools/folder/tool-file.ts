@@ -68,7 +68,7 @@ export function attempt<T>(file: string, make: () => T): T {
   }
 }
 
-/** One line for a file that threw, or that could not be loaded. */
+/** Returns an Error of one line for a file that threw, or that could not be loaded. */
 export function unusable(file: string, error: unknown, remedy = ''): Error {
   const first = error instanceof AggregateError ? error.errors[0] : error; // several errors of syntax
   const { message = String(first) }: { message?: string } = Object(first); // anything can be thrown
@@ -82,7 +82,7 @@ interface Thrown {
   readonly stack?: string;
 }
 
-/** `:line:column` in the file: of a syntax error Bun gives it beside, else from message or stack. */
+/** Returns `:line:column` in the file. Bun gives it beside a syntax error; else message or stack have it. */
 function placeOf(file: string, error: unknown): string {
   const { position, message, stack }: Thrown = Object(error);
   if (position) return `:${position.line}:${position.column}`;
@@ -95,7 +95,7 @@ function placeOf(file: string, error: unknown): string {
   return '';
 }
 
-/** How stacks name the file: by its path or URL, with links followed. In full: the library has a tool.ts, too. */
+/** Returns how stacks name the file: by its whole path or URL, with links followed. The library has a tool.ts, too. */
 function writtenAs(file: string): readonly string[] {
   try {
     const paths = [resolve(file), realpathSync(file)];
