@@ -28,7 +28,10 @@ const formatOf = (type: string, parse: BodyFormat['parse']): BodyFormat => ({
 
 const JSON_FORMAT = formatOf('application/json', JSON.parse);
 
-/** Far more than any form has. Parsing a body full of fields would block the process for half a second. */
+/**
+ * The most fields of a form, which is far more than any has. Parsing a body full of fields would block the process for
+ * half a second.
+ */
 const FIELDS_MAX = 100;
 
 /** A form with more fields counts as empty: routes say what is missing. */
@@ -121,10 +124,13 @@ async function readCounted(
   }
 }
 
-/** A body on its way, which counts against the pool. */
+/** A body that is being received, which counts against the pool. */
 class CountedBody {
   bytes = 0;
-  /** Room was needed for others: what has arrived may be JSON by itself. */
+  /**
+   * True when the pool ran out of room and the rest was not read. What has arrived must not be parsed: it may be JSON
+   * by itself.
+   */
   isCut = false;
   readonly release = () => void this.#held.hold(0);
   readonly #held: Held;
@@ -183,7 +189,7 @@ function formatFor(kind: BodyKind | undefined, type: string | null): BodyFormat 
 const isOf = ({ type, otherSpellings }: BodyFormat, sent: string | null): boolean =>
   sent === type || (sent !== null && otherSpellings.test(sent));
 
-/** Refuses what would have to be decoded first. An empty list is none. */
+/** Returns a refusal of a body that would have to be decoded first. An empty list of encodings counts as none. */
 function refusalOfEncoding(encodings: string | null): Body | undefined {
   if (encodings === null || ONLY_IDENTITY.test(encodings)) return undefined;
   return err({ code: 'unsupported_media_type', isEncoded: true });
@@ -194,7 +200,10 @@ const ONLY_IDENTITY = /^(?:[\s,]|identity(?=[\s,]|$))*$/i;
 /** RFC 8259 §8.1: no byte is replaced. */
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** A body that is not what its type says, or that was cut off. A decoder throws a TypeError, `%XX` a URIError. */
+/**
+ * Returns the problem for a body that is not what its type says, or that was cut off. A decoder throws a TypeError,
+ * `%XX` a URIError.
+ */
 const unreadable = (error: unknown): Body =>
   error instanceof TypeError || error instanceof URIError ? NOT_UTF8 : INVALID_BODY;
 

@@ -77,7 +77,7 @@ export class RequestContext {
   readonly #connections: Connections;
   #credentials: Credentials | undefined = undefined;
   #publicUrl: string | undefined = undefined;
-  /** Its handling, and what extends it. */
+  /** The number of its parts in progress: its handling, and what extends it. */
   #partsUnderWay = 0;
   #holds = 0;
   #deferred: (() => void)[] | undefined = undefined;
@@ -123,7 +123,7 @@ export class RequestContext {
     return this.secure || !this.#server.production;
   }
 
-  /** Those in the headers. */
+  /** The credentials in the headers. */
   get credentials(): Credentials {
     this.#credentials ??= readCredentials(this.headers);
     return this.#credentials;
@@ -146,7 +146,7 @@ export class RequestContext {
     if (this.#holds === (hold ? 1 : 0)) this.#connections.holdOpen(this.request, hold);
   }
 
-  /** `release` runs once, when the request is over: its handling and all that extends it have ended. */
+  /** Runs `release` once, when the request is over: its handling and all that extends it have ended. */
   defer(release: () => void): void {
     this.#deferred ??= [];
     this.#deferred.push(release);
@@ -227,7 +227,10 @@ export interface ClientCredentials {
 
 const BASIC = /^Basic +(?=.)/i;
 
-/** From `Authorization: Basic`, each part form-encoded (RFC 6749 §2.3.1). Null if absent; empty if not decodable. */
+/**
+ * Returns the credentials in `Authorization: Basic`, each part form-encoded (RFC 6749 §2.3.1). Null if absent; empty if
+ * not decodable.
+ */
 export function readBasic(headers: Headers): ClientCredentials | null {
   const authorization = headers.get('authorization') ?? '';
   if (!BASIC.test(authorization)) return null;

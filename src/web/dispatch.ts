@@ -29,7 +29,7 @@ export interface Dispatch {
   fetch(request: Request, connections: Connections): Awaitable<Response>;
   /** From now on responses say `Connection: close`. */
   beginDrain(): void;
-  /** Resolves when no request is under way: each is until its calls have ended, and a large response was read. */
+  /** Resolves when no request is in progress. Each is until its calls have ended, and a large response was read. */
   idle(): Promise<void>;
   /** From now on responses wait, until the returned function is called. */
   pauseResponses(): () => void;
@@ -114,7 +114,7 @@ function logRefusal(log: Log, context: RequestContext, code: ProblemCode): void 
   if (LOGGED_REFUSALS.includes(code)) log.warn('request refused', { requestId, code, ...refusedPart(context, code) });
 }
 
-/** The requests that are not over. */
+/** The requests in progress. */
 class UnderWay {
   #count = 0;
   #waiting: (() => void)[] = [];
@@ -139,7 +139,10 @@ class UnderWay {
   }
 }
 
-/** When responses may leave, and how: in batches, later while they are paused, the last of their connection. */
+/**
+ * Decides when responses are sent: at once or in batches, and not while they are paused. While
+ * draining, each closes its connection.
+ */
 class Leaving {
   isDraining = false;
   readonly #endOfTurn = createResponseBatcher();
@@ -147,8 +150,8 @@ class Leaving {
   readonly #untilResumed = () => this.#paused;
 
   /**
-   * Resolves when a response may leave; undefined: now. They are batched for POST alone: after another method a client
-   * may pipeline its next request (RFC 9112 §9.3.2).
+   * Resolves when a response may be sent; undefined: now. Only responses to POST are batched, because after another
+   * method a client may pipeline its next request (RFC 9112 §9.3.2).
    */
   turn({ method }: RequestContext): Promise<void> | undefined {
     const turnEnd = method === 'POST' ? this.#endOfTurn() : undefined;
@@ -178,7 +181,7 @@ function refusedPart(context: RequestContext, code: ProblemCode): LogFields | un
   return undefined;
 }
 
-/** Unique in all processes, for the cost of counting. */
+/** Returns a maker of request ids that are unique in all processes. It only counts, so that an id costs little. */
 function requestIds(instance: string): () => string {
   let count = 0;
   return () => {

@@ -3,13 +3,16 @@
 
 import { redactKeys } from '../watch/redact.ts';
 
-/** The protocol of the client. A proxy may also replace the list with one entry, so the first will do. */
+/**
+ * Returns the protocol of the client. It may be the first of the list, because a proxy may also replace the list with
+ * one entry.
+ */
 export function forwardedProto(headers: Headers, proxies: number): string | null {
   const entries = entriesOf(headers.get('x-forwarded-proto'));
   return (entries.at(-proxies) ?? entries[0])?.toLowerCase() || null;
 }
 
-/** The address that the outermost proxy saw, without the port that some proxies add. */
+/** Returns the address that the outermost proxy saw, without the port that some proxies add. */
 export function forwardedFor(headers: Headers, proxies: number): string | null {
   const address = entriesOf(headers.get('x-forwarded-for')).at(-proxies);
   if (!address || address.length > ADDRESS_CHARS_MAX) return null;
@@ -17,10 +20,12 @@ export function forwardedFor(headers: Headers, proxies: number): string | null {
   return ipv4 ?? ipv6 ?? address;
 }
 
-/** Budgets and key events store addresses: with TRUST_PROXY too high, this may be any text. */
+/**
+ * The most characters of an address that budgets and key events keep. It may be any text if TRUST_PROXY is too high.
+ */
 const ADDRESS_CHARS_MAX = 64;
 
-/** The id that a proxy gave the request; null if there is none, it is unfit for a log, or it holds a key. */
+/** Returns the id that a proxy gave the request; null if there is none, it is unfit for a log, or it holds a key. */
 export function forwardedRequestId(headers: Headers): string | null {
   const id = headers.get('x-request-id');
   return id !== null && REQUEST_ID.test(id) && redactKeys(id) === id ? id : null;
@@ -32,7 +37,7 @@ export function forwardedPath(headers: Headers): string | undefined {
   return path?.startsWith('/') ? path.slice(0, PATH_CHARS_MAX) : undefined;
 }
 
-/** Enough to tell one call from another. */
+/** The most characters of a path: enough to tell one call from another. */
 const PATH_CHARS_MAX = 500;
 
 const REQUEST_ID = /^[\w.-]{1,128}$/;

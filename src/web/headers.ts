@@ -2,7 +2,7 @@
 
 import type { RateLimit, RateLimitState, RateLimitStates } from '../ground/rate-limit.ts';
 
-/** On every response: no sniffing, and no page to run or frame. Pages bring their own policy. */
+/** The headers of every response: no sniffing, and no page to run or frame. Pages bring their own policy. */
 export const SECURITY_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
@@ -26,7 +26,7 @@ export const UNCACHED_HEADERS = { 'Cache-Control': 'no-store', ...SECURITY_HEADE
 
 export const UNCACHED_JSON_HEADERS = { 'Content-Type': 'application/json', ...UNCACHED_HEADERS } as const;
 
-/** RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10 §3, §4). */
+/** Sets RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10 §3, §4). */
 export function setLimits(headers: Headers, states: RateLimitStates): void {
   if (states.length === 0) return;
   headers.set('RateLimit-Policy', states.map(policyText).join(', '));
@@ -40,8 +40,8 @@ const stateText = ({ name, remaining, resetS }: RateLimitState) => `"${name}";r=
 const FILLED_MAX = 1000;
 
 /**
- * Filling Headers is the most expensive part of a response, so they are filled once per limit. A Response must copy
- * them at once: the next call changes them.
+ * Returns a function that makes the headers for limits. They are filled once per limit, because that is the most
+ * expensive part of a response. A Response must copy them at once: the next call changes them.
  */
 export function createResponseHeaders(common: Readonly<Record<string, string>>) {
   const unlimited = new Headers(common);
@@ -74,7 +74,10 @@ const haveSamePolicy = (some: RateLimitStates, others: RateLimitStates): boolean
 
 const REFUSED = /^q=0(\.0*)?$/;
 
-/** The most specific range that covers `type` (lower case) decides. An absent header takes anything. */
+/**
+ * Returns whether the client takes `type` (lower case). The most specific range that covers it decides. An absent
+ * header takes anything.
+ */
 export function accepts(accept: string | null, type: string): boolean {
   if (accept === null) return true;
   const ranges = rangesIn(accept);
@@ -82,7 +85,7 @@ export function accepts(accept: string | null, type: string): boolean {
   return ranges.get(type) ?? ranges.get(wholeKind) ?? ranges.get('*/*') ?? false;
 }
 
-/** True when `accept` names `type` (lower case) itself, as browsers do with what they show to people. */
+/** Returns whether `accept` names `type` (lower case) itself, as browsers do with what they show to people. */
 export const names = (accept: string | null, type: string): boolean =>
   accept !== null && rangesIn(accept).get(type) === true;
 

@@ -42,7 +42,10 @@ const HEADERS = new Headers({
   ...SECURITY_HEADERS,
 });
 
-/** `challenge`: the WWW-Authenticate value. `limits`: for the RateLimit headers. */
+/**
+ * Creates the response for a problem. `challenge` is the WWW-Authenticate value, `limits` are for the RateLimit
+ * headers.
+ */
 export function problemResponse(
   problem: Problem,
   requestId: string,
@@ -78,7 +81,10 @@ export function problemHeaders(common: HeadersInit, problem: Problem, challenge?
   return headers;
 }
 
-/** {"error": …} (RFC 6749 §5.2), by the problem's name in OAuth unless given, with its usual status and headers. */
+/**
+ * Creates a response with {"error": …} (RFC 6749 §5.2): the problem's name in OAuth unless another is given, with its
+ * usual status and headers.
+ */
 export function oauthErrorResponse(problem: Problem, challenge: string | null, error?: string): Response {
   const { status, code } = publicPart(problem);
   return new Response(JSON.stringify({ error: error ?? protocolNames(problem).oauth ?? code }), {

@@ -32,7 +32,7 @@ export interface Route {
    * another server's, and CORS and HSTS are not ours to answer. Excludes `get` and `post`.
    */
   readonly any?: Handler;
-  /** The problem for paths where nothing is, more precise than `not_found`. */
+  /** The problem for paths without a route, more precise than `not_found`. */
   readonly missing?: Problem;
   /** The response to a refusal before the handler; problemResponse unless given. */
   readonly refuse?: Refuse;
@@ -61,7 +61,7 @@ const allowedMethods = ({ get, post }: Route): string =>
 /** `https://`, before a host of at least one character. */
 const SCHEME_CHARS_MAX = 8;
 
-/** The path of a request's URL as sent: not decoded, not normalized, without the query. */
+/** Returns the path of a request's URL as sent: not decoded, not normalized, without the query. */
 export function pathOf(url: string): string {
   const start = url.startsWith('/') ? 0 : url.indexOf('/', SCHEME_CHARS_MAX); // a URL without Host is its path
   if (start === -1) return '/';
@@ -85,7 +85,7 @@ interface RequestChecksOptions {
   readonly address: Pick<ServerAddress, 'url'>;
 }
 
-/** The handler of the route (a BodyHandler if the method is POST), or the first problem. */
+/** Returns the handler of the route (a BodyHandler if the method is POST), or the first problem. */
 export type CheckRequest = (context: RequestContext, found: Route | undefined) => BodyHandler | Problem;
 
 export function createRequestChecks(options: RequestChecksOptions): CheckRequest {
@@ -94,7 +94,7 @@ export function createRequestChecks(options: RequestChecksOptions): CheckRequest
   const isAllowedHost = createHostCheck(allowedHosts, hostname);
   const isAllowedOrigin = createOriginCheck(allowedOrigins);
 
-  /** What a request is told whose host or origin isn't served; undefined: both are. */
+  /** Returns the problem of a request whose host or origin isn't served; undefined: both are. */
   function refusalOfNames(context: RequestContext, found: Route | undefined): Handler | Problem | undefined {
     if (found?.anyHost !== true) {
       const { host } = context;
@@ -123,7 +123,10 @@ export function createRequestChecks(options: RequestChecksOptions): CheckRequest
 const unlessInClear = (context: RequestContext, found: Route, handler: BodyHandler): BodyHandler | Problem =>
   isInClear(context, found) ? { code: 'https_required' } : handler;
 
-/** DNS rebinding needs a name that an attacker controls and points at this server, so IP literals pass. */
+/**
+ * Creates the check of Host against DNS rebinding. That needs a name that an attacker points at this server, so IP
+ * literals pass.
+ */
 function createHostCheck(allowed: readonly string[] | null, publicHost: string): (host: string) => boolean {
   // Requests repeat a few hosts, and parsing the URL costs more than the rest of the decision.
   return memoize((host) => {
@@ -138,7 +141,7 @@ function createHostCheck(allowed: readonly string[] | null, publicHost: string):
 /** Characters that end the host in a URL: what follows would not be checked. */
 const NOT_IN_HOST = /[/\\?#@]/;
 
-/** `null` (sandboxed pages, files) is never allowed. */
+/** Creates the check of Origin. `null` (sandboxed pages, files) is never allowed. */
 function createOriginCheck(allowed: readonly string[] | null): (origin: string) => boolean {
   return memoize((origin) => {
     const known = anyOrigin(origin);
@@ -147,13 +150,15 @@ function createOriginCheck(allowed: readonly string[] | null): (origin: string) 
   });
 }
 
-/** Whether the page that sent the request is of this server, under the address by which the request calls it. */
+/**
+ * Returns whether the page that sent the request is of this server, under the address by which the request calls it.
+ */
 const isOwn = (origin: string, { publicUrl }: RequestContext): boolean =>
   origin.toLowerCase() === new URL(publicUrl).origin;
 
 const isLoopbackPage = (origin: string): boolean => /^https?:/.test(origin) && isLoopback(new URL(origin).hostname);
 
-/** True when a credential came over plain HTTP to a route that takes it over HTTPS only. */
+/** Returns whether a credential came over plain HTTP to a route that takes it over HTTPS only. */
 const isInClear = (context: RequestContext, { takesPlainHttp, takesSecrets }: Route): boolean =>
   !context.acceptsCredentials &&
   takesPlainHttp !== true &&
@@ -165,7 +170,9 @@ export function refuseInClear(log: Log, { requestId }: RequestContext): Problem 
   return { code: 'https_required' };
 }
 
-/** An HTTP/1.1 request must name its host (RFC 9112 §3.2). The same bare response as Bun's own. */
+/**
+ * Refuses an HTTP/1.1 request that does not name its host (RFC 9112 §3.2), with the same bare response as Bun's own.
+ */
 const withoutHost: Handler = () => new Response(null, { status: 400, headers: { Connection: 'close' } });
 
 const preflightOf =

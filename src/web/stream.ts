@@ -11,7 +11,10 @@ import { SECURITY_HEADERS } from './headers.ts';
 /** Server-sent events (WHATWG HTML, "Server-sent events"). */
 export interface EventStream {
   readonly response: Response;
-  /** Never waits. False, with nothing sent, when there is no room for the event, or the stream has ended. */
+  /**
+   * Sends the event, and never waits. Returns false, with nothing sent, when there is no room for it, or the stream has
+   * ended.
+   */
   send(event: string, data: string): boolean;
   /** Sends the event, or drops it if the client has not read enough of those before. */
   offer(event: string, data: string): void;
@@ -24,7 +27,7 @@ export interface EventStream {
 export interface Streams {
   /** Opens the stream that is the response to a request. `onEnd` runs when either side ends it. */
   open(context: RequestContext, onEnd?: () => void): EventStream;
-  /** A response with this body; null, with nothing sent, when there is no room. */
+  /** Creates a response with this body. Returns null, with nothing sent, when there is no room. */
   text(context: Pick<RequestContext, 'extend' | 'requestId'>, text: string, init: ResponseInit): Response | null;
 }
 
@@ -192,7 +195,7 @@ class UnreadBody {
     );
   }
 
-  /** False, with nothing taken, when there is no room, or the body has ended. */
+  /** Adds the text. Returns false, with nothing added, when there is no room, or the body has ended. */
   write(text: string): boolean {
     // Encoding a concatenated text flattens it, which takes as much memory again: so first a lower bound.
     if (this.#controller === undefined || !this.#hasRoomFor(text.length)) return false;
@@ -234,7 +237,7 @@ class UnreadBody {
     return all - this.#heldBytes <= own || this.#hold(all - ownBytes);
   }
 
-  /** Holds no more than is unread. */
+  /** Returns to the pool what it holds beyond the unread bytes. */
   #giveBack(): void {
     this.#hold(Math.min(this.#heldBytes, Math.max(0, this.unreadBytes - this.#options.ownBytes)));
   }
