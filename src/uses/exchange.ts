@@ -19,7 +19,7 @@ const STOP_MS_MAX = 3000;
 /** What was sent, until the database is known to have it. */
 interface Sent extends ExchangedUses {
   readonly holders: readonly Holder[];
-  /** As `windows`; null: nothing was counted there. */
+  /** One for each of `windows`; null: nothing was counted in it. */
   readonly usages: readonly (WindowUsage | null)[];
 }
 

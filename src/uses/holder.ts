@@ -23,7 +23,7 @@ export interface Plan {
   readonly quota: Quota | null;
   /** Lengths of the windows that are counted: first the day, whatever the limits are. */
   readonly periods: readonly Period[];
-  /** With so many units since the last exchange it is time for another. */
+  /** Units since the last exchange that make another one due. */
   readonly unitsMax: number;
 }
 
@@ -64,7 +64,7 @@ const NONE: readonly WindowUsage[] = [];
 export class Holder {
   /** When the key was last found good, as far as this process knows; 0: never. A call that is refused later counts, too. */
   usedAtMs = 0;
-  /** As many as the plan has periods, in their order. */
+  /** One window for each period of the plan, in the same order. */
   #windows: readonly WindowUsage[];
   /** Days that are over, with units that the database may lack. Nearly all holders have none, and share a list. */
   #late = NONE;
@@ -74,7 +74,7 @@ export class Holder {
   #unitsSince = 0;
   /** Where the change feed stood when its plan was read. */
   position: FeedPosition | null = null;
-  /** Of a key, its owner, if all keys together have limits. */
+  /** The key's owner, if limits apply to all his keys together; null for owners themselves. */
   owner: Holder | null = null;
   /** The period of the quota in which a share was last reached, and the share. */
   #reached: { readonly usage: WindowUsage; readonly share: number } | null = null;

@@ -30,9 +30,9 @@ export interface CountedKey extends OwnLimits {
 export interface Found {
   readonly record: CountedKey | null;
   readonly position: FeedPosition;
-  /** Null: a replica doesn't know. */
+  /** What was counted for the key; null: a replica doesn't know. */
   readonly counts: KeyCounts | null;
-  /** As `counts`, of all keys of the owner together. */
+  /** What was counted for all keys of the owner together; null: not counted, or a replica doesn't know. */
   readonly ownerCounts: KeyCounts | null;
 }
 
@@ -47,10 +47,10 @@ interface ConfiguredLimit {
 }
 
 export interface HoldersOptions {
-  /** Of keys without one of their own. */
+  /** The limit of keys that have none of their own. */
   readonly rateLimit: ConfiguredLimit;
   readonly keyQuota: Quota | null;
-  /** Of all keys together of owners without one of their own; null: none. */
+  /** The limit on all keys together of an owner who has none of his own; null: no limit. */
   readonly ownerRateLimit: RateLimit | null;
   readonly ownerQuota: Quota | null;
   /** Keys whose counts are remembered, some 300 bytes each: as many as are known. */
@@ -137,7 +137,7 @@ export class KnownHolders {
     return planOf(rateLimit ?? this.#ofServer.limit, quota ?? this.#ofServer.quota);
   }
 
-  /** Without limits nothing is counted for all keys together. */
+  /** Returns the plan for all keys of the owner together. If it has no limits, nothing is counted for them. */
   #ownerPlanFor({ owner }: CountedKey): Plan {
     const { rateLimit = null, quota = null } = owner ?? {};
     if (rateLimit === null && quota === null) return this.#ofOwners;

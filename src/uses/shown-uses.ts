@@ -22,7 +22,7 @@ export interface UsesOptions {
   readonly known: (keyId: string) => Holder | undefined;
 }
 
-/** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
+/** Returns the uses of keys that were used in 30 days: this process's as of now, the others' as last written. */
 export async function usesOf(
   keyIds: readonly string[],
   { store, clock, known }: UsesOptions,
@@ -41,7 +41,7 @@ export async function usesOf(
   return uses;
 }
 
-/** Null: there were none in 30 days. */
+/** Returns the uses that are shown of a key; null: there were none in 30 days. */
 function shownUses(
   stored: ReadonlyMap<number, number> | undefined,
   key: Holder | undefined,

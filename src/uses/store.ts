@@ -3,9 +3,9 @@
 /** When counts are asked for, and what those of whom the database says nothing have by default. */
 export interface CountsAsOf {
   readonly nowMs: number;
-  /** Of keys that have no limit or quota of their own. */
+  /** What applies to keys that have no limit or quota of their own. */
   readonly key: DefaultCounts;
-  /** Of owners; null: those without a limit or quota of their own are not counted. */
+  /** What applies to owners that have no limit or quota of their own; null: they are not counted. */
   readonly owner: DefaultCounts | null;
 }
 

@@ -109,7 +109,7 @@ export function createUsage(options: UsageOptions) {
       return key === undefined ? 0 : unitsIn(key.day);
     },
 
-    /** Of keys that were used in 30 days: this process's uses as of now, the others' as last written. */
+    /** Returns the uses of keys that were used in 30 days: this process's as of now, the others' as last written. */
     usesOf: (keyIds: readonly string[]) => usesOf(keyIds, { store, clock, known: known.find }),
     /** Exchanges all that changed; resolves when done, or when the store refused. */
     flush: () => exchange.flush(),
