@@ -102,7 +102,7 @@ async function verifyWith(
   }
 }
 
-/** For a token that several keys fit: the first of up to KEYS_TRIED_MAX that verifies the signature decides. */
+/** Tries the keys that fit a token. The first of up to KEYS_TRIED_MAX that verifies the signature decides. */
 async function tryEach(
   candidates: Iterable<Uint8Array> | errors.JWKSMultipleMatchingKeys,
   token: string,

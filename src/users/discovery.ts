@@ -9,7 +9,7 @@ import type { Clock } from '../ground/runtime.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { OutageLog } from '../watch/outage.ts';
 
-/** For a whole look-up: up to three metadata addresses, then the key set. */
+/** The time limit of a whole look-up: up to three metadata addresses, then the key set. */
 const FETCH_MS_MAX = 5000;
 const PAGE_WAIT_MS_MAX = 2000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
@@ -22,7 +22,7 @@ const METADATA = "the issuer's metadata";
 export class IssuerOutage extends Error {
   override name = 'IssuerOutage';
 
-  /** For the log. */
+  /** The reason, for operators. */
   constructor(readonly reason: string) {
     super(reason);
   }
@@ -173,7 +173,7 @@ export function createIssuerCache<T>(load: () => Promise<T>, { ttlMs, pauseMs, c
   }
 
   return {
-    /** Null: not fetched yet, or too old. */
+    /** Returns the cached value; null: not fetched yet, or too old. */
     current: (): T | null => (kept !== undefined && ageOf(kept.atMs) < ttlMs ? kept.value : null),
     async refresh(): Promise<T> {
       const isIdle = fetching.underWay === undefined;

@@ -8,7 +8,7 @@ import { hasLength, isObject, isScope, isStorable, type JsonObject, splitScopes 
 
 export interface IdentityClaims {
   readonly owner: string;
-  /** Null: anybody may grant anything. */
+  /** The claim that lists what its person may grant; null: anybody may grant anything. */
   readonly scope: string | null;
   /** The claim of admins and its value; null: nobody is one. */
   readonly admin: { readonly name: string; readonly value: string } | null;

@@ -9,7 +9,7 @@ export type JwtKeys = readonly Uint8Array[] | JWTVerifyGetKey;
 /** Asking may throw an IssuerOutage (discovery.ts). */
 export interface VerificationKeys {
   readonly algorithms: readonly string[];
-  /** Null when the keys are not known, or too old. A verdict reached with other keys no longer counts. */
+  /** Returns the known keys; null: none, or they are too old. A verdict reached with other keys no longer counts. */
   current(): JwtKeys | null;
   get(): Awaitable<JwtKeys>;
   /** The current keys, for a token whose key `seen` lacks. They may still be `seen`. */
