@@ -27,7 +27,7 @@ export interface RepeatOptions {
 export interface Repeated<T> {
   /** Runs now, or joins the run under way. Rejects with what it throws. */
   run(): Promise<T>;
-  /** As `run`, but what it throws is logged. */
+  /** Runs like `run`, but logs what it throws. */
   hasten(): void;
   /** Begins a pause unless one has begun, or a run is under way. */
   wake(): void;
@@ -97,7 +97,7 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
 
 export type EveryOptions = Pick<RepeatOptions, 'clock' | 'log' | 'event'> & { readonly everyMs: number };
 
-/** As `repeat`, for synchronous runs: one `everyMs` after the start of the one before. */
+/** Repeats a synchronous run: each starts `everyMs` after the start of the one before. What it throws is logged. */
 export function every({ everyMs, clock, log, event }: EveryOptions, run: () => void): Cancel {
   let cancel = clock.after(everyMs, next);
   function next(): void {

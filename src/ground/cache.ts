@@ -13,10 +13,10 @@ export interface LruCache<Value> {
 /** The most it holds. What is used again before as much else was set is certain to stay. */
 interface Bounds<Value> {
   readonly entries?: number;
-  /** Of all values together, by `bytesOf`. */
+  /** The most bytes of all values together, as `bytesOf` measures them. */
   readonly bytes?: number;
   readonly bytesOf?: (value: Value) => number;
-  /** Of values that hold their keys: else another string of the same text is kept beside each. */
+  /** Reads the key out of a value that holds it, so that no second string of the same text is kept. */
   readonly keyOf?: (value: Value) => string;
 }
 

@@ -23,7 +23,7 @@ export interface FeedPage {
   readonly databaseId: string;
   /** Changes up to and including this seq are no longer listed. */
   readonly prunedSeq: number;
-  /** Of the change with the seq asked for. */
+  /** The mark of the change with the seq asked for. */
   readonly mark: ChangeMark;
   readonly newestSeq: number;
   readonly newestMark: ChangeMark;

@@ -23,7 +23,7 @@ export const inlinePolicy = (pages: readonly string[]): string =>
     "base-uri 'none'",
   ].join('; ');
 
-/** For a page of this server, and the pages that it frames: those inherit its policy (`srcdoc`, CSP3 §7.8). */
+/** Returns the policy of a page of this server. The pages that it frames inherit it (`srcdoc`, CSP3 §7.8). */
 export const pagePolicy = (pages: readonly string[]): string =>
   [
     inlinePolicy(pages),

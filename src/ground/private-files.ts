@@ -2,7 +2,7 @@
 
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 
-/** For its owner alone, because the database says who holds which keys. An existing folder is left as it is. */
+/** Makes a folder that only its owner can read: the database says who has which keys. Keeps an existing one as it is. */
 export const makeOwn = (folder: string) => mkdirSync(folder, { recursive: true, mode: 0o700 });
 
 /**

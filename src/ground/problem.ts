@@ -56,7 +56,7 @@ export type Problem =
       readonly keyId?: string;
       readonly keyName?: string;
       readonly userId?: string;
-      /** Of a child. */
+      /** The parent's id, if the key is a child. */
       readonly parentId?: string;
       readonly fingerprint?: string;
       readonly sent?: 'user_token';

@@ -40,7 +40,7 @@ export class StoreOutage extends Error {
   override name = 'StoreOutage';
 
   constructor(
-    /** For the log. */
+    /** The reason, for operators. */
     readonly reason: string,
     readonly kind: OutageKind = 'unreachable',
   ) {

@@ -77,7 +77,7 @@ const UNITS_MS = new Map([
   ['d', MS_PER_DAY],
 ]);
 
-/** As people write it, in the largest unit that it is a whole number of: `90s`, `1h`. */
+/** Returns a duration as people write it, in the largest unit that it is a whole number of: `90s`, `1h`. */
 export function formatDuration(ms: number): string {
   const [unit, unitMs] = [...UNITS_MS].findLast(([, size]) => ms % size === 0) ?? ['s', 1000];
   return `${ms / unitMs}${unit}`;
@@ -93,7 +93,7 @@ export function parseDuration(text: string): number | null {
 const FIRST_MS = Date.parse('0000-01-01T00:00:00.000Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** In UTC with milliseconds. A time that was typed by hand, beyond RFC 3339's years, becomes the first or last one. */
+/** Returns a time in UTC with milliseconds. One beyond RFC 3339's years, typed by hand, becomes the first or last. */
 export const rfc3339 = (ms: number): string => new Date(Math.min(Math.max(ms, FIRST_MS), LAST_MS)).toISOString();
 
 // Waits in real time: sockets, disks and threads follow no clock that a test moves.

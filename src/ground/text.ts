@@ -33,7 +33,7 @@ export const bytesInMemory = (text: string): number => (WIDE.test(text) ? 2 : 1)
 
 const NOTHING_TO_ESCAPE = /^[\w.:@|/-]*$/;
 
-/** As JSON. Ids seldom need escapes, and without any this takes a fraction of the general encoder's time. */
+/** Returns an id as JSON. Ids seldom need escapes. Without any, this takes a fraction of the general encoder's time. */
 export const quoted = (id: string): string => (NOTHING_TO_ESCAPE.test(id) ? `"${id}"` : JSON.stringify(id));
 
 /** What a thrown value says: an Error its message. */
@@ -57,7 +57,7 @@ export const isScope = (text: string): boolean => SCOPE.test(text);
 /** The parts of a list with spaces between. They need not be scopes. */
 export const splitScopes = (list: string): readonly string[] => list.split(' ').filter((part) => part !== '');
 
-/** As a list with spaces between. What is not a scope is left out: with a space in it, it would read as two. */
+/** Joins scopes with spaces between. What is not a scope is left out: with a space in it, it would read as two. */
 export const joinScopes = (scopes: readonly string[]): string => scopes.filter(isScope).join(' ');
 
 /** What API keys may begin with: `sk`, or a prefix of one's own, by which scanners know whose key they have found. */

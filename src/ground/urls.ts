@@ -2,10 +2,10 @@
 
 import { isLoopback } from './ip.ts';
 
-/** Of the page where people manage their keys. */
+/** Returns the URL of the page where people manage their keys. */
 export const keysPageUrl = (publicUrl: string): string => `${publicUrl}/keys`;
 
-/** Without user-info and query, even if the URL is malformed. */
+/** Returns a URL without its user-info and query, even if it is malformed. */
 export function shownUrl(url: string): string {
   // Everything up to the last @ goes: a password may hold any character, ? and / included. A file URL has no user.
   const withoutUser = /^file:/i.test(url) ? url : url.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1');

@@ -90,14 +90,14 @@ export const LIMITS = {
     perS: 1,
     whose: 'address',
   },
-  /** Of 2.5 * 10^10: ten minutes of guesses by a thousand persons find one of 10,000 with a chance of 1 in 250. */
+  /** There are 2.5 * 10^10 codes: a thousand persons who guess for ten minutes find one of 10,000 in 1 of 250 cases. */
   wrongUserCodes: {
     what: 'wrong codes of such requests',
     burst: 10,
     perS: 0.0167, // ten in ten minutes
     whose: PERSON,
   },
-  /** Of ids that anybody can make up; those that the operator lists exactly are fetched whenever they are needed. */
+  /** Bounds ids that anybody can make up. Those that the operator lists exactly are fetched whenever needed. */
   clientDocuments: {
     what: 'fetching documents of clients under a wildcard of `OAUTH_CLIENTS`',
     burst: 10,
@@ -164,7 +164,7 @@ export const LIMITS = {
     whose: 'key',
     beyond: 'the oldest is answered at once: of that key, or of the owner who has most',
   },
-  /** As `listeners`: no one owner has more than half of all places. */
+  /** No one owner has more than half of all places for `listeners`. */
   listenersOfOwner: {
     what: 'of these, those of one owner',
     unit: 'requests',

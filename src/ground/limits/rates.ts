@@ -23,11 +23,11 @@ export type Period = number | 'month';
 
 export interface Window {
   readonly period: Period;
-  /** Of what is counted: a month's uses are those of its days. */
+  /** The length of the windows that are counted: a month's uses are counted by the day. */
   readonly windowS: number;
-  /** Its number, counted from the Unix epoch; of a month that of the first day. */
+  /** The number of the window, counted from the Unix epoch; for a month, that of its first day. */
   readonly first: number;
-  /** As `first`; of a month that of the last day. */
+  /** The same number as `first`; for a month, that of its last day. */
   readonly last: number;
   readonly startsAtMs: number;
   readonly endsAtMs: number;

@@ -9,22 +9,22 @@ export interface Bounds {
   readonly each: number;
 }
 
-/** Gives back what was taken. May be called again. */
+/** Releases what was acquired. May be called again. */
 export type Release = () => void;
 
 export interface Share {
-  /** Null, with nothing taken, when there is not so much left for this owner. */
+  /** Acquires an amount. Returns null, with nothing acquired, if less than that is left for this owner. */
   take(owner: Owner, amount: number): Release | null;
   /** True while nothing is left for anybody. */
   readonly isEmpty: boolean;
 }
 
 export interface WaitingShare {
-  /** Takes one, after waiting for its turn up to `withinMs`. Null after that, or at once when too many wait. */
+  /** Acquires one, after waiting up to `withinMs`. Returns null after that, or at once if too many wait. */
   wait(owner: Owner, withinMs: number): Promise<Release | null>;
 }
 
-/** Null: nothing was left in time. */
+/** Called with null if nothing was left in time. */
 type Settle = (release: Release | null) => void;
 
 export function createShare(bounds: Bounds): Share {
