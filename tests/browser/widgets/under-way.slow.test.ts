@@ -8,9 +8,12 @@ import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './b
 const SUCCESS = { content: [], structuredContent: { success: true, message: 'Done as asked' } };
 const FAILURE = { isError: true, content: [{ type: 'text', text: 'Out of reach' }] };
 
-/** Presses the button of a key, and then the one that confirms the question it opens. */
+/** Presses the button of a key, in its opened row if it is there, and then the one that confirms the question it opens. */
 async function confirm(frame: Frame, verb: 'Revoke' | 'Delete', name: string) {
-  await frame.getByRole('button', { name: `${verb} ${name}`, exact: true }).click();
+  const button = frame.getByRole('button', { name: `${verb} ${name}`, exact: true });
+  if ((await button.count()) === 0)
+    await frame.getByRole('button', { name: `More about ${name}`, exact: true }).click();
+  await button.click();
   await frame
     .getByRole('group', { name: `${verb} ${name}?` })
     .getByRole('button', { name: verb })
