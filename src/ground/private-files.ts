@@ -2,7 +2,7 @@
 
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 
-/** Makes a folder that only its owner can read: the database says who has which keys. Keeps an existing one as it is. */
+/** Makes a folder that its owner alone can read: the database says who has which keys. Leaves an existing one as is. */
 export const makeOwn = (folder: string) => mkdirSync(folder, { recursive: true, mode: 0o700 });
 
 /**
