@@ -22,14 +22,14 @@ WHERE ${IS_OPEN} AND EXISTS (SELECT 1 FROM api_keys WHERE id = ?3 AND active = 1
 
 const HAS_TAKEN = 'SELECT 1 FROM codes WHERE hash = ?1 AND taken_by = ?2';
 
-/** As INSERT (key-changes.ts), for an open code whose owner is not blocked. */
+/** Inserts a key like INSERT (key-changes.ts), if the code is open and its owner is not blocked. */
 const MAKE = INSERT.replace(
   'ON CONFLICT',
   `AND EXISTS (SELECT 1 FROM codes WHERE hash = ?${COLUMNS.length + 3} AND taken_by IS NULL)
 AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id')}) ON CONFLICT`,
 );
 
-/** For a person's decision. */
+/** The condition for a request that waits for a person's decision. */
 const WAITS = 'taken_by IS NULL AND decision IS NULL AND ends_at_ms >';
 
 /**

@@ -100,7 +100,7 @@ const KINDS = ENTRIES.flatMap(([, { columns }]) => Object.entries(columns));
 
 export const COLUMNS: readonly string[] = KINDS.map(([name]) => name);
 
-/** Of the key `k`. To sort by a column, name it with its table: `ORDER BY k.created_at_ms` uses an index. */
+/** The columns of the key `k`. To sort by one, name it with its table: `ORDER BY k.created_at_ms` uses an index. */
 export const KEY_COLUMNS = [
   'k.row',
   ...KINDS.map(([name, kind]) => (kind === 'number' ? `${held(`k.${name}`)} AS ${name}` : `k.${name}`)),

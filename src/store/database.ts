@@ -4,7 +4,7 @@ import { StoreOutage } from '../ground/result.ts';
 
 export type Value = string | number | bigint | ArrayBuffer | null;
 
-/** By column name. */
+/** A row's values by the names of their columns. */
 export type Row = Readonly<Record<string, Value>>;
 
 export interface Statement {

@@ -19,12 +19,12 @@ export function hasPlace(owner: string, keysMax: string): string {
 < coalesce((SELECT keys_max FROM owners WHERE owner = ${owner}), ${keysMax})`;
 }
 
-/** For a condition that is added to INSERT: the argument that a column gets. */
+/** Returns the argument of INSERT that a column gets, for a condition that is added to it. */
 export function insertArg(column: string): string {
   return `?${COLUMNS.indexOf(column) + 1}`;
 }
 
-/** Of INSERT. */
+/** Returns the arguments of INSERT. */
 export const insertArgs = (record: ApiKeyRecord, ownerKeys: number, origin: Origin) => [
   ...columnsOf(record).values,
   JSON.stringify(origin),

@@ -28,7 +28,7 @@ type Reads = Pick<
 /** The number of the newest change; with `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
-/** Of a child, the parent is found by the secret that made it. */
+/** The hash that a key is looked up by. A child's parent is looked up by the secret that made the child. */
 const SECRET = 'coalesce(c.parent_hash, h.value)';
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${SECRET} AS presented_hash, ${CHILD} AS child,

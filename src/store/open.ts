@@ -51,7 +51,7 @@ export interface StoreOptions extends UpkeepOptions, Pick<RemoteOptions, 'storeP
 
 export type Store = Awaited<ReturnType<typeof prepareStore>>;
 
-/** As `prepareStore`, opened. */
+/** Prepares a store and opens it. */
 export async function openStore(config: DatabaseConfig, options: StoreOptions): Promise<Store> {
   const store = await prepareStore(config, options);
   await store.open();
@@ -92,7 +92,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     writable: writes.writable,
     /** A secret that all processes on the database share. */
     serverSecret: (name: ServerSecret) => serverSecret(db, name),
-    /** For the feed: what a page of it means to the replica and to the upkeep. */
+    /** Tells the replica and the upkeep of a page of the change feed. */
     onPage(reached: ReachedPosition, page: FeedPage): void {
       if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
       upkeep?.saw(page);

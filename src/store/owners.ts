@@ -14,7 +14,7 @@ EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.value) AS blocked,
 ${unitsFrom('?3')} AS day_units, ${unitsFrom('?2')} AS month_units
 FROM json_each(?1) n LEFT JOIN owners o ON o.owner = n.value LEFT JOIN holders h ON h.owner = n.value ORDER BY n.key`;
 
-/** By one search of each index, however many keys an owner has. */
+/** Selects the next owner, by one search of each index, however many keys an owner has. */
 const next = (after: string) => `(SELECT min(owner) FROM (
 SELECT min(user_id) AS owner FROM api_keys WHERE user_id > ${after}
 UNION ALL SELECT min(owner) FROM owners WHERE owner > ${after}

@@ -33,14 +33,14 @@ export interface Run {
   readonly nowMs: number;
   readonly eventDays: number;
   readonly usageDays: number;
-  /** Of a slice of holders: the row before it. */
+  /** The row before the slice of holders. */
   readonly after: number;
 }
 
 /** All of a run is one argument. */
 const of = (name: keyof Run) => `(?1 ->> '${name}')`;
 
-/** In one transaction, and again as long as there was a full slice. */
+/** Statements that run in one transaction, again and again as long as there was a full slice. */
 type Removal = readonly string[];
 
 const DB_NOW_MS = "unixepoch('subsec') * 1000";

@@ -17,7 +17,7 @@ export const rowBy = (hash: string) =>
 export const hasSecret = (hash: string, nowMs: string) =>
   `(k.key_hash = ${hash} OR k.second_hash = ${hash} AND (k.second_is = 'next' OR k.second_ends_at_ms >= ${nowMs}))`;
 
-/** Of the owner of the key `k`. */
+/** Selects whether the owner of the key `k` is blocked. */
 export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
 
 // Servers of versions before write key_uses and api_keys.last_used_at_ms: the latest value counts.

@@ -25,7 +25,7 @@ import { isOutage } from '../ground/result.ts';
 import { sleep } from '../ground/runtime.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
 
-/** In order. A file is never edited after it has landed; see db/README.md. */
+/** All migrations, in their order. A file is never edited after it has landed; see db/README.md. */
 const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0001_keys', sql: migration0001 },
   { name: '0002_key_uses', sql: migration0002 },
@@ -155,7 +155,7 @@ async function addColumns(db: Database, statements: readonly Statement[]): Promi
 const ADDS_COLUMN = /^(?:\s|--.*\n)*ALTER TABLE (\w+) ADD COLUMN (\w+)/;
 const HAS_COLUMN = 'SELECT 1 FROM pragma_table_info(?) WHERE name = ?';
 
-/** Without triggers no process would learn of a revocation, and a new key could inherit a deleted one's last use. */
+/** Refuses a database that lacks a part. Without triggers no process would be told of a revocation. */
 async function checkShape(db: Database): Promise<void> {
   const found = new Set((await db.read(PARTS)).map(({ part }) => part));
   const feeds = await ownRows(db.read({ sql: 'SELECT 1 FROM feed' }));

@@ -106,7 +106,7 @@ const GROWING = [
   ['key_events', 'seq'],
 ] as const;
 
-/** Of keys that are gone again. */
+/** The tables that may have rows of keys that were deleted during the copy. */
 const ORPHANS = ['key_uses', 'key_counts'];
 
 /**

@@ -43,7 +43,7 @@ const ACCEPTED = `SELECT k.row, h.key AS nth, h.value AS hash, k.id, k.user_id, 
 FROM api_keys k, json_each(json_array(k.key_hash, k.second_hash)) h
 WHERE (k.row, h.key) > (?1, ?3) AND ${isAccepted('h.value')} ORDER BY k.row, h.key LIMIT ${PAGE_ROWS}`;
 
-/** Of these hashes, each with its key's id, those that are not accepted, and why. */
+/** Selects which of these hashes, each given with its key's id, are not accepted, and why. */
 const ENDED = `SELECT p.key AS at, CASE WHEN of.id IS NULL THEN 'deleted' WHEN of.active = 0 THEN 'revoked'
 WHEN of.expires_at_ms < ?2 THEN 'expired' ELSE 'rotated out' END AS ended
 FROM json_each(?1) p LEFT JOIN api_keys of ON of.id = p.value ->> 1

@@ -12,7 +12,7 @@ import { embeddedDatabase } from '../embedded/database.ts';
 import { inspect, migrate } from '../schema.ts';
 
 export interface Backup {
-  /** Of a copy of the file, which has this version's schema. */
+  /** The path of a copy of the file, which has this version's schema. */
   readonly path: string;
   readonly read: Read;
   readonly keys: number;
@@ -53,7 +53,7 @@ export const letSignalsIn = () => sleep(1);
 /** What SQLite keeps beside a file that was in use when its process ended: changes that the file itself lacks. */
 const PARTS = ['', '-wal', '-journal'];
 
-/** As often as a server that writes to the file may come in between. */
+/** How often the file is copied, at most, while a server that writes to it comes in between. */
 const COPY_TRIES_MAX = 5;
 
 function copyBackup(file: string, path: string, copy: typeof copyFileSync): void {

@@ -12,7 +12,7 @@ export interface Piecewise {
   readonly from: string;
   /** Where its rows go, of the same columns, and empty. */
   readonly into: string;
-  /** Of one piece: 1,000 take some 5 ms of SQLite's work. */
+  /** Rows of one piece: 1,000 take some 5 ms of SQLite's work. */
   readonly rows: number;
   /** Carries out one piece, and what must be done after it. */
   put(piece: Statement): Promise<unknown>;

@@ -34,7 +34,7 @@ AND (b.at_ms, b.owner, b.key_id, b.kind) IS NOT (key_events.at_ms, key_events.ow
 const ADD_EVENT = `INSERT INTO key_events (owner, kind, how, backup_seq)
 SELECT '', 'restored', 'command', coalesce(max(seq), 0) FROM ${AHEAD_EVENTS}`;
 
-/** Without the secrets of before, the registrations of OAuth clients would be lost, which they keep for good. */
+/** Takes over the backup's server secrets: OAuth clients keep their registrations, which other secrets would end. */
 const TAKE_SECRETS = `UPDATE ${SECRETS} SET value = b.value FROM ${aheadOf(SECRETS)} b WHERE b.name = ${SECRETS}.name`;
 
 /** Every process forgets what it knows. */

@@ -15,12 +15,12 @@ const RETRY_MS_MAX = 5000;
 const RETRY_PAUSE_MS_MAX = 20;
 /** After so much work in a row that blocks the event loop, the loop runs what else is waiting. */
 const BLOCKING_MS_MAX = 3;
-/** With eight writes, the disk's part of one is small, and the event loop held up for a millisecond. */
+/** The most writes in a group. With eight, each has a small part of the disk's time, and they block for a millisecond. */
 const GROUP_MAX = 8;
 /** A group of slow statements ends after this much work. */
 const GROUP_MS_MAX = 2;
 /**
- * With this many pages (4 KiB) in the write-ahead log, a commit moves them into the file, in 4 ms; at SQLite's default
+ * A commit moves the write-ahead log into the file once it has this many pages (4 KiB), in 4 ms; at SQLite's default
  * of 1,000, in 9 ms. A creation writes five; at 250 it waits for the disk more often, and takes 2 % longer.
  */
 const CHECKPOINT = 'PRAGMA wal_autocheckpoint = 400';
@@ -30,7 +30,7 @@ const COMMIT: Statement = { sql: 'COMMIT' };
 /** `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it survives the process, not a power cut. */
 type Durability = 'FULL' | 'NORMAL';
 
-/** For the log: the check at the start does not read every page of a large file. */
+/** Logged for damage that the check at the start missed: it does not read every page of a large file. */
 const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
 
 interface Waiting {
@@ -38,7 +38,7 @@ interface Waiting {
   readonly statements: readonly Statement[];
   readonly durability: Durability;
   readonly untilMs: number;
-  /** In a transaction without others: a batch, or one of a group that failed. */
+  /** Whether it gets a transaction of its own: a batch does, and each statement of a group that failed. */
   alone: boolean;
   resolve(written: readonly Written[]): void;
   reject(error: unknown): void;
@@ -197,7 +197,7 @@ function createTurns() {
   };
 }
 
-/** Null: it is a bug. */
+/** Returns the outage that an error tells of; null: the error is a bug. */
 function outageOf(error: unknown): StoreOutage | null {
   if (isSchemaMissing(error)) return new StoreOutage(errorReason(error), 'no_schema');
   if (codeOf(error) === '') return null;

@@ -19,7 +19,7 @@ const USES_PER_WRITE = 40;
 const READ_WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
 const SIZE: Statement = { sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size' };
-/** For each table and index, a statement that reads a page per level. For a partial index it would scan the table. */
+/** Selects a statement for each table and index that reads a page per level. For a partial index it would scan. */
 const NEWEST_ENDS: Statement = {
   sql: `SELECT format('SELECT max("%w") FROM "%w"', coalesce((SELECT name FROM pragma_index_info(m.name)), 'rowid'), m.tbl_name)
 AS newest_end FROM sqlite_master m WHERE m.type = 'table' OR (m.type = 'index' AND coalesce(m.sql, '') NOT LIKE '% WHERE %')`,

@@ -14,7 +14,7 @@ const PAUSE_MS_MAX = 150;
 /** When there is little time in all, the pauses are shorter: up to this part of it, then up to twice that. */
 const PAUSE_PART_MAX = 0.1;
 /**
- * Of one try, and of all together. A second try helps when a connection died silently, or when this process was too
+ * Limits one try, and all together. A second try helps when a connection died silently, or when this process was too
  * busy to read. To a busy primary it is more work, so writes, which run one after the other, get more time.
  */
 interface Timeouts {

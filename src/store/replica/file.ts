@@ -41,7 +41,7 @@ export async function openReplica(file: string, anew: boolean): Promise<Database
   return found ?? locked(file, async () => (anew ? null : await fitAt(file)) ?? make(file));
 }
 
-/** Null: it isn't fit. */
+/** Returns the file's database if it is fit to be used, or else null. */
 async function fitAt(file: string): Promise<Database | null> {
   const db = embeddedDatabase(file);
   try {
