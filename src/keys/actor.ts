@@ -9,7 +9,7 @@ import type { Log } from '../watch/log.ts';
 
 export interface RequestIds {
   readonly requestId: string;
-  /** Of the caller's trace (calls/call.ts), if it sent one. */
+  /** The id of the caller's trace (calls/call.ts), if it sent one. */
   readonly traceId?: string | undefined;
 }
 

@@ -116,7 +116,7 @@ export async function revokeAll(
   }
 }
 
-/** As an operator says it; `expiresInDays` counts from now, and null is never. */
+/** A change as an operator asks for it. `expiresInDays` counts from now; null: the key never expires. */
 export interface KeyUpdate extends Omit<KeyEdit, 'expiresAtMs'> {
   readonly expiresInDays?: number | null | undefined;
 }

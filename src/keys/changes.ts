@@ -24,11 +24,12 @@ export interface ChangesOptions {
   readonly log: Log;
   readonly originOf: OriginOf;
   readonly granted: Granted;
-  /** Of requests that change nothing. */
+  /** Limits requests that change nothing. */
   readonly misses: PersonBudget;
   /**
-   * Of what leaves events without end: new secrets, and owners' edits. Ends have none: each key is revoked and deleted at
-   * most once, and each new secret first used once, and whoever holds a user's token can't keep its owner from revoking.
+   * Limits what leaves events without end: new secrets, and owners' edits. Ends have no limit: each key is revoked and
+   * deleted at most once, and each new secret first used once. Whoever holds a user's token can't keep its owner from
+   * revoking.
    */
   readonly creations: PersonBudget;
 }
@@ -84,7 +85,7 @@ export function createChanges(options: ChangesOptions) {
           (await store.deactivate(actor.userId, keyId, origin)) ?? (await endChild(actor, keyId, origin)),
       ),
 
-    /** As `revoke`, but removes the record. */
+    /** Revokes a key like `revoke`, but removes the record, too. */
     delete: (actor: Actor, keyId: string) =>
       mutate(
         'API key deleted',
@@ -116,7 +117,7 @@ export function createChanges(options: ChangesOptions) {
 export function createRevokeSecrets(options: {
   readonly store: Pick<KeyStore, 'revokeByHashes'>;
   readonly childStore: Pick<ChildStore, 'endChildren'>;
-  /** Of the primary: no replica's word that a key has ended will do. */
+  /** Reads from the primary: a replica may still accept a key that has ended. */
   readonly unknownKeys: UnknownKeys;
   /** Makes the change known to this process before the response. */
   readonly refresh: () => Promise<void>;

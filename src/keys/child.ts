@@ -7,22 +7,22 @@ import { hasEnded, type PresentedKey, refusalAt } from './record.ts';
 export const DELEGATE = 'delegate';
 
 export interface ChildRecord {
-  /** As the id of a key. */
+  /** Its id, which has the form of a key's. */
   readonly id: string;
   readonly userId: string;
-  /** As `keyHash` of a key. */
+  /** The hash of its secret, which has the form of a key's. */
   readonly keyHash: string;
   readonly parentId: string;
-  /** Of the parent's secret that made it. */
+  /** The hash of the parent's secret that made it. */
   readonly parentHash: string;
   readonly name: string;
   readonly scopes: readonly string[];
-  /** As `resource` of a key. */
+  /** The one server that it is good for; null: any. */
   readonly resource: string | null;
   readonly createdAtMs: number;
-  /** Of its own life; see `endsAtMs`. */
+  /** Last millisecond of its own life. It may end earlier, with its parent; see `endsAtMs`. */
   readonly expiresAtMs: number;
-  /** Null: nobody has ended it alone. */
+  /** When it was ended alone; null: nobody has done that. */
   readonly endedAtMs: number | null;
 }
 

@@ -20,7 +20,7 @@ const POLLS_PER_LAG = 4;
 const RETRIES_PER_LAG = 16;
 /** A query may take this part of the bound, then callers get 503: enough for a second try over the network. */
 const QUERY_PART_OF_LAG = 0.9;
-/** With a long bound a query times out sooner: no caller should wait for all of it. */
+/** A query times out sooner than a long bound: no caller should wait for all of it. */
 const QUERY_MS_MAX = 3000;
 /** Taken off the bound for the response's way to its caller: a success must not arrive after the bound. */
 const RESPONSE_MS = 25;

@@ -38,7 +38,7 @@ export interface KeyRequest {
 
 /** What a record gets of it, and how long it lives. */
 export interface Grant extends Pick<ApiKeyRecord, 'scopes' | 'rateLimit' | 'quota' | 'resource'> {
-  /** Null: never expires. */
+  /** Days until the key expires; null: it never does. */
   readonly expiresInDays: number | null;
 }
 

@@ -14,7 +14,7 @@ const PAGE_EVENTS = 50;
 export interface PastEvent extends Pick<KeyEvent, 'atMs' | 'kind' | 'how' | 'fields' | 'fingerprint'> {
   /** The asking person's `sub`, or in words who else it was; of `connected` a host, of `delegated` a key's id. */
   readonly actor: string | null;
-  /** Null unless the asking person did it. */
+  /** The address that it came from, if the asking person did it; else null. */
   readonly address: string | null;
 }
 

@@ -45,11 +45,11 @@ export function createKeyDomain(options: {
   lagMaxMs: number;
   /** Memory for records of usable keys. */
   keyCacheBytes: number;
-  /** Of keys without one of their own; 0 requests: none. */
+  /** The limit of keys that have none of their own; 0 requests: no limit. */
   rateLimit: { readonly requests: number; readonly windowMs: number };
-  /** As `rateLimit`; null: none. */
+  /** The quota of keys that have none of their own; null: no quota. */
   keyQuota: Quota | null;
-  /** Of all keys together of owners without one of their own; null: none. */
+  /** The limit on all keys together of an owner who has none of his own; null: no limit. */
   ownerRateLimit: RateLimit | null;
   ownerQuota: Quota | null;
   /** How many keys an owner may have without a number of his own. */
@@ -85,7 +85,7 @@ export function createKeyDomain(options: {
     verifier,
     delegate: createDelegate({ ...parts, verifier }),
     feed,
-    /** For services that check keys from memory: what has changed, and the uses that they tell of. */
+    /** Tells services that check keys from memory what has changed. */
     recent: new RecentChanges(parts),
     toldUses: createToldUses({ ...parts, verifier }),
     usage,

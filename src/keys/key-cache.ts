@@ -141,7 +141,7 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
       if (known === undefined) return recallRefused(keyHash, nowMs);
       return nowMs < known.believedUntilMs || !isUsable(known) ? known : undefined;
     },
-    /** Of a key that `recall` did not know: true if its record was usable and has only become too old to be believed. */
+    /** Returns true for a key that `recall` did not know if its record was usable, and has only become too old. */
     isStale: (keyHash: string) => usable.get(keyHash) !== undefined,
     /**
      * Remembers what was read; a usable record only if the feed will report every later change of it. Returns the key, or
@@ -159,7 +159,7 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
     isUsable,
     /** Reads under way, by hash. One that began before a change is not joined after it. */
     reads,
-    /** As `reads`, of first uses of next secrets. */
+    /** First uses of next secrets that are under way, by hash; see `reads`. */
     firstUses,
   };
 }

@@ -28,9 +28,9 @@ export interface OwnKey extends ListedKey {
   readonly expired: boolean;
   /** How many of its children are living. */
   readonly children: number;
-  /** Null: not used in the last 30 days. */
+  /** Its uses in the last 30 days; null: there were none. */
   readonly uses: Uses | null;
-  /** Null unless it is being rotated. */
+  /** How its rotation stands; null: it is not being rotated. */
   readonly rotation: Rotation | null;
 }
 

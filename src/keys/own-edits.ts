@@ -9,7 +9,7 @@ import { type OwnKey, ownKeys, type ShownWith } from './listing.ts';
 import { hasEnded, isIdShaped, type ListedKey } from './record.ts';
 import type { Changed, OwnEdit } from './store.ts';
 
-/** As a person says it: what is left out stays. */
+/** An edit as a person asks for it. What is left out stays. */
 export interface AskedEdit {
   readonly name?: string | undefined;
   readonly scopes?: readonly string[] | undefined;
@@ -61,7 +61,7 @@ export function createOwnEdits(options: OwnEditsOptions) {
 
 interface Edited {
   readonly key: ListedKey;
-  /** Null: the key was so already. */
+  /** What the edit changed; null: the key was so already. */
   readonly changed: Changed | null;
 }
 

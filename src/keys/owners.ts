@@ -14,7 +14,7 @@ import type { OwnerSettings } from './record.ts';
 /** An owner as the database has him. */
 export interface StoredOwner {
   readonly owner: string;
-  /** Null: none. */
+  /** What an operator has set for the owner; null: nothing. */
   readonly settings: OwnerSettings | null;
   readonly blocked: boolean;
   /** How many keys there are, in any state. */
@@ -26,7 +26,7 @@ export interface StoredOwner {
 /** What is given is set; null: the server's. */
 export type OwnerEdit = { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined };
 
-/** As KeyStore: everything throws a StoreOutage when the database is out of reach, and writes may be repeated. */
+/** Everything throws a StoreOutage when the database is out of reach, and writes may be repeated, as in KeyStore. */
 export interface OwnerStore {
   /** Owners by their exact names, whether or not anything is known of them. */
   find(owners: readonly string[], nowMs: number): Promise<readonly StoredOwner[]>;

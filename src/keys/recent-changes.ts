@@ -140,7 +140,7 @@ export class RecentChanges {
 const codeOf = (macs: Macs, seq: number, mark: ChangeMark): string =>
   macs.of('cursor', `${macs.databaseId} ${seq} ${mark ?? ''}`);
 
-/** Without what is more than anybody is told. */
+/** Drops the oldest changes beyond KEPT_MAX. */
 function trimmed(known: Known): Known {
   const over = known.changes.length - KEPT_MAX;
   const since = known.changes[over - 1];

@@ -10,7 +10,7 @@ import { KEY_PREFIX_PATTERN } from '../ground/text.ts';
 
 /** The second secret of a key that is being rotated. */
 type SecondSecret = {
-  /** As `keyHash`. */
+  /** SHA-256 of the second secret, written like `keyHash`. */
   readonly hash: string;
 } & (
   | { readonly is: 'next'; readonly endsAtMs: null } // not used yet; its first use puts it in force
@@ -27,7 +27,7 @@ export interface ApiKeyRecord {
   readonly scopes: readonly string[];
   readonly active: boolean;
   readonly createdAtMs: number;
-  /** Null: never. */
+  /** Last millisecond at which the key is accepted; null: it never expires. */
   readonly expiresAtMs: number | null;
   /** A previous one stays on record when it has ended. */
   readonly second: SecondSecret | null;
@@ -35,7 +35,7 @@ export interface ApiKeyRecord {
   readonly rotations: number;
   /** Its own; null: the server's. */
   readonly rateLimit: RateLimit | null;
-  /** As `rateLimit`. */
+  /** Its own; null: the server's. */
   readonly quota: Quota | null;
   /** The one server that it is good for (audience.ts); null: any. */
   readonly resource: string | null;
@@ -43,7 +43,7 @@ export interface ApiKeyRecord {
   readonly metadata: Metadata | null;
 }
 
-/** Of a key that is made, unless it is asked for. */
+/** What a new key has unless something else is asked for. */
 export const NEW_KEY = {
   active: true,
   second: null,
@@ -70,23 +70,23 @@ export interface PresentedKey extends ApiKeyRecord {
   readonly secretEndsAtMs: number | null;
   /** An operator refuses all keys of the owner. */
   readonly blocked: boolean;
-  /** Of the owner; null: none. One object for owners with equal settings. */
+  /** The owner's settings; null: none. Owners with equal settings share one object. */
   readonly owner: OwnerSettings | null;
 }
 
-/** Of the secret that it was found by. */
+/** Returns the hash of the secret that the key was found by. */
 export const presentedHash = ({ presented, second, keyHash }: PresentedKey): string =>
   presented === 'in_force' || second === null ? keyHash : second.hash;
 
 export interface ListedKey extends ApiKeyRecord {
-  /** Null: never used. */
+  /** When it was last used; null: never. */
   readonly lastUsedAtMs: number | null;
 }
 
 /** What has an end is good up to and including its millisecond; null: it has none. */
 export const hasEnded = (endsAtMs: number | null, nowMs: number): boolean => endsAtMs !== null && endsAtMs < nowMs;
 
-/** Null when usable. */
+/** Returns why a key is refused; null: it is usable. */
 export function refusalAt(key: Omit<PresentedKey, 'owner'>, nowMs: number): KeyRefusal | null {
   if (!key.active) return 'revoked';
   if (key.blocked) return 'blocked';
@@ -105,7 +105,7 @@ export interface Rotation {
   readonly state: 'until_first_use' | 'overlapping';
   /** Last millisecond at which the previous secret is accepted; null before the first use. */
   readonly previousUntilMs: number | null;
-  /** Of the secret that is not in force. */
+  /** The fingerprint of the secret that is not in force. */
   readonly otherFingerprint: string;
 }
 

@@ -65,7 +65,7 @@ export function createRotate(options: RotateOptions) {
     return taken.ok ? ok(record) : taken;
   }
 
-  /** Null: another caller has changed it meanwhile. */
+  /** Gives the key its next secret. Returns null if another caller has changed the key meanwhile. */
   async function replaceSecret(
     actor: Actor,
     record: ApiKeyRecord,

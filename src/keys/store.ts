@@ -11,7 +11,7 @@ export interface NextSecret {
   readonly hash: string;
   /** How long the secret in force goes on after the first use of this one; 0: it ends now, and any other too. */
   readonly overlapMs: number;
-  /** Of the key, for both secrets; it stays unless given. */
+  /** When the key expires, with both secrets; it stays unless given. */
   readonly expiresAtMs?: number | null;
 }
 
@@ -28,15 +28,15 @@ export interface ListPage {
 }
 
 export interface Found {
-  /** Of a child: its parent, by the secret that made it. */
+  /** The key; if the hash is a child's, its parent, found by the secret that made the child. */
   readonly record: PresentedKey | null;
-  /** Null: the hash is of no child. */
+  /** The child with this hash; null: there is none. */
   readonly child: ChildRecord | null;
   /** Where the change feed stood when the record was read, in the same statement. */
   readonly position: FeedPosition;
-  /** Null: no such key, or not known here. All zero unless asked for. */
+  /** What was counted for the key; null: no such key, or a replica doesn't know. All zero unless asked for. */
   readonly counts: KeyCounts | null;
-  /** Of all keys of the owner together; null: not counted, or not known here. */
+  /** What was counted for all keys of the owner together; null: not counted, or a replica doesn't know. */
   readonly ownerCounts: KeyCounts | null;
 }
 
@@ -49,7 +49,7 @@ export interface FindOptions {
 }
 
 export interface Changed {
-  /** Of the secret in force; null if only an earlier try of the same statement can have made the change. */
+  /** The fingerprint of the secret in force; null: only an earlier try of the statement can have made the change. */
   readonly fingerprint: string | null;
 }
 
@@ -64,9 +64,9 @@ export interface OwnEdit {
 export interface KeyEvent {
   readonly seq: number;
   readonly atMs: number;
-  /** Null: about an owner, or the whole database. */
+  /** The key that the event is about; null: it is about an owner, or the whole database. */
   readonly keyId: string | null;
-  /** Null: about the whole database. */
+  /** The owner that the event is about; null: it is about the whole database. */
   readonly owner: string | null;
   readonly kind: EventKind;
   /** `sql`: by a database's shell, or by a server of a version before events. */
@@ -75,15 +75,15 @@ export interface KeyEvent {
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;
-  /** Of the secret that the event is about. */
+  /** The fingerprint of the secret that the event is about. */
   readonly fingerprint: string | null;
   /** Which secret has ended, if not the whole key by its owner. */
   readonly secret: 'in_force' | 'next' | 'previous' | null;
-  /** Of `restored`: the newest event of the backup that was put back. */
+  /** The newest event of the backup that was put back, if the kind is `restored`. */
   readonly backupSeq: number | null;
-  /** Of `connected`: the id of the client that got the key, if that is the URL of its document. */
+  /** The id of the client that got the key, if the kind is `connected` and the id is the URL of its document. */
   readonly client: string | null;
-  /** Of `changed`: what did. Null: an event of a version before, or of another kind. */
+  /** What has changed, if the kind is `changed`; null: another kind, or an event of a version before. */
   readonly fields: readonly string[] | null;
 }
 
@@ -92,7 +92,7 @@ export interface EventQuery {
   readonly afterSeq: number | null;
   /** Only events before this one; undefined: all. */
   readonly beforeSeq?: number | undefined;
-  /** Of more than `limit` the newest; else the oldest. Unless given, true if `afterSeq` is null. */
+  /** Whether the newest of more than `limit` are returned, or the oldest. Unless given, true if `afterSeq` is null. */
   readonly newest?: boolean;
   readonly limit: number;
   readonly keyId?: string | undefined;
@@ -111,7 +111,7 @@ export interface KeyStore extends UsesStore {
   listByUser(userId: string, after: ListPlace | null, bytesMax: number): Promise<ListPage>;
   /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
   deactivate(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
-  /** Null: no such key of this owner. */
+  /** Deletes the owner's key. Null: no such key of this owner. */
   remove(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
   /** Changes the given fields. Null: no such key of this owner, or nothing to change. */
   update(
@@ -162,7 +162,7 @@ export interface EndedChild {
   readonly id: string;
   readonly parentId: string;
   readonly userId: string;
-  /** As `keyHash` of a key. */
+  /** The hash of its secret, which has the form of a key's. */
   readonly keyHash: string;
 }
 
@@ -197,7 +197,7 @@ export interface CodeRow {
   /** Empty once the code was taken. */
   readonly content: string;
   readonly isTaken: boolean;
-  /** Of a device's request, not of an OAuth client. */
+  /** Whether it is a device's request, not an OAuth client's. */
   readonly isDevice: boolean;
   /** What a person has decided on a device's request; null: nothing yet. */
   readonly decision: string | null;
@@ -209,7 +209,7 @@ interface NewCode {
   readonly hash: string;
   readonly content: string;
   readonly endsAtMs: number;
-  /** Of the key that it is for, if that is made later; else null. */
+  /** The owner of the key that it is for, if that is made later; else null. */
   readonly newKeyOf: string | null;
   /** Whose turn it takes at a remote database. */
   readonly whose: string;
@@ -218,10 +218,10 @@ interface NewCode {
 /** An active key that is handed out for a code. */
 interface Taking {
   readonly hash: string;
-  /** Of this one try; no two have the same. */
+  /** The id of this one try; no two have the same. */
   readonly attempt: string;
   readonly keyId: string;
-  /** Of the secret that is handed out. */
+  /** The fingerprint of the secret that is handed out. */
   readonly fingerprint: string;
 }
 
@@ -250,7 +250,7 @@ export interface OpenMax {
 export type Asked = 'asked' | 'address_full' | 'network_full' | 'all_full';
 
 interface Decided extends Pick<NewCode, 'newKeyOf' | 'whose'> {
-  /** Of the person's code. */
+  /** The hash of the person's code. */
   readonly hash: string;
   readonly decision: string;
 }
@@ -268,12 +268,12 @@ export interface CodeStore {
    */
   make(making: Making, made: Origin, handed: Origin | null): Promise<boolean>;
   ask(asked: AskedCode, openMax: OpenMax, nowMs: number): Promise<Asked>;
-  /** By the hash of the person's code; null: none is open. */
+  /** Finds a request by the hash of the person's code; null: none is open. */
   findAsked(hash: string, nowMs: number, whose: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
   decide(decided: Decided, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;
 }
 
-/** Of events in the trail of changes. Triggers write them (db/), and `keys restore`. */
+/** The kinds of events in the trail of changes. Triggers write them (db/), and `keys restore`. */
 export const EVENT_KINDS = [
   'created',
   'rotated',

@@ -40,14 +40,14 @@ export interface LookupsOptions<T> {
   readonly readAll: (hashes: readonly string[], whose: string) => Promise<(hash: string) => T>;
   /** What gives back what its read took. */
   readonly isGood: (found: T) => boolean;
-  /** Of LIMITS.unknownKeys, for all kinds of what is looked up. */
+  /** The token buckets of LIMITS.unknownKeys, which all kinds of look-ups share. */
   readonly budgets: TokenBuckets;
   readonly log: Log;
 }
 
 interface Waiter<T> {
   readonly hash: string;
-  /** Null: there was no place. */
+  /** Called with null if there was no place. */
   readonly resolve: (found: Result<T, Problem> | null) => void;
   readonly reject: (error: unknown) => void;
 }

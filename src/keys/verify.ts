@@ -20,7 +20,7 @@ export interface KeyIdentity {
   readonly keyName: string;
   readonly scopes: readonly string[];
   readonly createdAtMs: number;
-  /** Null: never. */
+  /** When the key expires; null: never. */
   readonly expiresAtMs: number | null;
   /** The one server that the key is good for; null: any. */
   readonly resource: string | null;
@@ -35,9 +35,9 @@ export interface KeyIdentity {
 export interface Proof {
   /** Monotonic: changes after it were not looked at. */
   readonly verifiedAtMs: number;
-  /** Of the secret that was presented. */
+  /** The hash of the secret that was presented. */
   readonly keyHash: string;
-  /** Of a child: of the parent's secret that made it. */
+  /** The hash of the parent's secret that made the key; null: it is no child. */
   readonly parentHash: string | null;
   /** The earliest of the ends that are known, of the key, the secret, the parent and its secret; null: there is none. */
   readonly endsAtMs: number | null;
@@ -132,11 +132,11 @@ export function createVerifier(options: VerifierOptions) {
      * is.
      */
     verify: (token: string, caller: Caller) => decide(token, caller, 'use'),
-    /** As `verify`, of a key whose use is noted already. */
+    /** Revalidates a key whose use is noted already. */
     confirm: (token: string, caller: Caller) => decide(token, caller, 'confirm'),
-    /** As `verify`, of a key that somebody pastes into a page: it completes no rotation. */
+    /** Verifies a key that somebody pastes into a page, and notes its use. It completes no rotation. */
     paste: (token: string, caller: Caller) => decide(token, caller, 'pasting'),
-    /** As `paste`, but notes nothing. */
+    /** Inspects a key: decides like `paste`, but notes no use. */
     look: (token: string, caller: Caller) => decide(token, caller, 'look'),
     /** What is known of a key by the hash of a secret: null if it isn't good; undefined if it has to be read. */
     recall(keyHash: string): KnownKey | null | undefined {
