@@ -93,7 +93,7 @@ export interface PreparedService extends Service {
   checkIssuer(): Promise<void>;
 }
 
-/** A service with its database open. Throws an Error whose message is for the operator. */
+/** Creates a service, and opens its database. Throws an Error whose message is for the operator. */
 export async function createService(config: Config, options: ServiceOptions): Promise<Service> {
   const service = await prepareService(config, options);
   await service.open();
@@ -101,8 +101,9 @@ export async function createService(config: Config, options: ServiceOptions): Pr
 }
 
 /**
- * Everything but the database, which a start that fails must not have migrated: the version before may have to be
- * started again. Throws an Error for the operator: a folder, issuer or tool that can't be used.
+ * Creates a service whose database is not open yet. A start that fails must not have migrated it, because the version
+ * before may have to be started again. Throws an Error for the operator about a folder, issuer or tool that can't be
+ * used.
  */
 export async function prepareService(config: Config, options: ServiceOptions): Promise<PreparedService> {
   const newFolder = prepareDataFolder(config);
