@@ -13,7 +13,7 @@ const SRC = join(ROOT, 'src');
 const DIST = join(ROOT, 'dist');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
 
-/** Keeps the executable, which is no part of the package. */
+/** Removes the package built before. It keeps the executable, which is no part of the package. */
 function removeOldPackage(): void {
   for (const name of existsSync(DIST) ? readdirSync(DIST) : []) {
     if (name !== SERVER_NAME) rmSync(join(DIST, name), { recursive: true, force: true });

@@ -13,7 +13,7 @@ interface Definition<O extends Options, A> {
   readonly options?: O;
   /** What follows without a name. */
   readonly argument?: Option<A>;
-  /** Throws a CommandError when it can't be done. */
+  /** Runs the command. Throws a CommandError when it can't be done. */
   run(given: { readonly options: ValuesOf<O>; readonly argument: A; readonly io: Io }): Promise<void> | void;
 }
 
@@ -58,7 +58,7 @@ export const asksForHelp = (args: readonly string[]): boolean => args.includes('
 /** Commands are loaded when they are called: each loads more than another needs. */
 export type Members<C> = Readonly<Record<string, () => Promise<C>>>;
 
-/** Throws a CommandError. `what`: `verb`, for the sentence about a name that is none. */
+/** Loads the member of this name. Throws a CommandError for a name that is no `what`, such as no verb. */
 export function chosen<C>(name: string, members: Members<C>, what: string): Promise<C> {
   const load = Object.hasOwn(members, name) ? members[name] : undefined;
   if (load !== undefined) return load();

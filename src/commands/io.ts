@@ -17,7 +17,7 @@ export class CommandError extends Error {
   }
 }
 
-/** The same, with the usage of the command below the message. */
+/** A CommandError whose message is followed by the usage of the command. */
 export class UsageError extends CommandError {
   constructor(message: string) {
     super(message, 2);
@@ -41,17 +41,17 @@ export interface IoStreams {
 export type Progress = (done: number, total?: number) => void;
 
 export interface Io extends IoStreams {
-  /** To stderr. */
+  /** Writes a line to stderr. */
   say(line: string): void;
   /** Asks on a terminal. Scripts need `yes`. */
   confirm(question: string, yes: boolean): Promise<void>;
-  /** The progress of long work: how much of how much, on a terminal alone, in one line, after two seconds. */
+  /** Creates the progress of long work: how much of how much, on a terminal alone, in one line, after two seconds. */
   progressOf(total: number, what: string): Progress;
-  /** To stdout. */
+  /** Writes a text to stdout. */
   write(text: string): Promise<void>;
   writeJson(rows: readonly object[]): Promise<void>;
   writeTable(rows: readonly (readonly string[])[]): Promise<void>;
-  /** Takes a line of progress away, as whatever is said or written does first. */
+  /** Removes the line of progress, as every other line does first. */
   clearProgress(): void;
 }
 
@@ -113,7 +113,7 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
 const unwritten = ({ code, message }: NodeJS.ErrnoException) =>
   code === 'EPIPE' ? new ReaderLeft() : new CommandError(`stdout: ${message}`);
 
-/** Text of owners must not move the cursor. */
+/** Returns the text without what could move the cursor, because owners may have chosen it. */
 const shownText = (text: string) => withoutControls(text).replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu, '');
 
 function tableOf(rows: readonly (readonly string[])[]): string {
@@ -126,7 +126,7 @@ function tableOf(rows: readonly (readonly string[])[]): string {
   return shown.map((cells) => `${cells.map(padded).join('  ').trimEnd()}\n`).join('');
 }
 
-/** `text` in at most `columns` columns of a terminal. */
+/** Returns the text in at most `columns` columns of a terminal. */
 export function cut(text: string, columns: number): string {
   const shown = shownText(text);
   if (Bun.stringWidth(shown) <= columns) return shown;
@@ -139,7 +139,7 @@ export const keysCounted = (count: number): string => `${count} active ${count =
 
 export const isoTime = (ms: number | null): string | null => (ms === null ? null : rfc3339(ms));
 
-/** ISO 8601 in the machine's zone, without fractions; `-` for null. */
+/** Returns the time in ISO 8601 in the machine's zone, without fractions; `-` for null. */
 export function localTime(ms: number | null): string {
   if (ms === null) return '-';
   const offsetMin = -new Date(rfc3339(ms)).getTimezoneOffset();

@@ -29,7 +29,7 @@ export interface Option<T> {
   readonly value: string | null;
   readonly isNeeded: boolean;
   readonly most: number;
-  /** `said` is what the person knows it by. Throws a UsageError. */
+  /** Reads the texts that were given. `said` is what the person knows the option by. Throws a UsageError. */
   read(texts: readonly string[], said: string): T;
 }
 
@@ -63,7 +63,7 @@ export const needed = <T>(of: Kind<T>): Option<T> => ({
   },
 });
 
-/** None: an empty list. */
+/** Creates an option that may be repeated. Its value is an empty list if none is given. */
 export const many = <T>(of: Kind<T>): Option<readonly T[]> => ({
   value: of.name,
   isNeeded: false,
@@ -80,7 +80,7 @@ export const ID = kind('id', 'an id of 32 hex digits', (given) => (isIdShaped(gi
 export const LIMIT = kind('100/1m', 'calls in a window of at most 366 days, like 100/1m', parseLimit);
 export const QUOTA = kind('5000/day', 'calls in a day or month, like 5000/day', parseQuota);
 export const SPAN_MS = kind('90d', 'a time like 12h or 90d', parseDuration);
-/** Days and other numbers that the schema of a key bounds. */
+/** The kind for days and other numbers, which the schema of a key bounds. */
 export const NUMBER = kind('N', 'a number', (given) => (/^-?\d+(\.\d+)?$/.test(given) ? Number(given) : null));
 
 export const wholeNumber = (name: string, min: number, max: number): Kind<number> =>
@@ -89,29 +89,32 @@ export const wholeNumber = (name: string, min: number, max: number): Kind<number
     return value >= min && value <= max ? value : null;
   });
 
-/** One word more, which means `undefined`. */
+/** Creates a kind that takes one word more, which means NO_VALUE. */
 export const orWord = <T>(of: Kind<T>, word: string): Kind<T | typeof NO_VALUE> =>
   kind(`${of.name}|${word}`, `${of.expected}, or ${word}`, (given) => (given === word ? NO_VALUE : of.parse(given)));
 
-/** What the word of `orWord` says. */
+/** The value that the word of `orWord` stands for. */
 export const NO_VALUE = Symbol('no value');
 
 const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
 
-/** ISO 8601; without an offset in the machine's zone, also for a date alone, which JavaScript reads as UTC. */
+/**
+ * The kind for times in ISO 8601. One without an offset is in the machine's zone, also a date alone, which JavaScript
+ * reads as UTC.
+ */
 const TIME_MS = kind('T', 'a time like 2026-01-31 or 2026-01-31T09:30:00Z', (given) => {
   const [, date, time = 'T00:00'] = LOCAL_OR_NOT.exec(given) ?? [];
   const ms = date === undefined || !isDay(date) ? Number.NaN : new Date(date + time).getTime();
   return Number.isNaN(ms) ? null : ms;
 });
 
-/** Whether the day exists: JavaScript takes February 30 for March 2. */
+/** Returns whether the day exists, because JavaScript takes February 30 for March 2. */
 export function isDay(date: string): boolean {
   const ms = Date.parse(`${date}T00:00:00Z`);
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date);
 }
 
-/** Which keys a verb is about. */
+/** The options that choose the keys that a verb is about. */
 export const FILTER = {
   user: optional(OWNER),
   scope: optional(SCOPE),
@@ -119,7 +122,7 @@ export const FILTER = {
   'unused-for': optional(SPAN_MS),
 } as const;
 
-/** Throws a UsageError. Arguments that are no options are all of one kind. */
+/** Parses the arguments. Those that are no options are all of one kind. Throws a UsageError. */
 export function parsed<O extends Options, A>(args: readonly string[], options: O, argument: Option<A>) {
   const { values, positionals } = split(args, options);
   const read = (name: string, { most, read }: Option<unknown>) => {
@@ -152,7 +155,7 @@ function split(args: readonly string[], options: Options) {
   }
 }
 
-/** What is wrong. Of the arguments only the name of an option is repeated: a value may be a key. */
+/** Returns what is wrong. Of the arguments it repeats only the name of an option, because a value may be a key. */
 function saidOf(error: unknown, options: readonly string[]): string {
   const { code, message } = error as { readonly code?: string; readonly message: string };
   const option = /'(--?[\w-]+)/.exec(message)?.[1] ?? '';
@@ -167,6 +170,6 @@ function saidOf(error: unknown, options: readonly string[]): string {
 /** Two slips turn a shorter word into too many others. */
 const SHORT_CHARS = 4;
 
-/** The word that `word` is probably a slip of. */
+/** Returns the word that `word` is probably a slip of. */
 export const nearest = (word: string, words: readonly string[]): string | undefined =>
   words.find((other) => isWithinEdits(word, other, word.length < SHORT_CHARS ? 1 : 2));

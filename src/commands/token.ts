@@ -67,7 +67,7 @@ function keptSecret(folder: string, { say }: Io): string {
   }
 }
 
-/** The URL of the page of keys, as the server would say it. */
+/** Returns the URL of the page of keys, as the server would. */
 function pageAddress(config: Config): string {
   if (config.keysPage === null)
     throw new CommandError('--link: there is no page to link to, because KEYS_PAGE is 0', 2);

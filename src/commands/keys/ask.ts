@@ -88,7 +88,7 @@ async function decided(server: string, { device_code, expires_in, interval }: v.
   throw new CommandError(EXPIRED);
 }
 
-/** Throws if the response is not of this shape. */
+/** Sends a POST. Throws an Error if the response is not of this shape. */
 async function post<S extends v.GenericSchema>(
   url: string,
   fields: Record<string, string>,
@@ -103,7 +103,7 @@ async function post<S extends v.GenericSchema>(
   return parsed.output;
 }
 
-/** Throws if it is no JSON, or too large. */
+/** Resolves with the parsed body. Throws an Error if it is no JSON, or too large. */
 async function jsonOf({ body }: Response): Promise<unknown> {
   const decoder = new TextDecoder();
   let bytes = 0;

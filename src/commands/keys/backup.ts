@@ -14,7 +14,9 @@ const SHOW_EVERY_MS = 2000;
 
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
-/** On a terminal, on one line, which the returned function ends. Scripts can watch the size of the file. */
+/**
+ * Shows the progress on a line of a terminal, which the returned function ends. Scripts can watch the size of the file.
+ */
 function showProgress({ stderr }: Io, bytesWritten: () => number): () => void {
   if (!stderr.isTTY) return () => {};
   let isShown = false;

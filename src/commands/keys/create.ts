@@ -87,6 +87,8 @@ export const verb = command({
   },
 });
 
-/** If a descriptor is closed at start, the runtime opens the null device for it. */
+/**
+ * Returns whether output would be lost. If a descriptor is closed at start, the runtime opens the null device for it.
+ */
 const isLost = ({ stdout: { fd } }: IoStreams) =>
   fd !== undefined && fstatSync(fd).rdev === statSync(devNull, { throwIfNoEntry: false })?.rdev;

@@ -75,7 +75,7 @@ async function withOpened<T>(io: Io, config: Config, use: (store: Store, config:
   }
 }
 
-/** An empty file is no database yet. */
+/** Returns whether the database exists. An empty file is no database yet. */
 const exists = (database: DatabaseConfig): boolean =>
   database.mode === 'remote' || (existsSync(database.path) && statSync(database.path).size > 0);
 
@@ -88,7 +88,7 @@ export function mustExist(database: DatabaseConfig): void {
 
 const ROOT_UID = 0;
 
-/** If root runs it, the file gets the owner of its folder, who is the server's user. */
+/** Creates the file. If root runs the command, the file gets the owner of its folder, who is the server's user. */
 function makeFile(io: Io, config: Config, path: string): void {
   prepareDataFolder(config);
   makePrivate(path);
@@ -99,7 +99,7 @@ function makeFile(io: Io, config: Config, path: string): void {
 
 const OPTIONS: Readonly<Record<string, string>> = { name: '--name', scopes: '--scope', expiresInDays: '--days' };
 
-/** What is wrong with a key, by the options that gave it. */
+/** Returns the error that says what is wrong with a key, by the options that gave it. */
 export const unfit = ({ issues }: InvalidInput): UsageError => {
   const said = issues.map(({ path, message }) => `${OPTIONS[path.split('.', 1)[0] ?? ''] ?? path}: ${message}`);
   return new UsageError(said.join('\n'));

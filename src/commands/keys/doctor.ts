@@ -39,7 +39,7 @@ export const verb = command({
   },
 });
 
-/** What a start warns of. */
+/** Returns the warnings that a start would log. */
 function doubtsOf(env: Env, config: Config): Finding[] {
   const slips = misspelt(env).map(({ variable, meant }) => ({ variable, reason: `perhaps ${meant} is meant` }));
   const doubts = [...withoutEffect(env, config), ...contradictions(env, config), ...slips];
@@ -71,7 +71,7 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
   });
 }
 
-/** The database read its clock at some time between question and response, however slow. */
+/** Compares the clocks. The database read its own at some time between request and response, however slow they were. */
 export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtMs: number): Finding {
   const offMs = databaseMs - Math.min(Math.max(databaseMs, askedAtMs), respondedAtMs);
   return Math.abs(offMs) <= CLOCK_OFF_MS_MAX
@@ -99,7 +99,7 @@ const NO_SERVER: Finding = [
 const NOT_WRITABLE: Finding = ['bad', 'server', 'it could not write: no space, or no rights; its log says which'];
 const OTHER_DATABASE: Finding = ['bad', 'server', 'its database is another: set DATABASE_URL here as it is there'];
 
-/** What the running server says of itself: through PUBLIC_URL, or else at its own address. */
+/** Resolves with what the running server says of itself: through PUBLIC_URL, or else at its own address. */
 async function serverFindings(config: Config): Promise<Finding[]> {
   const { publicUrl, port } = config;
   const own =
@@ -143,7 +143,10 @@ async function findingsAt(url: string, health: JsonObject, config: Config): Prom
   ];
 }
 
-/** Behind a proxy that TRUST_PROXY doesn't count, all clients share the budget of one address. */
+/**
+ * Resolves with whether the server sees client addresses. Behind a proxy that TRUST_PROXY doesn't count, all clients
+ * share the budget of one address.
+ */
 async function addressFinding(url: string, config: Config): Promise<Finding> {
   const { trustProxy, publicUrl } = config;
   const about = await get(`${url}/`, config);
@@ -156,7 +159,10 @@ async function addressFinding(url: string, config: Config): Promise<Finding> {
     : ['ok', 'client address', `${text}. If that is a proxy's address, TRUST_PROXY is too low`];
 }
 
-/** The certificate is for PUBLIC_URL, not for the server's own address; nothing secret is sent. */
+/**
+ * Sends a GET. The certificate is verified for PUBLIC_URL alone, because it is not for the server's own address. Nothing
+ * secret is sent.
+ */
 const get = (url: string, { publicUrl }: Config): Promise<Response | string> =>
   fetch(url, {
     signal: AbortSignal.timeout(RESPONSE_MS_MAX),

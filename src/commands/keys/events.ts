@@ -58,10 +58,10 @@ export const verb = command({
 type Events = Pick<Store, 'events'>;
 type Which = Pick<EventQuery, 'keyId' | 'owner'> & { readonly limit: number };
 
-/** True if an index finds the events: else a range is read, however few of them there are. */
+/** Returns whether an index finds the events. Otherwise a range is read, however few of them there are. */
 const isIndexed = ({ keyId, owner }: Which): boolean => keyId !== undefined || owner === undefined;
 
-/** The last `limit` events up to `reached`. */
+/** Resolves with the last `limit` events up to `reached`. */
 async function newestOf({ events }: Events, which: Which, reached: number, progress: Progress): Promise<KeyEvent[]> {
   const rangeEvents = isIndexed(which) ? reached : RANGE_EVENTS;
   let found: KeyEvent[] = [];
@@ -75,7 +75,7 @@ async function newestOf({ events }: Events, which: Which, reached: number, progr
   return found;
 }
 
-/** The first `limit` events after one, up to `reached`, and how far they were read. */
+/** Resolves with the first `limit` events after one, up to `reached`, and how far they were read. */
 async function oldestOf(
   { events }: Events,
   which: Which,

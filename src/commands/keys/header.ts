@@ -41,14 +41,14 @@ export const verb = command({
 interface Asking {
   readonly server: string;
   readonly kept: Kept;
-  /** Sorted. */
+  /** The scopes, sorted. */
   readonly scopes: readonly string[];
   readonly name: string | undefined;
   readonly signal: AbortSignal;
   readonly io: Io;
 }
 
-/** The key that is kept, unless the server refuses it; else one that a person has decided on. */
+/** Resolves with the stored key, unless the server refuses it; else with one that a person has decided on. */
 async function keyFor(asking: Asking): Promise<string> {
   const { kept } = asking;
   if (kept.key !== undefined && (await standingOf(asking, kept.key)).is !== 'refused') return kept.key;
@@ -56,7 +56,7 @@ async function keyFor(asking: Asking): Promise<string> {
   return asked(asking, asking.scopes);
 }
 
-/** A child of the key: the same until little of its life is left, or it has ended. */
+/** Resolves with a child of the key: the same until little of its life is left, or it has ended. */
 async function childFor(asking: Asking, livesMs: number): Promise<string> {
   const { kept, scopes, name } = asking;
   const wish = JSON.stringify([name ?? null, scopes]);
@@ -89,7 +89,7 @@ async function childFor(asking: Asking, livesMs: number): Promise<string> {
 
 type Standing = 'good' | 'refused' | 'unknown';
 
-/** What the server says of a key. One that can't say so now has not refused it. */
+/** Resolves with what the server says of a key. A server that can't say now has not refused it. */
 async function standingOf({ server, signal }: Asking, key: string): Promise<{ readonly is: Standing }> {
   try {
     const headers = { 'X-API-Key': key };

@@ -34,7 +34,7 @@ const time = v.pipe(
 
 const HASH_BYTES = 32;
 
-/** A SHA-256 as 64 lowercase hex digits; null: it is none, in any form that other systems keep. */
+/** Returns a SHA-256 as 64 lowercase hex digits, from any form that other systems keep; null: it is none. */
 function hexOf(hash: string): string | null {
   if (/^[0-9a-f]{64}$/i.test(hash)) return hash.toLowerCase();
   if (!/^[\w+/-]{43}=?$/.test(hash)) return null;

@@ -61,7 +61,7 @@ function read(path: string): v.InferOutput<typeof file> {
   }
 }
 
-/** A new file takes the place of the old one at once: whoever reads meanwhile finds either. */
+/** Writes a new file and renames it over the old one, so that whoever reads meanwhile finds one of the two. */
 function write(path: string, all: v.InferOutput<typeof file>): void {
   const next = `${path}.${process.pid}`;
   rmSync(next, { force: true });

@@ -28,7 +28,10 @@ export const verb = command({
       const nowMs = Date.now();
       const filter = filterOf(options, nowMs);
       const { heads, cells } = wide ? WIDE : NARROW;
-      /** Adds the uses when sorted by them; 80 columns have room only in place of the last column. */
+      /**
+       * Returns a row, with the uses when keys are sorted by them. In 80 columns there is room for them only in place of
+       * the last column.
+       */
       const row = (cells: readonly string[], uses: string) =>
         sort ? [...(wide ? cells : cells.slice(0, -1)), uses] : cells;
       let head = [row(heads, 'USES')];

@@ -9,7 +9,7 @@ import { flag, kind, LIMIT, many, NO_VALUE, needed, OWNER, optional, orWord, QUO
 import { BY_COMMAND, withStore } from './database.ts';
 import { ownersOf, writeOwners } from './shown-owner.ts';
 
-/** Takes back a setting: the server's applies. */
+/** The word that removes a setting, so that the server's applies. */
 const DEFAULT = 'default';
 
 const SHARED_LIMIT = kind(

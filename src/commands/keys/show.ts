@@ -93,7 +93,7 @@ async function writeKey(
 
 const DAYS_HEAD = ['DAY (UTC)', 'USES'];
 
-/** UTC days with uses, the latest first. */
+/** Returns the UTC days with uses, the latest first. */
 const daysOf = ({ last30Days }: Uses, nowMs: number): readonly (readonly string[])[] =>
   last30Days.flatMap((count, ago) =>
     count === 0 ? [] : [[new Date(nowMs - ago * MS_PER_DAY).toISOString().slice(0, DAY_CHARS), `${count}`]],

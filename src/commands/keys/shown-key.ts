@@ -15,7 +15,7 @@ export interface KeyFacts {
   readonly uses: Uses | undefined;
   /** Where clients find the server; null: PUBLIC_URL isn't set. */
   readonly publicUrl: string | null;
-  /** The server's, for keys without a quota of their own. */
+  /** The server's quota, for keys without one of their own. */
   readonly keyQuota: Quota | null;
   /** How many living children it has, or these; undefined: none. */
   readonly children?: number | readonly object[] | undefined;
@@ -43,7 +43,7 @@ export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl, children 
   ...(children !== undefined && { children }),
 });
 
-/** A child, a key that another key has made. */
+/** Returns a child, which is a key that another key has made, as JSON shows it. */
 export const childObject = (child: ChildRecord, nowMs: number, publicUrl: string | null) => ({
   id: child.id,
   owner: child.userId,

@@ -11,7 +11,7 @@ import { META, metadataOf } from '../metadata.ts';
 import { ID, LIMIT, many, NAME, NO_VALUE, NUMBER, needed, optional, orWord, QUOTA, SCOPE } from '../options.ts';
 import { BY_COMMAND, unfit, withStore } from './database.ts';
 
-/** Removes a key's own limit or quota: the server's applies. */
+/** The word that removes a key's own limit or quota, so that the server's applies. */
 const DEFAULT = 'default';
 
 export const verb = command({
