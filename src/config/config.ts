@@ -12,8 +12,8 @@ import { userTokens } from './user-tokens.ts';
 export type Config = ReturnType<typeof configOf>;
 
 /**
- * One line for each bad variable. Commands that neither sign nor verify user tokens need no secret for them, which an
- * operator's shell may lack.
+ * Returns the configuration, or one line for each bad variable. Commands that neither sign nor verify user tokens need
+ * no secret for them, which an operator's shell may lack.
  */
 export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Config, readonly string[]> {
   const { values, faults } = valuesOf(env);
@@ -31,7 +31,10 @@ type Among = (...names: readonly (keyof Values)[]) => NoteFault;
 
 const JWT = ['JWT_SECRET', 'JWT_SECRET_PREVIOUS', 'JWT_JWKS_URL', 'JWT_ISSUER'] as const;
 
-/** A document of this machine is for tests: whoever runs a server there would get keys. */
+/**
+ * Returns the settings of connect. Production refuses a document of this machine: whoever runs a server there would get
+ * keys.
+ */
 function connectOf(values: Values, production: boolean, note: NoteFault): ConnectConfig | null {
   const { OAUTH_REDIRECTS: redirects, OAUTH_CLIENTS: clients } = values;
   if (production && clients !== null && namesThisMachine(clients)) {
@@ -126,7 +129,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
   } as const;
 }
 
-/** What sends strangers to this server's address, which nobody else knows in production. */
+/** Notes that PUBLIC_URL is missing if a setting sends clients to this server's address. */
 function demandPublicUrl(values: Values, fault: NoteFault): void {
   const senders = ['OAUTH_REDIRECTS', 'OAUTH_CLIENTS', 'OAUTH_DEVICE', 'KEYS_PAGE_SIGN_IN'] as const;
   const set = senders.filter((name) => values[name]);

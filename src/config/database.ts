@@ -30,7 +30,7 @@ export function databaseConfig(
   return { ...place, authToken, replicaFile };
 }
 
-/** True when a credential would be sent over plain HTTP. The driver takes one, and `tls`, from the URL too. */
+/** Returns whether a credential would be sent over plain HTTP. The driver takes one, and `tls`, from the URL too. */
 function sendsInClear(
   { protocol, username, password, hostname, searchParams }: URL,
   authToken: string | null,

@@ -20,7 +20,7 @@ interface Variable<T> {
   readonly unset: T;
   /** A value as that line may show it. Null: it is a secret. */
   readonly shown: ((value: string) => string) | null;
-  /** Tried before `parse`. */
+  /** A slip that is looked for before `parse`. */
   readonly slip?: Slip;
 }
 
@@ -217,7 +217,7 @@ export type Env = { readonly [name in keyof typeof VARIABLES | `TOOL_${string}`]
 
 export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIABLES)[name]['unset'] };
 
-/** All values, and a line for each bad one, by variable. Bad and empty values count as not set. */
+/** Returns all values, and a line for each bad one, by variable. Bad and empty values count as not set. */
 export function valuesOf(env: Env): { readonly values: Values; readonly faults: Map<string, string> } {
   const faults = new Map<string, string>();
   const values = Object.entries<Variable<unknown>>(VARIABLES).map(([name, { what, parse, unset, shown, slip }]) => {

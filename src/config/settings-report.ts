@@ -6,7 +6,7 @@ import { isWithinEdits } from '../ground/wording.ts';
 import type { Config } from './config.ts';
 import { type Env, NAMES, VARIABLES } from './env.ts';
 
-/** The variables that are set, as the log may show them. */
+/** Returns the variables that are set, as the log may show them. */
 export const settingsOf = (env: Env): Readonly<Record<string, string>> =>
   Object.fromEntries(
     NAMES.flatMap((name) => {
@@ -50,7 +50,7 @@ export const withoutEffect = (
     KEYS_PAGE_SCOPE: !keysPage?.signIn && 'the page /keys has no KEYS_PAGE_CLIENT_ID',
   });
 
-/** Variables that contradict each other. */
+/** Returns the variables that contradict each other. */
 export const contradictions = (env: Env, { publicUrl, trustProxy, jwt, jwtAudience }: Config): readonly Doubt[] =>
   found(env, {
     TRUST_PROXY:
@@ -66,13 +66,16 @@ export const contradictions = (env: Env, { publicUrl, trustProxy, jwt, jwtAudien
       'it is http, although TRUST_PROXY says that a proxy is in front: clients would be sent to plain HTTP',
   });
 
-/** Shorter names are near to too many others. */
+/** The shortest name that is checked for slips. Shorter names resemble too many others. */
 const NAME_CHARS_MIN = 8;
 const SLIPS_MAX = 2;
 /** Names that other programs read: this one is OpenSSL's. */
 const OTHERS = new Set(['SSL_CERT_FILE']);
 
-/** Variables that are set, and that nearly have the name of one of ours. Where names can't be listed there are none. */
+/**
+ * Returns the variables that are set and nearly have the name of one of ours. There are none where
+ * the runtime can't list the names of variables.
+ */
 export const misspelt = (env: Env): readonly { readonly variable: string; readonly meant: string }[] =>
   Object.keys(env)
     .filter((name) => name.length >= NAME_CHARS_MIN && !Object.hasOwn(VARIABLES, name) && !OTHERS.has(name))

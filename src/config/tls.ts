@@ -9,11 +9,11 @@ import type { Config } from './config.ts';
 export interface Tls {
   readonly cert: string;
   readonly key: string;
-  /** When the certificate ends; its chain is not looked at. */
+  /** When the certificate ends, in milliseconds since 1970. Its chain is not inspected. */
   readonly endsAtMs: number;
 }
 
-/** Throws an Error that says which file can't be used, and why. */
+/** Reads the certificate and its key. Throws an Error that says which file can't be used, and why. */
 export function readTls({ certFile, keyFile }: NonNullable<Config['tls']>): Tls {
   const cert = readPem('TLS_CERT_FILE', 'a certificate', certFile, (pem) => new X509Certificate(pem));
   const key = readPem('TLS_KEY_FILE', 'a private key', keyFile, createPrivateKey);

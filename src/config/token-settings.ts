@@ -13,13 +13,16 @@ export interface Running {
   readonly runScript: string;
 }
 
-/** Where a server is that no setting puts elsewhere. */
+/** The URL of a server whose address no setting changes. */
 const USUAL_URL = `http://${VARIABLES.HOST.unset}:${VARIABLES.PORT.unset}`;
 
-/** What begins the command, in the shell that started the server. Null: tokens are an issuer's. */
+/** Returns what begins the command, in the shell that started the server. Null: tokens are an issuer's. */
 export const mintingCommand = (config: Minted, running: Running): string | null => commandOf(config, running, quoted);
 
-/** The same for anybody to read: where the server is, which they know, and else the names of settings alone. */
+/**
+ * Returns the same for anybody to read. It has the server's address, which they know, and of other settings only the
+ * names.
+ */
 export const shownMintingCommand = (config: Minted, running: Running): string | null =>
   commandOf(config, running, () => '…');
 

@@ -6,7 +6,7 @@ import type { NoteFault } from '../ground/wording.ts';
 import type { JwtConfig } from '../users/index.ts';
 import type { Values } from './env.ts';
 
-/** What examples have in place of a secret. */
+/** Matches what examples have in place of a secret. */
 const PLACEHOLDER = /change[-_ ]?(me|this)|^your[-_ ]|replace[-_ ]?(me|this)|placeholder/i;
 
 export interface UserTokens {
@@ -17,7 +17,10 @@ export interface UserTokens {
   readonly authorizationServer: string | null;
 }
 
-/** `demandedIn`: the environment, if it must be configured there. In `production` no secret may be an example's. */
+/**
+ * Returns how user tokens are verified. `demandedIn` is the environment, if that must be configured there. In
+ * `production` no secret may be an example's.
+ */
 export function userTokens(
   values: Values,
   { demandedIn, production }: { readonly demandedIn: string | null; readonly production: boolean },
