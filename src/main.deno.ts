@@ -7,7 +7,10 @@ import { type Env, NAMES } from './config/env.ts';
 import type { RunningServer, ServeOptions } from './start/listener.ts';
 import { type Runtime, start } from './start/server.ts';
 
-/** Deno's own shutdown breaks off bodies that are being read, so `stop` waits first, refusing new requests. */
+/**
+ * Starts listening. Deno's own shutdown breaks off bodies that are being read, so `stop` waits first, and refuses new
+ * requests.
+ */
 function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const killer = new AbortController();
   let active = 0;
