@@ -34,8 +34,8 @@ function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): Running
 }
 
 /**
- * Resolves when the stream has taken everything; what it takes at once has left the process on return. Unlike
- * `process.stdout` and `process.stderr` it loads no streams of Node.js, which takes ms.
+ * Creates a writer. It resolves when the stream has taken everything, and what the stream takes at once has left the
+ * process on return. It loads no streams of Node.js, as `process.stdout` does, which takes milliseconds.
  */
 function writerTo(stream: Bun.BunFile) {
   const sink = once(() => stream.writer());
@@ -53,13 +53,16 @@ const provideOwnModule = once(() => {
   return true;
 });
 
-/** Runs Bun in another terminal. npx has Bun only in its cache, and on the PATH of what it starts. */
+/**
+ * Returns the command that runs Bun in another terminal. npx has Bun only in its cache, and on the PATH of what it
+ * starts.
+ */
 function bunCommand(): string {
   const folders = process.env.PATH?.split(delimiter).filter((folder) => !folder.includes('node_modules')) ?? [];
   return Bun.which('bun', { PATH: folders.join(delimiter) }) === null ? `npx -y bun@${Bun.version}` : 'bun';
 }
 
-/** How a shell names this executable; undefined for Bun itself. */
+/** Returns how a shell names this executable; undefined for Bun itself. */
 function executable(): string | undefined {
   if (!Bun.main.startsWith('/$bunfs/')) return undefined;
   const name = basename(process.execPath);
