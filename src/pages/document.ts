@@ -73,7 +73,7 @@ export interface DocumentOptions {
   readonly body?: string;
 }
 
-/** A document that is not told anything yet. */
+/** Creates a document without a setup. */
 export const documentOf = ({
   title,
   script,
@@ -91,6 +91,6 @@ ${inlineAssets(`<script type="module">\nimport './${script}';\n</script>`, PARTS
 </html>
 `;
 
-/** The document, told `setup`, which anybody may read. */
+/** Returns the document with `setup`, which anybody may read. */
 export const withSetup = (document: string, setup: unknown): string =>
   document.replace('"{setup}"', () => JSON.stringify(setup).replaceAll('<', '\\u003c'));

@@ -82,7 +82,7 @@ export const issuerButton = () =>
     ? complaint(html`<bdi>${issuer.name}</bdi>, where you sign in, can’t be reached. Reload the page to try again.`)
     : button(html`Sign in with <bdi>${issuer.name}</bdi>`, goToIssuer);
 
-/** What was kept while the person was away, or null. It is kept no longer. */
+/** Returns what was stored while the person was at the issuer, or null, and removes it. */
 export function takeKept() {
   try {
     const kept = sessionStorage.getItem(AWAY);
@@ -93,14 +93,16 @@ export function takeKept() {
   }
 }
 
-/** Whether an app sent the person back who left this tab for it. */
+/** Returns whether an app sent back the person who left this tab for it. */
 export const isFromApp = (state, kept) => app !== null && state !== null && state === kept?.state;
 
-/** Why an app signed nobody in, in its words. */
+/** Returns why an app signed nobody in, in its words. */
 export const wordsOfApp = (words) =>
   html`<bdi>${app.host}</bdi> did not sign you in: <bdi>${words.slice(0, WORDS_MAX)}</bdi>`;
 
-/** The access token, from the issuer's response in `query`; throws an Error whose message is for the person. */
+/**
+ * Resolves with the access token for the issuer's response in `query`. Throws an Error whose message is for the person.
+ */
 export async function redeem(query, kept) {
   const { name, clientId, resource, endpoints } = issuer;
   if (kept === null || query.get('state') !== kept.state) {

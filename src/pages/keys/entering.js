@@ -9,7 +9,7 @@ import { askToSignIn, forget, isKeyShown, isOwn, page, post, set, show, sourceOf
 
 const TOKEN = /^[\w.~+/=-]+$/;
 
-/** What a JWT says. */
+/** Returns the claims of a JWT. */
 function claimsOf(token) {
   try {
     const payload = atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'));
@@ -19,11 +19,11 @@ function claimsOf(token) {
   }
 }
 
-/** A claim: by its very name, else by a path of names with dots between. */
+/** Returns a claim: by its very name, else by a path of names with dots between. */
 const claimIn = (claims, name) =>
   Object.hasOwn(claims, name) ? claims[name] : name.split('.').reduce((inside, part) => inside?.[part], claims);
 
-/** A claim that is text with spaces between, or a list. */
+/** Returns the list in a claim, which is a text with spaces between, or a list. */
 const listIn = (claim) => (typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : []);
 
 function identityIn(token) {
@@ -51,7 +51,7 @@ function refuse(sentence) {
 const refusalOf = ({ isInTime }, { failure, problem }) =>
   problem.code === 'invalid_token' && isInTime ? FOREIGN : failure;
 
-/** Whether a link of a stranger could make somebody lose something, or work for another person unawares. */
+/** Returns whether a link of a stranger could make somebody lose something, or work for another person unawares. */
 const isAtStake = () => setup.app !== null || page.session !== null || isKeyShown() || !isOwn(page.errand);
 
 /** `isLink`: nobody in this tab has asked for the token: whoever made the link may be a stranger. */

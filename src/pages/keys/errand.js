@@ -14,7 +14,7 @@ const SCOPES_SHOWN = 20;
 const LOOK_MS = 3000; // programs ask every five seconds
 const LOOKS_MAX = 6;
 
-/** Who gets the key of a connection, as the page at /authorize says it. */
+/** Returns who gets the key of a connection, as the page at /authorize says it. */
 const clientOf = ({ connect }) => receiverOf(new URLSearchParams(connect)).place;
 
 /** Returns what the page says of the client: `place` in large letters, `says` beside it, and `name` for the key. */
@@ -39,11 +39,11 @@ function receiverOf(asked) {
   return { place: kind, says, name: name ? `${name}, on this computer` : kind };
 }
 
-/** The host of a client whose id is the address of its document. */
+/** Returns the host of a client whose id is the address of its document. */
 const documentHostOf = (clientId) =>
   clientId?.startsWith('https://') && URL.canParse(clientId) && new URL(clientId).host;
 
-/** What a registered client calls itself: its id holds that. Whether the id is good, the server decides. */
+/** Returns what a registered client calls itself, which its id holds. The server decides whether the id is good. */
 function nameIn(clientId) {
   try {
     const [text] = clientId.split('.');
@@ -56,7 +56,7 @@ function nameIn(clientId) {
   }
 }
 
-/** What is said of it to somebody who has to sign in first. */
+/** Returns what is said of it to somebody who has to sign in first. */
 export function waitingWords(errand) {
   if (isOwn(errand)) return '';
   const who = errand.connect === undefined ? 'a program' : clientOf(errand);

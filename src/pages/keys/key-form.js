@@ -53,7 +53,7 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
     </div></details>`;
 }
 
-/** Enter in the name makes no key without scopes: it leads to them. */
+/** Moves to the scopes when Enter in the name would make a key without any. */
 function holdBack(event) {
   const { form } = event.target;
   if (event.key !== 'Enter' || wantedIn(form).scopes.length > 0) return;
@@ -92,7 +92,7 @@ function wantedIn(form) {
   };
 }
 
-/** What was typed, as JSON can hold it. */
+/** Returns what was typed, as JSON can hold it. */
 export const typedIn = (form) => [...new FormData(form)];
 
 export function typeAgain(form, typed) {
@@ -104,7 +104,7 @@ export function typeAgain(form, typed) {
   }
 }
 
-/** A browser can't point at what it refuses in a closed part. */
+/** Opens the parts of a form, because a browser can't point at what it refuses in a closed one. */
 export function openParts(event) {
   const part = event.target.closest('details');
   if (part) part.open = true;

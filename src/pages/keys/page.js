@@ -12,7 +12,7 @@ import { signInCard } from './sign-in.js';
 
 const NO_PROGRAMS = 'On this server no program can ask for a key.';
 
-/** The browser, too, forgets how the page was opened. */
+/** Signs out. It loads the page anew, so that the browser forgets how the page was opened. */
 const signOut = () => location.reload();
 
 function top() {
@@ -107,7 +107,7 @@ function view() {
     </main>`;
 }
 
-/** Why nothing may be sent from here, as a sentence; null: it may. */
+/** Returns why nothing may be sent from this page, as a sentence; null: it may. */
 function refusal() {
   const { page: address, isSecure } = setup;
   const link = html`<a href=${address}>${address}</a>`;

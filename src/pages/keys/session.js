@@ -22,7 +22,7 @@ export const page = {
   notice: '',
 };
 
-/** Whether the person decides nothing for a client or a program. */
+/** Returns whether the person decides nothing for a client or a program. */
 export const isOwn = (errand) => errand === null || errand.create === true;
 
 /** Changes what the page shows, and gives the focus to the first of `places` that there is. */
@@ -31,7 +31,7 @@ export function set(changed, ...places) {
   places.some(focusOn);
 }
 
-/** Whether a new secret stands in the page, and nowhere else. */
+/** Returns whether a new secret stands in the page, and nowhere else. */
 export const isKeyShown = () => page.made !== null || page.list?.holdsSecrets() === true;
 
 export function askToSignIn(sentence) {
@@ -43,7 +43,7 @@ function endSession(detail) {
   askToSignIn(`${detail}. Sign in again: what you have typed is kept.`);
 }
 
-/** Nothing of the person before stays. */
+/** Forgets all of the person before. */
 export function forget() {
   page.list?.close();
   page.made?.close();
@@ -55,7 +55,7 @@ export function forget() {
 /** The browser adds nothing to a request, keeps no response, and follows none. */
 export const ASK = { method: 'POST', credentials: 'omit', cache: 'no-store', redirect: 'error' };
 
-/** What became of a request (parts.js), with the status of the response if one came. */
+/** Resolves with the outcome of a request (parts.js), with the status of the response if one came. */
 export async function post(path, token, body) {
   try {
     const response = await fetch(setup.url + path, {
@@ -78,7 +78,7 @@ export async function post(path, token, body) {
   }
 }
 
-/** What became of sending `body` with the person's token. */
+/** Sends `body` with the person's token, and resolves with the outcome. */
 export async function request(path, body) {
   const { session } = page;
   const { token } = session;
@@ -94,13 +94,13 @@ export async function request(path, body) {
 
 export const callTool = (tool, args) => request(`/tools/${tool}`, args);
 
-/** The tool that lists the keys of `whose`, and its arguments. */
+/** Returns the tool that lists the keys of `whose`, and its arguments. */
 export const sourceOf = (whose) =>
   whose === null
     ? { tool: 'list_api_keys', args: {} }
     : { tool: 'admin_list_keys', args: whose === '' ? {} : { owner: whose } };
 
-/** The SHA-256 of a text as hex; null where a browser has no Web Crypto: over plain HTTP. */
+/** Resolves with the SHA-256 of a text as hex; null where a browser has no Web Crypto: over plain HTTP. */
 async function hashOf(text) {
   if (crypto.subtle === undefined) return null;
   const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));

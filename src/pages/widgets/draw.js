@@ -52,7 +52,7 @@ function attribute([text, name, quoted]) {
 
 let view = () => [];
 
-/** From now on the page shows `shown()`. */
+/** Shows `shown()` in the page from now on. */
 export function mount(shown) {
   view = shown;
   redraw();
@@ -86,7 +86,7 @@ export function focusOn(at) {
   return found !== null && document.activeElement === found;
 }
 
-/** What a node has in common with what it is described as next. */
+/** Returns what a node has in common with its next description. */
 function keyOf(shows) {
   const { at } = shows?.properties ?? {}; // a text has none
   return at === undefined ? shows?.tag : `at ${at}`;
@@ -137,7 +137,7 @@ function setAttribute(node, name, value) {
   else node.setAttribute(name, value === true ? '' : value);
 }
 
-/** No browser sends a form of ours. */
+/** Handles an event. The browser itself sends no form of ours. */
 function handle(event, act) {
   if (event.type === 'submit') event.preventDefault();
   act(event); // what it returns would cancel some events

@@ -6,7 +6,7 @@ import { SERVER_VERSION } from '../../ground/server-info.ts';
 import { WIDGET_TYPE } from '../../mcp/client.ts';
 import { documentOf, withSetup } from '../document.ts';
 
-/** How soon an ended key is refused, for people. `lagMaxMs`: the bound of other processes. */
+/** Returns how soon an ended key is refused, for people. `lagMaxMs` is the bound of other processes. */
 export const refusedWithin = (lagMaxMs: number): string =>
   `refused at once, elsewhere within ${lagMaxMs === 1000 ? 'a second' : `${lagMaxMs / 1000} seconds`}`;
 

@@ -45,7 +45,7 @@ export function keyRow(key, { ask, isOpen, toggle, own }, below) {
   </li>`;
 }
 
-/** What may be done with a key, first what is done most. An admin may revoke a key of others, and no more. */
+/** Returns what may be done with a key, first what is done most. An admin may revoke a key of others, and no more. */
 function kindsOf(key) {
   if (isEnded(key)) return key.owner === null ? ['delete'] : [];
   return key.owner === null ? Object.keys(ACTIONS) : ['revoke'];
@@ -66,7 +66,7 @@ const panelOf = (key, { others, ask, own, rotation }) => html`<div class="panel 
   ${own?.historyView(key)}
 </div>`;
 
-/** When it was made, ends, and was used last. */
+/** Returns when the key was made, ends, and was used last. */
 function timesOf({ state, createdAt, expiresAt, lastUsedAt }) {
   const when = (look, words, atMs) =>
     html`<span class=${look}>${words}${atMs !== null && html` ${timeOf(atMs)}`}</span>`;
@@ -124,7 +124,7 @@ export function windowWords(window) {
 const childrenWords = (count) =>
   count > 0 && html`<span>${inWords(count)} ${count === 1 ? 'key' : 'keys'} for its programs</span>`;
 
-/** How often it was used, its quota, and the limit of its own: what is known of it. */
+/** Returns what is known of how often the key was used, of its quota, and of its own limit. */
 function usesOf({ uses, quota, limit }) {
   if (uses === null && quota === null && limit === null) return null;
   return html`<p class="uses line">
@@ -160,7 +160,7 @@ export function readRotation(rotation) {
   return { state, previousUntil, otherFingerprint: textOrNull(otherFingerprint) };
 }
 
-/** A list of the one key, with the text it is searched by; an empty list if the item is not a key. */
+/** Returns a list of the one key, with the text it is searched by; an empty list if the item is not a key. */
 export function readKey(item) {
   if (typeof item?.id !== 'string') return [];
   const { id, owner, name, scopes, active, fingerprint, createdAt, expiresAt, lastUsedAt } = item;
@@ -185,7 +185,7 @@ export function readKey(item) {
   return [{ ...read, text: [...others, ...read.scopes].join('\n').toLowerCase() }];
 }
 
-/** Which of the four states a key is in. */
+/** Returns which of the four states a key is in. */
 export function stateOf({ active, expiresAt }, nowMs) {
   if (!active) return 'revoked';
   if (expiresAt === null || expiresAt - nowMs > SOON_MS) return 'active';
@@ -194,7 +194,7 @@ export function stateOf({ active, expiresAt }, nowMs) {
 
 const isEnded = ({ state }) => state === 'expired' || state === 'revoked';
 
-/** The key's rotation while it is under way, else null. */
+/** Returns the key's rotation while it is under way, else null. */
 function rotationOf({ state, rotation }) {
   if (rotation === null || isEnded({ state })) return null;
   return rotation.state === 'until_first_use' || rotation.previousUntil > Date.now() ? rotation : null;

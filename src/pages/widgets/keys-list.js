@@ -79,7 +79,7 @@ function forgetSecret({ secrets }, id) {
   secrets.delete(id);
 }
 
-/** States and words follow the time. */
+/** Updates states and words to the time. */
 function bringUpToDate(list) {
   const nowMs = Date.now();
   for (const key of list.keys) Object.assign(key, { state: stateOf(key, nowMs), drawn: null });
@@ -87,7 +87,7 @@ function bringUpToDate(list) {
   redraw();
 }
 
-/** The keys that are shown, in order; those too in whose rows a response is awaited, or has come. */
+/** Returns the keys that are shown, in order. Keys in whose rows a response is awaited, or has come, are among them. */
 function shownOf({ keys, search, only, order, questions, secrets }) {
   const wanted = search.trim().toLowerCase();
   return keys
@@ -130,7 +130,7 @@ function replace(list, id, item) {
   bringUpToDate(list);
 }
 
-/** A text that is a whole key is no search: it is hashed, forgotten, and its row is opened. */
+/** Searches. A text that is a whole key is hashed and forgotten, and the key's row is opened. */
 async function search(list, field, mayBeForeign) {
   const text = field.value.trim();
   const isKey =
@@ -154,7 +154,7 @@ async function search(list, field, mayBeForeign) {
 const KEY = /^[a-z0-9]{2,12}_(live|test)_[0-9a-f]{64}$/;
 const FOREIGN_KEY = /^[\x21-\x7e]{20,256}$/;
 
-/** The key with a secret of this hash, on whichever page of the list it is; null: there is none. */
+/** Resolves with the key that has a secret of this hash, on whichever page of the list it is; null: there is none. */
 async function findByHash(list, hash) {
   const isOf = ({ fingerprint, rotation }) =>
     [fingerprint, rotation?.otherFingerprint].some((part) => part && hash.startsWith(part));

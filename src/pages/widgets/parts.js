@@ -29,7 +29,7 @@ const ICONS = {
 
 export const icon = (name) => html`<svg viewBox="0 0 16 16" aria-hidden="true"><path d=${ICONS[name]} /></svg>`;
 
-/** A sentence about a failure; it is said aloud at once. */
+/** Returns a sentence about a failure, which screen readers say at once. */
 export const complaint = (words) => html`<p class="sentence bad" role="alert">${icon('warn')}<span>${words}</span></p>`;
 
 const working = new Set(); // the `at` of buttons
@@ -108,7 +108,7 @@ function relativeWords(ms) {
 /** Spans of time that a limit is for, by their unit. */
 export const SPANS = { s: 'a second', m: 'a minute', h: 'an hour', d: 'a day', day: 'a day', month: 'a month' };
 
-/** True for a number of milliseconds that `Date` can hold. */
+/** Returns whether the value is a number of milliseconds that `Date` can hold. */
 export const isTime = (value) => typeof value === 'number' && Math.abs(value) <= 8.64e15;
 
 const STYLES = {
@@ -131,7 +131,7 @@ export function formatTimes({ locale, timeZone }) {
 }
 formatTimes({ locale: navigator.language });
 
-/** A time in relative words, with the exact one on hover. */
+/** Returns a time in relative words, with the exact one on hover. */
 export const timeOf = (atMs) =>
   html`<time datetime=${new Date(atMs).toISOString()} title=${formats.exact.format(atMs)}>${relativeWords(atMs - Date.now())}</time>`;
 

@@ -11,7 +11,7 @@ export interface Preview {
   readonly policy: string;
 }
 
-/** `links`: tools whose own widgets can be seen, too. */
+/** Creates the page with the server's widgets. `links` are tools whose own widgets can be seen, too. */
 export function createPreview(lagMaxMs: number, links: readonly string[]): Preview {
   const widgets = createWidgets(lagMaxMs).flatMap(({ name, read }) => {
     const content = read();

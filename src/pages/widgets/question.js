@@ -27,7 +27,7 @@ const CHILDREN = ` The keys that it has made go on until the old one ends: if on
 const KEY_LOST =
   'The key was rotated, but this chat app did not pass the new one on. Ask in the chat to rotate it again.';
 
-/** Whether a tool returned a new key. */
+/** Returns whether a tool returned a new key. */
 export const hasKey = (output) => typeof output?.key === 'string' && output.key !== '';
 const isSuccess = (output) => output?.success === true || typeof output?.revoked === 'number';
 
