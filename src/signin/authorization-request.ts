@@ -9,13 +9,13 @@ import type { Client, ClientFault } from './clients.ts';
 import { hasTwice, parameter } from './parameters.ts';
 import { isLoopbackRedirect, isSameRedirect } from './redirects.ts';
 
-/** RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 8707 §2. */
+/** A request for a code (RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 8707 §2). */
 export interface AuthorizationRequest {
   readonly clientId: string;
   readonly redirectUri: string;
   readonly challenge: string;
   readonly state: string | null;
-  /** What the client would like; it decides nothing. */
+  /** The scopes that the client would like. The person decides. */
   readonly scope: string | null;
   /** The server that the key is for, as sent; null: not given. */
   readonly resource: string | null;
@@ -38,7 +38,10 @@ export type Decide = (parameters: URLSearchParams, context: RequestContext) => P
 
 const CHALLENGE = /^[\w-]{43}$/;
 
-/** Bun takes no longer URL. The response repeats it, and unread responses must stay small. */
+/**
+ * The most characters of `state`, which the redirect repeats. Bun takes no longer URL, and unread responses must stay
+ * small.
+ */
 const STATE_CHARS_MAX = 16 * 1024;
 
 const PAGES = {
@@ -50,7 +53,10 @@ const PAGES = {
   notAdmitted: 'This server hands no keys to the address that the program wants them at.',
 } as const;
 
-/** Decides what leads to a page before anything else, so that nobody is sent where the client has no business. */
+/**
+ * Decides on a request. It checks what leads to an error page first, so that nobody is redirected to a URI that the
+ * client may not use.
+ */
 export function decide(
   parameters: URLSearchParams,
   found: Result<Client, ClientFault>,
@@ -86,7 +92,7 @@ function pageOfFault(fault: ClientFault): Decision {
 type RequestError = 'unsupported_response_type' | 'invalid_request' | 'invalid_target';
 type Asked = Pick<AuthorizationRequest, 'challenge' | 'scope' | 'resource' | 'server'>;
 
-/** Reads what a client that is known asks for; or returns the error that it is sent back with. */
+/** Reads what a known client asks for, or returns the error for its redirect. */
 function requestIn(get: (name: string) => string | null, { nameOf }: ServersSeen): Result<Asked, RequestError> {
   const responseType = get('response_type');
   if (responseType === null) return err('invalid_request');
@@ -129,7 +135,7 @@ export function locationOf(
   return `${redirectUri}${joint}${added}`;
 }
 
-/** Returns who gets the key, as people and key events are told. */
+/** Returns the host that gets the key, as people and key events are shown it. */
 export function hostOf(redirectUri: string): string {
   const [scheme = '', rest = ''] = redirectUri.split(':', 2);
   const { host, hostname } = new URL(redirectUri);

@@ -50,7 +50,7 @@ export function createClick({ decide, grants, guards, readKeyRequest }: ClickOpt
 /** What a person decides; all other members are the request's parameters. */
 const DECIDED = ['name', 'scopes', 'expiresInDays', 'rateLimit', 'quota'];
 
-/** `parameters`: null if they are no parameters of a URL. */
+/** Returns the two parts of the body. `parameters` is null if they are no parameters of a URL. */
 function partsOf(body: unknown): { parameters: URLSearchParams | null; decided: object } {
   const members = Object.entries(isObject(body) ? body : {});
   const isDecided = ([name]: [string, unknown]) => DECIDED.includes(name);

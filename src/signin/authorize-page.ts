@@ -16,7 +16,9 @@ export interface AskPage {
   readonly problem: string | null;
 }
 
-/** No `form-action`: browsers apply it to every hop of the redirect that follows the form. */
+/**
+ * The page's policy. It has no `form-action`, which browsers apply to every hop of the redirect that follows the form.
+ */
 export const POLICY = [
   "default-src 'none'",
   `style-src ${inlineHashes([HEAD], 'style')}`,
@@ -34,7 +36,7 @@ ${main}
 </html>
 `;
 
-/** The request's parameters for the form, whose URL has none. */
+/** Returns the request's parameters as hidden fields of the form, whose URL has none. */
 const hiddenFields = (request: AuthorizationRequest): string =>
   Object.entries(parametersOf(request))
     .map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(value)}">`)
@@ -89,7 +91,7 @@ function receiverOf({ redirectUri, client }: AuthorizationRequest) {
   return { place: host, who: said(host), says: client.host === null ? null : `Identified by ${said(client.host)}.` };
 }
 
-/** Redirects nowhere. */
+/** Returns the page that says why there is no redirect. */
 export const errorPage = (why: string): string =>
   page(
     'No key is handed over',

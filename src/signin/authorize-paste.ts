@@ -23,7 +23,7 @@ export interface PasteOptions {
 export function createPaste({ grants, config, pasteKey, log }: PasteOptions) {
   const guard = apiKeyGuard(pasteKey, log);
 
-  /** `refused`: what was wrong with a key; the page is shown again. */
+  /** Responds with the page. `refused` says what was wrong with a key, if the page is shown again. */
   function ask(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
     const connectUrl = config.keysPage === null ? null : connectUrlOf(request.issuer, queryFor(request));
     const { status = 200, detail = null, problem } = refused ?? {};
@@ -62,7 +62,7 @@ export function createPaste({ grants, config, pasteKey, log }: PasteOptions) {
   };
 }
 
-/** A longer request doesn't get one: the page, which clients may leave unread, stays small. */
+/** The longest request that gets a link. The page stays small, because clients may leave it unread. */
 const QUERY_CHARS_MAX = 16 * 1024;
 
 /** Returns the page of keys, with the request; null: it is too long. */

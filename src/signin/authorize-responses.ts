@@ -21,7 +21,7 @@ export async function html(status: number, make: (page: Pages) => string, proble
   return new Response(make(page), { status, headers });
 }
 
-/** `problem`: what is wrong, with its status; left out: a bad request. */
+/** Creates the response with an error page. `problem` gives the status; left out: a bad request. */
 export const errorPage = (why: string, problem?: Problem): Promise<Response> =>
   html(problem === undefined ? 400 : publicPart(problem).status, (page) => page.errorPage(why), problem);
 

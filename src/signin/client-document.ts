@@ -8,7 +8,7 @@ import { isNameable } from './redirects.ts';
 const URIS_MAX = 20;
 const URIS_CHARS_MAX = 2000;
 
-/** Returns the redirect URIs that a client may be sent back to; or why its document can't be used, for the log. */
+/** Returns the redirect URIs in a client's document; or why it can't be used, for the log. */
 export function redirectUrisIn(clientId: string, body: Uint8Array): Result<readonly string[], string> {
   const document = objectIn(body);
   if (document === null) return err('is no JSON object in UTF-8 whose members stand once');
@@ -23,7 +23,7 @@ export function redirectUrisIn(clientId: string, body: Uint8Array): Result<reado
   return nameable.length > 0 ? ok(nameable) : err('has no redirect URI that a key may be handed to');
 }
 
-/** Whether the client may come to /token without a secret, as all do here. */
+/** Returns whether the client may use /token without a secret, as all clients of this server do. */
 function isPublic(document: JsonObject): boolean {
   if (document.client_secret !== undefined) return false;
   const { token_endpoint_auth_method: method = 'none', token_endpoint_auth_methods_supported: methods } = document;
@@ -43,7 +43,10 @@ function objectIn(body: Uint8Array): JsonObject | null {
 /** A string of JSON, or a character that opens or closes something. */
 const TOKEN = /"(?:[^"\\]|\\.)*"(?=(\s*:)?)|[[\]{}]/g;
 
-/** `text`: valid JSON. JSON.parse takes the last of two members of one name; other readers take the first. */
+/**
+ * Returns whether an object in a valid JSON text has two members of one name. JSON.parse takes the last, other readers
+ * the first.
+ */
 function hasMemberTwice(text: string): boolean {
   const names = new Set<string>();
   let depth = 0;

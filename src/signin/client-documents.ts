@@ -21,24 +21,26 @@ const MINUTE_MS = 60_000;
 const KEPT_MS_MIN = 5 * MINUTE_MS;
 const KEPT_MS = 60 * MINUTE_MS;
 const KEPT_MS_MAX = 24 * 60 * MINUTE_MS;
-/** An old document serves for so long more while there is none to be had. */
+/** How much longer an old document is used while no new one can be fetched. */
 const KEPT_MORE_MS = 7 * 24 * 60 * MINUTE_MS;
-/** Between tries for a document that there was none of. */
+/** The back-off after a document could not be fetched. */
 const PAUSE_MS = 10_000;
 
 /** Documents of ids under a wildcard. Those of exact ids stay, however many there are. */
 const KEPT_MAX = 100;
 const FAILURES_MAX = 1000;
-/** Fetches at once. */
+/** The fetches at one time: of all, and of each host. */
 const TURNS = { total: 4, each: 2 };
 const WILDCARD_TURNS = { total: 2, each: 2 };
 const WAITING = { total: 1000, each: 500 };
 
-/** Redirect URIs, and until when they count; monotonic, by a clock that goes on while the machine sleeps. */
+/**
+ * Redirect URIs, and until when they count, in monotonic milliseconds of a clock that goes on while the machine sleeps.
+ */
 interface Kept {
   readonly redirectUris: readonly string[];
   readonly freshUntilMs: number;
-  /** Since its server is away: when it was asked last. */
+  /** When its server was asked last since it became unreachable; null: it is reachable. */
   readonly triedAtMs: number | null;
 }
 
@@ -47,7 +49,7 @@ type Fetched =
   | { readonly is: 'wrong' | 'away'; readonly reason: string };
 
 export interface ClientDocuments {
-  /** Whether the document of this id would be read. */
+  /** Returns whether the document of this id would be read. */
   admits(clientId: string): boolean;
   /** Returns the redirect URIs of an admitted client. `network`: who asks (networkOf in ground/ip.ts). */
   redirectUrisOf(clientId: string, network: string): Promise<Result<readonly string[], Problem>>;
@@ -55,7 +57,7 @@ export interface ClientDocuments {
 
 export interface ClientDocumentsOptions {
   readonly rules: ClientRules;
-  /** Goes on while the machine sleeps. */
+  /** A clock that goes on while the machine sleeps. */
   readonly ageClock: Clock;
   readonly log: Log;
 }
@@ -73,7 +75,7 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
   const keptBy = (id: string): { get(id: string): Kept | undefined; set(id: string, kept: Kept): unknown } =>
     isExact(id) ? exact : byWildcard;
 
-  /** Fetches when it is this id's turn. */
+  /** Acquires a place among the fetches, then fetches. */
   async function load(id: string): Promise<Fetched> {
     const untilMs = clock.monotonicMs() + FETCH_MS_MAX;
     const { host } = new URL(id);
@@ -162,7 +164,7 @@ function createRates(clock: Clock) {
   };
 }
 
-/** Takes one of each share in time, or none. */
+/** Acquires a place of each share in time, or of none. */
 async function allOf(shares: readonly WaitingShare[], owner: string, leftMs: () => number) {
   const releases: (() => void)[] = [];
   for (const share of shares) {

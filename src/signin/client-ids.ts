@@ -26,7 +26,7 @@ export interface ClientRules {
 /** One or two path segments, none of them `.` or `..`. */
 const SEGMENTS = /^(?!\.{1,2}(?:\/|$))[\w.-]{1,200}(?:\/(?!\.{1,2}$)[\w.-]{1,200})?$/;
 
-/** Whether a client's id can be a URL: registered ones have no colon. */
+/** Returns whether a client's id is a URL. The ids of registered clients have no colon. */
 export const isUrl = (clientId: string): boolean => clientId.startsWith('https://');
 
 /** Returns how a client's id is admitted; null: its document isn't read. */
@@ -36,7 +36,7 @@ export function admissionOf({ exact, prefixes }: ClientRules, id: string): 'exac
   return isWithin ? 'prefix' : null;
 }
 
-/** Returns null if an item is no such URL. */
+/** Parses the rules. Returns null if an item is no such URL. */
 export function clientRulesOf(value: string): ClientRules | null {
   const items = splitScopes(value);
   const urls = items.filter((item) => item !== KNOWN);
@@ -58,6 +58,6 @@ function isRule(rule: string): boolean {
   return port === '' && hostname.includes('.') && !hostname.endsWith('.') && !isAddress(hostname);
 }
 
-/** Whether a rule names this machine: for tests, and outside of production alone. */
+/** Returns whether a rule names this machine, which only tests do, outside of production. */
 export const namesThisMachine = ({ exact, prefixes }: ClientRules): boolean =>
   [...exact, ...prefixes].some((url) => isLoopback(new URL(url).hostname));

@@ -16,7 +16,7 @@ export interface Client {
   readonly name: string | null;
   /** The host of its document; null: it was registered. */
   readonly host: string | null;
-  /** Whether a key may be handed to one of its redirect URIs now. */
+  /** Returns whether a key may be handed to one of its redirect URIs now. */
   isAdmitted(redirectUri: string): boolean;
 }
 
@@ -28,9 +28,9 @@ export type ClientFault =
 export interface Clients {
   /** Returns the id of a client that registers; equal ones have the same. */
   idOf(redirectUris: readonly string[], name: string | null): Promise<string>;
-  /** `clientAddress`: of who asks. */
+  /** Finds the client of an id. `clientAddress` returns the address of who asks. */
   find(clientId: string, clientAddress: () => string): Promise<Result<Client, ClientFault>>;
-  /** Whether the id can be of a client of this server. Fetches nothing. */
+  /** Resolves with whether the id can be of a client of this server. Fetches nothing. */
   mayBe(clientId: string): Promise<boolean>;
 }
 
@@ -86,5 +86,8 @@ export function createClients({ documents, redirects, ...signing }: ClientsOptio
   };
 }
 
-/** A name stands among the URIs, where servers of the version before expect URIs alone: no URI begins with a space. */
+/**
+ * Returns whether a part is the name. It stands among the URIs, for servers of the version before, and begins with a
+ * space, as no URI does.
+ */
 const isName = (part: string): boolean => part.startsWith(' ');

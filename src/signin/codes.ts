@@ -21,11 +21,11 @@ export interface CodeContent {
   readonly resource: string;
 }
 
-/** Taken: the id of the key that was handed out for it. */
+/** What a code stands for, or the id of the key that was handed out for it before. */
 type Opened = { readonly content: CodeContent } | { readonly takenFor: string };
 
 export interface Codes {
-  /** `whose`: whose turn it takes. */
+  /** Stores the content, and resolves with its code. `whose` is the fairness key of the write. */
   seal(content: CodeContent, whose: string): Promise<Result<string, Problem>>;
   /** Resolves with what the code stands for. Null: it is no code of this database, or too old. */
   open(code: string, caller: Caller): Promise<Result<Opened | null, Problem>>;
@@ -53,7 +53,7 @@ export interface CodesOptions {
 
 export const makeCode = (random: RandomBytes): string => random(CODE_BYTES).toBase64(ALPHABET);
 
-/** What the store knows a code by; null: it is none. */
+/** Returns the hash by which the store knows a code; null: it is no code. */
 export const codeHash = (sha256: Sha256, code: string): string | null => (CODE.test(code) ? sha256(code, 'hex') : null);
 
 export function createCodes({ store, findCode, clock, random, sha256 }: CodesOptions): Codes {
@@ -93,7 +93,7 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
 /** A code seals once, so the nonce may be the same for all (NIST SP 800-38D §8.2). */
 const AES_GCM = { name: 'AES-GCM', iv: new Uint8Array(12) };
 
-/** Another derivation than the hash, which anybody who has the database knows. */
+/** Derives the key that seals a code's content. It differs from the hash, which anybody who has the database knows. */
 async function keyOf(code: string): Promise<CryptoKey> {
   const base = await crypto.subtle.importKey('raw', new TextEncoder().encode(code), 'HKDF', false, ['deriveKey']);
   const hkdf = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(), info: new TextEncoder().encode('code') };

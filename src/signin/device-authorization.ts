@@ -32,7 +32,7 @@ export interface DeviceAuthorizationOptions {
   readonly log: Log;
 }
 
-/** After which a program that found too many open requests may ask again. */
+/** The seconds after which a program that found too many open requests may ask again. */
 const RETRY_FULL_S = 60;
 
 const { each, total } = LIMITS.keyRequests;
@@ -46,7 +46,7 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   const rates = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
   const full = createFull(clock);
 
-  /** Returns the seconds to wait, or 0 and the request is put. */
+  /** Stores the request. Resolves with 0, or with the seconds to wait if it was not stored. */
   async function put(request: DeviceRequest, network: string, deviceCode: string, userCode: string): Promise<number> {
     const waitS = rates.take(network);
     if (waitS > 0) return Math.ceil(waitS);
@@ -120,7 +120,7 @@ const FULL_MS = 1000;
 /** Addresses and networks remembered. */
 const FULL_MAX = 10_000;
 
-/** Remembers for whom too many requests were open a moment ago. */
+/** Creates the memory of addresses and networks that had too many open requests a moment ago. */
 function createFull(clock: Clock) {
   const untilMs = createLruCache<number>({ entries: FULL_MAX });
   const isFull = (what: string) => (untilMs.get(what) ?? Number.NEGATIVE_INFINITY) > clock.monotonicMs();

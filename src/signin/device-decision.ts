@@ -86,7 +86,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     return decided.ok ? ok({ approved: approve }) : decided;
   }
 
-  /** `newKey`: null: the request is refused. */
+  /** Stores the decision. `newKey` is null if the request is refused. */
   async function put(
     actor: Actor,
     hash: string,

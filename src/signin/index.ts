@@ -24,7 +24,7 @@ import { createCodeGrant } from './token-code.ts';
 import { createDeviceGrant, DEVICE_GRANT } from './token-device.ts';
 import { createExchangeGrant, EXCHANGE_GRANT, type ExchangeGrantOptions } from './token-exchange.ts';
 
-/** Connect: which clients may be handed keys. One of the two is set. */
+/** Which clients may be handed keys. One of the two is set. */
 export interface ConnectConfig {
   /** OAUTH_REDIRECTS: of clients that register; null: none does. */
   readonly redirects: Redirects | null;
@@ -50,7 +50,7 @@ export interface SignInOptions
   readonly keys: Pick<Minting, 'order' | 'mint'>;
   readonly look: Verifier['look'];
   readonly publicPath: string;
-  /** Those that tools and prompts ask keys for. */
+  /** The scopes that tools and prompts ask keys for. */
   readonly scopes: readonly string[];
   readonly store: CodesOptions['store'];
 }

@@ -10,7 +10,7 @@ import type { Log } from '../watch/log.ts';
 
 const ATTEMPT_BYTES = 16;
 
-/** Tells this request from others that redeem the same code. */
+/** Creates the random value that tells this request from others that redeem the same code. */
 export const makeAttempt = (random: RandomBytes): string => random(ATTEMPT_BYTES).toHex();
 
 export interface MakingOptions {

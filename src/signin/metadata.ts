@@ -21,7 +21,7 @@ export interface ResourceMetadataOptions {
   readonly scopes: readonly string[];
 }
 
-/** The URL of the document for `path`: the well-known part goes between host and path (RFC 9728 §3.1). */
+/** Returns the URL of the document for `path`. The well-known part stands between host and path (RFC 9728 §3.1). */
 export function metadataUrl(publicUrl: string, path: ProtectedPath): string {
   // Spelled as the client spells it, which a URL parser would change.
   return (publicUrl + path).replace(/^https?:\/\/[^/]+/, (origin) => origin + RESOURCE);
@@ -56,7 +56,7 @@ function resourceMetadata(
 
 export interface ServerMetadataOptions {
   readonly publicPath: string;
-  /** Those that tools and prompts ask keys for. */
+  /** The scopes that tools and prompts ask keys for. */
   readonly scopes: readonly string[];
   /** Whether /authorize exists. */
   readonly authorizes: boolean;
@@ -76,7 +76,10 @@ export const serverMetadataRoutes = (options: ServerMetadataOptions) =>
     get: ({ publicUrl }: RequestContext) => json(200, serverMetadata(options, publicUrl)),
   }));
 
-/** RFC 8414 §2. No revocation endpoint: clients that revoke before they sign in again would end the key everywhere. */
+/**
+ * Returns the server's metadata (RFC 8414 §2). It has no revocation endpoint: clients that revoke before they sign in
+ * again would end the key everywhere.
+ */
 function serverMetadata(options: ServerMetadataOptions, url: string) {
   const { scopes, authorizes, registers, readsDocuments, isAsked, grantTypes } = options;
   return {

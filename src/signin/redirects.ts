@@ -23,7 +23,10 @@ const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?(?=[/
 /** One more path segment, which some clients have for each connection. */
 const SEGMENT = /^[\w-]{1,200}$/;
 
-/** True without user-info, fragment, backslash or dot segment, encoded or not: clients may read those differently. */
+/**
+ * Returns whether a URI has no user-info, fragment, backslash or dot segment, encoded or not. Clients may read those
+ * differently.
+ */
 export function isPlain(uri: string): boolean {
   if (!URI.test(uri) || /%(?![\da-f]{2})/i.test(uri) || !URL.canParse(uri)) return false;
   const [path = ''] = uri.split('?', 1);
@@ -41,7 +44,7 @@ export const isAdmitted = ({ exact, prefixes, loopback }: Redirects, uri: string
 
 export const isLoopbackRedirect = (uri: string): boolean => LOOPBACK.test(uri) && isPlain(uri);
 
-/** The same but for the port, on this machine (RFC 8252 §7.3). */
+/** Returns whether two URIs are the same. On this machine the ports may differ (RFC 8252 §7.3). */
 export const isSameRedirect = (a: string, b: string): boolean =>
   a === b || (isLoopbackRedirect(a) && isLoopbackRedirect(b) && withoutPort(a) === withoutPort(b));
 
@@ -59,7 +62,7 @@ export function redirectsOf(value: string): Redirects | null {
   };
 }
 
-/** An exact URI, or one of https with `/*` at its end. */
+/** Returns whether the text is an exact URI, or one of https with `/*` at its end. */
 function isRule(uri: string): boolean {
   const scheme = SCHEME.exec(uri)?.[1];
   if (scheme === undefined) return false;
@@ -71,13 +74,16 @@ function isRule(uri: string): boolean {
   return isPlain(bare) && !bare.includes('*') && (href === bare || href === `${bare}/`) && host !== '';
 }
 
-/** Whether a key may be handed to a URI, by its shape: as OAUTH_REDIRECTS names exact ones, or of this machine. */
+/**
+ * Returns whether a URI has a shape to which a key may be handed: one that OAUTH_REDIRECTS can name exactly, or one of
+ * this machine.
+ */
 export const isNameable = (uri: string): boolean => isLoopbackRedirect(uri) || (!uri.includes('*') && isRule(uri));
 
-/** Admits nothing. */
+/** The rules that admit nothing. */
 export const NO_REDIRECTS: Redirects = { exact: [], prefixes: [], loopback: false };
 
-/** Spelled as clients send them, by a URL parser. */
+/** Returns the URLs as a URL parser spells them, which is how clients send them; null: one is wrong. */
 export function resourcesOf(value: string): readonly string[] | null {
   const urls = splitScopes(value).map((url) => trustedUrl(url) && publicUrl(url));
   return urls.length > 0 && urls.every((url) => url !== null) ? urls : null;

@@ -8,7 +8,7 @@ import type { Clients } from './clients.ts';
 import { isAdmitted, type Redirects } from './redirects.ts';
 import { failed, json, oauthError, refuse } from './responses.ts';
 
-/** Room for all that clients register beside their URIs. */
+/** The most bytes of a registration, with room for all that clients register beside their URIs. */
 const REGISTRATION_BYTES_MAX = 16 * 1024;
 
 /** The id of a client holds them, and travels in URLs, which proxies bound at 4 to 8 KiB. */
@@ -50,12 +50,12 @@ function registrationOf(metadata: unknown, redirects: Redirects) {
   });
 }
 
-/** What a client's id holds of its name, which people are shown as its own words. */
+/** Returns what a client's id keeps of its name, which people are shown as its own words. */
 function shownName(name = ''): string | null {
   const shown = [...name].slice(0, SHOWN_NAME_CHARS).join('');
   return isVisible(shown) ? shown : null;
 }
 
-/** Clients may give themselves any name. */
+/** Returns whether a name can be shown. Clients may give themselves any. */
 const isName = (name: unknown): name is string =>
   typeof name === 'string' && name.length <= NAME_CHARS_MAX && isStorable(name) && isVisible(name);

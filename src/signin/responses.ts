@@ -10,7 +10,7 @@ export const json = (status: number, body: object): Response =>
 
 export const oauthError = (error: string): Response => json(error === 'invalid_client' ? 401 : 400, { error });
 
-/** `error`: a name of OAuth, or a problem of ours. */
+/** Creates the response to a failure. `error` is a name of OAuth, or a problem of ours. */
 export const failed = (context: RequestContext, error: string | Problem): Response =>
   typeof error === 'string' ? oauthError(error) : refuse(context, error);
 

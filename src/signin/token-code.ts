@@ -34,7 +34,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
   const { clients, codes, store, look, originOf, audience, clock, random, sha256, log } = options;
   const makeKey = createMakeKey(options);
 
-  /** Logs it: somebody else may have the code too. */
+  /** Refuses a code that is used a second time, and logs it, because somebody else may have it too. */
   function refusedAgain(keyId: string, { requestId }: Caller): Result<never, TokenError> {
     log.warnThrottled('code of a client refused', keyId, { requestId, keyId, reason: 'redeemed before' });
     return err('invalid_grant');
@@ -61,7 +61,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     return ok({ key, keyId, userId, scopes, expiresAtMs });
   }
 
-  /** The event that a client got the key. */
+  /** Returns the origin of the event that a client got the key. */
   const handedTo = ({ caller, host, client }: Receiver): Origin => ({ ...originOf('oauth', caller, host), ...client });
 
   function logHandOver({ caller, host, server, client }: Receiver, keyId: string, userId: string): void {
@@ -120,7 +120,7 @@ interface Receiver {
   readonly client: { readonly client?: string };
 }
 
-/** RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2.2. */
+/** A request that redeems a code (RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2.2). */
 interface TokenRequest {
   readonly clientId: string;
   readonly code: string;
@@ -136,10 +136,10 @@ function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, TokenError>
   return ok({ clientId, code, verifier, redirectUri: get('redirect_uri'), resource: get('resource') });
 }
 
-/** RFC 7636 §4.1. */
+/** Matches a code verifier (RFC 7636 §4.1). */
 const VERIFIER = /^[\w.~-]{43,128}$/;
 
-/** Returns null if the code was made for this client, verifier and redirect. */
+/** Returns what differs, or null if the code was made for this client, verifier and redirect. */
 function mismatch(asked: TokenRequest, code: CodeContent, sha256: Sha256): TokenError | null {
   const { clientId, verifier, redirectUri } = asked;
   if (sha256(clientId, 'base64url') !== code.client) return 'invalid_grant';

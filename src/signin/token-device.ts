@@ -13,7 +13,7 @@ import { accessToken, type Redeem, type TokenError } from './token.ts';
 
 export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 
-/** RFC 8628 §3.5. */
+/** The errors of the device grant (RFC 8628 §3.5). */
 type DeviceError = TokenError | 'authorization_pending' | 'slow_down' | 'access_denied' | 'expired_token';
 
 const refused = (error: DeviceError) => err(error);
@@ -55,7 +55,9 @@ const SLOWER_S = 5;
 /** Programs remembered, as this process saw them. */
 const PACES_MAX = 10_000;
 
-/** Tells whether a program asks sooner than it was told to. Each time that it does, its interval grows. */
+/**
+ * Creates the check of whether a program asks sooner than it was told to. Each time that it does, its interval grows.
+ */
 function createPace(clock: Clock) {
   const paces = createLruCache<{ readonly intervalS: number; readonly askedAtMs: number }>({ entries: PACES_MAX });
   return {

@@ -51,10 +51,10 @@ export function createExchangeGrant({ delegate, readKeyRequest, clock, log }: Ex
   };
 }
 
-/** Who acts is the child, and where it is good says `resource`. */
+/** The parameters that are refused. The child itself acts, and `resource` says where it is good. */
 const NOT_TAKEN = ['actor_token', 'actor_token_type', 'audience'];
 
-/** RFC 8693 §2.1. */
+/** Reads the request (RFC 8693 §2.1). */
 function requestIn(
   form: URLSearchParams,
   readKeyRequest: ReadKeyRequest,

@@ -11,16 +11,16 @@ import type { RequestContext } from '../web/context.ts';
 import { hasTwice, parameter } from './parameters.ts';
 import { failed, json, oauthError, refuse } from './responses.ts';
 
-/** RFC 6749 §5.1. */
+/** A successful response (RFC 6749 §5.1). */
 export interface AccessToken {
   readonly access_token: string;
   readonly token_type: 'Bearer';
   readonly scope: string;
-  /** Only of a key that expires. */
+  /** The seconds until the key expires; left out: it doesn't. */
   readonly expires_in?: number;
 }
 
-/** RFC 6749 §5.2, RFC 8707 §2. */
+/** The errors of /token (RFC 6749 §5.2, RFC 8707 §2). */
 export type TokenError =
   | 'invalid_request'
   | 'invalid_client'
@@ -28,7 +28,9 @@ export type TokenError =
   | 'unsupported_grant_type'
   | 'invalid_target';
 
-/** Returns what a client gets for its form, in which no field stands twice; or an error by its name, or a problem. */
+/**
+ * Resolves with what a client gets for its form, in which no field stands twice; or with an error's name, or a problem.
+ */
 export type Redeem = (form: URLSearchParams, caller: Caller) => Promise<Result<AccessToken, string | Problem>>;
 
 /** The grant types that there are, by name. */
