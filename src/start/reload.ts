@@ -35,7 +35,7 @@ export interface ReloadOptions<Service extends Replacement> {
 export interface Reload {
   /** Takes over what is in the folder now; never throws. */
   now(): Promise<void>;
-  /** Does so soon: one change at a time, the last one last. */
+  /** Takes over the folder soon: one change at a time, the last one last. */
   soon(): void;
 }
 

@@ -41,11 +41,11 @@ export interface Runtime {
   /** Forgets what was imported from a folder (an absolute path), so that it is read anew. */
   readonly forgetTools?: (folder: string) => void;
   usage: NonNullable<ServiceOptions['usage']>;
-  /** SIGTERM, SIGINT and SIGHUP. */
+  /** Calls `handler` at SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
-  /** When the process ends before it is cancelled, whoever ends it; then the exit code is 1. */
+  /** Calls `handler` when the process ends before it is cancelled, whoever ends it. Then the exit code is 1. */
   onExit(handler: () => void): Cancel;
-  /** Rejections and exceptions that nothing handles; without a handler they end the process. */
+  /** Calls `handler` for rejections and exceptions that nothing handles, which would end the process otherwise. */
   onStrayError(handler: (error: unknown) => void): void;
   exit(code: number): never;
 }
@@ -53,7 +53,10 @@ export interface Runtime {
 /** Calls `changed` at every change of a folder, and when it appears. */
 export type Watch = (folder: string, changed: () => void) => void;
 
-/** `custom`: tools and resources besides those of the tools folder. `watch`: tools are taken over as they change. */
+/**
+ * Starts the server. `custom` are tools and resources besides those of the tools folder. With `watch`, tools are taken
+ * over as they change.
+ */
 export async function start(runtime: Runtime, custom: Custom = {}, watch?: Watch): Promise<void> {
   const parsed = parseConfig(runtime.env);
   if (!parsed.ok) return fail(runtime, parsed.error);
@@ -66,7 +69,7 @@ export async function start(runtime: Runtime, custom: Custom = {}, watch?: Watch
   }
 }
 
-/** A bad value is shown, but no key or token that stands in the wrong variable. */
+/** Returns a line for stderr. It shows a bad value, but no key or token that stands in the wrong variable. */
 const errorLine = (line: string): string => `${SERVER_NAME}: ${redact(line)}\n`;
 
 function fail(runtime: Runtime, lines: readonly string[]): never {
@@ -163,7 +166,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   ); // last: its reader may send a signal at once
 }
 
-/** A certificate that clients refuse, or soon will. */
+/** Warns of a certificate that clients refuse, or soon will. */
 function warnOfCertificate({ endsAtMs }: Tls, nowMs: number, log: Log): void {
   const end = new Date(endsAtMs).toISOString();
   if (endsAtMs <= nowMs) log.warn('certificate has expired', { end });

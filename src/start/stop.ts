@@ -13,7 +13,7 @@ const DRAIN_NOTICE_MS = 300;
  */
 const PAUSE_MS = 50;
 
-/** Then requests may take this long to finish. */
+/** How long requests may then take to finish. */
 const DRAIN_MS_MAX = 10_000;
 
 /** Time to flush a response after its handler returned. */
@@ -36,7 +36,7 @@ export interface SignalOptions {
   readonly log: Log;
 }
 
-/** The first signal, whichever, begins the shutdown; a later second one exits at once. */
+/** Obeys signals. The first, whichever it is, begins the graceful shutdown. A second one later exits at once. */
 export function obeySignals({ onSignal, exit, fail, shutDown, clock, log }: SignalOptions): void {
   let stoppingSinceMs: number | undefined;
   onSignal((signal) => {
@@ -53,7 +53,7 @@ export function obeySignals({ onSignal, exit, fail, shutDown, clock, log }: Sign
 export interface Stoppable {
   readonly app: {
     beginDrain(): void;
-    /** Until the returned function is called. */
+    /** Holds responses back until the returned function is called. */
     pauseResponses(): () => void;
     endStreams(): void;
     idle(): Promise<void>;

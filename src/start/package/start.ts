@@ -6,7 +6,7 @@ import { SERVER_NAME } from '../../ground/server-info.ts';
 import type { MakePrompts, MakeTools } from '../../tools/folder/tool-file.ts';
 import { start as startOn } from '../server.ts';
 
-/** Bun's or Deno's. */
+/** Resolves with the runtime of Bun, or of Deno. */
 export function thisRuntime() {
   if ('Deno' in globalThis) return import('../../main.deno.ts');
   if ('Bun' in globalThis) return import('../../main.ts');

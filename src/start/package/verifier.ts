@@ -67,7 +67,7 @@ export interface Verifier {
   verify(key: string, demand?: Demand): Promise<Verified | Refused>;
   /** Verifies the key in `X-API-Key`, else in `Authorization: Bearer`, like `verify`. */
   guard(request: Request, demand?: Demand): Promise<Verified | RefusedRequest>;
-  /** How old what it knows is, in milliseconds; Infinity before the first response. */
+  /** Returns how old what it knows is, in milliseconds; Infinity before the first response. */
   knownForMs(): number;
   /** Tells, within 2 s, what was let in. Then nothing runs on, and nobody is let in. */
   close(): Promise<void>;
@@ -82,9 +82,9 @@ const QUESTION_MS_MAX = 5000;
 const CLOSE_MS_MAX = 2000;
 const PAUSE_MS_MIN = 250;
 const PAUSE_MS_MAX = 5000;
-/** So often a check waits for another's question of the same key; then it asks for itself. */
+/** How often a check waits for another's question of the same key before it asks for itself. */
 const JOINS_MAX = 100;
-/** It asks ahead when less than this part of its units is left. */
+/** The part of the lent units below which it asks for more ahead of need. */
 const AHEAD_PART = 1 / 4;
 
 /** A moment on two clocks, because either may stand still while a machine sleeps. */
@@ -204,7 +204,7 @@ class KeyVerifier implements Verifier {
     this.#forgetAll();
   }
 
-  /** What memory says; undefined: it has to be asked. */
+  /** Returns what memory says; undefined: the server has to be asked. */
   #recall(hash: string, scopes: readonly string[], cost: number, key: string): Verified | Refused | undefined {
     const found = this.#remembered.get(hash);
     if (found === undefined || this.#known === undefined || this.#closing.signal.aborted) return undefined;
@@ -263,7 +263,7 @@ class KeyVerifier implements Verifier {
     return question;
   }
 
-  /** One question. Undefined: the answer came too late. */
+  /** Asks once. Resolves with undefined if the response came too late. */
   async #question(key: string, hash: string, cost: number): Promise<Answer | undefined> {
     if (this.#closing.signal.aborted) return UNAVAILABLE;
     const asked = now();
@@ -363,7 +363,7 @@ class KeyVerifier implements Verifier {
     return taken;
   }
 
-  /** It was counted, or is lost. */
+  /** Forgets what was told: it was counted, or is lost. */
   #settle(told: readonly Told[]): void {
     for (const { holders, units } of told) {
       for (const holder of holders) {
@@ -373,7 +373,7 @@ class KeyVerifier implements Verifier {
     }
   }
 
-  /** It was not counted: it is told again. */
+  /** Keeps what was not counted, to tell it again. */
   #putBack(told: readonly Told[]): void {
     for (const { tell, holders, units } of told) {
       for (const holder of holders) holder.untold += units;
@@ -564,7 +564,7 @@ function responseTo(problem: VerifierProblem): Response {
   return new Response(JSON.stringify(body), { status: problem.status, headers });
 }
 
-/** RFC 6750 §3. */
+/** Returns the challenge (RFC 6750 §3). */
 function challengeFor({ code, detail, requiredScopes = [] }: VerifierProblem): string | undefined {
   if (code === 'missing_api_key') return 'Bearer';
   if (code === 'invalid_api_key') return `Bearer error="invalid_token", error_description="${detail}"`;
@@ -572,7 +572,7 @@ function challengeFor({ code, detail, requiredScopes = [] }: VerifierProblem): s
   return `Bearer error="insufficient_scope", error_description="${detail}", scope="${requiredScopes.join(' ')}"`;
 }
 
-/** Waits so long, or until it is closed. */
+/** Waits for `ms`, or until the verifier is closed. */
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (ms <= 0 || signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {

@@ -7,7 +7,7 @@ export interface TestClock extends Clock {
   advance(ms: number): void;
   /** Sets the wall clock alone, as a person or NTP does. */
   setNow(nowMs: number): void;
-  /** The machine sleeps for `ms`: the monotonic clock and timers stand still. */
+  /** Lets the machine sleep for `ms`: the monotonic clock and timers stand still. */
   sleep(ms: number): void;
 }
 
@@ -25,7 +25,7 @@ export function testClock(startMs = TEST_START_MS): TestClock {
   let leadMs = startMs - monotonicMs; // of the wall clock
   const timers = new Set<Timer>(); // in the order they were set
 
-  /** The timer that is due first; of several, the one set first. */
+  /** Returns the timer that is due first; of several, the one set first. */
   function nextUntil(endMs: number): Timer | undefined {
     let next: Timer | undefined;
     for (const timer of timers) if (timer.dueMs <= endMs && timer.dueMs < (next?.dueMs ?? Infinity)) next = timer;

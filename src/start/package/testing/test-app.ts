@@ -38,7 +38,7 @@ export interface TestApp extends AsyncDisposable {
   readonly clock: TestClock;
   /** A user token that is good for an hour of the test clock, unless `claims` say otherwise. */
   token(sub: string, claims?: Record<string, unknown>): Promise<string>;
-  /** POST /tools/<tool> with a JSON body. */
+  /** Sends POST /tools/<tool> with a JSON body. */
   call(tool: string, input?: unknown, headers?: Record<string, string>): Promise<TestResponse>;
   /** Returns a client of /mcp with a key or a user token. */
   mcp(options: McpOptions): McpClient;
@@ -47,9 +47,9 @@ export interface TestApp extends AsyncDisposable {
     sub: string,
     input?: Record<string, unknown>,
   ): Promise<{ id: string; key: string; expiresAt: number | null }>;
-  /** Everything logged so far. */
+  /** Resolves with everything logged so far. */
   log(): Promise<LogLine[]>;
-  /** The same, as written. */
+  /** Resolves with everything logged so far, as written. */
   logText(): Promise<string>;
   close(): Promise<void>;
 }
@@ -59,7 +59,7 @@ export interface TestAppOptions extends StartOptions {
   readonly env?: Env;
 }
 
-/** An app with these tools, prompts and resources beside the server's own. */
+/** Starts an app with these tools, prompts and resources beside the server's own. */
 export async function createTestApp({ env, ...custom }: TestAppOptions = {}): Promise<TestApp> {
   const folder = mkdtempSync(join(tmpdir(), `${SERVER_NAME}-`));
   const removeFolder = () => rmSync(folder, { recursive: true, force: true });
@@ -161,7 +161,7 @@ export async function serveTestApp(options: ServeTestAppOptions): Promise<TestAp
   return { ...app, service };
 }
 
-/** The body is parsed if it is JSON. */
+/** Reads a response, whose body is parsed if it is JSON. */
 export async function readResponse(response: Response): Promise<TestResponse> {
   const text = await response.text();
   const json = response.headers.get('content-type')?.includes('json');
