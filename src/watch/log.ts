@@ -117,10 +117,16 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   };
 }
 
-/** Before a text is encoded: the letter of an escape (`\n`, `\b`) would look like a part of the hash after it. */
+/**
+ * Redacts hashes before a text is encoded: the letter of an escape (`\n`, `\b`) would look like a part of the hash
+ * after it.
+ */
 const withoutHashes = (_name: string, value: unknown) => (typeof value === 'string' ? redactHashes(value) : value);
 
-/** JSON text, whatever a tool has thrown or put into its caller's identity: the log itself never throws. */
+/**
+ * Returns the JSON text of any value that a tool has thrown or put into its caller's identity, because the log never
+ * throws.
+ */
 function encoded(fields: LogFields, replacer?: typeof withoutHashes): string {
   try {
     const shown = fields.error instanceof Error ? { ...fields, error: textOf(fields.error) } : fields;
@@ -131,7 +137,7 @@ function encoded(fields: LogFields, replacer?: typeof withoutHashes): string {
   }
 }
 
-/** JSON prints an Error as {}. */
+/** Returns an Error as text, because JSON prints it as {}. */
 const textOf = (error: Error) => String(error.stack ?? error);
 
 function withJsonForm(value: unknown): unknown {

@@ -15,7 +15,7 @@ export interface OutageEvents {
   readonly on: WarnEvent;
   /** The event at the end. The caller logs the end, with more detail, if it is left out. */
   readonly off?: InfoEvent;
-  /** Tells a new reason too. */
+  /** Whether a new reason is logged too. */
   readonly eachReason?: boolean;
 }
 
@@ -41,7 +41,9 @@ export interface MetBy {
   readonly traceId?: string | undefined;
 }
 
-/** What a caller is told of an outage: that there is one. Why is for the log, once for all that meet it. */
+/**
+ * Returns the problem that tells a caller of an outage. It logs the reason, once for all calls that meet the outage.
+ */
 export function outageProblem({ reason }: StoreOutage, log: Log, { requestId, traceId }: MetBy) {
   log.warnOnce('key store out of reach', { requestId, traceId, reason });
   return { code: 'store_unavailable', reason } as const;

@@ -22,7 +22,7 @@ export const redactKeys = (text: string): string =>
     .replace(KEY, REDACTED)
     .replace(KEY_WITHOUT_PREFIX, REDACTED);
 
-/** Whether there may be a hash in it, or in the text that it is the JSON of. */
+/** Returns whether there may be a hash in the text, or in the text that it is the JSON of. */
 export const hasHash = (text: string): boolean => HASH_DIGITS.test(text);
 
 export const redactHashes = (text: string): string => text.replace(HASH, REDACTED);
@@ -32,5 +32,8 @@ export const redact = (text: string): string => redactHashes(redactKeys(text));
 
 const EXCERPT_CHARS_MAX = 100;
 
-/** What the log may show of a text that a stranger sent. Redacted before it is cut: half a hash looks like none. */
+/**
+ * Returns what the log may show of a text that a stranger sent. It is redacted before it is cut, because half a hash
+ * looks like none.
+ */
 export const excerptOf = (text: string): string => redact(withoutControls(text)).slice(0, EXCERPT_CHARS_MAX);

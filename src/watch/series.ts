@@ -82,13 +82,13 @@ export class Series {
   }
 }
 
-/** What is read when the text is made. */
+/** A value that is read when the text is made. */
 export type Sample = readonly [metric: Metric, value: number, labels?: Labels];
 
 export function createSeries() {
   const all = new Map<Metric, Map<string, Series>>();
   return {
-    /** That of a label set, made with its first use. */
+    /** Returns the series of a label set, which its first use creates. */
     of(metric: Metric, labels: Labels): Series {
       const family: Family = METRICS[metric];
       const series = all.get(metric) ?? new Map<string, Series>();
