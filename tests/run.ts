@@ -24,6 +24,8 @@ const HAS_MORE = /support\/everything\.ts'/;
 const STARTS_PROGRAMS = /^tests\/(browser|commands|database|package|process|recipes|store)\//;
 /** The tests of what a remote database, or a replica of it, could do differently. */
 const IN_MODES = /^tests\/(app\.test|keys\/|mcp\/|tools\/|uses\/)/;
+/** Tests wait for sockets, disks and other programs half of their time: more than there are cores. */
+const WORKERS = 4;
 const TIMEOUT_MS = 60_000;
 const LONG_MS_MAX = 1_800_000;
 
@@ -46,7 +48,7 @@ const together = (files: readonly string[], workers: number, env: Run['env'] = {
 /** Each in a process of its own. */
 const alone = (files: readonly string[]): Run[] => files.map((file) => ({ args: [`./${file}`] }));
 
-const usual = together(usualTests, 3, { TEST_ROWS: 'usual' });
+const usual = together(usualTests, WORKERS, { TEST_ROWS: 'usual' });
 const fast = together(
   usualTests.filter((file) => !STARTS_PROGRAMS.test(file)),
   2,
@@ -54,11 +56,11 @@ const fast = together(
 );
 const measured = alone(filesOf('tests/**/*.alone.test.ts'));
 const rest = [
-  ...together(more, 3),
+  ...together(more, WORKERS),
   ...['remote', 'replica'].flatMap((TEST_STORE) =>
     together(
       usualTests.filter((file) => IN_MODES.test(file)),
-      2,
+      WORKERS,
       { TEST_STORE },
     ),
   ),
