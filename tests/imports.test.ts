@@ -1,5 +1,5 @@
-// Which part of the source may import which, and which files may name a runtime. Reads the import statements; nothing
-// is run.
+// Which part of the source may import which, which files may name a runtime, and how comments begin. Reads the source;
+// nothing is run.
 
 import { describe, expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
@@ -149,6 +149,14 @@ test('timers come from the clock, so that tests can move them, but for those tha
 test('every file begins by saying what it does', () => {
   const tests = [...new Glob('**/*.ts').scanSync(import.meta.dir)].map((file) => join('../tests', file));
   expect([...files, ...tests].filter((file) => !source(file).startsWith('// '))).toEqual([]);
+});
+
+test('no doc comment begins with a word that leaves its subject to be guessed', () => {
+  const comments = [...new Glob('**/*.{ts,js}').scanSync(SRC)].flatMap((file) =>
+    [...source(file).matchAll(/\/\*\*[\s*]+([^\n]*)/g)].map(([, text]) => `${file}: ${text}`),
+  );
+  expect(comments.filter((comment) => /^[^:]+: (Of|As|Null|With|Without|For|In|By)\b/.test(comment))).toEqual([]);
+  expect(comments.length).toBeGreaterThan(1000);
 });
 
 test('a test that needs Chromium is in browser/, and one that measures or takes minutes is in lab/', () => {
