@@ -144,9 +144,9 @@ export function singleFlight<T>(start: () => Promise<T>): SingleFlight<T> {
 export interface SingleFlights<T> {
   /** Joins the key's run under way, or starts one. */
   run(key: string, start: () => Promise<T>): Promise<T>;
-  /** The key's run under way, which may have missed a change, is joined no more. */
+  /** Lets nobody join the key's run under way any more: it may have missed a change. */
   forget(key: string): void;
-  /** The same for all keys. */
+  /** Does the same for all keys. */
   forgetAll(): void;
 }
 

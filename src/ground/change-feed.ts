@@ -7,7 +7,7 @@ export interface FeedPosition {
   readonly seq: number;
 }
 
-/** Whether what was read at `position` has all that a reader at `asked` has seen. */
+/** Returns whether what was read at `position` has all that a reader at `asked` has seen. */
 export const hasReached = (position: FeedPosition, asked: FeedPosition): boolean =>
   position.databaseId === asked.databaseId && position.seq >= asked.seq;
 

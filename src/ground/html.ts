@@ -6,14 +6,14 @@ import { createHash } from 'node:crypto';
 export const escaped = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 
-/** The hash of every inline script or style in the pages, each once, as a policy has them (CSP3 §6.7.3.3). */
+/** Returns the hash of every inline script or style in the pages, each once, as a policy has them (CSP3 §6.7.3.3). */
 export function inlineHashes(pages: readonly string[], tag: 'script' | 'style'): string {
   const inline = new RegExp(`<${tag}(?: type="module")?>(.*?)</${tag}>`, 'gs');
   const texts = pages.flatMap((page) => Array.from(page.matchAll(inline), ([, text = '']) => text));
   return [...new Set(texts)].map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`).join(' ');
 }
 
-/** What stands in the pages runs, and nothing else; nothing loads. */
+/** Returns a policy by which only what stands in the pages runs, and nothing loads. */
 export const inlinePolicy = (pages: readonly string[]): string =>
   [
     "default-src 'none'",

@@ -38,7 +38,7 @@ const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0];
 /** 64:ff9b:1::/48: the same, where each network decides which bits hold the IPv4 address (RFC 8215). */
 const NAT64_LOCAL = [0x64, 0xff9b, 1];
 
-/** The groups of an IPv6 address in any spelling (RFC 4291 §2.2); null if it is none. */
+/** Returns the groups of an IPv6 address in any spelling (RFC 4291 §2.2); null if it is none. */
 function groupsOf(address: string): readonly number[] | null {
   const [head = '', tail] = (address.split('%', 1)[0] ?? '').replace(DOTTED, asGroups).split('::');
   const before = head === '' ? [] : head.split(':');
@@ -56,7 +56,7 @@ function asGroups(_all: string, ...bytes: readonly string[]): string {
   return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
 }
 
-/** True for names and literals of the loopback interface: as in `URL.hostname`, and IPv6 without brackets. */
+/** Returns true for names and literals of the loopback interface: as in `URL.hostname`, and IPv6 without brackets. */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' ||
   host.endsWith('.localhost') ||

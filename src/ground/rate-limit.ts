@@ -97,7 +97,7 @@ export function parseLimit(text: string): RateLimit | null {
 
 export const COST_MAX = 1000;
 
-/** What a call costs, in units: 1 to COST_MAX; null for anything else. */
+/** Returns what a call costs, in units: 1 to COST_MAX; null for anything else. */
 export function parseCost(text: string): number | null {
   const units = /^\d{1,4}$/.test(text) ? Number(text) : 0;
   return units >= 1 && units <= COST_MAX ? units : null;

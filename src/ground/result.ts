@@ -8,7 +8,7 @@ export const ok = <T>(value: T): Result<T, never> => ({ ok: true, value });
 
 export const err = <E>(error: E): Result<never, E> => ({ ok: false, error });
 
-/** True for a promise: lets code that is usually synchronous skip the microtask. */
+/** Returns true for a promise. Code that is usually synchronous asks it to skip the microtask. */
 export const isPromise = <T>(value: Awaitable<T>): value is Promise<T> => value instanceof Promise;
 
 /** Calls `next` now, or when `value` arrives. `context` spares hot paths a closure, which costs more than its work. */

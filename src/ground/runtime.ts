@@ -100,10 +100,10 @@ export const rfc3339 = (ms: number): string => new Date(Math.min(Math.max(ms, FI
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => void systemClock.after(ms, resolve));
 
-/** The next turn of the event loop, after whatever has come in by then. */
+/** Resolves in the next turn of the event loop, after whatever has come in by then. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
-/** What `promise` resolves to, or `fallback` when that takes longer than `ms`. */
+/** Returns what `promise` resolves to, or `fallback` when that takes longer than `ms`. */
 export async function withTimeout<T, Fallback>(
   promise: Promise<T>,
   ms: number,

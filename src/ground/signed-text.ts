@@ -3,7 +3,7 @@
 import { singleFlights } from './cache.ts';
 
 export interface SignedTextOptions {
-  /** The secret that all processes on the database share. */
+  /** Returns the secret that all processes on the database share. */
   readonly readSecret: () => Promise<string>;
   /** Which database it is: another one has another secret. */
   readonly databaseId: () => string;
@@ -14,7 +14,7 @@ export interface SignedTextOptions {
 export interface SignedText {
   /** `about`: what the text is good for; `read` needs the same. */
   sign(text: string, about?: string): Promise<string>;
-  /** The text; null if it was not signed here, or about something else. */
+  /** Returns the text; null if it was not signed here, or about something else. */
   read(signed: string, about?: string): Promise<string | null>;
 }
 

@@ -4,7 +4,7 @@
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const CONTROLS = new RegExp(CONTROL, 'g');
 
-/** True for text that every kind of database gives back as it was: no controls, no lone surrogates. */
+/** Returns true for text that every kind of database gives back as it was: no controls, no lone surrogates. */
 export const isStorable = (text: string): boolean => !CONTROL.test(text) && text.isWellFormed();
 
 /**
@@ -13,12 +13,12 @@ export const isStorable = (text: string): boolean => !CONTROL.test(text) && text
  */
 const VISIBLE = /[^\p{White_Space}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800\u{16fe4}\u{1d159}]/u;
 
-/** True for a text in which something can be seen: a name that people tell apart. */
+/** Returns true for a text in which something can be seen: a name that people tell apart. */
 export const isVisible = (text: string): boolean => VISIBLE.test(text);
 
 export const withoutControls = (text: string): string => text.replace(CONTROLS, '');
 
-/** True when `text` has `min` to `max` Unicode code points, which is also how JSON Schema counts characters. */
+/** Returns true when `text` has `min` to `max` Unicode code points, which is also how JSON Schema counts characters. */
 export function hasLength(text: string, min: number, max: number): boolean {
   if (text.length > 2 * max) return false; // a code point is at most two units: a huge text is not walked
   let count = 0;
@@ -36,7 +36,7 @@ const NOTHING_TO_ESCAPE = /^[\w.:@|/-]*$/;
 /** Returns an id as JSON. Ids seldom need escapes. Without any, this takes a fraction of the general encoder's time. */
 export const quoted = (id: string): string => (NOTHING_TO_ESCAPE.test(id) ? `"${id}"` : JSON.stringify(id));
 
-/** What a thrown value says: an Error its message. */
+/** Returns what a thrown value says: an Error its message. */
 export const reasonOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
 
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -54,7 +54,7 @@ const SCOPE = new RegExp(SCOPE_PATTERN);
 
 export const isScope = (text: string): boolean => SCOPE.test(text);
 
-/** The parts of a list with spaces between. They need not be scopes. */
+/** Returns the parts of a list with spaces between. They need not be scopes. */
 export const splitScopes = (list: string): readonly string[] => list.split(' ').filter((part) => part !== '');
 
 /** Joins scopes with spaces between. What is not a scope is left out: with a space in it, it would read as two. */

@@ -12,7 +12,7 @@ export function shownUrl(url: string): string {
   return withoutUser.replace(/[?#].*$/s, '');
 }
 
-/** The same with marks for the parts left out, which may be the fault. */
+/** Returns the same with marks for the parts left out, which may be the fault. */
 export function outlinedUrl(url: string): string {
   const user = url.includes('@') ? '://…@' : '://';
   return shownUrl(url).replace('://', user) + (url.includes('?') ? '?…' : '') + (url.includes('#') ? '#…' : '');

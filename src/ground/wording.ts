@@ -7,7 +7,7 @@ export const expected = (name: string, what: string, got?: string): string =>
 /** The arguments are those of `expected`. */
 export type NoteFault = (...fault: Parameters<typeof expected>) => void;
 
-/** True if at most `editsMax` insertions, deletions, replacements or swaps of neighbours turn `a` into `b`. */
+/** Returns true if at most `editsMax` insertions, deletions, replacements or swaps of neighbours turn `a` into `b`. */
 export function isWithinEdits(a: string, b: string, editsMax: number): boolean {
   if (a === b) return true;
   if (editsMax === 0 || Math.abs(a.length - b.length) > editsMax) return false;

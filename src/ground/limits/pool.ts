@@ -7,9 +7,9 @@ import type { Bounds } from './share.ts';
 export interface Held {
   /** Holds so many bytes from now on. False, with nothing changed, when there is no room for them. */
   hold(bytes: number): boolean;
-  /** The client has sent or taken so many bytes. */
+  /** Notes that the client has sent or taken so many bytes. */
   moved(bytes: number): void;
-  /** What it holds has arrived, so that cutting its client off would give nothing back. */
+  /** Notes that what it holds has arrived, so that cutting its client off would release nothing. */
   keep(): void;
 }
 

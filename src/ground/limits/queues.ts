@@ -26,7 +26,7 @@ export function createQueues<T>() {
   }
 
   return {
-    /** How many wait in all. */
+    /** Returns how many wait in all. */
     get size() {
       return size;
     },

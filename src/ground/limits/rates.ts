@@ -11,7 +11,7 @@ export const windowAt = (ms: number, windowS: number): number => Math.floor(ms /
 
 export const dayAt = (ms: number): number => windowAt(ms, DAY_S);
 
-/** The number of the first day of the month in which a day lies, and of the last. */
+/** Returns the number of the first day of the month in which a day lies, and of the last. */
 export function monthOf(day: number): { readonly first: number; readonly last: number } {
   const date = new Date(day * MS_PER_DAY);
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
@@ -108,7 +108,7 @@ export interface Rate {
 export interface TokenBuckets {
   /** Takes `count` tokens and returns 0; or takes none, and returns the seconds until this one has them. */
   take(who: string, count?: number): number;
-  /** What `take` would return; takes nothing. */
+  /** Returns what `take` would return; takes nothing. */
   waitS(who: string, count?: number): number;
   /** Gives back tokens that were taken and not used. */
   give(who: string, count: number): void;
