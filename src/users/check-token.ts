@@ -80,7 +80,7 @@ function isUtf8(token: string): boolean {
   }
 }
 
-/** The `alg` of the header; null if there is none, or the token is not a JWT. */
+/** Returns the `alg` of the header; null if there is none, or the token is not a JWT. */
 function algorithmOf(token: string): string | null {
   try {
     return decodeProtectedHeader(token).alg ?? null;
@@ -121,7 +121,7 @@ async function tryEach(
   return err(new errors.JWSSignatureVerificationFailed());
 }
 
-/** True when the issuer may sign with a key that is not in the set yet. */
+/** Returns true when the issuer may sign with a key that is not in the set yet. */
 const mayHaveNewerKey = (error: unknown, token: string): boolean =>
   error instanceof errors.JWKSNoMatchingKey ||
   (error instanceof errors.JWSSignatureVerificationFailed && decodeProtectedHeader(token).kid === undefined);

@@ -18,7 +18,7 @@ export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as
 
 export const SUBJECT_CHARS_MAX = 255; // the limit of OpenID Connect Core §2
 
-/** True for text that can own keys. */
+/** Returns true for text that can own keys. */
 export const isSubject = (sub: string): boolean => hasLength(sub, 1, SUBJECT_CHARS_MAX) && isStorable(sub);
 
 export function identityOf(claims: JsonObject, names: IdentityClaims): Result<UserIdentity, Problem> {

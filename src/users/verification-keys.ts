@@ -12,11 +12,11 @@ export interface VerificationKeys {
   /** Returns the known keys; null: none, or they are too old. A verdict reached with other keys no longer counts. */
   current(): JwtKeys | null;
   get(): Awaitable<JwtKeys>;
-  /** The current keys, for a token whose key `seen` lacks. They may still be `seen`. */
+  /** Returns the current keys, for a token whose key `seen` lacks. They may still be `seen`. */
   refreshedAfter(seen: JwtKeys): Awaitable<JwtKeys>;
 }
 
-/** An HS256 secret, and one accepted beside it while secrets are exchanged. */
+/** Creates the keys of an HS256 secret, and of one accepted beside it while secrets are exchanged. */
 export function secretKey(...secrets: readonly string[]): VerificationKeys {
   const keys = secrets.map((secret) => new TextEncoder().encode(secret));
   const always = () => keys;
