@@ -134,7 +134,7 @@ export class Exchange {
     return done;
   }
 
-  /** What a store that is away did not get still waits. */
+  /** Exchanges those that wait. What the store did not get, because it is out of reach, still waits. */
   async #exchangeOrKeep(which: 'all' | 'early'): Promise<void> {
     await Promise.resolve(); // it is under way from now on
     try {

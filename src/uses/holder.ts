@@ -121,7 +121,7 @@ export class Holder {
     this.#bounds = bounds;
   }
 
-  /** Its limit and its quota, those that it has. */
+  /** Returns its limit and its quota, if it has them. */
   get bounds(): readonly Bound[] {
     return this.#bounds;
   }
@@ -142,12 +142,12 @@ export class Holder {
     if (this.plan.unitsMax < Infinity) this.#unitsSince = this.plan.unitsMax;
   }
 
-  /** Whether it has used a part of its limit since the last exchange. */
+  /** Returns whether it has used a part of its limit since the last exchange. */
   get isEarly(): boolean {
     return this.#unitsSince >= this.plan.unitsMax;
   }
 
-  /** Whether a window has ended, or the wall clock was set back. */
+  /** Returns whether a window has ended, or the wall clock was set back. */
   isDue(nowMs: number): boolean {
     for (const { window } of this.#windows) if (!contains(window, nowMs)) return true;
     return false;
@@ -165,7 +165,7 @@ export class Holder {
     return this.#windows[0] as WindowUsage; // every plan has a day
   }
 
-  /** The days whose units may not be in the database. */
+  /** Returns the days whose units may not be in the database. */
   get days(): readonly WindowUsage[] {
     return [...this.#late, this.day];
   }
@@ -199,7 +199,7 @@ export class Holder {
     this.#unitsSince = 0;
   }
 
-  /** The database has what was sent. */
+  /** Notes that the database has what was sent. */
   sent(): void {
     this.#isSending = false;
     if (this.#late.length > 0) this.#late = this.#late.filter(({ pending }) => pending > 0);

@@ -36,7 +36,7 @@ export interface Found {
   readonly ownerCounts: KeyCounts | null;
 }
 
-/** True unless what is known was read later. */
+/** Returns true unless what is known was read later. */
 const isNewer = (position: FeedPosition, known: FeedPosition | null): boolean =>
   known?.databaseId !== position.databaseId || position.seq >= known.seq;
 
@@ -92,7 +92,7 @@ export class KnownHolders {
     return key;
   }
 
-  /** Undefined: its counts aren't known here. */
+  /** Returns the key's holder; undefined: its counts are not in this process's memory. */
   find = (keyId: string): Holder | undefined => this.#keys.get(keyId);
 
   /** Returns who is held to limits when this key is used, in the windows of now. */

@@ -51,9 +51,9 @@ export interface ExchangedUses {
 export interface UsesStore {
   /** Raises when keys were last used, and adds units, in one transaction; a power cut may undo that. */
   addUses(uses: ExchangedUses): Promise<void>;
-  /** What each window has now, in their order; undefined: the holder is gone. */
+  /** Returns what each window has now, in their order; undefined: the holder is gone. */
   totalsOf(windows: readonly WindowUses[]): Promise<readonly (number | undefined)[]>;
-  /** The days from `firstDay` on in which these keys were used, by key, with the units of each day. */
+  /** Returns the days from `firstDay` on in which these keys were used, by key, with the units of each day. */
   usesByDay(keyIds: readonly string[], firstDay: number): Promise<ReadonlyMap<string, ReadonlyMap<number, number>>>;
   /** The most holders of one exchange, which holds up nothing else for more than a few milliseconds. */
   readonly usesPerWrite: number;

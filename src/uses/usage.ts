@@ -32,7 +32,7 @@ export function createUsage(options: UsageOptions) {
   const known = new KnownHolders(options, clock);
   const exchange = new Exchange({ store, instance: random(8).toHex(), clock, log });
 
-  /** None of a key that isn't known. */
+  /** Returns the key's holder and its owner's; none for a key that isn't known. */
   function holdersOf(keyId: string): readonly Holder[] {
     const key = known.find(keyId);
     return key === undefined ? [] : known.holdersOf(key);
@@ -59,7 +59,7 @@ export function createUsage(options: UsageOptions) {
       exchange.used(key);
     },
 
-    /** The later of a key's stored last use, and of what this process has noted. Null: never used. */
+    /** Returns the later of a key's stored last use, and of what this process has noted. Null: never used. */
     lastUsedAt({ id, lastUsedAtMs }: { readonly id: string; readonly lastUsedAtMs: number | null }): number | null {
       const usedAtMs = known.find(id)?.usedAtMs ?? 0;
       return usedAtMs > (lastUsedAtMs ?? 0) ? usedAtMs : lastUsedAtMs;
@@ -98,12 +98,12 @@ export function createUsage(options: UsageOptions) {
       return { asOf: known.countsAsOf(nowMs), learn: (found: Found) => known.learn(found, nowMs) };
     },
 
-    /** The quota in force. */
+    /** Returns the quota in force. */
     quotaOf: ({ quota }: Pick<CountedKey, 'quota'>): Quota | null => quota ?? keyQuota,
     /** Returns the state of all limits of a key, as `admit` does. Counts, reads and writes nothing. */
     limitsOf: (keyId: string): RateLimitStates => statesOf(holdersOf(keyId), clock.nowMs()),
 
-    /** Units of today (UTC), by all processes as far as is known. */
+    /** Returns the units of today (UTC), by all processes as far as is known. */
     usesToday(keyId: string): number {
       const [key] = holdersOf(keyId);
       return key === undefined ? 0 : unitsIn(key.day);
