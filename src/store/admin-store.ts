@@ -41,10 +41,10 @@ function conditionOf(filter: KeyFilter, nowMs: number): { readonly sql: string; 
   return { sql: parts.map(([sql]) => sql).join(' AND '), args: parts.flatMap(([, ...args]) => args) };
 }
 
-/** Whether an index finds the keys, which are few. */
+/** Returns whether an index finds the keys, which are few. */
 const isIndexed = ({ owner, ids }: KeyFilter): boolean => owner !== undefined || ids !== undefined;
 
-/** Whether many keys may have to be read until a page of those that fit is full. */
+/** Returns whether many keys may have to be read until a page of those that fit is full. */
 const isSparse = (filter: KeyFilter): boolean =>
   !isIndexed(filter) && Object.values(filter).some((part) => part !== undefined);
 
@@ -134,7 +134,7 @@ function createChanges(db: Database, ownerKeys: number): Omit<AdminStore, Reads>
     return rows.length > 0 || repeated;
   }
 
-  /** The first active keys after a row that fit; none: there are none. */
+  /** Returns the first active keys after a row that fit; none: there are none. */
   async function nextActive(filter: KeyFilter, nowMs: number, row: number): Promise<readonly Row[]> {
     const { sql, args } = conditionOf(filter, nowMs);
     const where = `k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
@@ -146,7 +146,7 @@ function createChanges(db: Database, ownerKeys: number): Omit<AdminStore, Reads>
     return [];
   }
 
-  /** How many hashes are there, and how many of these with the id that their record has. */
+  /** Returns how many hashes are there, and how many of these with the id that their record has. */
   async function countKnown(records: readonly ApiKeyRecord[]): Promise<{ all: number; own: number }> {
     const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
     const rows = await db.read({ sql: KNOWN, args: [pairs] });

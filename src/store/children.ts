@@ -48,7 +48,7 @@ WHERE ${of} AND ${lasts(nowMs)} AND k.id = c.parent_id AND ${isParent('c.parent_
 const ofParent = (arg: string) => `c.parent_id = ${arg}`;
 const ofOwner = (arg: string) => `c.owner = ${arg}`;
 
-/** Whether fewer than `max` of these are living. They are counted exactly only where there may be too many. */
+/** Returns the condition that fewer than `max` are living. Counts them exactly only where there may be too many. */
 const hasRoom = (of: string, nowMs: string, max: string) =>
   `((SELECT count(*) FROM children c WHERE ${of} AND ${lasts(nowMs)}) < ${max} OR (SELECT count(*) ${living(nowMs, of)}) < ${max})`;
 

@@ -106,7 +106,7 @@ export const KEY_COLUMNS = [
   ...KINDS.map(([name, kind]) => (kind === 'number' ? `${held(`k.${name}`)} AS ${name}` : `k.${name}`)),
 ].join(', ');
 
-/** What the text of the key `k` takes in a list. */
+/** The expression for the bytes that the text of the key `k` takes in a list. */
 export const TEXT_BYTES = KINDS.filter(([, kind]) => kind === 'free')
   .map(([name]) => `coalesce(octet_length(k.${name}), 0)`)
   .join(' + ');
@@ -129,7 +129,7 @@ export const recordOf = (row: Row): ApiKeyRecord => ({
   metadata: FIELDS.metadata.read(row),
 });
 
-/** The columns of the fields that are given, and their values. */
+/** Returns the columns of the fields that are given, and their values. */
 export function columnsOf(fields: { readonly [F in keyof ApiKeyRecord]?: ApiKeyRecord[F] | undefined }) {
   const given = ENTRIES.filter(([name]) => fields[name] !== undefined);
   return {

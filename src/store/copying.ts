@@ -84,7 +84,7 @@ async function putKeys(from: Read, copy: Read, keyHashes: readonly string[]): Pr
   return [{ sql: REMOVE_KEYS, args }, { sql: REMOVE_CHILDREN, args }, ...putRows('REPLACE', 'api_keys', keys)];
 }
 
-/** The primary tells nobody of children that it removes a day after their end. */
+/** Deletes children a day after their end, as the primary does, which tells nobody of it. */
 export const removeOldChildren = (clock: Clock): Statement => ({
   sql: 'DELETE FROM children WHERE expires_at_ms < ?',
   args: [clock.nowMs() - MS_PER_DAY],

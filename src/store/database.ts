@@ -70,7 +70,7 @@ export const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_IN
 export const isSchemaMissing = (error: unknown): boolean =>
   /no such (table|column)|has no column named/i.test(String(error));
 
-/** What a driver's error says, in one line, for the log. Never includes the statement's arguments. */
+/** Returns what a driver's error says, in one line, for the log. Never includes the statement's arguments. */
 export function errorReason(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = String(message ?? error).split('\n', 1)[0] ?? '';

@@ -13,7 +13,7 @@ export const INSERT = `INSERT INTO api_keys (${COLUMNS}, changed_by) SELECT ${CO
 WHERE ${hasPlace(insertArg('user_id'), `?${COLUMNS.length + 2}`)}
 AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ${insertArg('key_hash')}) ON CONFLICT DO NOTHING`;
 
-/** Whether an owner may have one more key: fewer than his own number, or else than everybody's. */
+/** Returns the condition that an owner has fewer keys than he may: than his own number, or else everybody's. */
 export function hasPlace(owner: string, keysMax: string): string {
   return `(SELECT count(*) FROM api_keys WHERE user_id = ${owner})
 < coalesce((SELECT keys_max FROM owners WHERE owner = ${owner}), ${keysMax})`;
@@ -90,7 +90,7 @@ export async function changeKey(db: Database, statement: Statement): Promise<Cha
   return repeated ? { fingerprint: null } : null;
 }
 
-/** True if the write has changed something, or an earlier try of it has, which leaves what `left` finds. */
+/** Returns true if the write has changed something, or an earlier try of it has, which leaves what `left` finds. */
 export async function hasChanged(db: Database, write: Statement, left: Statement): Promise<boolean> {
   const { rows, changed } = await db.write(write);
   return rows.length > 0 || changed > 0 || (await db.read(left)).length > 0;

@@ -76,7 +76,7 @@ const HASHES = 'SELECT id, key_hash FROM api_keys WHERE id IN (SELECT value FROM
 
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
-/** What FIND has found, by the hashes that were asked for. All of it was so at one position. */
+/** Returns what FIND has found, by the hashes that were asked for. All of it was so at one position. */
 function readOf(rows: readonly Row[], countsIn: (counts: Value | undefined) => KeyCounts | null = countsOf) {
   const position = positionOf(firstOf(rows)); // without any of the keys there is still a row
   const found = new Map<string, Found>();

@@ -30,7 +30,7 @@ const settingsFrom = memoize((json: string): OwnerSettings => {
 export const ownerSettingsOf = ({ owner_settings: json }: Row): OwnerSettings | null =>
   json == null ? null : settingsFrom(String(json));
 
-/** The columns of the settings that are given, and their values. */
+/** Returns the columns of the settings that are given, and their values. */
 export function ownerColumnsOf(given: { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined }) {
   const fields = (Object.keys(COLUMNS) as (keyof OwnerSettings)[]).filter((field) => given[field] !== undefined);
   const values: Readonly<Record<keyof OwnerSettings, readonly Value[]>> = {

@@ -134,7 +134,7 @@ export async function removeRecords(db: Database, run: Run): Promise<void> {
   await dropLeftBehind(db);
 }
 
-/** Whether there may be more. */
+/** Carries out a removal once. Returns whether there may be more to remove. */
 async function removed(db: Database, removal: Removal, run: Run): Promise<boolean> {
   const written = await db.writeAll(removal.map((sql) => ({ ...statementOf(sql, run), unsynced: true })));
   return written.some(({ changed, repeated }) => changed >= SLICE_ROWS || repeated);

@@ -162,7 +162,7 @@ async function checkShape(db: Database): Promise<void> {
   if (feeds.length !== 1 || !(await made()).every(({ part }) => found.has(part))) throw foreign();
 }
 
-/** The parts that the migrations make: run in memory, in some 4 ms, once in a process. */
+/** Returns the parts that the migrations make. They are run in memory, in some 4 ms, once in a process. */
 const made = once(async (): Promise<readonly Row[]> => {
   const { openSqlite } = await import('./embedded/sqlite.ts'); // a start with a remote database that is away needs none
   const db = openSqlite(':memory:', { lockWaitMs: 0 });

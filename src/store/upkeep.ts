@@ -57,7 +57,7 @@ const LAST_RUNS: Statement = { sql: 'SELECT task, at_ms FROM upkeep' };
 // One of many processes that see that it is due. A time in the future is of a clock that was set back, or is wrong.
 const TAKE = 'UPDATE upkeep SET at_ms = ?2 WHERE task = ?1 AND NOT ?2 - at_ms BETWEEN 0 AND ?3 RETURNING task';
 
-/** The tasks that are due, and that this process has taken: no other does them meanwhile. */
+/** Returns the tasks that are due, and that this process has taken: no other does them meanwhile. */
 async function takeDue(db: Database, nowMs: number): Promise<readonly Task[]> {
   const lastRuns = new Map((await db.read(LAST_RUNS)).map(({ task, at_ms }) => [task, Number(at_ms)]));
   const taken: Task[] = [];

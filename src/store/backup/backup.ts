@@ -89,7 +89,7 @@ const tablesOf = (schema: readonly Row[]): string[] =>
 const tableSql = (schema: readonly Row[]): Statement[] =>
   schema.filter(({ type }) => type === 'table').map(({ sql }) => ({ sql: String(sql) }));
 
-/** What a copy gets after its rows. */
+/** Returns the statements that a copy gets after its rows. */
 const besideRows = (schema: readonly Row[], sequences: readonly Row[]): Statement[] => [
   { sql: 'DELETE FROM sqlite_sequence' },
   ...putRows('REPLACE', 'sqlite_sequence', sequences),

@@ -34,7 +34,7 @@ const REVIVED_SHOWN_MAX = 20;
 
 const PAGE_ROWS = 1000;
 
-/** Whether the key `k` is accepted by the secret with this hash; ?2: now. */
+/** Returns the condition that the key `k` is accepted by the secret with this hash; ?2: now. */
 const isAccepted = (hash: string) =>
   `k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?2) AND ${hasSecret(hash, '?2')}`;
 

@@ -139,7 +139,7 @@ const LOG_GONE =
 
 type Place = ReturnType<typeof placeOf>;
 
-/** The place of the file at `path`, whose log is open. */
+/** Returns the place of the file at `path`, whose log is open. */
 function placeOf(path: string) {
   const file = lstatSync(path).isSymbolicLink() ? realpathSync(path) : path; // the log is beside the file itself
   const [wal, shm] = [`${file}-wal`, `${file}-shm`];

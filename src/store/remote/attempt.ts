@@ -99,7 +99,7 @@ function classifyStatus(status: number): Failure {
   return permanent('refused', expected('DATABASE_URL', `a libSQL server, but it answered ${status}`));
 }
 
-/** The database did nothing, and would do nothing at another try. */
+/** Returns a failure in which the database did nothing, and would do nothing at another try. */
 const permanent = (kind: OutageKind, reason: string): Failure => ({
   failure: new StoreOutage(reason, kind),
   again: false,
