@@ -88,7 +88,7 @@ export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Lo
       log.warnThrottled('Rate limit exceeded', `user ${person}`, actorFields(actor));
       return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
     },
-    /** Whether `take` would refuse. */
+    /** Returns whether `take` would refuse. */
     isUsedUp: (actor: Actor): boolean => waitOf(personOf(actor)) > 0,
   };
 }

@@ -57,10 +57,10 @@ export interface BlockedOwner {
 type OnRead = (done: number, total: number) => void;
 
 export interface AdminStore {
-  /** The newest keys that were made before the one in row `before`, newest first. */
+  /** Returns the newest keys that were made before the one in row `before`, newest first. */
   page(filter: KeyFilter, nowMs: number, before: number, limit: number, onRead?: OnRead): Promise<readonly PlacedKey[]>;
   find(name: KeyName): Promise<readonly PlacedKey[]>;
-  /** How many usable keys expire by each of these times, in order; a large number is cut at `COUNTED_MAX`. */
+  /** Returns how many usable keys expire by each of these times, in order; a large number is cut at `COUNTED_MAX`. */
   countExpiring(nowMs: number, byMs: readonly number[]): Promise<readonly number[]>;
   countActive(filter: KeyFilter, nowMs: number, onRead?: OnRead): Promise<number>;
   /** Revokes the first active keys after row `after` that fit, and says how far it came; null: there were none. */
@@ -69,13 +69,13 @@ export interface AdminStore {
   importBatch(records: readonly ApiKeyRecord[], origin: Origin): Promise<ImportedBatch>;
   /** Changes what is given of a key, if it still is as it was read. Null: it isn't, or there is nothing to change. */
   edit(keyId: string, edit: KeyEdit, origin: Origin, read?: EditedKey): Promise<Changed | null>;
-  /** False: the owner was blocked already. */
+  /** Blocks an owner. Returns false if he was blocked already. */
   block(owner: string, origin: Origin): Promise<boolean>;
-  /** False: the owner was not blocked. */
+  /** Unblocks an owner. Returns false if he was not blocked. */
   unblock(owner: string, origin: Origin): Promise<boolean>;
-  /** Whether the database takes writes; changes no key. */
+  /** Writes to the database without changing a key. Throws a StoreOutage if it takes no writes. */
   probeWrite(): Promise<void>;
-  /** The clock of the database. */
+  /** Returns the time of the database's clock. */
   nowMs(): Promise<number>;
   blockedOwners(): Promise<readonly BlockedOwner[]>;
 }
@@ -176,7 +176,7 @@ async function updateJudged(
 const isAsRead = (key: EditedKey, read: EditedKey): boolean =>
   key.expiresAtMs === read.expiresAtMs && JSON.stringify(key.scopes) === JSON.stringify(read.scopes);
 
-/** True if a key that ends at `nowEndsAtMs` would live longer; null is for ever. */
+/** Returns true if a key that ends at `nowEndsAtMs` would live longer; null is for ever. */
 const isLonger = (endsAtMs: number | null, nowEndsAtMs: number | null): boolean =>
   nowEndsAtMs !== null && (endsAtMs === null || endsAtMs > nowEndsAtMs);
 
@@ -196,7 +196,7 @@ export interface AdminKeysOptions extends ShownWith {
   readonly log: Log;
 }
 
-/** What an admin may do through tools. It makes no keys. */
+/** Creates what an admin may do through tools. It makes no keys. */
 export function createAdminKeys(options: AdminKeysOptions) {
   const { store, owners, childStore, originOf, granted, refresh, clock, log } = options;
   return {

@@ -25,7 +25,7 @@ export interface Audience {
   seenFrom(publicUrl: string | undefined): ServersSeen;
   /** Returns the stored name of what was stored: the version before stored an address of this server. */
   stored(name: string): string;
-  /** Whether keys may be bound to a stored name. */
+  /** Returns whether keys may be bound to a stored name. */
   has(name: string): boolean;
   /** Whether a key that is bound to a stored name (null: to none) is good for all servers that it is presented for. */
   admits(name: string | null, caller: Pick<Caller, 'resources' | 'publicUrl'>): boolean;

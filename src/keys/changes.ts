@@ -37,7 +37,7 @@ export interface ChangesOptions {
 export function createChanges(options: ChangesOptions) {
   const { store, childStore, refresh, clock, log, originOf, granted, misses } = options;
 
-  /** Whether there is something to end under this id. */
+  /** Returns whether there is something to end under this id. */
   async function isActive({ userId }: Actor, keyId: string): Promise<boolean> {
     if ((await store.findOwn(userId, keyId))?.active) return true;
     const children = await childStore.findChildren({ ids: [keyId] });

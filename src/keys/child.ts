@@ -26,25 +26,25 @@ export interface ChildRecord {
   readonly endedAtMs: number | null;
 }
 
-/** Why it is refused by itself; null: it isn't. */
+/** Returns why a child is refused by itself; null: it isn't. */
 export function ownRefusalAt({ endedAtMs, expiresAtMs }: ChildRecord, nowMs: number): KeyRefusal | null {
   if (endedAtMs !== null) return 'revoked';
   return hasEnded(expiresAtMs, nowMs) ? 'expired' : null;
 }
 
-/** Why its parent, as found by the secret that made it, lets it do nothing; null: it doesn't. */
+/** Returns why a child's parent, as found by the secret that made the child, lets it do nothing; null: it doesn't. */
 export function parentRefusalAt(child: ChildRecord, parent: PresentedKey | null, nowMs: number): KeyRefusal | null {
   if (parent === null || parent.id !== child.parentId) return 'parent ended';
   return refusalAt(parent, nowMs) ?? (parent.scopes.includes(DELEGATE) ? null : 'parent ended');
 }
 
-/** What it may do now: nothing that its parent may not. */
+/** Returns the scopes that a child has now: none that its parent lacks. */
 export function scopesUnder({ scopes }: Pick<ChildRecord, 'scopes'>, parent: readonly string[]): readonly string[] {
   const isHeld = (scope: string) => scope !== DELEGATE && parent.includes(scope);
   return scopes.every(isHeld) ? scopes : scopes.filter(isHeld);
 }
 
-/** The key whose limits and uses a call counts for: of a child, its parent. */
+/** Returns the key whose limits and uses a call counts for: of a child, its parent. */
 export const countedKeyId = ({
   keyId,
   parentId,
@@ -53,12 +53,12 @@ export const countedKeyId = ({
   readonly parentId: string | null;
 }): string => parentId ?? keyId;
 
-/** The earlier of two ends; null: none. */
+/** Returns the earlier of two ends; null: none. */
 export function earlier(one: number | null, other: number | null): number | null {
   if (one === null || other === null) return one ?? other;
   return Math.min(one, other);
 }
 
-/** When a key, by the secret that was presented, ends as far as is known; null: it doesn't. */
+/** Returns when a key, by the secret that was presented, ends as far as is known; null: it doesn't. */
 export const endOf = ({ expiresAtMs, secretEndsAtMs }: PresentedKey): number | null =>
   earlier(expiresAtMs, secretEndsAtMs);

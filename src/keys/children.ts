@@ -53,7 +53,7 @@ export function createDelegate(options: DelegateOptions) {
   const { childStore, verifier, audience, clock, random, sha256, log, originOf, keyPrefix, production } = options;
   const budget = createPersonBudget([LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
 
-  /** The server that the child is for; undefined: one that it can't be for. */
+  /** Returns the server that the child is for; undefined: one that it can't be for. */
   function resourceFor(
     { resource: own }: KeyIdentity,
     asked: string | undefined,

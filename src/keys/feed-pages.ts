@@ -39,7 +39,7 @@ export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>
 
   return {
     subscribe: (listener: FeedListener) => void listeners.push(listener),
-    /** What all listeners know of. */
+    /** Returns the position up to which all listeners have been told of changes. */
     get position(): ReachedPosition {
       return position;
     },

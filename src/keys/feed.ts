@@ -72,23 +72,23 @@ export class Feed {
     this.stop = this.#polling.stop;
   }
 
-  /** True while memory may be trusted. Counts as a verification, which keeps the feed polling. `nowMs`: monotonic. */
+  /** Returns true while memory may be trusted. Counts as a verification: the feed goes on polling. `nowMs`: monotonic. */
   current(nowMs = this.#clock.monotonicMs()): boolean {
     this.#usedAtMs = nowMs;
     return nowMs - this.polledAtMs <= this.boundMs;
   }
 
-  /** When the last complete poll began, monotonic: what memory says was right then. */
+  /** Returns when the last complete poll began, monotonic: what memory says was right then. */
   get polledAtMs(): number {
     return this.#proof.is === 'polled' ? this.#proof.beganMs : Number.NEGATIVE_INFINITY;
   }
 
-  /** What all who listen know of. */
+  /** Returns the position up to which all listeners have been told of changes. */
   get position(): ReachedPosition {
     return this.#pages.position;
   }
 
-  /** True while no key is verified, and nothing is polled. */
+  /** Returns true while no key is verified, and nothing is polled. */
   get idle(): boolean {
     return this.#clock.monotonicMs() - this.#usedAtMs > IDLE_AFTER_MS;
   }
@@ -97,7 +97,7 @@ export class Feed {
   lagMs = (): number | null =>
     this.#proof.is === 'none' ? null : Math.round(this.#clock.monotonicMs() - this.#proof.beganMs);
 
-  /** Whether a decision that rests on what was right at this time may still be acted on. */
+  /** Returns whether a decision that rests on what was right at this time may still be acted on. */
   isFresh(atMs: number): boolean {
     return this.#clock.monotonicMs() - atMs <= this.boundMs;
   }
@@ -119,7 +119,7 @@ export class Feed {
     throw new StoreOutage('the change feed answers slower than the revocation bound');
   }
 
-  /** After a change by this process: resolves when a poll has seen it; if that fails, memory is no longer trusted. */
+  /** Resolves when a poll has seen a change by this process. If the poll fails, memory is no longer trusted. */
   refresh = async (): Promise<void> => {
     await this.#polling.underWay?.catch(() => {}); // it began before the change was made, and may have missed it
     try {
@@ -140,7 +140,7 @@ export class Feed {
     return !this.#outage.isOn;
   }
 
-  /** The next verification after an idle time polls first. */
+  /** Returns the pause before the next poll; null after an idle time: then the next verification polls first. */
   #pauseMs(): number | null {
     if (this.idle) return null;
     return this.#outage.isOn ? this.#retryAfterMs : this.#pollEveryMs;

@@ -65,7 +65,7 @@ function shownTo(actor: Actor, event: KeyEvent): PastEvent {
   };
 }
 
-/** Who did it, as the asking person may know it. */
+/** Returns who did it, as the asking person may know it. */
 function personIn({ kind, how, actor: doer }: KeyEvent, { userId, actor }: Actor): string {
   switch (how) {
     case 'command':

@@ -99,7 +99,7 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
     firstUses.forgetAll();
   }
 
-  /** Whether it is not refused by itself. */
+  /** Returns whether a key or child is not refused by itself. */
   function isUsable<K extends Known>(known: K | null): known is K {
     if (known === null) return false;
     const nowMs = clock.nowMs();
@@ -135,7 +135,7 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
   }
 
   return {
-    /** Undefined: it has to be read. The key returned may have expired meanwhile. */
+    /** Returns the key, which may have expired meanwhile; undefined: it has to be read. */
     recall(keyHash: string, nowMs: number): Known | null | undefined {
       const known = usable.get(keyHash);
       if (known === undefined) return recallRefused(keyHash, nowMs);
@@ -166,7 +166,7 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
 
 const believedForMs = () => BELIEVED_MS_MIN + Math.random() * (BELIEVED_MS_MAX - BELIEVED_MS_MIN);
 
-/** Then it stays the same object: in its place, new ones would leave holes all over the memory. */
+/** Returns whether a record is unchanged. Then its object stays: new ones would leave holes all over the memory. */
 const isSame = (record: PresentedKey | ChildRecord, { believedUntilMs: _, ...before }: Known): boolean =>
   JSON.stringify(record) === JSON.stringify(before);
 

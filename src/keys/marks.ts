@@ -12,7 +12,7 @@ type Use = 'mark' | 'cursor' | 'tell' | 'holder';
 export interface Macs {
   /** The database whose secret it is. */
   readonly databaseId: string;
-  /** The code of a text, 16 hex digits, the same in every process. */
+  /** Returns the code of a text, 16 hex digits, the same in every process. */
   of(use: Use, text: string): string;
 }
 
@@ -40,8 +40,8 @@ const macsOf = (databaseId: string, secret: string, createHmac: typeof CreateHma
   of: (use, text) => createHmac('sha256', secret).update(`changes ${use} ${text}`).digest('hex').slice(0, DIGITS),
 });
 
-/** What the change feed names when the keys of an owner may be different (db/README.md, changes). */
+/** Returns what the change feed names when the keys of an owner may be different (db/README.md, changes). */
 export const ownerChange = (owner: string): string => `owner:${owner}`;
 
-/** The mark of what the change feed names: the hash of a secret, or `owner:` and the name of an owner. */
+/** Returns the mark of what the change feed names: the hash of a secret, or `owner:` and the name of an owner. */
 export const markOf = (macs: Macs, changed: string): string => macs.of('mark', changed);

@@ -64,14 +64,14 @@ export function createMinting(options: RotateOptions) {
       return ok({ record, key });
     },
 
-    /** The same checks and the same budget, for a key that is made later. */
+    /** Applies the same checks and the same budget to a key that is made later. */
     order(actor: Actor, { name, ...request }: NewKey): Result<KeyOrder, Problem> {
       const grant = paid(actor, request);
       const { userId, actor: person, grantable } = actor;
       return grant.ok ? ok({ userId, actor: person, grantable, name, ...request }) : grant;
     },
 
-    /** The key of an order, not stored yet; a problem if a ceiling was lowered meanwhile. */
+    /** Returns the key of an order, not stored yet; a problem if a ceiling was lowered meanwhile. */
     mint({ name, userId, actor, grantable, ...request }: KeyOrder, caller: Caller): Result<MadeKey, Problem> {
       const grant = granted({ ...caller, userId, actor, grantable }, request);
       return grant.ok ? ok(made(userId, name, grant.value)) : grant;

@@ -41,7 +41,7 @@ export async function readOlder(
 
 const lastOf = ({ changes }: FeedPage): number | undefined => changes.at(-1)?.seq;
 
-/** The change after which the page has all. Before the first one there is none, which has no mark. */
+/** Returns the change after which the page has all. Before the first one there is none, which has no mark. */
 function beginOf({ prunedSeq, mark }: FeedPage, from: number): Since {
   if (prunedSeq > from) return { seq: prunedSeq, mark: undefined };
   return { seq: from, mark: mark ?? (from === 0 ? null : undefined) };

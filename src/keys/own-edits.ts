@@ -79,7 +79,7 @@ const isSo = (
 const MORE =
   'A key gets neither more scopes nor a later end here: rotate it with another expiry, make a new key, or ask an admin';
 
-/** Why the key may not be changed so; null: it may. */
+/** Returns why the key may not be changed so; null: it may. */
 function refusalOf(key: ListedKey, { scopes = [], expiresAtMs }: OwnEdit, nowMs: number): Problem | null {
   if (!key.active || hasEnded(key.expiresAtMs, nowMs)) return { code: 'key_not_active' };
   if (!scopes.every((scope) => key.scopes.includes(scope))) {

@@ -28,13 +28,13 @@ export type OwnerEdit = { readonly [F in keyof OwnerSettings]?: OwnerSettings[F]
 
 /** Everything throws a StoreOutage when the database is out of reach, and writes may be repeated, as in KeyStore. */
 export interface OwnerStore {
-  /** Owners by their exact names, whether or not anything is known of them. */
+  /** Returns owners by their exact names, whether or not anything is known of them. */
   find(owners: readonly string[], nowMs: number): Promise<readonly StoredOwner[]>;
-  /** The first names after one, of whoever has keys or settings or is blocked, in the order of the database. */
+  /** Returns the first names after one, of whoever has keys or settings or is blocked, in the order of the database. */
   namesAfter(owner: string, limit: number): Promise<readonly string[]>;
-  /** The ids of all keys of an owner. */
+  /** Returns the ids of all keys of an owner. */
   keyIdsOf(owner: string): Promise<readonly string[]>;
-  /** False: it was so already. */
+  /** Changes settings. Returns false if they were so already. */
   set(owner: string, edit: OwnerEdit, origin: Origin): Promise<boolean>;
   /** Deletes up to so many keys of an owner. Returns how many there were. */
   deleteKeys(owner: string, limit: number, origin: Origin): Promise<number>;
@@ -106,7 +106,7 @@ function sumOf(usesByKey: ReadonlyMap<string, Uses>): Uses {
   return { today: last30Days[0] ?? 0, last30Days };
 }
 
-/** The first day of the month of a time, and its day, as counts are numbered. */
+/** Returns the first day of the month of a time, and its day, as counts are numbered. */
 export function periodsAt(nowMs: number): { readonly monthFirst: number; readonly day: number } {
   const day = dayAt(nowMs);
   return { monthFirst: monthOf(day).first, day };
@@ -154,7 +154,7 @@ const PAGE_OWNERS = 100;
 
 export type Owners = ReturnType<typeof createOwners>;
 
-/** What an admin does with owners through tools, and what owners see. */
+/** Creates what an admin does with owners through tools, and what owners see. */
 export function createOwners(options: {
   readonly ownerStore: OwnerStore;
   readonly adminStore: Blocks;
@@ -191,14 +191,14 @@ export function createOwners(options: {
       return now;
     },
 
-    /** A page of owners after a name; `next`: the name that the next page begins after, null: there is none. */
+    /** Returns a page of owners after a name; `next`: the name that the next page begins after, null: there is none. */
     async page(after: string) {
       const names = await store.namesAfter(after, PAGE_OWNERS + 1); // one more, to see whether any follows
       const page = names.slice(0, PAGE_OWNERS);
       return { owners: await shown(page), next: names.length > PAGE_OWNERS ? (page.at(-1) ?? null) : null };
     },
 
-    /** What an owner sees of his plan; null: nothing is set of him, nor of owners at all. */
+    /** Returns what an owner sees of his plan; null: nothing is set of him, nor of owners at all. */
     async seen(owner: string): Promise<ShownOwner | null> {
       const [stored] = await store.find([owner], clock.nowMs());
       if (stored === undefined) return null;

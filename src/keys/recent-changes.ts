@@ -100,7 +100,7 @@ export class RecentChanges {
     return this.#listed.marks;
   }
 
-  /** The number of the newest change that was seen. */
+  /** Returns the number of the newest change that was seen. */
   get seq(): number {
     return this.#newest.seq;
   }
@@ -110,7 +110,7 @@ export class RecentChanges {
     return changes.at(-1) ?? since;
   }
 
-  /** What is known, which begins with the first question. */
+  /** Returns what is known, which begins with the first question. */
   get #present(): Known {
     this.#known ??= this.#begin();
     return this.#known;
@@ -150,7 +150,7 @@ function trimmed(known: Known): Known {
 const isSameList = (a: readonly Change[], b: readonly Change[]): boolean =>
   a.length === b.length && a[0] === b[0] && a.at(-1) === b.at(-1);
 
-/** The place of a number among changes that are in its order; -1: it is not there. */
+/** Returns the place of a number among changes that are in its order; -1: it is not there. */
 function indexOf(changes: readonly Change[], seq: number): number {
   let [low, high] = [0, changes.length - 1];
   while (low <= high) {

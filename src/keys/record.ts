@@ -83,7 +83,7 @@ export interface ListedKey extends ApiKeyRecord {
   readonly lastUsedAtMs: number | null;
 }
 
-/** What has an end is good up to and including its millisecond; null: it has none. */
+/** Returns whether an end has passed: its millisecond is still good; null: there is none. */
 export const hasEnded = (endsAtMs: number | null, nowMs: number): boolean => endsAtMs !== null && endsAtMs < nowMs;
 
 /** Returns why a key is refused; null: it is usable. */
@@ -97,7 +97,7 @@ export function refusalAt(key: Omit<PresentedKey, 'owner'>, nowMs: number): KeyR
 
 const FINGERPRINT_CHARS = 12;
 
-/** 48 bits of the hash of a secret: enough to find a key's record by, and they reveal nothing. */
+/** Returns 48 bits of the hash of a secret: enough to find a key's record by, and they reveal nothing. */
 export const fingerprintOf = (keyHash: string): string => keyHash.slice(0, FINGERPRINT_CHARS);
 
 export interface Rotation {
@@ -109,7 +109,7 @@ export interface Rotation {
   readonly otherFingerprint: string;
 }
 
-/** The second secret, unless it has ended. */
+/** Returns the second secret, unless it has ended. */
 const livingSecond = ({ second }: ApiKeyRecord, nowMs: number): SecondSecret | null =>
   second === null || hasEnded(second.endsAtMs, nowMs) ? null : second;
 
@@ -123,7 +123,7 @@ export function rotationAt(record: ApiKeyRecord, nowMs: number): Rotation | null
   };
 }
 
-/** Why a key can't be rotated like this; null: it can. It has two secrets at most. */
+/** Returns why a key can't be rotated like this; null: it can. It has two secrets at most. */
 export function rotationRefusal(record: ApiKeyRecord, overlapMs: number, nowMs: number): Problem | null {
   if (!record.active || hasEnded(record.expiresAtMs, nowMs)) return { code: 'key_not_active' };
   const second = livingSecond(record, nowMs);
@@ -144,10 +144,10 @@ export const mintKey = (prefix: string, production: boolean, random: RandomBytes
 /** 32 lowercase hex characters. */
 export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).toHex();
 
-/** Whether a text could be a key. Any prefix passes, so that keys outlive a change of the configured one. */
+/** Returns whether a text could be a key. Any prefix passes, so that keys outlive a change of the configured one. */
 export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
 
-/** Whether a text could be a record id, which is then safe to log. */
+/** Returns whether a text could be a record id, which is then safe to log. */
 export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);
 
 /** SHA-256 as 64 lowercase hex characters. A slow hash, as for passwords, would add nothing to 256 random bits. */

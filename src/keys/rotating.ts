@@ -41,7 +41,7 @@ export function createRotate(options: RotateOptions) {
   const { store, childStore, refresh, clock, random, sha256, log, originOf, granted, misses, ceilings } = options;
   const { keyPrefix, production, creations } = options;
 
-  /** A refusal, taken from the person's budget of requests that change nothing. */
+  /** Returns a refusal, and takes it from the person's budget of requests that change nothing. */
   function missed(actor: Actor, problem: Problem): Result<never, Problem> {
     const miss = misses.take(actor);
     return miss.ok ? err(problem) : miss;

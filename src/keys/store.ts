@@ -107,7 +107,7 @@ export interface EventQuery {
 export interface KeyStore extends UsesStore {
   /** Adds the record unless its owner has as many as he may already; the inserting statement itself decides. */
   insert(record: ApiKeyRecord, origin: Origin): Promise<'created' | 'limit_reached'>;
-  /** Keys after a place (null: from the first on): one at least, and all that fit into `bytesMax` of JSON. */
+  /** Returns keys after a place (null: from the first on): one at least, and all that fit into `bytesMax` of JSON. */
   listByUser(userId: string, after: ListPlace | null, bytesMax: number): Promise<ListPage>;
   /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
   deactivate(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
@@ -124,25 +124,25 @@ export interface KeyStore extends UsesStore {
   narrow(userId: string, keyId: string, edit: OwnEdit, nowMs: number, origin: Origin): Promise<Changed | null>;
   /** Ends secrets: the one in force with its key, a next or previous one alone. Passes over unknown and ended ones. */
   revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, whose?: string): Promise<void>;
-  /** The owner's key, from the primary; null: no such key. */
+  /** Returns the owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): Promise<ListedKey | null>;
   /** Gives a key its next secret. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
   rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): Promise<boolean>;
   /** Puts a next secret in force; the other's overlap counts from `usedAtMs`. Null: it is not the next one any more. */
   promote(key: PresentedKey, usedAtMs: number, origin: Origin): Promise<Changed | null>;
-  /** The records with secrets of these hashes, read with one statement. */
+  /** Returns the records with secrets of these hashes, read with one statement. */
   findByHashes(keyHashes: readonly string[], how: FindOptions): Promise<(keyHash: string) => Found>;
-  /** The hashes of the secrets in force, by the ids of the keys that there are, from the primary. */
+  /** Returns the hashes of the secrets in force, by the ids of the keys that there are, from the primary. */
   hashesOf(keyIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, string>>;
-  /** Whether an operator refuses this owner, from the primary. */
+  /** Returns whether an operator refuses this owner, from the primary. */
   isBlocked(owner: string, withinMs: number): Promise<boolean>;
-  /** The change feed after a position, from the primary. */
+  /** Returns the change feed after a position, from the primary. */
   changesAfter(reached: ReachedPosition, withinMs: number): Promise<FeedPage>;
-  /** The newest events of a key before a number, newest first, whoever owned it then. */
+  /** Returns the newest events of a key before a number, newest first, whoever owned it then. */
   eventsOfKey(keyId: string, beforeSeq: number, limit: number, whose: string): Promise<readonly KeyEvent[]>;
-  /** The events of a query, oldest first. Those of an owner alone are found by reading the whole range. */
+  /** Returns the events of a query, oldest first. Those of an owner alone are found by reading the whole range. */
   events(query: EventQuery): Promise<KeyEvent[]>;
-  /** The number of the newest event; 0: there is none. */
+  /** Returns the number of the newest event; 0: there is none. */
   newestEvent(): Promise<number>;
 }
 
@@ -177,9 +177,9 @@ export interface ChildStore {
     nowMs: number,
     after: ListPlace | null,
   ): Promise<readonly ListedChild[]>;
-  /** How many living children keys have, by their ids; those that have none are left out. */
+  /** Returns how many living children keys have, by their ids; those that have none are left out. */
   countChildren(parentIds: readonly string[], nowMs: number): Promise<ReadonlyMap<string, number>>;
-  /** Children with these ids, fingerprints or hashes, whether they have ended or not. */
+  /** Returns children with these ids, fingerprints or hashes, whether they have ended or not. */
   findChildren(by: ChildName): Promise<readonly ChildRecord[]>;
   /** Ends those that haven't ended alone yet, and returns them. `owner`: of no other; undefined: of anybody. */
   endChildren(by: ChildName, nowMs: number, origin: Origin, owner?: string): Promise<readonly EndedChild[]>;
@@ -257,7 +257,7 @@ interface Decided extends Pick<NewCode, 'newKeyOf' | 'whose'> {
 
 /** Codes, by their SHA-256. */
 export interface CodeStore {
-  /** False: the owner has as many keys as he may already. */
+  /** Stores a code. Returns false if the owner has as many keys as he may already. */
   put(code: NewCode): Promise<boolean>;
   findAll(hashes: readonly string[], whose: string): Promise<(hash: string) => CodeRow | null>;
   /** Takes the code, once, with an event. False: taken before, or no such key. */

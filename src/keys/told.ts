@@ -29,7 +29,7 @@ export function createToldUses({
   const recall = (keyId: string) => verifier.recall(hashById.get(keyId) ?? '');
 
   return {
-    /** A service has been told that this key is good, and will tell of its uses. */
+    /** Notes that a service has been told that this key is good, and will tell of its uses. */
     expect: (keyId: string, keyHash: string): void => hashById.set(keyId, keyHash),
 
     /**

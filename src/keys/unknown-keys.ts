@@ -38,7 +38,7 @@ const SHARED_PLACES = 10 * STATEMENT_KEYS_MAX;
 export interface LookupsOptions<T> {
   /** Reads all with one statement. `whose`: the source, which takes turns with others. */
   readonly readAll: (hashes: readonly string[], whose: string) => Promise<(hash: string) => T>;
-  /** What gives back what its read took. */
+  /** Returns true for what gives back to the budget what its read took. */
   readonly isGood: (found: T) => boolean;
   /** The token buckets of LIMITS.unknownKeys, which all kinds of look-ups share. */
   readonly budgets: TokenBuckets;
@@ -141,7 +141,7 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
     find: (hash: string, caller: Caller): Promise<Result<T, Problem>> => findFor(sourceOf(caller), hash, caller),
     /** Returns what the store has now for a hash that was good a moment ago. */
     findAgain: (hash: string, caller: Caller): Promise<Result<T, Problem>> => findFor(AGAIN, hash, caller),
-    /** Statements so far. */
+    /** Returns how many statements there were so far. */
     get reads() {
       return reads;
     },
@@ -159,7 +159,7 @@ function refused(source: string, { requestId, lookupKeyId: keyId }: Caller, log:
   return err({ code: 'rate_limited', retryAfterS: 1 });
 }
 
-/** What those who ask for unknown keys or codes may read. */
+/** Creates the budgets of those who ask for unknown keys or codes. */
 export const createLookupBudgets = (clock: Clock): TokenBuckets => createTokenBuckets(LIMITS.unknownKeys, clock);
 
 /** Reads keys with the counts of their uses. `near`: a replica's word will do. */
@@ -191,7 +191,7 @@ export const createUnknownKeys = (
     isGood: (found) => isAccepted(found, options.clock.nowMs()),
   });
 
-/** Whether what was found is a good key, or a child of one. */
+/** Returns whether what was found is a good key, or a child of one. */
 export function isAccepted({ record, child }: Pick<Found, 'record' | 'child'>, nowMs: number): boolean {
   if (child === null) return record !== null && refusalAt(record, nowMs) === null;
   return ownRefusalAt(child, nowMs) === null && parentRefusalAt(child, record, nowMs) === null;

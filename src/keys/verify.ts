@@ -99,7 +99,7 @@ export function createVerifier(options: VerifierOptions) {
     return evaluated;
   }
 
-  /** A child, and its parent as memory has it: its end is known to the feed, as that of any key. */
+  /** Decides on a child, with its parent as memory has it: the feed tells of the parent's end, as of any key's. */
   function decideOnChild(child: KnownChild, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
     const parent = known.recall(child.parentHash, clock.monotonicMs());
     if (parent !== undefined) return decideUnder(parent, child, presented, verifiedAtMs);
@@ -146,7 +146,7 @@ export function createVerifier(options: VerifierOptions) {
     },
     /** Reads the keys with secrets of these hashes with one statement, so that `recall` knows them. */
     readAll: known.readAll,
-    /** How often the store was read. */
+    /** Returns how often the store was read. */
     get reads() {
       return known.reads;
     },
