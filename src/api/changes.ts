@@ -51,7 +51,10 @@ interface Question {
   readonly untilMs: number;
 }
 
-/** `wait`: one that has seen the changes up to `seq` goes on at the next poll, or at one that has news. */
+/**
+ * What is decided on a question. A request that has to `wait` has seen the changes up to `seq`. It goes on at the next
+ * poll if it is undecided, else at a poll with news.
+ */
 type Outcome =
   | { readonly is: 'answer'; readonly body: object }
   | { readonly is: 'refused'; readonly problem: Problem }

@@ -12,9 +12,9 @@ const HELD_MAX_OF_OWNER = LIMITS.listenersOfOwner.each;
 const WOKEN_PER_TURN = 20;
 
 /**
- * Why a request that waits goes on. `polled`: a poll was complete; `failed`: one was not; `suspect`: its caller's key
- * may have ended. The others are final: `full`: somebody who holds fewer needs its place, or the server stops; `gone`:
- * its client has hung up.
+ * Why a waiting request goes on. A poll was complete (`polled`) or was not (`failed`), or its caller's key may have
+ * ended (`suspect`). Two are final: somebody who holds fewer needs its place, or the server stops (`full`), and its
+ * client has hung up (`gone`).
  */
 export type Wake = 'polled' | 'failed' | 'suspect' | 'full' | 'gone';
 

@@ -95,7 +95,7 @@ export interface PreviewOptions {
   readonly offered: { readonly resources: readonly Resource[] };
 }
 
-/** `?tool=<name>`: the widget of a tool of one's own, in development. */
+/** Creates the route of the previews. In development `?tool=<name>` shows the widget of a tool of one's own. */
 export function previewRoute({ config, tools, offered }: PreviewOptions): Handler {
   const pages = once(() => import('../pages/widgets/preview.ts')); // at first use: start-up doesn't wait for it
   const links = config.production ? [] : tools.filter(({ sample }) => sample !== undefined).map(({ name }) => name);
