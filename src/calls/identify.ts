@@ -57,7 +57,10 @@ export class Sender {
     readonly log: Log,
   ) {}
 
-  /** `metaApiKey`: the key in the metadata of a message, which counts if the headers have none. */
+  /**
+   * Resolves with who sent the request. `metaApiKey` is the key in the metadata of a message, which counts if the
+   * headers have none.
+   */
   identify(metaApiKey: string | null): Awaitable<Identity> {
     const key = carriesCredential(this.context.credentials) ? null : metaApiKey;
     if (this.#found?.metaApiKey !== key) {

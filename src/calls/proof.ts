@@ -53,7 +53,10 @@ export function createRecheck(feed: Pick<Feed, 'isFresh'>, log: Log): Recheck {
 
 type Report = Parameters<Progress>;
 
-/** `looking`: the credential is proved again, and the latest report waits for that. */
+/**
+ * The state of a call's progress. While it is `looking` the credential is verified again, and the latest report waits
+ * for that.
+ */
 type ProgressState =
   | { readonly is: 'open' }
   | { readonly is: 'looking'; readonly latest: Report }

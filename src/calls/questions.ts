@@ -13,7 +13,7 @@ export interface InputRequest {
 
 export interface Question<A> {
   readonly request: InputRequest;
-  /** `incomplete`: ask again. */
+  /** Reads a response. The question is asked again if it is `incomplete`. */
   readonly read: (response: unknown) => Result<Read<A> | 'incomplete', InvalidInput>;
 }
 

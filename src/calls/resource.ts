@@ -10,7 +10,7 @@ const resourceContent = v.union(
   'Expected a text, or a blob in base64, and no promise',
 );
 
-/** `blob` is base64. */
+/** The content of a resource, whose `blob` is base64. */
 export type ResourceContent = Readonly<v.InferOutput<typeof resourceContent>>;
 
 export interface Resource {

@@ -132,7 +132,7 @@ function isSmall(input: unknown): boolean {
 const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
   `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : wordsOf(type))}`;
 
-/** `abortPipeEarly`: one issue for a value. */
+/** Looks for all issues, but with `abortPipeEarly` only for one of each value. */
 const ALL_ISSUES = { message: expectation, abortPipeEarly: true };
 const FIRST_ISSUE = { ...ALL_ISSUES, abortEarly: true };
 
@@ -229,7 +229,7 @@ const CONVERSIONS: readonly string[] = [
   ...['to_bigint', 'to_boolean', 'to_date', 'to_number', 'to_string'],
 ];
 
-/** `path`: of the field that `schema` is. */
+/** Returns the JSON Schema of a field, whose path is `path`. */
 function convert(whose: string, schema: Schema, side: Side, path: readonly string[] = []) {
   function fail(expected: string): never {
     for (const [name, field] of Object.entries(entriesOf(schema))) convert(whose, field, side, [...path, name]);

@@ -6,7 +6,10 @@ import { type ObjectSchema, parserOf, type Schema } from './schema.ts';
 /** The settings by their names. An empty value counts as not set. */
 export type ToolEnv = Readonly<Record<`TOOL_${string}`, string | undefined>>;
 
-/** `v.object({ TOOL_SHOP_URL: v.pipe(v.string(), v.url('Expected a URL')) })`: every name begins with `TOOL_`. */
+/**
+ * A schema whose names all begin with `TOOL_`, like `v.object({ TOOL_SHOP_URL: v.pipe(v.string(), v.url('Expected a
+ * URL')) })`.
+ */
 export type SettingsSchema = ObjectSchema & { readonly entries: Readonly<Record<string, Schema>> };
 
 /** Throws an Error that says which variables are missing or wrong, and never shows their values. */
