@@ -109,7 +109,7 @@ export async function runCommand(
   }
 }
 
-/** `runCommand` for the command of a file; tests give it other streams. */
+/** Returns `runCommand` for the command of a file. Tests give it other streams. */
 export const mainOf =
   (command: Pick<Command, 'run'>, as: string) =>
   (args: readonly string[], streams: IoStreams = process): Promise<number> =>
