@@ -54,7 +54,10 @@ const refusalOf = ({ isInTime }, { failure, problem }) =>
 /** Returns whether a link of a stranger could make somebody lose something, or work for another person unawares. */
 const isAtStake = () => setup.app !== null || page.session !== null || isKeyShown() || !isOwn(page.errand);
 
-/** `isLink`: nobody in this tab has asked for the token: whoever made the link may be a stranger. */
+/**
+ * Signs in with a token. It is from a link if `isLink`: nobody in this tab asked for it, and a stranger may have made
+ * the link.
+ */
 export const signIn = (token, isLink = false) =>
   busily('use token', async () => {
     if (!TOKEN.test(token)) return refuse('This is not a token.');
@@ -76,7 +79,7 @@ export const signIn = (token, isLink = false) =>
 
 const hasNone = ({ output }) => output?.keys.length === 0;
 
-/** `result`: of the list of the keys of `whose`; undefined: it is read now. */
+/** Begins the person's session. `result` is the list of the keys of `whose`; if undefined, it is read now. */
 function begin(who, isSame, whose, result) {
   if (!isSame) forget();
   Object.assign(page, {

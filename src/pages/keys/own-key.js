@@ -165,7 +165,7 @@ const KINDS = {
   child_ended: 'A key that it had made was ended',
 };
 
-/** `Rotated by alice, 3 days ago`. */
+/** Returns a sentence like `Rotated by alice, 3 days ago`. */
 function sentenceOf({ at, kind, actor, address, fields = [] }) {
   const who = actor === undefined ? '' : nameOf(actor);
   const where = address !== undefined && html`, from ${address}`;

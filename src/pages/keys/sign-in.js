@@ -12,7 +12,7 @@ const isOnlyPasted = app === null && issuer === null && !links;
 /** Strangers read first what is for them. */
 const isFolded = app !== null || (links && mints === null);
 
-/** `waiting`: who waits meanwhile, in words, or ''. */
+/** Returns the card that asks for a sign-in. `waiting` says who waits meanwhile, or is ''. */
 export function signInCard(why, waiting) {
   return html`<section class="card stack narrow" aria-labelledby="sign-in-title">
     <h2 id="sign-in-title" at="sign-in" tabindex="-1">Sign in</h2>

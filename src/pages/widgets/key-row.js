@@ -108,13 +108,13 @@ function bars(days) {
     </svg>`;
 }
 
-/** `12 uses in 30 days, 4 today`. */
+/** Returns words like `12 uses in 30 days, 4 today`. */
 export function usesWords({ today, days }) {
   const all = days.reduce((sum, count) => sum + count, 0);
   return `${inWords(all)} ${all === 1 ? 'use' : 'uses'} in ${days.length} days, ${inWords(today)} today`;
 }
 
-/** `a minute`, `in 15 minutes`. */
+/** Returns words like `a minute` or `in 15 minutes`. */
 export function windowWords(window) {
   const [count, span] = [Number.parseInt(window, 10), SPANS[window.at(-1)]];
   return count > 1 ? `in ${count} ${span.split(' ')[1]}s` : span;
@@ -153,7 +153,7 @@ export const readQuota = (quota) =>
 export const readLimit = (limit) =>
   isCount(limit?.requests) && /^[1-9]\d{0,8}[smhd]$/.test(limit.window) ? limit : null;
 
-/** `rotation` of a listed key, or null if there is none that can be read. */
+/** Returns `rotation` of a listed key, or null if there is none that can be read. */
 export function readRotation(rotation) {
   const { state, previousUntil, otherFingerprint } = rotation ?? {};
   if (state !== 'until_first_use' && (state !== 'overlapping' || !isTime(previousUntil))) return null;

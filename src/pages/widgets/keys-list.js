@@ -11,9 +11,10 @@ import { askAbout, firstIn } from './question.js';
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
 
 /**
- * `callTool` null: nothing can be changed from here. `source`: the tool that lists, and its arguments. `title`: whose
- * keys these are. `hints`: what is said where there are none. `own({ replace })`: what else an owner may do with a key
- * (own-key.js). `hashOf(text)`: the SHA-256 of a whole key, by which the search finds it; undefined: it doesn't.
+ * Creates the list of keys. Nothing can be changed in it if `callTool` is null. `source` is the tool that lists, and
+ * its arguments. `title` says whose keys these are, and `hints` what to do where there are none. `own({ replace })`
+ * gives what else an owner may do with a key (own-key.js). `hashOf(text)` resolves with the SHA-256 of a whole key, by
+ * which the search finds it; the search doesn't if it is undefined.
  */
 export function keysList(options) {
   const list = {
@@ -48,7 +49,7 @@ export function keysList(options) {
   };
 }
 
-/** What comes is shown, unless it was asked for again meanwhile. */
+/** Loads the list, and shows it unless it was asked for again meanwhile. */
 async function load(list, status = '') {
   const { callTool, source } = list;
   const loading = callTool(source.tool, source.args);

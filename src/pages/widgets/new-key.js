@@ -29,8 +29,9 @@ function settingsFor(url) {
 const SETTINGS = setup.url === null ? [] : settingsFor(setup.url);
 
 /**
- * `made`: what create_api_key or rotate_api_key returned. `isInRow`: it stands in the row of the key. `saved`: called
- * when the person has it; undefined: there is no button for it.
+ * Returns the view of a new key. `made` is what create_api_key or rotate_api_key returned. `isInRow` says that it
+ * stands in the row of the key. `saved` is called when the person has it; there is no button for that if it is
+ * undefined.
  */
 export function newKey({ made, isInRow = false, saved }) {
   const shown = {

@@ -4,7 +4,7 @@ import { html } from './draw.js';
 import { isCount, readLimit, readQuota, readUses, usesWords, windowWords } from './key-row.js';
 import { inWords, SPANS } from './parts.js';
 
-/** `owner` of a list of keys; null: nothing is set, or it can't be read. */
+/** Returns `owner` of a list of keys; null: nothing is set, or it can't be read. */
 export function readPlan(owner) {
   const uses = readUses(owner?.uses);
   if (uses === null || !isCount(owner.keysMax)) return null;

@@ -38,8 +38,9 @@ function refusalWords({ failure, problem: { code, previousUntil } }) {
 }
 
 /**
- * `at` is the place of it, and ends those of its buttons; `choice(isBusy)` stands between words and buttons; `ends`:
- * whether it ends a key. `act` resolves to why it failed, or nothing; `close` is called when the person leaves it.
+ * Creates a question. `at` is its place, and ends the names of its buttons' places. `choice(isBusy)` stands between
+ * words and buttons. `ends` says whether it ends a key. `act` resolves with why it failed, or nothing. `close` is
+ * called when the person leaves it.
  */
 export function question({ at, look, label, words, choice, verb, doing, ends, act, close }) {
   const goOn = `go on ${at}`;

@@ -158,10 +158,10 @@ function createSizes(post) {
 }
 
 /**
- * `loading`, `nothing`: what is said until a result comes, and of one that has nothing to show. `underWay(args)`: what is
- * said of a call that has begun; undefined: nothing new. `show(result, callTool, component)` gives the component for
- * what the tool returned, from the one that is shown, if any; null: there is nothing to show. `callTool` is null where
- * the host lets widgets call none.
+ * Starts a widget. It says `loading` until a result comes, and `nothing` of one that has nothing to show.
+ * `underWay(args)` returns what it says of a call that has begun; undefined: nothing new. `show(result, callTool,
+ * component)` returns the component for what the tool returned, from the one that is shown, if any; null: there is
+ * nothing to show. `callTool` is null where the host lets widgets call no tools.
  */
 export function widget(name, parts) {
   const stage = createStage(parts);
