@@ -129,7 +129,7 @@ interface Told {
   readonly holders: readonly Holder[];
 }
 
-/** `once`: it lets in the one check that asked. */
+/** An answer of the server. One that is `once` admits only the check that asked. */
 type Answer =
   | { readonly is: 'remembered'; readonly identity: Verified }
   | { readonly is: 'once'; readonly identity: Verified }
