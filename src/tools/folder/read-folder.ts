@@ -6,7 +6,7 @@ import { basename, posix, resolve } from 'node:path';
 import { type Cancel, withTimeout } from '../../ground/runtime.ts';
 import { type MakePrompts, type MakeTools, type ToolFile, unusable } from './tool-file.ts';
 
-/** `path` is absolute. */
+/** Imports the module at an absolute path. */
 export type ImportModule = (path: string) => Promise<object>;
 
 /** What is said in case the process ends before it is cancelled. */
@@ -18,8 +18,8 @@ export const DEFAULT_FOLDER = './tools';
 const LOAD_MS_MAX = 30_000;
 
 /**
- * `_*` and `*.test.*` are for what tools share, and for their tests. Hidden files are left by an editor that has a file
- * open (`.#a.ts`), or by macOS (`._a.ts`).
+ * Returns the names of tool files. It leaves out `_*`, which tools share, and `*.test.*`, their tests. It also leaves out
+ * hidden files, such as those of an editor that has a file open (`.#a.ts`), or of macOS (`._a.ts`).
  */
 const toolFileNames = (names: readonly string[]): readonly string[] =>
   names.filter((name) => /^[^._].*\.(ts|js|mjs)$/.test(name) && !/\.test\.\w+$|\.d\.ts$/.test(name)).sort();
