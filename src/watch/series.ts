@@ -115,7 +115,7 @@ export function createSeries() {
   };
 }
 
-/** `a="1",b="2"`. */
+/** Returns labels like `a="1",b="2"`. */
 const textOf = (labels: Labels): string =>
   Object.entries(labels)
     .flatMap(([name, value]) => (value === '' ? [] : [`${name}="${escaped(value)}"`]))
