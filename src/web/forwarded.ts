@@ -42,7 +42,7 @@ const PATH_CHARS_MAX = 500;
 
 const REQUEST_ID = /^[\w.-]{1,128}$/;
 
-/** `192.0.2.7:50123`, `[2001:db8::7]:50123`, and the brackets alone. */
+/** Matches `192.0.2.7:50123`, `[2001:db8::7]:50123`, and the brackets alone. */
 const WITH_PORT = /^(?:([\d.]+):\d+|\[([^\]]+)\](?::\d+)?)$/;
 
 const entriesOf = (list: string | null): string[] => list?.split(',').map((entry) => entry.trim()) ?? [];

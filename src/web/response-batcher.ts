@@ -1,7 +1,7 @@
 // Under load, responses that become ready within one turn of the event loop are sent together at its end. A client with
 // many connections is then woken once for all; waking it for each costs more than most of the work on a request.
 
-/** `undefined`: send now. Else resolves at the end of this turn of the event loop. */
+/** Returns undefined to send now. Otherwise it resolves at the end of this turn of the event loop. */
 type EndOfTurn = () => Promise<void> | undefined;
 
 /**

@@ -58,7 +58,7 @@ export function createRouter(routes: readonly Route[]): (path: string) => Route 
 const allowedMethods = ({ get, post }: Route): string =>
   [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : [])].join(', ');
 
-/** `https://`, before a host of at least one character. */
+/** The length of `https://`, before a host of at least one character. */
 const SCHEME_CHARS_MAX = 8;
 
 /** Returns the path of a request's URL as sent: not decoded, not normalized, without the query. */
