@@ -4,7 +4,7 @@
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
 import type { Caller, RequestIds } from '../keys/actor.ts';
-import { isKeyShaped } from '../keys/record.ts';
+import { isJwtShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import type { Credentials, RefusedKey } from '../web/context.ts';
@@ -69,12 +69,9 @@ const confirmWith =
     return verified;
   };
 
-/** A JWT in compact form (RFC 7519 §3.1): its header is a JSON object, so its base64url begins with `eyJ`. */
-const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/;
-
 /** Adds to the problem that a user token was presented as a key. Only its shape is checked. */
 const withKindSent = (problem: Problem, presented: string): Problem =>
-  problem.code === 'invalid_api_key' && JWT_SHAPE.test(presented) ? { ...problem, sent: 'user_token' } : problem;
+  problem.code === 'invalid_api_key' && isJwtShaped(presented) ? { ...problem, sent: 'user_token' } : problem;
 
 /** Returns the hint that a key was presented as a user token. Only its shape is checked. */
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>

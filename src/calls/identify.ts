@@ -3,7 +3,7 @@
 
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, err, isPromise, outageIn, type Result } from '../ground/result.ts';
-import { isKeyShaped } from '../keys/record.ts';
+import { isForeignShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
@@ -21,8 +21,16 @@ export interface Identity {
 export type Identify = (call: CredentialedCall) => Awaitable<Identity>;
 
 export function createIdentify(verifyUserJwt: VerifyUserJwt, lookAtKey: VerifyKey): Identify {
+  /** A bearer token of another form is a key if there is one; else what is wrong with it is said as of a user token. */
+  async function tryAsKey(bearer: string, call: CredentialedCall): Promise<Identity> {
+    const key = await Promise.resolve(lookAtKey(bearer, call)).catch(unknown);
+    if (key.ok || !isNoKey(key.error)) return { user: null, key };
+    return { user: await verifyUserJwt(bearer), key: null };
+  }
+
   return (call) => {
-    const { bearer } = call.credentials;
+    const { bearer, xApiKey } = call.credentials;
+    if (bearer !== null && xApiKey === null && isForeignShaped(bearer)) return tryAsKey(bearer, call);
     const presented = presentedKey(call.credentials);
     const token = bearer === null || isKeyShaped(bearer) ? null : bearer;
     const user = token === null ? null : verifyUserJwt(token);
@@ -31,6 +39,9 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, lookAtKey: VerifyKe
     return isPromise(user) || isPromise(key) ? both(user, key) : { user, key };
   };
 }
+
+const isNoKey = (problem: Problem): boolean =>
+  problem.code === 'invalid_api_key' && (problem.reason === 'malformed' || problem.reason === 'unknown');
 
 /** Returns an outage as a problem: nothing is known of the key. Whether that matters depends on what is asked for. */
 const unknown = (error: unknown): Result<never, Problem> =>

@@ -27,6 +27,8 @@ export interface FeedPage {
   readonly mark: ChangeMark;
   readonly newestSeq: number;
   readonly newestMark: ChangeMark;
+  /** Whether there are keys of another form, now. */
+  readonly holdsForeign: boolean;
   /** Changes after the seq asked for, oldest first, at most `FEED_PAGE_MAX`. */
   readonly changes: readonly { readonly seq: number; readonly changed: string; readonly mark: ChangeMark }[];
 }

@@ -8,8 +8,17 @@ import type { InfoEvent } from '../watch/events.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
 import { ownRefusalAt } from './child.ts';
+import type { Feed } from './feed.ts';
 import type { Granted } from './grants.ts';
-import { fingerprintOf, hasEnded, hashKey, isIdShaped, isKeyShaped, type PresentedKey } from './record.ts';
+import {
+  fingerprintOf,
+  hasEnded,
+  hashKey,
+  isIdShaped,
+  isKeyShaped,
+  type PresentedKey,
+  presentedHash,
+} from './record.ts';
 import type { Changed, ChildStore, KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
@@ -125,8 +134,9 @@ export function createRevokeSecrets(options: {
   readonly sha256: Sha256;
   readonly log: Log;
   readonly originOf: OriginOf;
+  readonly feed: Pick<Feed, 'mayBeForeign'>;
 }) {
-  const { store, childStore, unknownKeys, refresh, clock, sha256, log, originOf } = options;
+  const { store, childStore, feed, unknownKeys, refresh, clock, sha256, log, originOf } = options;
 
   async function endKeys(keys: readonly PresentedKey[], hashes: readonly string[], caller: Caller): Promise<void> {
     const [first] = keys;
@@ -148,22 +158,43 @@ export function createRevokeSecrets(options: {
       log.info('API key revoked', { requestId: caller.requestId, keyId, parentId, userId, fingerprint });
     }
   }
+
+  /** Returns the hashes of texts that may be secrets; true: of one of another form. */
+  async function presentedHashes(texts: readonly string[]): Promise<ReadonlyMap<string, boolean>> {
+    const hashes = new Map<string, boolean>();
+    for (const text of texts) {
+      if (isKeyShaped(text)) hashes.set(hashKey(sha256, text), false);
+      else if (await feed.mayBeForeign(text)) hashes.set(hashKey(sha256, text), true);
+    }
+    return hashes;
+  }
+
   return async (texts: readonly string[], caller: Caller): Promise<Result<void, Problem>> => {
-    const hashes = [...new Set(texts.filter(isKeyShaped).map((text) => hashKey(sha256, text)))];
-    if (hashes.length === 0) return ok(undefined);
-    const found = await Promise.all(hashes.map((hash) => unknownKeys.find(hash, caller)));
+    const hashes = await presentedHashes(texts);
+    if (hashes.size === 0) return ok(undefined);
+    const finding = [...hashes].map(async ([hash, isForeign]) => ({
+      isForeign,
+      found: await unknownKeys.find(hash, caller),
+    }));
     const nowMs = clock.nowMs();
     const keys: PresentedKey[] = [];
     const children: string[] = [];
-    for (const one of found) {
-      if (!one.ok) return one;
-      const { record, child } = one.value;
-      // What has expired can still be ended, and so can keys of a blocked owner, which would be good again after the block.
-      if (child !== null) children.push(child.keyHash);
-      else if (record?.active && !hasEnded(record.secretEndsAtMs, nowMs)) keys.push(record);
+    for (const { isForeign, found } of await Promise.all(finding)) {
+      if (!found.ok) return found;
+      const { record, child } = found.value;
+      if (child !== null) {
+        if (!isForeign) children.push(child.keyHash);
+      } else if (record !== null && isEndable(record, isForeign, nowMs)) keys.push(record);
     }
-    await endKeys(keys, hashes, caller);
+    await endKeys(keys, keys.map(presentedHash), caller);
     await endChildren(children, caller);
     return ok(undefined);
   };
 }
+
+/**
+ * Returns whether whoever presents a secret of a key may end it. What has expired can still be ended, and so can keys of a
+ * blocked owner, which would be good again after the block. A secret of another form must be marked so.
+ */
+const isEndable = (key: PresentedKey, isForeign: boolean, nowMs: number): boolean =>
+  key.active && !hasEnded(key.secretEndsAtMs, nowMs) && (!isForeign || key.foreignHash === presentedHash(key));

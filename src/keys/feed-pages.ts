@@ -22,6 +22,7 @@ export interface FeedListener {
 export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>, withinMs: number) {
   const listeners: FeedListener[] = [];
   let position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
+  let holdsForeign = false;
 
   function forgetAll({ databaseId, newestSeq, newestMark }: FeedPage): void {
     position = { databaseId, seq: newestSeq, mark: newestMark };
@@ -43,12 +44,17 @@ export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>
     get position(): ReachedPosition {
       return position;
     },
+    /** True while the database holds keys of another form, as the last page says. */
+    get holdsForeign(): boolean {
+      return holdsForeign;
+    },
     /** Reads until there are no more changes. Throws what the store throws. */
     async readOn(): Promise<void> {
       for (;;) {
         const asked = position;
         const page = await changesAfter(asked, withinMs);
         for (const listener of listeners) listener.onPage?.(asked, page);
+        holdsForeign = page.holdsForeign;
         const isFarBehind = page.prunedSeq > asked.seq || page.newestSeq - asked.seq > BEHIND_MAX;
         if (isLost(asked, page) || isFarBehind) return forgetAll(page);
         tell(page);

@@ -5,11 +5,12 @@
 
 import { type Repeated, repeat } from '../ground/background.ts';
 import type { ReachedPosition } from '../ground/change-feed.ts';
-import { outageIn, StoreOutage } from '../ground/result.ts';
+import { type Awaitable, outageIn, StoreOutage } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
 import { createFeedPages, type FeedListener } from './feed-pages.ts';
+import { isForeignShaped } from './record.ts';
 import type { KeyStore } from './store.ts';
 
 export type { FeedListener } from './feed-pages.ts';
@@ -86,6 +87,18 @@ export class Feed {
   /** Returns the position up to which all listeners have been told of changes. */
   get position(): ReachedPosition {
     return this.#pages.position;
+  }
+
+  /**
+   * Returns whether a text of another form may be a key: only while the database holds such, as it was known within the
+   * bound or, during an outage, before it.
+   */
+  mayBeForeign(text: string): Awaitable<boolean> {
+    if (!isForeignShaped(text)) return false;
+    if (this.current()) return this.#pages.holdsForeign;
+    return this.ensureFresh()
+      .catch(outageIn)
+      .then(() => this.#pages.holdsForeign);
   }
 
   /** Returns true while no key is verified, and nothing is polled. */

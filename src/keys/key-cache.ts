@@ -173,5 +173,6 @@ const isSame = (record: PresentedKey | ChildRecord, { believedUntilMs: _, ...bef
 function estimateBytes(key: Known): number {
   let chars = key.id.length + key.userId.length + key.name.length + key.keyHash.length;
   for (const scope of key.scopes) chars += scope.length + 16;
+  if (!isChild(key) && key.foreignHash !== null) chars += key.foreignHash.length;
   return chars + RECORD_OVERHEAD_BYTES;
 }

@@ -41,6 +41,8 @@ export interface ApiKeyRecord {
   readonly resource: string | null;
   /** Its own, which goes over its owner's; null: none. */
   readonly metadata: Metadata | null;
+  /** The hash of a secret of another form, as `keyHash`; null: it never had one. It may be gone by now. */
+  readonly foreignHash: string | null;
 }
 
 /** What a new key has unless something else is asked for. */
@@ -52,6 +54,7 @@ export const NEW_KEY = {
   quota: null,
   resource: null,
   metadata: null,
+  foreignHash: null,
 } satisfies Partial<ApiKeyRecord>;
 
 /** What an operator has set of an owner, for all keys together; null: what the server has for all owners. */
@@ -146,6 +149,18 @@ export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).t
 
 /** Returns whether a text could be a key. Any prefix passes, so that keys outlive a change of the configured one. */
 export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
+
+/** A JWT in compact form (RFC 7519 §3.1): its header is a JSON object, so its base64url begins with `eyJ`. */
+const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/;
+
+/** Returns whether a text looks like a user token. */
+export const isJwtShaped = (token: string): boolean => JWT_SHAPE.test(token);
+
+const FOREIGN_SHAPE = /^[\x21-\x7e]{20,256}$/;
+
+/** Returns whether a text could be a key of another form, which another system has made (`keys import`). */
+export const isForeignShaped = (token: string): boolean =>
+  FOREIGN_SHAPE.test(token) && !isKeyShaped(token) && !isJwtShaped(token);
 
 /** Returns whether a text could be a record id, which is then safe to log. */
 export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);

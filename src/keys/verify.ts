@@ -2,9 +2,10 @@
 
 import { type Metadata, mergedMetadata } from '../ground/metadata.ts';
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
-import type { Awaitable } from '../ground/result.ts';
+import { type Awaitable, chain } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
+import { redactFrom } from '../watch/redact.ts';
 import type { Caller } from './actor.ts';
 import type { Audience } from './audience.ts';
 import { earlier, endOf, ownRefusalAt, parentRefusalAt, scopesUnder } from './child.ts';
@@ -76,7 +77,13 @@ export function createVerifier(options: VerifierOptions) {
   const { evaluate, evaluateChild } = createEvaluate(options);
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
-    if (!isKeyShaped(token)) return refusal({ reason: 'malformed' });
+    if (isKeyShaped(token)) return decideShaped(token, caller, purpose);
+    const decideIf = (isForeign: boolean) =>
+      isForeign ? decideShaped(token, caller, purpose) : refusal({ reason: 'malformed' });
+    return chain(feed.mayBeForeign(token), decideIf, undefined);
+  }
+
+  function decideShaped(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
     const presented = { token, keyHash: hashKey(sha256, token), caller, purpose };
     const nowMs = clock.monotonicMs();
     if (feed.current(nowMs)) return decideNow(presented, nowMs);
@@ -92,6 +99,7 @@ export function createVerifier(options: VerifierOptions) {
   }
 
   function decideOn(found: Known | null, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
+    if (found !== null && !isAdmitted(found, presented)) return refusal({ reason: 'unknown' });
     if (found !== null && isChild(found)) return decideOnChild(found, presented, verifiedAtMs);
     if (isFirstUse(found, presented)) return decideFirstUse(found, presented);
     const evaluated = evaluate(found, presented, verifiedAtMs);
@@ -151,6 +159,14 @@ export function createVerifier(options: VerifierOptions) {
       return known.reads;
     },
   };
+}
+
+/** Returns whether what was found may be presented as this text. One of another form is redacted from now on. */
+function isAdmitted(found: Known, { token, keyHash }: Presented): boolean {
+  if (isKeyShaped(token)) return true;
+  if (isChild(found) || found.foreignHash !== keyHash) return false;
+  redactFrom(token);
+  return true;
 }
 
 /** Creates the functions that say who is behind a key or a child, or why it is refused, and note a use. */

@@ -88,6 +88,11 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
     read: ({ metadata }) => (metadata === null ? null : metadataFrom(String(metadata))),
     write: (metadata) => [metadata && JSON.stringify(metadata)],
   },
+  foreignHash: {
+    columns: { foreign_hash: 'plain' },
+    read: (row) => row.foreign_hash as string | null,
+    write: (hash) => [hash],
+  },
   resource: {
     columns: { resource: 'free' },
     read: (row) => row.resource as string | null,
@@ -127,6 +132,7 @@ export const recordOf = (row: Row): ApiKeyRecord => ({
   quota: FIELDS.quota.read(row),
   resource: FIELDS.resource.read(row),
   metadata: FIELDS.metadata.read(row),
+  foreignHash: FIELDS.foreignHash.read(row),
 });
 
 /** Returns the columns of the fields that are given, and their values. */

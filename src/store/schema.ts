@@ -20,6 +20,7 @@ import migration0017 from '../../db/0017_metadata.sql' with { type: 'text' };
 import migration0018 from '../../db/0018_children.sql' with { type: 'text' };
 import migration0019 from '../../db/0019_newest_change.sql' with { type: 'text' };
 import migration0020 from '../../db/0020_event_client.sql' with { type: 'text' };
+import migration0021 from '../../db/0021_foreign.sql' with { type: 'text' };
 import { once } from '../ground/cache.ts';
 import { isOutage } from '../ground/result.ts';
 import { sleep } from '../ground/runtime.ts';
@@ -47,6 +48,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0018_children', sql: migration0018 },
   { name: '0019_newest_change', sql: migration0019 },
   { name: '0020_event_client', sql: migration0020 },
+  { name: '0021_foreign', sql: migration0021 },
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

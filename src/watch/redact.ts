@@ -16,8 +16,28 @@ const HASH = /\b[0-9a-f]{64}\b/g;
 const HASH_DIGITS = /[0-9a-f]{64}/;
 const REDACTED = '[redacted]';
 
+/** Keys of another form that were presented of late, as they are and as JSON has them; the oldest first. */
+const foreign = new Map<string, readonly string[]>();
+/** Each costs a search of every line: some 5 µs in 64 KB. */
+const FOREIGN_MAX = 200;
+
+/** Takes a presented key of another form, which no shape tells, out of what is written from now on. */
+export function redactFrom(key: string): void {
+  const forms = foreign.get(key) ?? [...new Set([key, JSON.stringify(key).slice(1, -1)])];
+  foreign.delete(key);
+  foreign.set(key, forms);
+  const [oldest] = foreign.keys();
+  if (foreign.size > FOREIGN_MAX && oldest !== undefined) foreign.delete(oldest);
+}
+
+function withoutForeign(text: string): string {
+  let left = text;
+  for (const forms of foreign.values()) for (const form of forms) left = left.replaceAll(form, REDACTED);
+  return left;
+}
+
 export const redactKeys = (text: string): string =>
-  text
+  withoutForeign(text)
     .replace(TOKEN, (found, rest?: string) => (rest === undefined ? found : REDACTED))
     .replace(KEY, REDACTED)
     .replace(KEY_WITHOUT_PREFIX, REDACTED);

@@ -19,6 +19,7 @@ describe('memory is current', () => {
     mark: null,
     newestSeq: 0,
     newestMark: null,
+    holdsForeign: false,
     changes: [],
   };
 
@@ -58,7 +59,7 @@ describe('memory is current', () => {
 
   test('changes are passed to a cache in one call for each page, so that it is walked once', async () => {
     const changes = ['owner:a', 'c', 'owner:b'].map((changed, index) => ({ seq: index + 1, changed, mark: changed }));
-    const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 3, newestMark: 'owner:b', changes };
+    const page: FeedPage = { ...NOTHING_NEW, newestSeq: 3, newestMark: 'owner:b', changes };
     using feed = feedOver(async () => (feed.position.databaseId === '' ? NOTHING_NEW : page));
     const told: unknown[] = [];
     feed.subscribe({ onChanges: (hashes, owners) => void told.push([hashes, owners]), onReset() {} });
@@ -145,7 +146,8 @@ WHERE i < ${others}) SELECT 'other', unixepoch() * 1000 FROM n`;
 test('a poll that was under way during a sleep proves nothing', async () => {
   const inner = testClock();
   const clock = countingSleep(inner);
-  const page: FeedPage = { databaseId: 'd', prunedSeq: 0, mark: null, newestSeq: 0, newestMark: null, changes: [] };
+  const of = { databaseId: 'd', prunedSeq: 0, mark: null };
+  const page: FeedPage = { ...of, newestSeq: 0, newestMark: null, holdsForeign: false, changes: [] };
   const polls: (() => void)[] = [];
   const store = {
     changesAfter: () => new Promise((resolve) => polls.push(() => resolve(page))),

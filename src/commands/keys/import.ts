@@ -63,13 +63,14 @@ const parseLine = parserOf(
     rateLimit: v.optional(rateLimitFields),
     quota: v.optional(quotaFields),
     metadata: v.optional(metadataInput),
+    foreign: v.optional(v.boolean()),
   }),
 );
 
 export const verb = command({
   name: 'keys import',
   summary:
-    'Adds keys by their SHA-256. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?, "rateLimit"?, "quota"?, "metadata"?}; hashes that are there are skipped.',
+    'Adds keys by their SHA-256. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?, "rateLimit"?, "quota"?, "metadata"?, "foreign"?}; hashes that are there are skipped.',
   argument: needed(FILE),
   async run({ argument: file, io }) {
     const nowMs = Date.now();
@@ -79,15 +80,17 @@ export const verb = command({
     const total = await check(file, nowMs);
     await withStore(io, async ({ admin }) => {
       const progress = io.progressOf(total, 'read');
-      let [read, added, known] = [0, 0, 0];
+      let [read, added, known, foreign] = [0, 0, 0, 0];
       for await (const records of batchesOf(file, nowMs)) {
         const batch = await admin.importBatch(records, { ...BY_COMMAND, how: 'import' });
         read += records.length;
         added += batch.added;
         known += batch.known;
+        foreign += records.filter(({ foreignHash }) => foreignHash !== null).length;
         progress(read);
       }
       io.say(`${added} imported, ${known} were there already`);
+      if (foreign > 0) io.say('servers take keys of another form within the revocation bound');
       const left = read - added - known;
       if (left === 0) return;
       throw new CommandError(
@@ -153,12 +156,13 @@ function recordOf(line: string, number: number, nowMs: number): ApiKeyRecord {
     const [issue] = parsed.error.issues;
     throw new CommandError(`line ${number}: ${issue?.path ? `${issue.path}: ` : ''}${issue?.message}`);
   }
-  const { id, createdAt, expiresAt, rateLimit, quota = null, metadata = null, ...key } = parsed.value;
+  const { id, createdAt, expiresAt, rateLimit, quota = null, metadata = null, foreign = false, ...key } = parsed.value;
   return {
     ...NEW_KEY,
     ...key,
     quota,
     metadata,
+    foreignHash: foreign ? key.keyHash : null,
     rateLimit: rateLimit === undefined ? null : limitOf(rateLimit.requests, windowSecondsOf(rateLimit.window) ?? 0),
     id: id ?? mintId(systemRandom),
     createdAtMs: createdAt === undefined ? nowMs : Date.parse(createdAt),

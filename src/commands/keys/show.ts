@@ -3,7 +3,7 @@
 import { text } from 'node:stream/consumers';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import type { KeyName } from '../../keys/admin.ts';
-import { hashKey, isIdShaped, isKeyShaped } from '../../keys/record.ts';
+import { hashKey, isForeignShaped, isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import type { ChildName, ListedChild } from '../../keys/store.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
@@ -101,6 +101,6 @@ const daysOf = ({ last30Days }: Uses, nowMs: number): readonly (readonly string[
 
 async function presented({ stdin }: Io): Promise<KeyName> {
   const key = (await text(stdin)).trim();
-  if (!isKeyShaped(key)) throw new CommandError('stdin: expected an API key');
+  if (!isKeyShaped(key) && !isForeignShaped(key)) throw new CommandError('stdin: expected an API key');
   return { keyHash: hashKey(sha256, key) };
 }
