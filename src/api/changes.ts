@@ -64,7 +64,7 @@ const resultOf = (outcome: Exclude<Outcome, { is: 'wait' }>): Result<object, Pro
   outcome.is === 'answer' ? ok(outcome.body) : err(outcome.problem);
 
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
-const AWAY: Outcome = { is: 'refused', problem: UNAVAILABLE };
+const NOT_CURRENT: Outcome = { is: 'refused', problem: UNAVAILABLE };
 
 export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' | 'refuse'> {
   const { guards, recheck, feed, recent, macs, held, countUsed, leases, ageClock } = options;
@@ -156,7 +156,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
 function createJudge({ feed, recent, ageClock }: Pick<ChangesRouteOptions, 'feed' | 'recent' | 'ageClock'>) {
   /** Returns the response with what changed. Null for `changed` says that anything may be different. */
   function answer(changed: readonly string[] | null, { arrivedAtMs }: Question, macs: Macs): Outcome {
-    if (feed.lagMs() === null) return AWAY;
+    if (feed.lagMs() === null) return NOT_CURRENT;
     const body = {
       cursor: recent.currentCursor(macs),
       changed: changed ?? [],
@@ -172,7 +172,7 @@ function createJudge({ feed, recent, ageClock }: Pick<ChangesRouteOptions, 'feed
   function judgeSeen(changes: readonly Change[], asked: Question, wake: Wake | null, macs: Macs): Outcome {
     const isOver = wake === 'full' || ageClock.monotonicMs() >= asked.untilMs;
     if (changes.length === 0 && !isOver) return wait(false);
-    if (wake === 'failed' && !feed.isFresh(feed.polledAtMs)) return AWAY;
+    if (wake === 'failed' && !feed.isFresh(feed.polledAtMs)) return NOT_CURRENT;
     return answer(recent.marksOf(changes, macs), asked, macs);
   }
 
@@ -183,7 +183,7 @@ function createJudge({ feed, recent, ageClock }: Pick<ChangesRouteOptions, 'feed
     if (standing.is === 'unreadable' || standing.is === 'too_old') return answer(null, asked, macs);
     // It is ahead of this process, or of a history that was lost: a poll that began after it came has seen all.
     if (feed.polledAtMs > asked.arrivedAtMs) return answer(null, asked, macs);
-    return wake === 'full' || wake === 'failed' ? AWAY : wait(true);
+    return wake === 'full' || wake === 'failed' ? NOT_CURRENT : wait(true);
   };
 }
 

@@ -12,12 +12,12 @@ export interface HealthOptions<Position> {
   readonly instance: string;
   readonly store: {
     readonly mode: string;
-    /** False while the last write failed for lack of space or rights; known keys still verify. */
+    /** Returns false while the last write failed for lack of space or rights. Known keys still verify. */
     readonly writable: () => boolean;
     readonly replicaState?: ((reached: Position) => Promise<string>) | undefined;
   };
   readonly feed: {
-    /** Whether the store responds, cached for a moment because anybody may ask, as often as they like. */
+    /** Returns whether the store responds. It is cached for a moment, because anybody may ask as often as they like. */
     readonly probe: () => Awaitable<boolean>;
     readonly lagMs: () => number | null;
     readonly position: Position;

@@ -21,7 +21,7 @@ export interface GaugeOptions {
   readonly adminStore: AdminStore;
   readonly feed: Feed;
   readonly lagMaxMs: number;
-  /** False while the last write failed for want of space or rights. */
+  /** Returns false while the last write failed for lack of space or rights. */
   readonly writable: () => boolean;
   readonly sessions: () => number;
   /** Requests that wait for changes. */
