@@ -35,15 +35,18 @@ export type Ask = <Q extends Questions>(questions: Q) => Result<Answers<Q>, Inpu
 export interface Asking {
   /** Whether the client shows forms. */
   readonly canAsk: boolean;
-  /** Undefined if there is none yet. */
+  /** Returns the response to a question; undefined if there is none yet. */
   responseTo(name: string): unknown;
   /** Carries a response to the next round, if there is one. */
   addToRequestState(name: string, response: unknown): void;
   /** What the client sent back of earlier rounds; undefined in the first. */
   readonly requestState: string | undefined;
-  /** Takes the responses out of it. A problem if they are of another call. */
+  /** Reads the responses in requestState. Resolves with a problem if they are of another call. */
   readRequestState(requestState: string, subject: string): Promise<Problem | undefined>;
-  /** JSON members of the result that ends this round: the requests, and all responses so far, as requestState. */
+  /**
+   * Resolves with the JSON fields of the result that ends this round: the requests, and all responses so far, as
+   * requestState.
+   */
   inputRequiredResult(subject: string, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
 }
 

@@ -84,8 +84,8 @@ export class Sender {
   }
 
   /**
-   * Why the bearer token is good for nothing: clients sign in again only when told by HTTP. Null if it is good, that
-   * can't be decided now, there is none, or `X-API-Key` beside it is the credential.
+   * Resolves with the problem of a bad bearer token, because clients sign in again only when HTTP says so. Null if it
+   * is good, that can't be decided now, there is none, or `X-API-Key` beside it is the credential.
    */
   async badBearer(): Promise<Problem | null> {
     const { context, log } = this;

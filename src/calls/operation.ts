@@ -30,7 +30,10 @@ interface OperationParts<K extends Kind, Added extends object, Input, Returned> 
   readonly timeoutMs: number;
   readonly parse: (input: unknown) => Result<Input, InvalidInput>;
   readonly run: (input: Input, context: Call & Added) => Awaitable<Result<Returned, Problem | InputRequired>>;
-  /** What is sent of what it returned, or throws; null: all of it, unchecked, of a tool of the server's own. */
+  /**
+   * Returns what is sent of what the operation returned, or throws an Error. Null: all of it is sent unchecked, for a
+   * tool of the server's own.
+   */
   readonly validate: ((returned: unknown) => Returned) | null;
   readonly encode: (returned: Returned, call: Call) => CompleteOutput;
 }

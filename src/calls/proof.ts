@@ -33,18 +33,18 @@ export function createRecheck(feed: Pick<Feed, 'isFresh'>, log: Log): Recheck {
   /** Verifies until all calls that are not refused are fresh at the same moment. */
   async function recheck(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
     const refused = new Map<Call, Problem>();
-    const away = (call: Call, outage: StoreOutage) => void refused.set(call, outageProblem(outage, log, call));
+    const refuse = (call: Call, outage: StoreOutage) => void refused.set(call, outageProblem(outage, log, call));
     const stale = () => calls.filter((call) => !refused.has(call) && !isFresh(call));
     async function confirm(call: Call): Promise<void> {
       try {
         const problem = await call.confirm();
         if (problem !== undefined) refused.set(call, problem);
       } catch (error) {
-        away(call, outageIn(error)); // the others of a batch may be good
+        refuse(call, outageIn(error)); // the others of a batch may be good
       }
     }
     for (let tries = 0; tries < TRIES && stale().length > 0; tries += 1) await Promise.all(stale().map(confirm));
-    for (const call of stale()) away(call, TOO_SLOW);
+    for (const call of stale()) refuse(call, TOO_SLOW);
     return refused;
   }
 

@@ -100,8 +100,8 @@ export function adminGuard(log: Log): Guard<Caller & UserAuth> {
 }
 
 /**
- * Whether the owner that a user token names is blocked; a key's record says it itself. Cached while the change feed is
- * current, like a key. If not, returns when the proof of that began, monotonic.
+ * Checks that the owner that a user token names is not blocked, and returns when that check began, in monotonic
+ * milliseconds. A key's record says it itself. The result is cached while the change feed is current, like a key.
  */
 export type CheckBlock = (owner: string) => Awaitable<Result<number, Problem>>;
 
