@@ -37,7 +37,7 @@ export const unblock = command({
     }),
 });
 
-/** None: perhaps a slip. */
+/** Resolves with the ids of the owner's keys. If there are none, the owner is perhaps a slip. */
 const keysOf = async (admin: AdminStore, owner: string): Promise<string> =>
   keysCounted(await admin.countActive({ owner }, Date.now()));
 
