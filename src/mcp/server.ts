@@ -124,7 +124,7 @@ const errorReply = (id: Id, error: RpcError, status?: 400 | 404): Reply => ({
   ...(status && { status }),
 });
 
-/** Whether the call has no credential of the kind that its client gets by signing in. */
+/** Resolves with whether the call has no credential of the kind that its client gets by signing in. */
 async function lacksCredential(
   { credential }: Operation,
   { handsOutKeys }: SignIn,

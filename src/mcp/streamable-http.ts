@@ -129,7 +129,7 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
   return single;
 }
 
-/** Only for a client that names event streams: one that takes anything may not know them. */
+/** Returns whether the client names event streams. One that takes anything may not know them. */
 function takesEvents({ headers }: RequestContext): boolean {
   const accept = headers.get('accept')?.toLowerCase() ?? '';
   return accept.includes(EVENTS) && accepts(accept, EVENTS);
