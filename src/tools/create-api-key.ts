@@ -34,7 +34,7 @@ const resource = v.optional(
   ),
 );
 
-/** What a person decides about a new key, here and on the page. */
+/** Returns the fields that a person decides about a new key, in this tool and on the page. */
 const decidedFields = (ceilings: KeyCeilings) => ({ ...keyRequestFields(ceilings), ...limitFields });
 
 type Decided = v.InferOutput<v.StrictObjectSchema<ReturnType<typeof decidedFields>, undefined>>;

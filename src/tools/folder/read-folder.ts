@@ -9,7 +9,7 @@ import { type MakePrompts, type MakeTools, type ToolFile, unusable } from './too
 /** Imports the module at an absolute path. */
 export type ImportModule = (path: string) => Promise<object>;
 
-/** What is said in case the process ends before it is cancelled. */
+/** Writes a line if the process ends before it is cancelled. */
 export type LastWords = (line: string) => Cancel;
 
 export const DEFAULT_FOLDER = './tools';
