@@ -10,7 +10,7 @@ export interface Connections {
   address(request: Request): string | null;
   /** Disables the idle timeout of the request's connection, or (false) enables it again. */
   holdOpen(request: Request, hold: boolean): void;
-  /** True for an HTTP/1.1 request without Host. Absent where the runtime refuses those itself. */
+  /** Returns whether an HTTP/1.1 request has no Host. It is left out where the runtime refuses those itself. */
   lacksHost?(request: Request): boolean;
 }
 

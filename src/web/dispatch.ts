@@ -27,11 +27,11 @@ export interface DispatchOptions {
 
 export interface Dispatch {
   fetch(request: Request, connections: Connections): Awaitable<Response>;
-  /** From now on responses say `Connection: close`. */
+  /** Makes all responses from now on say `Connection: close`. */
   beginDrain(): void;
   /** Resolves when no request is in progress. Each is until its calls have ended, and a large response was read. */
   idle(): Promise<void>;
-  /** From now on responses wait, until the returned function is called. */
+  /** Holds responses back from now on, until the returned function is called. */
   pauseResponses(): () => void;
 }
 
