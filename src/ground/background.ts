@@ -32,7 +32,7 @@ export interface Repeated<T> {
   /** Begins a pause unless one has begun, or a run is under way. */
   wake(): void;
   readonly underWay: Promise<T> | undefined;
-  /** No run begins by itself any more. */
+  /** Stops runs from beginning by themselves. */
   stop(): void;
 }
 

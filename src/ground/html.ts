@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 
-/** `text` as it stands in an element or in a quoted attribute. */
+/** Returns `text` as it stands in an element or in a quoted attribute. */
 export const escaped = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 

@@ -192,11 +192,11 @@ const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
 
 export const problemText = (code: ServerCode): ProblemText => PROBLEMS[code];
 
-/** Its names in other protocols; a tool's own failure has none. */
+/** Returns its names in other protocols; a tool's own failure has none. */
 export const protocolNames = ({ code }: Problem): Pick<ProblemRow, 'rpc' | 'oauth'> =>
   code === 'tool_failure' ? {} : PROBLEMS[code];
 
-/** False for codes that an untyped tool made up. `tool_failure` is the code of a tool's own failures. */
+/** Returns false for codes that an untyped tool made up. `tool_failure` is the code of a tool's own failures. */
 export const isProblemCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(PROBLEMS, code);
 
 const METRICS_TOKEN_WANTED = 'This path needs METRICS_TOKEN as the bearer token';

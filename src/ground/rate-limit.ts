@@ -14,7 +14,7 @@ const limitFrom = memoize((text: string): RateLimit => {
   return { requests, windowS };
 });
 
-/** One object for equal limits, however many keys have them. */
+/** Returns one object for equal limits, however many keys have them. */
 export const limitOf = (requests: number, windowS: number): RateLimit => limitFrom(`${requests}/${windowS}`);
 
 /** What a limit is called in headers, which name several in this order. */
@@ -74,7 +74,7 @@ export interface WrittenLimit {
   readonly window: string;
 }
 
-/** Seconds; null: no window, or none that a key may have. */
+/** Returns the seconds of a window; null: no window, or none that a key may have. */
 export function windowSecondsOf(window: string): number | null {
   const ms = parseDuration(window);
   return ms === null || ms > WINDOW_S_MAX * 1000 ? null : ms / 1000;

@@ -83,7 +83,7 @@ export function formatDuration(ms: number): string {
   return `${ms / unitMs}${unit}`;
 }
 
-/** `<n>s`, `m`, `h` or `d` in milliseconds; null for anything else, zero included. */
+/** Reads `<n>s`, `m`, `h` or `d`. Returns milliseconds; null for anything else, zero included. */
 export function parseDuration(text: string): number | null {
   const [, count, unit] = /^(\d{1,8})([smhd])$/.exec(text) ?? [];
   const ms = Number(count) * (UNITS_MS.get(unit ?? '') ?? 0);

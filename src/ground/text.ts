@@ -28,7 +28,7 @@ export function hasLength(text: string, min: number, max: number): boolean {
 
 const WIDE = /[^\0-\xff]/;
 
-/** A string has one byte for each character in memory, or two if one of them needs two. */
+/** Returns the bytes of a string in memory: one for each character, or two if any of them needs two. */
 export const bytesInMemory = (text: string): number => (WIDE.test(text) ? 2 : 1) * text.length;
 
 const NOTHING_TO_ESCAPE = /^[\w.:@|/-]*$/;
@@ -69,7 +69,7 @@ const STAYS = /^[\w.~@:/-]*$/;
 /** Reserved characters that encodeURIComponent leaves. */
 const RESERVED = /[!'()*]/g;
 
-/** Percent-encoding (RFC 3986 §2.1) of free text for header values: UTF-8, exact and reversible. */
+/** Percent-encodes free text for header values (RFC 3986 §2.1): UTF-8, exact and reversible. */
 export function percentEncode(text: string): string {
   if (STAYS.test(text)) return text;
   return encodeURIComponent(text)

@@ -39,7 +39,7 @@ export const lengthS = ({ startsAtMs, endsAtMs }: Window): number => (endsAtMs -
 
 export const contains = ({ startsAtMs, endsAtMs }: Window, ms: number): boolean => ms >= startsAtMs && ms < endsAtMs;
 
-/** Whole seconds to its end, rounded up: 1 at least, and no more than it has, wherever the wall clock was set. */
+/** Returns whole seconds to its end, rounded up: at least 1, at most its length, wherever the wall clock was set. */
 export const resetS = (window: Window, nowMs: number): number =>
   Math.max(1, Math.min(lengthS(window), Math.ceil((window.endsAtMs - nowMs) / 1000)));
 
