@@ -69,7 +69,7 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
   };
 }
 
-/** Whether the claims are UTF-8 (RFC 7519 §7.2): jose puts U+FFFD for what is not, and makes one owner of two. */
+/** Returns whether the claims are UTF-8 (RFC 7519 §7.2): jose puts U+FFFD for what is not, making one owner of two. */
 function isUtf8(token: string): boolean {
   const [, payload = ''] = token.split('.');
   try {

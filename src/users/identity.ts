@@ -52,7 +52,7 @@ function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
 /** Words that are not scopes grant nothing. */
 const scopesIn = (claim: unknown): readonly string[] => textsIn(claim).filter(isScope);
 
-/** A claim is text with spaces between, or a list of text. Anything else has none. */
+/** Returns the texts of a claim, which is text with spaces between, or a list of text. Anything else has none. */
 function textsIn(claim: unknown): readonly string[] {
   const texts: unknown = typeof claim === 'string' ? splitScopes(claim) : claim;
   return Array.isArray(texts) && texts.every((text) => typeof text === 'string') ? texts : [];
