@@ -11,7 +11,7 @@ import { EARLY_EVERY_MS, pauseMsOf, slicesOf, waitMsOf } from './pace.ts';
 import type { ExchangedUses, HolderId, UsesStore, WindowUses } from './store.ts';
 import { learn, type WindowUsage } from './windows.ts';
 
-/** Holders that wait while the database is away: about 30 MB. Uses of further ones count here, but are not written. */
+/** Holders that wait while the database is out of reach: about 30 MB. Further ones count in this process alone. */
 const WAITING_MAX = 100_000;
 /** A stop waits this long for a store that hangs. */
 const STOP_MS_MAX = 3000;
