@@ -14,7 +14,7 @@ const FIELDS =
 /** The child `c` as one value; NULL: there is none. */
 export const CHILD = `iif(c.id IS NULL, NULL, json_array(${FIELDS.replaceAll(/\w+/g, 'c.$&')}))`;
 
-/** Texts that the parent has too are shared with it: many children have one parent. */
+/** Returns a child. It shares the texts that its parent has, too: many children have one parent. */
 export function childOf(json: Value | undefined, parent: PresentedKey | null = null): ChildRecord {
   const [id, owner, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs, endedAtMs] =
     JSON.parse(String(json)); // written by CHILD
@@ -41,7 +41,7 @@ AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id)`;
 
 const lasts = (nowMs: string) => `c.ended_at_ms IS NULL AND c.expires_at_ms >= ${nowMs}`;
 
-/** Living children, each with its parent `k`. */
+/** Returns the `FROM` of living children, each with its parent `k`. */
 const living = (nowMs: string, of: string) => `FROM children c JOIN api_keys k ON k.row = ${rowBy('c.parent_hash')}
 WHERE ${of} AND ${lasts(nowMs)} AND k.id = c.parent_id AND ${isParent('c.parent_hash', nowMs)}`;
 
@@ -76,7 +76,7 @@ const ENDED = 'id, parent_id, owner, key_hash';
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_SAFE_INTEGER, row: Number.MAX_SAFE_INTEGER };
 
 export function createChildStore(db: Database): ChildStore {
-  /** When there will be room; null: there is. */
+  /** Returns when there will be room; null: there is. */
   async function freeAt({ userId, parentId, createdAtMs }: ChildRecord, max: ChildrenMax): Promise<number | null> {
     const rows = await db.read({ sql: ROOM, args: [parentId, userId, createdAtMs], whose: userId });
     const full = rows.filter(({ parent, living }) => Number(living) >= (parent === 1 ? max.ofParent : max.ofOwner));

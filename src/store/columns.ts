@@ -26,10 +26,10 @@ const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
   write: (value) => [value],
 });
 
-/** One array for equal scopes, which many keys have: frozen, because tools of one's own see it. */
+/** Returns one array for equal scopes, which many keys have. It is frozen, because tools of one's own see it. */
 export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(JSON.parse(json)));
 
-/** One object for equal metadata, which many keys have: frozen, as scopes are. */
+/** Returns one object for equal metadata, which many keys have. It is frozen like scopes. */
 const metadataFrom = memoize((json: string): Metadata => Object.freeze(JSON.parse(json)));
 
 const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
@@ -116,7 +116,7 @@ export const TEXT_BYTES = KINDS.filter(([, kind]) => kind === 'free')
   .map(([name]) => `coalesce(octet_length(k.${name}), 0)`)
   .join(' + ');
 
-/** Written out: an object that is made field by field takes 64 bytes more, of each key in memory. */
+/** Returns a row's record. It is written out: one made field by field takes 64 bytes more for each key in memory. */
 export const recordOf = (row: Row): ApiKeyRecord => ({
   id: FIELDS.id.read(row),
   userId: FIELDS.userId.read(row),

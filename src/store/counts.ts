@@ -28,7 +28,7 @@ FROM holders n WHERE n.owner = k.user_id), '[0,0,0]') END AS owner_counts`;
 
 const NOTHING_ASKED: CountsAsOf = { nowMs: 0, key: { windowS: 0, hasMonth: false }, owner: null };
 
-/** ?2 to ?9 of COUNTS and OWNER_COUNTS. */
+/** Returns ?2 to ?9 of COUNTS and OWNER_COUNTS. */
 export function countArgs({ nowMs, key, owner }: CountsAsOf = NOTHING_ASKED): (number | null)[] {
   const day = dayAt(nowMs);
   const ofKey = [Math.floor(nowMs / 1000), key.windowS, monthOf(day).first, day, Number(key.hasMonth)];

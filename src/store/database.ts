@@ -66,7 +66,7 @@ export function firstOf([row]: readonly Row[]): Row {
 /** Clamps a number that was typed by hand to what JavaScript holds exactly: beyond it the driver throws. */
 export const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;
 
-/** Whether our tables or columns are missing, by SQLite's message, with which no statement of ours fails otherwise. */
+/** Returns whether our tables or columns are missing. No statement of ours fails with SQLite's message otherwise. */
 export const isSchemaMissing = (error: unknown): boolean =>
   /no such (table|column)|has no column named/i.test(String(error));
 

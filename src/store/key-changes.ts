@@ -148,5 +148,5 @@ export function keyChanges(db: Database, ownerKeys: number): Changes {
   };
 }
 
-/** Whose turn a change is: the person's, so that none of a team has all turns of its owner. */
+/** Returns the fairness key of a change: the person, so that none of a team has all turns of its owner. */
 const turnOf = (userId: string, { actor }: Origin): string => personOf({ userId, actor: actor ?? userId });

@@ -96,7 +96,7 @@ function readOf(rows: readonly Row[], countsIn: (counts: Value | undefined) => K
 }
 
 /**
- * The same from a replica, which has no counts; null: it has not reached that position, or does not respond. A child
+ * Reads the same from a replica, which has no counts; null: it has not reached that position, or does not respond. A child
  * whose parent it lacks is not found there: the parent may be newer than what it has copied.
  */
 async function readNear(replica: Pick<Replica, 'read'>, statement: Statement, atLeast: FeedPosition) {

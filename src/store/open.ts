@@ -58,7 +58,7 @@ export async function openStore(config: DatabaseConfig, options: StoreOptions): 
   return store;
 }
 
-/** A store that touches no database before it is opened. */
+/** Creates a store that touches no database before it is opened. */
 export async function prepareStore(config: DatabaseConfig, options: StoreOptions) {
   const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
   const writes = watchWrites(unwatched, options);
@@ -90,7 +90,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     replicaState: replica?.state,
     /** False while the last write failed for want of space or rights. */
     writable: writes.writable,
-    /** A secret that all processes on the database share. */
+    /** Returns a secret that all processes on the database share. */
     serverSecret: (name: ServerSecret) => serverSecret(db, name),
     /** Tells the replica and the upkeep of a page of the change feed. */
     onPage(reached: ReachedPosition, page: FeedPage): void {
@@ -98,7 +98,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
       upkeep?.saw(page);
     },
     /**
-     * Opens and migrates the database; a remote one that is away, as soon as it responds. Throws UnusableDatabase, or an
+     * Opens and migrates the database; a remote one that is out of reach, as soon as it responds. Throws UnusableDatabase, or an
      * Error that says why it can't be opened; then the store is closed.
      */
     async open(): Promise<void> {

@@ -16,7 +16,7 @@ const COLUMNS = {
 export const OWNER_SETTINGS = `CASE WHEN o.owner IS NOT NULL THEN json_array(o.limit_requests, o.limit_window_s,
 o.quota_requests, o.quota_period, o.keys_max, json(o.metadata)) END AS owner_settings`;
 
-/** One object for equal settings, which many owners have. */
+/** Returns one object for equal settings, which many owners have. */
 const settingsFrom = memoize((json: string): OwnerSettings => {
   const [requests, windowS, quotaRequests, period, keysMax, metadata] = JSON.parse(json);
   return {

@@ -37,7 +37,7 @@ export interface Run {
   readonly after: number;
 }
 
-/** All of a run is one argument. */
+/** Returns the expression for a part of the run, all of which is one argument. */
 const of = (name: keyof Run) => `(?1 ->> '${name}')`;
 
 /** Statements that run in one transaction, again and again as long as there was a full slice. */
@@ -48,7 +48,7 @@ const DB_NOW_MS = "unixepoch('subsec') * 1000";
 // Of the clocks of this process and of the database the one that is behind: a wrong one removes nothing too early.
 const NOW_S = `CAST(min(${of('nowMs')} / 1000, unixepoch()) AS INTEGER)`;
 
-/** Children that ended so long ago. Nobody hears of their removal: they are refused already. */
+/** Returns the removal of children that ended long ago. Nobody is told of it: they are refused already. */
 function oldChildren(endsAtMs: 'ended_at_ms' | 'expires_at_ms'): Removal {
   const old = `row IN (SELECT row FROM children
 WHERE ${endsAtMs} < ${of('nowMs')} - ${CHILDREN_KEPT_MS} ORDER BY ${endsAtMs} LIMIT ${SLICE_ROWS})`;
@@ -98,7 +98,7 @@ interface Holders {
   readonly remove: Removal;
 }
 
-/** `row` is where the counts of holder `h` are. */
+/** Returns the statements for a slice of holders. `row`: where the counts of holder `h` are. */
 function holdersIn(table: 'api_keys' | 'holders', row: string): Holders {
   const slice = `(SELECT row FROM ${table} WHERE row > ${of('after')} ORDER BY row LIMIT ${SLICE_HOLDERS}) h`;
   const old = IS_OLD.map((isOld) => `c.row = ${row} AND ${isOld}`);
@@ -156,7 +156,7 @@ async function removeCountsOf(db: Database, { slice, remove }: Holders, run: Run
   }
 }
 
-/** Only a statement that asks for something has an argument. */
+/** Returns a statement. It has an argument only if it asks for something. */
 const statementOf = (sql: string, run: Run): Statement => ({
   sql,
   args: sql.includes('?1') ? [JSON.stringify(run)] : [],

@@ -9,7 +9,7 @@ import { COUNTED_USE } from './counts.ts';
 import { held, type Row } from './database.ts';
 import { ownerSettingsOf } from './owner-settings.ts';
 
-/** The row of the key that has a secret of this hash: two index searches, the second only if the first fails. */
+/** Returns the row of the key with a secret of this hash: two index searches, the second only if the first fails. */
 export const rowBy = (hash: string) =>
   `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}))`;
 
@@ -25,7 +25,7 @@ export const USED_AT = held(
   `nullif(max(${['u.last_used_at_ms', 'k.last_used_at_ms', COUNTED_USE].map((at) => `coalesce(${at}, 0)`)}), 0)`,
 );
 
-/** Added to the record: a copy of it would leave a hole in memory for each key. */
+/** Returns a row's key. Adds to the record: a copy of it would leave a hole in memory for each key. */
 export function presentedOf(row: Row): PresentedKey {
   const record = recordOf(row);
   const presented = record.second?.hash === row.presented_hash ? record.second : null;
@@ -64,5 +64,5 @@ const positionFrom = memoize((text: string): FeedPosition => {
   return { databaseId: text.slice(space + 1), seq: Number(text.slice(0, space)) };
 });
 
-/** One object for equal positions, however many records were read at one. */
+/** Returns a row's position: one object for equal ones, however many records were read at one. */
 export const positionOf = (row: Row): FeedPosition => positionFrom(`${row.newest_seq} ${row.database_id}`);

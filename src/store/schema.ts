@@ -176,13 +176,13 @@ const made = once(async (): Promise<readonly Row[]> => {
   }
 });
 
-/** Rows of a statement that every database of ours can run. */
+/** Returns the rows of a statement that every database of ours can run. */
 const ownRows = (rows: Promise<readonly Row[]>): Promise<readonly Row[]> =>
   rows.catch((error) => {
     throw isOutage(error, 'no_schema') ? foreign() : error;
   });
 
-/** A statement ends with a semicolon before an empty line or the file's end, so that triggers stay whole. */
+/** Splits a file. A statement ends with a semicolon before an empty line or the file's end, so triggers stay whole. */
 const statementsOf = (sql: string): Statement[] =>
   sql
     .split(/;[ \t]*(?:--[^\n]*)?\n(?:[ \t]*\n|$)/)

@@ -16,7 +16,7 @@ const NOT_WRITABLE = /BLOCKED|SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN)/;
 /** A process that writes nothing else would not learn that there is space again. */
 const PROBE_AGAIN_AFTER_MS = 5000;
 
-/** `db` with its writes watched. */
+/** Returns `db` with its writes watched. */
 export function watchWrites(db: Database, { clock, log }: { readonly clock: Clock; readonly log: Log }) {
   const outageLog = createOutageLog(log, { on: 'database not writable', off: 'database writable again' });
   let refusal: StoreOutage | null = null;

@@ -110,7 +110,7 @@ const GROWING = [
 const ORPHANS = ['key_uses', 'key_counts'];
 
 /**
- * Page by page: the primary would end a transaction that takes seconds. What the change feed says has changed meanwhile
+ * Copies page by page: the primary would end a transaction that takes seconds. What the feed says has changed meanwhile
  * is copied again, so that all keys are as they were at its end.
  */
 async function copyRemote(primary: Database, file: string): Promise<void> {

@@ -70,7 +70,7 @@ export async function compare(db: Database, { read }: Backup, nowMs: number): Pr
   return { isNew, replaced, refusedCount, revivedCount, revived, blockedAgain: await blockedAgain(db, read) };
 }
 
-/** Page by page, the secrets that are accepted by the one database, but not by the other. */
+/** Yields, page by page, the secrets that one database accepts, but not the other. */
 async function* acceptedOnly(one: Read, other: Read, nowMs: number): AsyncGenerator<readonly Revived[]> {
   for (let last: Row = { row: Number.MIN_SAFE_INTEGER, nth: 0 }; ; ) {
     const secrets = await one({ sql: ACCEPTED, args: [last.row ?? null, nowMs, last.nth ?? null] });

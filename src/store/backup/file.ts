@@ -47,7 +47,7 @@ export async function withBackup<T>(
   }
 }
 
-/** SQLite holds up the thread, and statements that follow each other leave it no turn to notice a signal. */
+/** Lets the thread notice a signal, which statements that follow each other would not: SQLite blocks it. */
 export const letSignalsIn = () => sleep(1);
 
 /** What SQLite keeps beside a file that was in use when its process ended: changes that the file itself lacks. */
@@ -82,10 +82,10 @@ function copyBackup(file: string, path: string, copy: typeof copyFileSync): void
 
 const statOf = (path: string): Stats | undefined => statSync(path, { throwIfNoEntry: false });
 
-/** An empty log holds nothing. */
+/** Returns whether there is anything in the file: an empty log holds nothing. */
 const isThere = (path: string): boolean => (statOf(path)?.size ?? 0) > 0;
 
-/** The same as long as nobody has written to the file or to what is beside it. */
+/** Returns a text that stays the same until somebody writes to the file or to what is beside it. */
 const statesOf = (file: string): string =>
   PARTS.map((part) => {
     const { ino, size, mtimeMs, ctimeMs } = statOf(`${file}${part}`) ?? {};

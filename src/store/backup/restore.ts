@@ -19,7 +19,7 @@ const PAGE_ROWS = 500;
 /** Rows of a file that are put in at once: others wait 10 ms to write. */
 const PIECE_ROWS = 2000;
 
-/** Where a table's rows are sent ahead. */
+/** Returns the table that another one's rows are sent to ahead. */
 const aheadOf = (table: string) => `${RESTORING}_${table}`;
 
 const AHEAD_EVENTS = aheadOf('key_events');

@@ -15,7 +15,7 @@ const RETRY_MS_MAX = 5000;
 const RETRY_PAUSE_MS_MAX = 20;
 /** After so much work in a row that blocks the event loop, the loop runs what else is waiting. */
 const BLOCKING_MS_MAX = 3;
-/** The most writes in a group. With eight, each has a small part of the disk's time, and they block for a millisecond. */
+/** The most writes in a group. With eight, each has a small part of the disk's time; they block for a millisecond. */
 const GROUP_MAX = 8;
 /** A group of slow statements ends after this much work. */
 const GROUP_MS_MAX = 2;
@@ -58,7 +58,7 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
   let durability: Durability | undefined;
   let committing = false;
 
-  /** Those that share the next commit. */
+  /** Returns those that share the next commit, and leaves them in the queue. */
   function nextGroup(): readonly Waiting[] {
     const [first] = waiting;
     const others = waiting.findIndex((one, at) => at > 0 && (one.alone || one.durability !== first?.durability));

@@ -62,7 +62,7 @@ export function embeddedStore(path: string) {
   };
 }
 
-/** SQLite names the file, too, if it can't write beside it. */
+/** Returns the error for a file that can't be opened. SQLite names the file, too, if it can't write beside it. */
 export const unopened = (path: string, error: unknown) =>
   new Error(
     expected(
@@ -93,7 +93,7 @@ async function openFile(db: Database, path: string): Promise<void> {
   }
 }
 
-/** Whether it is ours and undamaged, before anything is written: closing would move the log into a damaged file. */
+/** Checks that it is ours and undamaged, before a write: closing would move the log into a damaged file. */
 async function check(path: string): Promise<void> {
   const db = embeddedDatabase(path, { readOnly: true });
   try {

@@ -38,7 +38,7 @@ export function openSqlite(path: string, { lockWaitMs, readOnly = false }: Sqlit
         if (hasRows) return { rows: rowsOf(statement, args), changed: 0, repeated: false };
         return { rows: [], changed: Number(statement.run(...inputsOf(args)).changes), repeated: false };
       }),
-    /** Runs a script, or a PRAGMA that SQLite carries out when it prepares it. Once prepared, it has no effect again. */
+    /** Runs a script, or a PRAGMA that SQLite carries out when it prepares it: prepared once, it has no effect again. */
     exec: (sql: string): void => named(() => db.exec(sql)),
     /** Undoes a transaction that is open, if there is one. */
     rollback: (): void => named(() => void (db.isTransaction && db.exec('ROLLBACK'))),
@@ -87,7 +87,7 @@ function named<T>(run: () => T, fallback?: number): T {
   }
 }
 
-/** SQLite's name of an outage, such as SQLITE_FULL; empty if the error is something else. */
+/** Returns SQLite's name of an outage, such as SQLITE_FULL; empty if the error is something else. */
 export function codeOf(error: unknown): string {
   const { code } = error as { readonly code?: unknown };
   return typeof code === 'string' && Object.values(OUTAGES).includes(code) ? code : '';

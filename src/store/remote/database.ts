@@ -36,7 +36,7 @@ const TURN_PART_OF_TIME = 0.6;
 
 const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
 
-/** `patience` multiplies the time that statements may take: 1 for a server. */
+/** Creates the database. `patience` multiplies the time that statements may take: 1 for a server. */
 export async function remoteDatabase(config: RemoteConfig, patience = 1): Promise<Database> {
   const attempt = await createAttempt(config);
   let closed = false;

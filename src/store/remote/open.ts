@@ -47,13 +47,13 @@ export async function remoteStore(config: RemoteConfig, options: RemoteOptions) 
   };
 }
 
-/** Not open yet: opening hangs while the primary does, so it has to wait until the primary has responded. */
+/** Creates a replica that is not open yet: opening hangs while the primary does, so it waits for a response. */
 async function replicaOf(primary: Database, file: string, options: RemoteOptions) {
   const { createReplica } = await import('../replica/replica.ts');
   return createReplica({ file, readPrimary: primary.read, ...options });
 }
 
-/** `primary`, which its statements open unless it is open. `onOpen` is called after each opening. */
+/** Returns `primary` so that its statements open it unless it is open. Calls `onOpen` after each opening. */
 function openedLater(primary: Database, onOpen: () => void, log: Log) {
   let isOpen = false;
   const outage = createOutageLog(log, { on: 'database not opened', off: 'database opened', eachReason: true });

@@ -13,7 +13,7 @@ import { migrate, SCHEMA_VERSION } from '../schema.ts';
 /** Its row has the mark of the change that was followed last. One of another version of the schema is made anew. */
 export const FOLLOWED = `replica_of_${SCHEMA_VERSION}`;
 
-/** An empty file beside the replica: who made it, and what is locked. */
+/** Returns the path of an empty file beside the replica, which says who made it, and which is locked. */
 const marker = (file: string) => `${file}-owner`;
 /** What SQLite keeps beside it, and what the driver of versions before did. */
 const PARTS = ['', '-wal', '-shm', '-client_wal_index', '-closed'];
@@ -33,7 +33,7 @@ export function refuseForeign(file: string): void {
   }
 }
 
-/** `anew`: it is damaged. */
+/** Opens the replica's file, or makes it. `anew`: it is damaged, so it is made anew. */
 export async function openReplica(file: string, anew: boolean): Promise<Database> {
   makePrivate(marker(file));
   makePrivate(file);

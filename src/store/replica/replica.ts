@@ -88,7 +88,7 @@ export class Replica {
     return hasReached(positionOf(row), reached) ? 'in_use' : 'catching_up';
   };
 
-  /** The primary was replaced: drops what is here, which belongs to the one before. */
+  /** Drops the replica's data after the primary was replaced: it belongs to the one before. */
   discard(): void {
     if (this.#state.is !== 'not_open') this.#state = { is: 'replaced', here: this.#state.here };
     this.#following.hasten();
