@@ -27,7 +27,7 @@ export interface Audience {
   stored(name: string): string;
   /** Returns whether keys may be bound to a stored name. */
   has(name: string): boolean;
-  /** Whether a key that is bound to a stored name (null: to none) is good for all servers that it is presented for. */
+  /** Returns whether a key bound to a stored name (null: to none) is good for all servers that it is presented for. */
   admits(name: string | null, caller: Pick<Caller, 'resources' | 'publicUrl'>): boolean;
 }
 

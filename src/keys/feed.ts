@@ -73,7 +73,7 @@ export class Feed {
     this.stop = this.#polling.stop;
   }
 
-  /** Returns true while memory may be trusted. Counts as a verification: the feed goes on polling. `nowMs`: monotonic. */
+  /** Returns true while memory may be trusted. Counts as a verification: polling goes on. `nowMs`: monotonic. */
   current(nowMs = this.#clock.monotonicMs()): boolean {
     this.#usedAtMs = nowMs;
     return nowMs - this.polledAtMs <= this.boundMs;

@@ -90,7 +90,7 @@ export function createKeyDomain(options: {
     toldUses: createToldUses({ ...parts, verifier }),
     usage,
     admin: createAdminKeys({ ...parts, store: adminStore, owners }),
-    /** What an address may read of keys and codes that aren't known here. */
+    /** What an address may read of keys and codes that are not in memory. */
     lookupBudgets,
     revokeSecrets: createRevokeSecrets({ ...parts, unknownKeys: unknownKeys(false) }),
     /** Stops polling and writes what is pending. The store stays open. */

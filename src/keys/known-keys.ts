@@ -42,7 +42,7 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
         const found = await find(keyHash, caller);
         return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
       }),
-    /** Reads a key whatever memory has. `near`: a replica's word will do. */
+    /** Reads a key whatever memory has. `near`: a replica may be asked. */
     readAgain,
     /** Reads keys with one statement. A replica's word will do. */
     async readAll(keyHashes: readonly string[]): Promise<void> {

@@ -42,7 +42,7 @@ export interface OwnerStore {
   leave(owner: string, origin: Origin): Promise<void>;
 }
 
-/** Who is blocked. False: it was so already. */
+/** Blocks and unblocks owners. Both return false if it was so already. */
 interface Blocks {
   block(owner: string, origin: Origin): Promise<boolean>;
   unblock(owner: string, origin: Origin): Promise<boolean>;

@@ -140,7 +140,7 @@ const ID_RANDOM_BYTES = 16;
 const KEY_SHAPE = new RegExp(`^${KEY_PREFIX_PATTERN}_(?:live|test)_[0-9a-f]{64}$`);
 const ID_SHAPE = /^[0-9a-f]{32}$/;
 
-/** `sk_live_…` in production, `sk_test_…` elsewhere, with `sk` or another prefix. Never stored: its hash is. */
+/** Makes `sk_live_…` in production, `sk_test_…` elsewhere, with `sk` or another prefix. Only its hash is stored. */
 export const mintKey = (prefix: string, production: boolean, random: RandomBytes): string =>
   `${prefix}_${production ? 'live' : 'test'}_${random(KEY_RANDOM_BYTES).toHex()}`;
 
@@ -165,7 +165,7 @@ export const isForeignShaped = (token: string): boolean =>
 /** Returns whether a text could be a record id, which is then safe to log. */
 export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);
 
-/** SHA-256 as 64 lowercase hex characters. A slow hash, as for passwords, would add nothing to 256 random bits. */
+/** Returns SHA-256 as 64 lowercase hex characters. A slow hash, as of passwords, adds nothing to 256 random bits. */
 export const hashKey = (sha256: Sha256, key: string): string => sha256(key, 'hex');
 
 /** A secret that was made, with the record that keeps its hash. */

@@ -211,7 +211,7 @@ interface NewCode {
   readonly endsAtMs: number;
   /** The owner of the key that it is for, if that is made later; else null. */
   readonly newKeyOf: string | null;
-  /** Whose turn it takes at a remote database. */
+  /** The fairness key of its statements at a remote database. */
   readonly whose: string;
 }
 

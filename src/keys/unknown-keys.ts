@@ -162,7 +162,7 @@ function refused(source: string, { requestId, lookupKeyId: keyId }: Caller, log:
 /** Creates the budgets of those who ask for unknown keys or codes. */
 export const createLookupBudgets = (clock: Clock): TokenBuckets => createTokenBuckets(LIMITS.unknownKeys, clock);
 
-/** Reads keys with the counts of their uses. `near`: a replica's word will do. */
+/** Reads keys with the counts of their uses. `near`: a replica may be asked. */
 export type ReadKeys = ReturnType<typeof createReadKeys>;
 
 export const createReadKeys =

@@ -32,7 +32,7 @@ export interface KeyIdentity {
   readonly token: string;
 }
 
-/** On what a decision rests. */
+/** What a decision rests on. */
 export interface Proof {
   /** Monotonic: changes after it were not looked at. */
   readonly verifiedAtMs: number;
