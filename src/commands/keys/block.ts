@@ -37,7 +37,7 @@ export const unblock = command({
     }),
 });
 
-/** Resolves with the ids of the owner's keys. If there are none, the owner is perhaps a slip. */
+/** Resolves with the number of the owner's usable keys, in words. An owner without any is perhaps a slip. */
 const keysOf = async (admin: AdminStore, owner: string): Promise<string> =>
   keysCounted(await admin.countActive({ owner }, Date.now()));
 
