@@ -21,7 +21,10 @@ import type { RemoteOptions } from './remote/open.ts';
 import { createUpkeep, type Upkeep, type UpkeepOptions } from './upkeep.ts';
 import { watchWrites } from './writable.ts';
 
-/** Makes the folder that files of the database go into. Returns that of a database that is new. Throws an Error that names the variable. */
+/**
+ * Makes the folder that files of the database go into. Returns that of a database that is new. Throws an Error that names
+ * the variable.
+ */
 export function prepareDataFolder({ database }: { readonly database: DatabaseConfig }): string | null {
   if (database.mode === 'remote') {
     if (database.replicaFile !== null) makeFolder('DATABASE_REPLICA_FILE', dirname(database.replicaFile));
@@ -98,8 +101,8 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
       upkeep?.saw(page);
     },
     /**
-     * Opens and migrates the database; a remote one that is out of reach, as soon as it responds. Throws UnusableDatabase, or an
-     * Error that says why it can't be opened; then the store is closed.
+     * Opens and migrates the database; a remote one that is out of reach, as soon as it responds. Throws
+     * UnusableDatabase, or an Error that says why it can't be opened; then the store is closed.
      */
     async open(): Promise<void> {
       try {
