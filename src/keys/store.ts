@@ -100,9 +100,10 @@ export interface EventQuery {
 }
 
 /**
- * Everything here throws a StoreOutage when the database is out of reach. Every write is harmless when repeated, also late (`update` may put back what it wrote). Every change of a key is
- * durable once it resolves, and leaves an event with its origin, in the same transaction. `whose`: whose turn it takes
- * at a remote database. Reads with `withinMs` give up after it: a later response would be too old to count.
+ * Everything here throws a StoreOutage when the database is out of reach. Every write is harmless when repeated, also
+ * late (`update` may put back what it wrote). Every change of a key is durable once it resolves, and leaves an event with
+ * its origin, in the same transaction. `whose` is the fairness key at a remote database. Reads with `withinMs` give up
+ * after it: a later response would be too old to count.
  */
 export interface KeyStore extends UsesStore {
   /** Adds the record unless its owner has as many as he may already; the inserting statement itself decides. */
