@@ -70,9 +70,8 @@ describe('the operator’s command', () => {
   });
 
   test('has every verb in its table, and no other', async () => {
-    const verbs = [...COMMANDS.text.matchAll(/^\| (`[a-z`, ]+`) \| .* \|$/gm)].flatMap(([, cell]) =>
-      unquoted(cell).split(', '),
-    );
+    const [top = ''] = COMMANDS.text.split('\n## '); // the tables of later sections name fields
+    const verbs = [...top.matchAll(/^\| (`[a-z`, ]+`) \| .* \|$/gm)].flatMap(([, cell]) => unquoted(cell).split(', '));
     expect(verbs.sort()).toEqual([...(await usages()).keys()].sort());
   });
 
