@@ -25,7 +25,8 @@ export interface Observer {
 /** A failure is shown again at the end, with at most so many lines. */
 export const LINES_SHOWN_MAX = 40;
 
-const RESULT = /^\((pass|fail|skip|todo)\) (.*?)(?: \[([\d.]+)(ms|s|m)\])?$/;
+/** Names may hold any character, line separators of Unicode too. */
+const RESULT = /^\((pass|fail|skip|todo)\) (.*?)(?: \[([\d.]+)(ms|s|m)\])?$/s;
 const SECONDS_PER = { ms: 0.001, s: 1, m: 60 } as const;
 const HEADER = /^(\S+\.ts):$/;
 const TEST_FILE = /^tests\/[^:'")]+\.test\.ts/;
