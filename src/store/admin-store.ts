@@ -13,7 +13,7 @@ import { KEYS_MAX_DEFAULT } from '../keys/owners.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { columnsOf, KEY_COLUMNS } from './columns.ts';
 import { type Database, firstOf, held, type Row, type Statement } from './database.ts';
-import { changeKey, INSERT, insertArg, insertArgs } from './key-changes.ts';
+import { changeKey, insertArg, insertArgs, insertIf } from './key-changes.ts';
 import { rangesAfter, rangesBefore } from './ranges.ts';
 import { IS_BLOCKED, listedOf, USED_AT } from './rows.ts';
 import { WRITE_PROBE } from './schema.ts';
@@ -57,10 +57,7 @@ const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON
 const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
 RETURNING owner`;
 
-const IMPORT = INSERT.replace(
-  'ON CONFLICT',
-  `AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ${insertArg('key_hash')}) ON CONFLICT`,
-);
+const IMPORT = insertIf(`AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ${insertArg('key_hash')})`);
 
 // By id too: of two imports at once, both find each hash there afterwards.
 const KNOWN = `SELECT count(*) AS count, coalesce(sum(own), 0) AS own FROM (SELECT max(EXISTS (

@@ -4,7 +4,7 @@ import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
 import { COLUMNS } from './columns.ts';
 import { type Database, firstOf, type Row } from './database.ts';
-import { hasChanged, hasPlace, INSERT, insertArg, insertArgs } from './key-changes.ts';
+import { hasChanged, hasPlace, insertArg, insertArgs, insertIf } from './key-changes.ts';
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3
 WHERE ?4 IS NULL OR ${hasPlace('?4', '?5')} ON CONFLICT DO NOTHING`;
@@ -22,12 +22,9 @@ WHERE ${IS_OPEN} AND EXISTS (SELECT 1 FROM api_keys WHERE id = ?3 AND active = 1
 
 const HAS_TAKEN = 'SELECT 1 FROM codes WHERE hash = ?1 AND taken_by = ?2';
 
-/** Inserts a key like INSERT (key-changes.ts), if the code is open and its owner is not blocked. */
-const MAKE = INSERT.replace(
-  'ON CONFLICT',
-  `AND EXISTS (SELECT 1 FROM codes WHERE hash = ?${COLUMNS.length + 3} AND taken_by IS NULL)
-AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id')}) ON CONFLICT`,
-);
+/** Inserts a key as every creation does, if the code is open and its owner is not blocked. */
+const MAKE = insertIf(`AND EXISTS (SELECT 1 FROM codes WHERE hash = ?${COLUMNS.length + 3} AND taken_by IS NULL)
+AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id')})`);
 
 /** The condition for a request that waits for a person's decision. */
 const WAITS = 'taken_by IS NULL AND decision IS NULL AND ends_at_ms >';

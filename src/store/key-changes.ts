@@ -9,9 +9,14 @@ import { hasSecret, rowBy } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` names it.
 // Without RETURNING, which would take a fourteenth of its time.
-export const INSERT = `INSERT INTO api_keys (${COLUMNS}, changed_by) SELECT ${COLUMNS.map(insertArg)}, ?${COLUMNS.length + 1}
+/** Returns the statement that inserts a key, on one more condition (`AND …`) if there is one. */
+export const insertIf = (
+  more: string,
+) => `INSERT INTO api_keys (${COLUMNS}, changed_by) SELECT ${COLUMNS.map(insertArg)}, ?${COLUMNS.length + 1}
 WHERE ${hasPlace(insertArg('user_id'), `?${COLUMNS.length + 2}`)}
-AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ${insertArg('key_hash')}) ON CONFLICT DO NOTHING`;
+AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ${insertArg('key_hash')}) ${more} ON CONFLICT DO NOTHING`;
+
+export const INSERT = insertIf('');
 
 /** Returns the condition that an owner has fewer keys than he may: than his own number, or else everybody's. */
 export function hasPlace(owner: string, keysMax: string): string {
