@@ -63,7 +63,7 @@ function projectFolder(): string {
   return folder;
 }
 
-test('it has the built files alone, and fits in 300 kB', async () => {
+test('it has the built files alone, and fits in 400 kB', async () => {
   const root = join(project, 'node_modules/mcp-key-server');
   expect(
     readdirSync(root)
@@ -74,7 +74,7 @@ test('it has the built files alone, and fits in 300 kB', async () => {
   const built = listed.filter((path) => path.startsWith('package/dist/'));
   expect(built.filter((path) => !/\.(js|d\.ts)$/.test(path))).toEqual([]);
   expect(built.length).toBeGreaterThan(20);
-  expect(statSync(tarball).size).toBeLessThan(300_000);
+  expect(statSync(tarball).size).toBeLessThan(400_000);
 });
 
 test('it brings the four run-time packages of the server, and what these need', () => {
