@@ -1,5 +1,6 @@
 // `bun run test`: whether the program works on this machine. `--all` (bun run test:all): everything. `--rest`: what only that
-// runs. `--measured`: the last part of it. `--fast`: of the usual tests those outside STARTS_PROGRAMS.
+// runs; `--slow`: of this what takes long on a file. `--measured`: the last part of it. `--fast`: of the usual tests those
+// outside STARTS_PROGRAMS.
 // With other arguments, which are those of `bun test`, what they choose runs, one file after the other. Prints what fails,
 // and at the end the failures once more, how to run them again, the ten slowest, and one total.
 
@@ -55,8 +56,9 @@ const fast = together(
   { TEST_ROWS: 'usual' },
 );
 const measured = alone(filesOf('tests/**/*.alone.test.ts'));
+const slow = together(more, WORKERS);
 const rest = [
-  ...together(more, WORKERS),
+  ...slow,
   ...['remote', 'replica'].flatMap((TEST_STORE) =>
     together(
       usualTests.filter((file) => IN_MODES.test(file)),
@@ -70,6 +72,7 @@ const long = alone(filesOf('tests/**/*.long.ts').filter((file) => LONG.test(file
 }));
 const LAYERS: Readonly<Record<string, readonly Run[]>> = {
   '--fast': fast,
+  '--slow': slow,
   '--rest': rest,
   '--measured': measured,
   '--all': [...usual, ...rest, ...measured, ...long],

@@ -20,6 +20,7 @@ const PROBES = ['probe.test.ts', 'probe.slow.test.ts', 'probe.alone.test.ts', 'p
 
 test.each([
   ['test', ['probe.test.ts']],
+  ['test:slow', ['probe.slow.test.ts']],
   ['test:rest', ['probe.slow.test.ts']],
   ['test:measured', ['probe.alone.test.ts']],
   ['test:all', PROBES.toSorted()],
