@@ -10,20 +10,18 @@ import type { Macs } from '../keys/marks.ts';
 import type { Change } from '../keys/older-changes.ts';
 import { CURSOR_CHARS_MAX, type RecentChanges } from '../keys/recent-changes.ts';
 import { hasEnded } from '../keys/record.ts';
-import { type Body, formIn } from '../web/body.ts';
+import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import type { Route } from '../web/router.ts';
 import type { HeldRequest, HeldRequests, Wake } from './held.ts';
 import type { Leases } from './lease.ts';
 import {
-  clientIn,
   INVALID,
   jsonResponse,
   refuseService,
   SERVICE_SCOPE,
   type ServiceCall,
   type ServiceOptions,
-  serviceCallOf,
   serviceGuard,
 } from './service.ts';
 import { type CountUsed, type Used, usedIn } from './told.ts';
@@ -74,17 +72,14 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
     const arrivedAtMs = ageClock.monotonicMs();
-    if (!body.ok) return refuseService(context, body.error);
-    const form = formIn(body.value);
-    const client = clientIn(form);
-    if (!client.ok) return refuseService(context, client.error);
-    const caller = await allow(serviceCallOf(context, client.value));
-    if (!caller.ok) return refuseService(context, caller.error);
+    const allowed = await allow(context, body);
+    if (!allowed.ok) return refuseService(context, allowed.error);
+    const { caller, form } = allowed.value;
     const asked = fieldsOf(form, feed.boundMs);
     if (!asked.ok) return refuseService(context, asked.error);
     const { cursor, waitMs, used } = asked.value;
-    await countUsed(used, caller.value);
-    const answered = await listen(context, caller.value, { cursor, arrivedAtMs, untilMs: arrivedAtMs + waitMs });
+    await countUsed(used, caller);
+    const answered = await listen(context, caller, { cursor, arrivedAtMs, untilMs: arrivedAtMs + waitMs });
     return answered.ok ? jsonResponse(answered.value) : refuseService(context, answered.error);
   }
 

@@ -15,19 +15,17 @@ import { joinScopes } from '../ground/text.ts';
 import { countedKeyId } from '../keys/child.ts';
 import { CURSOR_CHARS_MAX } from '../keys/recent-changes.ts';
 import type { Usage } from '../uses/usage.ts';
-import { type Body, formIn } from '../web/body.ts';
+import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { oauthErrorResponse } from '../web/problem-response.ts';
 import type { Route } from '../web/router.ts';
 import type { Leases } from './lease.ts';
 import {
-  clientIn,
   INVALID,
   jsonResponse,
   refuseService,
   type ServiceCall,
   type ServiceOptions,
-  serviceCallOf,
   serviceGuard,
 } from './service.ts';
 import { type CountUsed, type Used, usedIn } from './told.ts';
@@ -48,15 +46,12 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
     const arrivedAtMs = ageClock.monotonicMs();
-    if (!body.ok) return refuseService(context, body.error);
-    const form = formIn(body.value);
-    const client = clientIn(form);
-    if (!client.ok) return refuseService(context, client.error);
-    const caller = await allow(serviceCallOf(context, client.value));
-    if (!caller.ok) return refuseService(context, caller.error);
+    const allowed = await allow(context, body);
+    if (!allowed.ok) return refuseService(context, allowed.error);
+    const { caller, form } = allowed.value;
     const fields = fieldsOf(form);
     if (!fields.ok) return refuseService(context, fields.error);
-    return answer(context, caller.value, { ...fields.value, arrivedAtMs });
+    return answer(context, caller, { ...fields.value, arrivedAtMs });
   }
 
   async function answer(context: RequestContext, caller: ServiceCall, fields: Fields & Arrived): Promise<Response> {

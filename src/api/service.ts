@@ -9,6 +9,7 @@ import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
 import type { Log } from '../watch/log.ts';
+import { type Body, formIn } from '../web/body.ts';
 import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { challengeFor, oauthErrorResponse } from '../web/problem-response.ts';
@@ -33,8 +34,13 @@ export interface ServiceOptions {
   readonly log: Log;
 }
 
-/** Resolves with the key of the caller, if it may ask. Throws a StoreOutage when that can't be verified. */
-export type ServiceGuard = (call: Call & ClientCall) => Promise<Result<ServiceCall, Problem>>;
+export interface ServiceRequest {
+  readonly caller: ServiceCall;
+  readonly form: URLSearchParams;
+}
+
+/** Resolves with the form and its caller, if he may ask. Throws a StoreOutage when his key can't be verified. */
+export type ServiceGuard = (context: RequestContext, body: Body) => Promise<Result<ServiceRequest, Problem>>;
 
 export function serviceGuard({ verifyKey, confirmKey, guards, log }: ServiceOptions): ServiceGuard {
   const guard = sequence<Call & ClientCall, KeyAuth, object, object>(
@@ -42,20 +48,25 @@ export function serviceGuard({ verifyKey, confirmKey, guards, log }: ServiceOpti
     clientIdGuard(log),
     guards.scopes(SERVICE_SCOPE),
   );
-  return async (call) => {
+  return async (context, body) => {
+    if (!body.ok) return body;
+    const form = formIn(body.value);
+    const client = clientIn(form);
+    if (!client.ok) return client;
+    const call = serviceCallOf(context, client.value);
     const allowed = await guard(call);
-    return allowed.ok ? ok(Object.assign(call, allowed.value)) : allowed;
+    return allowed.ok ? ok({ caller: Object.assign(call, allowed.value), form }) : allowed;
   };
 }
 
 /** The call of a service: its key is in a header, in `Authorization: Basic`, or in its form. */
-export function serviceCallOf(context: RequestContext, inForm: ClientCredentials | null): Call & ClientCall {
+function serviceCallOf(context: RequestContext, inForm: ClientCredentials | null): Call & ClientCall {
   const client = carriesCredential(context.credentials) ? null : (readBasic(context.headers) ?? inForm);
   return Object.assign(callOf(context, client?.secret || null), { client });
 }
 
 /** The credentials in a form (RFC 6749 §2.3.1), or null. Fails if one is repeated (§3.2). */
-export function clientIn(form: URLSearchParams): Result<ClientCredentials | null, Problem> {
+function clientIn(form: URLSearchParams): Result<ClientCredentials | null, Problem> {
   const [ids, secrets] = [form.getAll('client_id'), form.getAll('client_secret')];
   if (ids.length > 1 || secrets.length > 1) return err(INVALID);
   const [id = ''] = ids;
