@@ -3,8 +3,9 @@
 import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
 import { COLUMNS } from './columns.ts';
-import { type Database, firstOf, type Row } from './database.ts';
+import type { Database, Row } from './database.ts';
 import { hasChanged, hasPlace, insertArg, insertArgs, insertIf } from './key-changes.ts';
+import { createAsk, WAITS } from './open-requests.ts';
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3
 WHERE ?4 IS NULL OR ${hasPlace('?4', '?5')} ON CONFLICT DO NOTHING`;
@@ -25,27 +26,6 @@ const HAS_TAKEN = 'SELECT 1 FROM codes WHERE hash = ?1 AND taken_by = ?2';
 /** Inserts a key as every creation does, if the code is open and its owner is not blocked. */
 const MAKE = insertIf(`AND EXISTS (SELECT 1 FROM codes WHERE hash = ?${COLUMNS.length + 3} AND taken_by IS NULL)
 AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id')})`);
-
-/** The condition for a request that waits for a person's decision. */
-const WAITS = 'taken_by IS NULL AND decision IS NULL AND ends_at_ms >';
-
-/**
- * Open requests; now is ?1, and a new one ends at ?2. What ends later than two lives from now comes of a clock that was
- * ahead, and keeps nobody from asking. The indexes of 0013 cover each of the counts.
- */
-const OPEN = `FROM codes WHERE asked_from IS NOT NULL AND ${WAITS} ?1 AND ends_at_ms <= ?2 + (?2 - ?1)`;
-
-/** How many are open: of the address ?3, of all addresses that begin with ?4, and in all. */
-const COUNTS = {
-  address: `(SELECT count(*) ${OPEN} AND asked_from = ?3)`,
-  network: `(SELECT count(*) ${OPEN} AND asked_from BETWEEN ?4 AND ?4 || '~')`,
-  all: `(SELECT count(*) ${OPEN})`,
-} as const;
-
-const ASK = `INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked_from) SELECT ?5, ?2, ?6, ?7, ?3
-WHERE ${COUNTS.address} < ?8 AND ${COUNTS.network} < ?9 AND ${COUNTS.all} < ?10 ON CONFLICT DO NOTHING`;
-
-const COUNT_OPEN = `SELECT ${COUNTS.address} AS address, ${COUNTS.network} AS network`;
 
 const ASKED = `FROM codes WHERE user_code_hash = ?1 AND ${WAITS} ?2`;
 
@@ -93,27 +73,7 @@ export function createCodeStore(db: Database, ownerKeys: number): CodeStore {
       return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], whose })).length > 0;
     },
 
-    async ask(
-      { hash, userCodeHash, content, endsAtMs, address, network },
-      { each, network: eachNetwork, total },
-      nowMs,
-    ) {
-      const open = [nowMs, endsAtMs, address, network];
-      const isPut = await hasChanged(
-        db,
-        {
-          sql: ASK,
-          args: [...open, hash, content, userCodeHash, each, eachNetwork, total],
-          whose: address,
-          stranger: true,
-        },
-        { sql: HAS_PUT, args: [hash], whose: address, stranger: true },
-      );
-      if (isPut) return 'asked';
-      const counts = firstOf(await db.read({ sql: COUNT_OPEN, args: open, whose: address, stranger: true }));
-      if (Number(counts.address) >= each) return 'address_full';
-      return Number(counts.network) >= eachNetwork ? 'network_full' : 'all_full';
-    },
+    ask: createAsk(db),
 
     findAsked,
 

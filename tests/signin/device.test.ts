@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { databaseOf, planOfCounting, storedCodes } from '../store/tables.ts';
+import { testClock } from '../support/clock.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { codeFor, register } from '../support/hand-over.ts';
 import {
@@ -13,6 +14,7 @@ import {
   DEVICE_GRANT as GRANT,
   pollForKey as poll,
 } from '../support/key-request.ts';
+import { type StoreMode, startStore } from '../support/store-mode.ts';
 import { bearer, createTestApp, eventsIn, failureOf, type TestApp } from '../support/test-app.ts';
 
 /** Open requests of one network. */
@@ -358,26 +360,83 @@ test('what was asked while a clock was an hour ahead keeps nobody from asking on
   expect((await ask(app)).status).toBe(200);
 });
 
-test('ten thousand are open at once; those who are refused then cost no statement, and counting reads no rows', async () => {
-  await using app = await createTestApp({ env: { ...ENV, TRUST_PROXY: '1' }, store: 'embedded' });
-  const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-  const put = (first: number, last: number) =>
-    shell.execute({
-      sql: `WITH RECURSIVE n(i) AS (SELECT ? UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+describe('ten thousand open requests', () => {
+  const OF_ONE_SLASH_32 = "format('2001:db8:%x:0::/64', i / 10)";
+
+  /** Two processes on a database with 10,000 open requests, the oldest first, the i-th `from` there. */
+  async function filled(mode: StoreMode, from: string) {
+    const stack = new AsyncDisposableStack();
+    const store = stack.use(await startStore(mode));
+    const url = store.env().DATABASE_URL ?? '';
+    const clock = testClock();
+    const serve = async () => stack.use(await createTestApp({ env: { ...ENV, TRUST_PROXY: '1' }, store, clock }));
+    const apps = [await serve(), await serve()] as const;
+    const shell = stack.adopt(openDatabase(url), (database) => database.close());
+    await shell.execute({
+      sql: `WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 9999)
 INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked_from)
-SELECT 'h' || i, ?, '{}', 'u' || i, format('2001:db8:%x:0::/64', i / 10) FROM n`,
-      args: [first, last, app.clock.nowMs() + 300_000],
+SELECT 'h' || i, ? + i, '{}', 'u' || i, ${from} FROM n`,
+      args: [clock.nowMs() + 300_000],
     });
-  await put(1, 9999);
-  const from = async (address: string) => (await ask(app, {}, { 'x-forwarded-for': address })).status;
-  expect(await from('192.0.2.1')).toBe(200);
-  expect(await from('192.0.2.2')).toBe(429);
-  await shell.execute('DELETE FROM codes');
-  expect(await from('192.0.2.3')).toBe(429); // remembered: nothing was read
-  app.clock.advance(1000);
-  expect(await from('192.0.2.3')).toBe(200);
-  expect(await planOfCounting(databaseOf(app))).toContain('USING COVERING INDEX codes_open');
-  shell.close();
+    let asked = 0;
+    return {
+      shell,
+      clock,
+      app: apps[0],
+      from: (address: string) => ask(apps[asked++ % 2 === 0 ? 0 : 1], {}, { 'x-forwarded-for': address }),
+      open: async () => (await storedCodes(url)).filter(({ asked_from: from }) => from !== null),
+      [Symbol.asyncDispose]: () => stack.disposeAsync(),
+    };
+  }
+
+  test.each<[string, StoreMode, string, string]>([
+    ['ten of each of 1,000 /48 of one /32', 'embedded', OF_ONE_SLASH_32, '192.0.2.1'],
+    ['the same, for another /48 of it', 'embedded', OF_ONE_SLASH_32, '2001:db8:ffff::1'],
+    ['the same, at a remote database', 'remote', OF_ONE_SLASH_32, '192.0.2.1'],
+    ['one of each of 10,000 /48 of one /32', 'embedded', "format('2001:db8:%x:0::/64', i)", '192.0.2.1'],
+    ['a hundred of each of 100 /24', 'embedded', "format('10.0.%d.%d', i / 100, i % 10)", '10.0.200.1'],
+    ['ten of each of 1,000 addresses of four /16', 'embedded', "format('10.%d.%d.1', i % 4, i / 40)", '2001:db8::1'],
+  ])('%s make room: the oldest end, those of other networks don’t', async (_, mode, network, other) => {
+    await using place = await filled(mode, network);
+    const { app, from, shell } = place;
+    await shell.execute("DELETE FROM codes WHERE hash = 'h9999'");
+    const quiet = (await from('198.51.100.1')).body;
+    const statuses = await Promise.all(Array.from({ length: OPEN_MAX }, () => from(other)));
+    expect(statuses.map(({ status }) => status)).toEqual(Array(OPEN_MAX).fill(200));
+    expect((await from(other)).status).toBe(429);
+    const open = (await place.open()).map(({ hash }) => hash);
+    expect([open.length, open.includes('h0'), open.includes('h9998')]).toEqual([9750 + OPEN_MAX, false, true]);
+    expect((await person(app, 'request', { userCode: quiet.user_code })).status).toBe(200);
+  });
+
+  test('the network that holds most gets 429 for a second, without a statement, as its oldest end', async () => {
+    await using place = await filled('embedded', "format('10.%d.0.%d', iif(i < 99, 200, i / 50), i % 40)");
+    const { app } = place;
+    const most = { 'x-forwarded-for': '10.200.0.200' };
+    const refused = [await ask(app, {}, most), await ask(app, {}, most)];
+    expect(refused.map(({ status, headers }) => [status, headers.get('retry-after')])).toEqual([
+      [429, '60'],
+      [429, '60'],
+    ]);
+    const left = (await place.open()).filter(({ asked_from: from }) => String(from).startsWith('10.200.'));
+    expect(left.length).toBeLessThanOrEqual(50);
+  });
+
+  test('where no network has more than one, others are refused', async () => {
+    await using place = await filled('embedded', "format('%d.%d.0.1', i / 250 + 1, i % 250)");
+    const { shell, clock, from } = place;
+    const twice = async () => [(await from('192.168.0.1')).status, (await from('192.168.0.1')).status];
+    expect(await twice()).toEqual([429, 429]);
+    await shell.execute('DELETE FROM codes');
+    expect(await twice()).toEqual([429, 429]); // both remember for a second: nothing was read
+    clock.advance(1000);
+    expect(await twice()).toEqual([200, 200]);
+  });
+
+  test('are counted without reading their rows', async () => {
+    await using app = await createTestApp({ env: ENV, store: 'embedded' });
+    expect(await planOfCounting(databaseOf(app))).toContain('USING COVERING INDEX codes_open');
+  });
 });
 
 test('a copy of the database, made while a request is open, has neither code nor key', async () => {

@@ -25,7 +25,8 @@ const MIB = 1024 * 1024;
 const PERSON = 'person';
 
 const OVERLOADED = '503 `overloaded`';
-const RATE_LIMITED_UNTIL = '429 `rate_limited` until one ends';
+const RATE_LIMITED = '429 `rate_limited`';
+const RATE_LIMITED_UNTIL = `${RATE_LIMITED} until one ends`;
 /** pool.ts */
 const STILLEST_CUT = 'the stillest make room, else 503 `overloaded`';
 
@@ -76,6 +77,7 @@ export const LIMITS = {
     total: 10_000,
     each: 10,
     whose: 'address',
+    beyond: `${RATE_LIMITED}; if all are taken, the oldest of the networks that hold most end`,
   },
   /** A stranger may have all addresses of one. */
   keyRequestsOfNetwork: {

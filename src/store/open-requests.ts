@@ -1,0 +1,72 @@
+// Requests of programs for a key that wait for a person (db/README.md): how many are open, and who makes room for whom.
+
+import type { CodeStore } from '../keys/store.ts';
+import { type Database, firstOf } from './database.ts';
+import { hasChanged } from './key-changes.ts';
+
+/** The condition for a request that waits for a person's decision. */
+export const WAITS = 'taken_by IS NULL AND decision IS NULL AND ends_at_ms >';
+
+/**
+ * Open requests; now is ?1, and a new one ends at ?2. What ends later than two lives from now comes of a clock that was
+ * ahead, and keeps nobody from asking. The indexes of 0013 cover each of the counts.
+ */
+const OPEN = `FROM codes WHERE asked_from IS NOT NULL AND ${WAITS} ?1 AND ends_at_ms <= ?2 + (?2 - ?1)`;
+
+/** How many are open: of the address ?3, of all addresses that begin with ?4, and in all. */
+const COUNTS = {
+  address: `(SELECT count(*) ${OPEN} AND asked_from = ?3)`,
+  network: `(SELECT count(*) ${OPEN} AND asked_from BETWEEN ?4 AND ?4 || '~')`,
+  all: `(SELECT count(*) ${OPEN})`,
+} as const;
+
+const HAS_PUT = 'SELECT 1 FROM codes WHERE hash = ?1';
+
+const ASK = `INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked_from) SELECT ?5, ?2, ?6, ?7, ?3
+WHERE ${COUNTS.address} < ?8 AND ${COUNTS.network} < ?9 AND ${COUNTS.all} < ?10 ON CONFLICT DO NOTHING`;
+
+const COUNT_OPEN = `SELECT ${COUNTS.address} AS address, ${COUNTS.network} AS network`;
+
+/** Removed at once, some 30 ms of a local file's process, so that as many requests cost that once. */
+const ROOM_MADE = 250;
+
+const DIGITS = "'0123456789abcdef'";
+/** Returns the expression for what the text of an address or a network begins with, one level up. */
+const above = (text: string) => `rtrim(rtrim(${text}, '.:'), ${DIGITS})`;
+
+/**
+ * Makes room if ?3 or more are open: removes the oldest of the /16 (IPv4) and /32 (IPv6) that hold most, there of the /24
+ * and /48 that hold most. None of the former loses its last. What merely ended would be kept for an hour, so that strangers
+ * could fill a disk.
+ */
+const MAKE_ROOM = `DELETE FROM codes WHERE hash IN (
+SELECT hash FROM (
+SELECT hash, row_number() OVER (PARTITION BY provider ORDER BY of_network, ends_at_ms DESC) AS of_provider FROM (
+SELECT hash, ends_at_ms, ${above('network')} AS provider,
+row_number() OVER (PARTITION BY network ORDER BY ends_at_ms DESC) AS of_network FROM (
+SELECT hash, ends_at_ms, ${above("replace(asked_from, '::/64', '')")} AS network ${OPEN})))
+WHERE of_provider > 1 ORDER BY of_provider DESC
+LIMIT iif(${COUNTS.all} >= ?3, ${ROOM_MADE}, 0)) RETURNING asked_from`;
+
+export function createAsk(db: Database): CodeStore['ask'] {
+  return async (asked, { each, network: eachNetwork, total }, nowMs) => {
+    const { hash, userCodeHash, content, endsAtMs, address, network } = asked;
+    const turn = { whose: address, stranger: true } as const;
+    const open = [nowMs, endsAtMs, address, network];
+
+    const put = () =>
+      hasChanged(
+        db,
+        { sql: ASK, args: [...open, hash, content, userCodeHash, each, eachNetwork, total], ...turn },
+        { sql: HAS_PUT, args: [hash], ...turn },
+      );
+
+    if (await put()) return 'asked';
+    const counts = firstOf(await db.read({ sql: COUNT_OPEN, args: open, ...turn }));
+    if (Number(counts.address) >= each) return 'address_full';
+    if (Number(counts.network) >= eachNetwork) return 'network_full';
+    const { rows } = await db.write({ sql: MAKE_ROOM, args: [nowMs, endsAtMs, total], ...turn });
+    if (rows.some(({ asked_from }) => String(asked_from).startsWith(network))) return 'network_full';
+    return (await put()) ? 'asked' : 'all_full';
+  };
+}
