@@ -1,9 +1,10 @@
-// `keys create --ask` before servers that answer wrongly, and as the first process of a container.
+// `keys create --ask` before servers that answer wrongly; and commands that wait, as the first process of a container.
 
 import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { keysCommand } from '../support/keys-command.ts';
 import { labelled } from '../support/labels.ts';
+import { startStore } from '../support/store-mode.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const KEYS = join(import.meta.dir, '../../src/commands/keys.ts');
@@ -72,17 +73,21 @@ const cannotUnshare = Bun.spawnSync(['unshare', '--pid', '--fork', 'true']).exit
 
 describe.skipIf(cannotUnshare)('as the first process of a container', () => {
   test.each([
-    ['SIGTERM', 143],
-    ['SIGINT', 130],
-  ] as const)('it ends at once at %s', async (signal, code) => {
+    ['create --ask', 'SIGTERM', 143],
+    ['create --ask', 'SIGINT', 130],
+    ['events --follow', 'SIGTERM', 143],
+    ['events --follow', 'SIGINT', 130],
+  ] as const)('%s ends at once at %s', async (verb, signal, code) => {
     [asked, answered] = [ASKED, { error: 'authorization_pending' }];
-    const command = [process.execPath, '--no-env-file', KEYS, 'create', '--ask', URL_];
+    await using store = await startStore('embedded');
+    const words = verb === 'create --ask' ? [...verb.split(' '), URL_] : verb.split(' ');
     const before = asks;
-    const process_ = Bun.spawn(['unshare', '--pid', '--fork', ...command], {
-      env: {},
+    const process_ = Bun.spawn(['unshare', '--pid', '--fork', process.execPath, '--no-env-file', KEYS, ...words], {
+      env: store.env(),
       stdio: ['ignore', 'pipe', 'ignore'],
     });
-    await waitFor(() => asks > before + 1);
+    if (verb === 'create --ask') await waitFor(() => asks > before + 1);
+    else expect((await process_.stdout.getReader().read()).done).toBe(false); // the table's head: it follows from now on
     const [child] = (await Bun.$`ps -o pid= --ppid ${process_.pid}`.text()).trim().split(/\s+/);
     process.kill(Number(child), signal);
     expect(await process_.exited).toBe(code);
