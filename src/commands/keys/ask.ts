@@ -73,7 +73,7 @@ async function decided(server: string, { device_code, expires_in, interval }: v.
   const grant = { grant_type: 'urn:ietf:params:oauth:grant-type:device_code', device_code };
   const untilMs = performance.now() + expires_in * 1000;
   for (let pauseS = interval; performance.now() < untilMs; ) {
-    await sleep(pauseS * 1000);
+    await sleep(Math.min(pauseS * 1000, untilMs - performance.now()));
     // A server that doesn't respond may do so the next time.
     const answer = await post(`${server}/token`, grant, answered).catch(() => ({ error: 'slow_down' }) as const);
     if ('access_token' in answer && answer.access_token !== undefined) {
