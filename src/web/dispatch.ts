@@ -66,8 +66,9 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (error) {
       response = await refused(context, found, failure(error, context));
     }
-    const turn = leaving.turn(context);
-    if (turn !== undefined) await turn;
+    const turnEnd = leaving.turnEnd(context);
+    if (turnEnd !== undefined) await turnEnd;
+    if (leaving.paused !== undefined) await leaving.paused;
     finish(response, context, found, isReadable);
     return response;
   }
@@ -145,25 +146,24 @@ class UnderWay {
  */
 class Leaving {
   isDraining = false;
+  /** Resolves when responses may be sent; undefined: now. */
+  paused: Promise<void> | undefined;
   readonly #endOfTurn = createResponseBatcher();
-  #paused: Promise<void> | undefined;
-  readonly #untilResumed = () => this.#paused;
 
   /**
-   * Resolves when a response may be sent; undefined: now. Only responses to POST are batched, because after another
-   * method a client may pipeline its next request (RFC 9112 §9.3.2).
+   * Resolves when the batch of a response is sent; undefined: now. Only responses to POST are batched, because after
+   * another method a client may pipeline its next request (RFC 9112 §9.3.2).
    */
-  turn({ method }: RequestContext): Promise<void> | undefined {
-    const turnEnd = method === 'POST' ? this.#endOfTurn() : undefined;
-    return turnEnd === undefined ? this.#paused : turnEnd.then(this.#untilResumed);
+  turnEnd({ method }: RequestContext): Promise<void> | undefined {
+    return method === 'POST' ? this.#endOfTurn() : undefined;
   }
 
   /** Holds responses back until the returned function is called. */
   pause(): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#paused = promise;
+    this.paused = promise;
     return () => {
-      this.#paused = undefined;
+      this.paused = undefined;
       resolve();
     };
   }
