@@ -26,17 +26,16 @@ export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): stri
  */
 export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): Guard<Call, KeyAuth> {
   const confirmCall = confirm && confirmWith(confirm, log);
+  const logUse = log.repeated('API key authentication successful');
   function logged(verified: Verified, call: Call): Result<KeyAuth, Problem> {
-    const { requestId, traceId, credentials } = call;
     if (verified.ok) {
-      const { auth } = identify(call, verified);
+      const identified = identify(call, verified);
       if (confirmCall !== undefined) call.proved(verified.verifiedAtMs, confirmCall);
-      const { keyId, subject: userId, parentId } = auth;
-      const child = parentId === null ? undefined : { parentId };
-      log.info('API key authentication successful', { requestId, traceId, keyId, userId, ...child });
-      return ok({ auth });
+      const { keyId, subject: userId, parentId } = identified.auth;
+      logUse(call, keyId, { keyId, userId, parentId: parentId ?? undefined });
+      return ok(identified);
     }
-    const problem = withKindSent(verified.error, presentedKey(credentials) ?? '');
+    const problem = withKindSent(verified.error, presentedKey(call.credentials) ?? '');
     call.refused = refusedKeyIn(problem);
     logRefused(log, problem, call);
     return err(problem);
@@ -54,8 +53,12 @@ export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): G
 }
 
 /** Puts the key's identity on the call, as its latest proof says. Before that the key may have had more scopes. */
-const identify = (call: Call, { value: auth, endsAtMs: keyEndsAtMs, parentHash }: Verified & { readonly ok: true }) =>
-  Object.assign(call, { auth, keyEndsAtMs, parentHash });
+function identify(call: Call & { auth?: KeyIdentity }, verified: Verified & { readonly ok: true }): Call & KeyAuth {
+  call.auth = verified.value;
+  call.keyEndsAtMs = verified.endsAtMs;
+  call.parentHash = verified.parentHash;
+  return call as Call & KeyAuth;
+}
 
 const confirmWith =
   (confirm: VerifyKey, log: Log): Confirm =>

@@ -92,7 +92,10 @@ export function createGuards(options: GuardsOptions): Guards {
   const perKey: Guard<Call & KeyAuth, Limited> = (call) => {
     const keyId = countedKeyId(call.auth);
     const admitted = admit(keyId, call.cost);
-    if (admitted.ok) return ok({ limits: admitted.value });
+    if (admitted.ok) {
+      call.limits = admitted.value;
+      return PASS;
+    }
     if (admitted.error.code !== 'quota_exceeded') logRefused(call, `key ${keyId}`);
     else log.warnThrottled('Quota exceeded', `quota ${keyId}`, whoseIds(call));
     return admitted;

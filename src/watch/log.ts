@@ -5,12 +5,23 @@ import { createLruCache } from '../ground/cache.ts';
 import { createTokenBuckets, type Rate } from '../ground/limits/rates.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { InfoEvent, LogEvent, WarnEvent } from './events.ts';
-import { hasHash, redactHashes, redactKeys } from './redact.ts';
+import { LineWriter, type LogWrite } from './line-writer.ts';
+import { hasHash, redactHashes, redactKeys, redactsForeign } from './redact.ts';
 
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
+const INFO = LOG_LEVELS.indexOf('info');
 /** `error` takes whatever was thrown; an Error is shown with its stack. */
 export type LogFields = Readonly<Record<string, unknown>>;
+
+/** Identifies a request, and its trace if it has one. Both are ASCII, need no escape in JSON, and hold no secret. */
+interface RequestIds {
+  readonly requestId: string;
+  readonly traceId?: string | undefined;
+}
+
+/** Logs a line for a request. The fields are about `of`, and always the same for it. */
+export type LogRepeated = (ids: RequestIds, of: string, fields: LogFields) => void;
 
 export interface Log {
   info(event: InfoEvent, fields?: LogFields): void;
@@ -26,76 +37,67 @@ export interface Log {
    * names one of the few parts that have an outage of their own.
    */
   warnOnce(event: WarnEvent, fields: LogFields, of?: string): void;
+  /** Returns a function that logs an event of nearly every call. It encodes and redacts the fields once. */
+  repeated(event: InfoEvent): LogRepeated;
   /** Hands everything buffered to `write` and resolves when it was taken. */
   flush(): Promise<void>;
 }
 
-/** Takes a chunk of whole lines; resolves when the chunk has left the process. */
-export type LogWrite = (chunk: Uint8Array) => Promise<void>;
-
-/** A line waits at most this long: short enough to watch, long enough for thousands of lines to share one write. */
-const FLUSH_AFTER_MS = 50;
-/** Once this many characters wait, a write starts. */
-const FLUSH_AT_CHARS = 64 * 1024;
 /** An event that has not occurred for this long is over: the next one is a new line. */
 const OVER_AFTER_MS = 60_000;
-/** Kept for a slow reader. Beyond this, lines are dropped and counted. */
-const BUFFER_BYTES_MAX = 8 * 1024 * 1024;
+/** The fields that `repeated` keeps for an event: some 200 bytes each. */
+const REPEATED_MAX = 10_000;
+/** More than the ids of a request take in a line. */
+const IDS_BYTES_MAX = 256;
+
+const utf8 = new TextEncoder();
 
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
   const throttle = createThrottle(options.clock);
   const metAtMs = new Map<string, number>(); // by event, of which the program has a few, and by tool
-  let lines = '';
-  const utf8 = new TextEncoder();
-  let pendingBytes = 0; // handed to `write`, not taken yet
-  let dropped = 0;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let writing: Promise<void> = Promise.resolve();
-  let stampMs = -1;
-  let stamp = '';
-
-  function send(): Promise<void> {
-    clearTimeout(timer);
-    timer = undefined;
-    if (lines === '') return writing;
-    // No caller passes secrets, but a library's error may quote one, and a scope or user id may be one. The whole chunk
-    // is searched at once, which costs hardly more than searching one line.
-    const chunk = utf8.encode(redactKeys(lines));
-    lines = '';
-    pendingBytes += chunk.byteLength;
-    writing = writing
-      .then(() => options.write(chunk))
-      .catch(() => {}) // stdout is closed
-      .then(() => {
-        pendingBytes -= chunk.byteLength;
-        if (dropped > 0 && pendingBytes === 0) {
-          const lost = dropped;
-          dropped = 0;
-          line('warn', 'log lines dropped', { count: lost });
-        }
-      });
-    return writing;
-  }
+  const stamp = createStamp(options.clock);
+  const writer = new LineWriter(options.write, (count) => line('warn', 'log lines dropped', { count }));
 
   function line(level: LogLevel, event: LogEvent, fields: LogFields = {}): void {
     if (LOG_LEVELS.indexOf(level) < least) return;
-    // Characters and bytes are added: few characters gather before they are handed over.
-    if (lines.length + pendingBytes > BUFFER_BYTES_MAX) {
-      dropped += 1;
-      return;
-    }
-    const nowMs = options.clock.nowMs();
-    if (nowMs !== stampMs) {
-      stampMs = nowMs;
-      stamp = new Date(nowMs).toISOString();
-    }
     // On info lines a bare hash stays: there it can only be a user id, as some issuers have them.
     const json = encoded(fields);
     const members = level !== 'info' && hasHash(json) ? encoded(fields, withoutHashes) : json;
-    lines += `{"time":"${stamp}","level":"${level}","event":"${event}"${members === '{}' ? '' : ','}${members.slice(1)}\n`;
-    if (lines.length >= FLUSH_AT_CHARS) void send();
-    else timer ??= setTimeout(send, FLUSH_AFTER_MS);
+    // No caller passes secrets, but a library's error may quote one, and a scope or user id may be one.
+    const bytes = utf8.encode(redactKeys(beginning(stamp(), level, event) + ending(members)));
+    if (writer.begin(bytes.length)) writer.add(bytes);
+  }
+
+  function repeated(event: InfoEvent): LogRepeated {
+    const endings = createLruCache<Uint8Array>({ entries: REPEATED_MAX });
+    let begunAt = '';
+    let begun = new Uint8Array();
+
+    function endingOf(of: string, fields: LogFields): Uint8Array {
+      const known = endings.get(of);
+      if (known !== undefined) return known;
+      const made = utf8.encode(`"${redactKeys(ending(encoded(fields)))}`);
+      endings.set(of, made);
+      return made;
+    }
+
+    return (ids, of, fields) => {
+      if (INFO < least) return;
+      const { requestId, traceId } = ids;
+      if (redactsForeign()) return line('info', event, { requestId, traceId, ...fields });
+      const end = endingOf(of, fields);
+      const at = stamp();
+      if (at !== begunAt) {
+        begunAt = at;
+        begun = utf8.encode(`${beginning(at, 'info', event)},"requestId":"`);
+      }
+      if (!writer.begin(begun.length + IDS_BYTES_MAX + end.length)) return;
+      writer.add(begun);
+      writer.addAscii(requestId);
+      if (traceId !== undefined) writer.addAscii(`","traceId":"${traceId}`);
+      writer.add(end);
+    };
   }
 
   return {
@@ -113,9 +115,30 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
       metAtMs.set(met, nowMs);
       if (nowMs - lastMs >= OVER_AFTER_MS) line('warn', event, fields);
     },
-    flush: send,
+    repeated,
+    flush: () => writer.flush(),
   };
 }
+
+/** Returns a function that returns the time as it is logged. Many lines share a millisecond. */
+function createStamp(clock: Clock): () => string {
+  let stampMs = -1;
+  let stamp = '';
+  return () => {
+    const nowMs = clock.nowMs();
+    if (nowMs !== stampMs) {
+      stampMs = nowMs;
+      stamp = new Date(nowMs).toISOString();
+    }
+    return stamp;
+  };
+}
+
+const beginning = (time: string, level: LogLevel, event: LogEvent): string =>
+  `{"time":"${time}","level":"${level}","event":"${event}"`;
+
+/** Returns the rest of a line with the members of this object. */
+const ending = (json: string): string => `${json === '{}' ? '' : ','}${json.slice(1)}\n`;
 
 /**
  * Redacts hashes before a text is encoded: the letter of an escape (`\n`, `\b`) would look like a part of the hash

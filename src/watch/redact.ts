@@ -30,6 +30,9 @@ export function redactFrom(key: string): void {
   if (foreign.size > FOREIGN_MAX && oldest !== undefined) foreign.delete(oldest);
 }
 
+/** Returns whether texts that no shape tells are taken out. */
+export const redactsForeign = (): boolean => foreign.size > 0;
+
 function withoutForeign(text: string): string {
   let left = text;
   for (const forms of foreign.values()) for (const form of forms) left = left.replaceAll(form, REDACTED);

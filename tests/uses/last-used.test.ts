@@ -6,7 +6,7 @@ import { nextTurn } from '../../src/ground/runtime.ts';
 import { createLog, systemRandom } from '../../src/start/package/index.ts';
 import type { ExchangedUses, UsesStore } from '../../src/uses/store.ts';
 import { createUsage } from '../../src/uses/usage.ts';
-import type { LogWrite } from '../../src/watch/log.ts';
+import type { LogWrite } from '../../src/watch/line-writer.ts';
 import { shuffled } from '../lab/bench/database.ts';
 import { testClock } from '../support/clock.ts';
 import { NO_OWNER_LIMITS } from './shared-usage.ts';
