@@ -47,8 +47,11 @@ interface Waiting {
 export interface FileOptions {
   /** Leaves the file and its write-ahead log as they are. */
   readonly readOnly?: boolean;
-  /** Called before each statement; throws a StoreOutage where it must not run. */
-  readonly check?: () => void;
+  /**
+   * Called before each statement; throws a StoreOutage where it must not run. `now`: before a write and a poll of the
+   * feed, which prove something; else what was found in this turn of the event loop will do.
+   */
+  readonly check?: (now: boolean) => void;
 }
 
 export function embeddedDatabase(path: string, { readOnly = false, check }: FileOptions = {}): Database {
@@ -136,8 +139,8 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
     }
   }
 
-  async function guarded<T>(run: () => Promise<T>): Promise<T> {
-    check?.();
+  async function guarded<T>(checksNow: boolean, run: () => Promise<T>): Promise<T> {
+    check?.(checksNow);
     try {
       return await run();
     } catch (error) {
@@ -146,9 +149,10 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
   }
 
   return {
-    read: (statement, withinMs = RETRY_MS_MAX) => guarded(() => readWithin(statement, withinMs)),
-    write: (statement) => guarded(async () => (await commit([statement]))[0] as Written), // one for each statement
-    writeAll: (statements) => guarded(() => commit(statements, true)),
+    read: (statement, withinMs = RETRY_MS_MAX) =>
+      guarded(statement.urgent === true, () => readWithin(statement, withinMs)),
+    write: (statement) => guarded(true, async () => (await commit([statement]))[0] as Written), // one for each statement
+    writeAll: (statements) => guarded(true, () => commit(statements, true)),
     close,
   };
 }

@@ -4,6 +4,7 @@
 import { existsSync, lstatSync, realpathSync, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage, StoreOutage } from '../../ground/result.ts';
+import { nextTurn } from '../../ground/runtime.ts';
 import { expected } from '../../ground/wording.ts';
 import { type Database, errorReason, type Statement, UnusableDatabase } from '../database.ts';
 import { inspect, migrate } from '../schema.ts';
@@ -39,8 +40,8 @@ export function embeddedStore(path: string) {
   const idle = embeddedDatabase(path, { readOnly: true });
   let state: 'not open' | 'opening' | Place | 'closed' = 'not open';
   const db = embeddedDatabase(path, {
-    check() {
-      if (typeof state === 'object') state.check();
+    check(now: boolean) {
+      if (typeof state === 'object') state.check(now);
       else if (state === 'not open') throw new StoreOutage('the database is not open yet');
     },
   });
@@ -145,6 +146,7 @@ function placeOf(path: string) {
   const [wal, shm] = [`${file}-wal`, `${file}-shm`];
   const [fileThen, walThen, shmThen] = [fileAt(path), fileAt(wal), fileAt(shm)];
   let lost = false;
+  let isChecked = false; // in this turn of the event loop
 
   function misplaced(): string | null {
     if (lost) return LOG_GONE;
@@ -154,10 +156,16 @@ function placeOf(path: string) {
   }
 
   return {
-    /** Throws a StoreOutage unless everything is in its place. */
-    check(): void {
+    /** Throws a StoreOutage unless everything is in its place; as of this turn of the event loop, or as of now. */
+    check(now: boolean): void {
+      if (!now && isChecked) return;
       const reason = misplaced();
       if (reason !== null) throw new StoreOutage(reason);
+      if (isChecked) return;
+      isChecked = true;
+      void nextTurn().then(() => {
+        isChecked = false;
+      });
     },
     /** Then nothing of it may get into the file: others have written there since. */
     get logIsLost(): boolean {
