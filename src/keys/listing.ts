@@ -9,6 +9,7 @@ import type { Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, createPersonBudget, personOf } from './actor.ts';
+import { DELEGATE } from './child.ts';
 import type { Owners, ShownOwner } from './owners.ts';
 import { hasEnded, isIdShaped, type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { ChildStore, KeyStore, ListedChild, ListPlace } from './store.ts';
@@ -50,14 +51,24 @@ export interface ShownWith {
   readonly childStore: Pick<ChildStore, 'countChildren'>;
 }
 
+const NO_CHILDREN: ReadonlyMap<string, number> = new Map();
+
 /** Returns listed keys with what their records do not say. */
 export async function ownKeys<Key extends ListedKey>(
   keys: readonly Key[],
   { usage, childStore }: ShownWith,
   nowMs: number,
 ): Promise<readonly (Key & OwnKey)[]> {
-  const ids = keys.map(({ id }) => id);
-  const [uses, children] = await Promise.all([usage.usesOf(ids), childStore.countChildren(ids, nowMs)]);
+  const parents = keys.filter(({ scopes }) => scopes.includes(DELEGATE)); // others have no living children
+  const [uses, children] = await Promise.all([
+    usage.usesOf(keys.map(({ id }) => id)),
+    parents.length === 0
+      ? NO_CHILDREN
+      : childStore.countChildren(
+          parents.map(({ id }) => id),
+          nowMs,
+        ),
+  ]);
   return keys.map((key) => ({
     ...key,
     children: children.get(key.id) ?? 0,

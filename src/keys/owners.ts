@@ -28,8 +28,8 @@ export type OwnerEdit = { readonly [F in keyof OwnerSettings]?: OwnerSettings[F]
 
 /** Everything throws a StoreOutage when the database is out of reach, and writes may be repeated, as in KeyStore. */
 export interface OwnerStore {
-  /** Returns owners by their exact names, whether or not anything is known of them. */
-  find(owners: readonly string[], nowMs: number): Promise<readonly StoredOwner[]>;
+  /** Returns owners by their exact names, whether or not anything is known of them. `areSet`: only those with settings. */
+  find(owners: readonly string[], nowMs: number, areSet?: boolean): Promise<readonly StoredOwner[]>;
   /** Returns the first names after one, of whoever has keys or settings or is blocked, in the order of the database. */
   namesAfter(owner: string, limit: number): Promise<readonly string[]>;
   /** Returns the ids of all keys of an owner. */
@@ -200,7 +200,7 @@ export function createOwners(options: {
 
     /** Returns what an owner sees of his plan; null: nothing is set of him, nor of owners at all. */
     async seen(owner: string): Promise<ShownOwner | null> {
-      const [stored] = await store.find([owner], clock.nowMs());
+      const [stored] = await store.find([owner], clock.nowMs(), !isLimited);
       if (stored === undefined) return null;
       const { rateLimit = null, quota = null, keysMax = null } = stored.settings ?? {};
       if (!isLimited && rateLimit === null && quota === null && keysMax === null) return null;

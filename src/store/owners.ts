@@ -12,7 +12,8 @@ const FIND = `SELECT n.value AS owner, ${OWNER_SETTINGS},
 EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.value) AS blocked,
 (SELECT count(*) FROM api_keys WHERE user_id = n.value) AS keys,
 ${unitsFrom('?3')} AS day_units, ${unitsFrom('?2')} AS month_units
-FROM json_each(?1) n LEFT JOIN owners o ON o.owner = n.value LEFT JOIN holders h ON h.owner = n.value ORDER BY n.key`;
+FROM json_each(?1) n LEFT JOIN owners o ON o.owner = n.value LEFT JOIN holders h ON h.owner = n.value
+WHERE ?4 = 0 OR o.owner IS NOT NULL ORDER BY n.key`;
 
 /** Selects the next owner, by one search of each index, however many keys an owner has. */
 const next = (after: string) => `(SELECT min(owner) FROM (
@@ -51,9 +52,10 @@ export function createOwnerStore(db: Database): OwnerStore {
   }
 
   return {
-    async find(owners, nowMs) {
+    async find(owners, nowMs, areSet = false) {
       const { monthFirst, day } = periodsAt(nowMs);
-      return (await db.read({ sql: FIND, args: [JSON.stringify(owners), monthFirst, day] })).map(storedOf);
+      const args = [JSON.stringify(owners), monthFirst, day, Number(areSet)];
+      return (await db.read({ sql: FIND, args })).map(storedOf);
     },
 
     async namesAfter(owner, limit) {
