@@ -136,7 +136,7 @@ test('only entry files name a runtime', () => {
 /** Files with timers of real time, beside the commands, and what those wait for. */
 const REAL_TIMERS = {
   'ground/runtime.ts': 'they are the clock’s',
-  'watch/log.ts': 'more lines for the same write',
+  'watch/line-writer.ts': 'more lines for the same write',
   'store/remote/attempt.ts': 'a response over the network',
   'start/package/verifier.ts': 'responses of a server, in the program of somebody else',
 };
