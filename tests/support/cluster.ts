@@ -17,6 +17,8 @@ export interface Cluster extends AsyncDisposable {
   readonly servers: readonly ServerProcess[];
   /** The primary of remote servers. */
   readonly sqld: Sqld | null;
+  /** The environment of a command beside them. */
+  readonly database: Readonly<Record<string, string>>;
   /** Stops all in order, and says what their loop monitors saw. */
   stop(): Promise<{ longestPausesMs: number[]; rssMb: number }[]>;
 }
@@ -43,6 +45,7 @@ export async function startCluster(
   return {
     servers,
     sqld,
+    database: sqld?.env ?? embedded?.env() ?? {},
     async stop() {
       await Promise.all(servers.map((server) => server.stop()));
       return servers.map((server) => JSON.parse(server.stderr().trim().split('\n').at(-1) ?? ''));

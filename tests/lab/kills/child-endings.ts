@@ -1,0 +1,126 @@
+// How long a child lives on that has ended: it is used all the time on both servers of a cluster, while it ends in one of
+// eleven ways.
+
+import { childOf } from '../../support/children.ts';
+import { userHeaders } from '../../support/client.ts';
+import { type Cluster, callServer, served, useKey } from '../../support/cluster.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { keysCommand } from '../../support/keys-command.ts';
+import type { TestResponse } from '../../support/test-app.ts';
+
+const USE_EVERY_MS = 10;
+/** The life of a parent that expires: enough for a machine that does other things too. */
+const LEFT_MS = 4000;
+const OVERLAP_MS = 1500;
+/** A child that is good so long after its end is good for ever. */
+const GIVEN_UP_MS = 20_000;
+
+interface Key {
+  readonly id: string;
+  readonly key: string;
+}
+
+/** A parent with a child, and what may be done to them. */
+interface Pair {
+  readonly parent: Key;
+  readonly child: Key;
+  readonly owner: string;
+  /** When the parent's creation began. */
+  readonly madeAtMs: number;
+  readonly url: string;
+  call(tool: string, input: object): Promise<TestResponse>;
+  keys(...args: string[]): Promise<void>;
+  shell(sql: string): Promise<void>;
+}
+
+/** How a child ends. Resolves once that is acknowledged; with a number: when it will be, by performance.now(). */
+type Ending = (pair: Pair) => Promise<unknown>;
+
+const ENDINGS: Readonly<Record<string, Ending>> = {
+  revoked: ({ call, parent }) => call('revoke_api_key', { keyId: parent.id }),
+  deleted: ({ call, parent }) => call('delete_api_key', { keyId: parent.id }),
+  narrowed: ({ keys, parent }) => keys('update', parent.id, '--scope', 'read'),
+  blocked: ({ keys, owner }) => keys('block', owner, '--yes'),
+  expired: async ({ madeAtMs }) => madeAtMs + LEFT_MS,
+  'rotated at once': ({ call, parent }) => call('rotate_api_key', { keyId: parent.id, overlapHours: 0 }),
+  /** An hour of which a shell leaves a moment. */
+  async 'rotated, with an overlap'({ call, parent, url, shell }) {
+    const { body } = await call('rotate_api_key', { keyId: parent.id, overlapHours: 1 });
+    await served(async () => ({ status: await useKey({ url }, body.key) })); // the overlap begins
+    const [endsAtMs, endsAt] = [performance.now() + OVERLAP_MS, Date.now() + OVERLAP_MS];
+    await shell(`UPDATE api_keys SET second_ends_at_ms = ${endsAt} WHERE id = '${parent.id}'`);
+    return endsAtMs;
+  },
+  'by possession': ({ url, parent }) =>
+    fetch(`${url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: parent.key }) }),
+  'by command': ({ keys, parent }) => keys('revoke', parent.id, '--yes'),
+  'by database shell': ({ shell, parent }) => shell(`UPDATE api_keys SET active = 0 WHERE id = '${parent.id}'`),
+  'the child alone': ({ call, child }) => call('revoke_api_key', { keyId: child.id }),
+};
+
+export interface Ended {
+  readonly how: string;
+  /** From the end to the last use anywhere that was a success; negative: that was so long before it. */
+  readonly lastSuccessMs: number;
+  /** Statuses that must not be: other than 200 before, and 401 after. 503 is right on a machine slower than the bound. */
+  readonly odd: readonly number[];
+}
+
+/** Makes a parent and a child for each ending, at one of the servers, and ends them, at the other if `round` is odd. */
+export const childEndings = (cluster: Cluster, round: number): Promise<Ended[]> =>
+  Promise.all(Object.entries(ENDINGS).map(([how, end]) => ended(cluster, round, how, end)));
+
+async function ended(cluster: Cluster, round: number, how: string, end: Ending): Promise<Ended> {
+  const { servers } = cluster;
+  const [maker, ender] = [servers[0], servers[round % servers.length]];
+  if (maker === undefined || ender === undefined) throw new Error('a cluster without servers');
+  const owner = `${how} ${round}`;
+  const pair = await makePair(cluster, maker.url, ender.url, owner, how);
+  let endedAtMs = Number.POSITIVE_INFINITY;
+  let isEnding = false;
+  const odd: number[] = [];
+  const used = servers.map(async (server) => {
+    for (let last = Number.NEGATIVE_INFINITY; ; await Bun.sleep(USE_EVERY_MS)) {
+      const askedAtMs = performance.now();
+      const status = await useKey(server, pair.child.key);
+      if (status === 200) last = askedAtMs;
+      if (askedAtMs > endedAtMs + GIVEN_UP_MS) return last;
+      if (status === 401 && performance.now() >= endedAtMs) return last;
+      if (![200, 503].includes(status) && !(status === 401 && isEnding)) odd.push(status);
+    }
+  });
+  await Bun.sleep(300 + 300 * Math.random()); // anywhere between two polls
+  isEnding = true;
+  const endsAtMs = await end(pair);
+  endedAtMs = typeof endsAtMs === 'number' ? endsAtMs : performance.now();
+  return { how, lastSuccessMs: Math.max(...(await Promise.all(used))) - endedAtMs, odd };
+}
+
+async function makePair({ database }: Cluster, makeAt: string, endAt: string, owner: string, how: string) {
+  const headers = await userHeaders(owner);
+  const madeAtMs = performance.now();
+  const wanted = {
+    name: 'parent',
+    scopes: ['read', 'delegate'],
+    ...(how === 'expired' && { expiresInDays: LEFT_MS / 86_400_000 }),
+  };
+  const { body: parent } = await served(() => callServer({ url: makeAt }, 'create_api_key', wanted, headers));
+  const child = await childOf({ url: makeAt }, parent.key);
+  return {
+    parent,
+    child,
+    owner,
+    madeAtMs,
+    url: endAt,
+    call: (tool: string, input: object) => served(() => callServer({ url: endAt }, tool, input, headers)),
+    async keys(...args: string[]) {
+      const { code, stderr } = await keysCommand(database, args);
+      if (code !== 0) throw new Error(`keys ${args.join(' ')}: ${stderr}`);
+    },
+    async shell(sql: string) {
+      const db = openDatabase(database.DATABASE_URL ?? '');
+      await db.execute(sql);
+      db.close();
+    },
+  };
+}
