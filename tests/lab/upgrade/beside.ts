@@ -1,6 +1,7 @@
 // Today's server starts on the database of one of the version before that goes on: both serve, what is done at each is seen
 // at the other within the promised time, and then the one before stops.
 
+import { childOf } from '../../support/children.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { codeFor, register } from '../../support/hand-over.ts';
@@ -52,6 +53,7 @@ export async function beside(before: Version, now: Version, env: Env, report: Re
 
   await ends([old, newer], report);
   await blocks(old, newer, now, env, report);
+  await children(old, newer, report);
   const counted = await shareLimit([old, newer], env, report);
   for (const { url } of [old, newer]) {
     const client = await register({ url });
@@ -170,6 +172,22 @@ async function blocks(old: ServerProcess, newer: ServerProcess, now: Version, en
     const followedMs = await get(expected);
     say(`both follow \`keys ${args[0]}\` within 1,000 ms`, followedMs < LAG_MAX_MS, `${followedMs.toFixed(0)} ms`);
   }
+}
+
+/** A key that makes children: the old server doesn't know them, and yet ends them with their parent. */
+async function children(old: ServerProcess, newer: ServerProcess, { say, same }: Report): Promise<void> {
+  const wanted = { name: 'parent', scopes: ['read', 'delegate'] };
+  const parent = await called(old.url, 'create_api_key', wanted, 'carol');
+  const child = await childOf(newer, parent.key);
+  const at = async (key: string) => [await used(old.url, key), await used(newer.url, key)];
+  same('a child is good at the newer one, and unknown to the old', await at(child.key), [401, 200]);
+  same('its parent is good at both', await at(parent.key), [200, 200]);
+  await called(old.url, 'revoke_api_key', { keyId: child.id }, 'carol');
+  await fetch(`${old.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: child.key }) });
+  same('its end at the old one is none', await at(child.key), [401, 200]);
+  await called(old.url, 'revoke_api_key', { keyId: parent.id }, 'carol');
+  const endedMs = await waitFor(async () => (await used(newer.url, child.key)) === 401);
+  say('its parent’s end at the old one ends it within 1,000 ms', endedMs < LAG_MAX_MS, `${endedMs.toFixed(0)} ms`);
 }
 
 /** Both use a key until each refuses it: contract section 15 bounds what is accepted beyond its limit. */
