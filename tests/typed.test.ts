@@ -132,6 +132,16 @@ describe('the documents for callers', () => {
     expect(body).toMatchObject(wanted);
   });
 
+  test.skipIf(Bun.which('curl') === null)('a key makes a child for an agent', async () => {
+    await using app = await createTestApp();
+    const parent = await app.createKey('alice', { scopes: ['read', 'delegate'] });
+    const script = `${KEYS.codeBlock('Children', 'sh')}printf %s "$AGENT_KEY"`;
+    const { stdout } = await run(['sh', '-c', script], { cwd: app.folder, env: { URL: app.url, KEY: parent.key } });
+    const { body } = await app.call('whoami', {}, { 'x-api-key': stdout });
+    const expiresAt = app.clock.nowMs() + 600_000;
+    expect(body).toMatchObject({ parentId: parent.id, name: 'step 1', scopes: ['read'], expiresAt });
+  });
+
   test('a failure in a tool’s own words is one that the server takes', () => {
     const line = readDocument('src/tools/README.md').codeBlock('Failures', 'ts');
     expect(new Function('err', 'failure', line)(err, failure)).toMatchObject({

@@ -9,7 +9,7 @@ import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { startServer } from '../support/server-process.ts';
-import { TEST_SECRET } from '../support/test-app.ts';
+import { createTestApp, TEST_SECRET } from '../support/test-app.ts';
 
 const DOCUMENT = readDocument('src/start/README.md');
 const ENV = { JWT_SECRET: TEST_SECRET };
@@ -115,4 +115,27 @@ describe('the backup every hour', () => {
     expect(kept).toMatch(/^keys-\d{4}-\d\d-\d\dT\d{6}\.db$/);
     expect(statSync(join(backups, kept ?? '')).mode & 0o777).toBe(0o600);
   });
+});
+
+test.skipIf(Bun.which('curl') === null)('each step of a CI job has a key of its own, which ends with it', async () => {
+  await using app = await createTestApp();
+  const parent = await app.createKey('alice', { scopes: ['read', 'write', 'delegate'] });
+  const cwd = temporaryFolder();
+  const says = `#!/bin/sh
+curl -sS "$KEYS_URL/tools/whoami" -H "X-API-Key: $API_KEY" --json '{}' && printf '\\n%s %s\\n' "$API_KEY" "\${JOB_KEY-none}"
+`;
+  for (const [step, ends] of Object.entries({ 'fetch-orders': 'exit 0', publish: 'exit 3' }))
+    writeFileSync(join(cwd, step), says + ends, { mode: 0o755 });
+  const env = { KEYS_URL: app.url, JOB_KEY: parent.key };
+  const { code, stdout } = await run([join(ROOT, 'tests/recipes/ci-steps.sh')], { cwd, env });
+  const [fetching = '', itsKey = '', publishing = '', otherKey = ''] = stdout.trim().split('\n');
+  expect(code).toBe(3); // that of the step that failed
+  const child = { parentId: parent.id, expiresAt: app.clock.nowMs() + 600_000 };
+  expect(JSON.parse(fetching)).toMatchObject({ ...child, name: 'fetch orders', scopes: ['read'] });
+  expect(JSON.parse(publishing)).toMatchObject({ ...child, name: 'publish', scopes: ['write'] });
+  for (const line of [itsKey, otherKey]) {
+    const [key = '', jobKey] = line.split(' ');
+    expect([jobKey, (await app.call('whoami', {}, { 'x-api-key': key })).status]).toEqual(['none', 401]);
+  }
+  expect((await app.call('whoami', {}, { 'x-api-key': parent.key })).status).toBe(200);
 });

@@ -1,6 +1,7 @@
 // Real proxies in front of a service that echoes what it gets, with their recipes as they stand here: they ask /verify.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { childOf } from '../support/children.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { type Echoed, type EchoService, startEcho } from '../support/echo.ts';
 import { type Backends, type FrontProxy, isMissing, startFrontProxy } from '../support/front-proxy.ts';
@@ -77,6 +78,13 @@ describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
         expect(JSON.stringify(reached)).not.toContain(key);
         expect(JSON.stringify(reached)).not.toContain('forged');
       }
+    });
+
+    test('a child: the service gets whose it is', async () => {
+      const parent = await makeKey(keys.url, { scopes: ['read', 'delegate'] });
+      const child = await childOf(keys, parent.key);
+      const { reached } = await ask({ 'x-api-key': child.key });
+      expect(reached).toMatchObject([{ headers: { 'x-key-id': child.id, 'x-key-parent': parent.id } }]);
     });
 
     test('a proxy that leaves an empty identity header out passes on none of the client', async () => {

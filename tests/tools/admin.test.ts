@@ -1,6 +1,7 @@
 // The tools for admins: who may call them, what they list, what they revoke, and what the trail says of it.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { childOf } from '../support/children.ts';
 import { labelled } from '../support/labels.ts';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
@@ -93,6 +94,24 @@ test('lists the keys of all owners or of one, newest first, 100 a page, each onc
 
 test.each([['x'], ['0'], ['-1'], ['1e3'], ['']])('the cursor %j is bad input', async (cursor) => {
   expect((await list({ cursor })).body).toMatchObject({ code: 'invalid_input', issues: [{ path: 'cursor' }] });
+});
+
+test('children stand with their parent as a number, end alone or with it, and can’t be changed', async () => {
+  const parent = await app.createKey('ina', { scopes: ['read', 'delegate'] });
+  const [one, other] = [await childOf(app, parent.key), await childOf(app, parent.key)];
+  const statuses = async () => [(await app.useKey(one.key)).status, (await app.useKey(other.key)).status];
+  expect((await list({ owner: 'ina' })).body.keys).toMatchObject([{ id: parent.id, children: 2 }]);
+  expect((await update({ keyId: one.id, name: 'n' })).body.code).toBe('key_not_found');
+  expect((await revoke({ keyIds: [one.id] })).body).toEqual({ revoked: 1 });
+  expect(await statuses()).toEqual([401, 200]);
+  expect((await eventsIn(app, '--key', parent.id)).at(-1)).toMatchObject({ kind: 'child_ended', actor: 'root' });
+  await update({ keyId: parent.id, scopes: ['read'] });
+  expect(await statuses()).toEqual([401, 401]);
+  await update({ keyId: parent.id, scopes: ['read', 'delegate'] });
+  expect(await statuses()).toEqual([401, 200]);
+  expect((await revoke({ owner: 'ina' })).body).toEqual({ revoked: 1 });
+  expect(await statuses()).toEqual([401, 401]);
+  expect((await list({ owner: 'ina' })).body.keys[0]).not.toHaveProperty('children');
 });
 
 test('revokes all keys of an owner, at once, and leaves an event with the admin for each', async () => {
