@@ -1,12 +1,14 @@
-// A key by a click, and one for a program without a browser, where processes and databases are far apart, on Deno, and
-// behind a proxy with a path: each step at another process. processes.test.ts has processes beside each other.
+// A key by a click, for a client known by its document too, and one for a program without a browser, where processes and
+// databases are far apart, on Deno, and behind a proxy with a path: each step at another process. processes.test.ts has
+// processes beside each other.
 
-import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { userHeaders } from '../support/client.ts';
+import { type DocumentServer, serveDocuments } from '../support/client-documents.ts';
 import { diskFolder, temporaryFolder } from '../support/folder.ts';
 import { isMissing, startFrontProxy } from '../support/front-proxy.ts';
-import { makeForConnection, register } from '../support/hand-over.ts';
+import { CALLBACK, makeForConnection, type Registered, register } from '../support/hand-over.ts';
 import { askAsPerson, askForKey, type Door, pollForKey } from '../support/key-request.ts';
 import { startProxy } from '../support/proxy.ts';
 import { type Runtime, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
@@ -25,6 +27,7 @@ const ENV = {
   OAUTH_DEVICE: '1',
   REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS),
 };
+type Env = Readonly<Record<string, string>>;
 const DECIDED = { name: 'n', scopes: ['read'], expiresInDays: 1 };
 
 interface Place extends AsyncDisposable {
@@ -33,7 +36,7 @@ interface Place extends AsyncDisposable {
   readonly doors: readonly [Door, Door];
 }
 
-async function far(modes: readonly [StoreMode, StoreMode], runtime: Runtime): Promise<Place> {
+async function far(modes: readonly [StoreMode, StoreMode], runtime: Runtime, more: Env): Promise<Place> {
   const stack = new AsyncDisposableStack();
   const sqld = stack.use(await startSqld());
   const proxy = stack.use(await startProxy(sqld.url, { delayMs: FAR_MS }));
@@ -44,6 +47,7 @@ async function far(modes: readonly [StoreMode, StoreMode], runtime: Runtime): Pr
       PUBLIC_URL: publicUrl,
       ...storeEnvOn({ ...sqld.env, DATABASE_URL: proxy.url }, mode),
       ...(mode === 'replica' && { DATABASE_REPLICA_FILE: join(diskFolder(), 'replica.db') }), // where Deno may write, too
+      ...more,
     };
     return stack.use(await startServer({ env, runtime }));
   };
@@ -52,7 +56,7 @@ async function far(modes: readonly [StoreMode, StoreMode], runtime: Runtime): Pr
 }
 
 /** `strips`: the proxy takes the path off, and the servers know it only from PUBLIC_URL. */
-async function behindCaddy(strips: boolean): Promise<Place> {
+async function behindCaddy(strips: boolean, more: Env): Promise<Place> {
   const stack = new AsyncDisposableStack();
   const store = stack.use(await startStore('embedded', temporaryFolder()));
   const [one = 0, two = 0] = freePorts(2);
@@ -76,6 +80,7 @@ async function behindCaddy(strips: boolean): Promise<Place> {
     TRUST_PROXY: '1',
     PUBLIC_URL: publicUrl,
     BASE_PATH: strips ? '' : '/auth',
+    ...more,
   };
   for (const port of [one, two]) stack.use(await startServer({ env: { ...env, PORT: String(port) } }));
   const trusting: Door['fetch'] = (url, init) => proxy.fetch(String(url).slice(proxy.url.length), init);
@@ -84,13 +89,19 @@ async function behindCaddy(strips: boolean): Promise<Place> {
   return { publicUrl, doors: [door, door], [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
-const PLACES: [string, boolean, () => Promise<Place>][] = [
-  ['a primary 50 ms away', false, () => far(['remote', 'remote'], USUAL_RUNTIME)],
-  ['replicas of it', false, () => far(['replica', 'replica'], USUAL_RUNTIME)],
-  ['on Deno, one with a replica', false, () => far(['remote', 'replica'], 'deno')],
-  ['behind Caddy, below a path', isMissing('caddy'), () => behindCaddy(false)],
-  ['behind Caddy, which takes the path off', isMissing('caddy'), () => behindCaddy(true)],
+const PLACES: [string, boolean, (more?: Env) => Promise<Place>][] = [
+  ['a primary 50 ms away', false, (more = {}) => far(['remote', 'remote'], USUAL_RUNTIME, more)],
+  ['replicas of it', false, (more = {}) => far(['replica', 'replica'], USUAL_RUNTIME, more)],
+  ['on Deno, one with a replica', false, (more = {}) => far(['remote', 'replica'], 'deno', more)],
+  ['behind Caddy, below a path', isMissing('caddy'), (more = {}) => behindCaddy(false, more)],
+  ['behind Caddy, which takes the path off', isMissing('caddy'), (more = {}) => behindCaddy(true, more)],
 ];
+
+let vendor: DocumentServer;
+beforeAll(() => {
+  vendor = serveDocuments();
+});
+afterAll(() => vendor.stop());
 
 const call = async ({ url, fetch: ask = fetch }: Door, tool: string, body: object, headers: Record<string, string>) =>
   readResponse(
@@ -124,6 +135,14 @@ async function expectWhole({ doors: [a, b], publicUrl }: Place, key: string, use
   await refusedWithin(LAG_MAX_MS, () => statusOf(a, key));
 }
 
+/** The code that a click sends the client back with. */
+async function codeIn(clicked: Response, publicUrl: string): Promise<string> {
+  const { location } = (await clicked.json()) as { location: string };
+  const { searchParams } = new URL(location);
+  expect(searchParams.get('iss')).toBe(publicUrl);
+  return searchParams.get('code') ?? '';
+}
+
 for (const [name, isSkipped, start] of PLACES) {
   describe.skipIf(isSkipped)(name, () => {
     test('by a click, then for a program', async () => {
@@ -148,9 +167,7 @@ for (const [name, isSkipped, start] of PLACES) {
       expect(html).toContain(`href="${publicUrl}/keys#connect=`);
       expect((await ask(`${b.url}/keys`)).status).toBe(200);
       const clicked = await makeForConnection(b, page, alice, DECIDED);
-      const { location } = (await clicked.json()) as { location: string };
-      expect(new URL(location).searchParams.get('iss')).toBe(publicUrl);
-      const code = new URL(location).searchParams.get('code') ?? '';
+      const code = await codeIn(clicked, publicUrl);
       await expectWhole(place, winnerOf(await race(doors, (door) => client.redeem(code, {}, {}, door))), alice);
 
       const bob = await userHeaders('bob');
@@ -163,6 +180,23 @@ for (const [name, isSkipped, start] of PLACES) {
       const decision = { userCode, approve: true, ...DECIDED };
       expect((await askAsPerson(b, 'decision', decision, bob)).body).toEqual({ approved: true });
       await expectWhole(place, winnerOf(await race(doors, (door) => pollForKey(door, deviceCode))), bob);
+    });
+
+    test('by a click, for a client that is known by its document', async () => {
+      const id = `${vendor.origin}/client.json`;
+      vendor.documents.set('/client.json', () => Response.json({ client_id: id, redirect_uris: [CALLBACK] }));
+      const trusting = { NODE_EXTRA_CA_CERTS: vendor.certFile, DENO_CERT: vendor.certFile };
+      await using place = await start({ ...trusting, NODE_ENV: 'test', OAUTH_CLIENTS: id });
+      const { doors, publicUrl } = place;
+      const [a, b] = doors;
+      const alice = await userHeaders('alice');
+      const hand: Registered = await register(a); // for its verifier
+      const page = hand.page({ client_id: id, resource: `${publicUrl}/mcp` });
+      const html = await (await (a.fetch ?? fetch)(`${a.url}/authorize${page.search}`)).text();
+      expect(html).toContain(`It says that it is <bdi>${new URL(id).host}</bdi>, which nobody can prove.`);
+      const code = await codeIn(await makeForConnection(b, page, alice, DECIDED), publicUrl);
+      const raced = await race(doors, (door) => hand.redeem(code, { client_id: id }, {}, door));
+      await expectWhole(place, winnerOf(raced), alice);
     });
   });
 }
