@@ -405,17 +405,45 @@ describe('a registered client’s name', () => {
   });
 });
 
-describe.each([
+/** An official client signs in and calls a tool. `documented`: the URL of its document; `fixed`: its id. Returns its id. */
+async function connect(
+  server: { url: string },
+  name: string,
+  key: string,
+  { documented, fixed }: { documented?: string; fixed?: string | undefined },
+) {
+  const registered = fixed === undefined ? undefined : { client_id: fixed };
+  const { provider, signIn, authorizationUrl } = createSignIn((page) => handOver(page, { key }), registered);
+  const known = Object.assign(provider, documented !== undefined && { clientMetadataUrl: documented });
+  const { connection } = CLIENTS[name] ?? {};
+  if (connection === undefined) throw new Error('no such client');
+  const url = new URL(`${server.url}/mcp`);
+  const client = connection(url, known);
+  expect(isUnauthorized(await client.connect().catch((error: unknown) => error))).toBe(true);
+  const clientId = authorizationUrl()?.searchParams.get('client_id') ?? '';
+  await client.finishAuth(await signIn());
+  const again = connection(url, known);
+  await again.connect();
+  expect(await again.callTool({ name: 'get_data', arguments: {} })).toMatchObject({
+    structuredContent: { owner: 'alice' },
+  });
+  await again.close();
+  return clientId;
+}
+
+test.each([
   ['SDK v1 over Streamable HTTP', 'bun'],
   ['SDK v2 over Streamable HTTP', 'bun'],
   ['SDK v2 over Streamable HTTP', 'deno'],
-] as const)('%s by its document, on %s', (name, runtime) => {
-  test('signs in, and calls a tool', async () => {
+] as const)(
+  '%s signs in on %s by its document, by registration, and by a fixed id, one after another',
+  async (name, runtime) => {
     const id = publish();
     await using server = await startServer({
       runtime,
       env: {
         OAUTH_CLIENTS: id,
+        OAUTH_REDIRECTS: 'loopback',
         JWT_SECRET: TEST_SECRET,
         NODE_EXTRA_CA_CERTS: vendor.certFile,
         DENO_CERT: vendor.certFile,
@@ -423,20 +451,9 @@ describe.each([
     });
     const input = { name: 'n', scopes: ['read'] };
     const { key } = (await callOver(server.url, 'create_api_key', input, await userHeaders('alice'))).body;
-    const { provider, signIn, authorizationUrl } = createSignIn((page) => handOver(page, { key }));
-    const documented = Object.assign(provider, { clientMetadataUrl: id });
-    const { connection } = CLIENTS[name] ?? {};
-    if (connection === undefined) throw new Error('no such client');
-    const url = new URL(`${server.url}/mcp`);
-    const client = connection(url, documented);
-    expect(isUnauthorized(await client.connect().catch((error: unknown) => error))).toBe(true);
-    expect(authorizationUrl()?.searchParams.get('client_id')).toBe(id);
-    await client.finishAuth(await signIn());
-    const again = connection(url, documented);
-    await again.connect();
-    expect(await again.callTool({ name: 'get_data', arguments: {} })).toMatchObject({
-      structuredContent: { owner: 'alice' },
-    });
-    await again.close();
-  });
-});
+    expect(await connect(server, name, key, { documented: id })).toBe(id);
+    const registered = await connect(server, name, key, {});
+    expect(registered).not.toStartWith('https:');
+    expect(await connect(server, name, key, { fixed: registered })).toBe(registered);
+  },
+);
