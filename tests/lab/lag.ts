@@ -4,6 +4,7 @@
 
 import { parseArgs } from 'node:util';
 import { callOver, userHeaders } from '../support/client.ts';
+import { trustAll } from '../support/client-documents.ts';
 import { diskFolder, fill, temporaryFolder } from '../support/folder.ts';
 import { startFrontProxy } from '../support/front-proxy.ts';
 import { call, eventReader, fetchMcp, postModern } from '../support/mcp.ts';
@@ -204,7 +205,7 @@ async function round({ here, there }: Place, user: string): Promise<readonly num
 }
 
 const { values } = parseArgs({ options: { times: { type: 'string', default: '20' }, only: { type: 'string' } } });
-process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'; // the certificate of startFrontProxy
+trustAll(); // the certificate of startFrontProxy
 let isBeyond = false;
 const kinds = Object.keys(KINDS);
 console.log(`| place | ${kinds.join(' | ')} |\n|---|${kinds.map(() => '---:|').join('')}`);
