@@ -27,7 +27,7 @@ WHERE ${COUNTS.address} < ?8 AND ${COUNTS.network} < ?9 AND ${COUNTS.all} < ?10 
 
 const COUNT_OPEN = `SELECT ${COUNTS.address} AS address, ${COUNTS.network} AS network`;
 
-/** Removed at once, some 30 ms of a local file's process, so that as many requests cost that once. */
+/** Requests removed at once. That takes some 30 ms of a local file's process, however few there are, so it is many. */
 const ROOM_MADE = 250;
 
 const DIGITS = "'0123456789abcdef'";
@@ -35,9 +35,9 @@ const DIGITS = "'0123456789abcdef'";
 const above = (text: string) => `rtrim(rtrim(${text}, '.:'), ${DIGITS})`;
 
 /**
- * Makes room if ?3 or more are open: removes the oldest of the /16 (IPv4) and /32 (IPv6) that hold most, there of the /24
- * and /48 that hold most. None of the former loses its last. What merely ended would be kept for an hour, so that strangers
- * could fill a disk.
+ * Makes room if ?3 or more are open. Removes the oldest of those /16 (IPv4) and /32 (IPv6) that hold most, and in these of
+ * those /24 and /48. No /16 or /32 loses its last. Ending them would not do: what has ended is kept for an hour, so
+ * strangers could fill a disk.
  */
 const MAKE_ROOM = `DELETE FROM codes WHERE hash IN (
 SELECT hash FROM (
@@ -48,6 +48,7 @@ SELECT hash, ends_at_ms, ${above("replace(asked_from, '::/64', '')")} AS network
 WHERE of_provider > 1 ORDER BY of_provider DESC
 LIMIT iif(${COUNTS.all} >= ?3, ${ROOM_MADE}, 0)) RETURNING asked_from`;
 
+/** Creates the function that stores a program's request, and has others make room for it. */
 export function createAsk(db: Database): CodeStore['ask'] {
   return async (asked, { each, network: eachNetwork, total }, nowMs) => {
     const { hash, userCodeHash, content, endsAtMs, address, network } = asked;

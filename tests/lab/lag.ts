@@ -1,6 +1,6 @@
-// `bun tests/lab/lag.ts [--times 20] [--only 'a replica each']`: how long a revoked key is still good elsewhere. In each place
-// a key is used in eight kinds of call at once, on each process but the one that then revokes it. Prints the longest lags,
-// in milliseconds after the response to the revocation; exits 1 if one is above the bound.
+// `bun tests/lab/lag.ts [--times 20] [--only 'a replica each']`: how long a revoked key is still good elsewhere. In each
+// place a key is used in eight kinds of call at once, on each process but the one that then revokes it. Prints the longest
+// lags, in milliseconds after the response to the revocation; exits 1 if one is above the bound.
 
 import { parseArgs } from 'node:util';
 import { callOver, userHeaders } from '../support/client.ts';

@@ -1,7 +1,7 @@
-// `bun tests/lab/upgrade.ts [--on file|remote|replica] [--from <commit>]`: today's server on databases that versions
-// before have left, and beside one that still runs. Checks these out into temporary folders. With `SERVER_RUNTIME=deno`
-// today's is on Deno. Exit code 1 if something doesn't hold. Not over midnight (UTC), when quotas begin anew, nor on a machine so
-// busy that calls become 503.
+// `bun tests/lab/upgrade.ts [--on file|remote|replica] [--from <commit>]`: today's server on databases that versions before
+// have left, and beside one that still runs. Checks these out into temporary folders. With `SERVER_RUNTIME=deno` today's is
+// on Deno. Exit code 1 if something doesn't hold. Not over midnight (UTC), when quotas begin anew, nor on a machine so busy
+// that calls become 503.
 
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';

@@ -1,6 +1,6 @@
 #!/bin/sh
-# A CI job that gives each of its steps a child of its key, with one scope, for ten minutes at most. KEYS_URL and JOB_KEY, a key
-# with the scope delegate, are the job's; a step has API_KEY, which ends with it.
+# A CI job that gives each of its steps a child of its key, with one scope, for ten minutes at most. KEYS_URL and JOB_KEY, a
+# key with the scope delegate, are the job's; a step has API_KEY, which ends with it.
 set -eu
 
 # step <name> <scope> <command…>
