@@ -55,7 +55,7 @@ export const SCHEMA_VERSION = MIGRATIONS.length;
 
 /** A remote database may take this long to add a column. */
 const ADD_COLUMN_MS_MAX = 120_000;
-/** Longer than the pause of a process that waits for the file (embedded/database.ts), so that it gets it. */
+/** Longer than the pause of a process that waits for the file (embedded/connection.ts), so that it gets it. */
 const BETWEEN_COLUMNS_MS = 30;
 
 // Without the tables of SQLite, the driver and the database server, which an empty database may have too.

@@ -1,0 +1,112 @@
+// Writes that wait at the same moment share a commit: each has to wait for the disk, and eight together wait little
+// longer than one. A batch has a commit of its own.
+
+import { nextTurn } from '../../ground/runtime.ts';
+import type { Statement, Written } from '../database.ts';
+import { type Connection, type Durability, pauseWhileLocked, RETRY_MS_MAX } from './connection.ts';
+import { isBusy, type SqliteConnection } from './sqlite.ts';
+import type { TakeTurn } from './turns.ts';
+
+/** The most writes in a group. With eight, each has a small part of the disk's time; they block for a millisecond. */
+const GROUP_MAX = 8;
+/** A group of slow statements ends after this much work. */
+const GROUP_MS_MAX = 2;
+
+interface Write {
+  /** One, or those of a batch. */
+  readonly statements: readonly Statement[];
+  readonly durability: Durability;
+  readonly untilMs: number;
+  /** Whether it gets a transaction of its own: a batch does, and each write of a group that failed. */
+  alone: boolean;
+  resolve(written: readonly Written[]): void;
+  reject(error: unknown): void;
+}
+
+/** What became of a group. `written`: what its first writes returned; the others wait on. */
+type Outcome =
+  | { readonly is: 'written'; readonly written: readonly (readonly Written[])[] }
+  | { readonly is: 'locked'; readonly error: unknown }
+  | { readonly is: 'failed'; readonly error: unknown };
+
+export class GroupCommit {
+  readonly #connection: Connection;
+  readonly #takeTurn: TakeTurn;
+  readonly #waiting: Write[] = [];
+  #state: 'idle' | 'committing' = 'idle';
+
+  constructor(connection: Connection, takeTurn: TakeTurn) {
+    this.#connection = connection;
+    this.#takeTurn = takeTurn;
+  }
+
+  /** Runs the statements in one transaction, which others may share unless `alone`. Rejects with SQLite's error. */
+  commit(statements: readonly Statement[], alone: boolean): Promise<readonly Written[]> {
+    return new Promise((resolve, reject) => {
+      const durability = statements.every(({ unsynced }) => unsynced) ? 'NORMAL' : 'FULL';
+      const untilMs = performance.now() + RETRY_MS_MAX;
+      this.#waiting.push({ statements, durability, untilMs, alone, resolve, reject });
+      if (this.#state === 'idle') void this.#commitAll();
+    });
+  }
+
+  async #commitAll(): Promise<void> {
+    this.#state = 'committing';
+    while (this.#waiting.length > 0) {
+      await nextTurn(); // writes of this turn of the event loop come into the same group
+      const outcome = await this.#takeTurn(() => this.#commitNext());
+      if (outcome.is !== 'locked') continue;
+      this.#rejectLate(outcome.error);
+      await pauseWhileLocked();
+    }
+    this.#state = 'idle';
+  }
+
+  #commitNext(): Outcome {
+    const group = this.#nextGroup();
+    const outcome = this.#transact(group);
+    if (outcome.is === 'written') for (const written of outcome.written) this.#waiting.shift()?.resolve(written);
+    if (outcome.is === 'failed') this.#isolate(group, outcome.error);
+    return outcome;
+  }
+
+  /** Returns those that share the next commit, and leaves them in the queue. */
+  #nextGroup(): readonly Write[] {
+    const [first] = this.#waiting;
+    if (first?.alone) return [first];
+    const end = this.#waiting.findIndex((one) => one.alone || one.durability !== first?.durability);
+    return this.#waiting.slice(0, end === -1 ? GROUP_MAX : Math.min(GROUP_MAX, end));
+  }
+
+  /** Runs the group, or its beginning if that takes long, in one transaction. */
+  #transact(group: readonly Write[]): Outcome {
+    try {
+      const durability = group[0]?.durability ?? 'FULL';
+      return { is: 'written', written: this.#connection.transaction(durability, (sqlite) => runWrites(sqlite, group)) };
+    } catch (error) {
+      return { is: isBusy(error) ? 'locked' : 'failed', error };
+    }
+  }
+
+  /** A write that fails takes none with it: all is undone, and each of the group runs again by itself. */
+  #isolate(group: readonly Write[], error: unknown): void {
+    if (group.length === 1) this.#waiting.shift()?.reject(error);
+    for (const write of group) write.alone = true;
+  }
+
+  #rejectLate(error: unknown): void {
+    while (this.#waiting[0] !== undefined && this.#waiting[0].untilMs < performance.now()) {
+      this.#waiting.shift()?.reject(error);
+    }
+  }
+}
+
+function runWrites(sqlite: SqliteConnection, group: readonly Write[]): readonly (readonly Written[])[] {
+  const endMs = performance.now() + GROUP_MS_MAX;
+  const written: (readonly Written[])[] = [];
+  for (const { statements } of group) {
+    written.push(statements.map(sqlite.run));
+    if (performance.now() > endMs) break;
+  }
+  return written;
+}
