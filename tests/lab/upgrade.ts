@@ -15,7 +15,7 @@ import { checkedOut, today } from './upgrade/version.ts';
 
 /** The one that today's server may not run beside. */
 const OLDEST = '18fbde9';
-const COMMITS = [OLDEST, 'd3d4447'];
+const COMMITS = [OLDEST, '2fae719'];
 const PLACES = ['file', 'remote', 'replica'] as const;
 type Place = (typeof PLACES)[number];
 

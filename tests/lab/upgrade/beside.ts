@@ -1,9 +1,13 @@
 // Today's server starts on the database of one of the version before that goes on: both serve, what is done at each is seen
 // at the other within the promised time, and then the one before stops.
 
+import { hash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { childOf } from '../../support/children.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
+import { diskFolder } from '../../support/folder.ts';
 import { codeFor, register } from '../../support/hand-over.ts';
 import type { ServerProcess } from '../../support/server-process.ts';
 import { waitFor, waitForWithin } from '../../support/wait-for.ts';
@@ -54,6 +58,7 @@ export async function beside(before: Version, now: Version, env: Env, report: Re
   await ends([old, newer], report);
   await blocks(old, newer, now, env, report);
   await children(old, newer, report);
+  await customers(old, newer, now, env, report);
   const counted = await shareLimit([old, newer], env, report);
   for (const { url } of [old, newer]) {
     const client = await register({ url });
@@ -190,6 +195,22 @@ async function children(old: ServerProcess, newer: ServerProcess, { say, same }:
   say('its parent’s end at the old one ends it within 1,000 ms', endedMs < LAG_MAX_MS, `${endedMs.toFixed(0)} ms`);
 }
 
+/** A plan and a key of another form: the old server knows neither. */
+async function customers(old: ServerProcess, newer: ServerProcess, now: Version, env: Env, { same }: Report) {
+  const { key } = await called(newer.url, 'create_api_key', { name: 'k', scopes: ['read'] }, 'pia');
+  const statusesOf = async (secret: string) => [await used(old.url, secret), await used(newer.url, secret)];
+  const foreign = `another-form-${crypto.randomUUID()}`;
+  const file = join(diskFolder(), 'keys.jsonl');
+  const keyHash = hash('sha256', foreign);
+  writeFileSync(file, JSON.stringify({ userId: 'pia', name: 'f', keyHash, scopes: ['read'], foreign: true }));
+  same('`keys import` of a key of another form', (await now.keys(env, ['import', file])).code, 0);
+  await waitForWithin(LAG_MAX_MS, async () => (await used(newer.url, foreign)) === 200).catch(() => {});
+  same('which is good at the newer one alone', await statusesOf(foreign), [401, 200]);
+  same('`keys owner` of today sets a plan', (await now.keys(env, ['owner', 'pia', '--limit', '1/366d'])).code, 0);
+  await waitForWithin(LAG_MAX_MS, async () => (await used(newer.url, key)) === 429).catch(() => {});
+  same('to which the newer one alone holds her keys', await statusesOf(key), [200, 429]);
+}
+
 /** Both use a key until each refuses it: contract section 15 bounds what is accepted beyond its limit. */
 async function shareLimit(servers: readonly ServerProcess[], env: Env, { say, same }: Report) {
   const [first] = servers;
@@ -234,7 +255,8 @@ async function shareLimit(servers: readonly ServerProcess[], env: Env, { say, sa
 async function keepsTrail(env: Env, { same }: Report): Promise<void> {
   const db = openDatabase(env.DATABASE_URL ?? '');
   const none = async (sql: string) => (await db.execute(`${sql} LIMIT 5`)).rows;
-  const nameless = "SELECT * FROM key_events WHERE how = 'sql' OR how <> 'command' AND request_id IS NULL";
+  const nameless =
+    "SELECT * FROM key_events WHERE how = 'sql' OR how NOT IN ('command', 'import') AND request_id IS NULL";
   same('no event lacks who made the change', await none(nameless), []);
   const twice =
     "SELECT key_id, kind FROM key_events WHERE kind IN ('created', 'deleted') GROUP BY 1, 2 HAVING count(*) > 1";
