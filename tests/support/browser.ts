@@ -17,7 +17,10 @@ export const STEP_MS_MAX = 15_000;
 
 export const chromiumPath = PLACES.find((place) => existsSync(place)) ?? null;
 
-export const launchBrowser = (executablePath: string): Promise<Browser> =>
+/** A process for each sandboxed frame, as people's browsers have it, takes longer to start than most tests do. */
+const IN_ONE_PROCESS = ['--disable-site-isolation-trials'];
+
+export const launchBrowser = (executablePath: string, more: readonly string[] = []): Promise<Browser> =>
   chromium.launch({
     executablePath,
     args: [
@@ -27,11 +30,25 @@ export const launchBrowser = (executablePath: string): Promise<Browser> =>
       '--no-first-run',
       '--disable-component-update',
       '--disable-sync',
+      ...more,
     ],
   });
 
 let shared: Promise<Browser> | undefined;
-if (!isWorker) atEnd(async () => (await shared)?.close()); // a worker's ends with it
+let isolating: Promise<Browser> | undefined;
+if (!isWorker) {
+  // A worker's ends with it.
+  atEnd(async () => {
+    await (await shared)?.close();
+    await (await isolating)?.close();
+  });
+}
+
+/** Returns a browser where a sandboxed frame has a process, and so a memory, of its own. */
+export const isolatingBrowser = (): Promise<Browser> => {
+  isolating ??= launchBrowser(chromiumPath ?? '');
+  return isolating;
+};
 
 /** A `describe` whose tests share the browser. */
 export function describeInBrowser(name: string, body: (browser: () => Browser) => void): void {
@@ -48,7 +65,7 @@ export function describeInBrowser(name: string, body: (browser: () => Browser) =
   describe.skipIf(chromiumPath === null)(name, () => {
     let launched: Browser | undefined;
     beforeAll(async () => {
-      shared ??= launchBrowser(chromiumPath ?? '');
+      shared ??= launchBrowser(chromiumPath ?? '', IN_ONE_PROCESS);
       launched = await shared;
     }, LAUNCH_MS_MAX);
     body(() => {
@@ -63,8 +80,8 @@ export interface PageOptions extends BrowserContextOptions {
   readonly isStopped?: boolean;
 }
 
-/** Empty pages that wait for the next test, by what their contexts were made with. */
-const waiting = new Map<string, Page>();
+/** Empty pages of a browser that wait for the next test, by what their contexts were made with. */
+const waitingIn = new WeakMap<Browser, Map<string, Page>>();
 /** Time is taken over for good. */
 const withOwnTime = new WeakSet<Page>();
 /** What tests listen to. */
@@ -78,6 +95,8 @@ export interface TakenPage extends AsyncDisposable {
 export async function takePage(browser: Browser, options: PageOptions = {}): Promise<TakenPage> {
   const { isStopped = false, ...contextOptions } = options;
   const kind = JSON.stringify([isStopped, contextOptions]);
+  const waiting = waitingIn.get(browser) ?? new Map<string, Page>();
+  waitingIn.set(browser, waiting);
   const page = waiting.get(kind) ?? (await newPage(browser, contextOptions));
   waiting.delete(kind);
   if (isStopped) await stopClock(page);

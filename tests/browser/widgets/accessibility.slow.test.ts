@@ -1,7 +1,7 @@
 // axe-core's findings on the widgets and on the page around them, light and dark, in each thing they can show.
 
 import { expect, test } from 'bun:test';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, isolatingBrowser } from '../../support/browser.ts';
 import { findings } from '../axe.ts';
 import { type Preview, withPreview } from './preview-page.ts';
 
@@ -105,8 +105,9 @@ describeInBrowser('a screen reader', (browser) => {
     });
   });
 
+  const alone = withPreview(isolatingBrowser); // what it is told of one frame
   test('a screen reader is told what is at stake with the first button of a question', async () => {
-    await preview('widget=api-keys-list', async ({ page, list, frame }) => {
+    await alone('widget=api-keys-list', async ({ page, list, frame }) => {
       await list.getByRole('button', { name: 'Delete old laptop' }).click();
       const session = await page.context().newCDPSession(await frame('api-keys-list'));
       const { nodes } = await session.send('Accessibility.getFullAXTree');

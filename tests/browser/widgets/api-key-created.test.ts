@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import type { FrameLocator, Page } from 'playwright-core';
-import { describeInBrowser, stopClock } from '../../support/browser.ts';
+import { describeInBrowser, isolatingBrowser, stopClock } from '../../support/browser.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { toolResult, withBareHost } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
@@ -112,8 +112,9 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
+  const alone = withPreview(isolatingBrowser);
   test('holds nothing of the key once torn down, in the page or in memory, and responds no more', async () => {
-    await preview('', async ({ page, created, frame }) => {
+    await alone('widget=api-key-created', async ({ page, created, frame }) => {
       await button(created, 'Show key').click();
       await stopClock(page);
       await button(created, 'Copy').click();

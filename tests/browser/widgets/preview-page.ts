@@ -31,7 +31,7 @@ export const codeOf = (widget: FrameLocator | Frame | Page, name: string) =>
  */
 export type WithPreview = (query: string, use: (preview: Preview) => Promise<void>) => Promise<void>;
 
-export function withPreview(browser: () => Browser): WithPreview {
+export function withPreview(browser: () => Browser | Promise<Browser>): WithPreview {
   let lab: ReturnType<typeof serveLab>;
   beforeAll(() => {
     lab = serveLab();
@@ -40,7 +40,7 @@ export function withPreview(browser: () => Browser): WithPreview {
 
   return async (query, use) => {
     const url = `${lab.url}/?${query}`;
-    await using taken = await takePage(browser(), { viewport: { width: 1440, height: 900 } });
+    await using taken = await takePage(await browser(), { viewport: { width: 1440, height: 900 } });
     const { page } = taken;
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: new URL(url).origin });
     const misdeeds = watch(page, url);

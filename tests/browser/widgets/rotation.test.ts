@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import type { Frame, FrameLocator } from 'playwright-core';
-import { describeInBrowser, stopClock } from '../../support/browser.ts';
+import { describeInBrowser, isolatingBrowser, stopClock } from '../../support/browser.ts';
 import { rows } from '../../support/everything.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
@@ -35,9 +35,9 @@ const refusal = (...texts: string[]) => ({ isError: true, content: texts.map((te
 describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
   const open = withPreview(browser);
   const preview: WithPreview = (query, use) => open(`widget=api-keys-list&${query}`, use);
-  const withList = (shown: object, use: (host: BareHost) => Promise<void>) =>
+  const withList = (shown: object, use: (host: BareHost) => Promise<void>, inBrowser = browser()) =>
     withBareHost(
-      browser(),
+      inBrowser,
       'api-keys-list',
       async (host) => {
         await host.initialize({
@@ -148,7 +148,7 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
   });
 
   test('leaves nothing of the new key in the page or in memory once it is saved, or the widget closes', async () => {
-    await withList(listOf('one', 'two'), async (host) => {
+    const use = async (host: BareHost) => {
       const { page, frame, post } = host;
       const memory = await page.context().newCDPSession(frame);
       for (const end of [
@@ -165,7 +165,8 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
         expect(await html(frame)).not.toContain(KEY.slice(-8));
         expect(await isInMemory(memory, KEY.slice(-32))).toBe(false);
       }
-    });
+    };
+    await withList(listOf('one', 'two'), use, await isolatingBrowser());
   });
 
   test('keeps the new key through a newer list, and forgets it with its key', async () => {

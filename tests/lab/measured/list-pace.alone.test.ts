@@ -2,13 +2,13 @@
 
 import { expect, test } from 'bun:test';
 import { type WithPreview, withPreview } from '../../browser/widgets/preview-page.ts';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, isolatingBrowser } from '../../support/browser.ts';
 
 const FILTER_MS_MAX = 100;
 const SORT_MS_MAX = 250; // moves every row, once a click
 
-describeInBrowser('the widget api-keys-list', (browser) => {
-  const open = withPreview(browser);
+describeInBrowser('the widget api-keys-list', () => {
+  const open = withPreview(isolatingBrowser);
   const preview: WithPreview = (query, use) => open(`widget=api-keys-list&${query}`, use);
 
   test('filters 1,000 keys in under 100 ms, and sorts them without a pause that one notices', async () => {
