@@ -18,7 +18,7 @@ const ALONE = /\.alone\.test\.ts$/;
 /** Takes many minutes: rounds by the hundred, waits that cannot be shortened. */
 const LONG = /\.long\.ts$/;
 /** What `bun run test` leaves out, beside these. */
-const SLOW = /^tests\/lab\/|\.slow\.test\.ts$/;
+const SLOW = /^tests\/(lab|store\/remote|store\/replica)\/|\.slow\.test\.ts$/;
 /** A file that has more rows for `--all` says so by this import. */
 const HAS_MORE = /support\/everything\.ts'/;
 /** Folders whose tests mostly start servers, browsers and other programs. */
@@ -29,6 +29,8 @@ const IN_MODES = /^tests\/(app\.test|keys\/|mcp\/|signin\/exchange\.test|tools\/
 const WORKERS = 4;
 const TIMEOUT_MS = 60_000;
 const LONG_MS_MAX = 1_800_000;
+/** Most code of a test runs once: it is not worth optimizing, nor is memory worth giving back. */
+const SHORT_LIVED = { BUN_JSC_useDFGJIT: '0', BUN_GC_TIMER_DISABLE: '1', MIMALLOC_PURGE_DELAY: '-1' };
 
 interface Run {
   readonly args: readonly string[];
@@ -44,7 +46,12 @@ const more = tests.filter((file) => SLOW.test(file) || HAS_MORE.test(readFileSyn
 const together = (files: readonly string[], workers: number, env: Run['env'] = {}): Run[] =>
   files.length === 0
     ? []
-    : [{ args: [`--parallel=${workers}`, '--no-isolate', ...files.map((file) => `./${file}`)], env }];
+    : [
+        {
+          args: [`--parallel=${workers}`, '--no-isolate', ...files.map((file) => `./${file}`)],
+          env: { ...SHORT_LIVED, ...env },
+        },
+      ];
 
 /** Each in a process of its own. */
 const alone = (files: readonly string[]): Run[] => files.map((file) => ({ args: [`./${file}`] }));
@@ -56,7 +63,7 @@ const fast = together(
   { TEST_ROWS: 'usual' },
 );
 const measured = alone(filesOf('tests/**/*.alone.test.ts'));
-const slow = together(more, WORKERS);
+const slow = together(more, WORKERS, { TEST_ROWS: 'more' });
 const rest = [
   ...slow,
   ...['remote', 'replica'].flatMap((TEST_STORE) =>

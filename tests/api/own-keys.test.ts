@@ -1,6 +1,7 @@
 // POST /keys/update and /keys/events: what an owner changes of a key and reads of its past, over HTTP.
 
 import { describe, expect, test } from 'bun:test';
+import { rows } from '../support/everything.ts';
 import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 const DAY_MS = 86_400_000;
@@ -17,7 +18,7 @@ const update = (app: TestApp, body: object, who?: Record<string, string>) => pos
 const history = (app: TestApp, body: object, who?: Record<string, string>) => post(app, '/keys/events', body, who);
 const listed = async (app: TestApp) => (await app.call('list_api_keys', {}, await as(app))).body.keys[0];
 
-describe.each(['embedded', 'remote', 'replica'] as const)('POST /keys/update, %s:', (store) => {
+describe.each(rows(['embedded', 'remote', 'replica'] as const, 1))('POST /keys/update, %s:', (store) => {
   test('gives a new name, fewer scopes, an earlier end; what is left out or empty stays; the next request counts', async () => {
     await using app = await createTestApp({ store });
     const { id: keyId, key } = await app.createKey('alice', {
@@ -107,7 +108,7 @@ test('edits and histories take a user token in its header, and nothing else; wit
   }
 });
 
-describe.each(['embedded', 'remote'] as const)('POST /keys/events, %s:', (store) => {
+describe.each(rows(['embedded', 'remote'] as const, 1))('POST /keys/events, %s:', (store) => {
   test('says what happened, newest first, 50 a page, also of a deleted key, and to its owner alone', async () => {
     await using app = await createTestApp({ store });
     const { id: keyId } = await app.createKey('alice', { name: 'n0' });

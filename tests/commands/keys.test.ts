@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { VERBS } from '../../src/commands/keys.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -16,7 +17,7 @@ import { refusedWithin } from '../support/wait-for.ts';
 /** Long enough for a busy machine to ask the database in time, and to be told. */
 const BOUND_MS = 2000;
 
-describe.each(STORE_MODES)('on a database that is %s', (mode) => {
+describe.each(rows(STORE_MODES, 1))('on a database that is %s', (mode) => {
   let store: TestStore;
   let server: ServerProcess;
   let env: Record<string, string>;

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { storedSecrets } from '../store/tables.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand, keysProcess, startKeys } from '../support/keys-command.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -162,7 +163,7 @@ test('owners who were unblocked since are named, are blocked again, and an event
   expect(events[4]).toMatchObject({ how: 'command', keyId: null, actor: null, backupSeq: 3 });
 });
 
-test.each(['embedded', 'remote'] as const)('owners who were blocked since stay blocked (%s)', async (mode) => {
+test.each(rows(['embedded', 'remote'] as const, 1))('owners who were blocked since stay blocked (%s)', async (mode) => {
   await using store = await startStore(mode);
   const env = { ...ENV, REVOCATION_LAG_MAX_MS: '1000', ...store.env() };
   await using server = await startServer({ env });

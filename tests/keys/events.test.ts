@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { Glob } from 'bun';
 import { announced, databaseOf, unfinishedKeys } from '../store/tables.ts';
 import { openDatabase } from '../support/database-client.ts';
+import { rows } from '../support/everything.ts';
 import { actorFor, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
 const STORE = join(import.meta.dir, '../../src/store');
@@ -38,7 +39,7 @@ test('changes that share a request id, which a proxy gave twice, are told apart'
   ]);
 });
 
-describe.each(['embedded', 'remote', 'replica'] as const)('%s:', (store) => {
+describe.each(rows(['embedded', 'remote', 'replica'] as const, 1))('%s:', (store) => {
   test('each change leaves one event, with who made it and how', async () => {
     await using app = await createTestApp({ store });
     const { id, key: first } = await app.createKey('alice');

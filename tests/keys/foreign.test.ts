@@ -5,6 +5,7 @@ import { hash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineTool, type ToolDeps, v } from '../../src/start/package/index.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { codeFor, register } from '../support/hand-over.ts';
 import { keysCommand } from '../support/keys-command.ts';
@@ -36,7 +37,7 @@ const form = (app: TestApp, path: string, token: string, headers: Record<string,
 
 const byBearer = (app: TestApp, token: string) => post(app, call('get_data'), { authorization: `Bearer ${token}` });
 
-test.each(STORE_MODES)('it is a key everywhere: %s', async (mode) => {
+test.each(rows(STORE_MODES, 1))('it is a key everywhere: %s', async (mode) => {
   await using store = await startStore(mode, temporaryFolder());
   await using app = await createTestApp({ store });
   await using beside = await createTestApp({ store, clock: app.clock });

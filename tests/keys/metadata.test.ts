@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { defineTool, ok, type ToolDeps, v } from '../../src/start/package/index.ts';
 import { openDatabase } from '../support/database-client.ts';
+import { rows } from '../support/everything.ts';
 import { labelled } from '../support/labels.ts';
 import { STORE_MODES, startStore, type TestStore } from '../support/store-mode.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
@@ -95,7 +96,7 @@ test('what an admin sets is handed on, over the owner’s, to services, tools an
   expect(await app.logText()).not.toContain('seats');
 });
 
-test.each(STORE_MODES)('on a store that is %s another process follows within the bound', async (mode) => {
+test.each(rows(STORE_MODES, 1))('on a store that is %s another process follows within the bound', async (mode) => {
   await using store = await startStore(mode);
   await using here = await createTestApp({ store, env: ENV });
   await using there = await createTestApp({ store, env: ENV });

@@ -5,6 +5,7 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
+import { rows } from '../support/everything.ts';
 import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.ts';
 import { bearer, COUNTED, createTestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
@@ -47,7 +48,7 @@ const otherChanges = (db: Client, count: number) =>
 const loseChanges = (db: Client) =>
   db.batch(['DELETE FROM changes', "UPDATE sqlite_sequence SET seq = 0 WHERE name = 'changes'"]);
 
-describe.each(STORE_MODES)('%s', (mode) => {
+describe.each(rows(STORE_MODES, 1))('%s', (mode) => {
   test.each([
     ['as many', 'at the next poll', 1, LAG_MAX_MS],
     ['more', 'at the next poll', 4, LAG_MAX_MS],

@@ -2,6 +2,7 @@
 // wall clock, which look the same from inside.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { rows } from '../support/everything.ts';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
@@ -15,7 +16,7 @@ const HOUR_MS = 3_600_000;
 const LAG_MAX_MS = 60_000;
 const env = { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
 
-describe.each(STORE_MODES)('%s', (mode) => {
+describe.each(rows(STORE_MODES, 1))('%s', (mode) => {
   test('a key that was revoked elsewhere during a sleep is refused at once', async () => {
     await using store = await startStore(mode);
     await using elsewhere = await createTestApp({ store });

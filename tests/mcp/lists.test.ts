@@ -6,6 +6,7 @@ import * as v from 'valibot';
 import { definePrompt, defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { callOver, userHeaders } from '../support/client.ts';
+import { rows } from '../support/everything.ts';
 import { type HeaderMap, openSse, post, postModern, request } from '../support/mcp.ts';
 import { type Runtime, startServer } from '../support/server-process.ts';
 import { bearer, createTestApp, insertKey, TEST_SECRET, type TestApp } from '../support/test-app.ts';
@@ -213,7 +214,7 @@ test('the OpenAPI document has all tools, whoever asks', async () => {
   expect(Object.keys(document.paths)).toContain('/tools/create_api_key');
 });
 
-describe.each<Runtime>(['bun', 'deno'])('on %s', (runtime) => {
+describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
   const SERVERS = ['create_api_key', 'list_api_keys', 'rotate_api_key', 'revoke_api_key', 'delete_api_key'];
 
   test('users see their tools, keys theirs, and everybody all with TOOLS_LIST=all', async () => {

@@ -2,6 +2,7 @@
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { callOver } from '../support/client.ts';
+import { rows } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -20,7 +21,7 @@ const busy = (name: string) =>
     'v.strictObject({ ms: v.number() })',
   );
 
-test.each(['bun', 'deno'] as const)(
+test.each(rows(['bun', 'deno'] as const, 1))(
   'each tool that blocks the process for a second or more is one line that names it, on %s; for less, none',
   async (runtime) => {
     const folder = fill(diskFolder(), { 'tools/busy.ts': busy('busy'), 'tools/other.ts': busy('other') });

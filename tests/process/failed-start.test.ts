@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { rows } from '../support/everything.ts';
 import { diskFolder } from '../support/folder.ts';
 import { MIGRATIONS, oldDatabase } from '../support/old-database.ts';
 import { type Runtime, runToExit, startServer } from '../support/server-process.ts';
@@ -19,7 +20,7 @@ export default (deps) => {
 /** A server of the version before can be started on it. */
 const BEFORE = MIGRATIONS.slice(0, -1);
 
-describe.each(['bun', 'deno'] as const)('on %s', (runtime: Runtime) => {
+describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime: Runtime) => {
   async function failsOn(env: Record<string, string>, tool?: string) {
     const folder = diskFolder();
     mkdirSync(join(folder, 'data'));

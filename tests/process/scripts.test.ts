@@ -61,13 +61,16 @@ test.each([
       .map((line) => JSON.parse(line.slice(4)));
     expect(seen.map(([file]) => file).sort()).toEqual(own);
     for (const [, env] of seen) {
-      // CI decides whether a missing browser fails; the runner numbers its workers, chooses rows, and removes what is left in its folder.
+      // CI decides whether a missing browser fails; the runner numbers its workers, which don't optimize, chooses rows, and removes what is left in its folder.
       const {
         PATH: _path,
         CI: _ci,
         BUN_TEST_WORKER_ID: _bun,
         JEST_WORKER_ID: _jest,
         TEST_ROWS: _rows,
+        BUN_JSC_useDFGJIT: _optimizes,
+        BUN_GC_TIMER_DISABLE: _collects,
+        MIMALLOC_PURGE_DELAY: _purges,
         TMPDIR: _tmp,
         ...rest
       } = env;

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { callOver } from '../support/client.ts';
 import { output } from '../support/command.ts';
+import { rows } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { createIssuer, JWKS_PATH } from '../support/issuer.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -51,7 +52,7 @@ function linked(link: string): [url: string, token: string] {
   return [url, token];
 }
 
-describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
+describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
   test.each([
     ['nothing configured', {}],
     ['a database elsewhere', { DATABASE_URL: 'file:./deep/er/my.db' }],

@@ -6,6 +6,7 @@ import { chmodSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
 import { exampleTool, ROOT, readDocument } from '../support/documents.ts';
+import { rows } from '../support/everything.ts';
 import { failingStart } from '../support/failing-start.ts';
 import { diskFolder, fill, folderWith, temporaryFolder } from '../support/folder.ts';
 import { modern, post, request } from '../support/mcp.ts';
@@ -35,7 +36,7 @@ async function namesOf(server: ServerProcess): Promise<string[]> {
   return names.filter((name) => !SERVER_TOOLS.includes(name));
 }
 
-describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
+describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
   test("the README's example is called over every transport, without node_modules, from a module of the server", async () => {
     await using server = await start(runtime, { 'tools/list-orders.ts': EXAMPLE });
     const create = { name: 'n', scopes: ['read:orders'] };
@@ -375,7 +376,7 @@ export const prompts = () => definePrompt({ name: 'p', title: '', description: '
   expect(stderr).toStartWith('mcp-key-server: tools/a.ts');
 });
 
-test.each(['bun', 'deno'] as const)(
+test.each(rows(['bun', 'deno'] as const, 1))(
   'a place is in the file, however it is called and wherever it is (%s)',
   async (runtime) => {
     const text = (code: string) => `import { defineTool } from 'mcp-key-server';\n\nexport default () => ${code};`;
@@ -455,25 +456,27 @@ describe('TOOLS_DIR', () => {
     expect(stderr).toBe(`mcp-key-server: ${expected}, got "${folder}" (EACCES)\n`);
   });
 
-  test.each([
-    ['bun', undefined],
-    ['deno', withPackages()],
-  ] as const)(
-    'on %s names another folder, also with packages of its own; ./tools is then not read',
-    async (runtime, command) => {
-      const own = fill(diskFolder(), {
-        'a.mjs': tool('packaged', 'greet()', "import greet from 'greeting';").replace(' as const', ''),
-        'node_modules/greeting/package.json': '{ "name": "greeting", "main": "index.js", "type": "module" }',
-        'node_modules/greeting/index.js': "export default () => 'from a package';",
-      });
-      const env = { TOOLS_DIR: own, JWT_SECRET: TEST_SECRET };
-      const folder = fill(diskFolder(), { 'tools/b.ts': tool('other') });
-      await using server = await startServer({ runtime, folder, env, ...(command && { command }) });
-      expect(await namesOf(server)).toEqual(['packaged']);
-      const { body } = await callOver(server.url, 'packaged');
-      expect(body.content[0].text).toBe('from a package');
-    },
-  );
+  test.each(
+    rows(
+      [
+        ['bun', undefined],
+        ['deno', withPackages()],
+      ] as const,
+      1,
+    ),
+  )('on %s names another folder, also with packages of its own; ./tools is then not read', async (runtime, command) => {
+    const own = fill(diskFolder(), {
+      'a.mjs': tool('packaged', 'greet()', "import greet from 'greeting';").replace(' as const', ''),
+      'node_modules/greeting/package.json': '{ "name": "greeting", "main": "index.js", "type": "module" }',
+      'node_modules/greeting/index.js': "export default () => 'from a package';",
+    });
+    const env = { TOOLS_DIR: own, JWT_SECRET: TEST_SECRET };
+    const folder = fill(diskFolder(), { 'tools/b.ts': tool('other') });
+    await using server = await startServer({ runtime, folder, env, ...(command && { command }) });
+    expect(await namesOf(server)).toEqual(['packaged']);
+    const { body } = await callOver(server.url, 'packaged');
+    expect(body.content[0].text).toBe('from a package');
+  });
 });
 
 test('files are read by name, but hidden ones and those for sharing; one may make several tools, and pages', async () => {

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { callOver, userHeaders } from '../support/client.ts';
 import { type DocumentServer, serveDocuments, trustAll } from '../support/client-documents.ts';
+import { rows } from '../support/everything.ts';
 import { CALLBACK, handOver, register, sentBack } from '../support/hand-over.ts';
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
@@ -431,29 +432,31 @@ async function connect(
   return clientId;
 }
 
-test.each([
-  ['SDK v1 over Streamable HTTP', 'bun'],
-  ['SDK v2 over Streamable HTTP', 'bun'],
-  ['SDK v2 over Streamable HTTP', 'deno'],
-] as const)(
-  '%s signs in on %s by its document, by registration, and by a fixed id, one after another',
-  async (name, runtime) => {
-    const id = publish();
-    await using server = await startServer({
-      runtime,
-      env: {
-        OAUTH_CLIENTS: id,
-        OAUTH_REDIRECTS: 'loopback',
-        JWT_SECRET: TEST_SECRET,
-        NODE_EXTRA_CA_CERTS: vendor.certFile,
-        DENO_CERT: vendor.certFile,
-      },
-    });
-    const input = { name: 'n', scopes: ['read'] };
-    const { key } = (await callOver(server.url, 'create_api_key', input, await userHeaders('alice'))).body;
-    expect(await connect(server, name, key, { documented: id })).toBe(id);
-    const registered = await connect(server, name, key, {});
-    expect(registered).not.toStartWith('https:');
-    expect(await connect(server, name, key, { fixed: registered })).toBe(registered);
-  },
-);
+test.each(
+  rows(
+    [
+      ['SDK v1 over Streamable HTTP', 'bun'],
+      ['SDK v2 over Streamable HTTP', 'bun'],
+      ['SDK v2 over Streamable HTTP', 'deno'],
+    ] as const,
+    2,
+  ),
+)('%s signs in on %s by its document, by registration, and by a fixed id, one after another', async (name, runtime) => {
+  const id = publish();
+  await using server = await startServer({
+    runtime,
+    env: {
+      OAUTH_CLIENTS: id,
+      OAUTH_REDIRECTS: 'loopback',
+      JWT_SECRET: TEST_SECRET,
+      NODE_EXTRA_CA_CERTS: vendor.certFile,
+      DENO_CERT: vendor.certFile,
+    },
+  });
+  const input = { name: 'n', scopes: ['read'] };
+  const { key } = (await callOver(server.url, 'create_api_key', input, await userHeaders('alice'))).body;
+  expect(await connect(server, name, key, { documented: id })).toBe(id);
+  const registered = await connect(server, name, key, {});
+  expect(registered).not.toStartWith('https:');
+  expect(await connect(server, name, key, { fixed: registered })).toBe(registered);
+});

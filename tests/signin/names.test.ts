@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { databaseOf } from '../store/tables.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
+import { rows } from '../support/everything.ts';
 import { codeFor, handOver, makeForConnection, register } from '../support/hand-over.ts';
 import { createIssuer } from '../support/issuer.ts';
 import { askAsPerson, askForKey, pollForKey } from '../support/key-request.ts';
@@ -249,11 +250,16 @@ test('the audience of a user token goes by no Host', async () => {
 });
 
 describe.each(['SDK v1 over Streamable HTTP', 'SDK v2 over Streamable HTTP'])('%s signs in', (name) => {
-  test.each([
-    ['at localhost', 'bun', '127.0.0.1', 'localhost'],
-    ['at localhost', 'deno', '127.0.0.1', 'localhost'],
-    ['at a server that listens everywhere', 'bun', '0.0.0.0', '127.0.0.1'],
-  ] as const)('%s, on %s', async (_, runtime, HOST, host) => {
+  test.each(
+    rows(
+      [
+        ['at localhost', 'bun', '127.0.0.1', 'localhost'],
+        ['at a server that listens everywhere', 'bun', '0.0.0.0', '127.0.0.1'],
+        ['at localhost', 'deno', '127.0.0.1', 'localhost'],
+      ] as const,
+      2,
+    ),
+  )('%s, on %s', async (_, runtime, HOST, host) => {
     await using server = await startServer({ runtime, env: { ...ENV, HOST, JWT_SECRET: TEST_SECRET } });
     const origin = `http://${host}:${portOf(server)}`;
     const { connection } = CLIENTS[name] ?? {};

@@ -13,6 +13,7 @@ import { openStore } from '../../src/store/open.ts';
 import { removeOld } from '../../src/store/upkeep.ts';
 import { callOver } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startServer } from '../support/server-process.ts';
@@ -34,7 +35,7 @@ async function databaseOf(mode: 'embedded' | 'remote', started: AsyncDisposableS
   return { config, store, client };
 }
 
-test.each(['embedded', 'remote'] as const)(
+test.each(rows(['embedded', 'remote'] as const, 1))(
   '%s: rows sent ahead by an interrupted restore disturb nothing, and are gone after the next restore',
   async (mode) => {
     const file = await backupOf(3);
@@ -50,7 +51,7 @@ test.each(['embedded', 'remote'] as const)(
   },
 );
 
-test.each(['embedded', 'remote'] as const)(
+test.each(rows(['embedded', 'remote'] as const, 1))(
   '%s: what a restore that was killed has left behind is dropped after a day, no sooner',
   async (mode) => {
     const file = await backupOf(3);

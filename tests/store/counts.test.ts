@@ -7,6 +7,7 @@ import { windowAt } from '../../src/ground/limits/rates.ts';
 import type { Store } from '../../src/store/open.ts';
 import { removeOld } from '../../src/store/upkeep.ts';
 import { testClock } from '../support/clock.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { MIGRATIONS, oldDatabase } from '../support/old-database.ts';
 import { startPrimary } from '../support/template.ts';
@@ -27,7 +28,7 @@ const rowsOf = async ({ db }: Store, windows: 'days' | 'others'): Promise<number
   return Number((await db.read({ sql }))[0]?.n);
 };
 
-describe.each(['embedded', 'remote'] as const)('on a store that is %s', (mode) => {
+describe.each(rows(['embedded', 'remote'] as const, 1))('on a store that is %s', (mode) => {
   async function opened(started: AsyncDisposableStack): Promise<Store> {
     const remote = mode === 'remote' ? started.use(await startPrimary()) : null;
     const config =

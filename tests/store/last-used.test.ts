@@ -2,6 +2,7 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { openDatabase } from '../support/database-client.ts';
+import { rows } from '../support/everything.ts';
 import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
 import { bearer, COUNTED, createTestApp, type TestApp } from '../support/test-app.ts';
@@ -12,7 +13,7 @@ setDefaultTimeout(60_000); // processes are started, on machines that do other t
 const lastUsedAt = async (app: TestApp) =>
   (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.keys[0].lastUsedAt as number | undefined;
 
-describe.each(STORE_MODES)('on a store that is %s', (mode) => {
+describe.each(rows(STORE_MODES, 1))('on a store that is %s', (mode) => {
   test('the later of two uses stays, whichever server writes last', async () => {
     await using store = await startStore(mode);
     await using reader = await createTestApp({ store });

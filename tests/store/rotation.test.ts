@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { killRounds } from '../lab/kills/kill-rounds.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded, record } from '../support/embedded.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
 import type { Sqld } from '../support/sqld.ts';
@@ -65,7 +66,7 @@ describe('a first use that is noted after', () => {
   });
 });
 
-describe.each(STORE_MODES)('%s: two servers', (mode) => {
+describe.each(rows(STORE_MODES, 1))('%s: two servers', (mode) => {
   test('two servers learn of first uses on each other, and end the old secret at the same millisecond', async () => {
     await using store = await startStore(mode);
     await using here = await createTestApp({ store });

@@ -7,6 +7,7 @@ import { childOf } from '../support/children.ts';
 import { testClock } from '../support/clock.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 import { startStore } from '../support/store-mode.ts';
@@ -90,7 +91,7 @@ const PAIRS = [
   },
 ] as const;
 
-test.each(['embedded', 'remote'] as const)(
+test.each(rows(['embedded', 'remote'] as const, 1))(
   'what is old is removed from every table of a store that is %s',
   async (mode) => {
     await using started = new AsyncDisposableStack();

@@ -1,6 +1,10 @@
-// Rows of tests that only `bun run test:all` runs, beside those of `bun run test`. A file that is run by itself has all.
+// Rows of tests that only `bun run test:all` runs (other places, repetition), beside those of `bun run test`. A file that is
+// run by itself has all.
 
-export const everything = process.env.TEST_ROWS !== 'usual';
+const { TEST_ROWS } = process.env;
 
-/** The first `count` of `rows`, or all. */
-export const rows = <T>(all: readonly T[], count: number): readonly T[] => (everything ? all : all.slice(0, count));
+export const everything = TEST_ROWS !== 'usual';
+
+/** Returns the first `count` rows in `bun run test`, the others in `bun run test:slow`, and else all. */
+export const rows = <T>(all: readonly T[], count: number): readonly T[] =>
+  all.slice(TEST_ROWS === 'more' ? count : 0, everything ? undefined : count);

@@ -8,6 +8,7 @@ import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts'
 import { testClock } from '../support/clock.ts';
 import { run } from '../support/command.ts';
 import { readDocument } from '../support/documents.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { labelled } from '../support/labels.ts';
@@ -308,7 +309,7 @@ test.each([0, 1.5, 1001, '5'])('a tool that costs %p stops the start', async (co
   expect(await failureOf(made)).toContain('cost: expected a whole number from 1 to 1000');
 });
 
-describe.each(['file', 'remote', 'replica'] as const)('on two processes that share a %s', (mode) => {
+describe.each(rows(['file', 'remote', 'replica'] as const, 1))('on two processes that share a %s', (mode) => {
   test('a change of a plan is seen within the bound, an unseen key comes with it, and calls read nothing', async () => {
     await using primary = await startPrimary();
     const clock = onMidnight();
