@@ -3,6 +3,7 @@
 import type { Problem } from '../ground/problem.ts';
 import { type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { type Awaitable, isPromise, ok, type Result } from '../ground/result.ts';
+import { assertSequence } from './untyped.ts';
 
 export type Credential = 'user_jwt' | 'api_key';
 
@@ -21,11 +22,6 @@ export interface Guard<In, Add extends object = object> {
   /** Its limits before any call: for the RateLimit headers of calls that an earlier guard refuses. */
   readonly initialLimits?: RateLimitStates | undefined;
 }
-
-/** Marks functions that create guards, like guards.scopes. One that is passed without being called stops the start. */
-export const TO_BE_CALLED = { toBeCalled: true };
-
-export const isGuard = (value: unknown): boolean => typeof value === 'function' && !('toBeCalled' in value);
 
 /** The result of a guard that allows the call and adds nothing. */
 export const PASS: { readonly ok: true; readonly value: object } = { ok: true, value: {} };
@@ -58,29 +54,13 @@ export function sequence<In extends object, A extends object, B extends object, 
   d: Guard<In & A & B & C, D>,
 ): NoInfer<Guard<In, A & B & C & D>>;
 export function sequence(...guards: readonly Guard<object>[]): Guard<object> {
-  if (guards.length === 0) throw new Error('sequence: expected guards, got none: everybody would pass');
-  const odd = guards.findIndex((guard) => !isGuard(guard));
-  const got = typeof guards[odd] === 'function' ? 'one that is to be called first' : typeof guards[odd];
-  if (odd !== -1) throw new Error(`sequence: expected a guard in place ${odd + 1}, got ${got}`);
-  checkOrder(guards);
+  assertSequence(guards);
   return Object.assign((context: object) => runFrom(guards, 0, context), {
     credential: guards.find(({ credential }) => credential !== undefined)?.credential,
     requiredScopes: guards.flatMap(({ requiredScopes = [] }) => requiredScopes),
     forAdmins: guards.some(({ forAdmins }) => forAdmins),
     initialLimits: guards.map(({ initialLimits = [] }) => initialLimits).reduce(withLimits, []),
   });
-}
-
-function checkOrder(guards: readonly Guard<object>[]): void {
-  const [asksAt = -1, ...more] = guards.flatMap(({ credential }, at) => (credential === undefined ? [] : at));
-  if (more.length > 0) throw new Error('sequence: expected one guard that asks for a credential, got several');
-  const before = guards.slice(0, Math.max(asksAt, 0));
-  if (before.some(({ requiredScopes = [] }) => requiredScopes.length > 0)) {
-    throw new Error('sequence: expected the guard of scopes after that of the API key');
-  }
-  if (before.some(({ forAdmins }) => forAdmins)) {
-    throw new Error('sequence: expected the guard of admins after that of the user token');
-  }
 }
 
 function runFrom(guards: readonly Guard<object>[], start: number, context: object): ReturnType<Guard<object>> {

@@ -11,7 +11,8 @@ import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from './api-key.ts';
 import type { Call } from './call.ts';
-import { type Guard, PASS, sequence, TO_BE_CALLED } from './guard.ts';
+import { type Guard, PASS, sequence } from './guard.ts';
+import { assertShape, CREATES_GUARDS, RATE_LIMIT } from './untyped.ts';
 import {
   adminGuard,
   type CheckBlock,
@@ -141,8 +142,8 @@ export function createGuards(options: GuardsOptions): Guards {
         Object.assign(perKey, { initialLimits: initialLimits(rateLimit, 'key') }),
       ),
     ),
-    scopes: Object.assign(scopes, TO_BE_CALLED),
-    rateLimit: Object.assign(rateLimitOf, TO_BE_CALLED),
+    scopes: Object.assign(scopes, CREATES_GUARDS),
+    rateLimit: Object.assign(rateLimitOf, CREATES_GUARDS),
   };
 }
 
@@ -178,17 +179,10 @@ function initialLimits({ requests, windowMs }: Limit, name: LimitName): RateLimi
   return [{ name, limit, remaining: requests, resetS: limit.windowS }];
 }
 
-/** A tool's own limit. Throws an Error for a wrong one: tool files start without the compiler. */
-function checked({ requests, window, key }: ToolLimit<never>): Limit {
-  const windowMs = parseDuration(window);
-  if (!Number.isSafeInteger(requests) || requests < 1) {
-    throw new Error(`rate limit: expected a whole number of requests, 1 or more, got ${requests}`);
-  }
-  if (windowMs === null) throw new Error(`rate limit: expected a window like 30s, 5m, 1h or 1d, got "${window}"`);
-  if (typeof key !== 'function') {
-    throw new Error(`rate limit: expected key to be a function that names the bucket of a call, got ${typeof key}`);
-  }
-  return { requests, windowMs };
+/** Returns a tool's own limit. Throws an Error for a wrong one. */
+function checked(limit: ToolLimit<never>): Limit {
+  assertShape('rate limit', RATE_LIMIT, { ...limit });
+  return { requests: limit.requests, windowMs: parseDuration(limit.window) ?? 0 }; // not null: RATE_LIMIT has a rule
 }
 
 function whoseIds({ requestId, traceId, auth = {} }: GuardedCall): LogFields {

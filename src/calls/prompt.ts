@@ -8,8 +8,9 @@ import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { type ContentBlock, contentBlock } from './content.ts';
 import type { Guard } from './guard.ts';
-import { assertDefinition, type CompleteOutput, type Operation, operationOf } from './operation.ts';
+import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { inputParserOf, jsonSchemaOf, type ObjectSchema, outputValidatorOf, parserOf } from './schema.ts';
+import { assertDefinition } from './untyped.ts';
 
 /** What a prompt returns: messages that the client puts into the conversation. */
 export interface PromptMessages {
@@ -74,7 +75,7 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: Definition<Added, A>,
 ): Prompt {
-  assertDefinition('definePrompt', guard, definition, ['arguments']);
+  assertDefinition('definePrompt', guard, definition);
   const { name, title, description, timeoutMs, arguments: schema, run, complete = {} } = definition;
   const listed = argumentsOf(name, schema);
   const validate = outputValidatorOf(name, promptMessages, 'it returns what are no messages of MCP');

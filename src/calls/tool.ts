@@ -3,15 +3,16 @@
 import type * as v from 'valibot';
 import { once } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
-import { COST_MAX, limitInWords } from '../ground/rate-limit.ts';
+import { limitInWords } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
 import type { Call } from './call.ts';
 import { type ToolContent, toolContent } from './content.ts';
 import type { Guard } from './guard.ts';
-import { assertDefinition, type CompleteOutput, type Operation, operationOf } from './operation.ts';
+import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
 import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, outputValidatorOf } from './schema.ts';
+import { assertDefinition } from './untyped.ts';
 
 /** What agents and their users are told (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
@@ -85,12 +86,9 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   guard: Guard<Call, Added>,
   definition: WithOutput<Added, I, O> | WithContent<Added, I>,
 ): Tool {
-  assertDefinition('defineTool', guard, definition, definition?.output === undefined ? ['input'] : ['input', 'output']);
+  assertDefinition('defineTool', guard, definition);
   const { input, output, run, timeoutMs, ...facts } = definition as WithOutput<Added, I, O>;
-  const { name, description, cost = 1 } = facts;
-  if (!Number.isSafeInteger(cost) || cost < 1 || cost > COST_MAX) {
-    throw new Error(`${name}: cost: expected a whole number from 1 to ${COST_MAX}, got ${cost}`);
-  }
+  const { name, description } = facts;
   const parse = inputParserOf(input);
   const validate =
     output === undefined

@@ -4,6 +4,7 @@
 import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
+import { faultIn, RESOURCE } from '../calls/untyped.ts';
 import { isObject } from '../ground/text.ts';
 import { attempt, faultOf, SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
 import { RESERVED_NAMES } from './server-tools.ts';
@@ -48,16 +49,12 @@ export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
 }
 
 function resourcesOf({ file, resources = [] }: ToolFile): readonly Made<Resource>[] {
-  if (Array.isArray(resources) && resources.every(isResource)) return resources.map((made) => ({ file, made }));
-  const fields = 'uri, name, title, description, mimeType, a function read, and meta if any';
-  throw faultOf(file, `expected the export resources to be an array of objects with ${fields}`);
-}
-
-function isResource(value: unknown): value is Resource {
-  if (!isObject(value)) return false;
-  const texts = [value.uri, value.name, value.title, value.description, value.mimeType];
-  const hasMeta = value.meta === undefined || isObject(value.meta); // clients would refuse the whole list for another
-  return hasMeta && texts.every((text) => typeof text === 'string') && typeof value.read === 'function';
+  if (!Array.isArray(resources)) throw faultOf(file, 'expected the export resources to be an array');
+  return resources.map((made: unknown, index) => {
+    const fault = isObject(made) ? faultIn(RESOURCE, made) : 'expected an object';
+    if (fault !== null) throw faultOf(file, `resources[${index}]: ${fault}`);
+    return { file, made: made as Resource };
+  });
 }
 
 const EXPECTED = {

@@ -127,7 +127,11 @@ describe('a failure that cannot be reported is a bug of the tool', () => {
     ['no whole status', { status: 400.5 }, 'got 400.5'],
     ['401', { status: 401 }, 'got 401'],
     ['407', { status: 407 }, 'got 407'],
-    ['a code of the server', { code: 'rate_limited' }, "a code of the tool's own, rate_limited is the server's"],
+    [
+      'a code of the server',
+      { code: 'rate_limited' },
+      `a code of the tool's own, not one of the server's, got "rate_limited"`,
+    ],
     ['the name of a builtin as a code, which is fine', { code: 'constructor' }, ''],
     ['a code in capitals', { code: 'ShopClosed' }, 'expected a code in snake_case of at most 64 characters'],
     ['an empty code', { code: '' }, 'snake_case'],
@@ -142,10 +146,10 @@ describe('a failure that cannot be reported is a bug of the tool', () => {
     [
       'seconds with another status',
       { status: 502, retryAfterS: 1 },
-      'expected retryAfterS only with 429 or 503, got 502',
+      'retryAfterS: expected it only with the status 429 or 503',
     ],
     ['seconds with 429, which is fine', { status: 429, retryAfterS: 0 }, ''],
-    ['a part of a second', { retryAfterS: 0.5 }, 'expected retryAfterS to be a whole number of seconds, got 0.5'],
+    ['a part of a second', { retryAfterS: 0.5 }, 'retryAfterS: expected a whole number of seconds, got 0.5'],
     ['seconds below zero', { retryAfterS: -1 }, 'got -1'],
     ['seconds without end', { retryAfterS: Number.POSITIVE_INFINITY }, 'got Infinity'],
   ])('%s', async (_what, part, message) => {

@@ -161,17 +161,17 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
   [
     'a function that throws',
     'export default ({ guards }) => [guards.rateLimit({ requests: 1, window: "1x" })];',
-    /:1:\d+: rate limit: expected a window like 30s, 5m, 1h or 1d, got "1x"$/,
+    /:1:\d+: rate limit: window: expected a window like 30s, 5m, 1h or 1d, got "1x"$/,
   ],
   [
     'a rate limit without a key',
     'export default ({ guards }) => [guards.rateLimit({ requests: 1, window: "1m" })];',
-    /:1:\d+: rate limit: expected key to be a function that names the bucket of a call, got undefined$/,
+    /:1:\d+: rate limit: key: expected a function that names the bucket of a call, got undefined$/,
   ],
   [
     'a name that MCP does not allow',
     tool('a b'),
-    /: tool name: expected 1-128 letters, digits, "_", "-" or ".", got "a b"$/,
+    /: defineTool: name: expected 1-128 letters, digits, "_", "-" or ".", got "a b"$/,
   ],
   [
     'a schema that clients cannot be told',
@@ -196,7 +196,7 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     "import { start } from 'mcp-key-server'; export default start;",
     /Export named 'start' not found in module 'mcp-key-server'/,
   ],
-  ['a name that is a path to another', tool('..'), /: tool name: expected 1-128 letters, .+, got "\.\."$/],
+  ['a name that is a path to another', tool('..'), /: defineTool: name: expected 1-128 letters, .+, got "\.\."$/],
   [
     'hints that clients would refuse',
     tool('a').replace('readOnlyHint: true', "readOnlyHint: 'yes'"),
@@ -223,7 +223,11 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     ),
     'a: input: expected a schema that decides at once, got an async part; that belongs into run',
   ],
-  ['a tool without a name', tool('a').replace("name: 'a',", ''), 'defineTool: name: expected text, got undefined'],
+  [
+    'a tool without a name',
+    tool('a').replace("name: 'a',", ''),
+    'defineTool: name: expected 1-128 letters, digits, "_", "-" or ".", got undefined',
+  ],
   [
     'a tool without a description',
     tool('a').replace("description: 'A tool.',", ''),
@@ -358,12 +362,12 @@ export const prompts = () => definePrompt({ name: 'p', title: '', description: '
   [
     'pages that are none',
     `${tool('a')}export const resources = [{ uri: 'ui://x' }];`,
-    'expected the export resources to be an array of objects with uri, name, title, description, mimeType, a function read, and meta if any',
+    'resources[0]: name: expected text, got undefined',
   ],
   [
     'a page whose meta is none',
     `${tool('a')}export const resources = [{ uri: 'ui://x', name: '', title: '', description: '', mimeType: '', read() {}, meta: 1 }];`,
-    'expected the export resources to be an array of objects with uri, name, title, description, mimeType, a function read, and meta if any',
+    'resources[0]: meta: expected an object, got 1',
   ],
 ])('%s stops the start with one line', async (_, text, expected) => {
   const folder = folderWith({ 'tools/a.ts': text });
