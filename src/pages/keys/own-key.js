@@ -31,7 +31,7 @@ export function ownKeys({ request, replace }) {
       const { edit } = stateOf(own, key.id);
       return edit === 'scopes' ? scopesForm(own, key) : edit === 'end' && endForm(own, key);
     },
-    buttons: (key) => IS_IN_USE.includes(key.state) && Object.keys(EDITS).map((edit) => editButton(own, key, edit)),
+    buttons: (key) => IS_IN_USE.includes(key.state) && editsOf(key).map((edit) => editButton(own, key, edit)),
     historyView: (key) => historyView(own, key.id),
     childrenView: ({ id, children: count }) => count > 0 && stateOf(own, id).children?.view(),
   };
@@ -69,11 +69,18 @@ async function save(own, id, edit, fields) {
   await readHistory(own, id);
 }
 
-/** What gets the focus when an edit begins. */
-const firstIn = (edit, id) => ({ name: `new name ${id}`, scopes: `save ${id}`, end: `days ${id}` })[edit];
+const editsOf = ({ scopes }) => Object.keys(EDITS).filter((edit) => edit !== 'scopes' || scopes.length > 0);
 
-function editButton(own, { id, name }, edit) {
-  const begin = () => change(own, id, { edit, failure: undefined }, firstIn(edit, id));
+/** What gets the focus when an edit begins. */
+const firstIn = (edit, { id, scopes: [first] }) =>
+  ({ name: `new name ${id}`, scopes: placeOf(first, id), end: `days ${id}` })[edit];
+
+/** The place of the box of a scope that may stay. */
+const placeOf = (scope, id) => `scope ${scope} of ${id}`;
+
+function editButton(own, key, edit) {
+  const { id, name } = key;
+  const begin = () => change(own, id, { edit, failure: undefined }, firstIn(edit, key));
   return html`<button type="button" at="${edit} ${id}" aria-label="${EDITS[edit]}: ${name}" onclick=${begin}>
     ${EDITS[edit]}
   </button>`;
@@ -114,7 +121,7 @@ function scopesForm(own, { id, scopes }) {
     return null;
   }
   const box = (scope) => html`<label class="sentence" at=${scope}>
-    <input type="checkbox" name="scope" value=${scope} checked /><bdi>${scope}</bdi>
+    <input type="checkbox" name="scope" value=${scope} at=${placeOf(scope, id)} checked /><bdi>${scope}</bdi>
   </label>`;
   const fields = html`<div class="choices line" role="group" aria-label="Scopes that stay">${scopes.map(box)}</div>`;
   const words = 'Untick what it may do no more. The last scope stays, and none can be added.';
@@ -138,7 +145,7 @@ function endForm(own, { id, expiresAt }) {
 function historyView(own, id) {
   const { events, cursor, instead } = stateOf(own, id);
   const more = { at: `more ${id}`, label: 'Earlier', doing: 'Loading…', act: () => readHistory(own, id, cursor) };
-  return html`<div class="field" at="history ${id}">
+  return html`<div class="field" at="history ${id}" tabindex="-1">
     <h3>History</h3>
     ${instead && html`<p class="hint" role="status">${instead}</p>`}
     <ul class="history hint" role="list" aria-label="History">${events.map((event) => html`<li>${sentenceOf(event)}</li>`)}</ul>

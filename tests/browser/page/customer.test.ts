@@ -1,0 +1,197 @@
+// A customer's whole way on the page /keys beside their app, from the app's sign-in to the end of a key: with the mouse,
+// and with the keyboard alone.
+
+import { expect, test } from 'bun:test';
+import type { Locator, Page } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { findings } from '../axe.ts';
+import { beside } from './customer-app.ts';
+import { type OpenPage, withKeysPage } from './keys-page.ts';
+
+/** What a person does with an element. Each leaves the focus where the page puts it. */
+interface Hands {
+  press(what: Locator): Promise<void>;
+  type(into: Locator, text: string): Promise<void>;
+  paste(into: Locator): Promise<void>;
+  toggle(what: Locator): Promise<void>;
+}
+
+const mouse = ({ keyboard }: Page): Hands => ({
+  press: (what) => what.click(),
+  toggle: (what) => what.click(),
+  async type(into, text) {
+    await into.click({ clickCount: 3 });
+    await keyboard.type(text);
+  },
+  async paste(into) {
+    await into.click();
+    await keyboard.press('Control+V');
+  },
+});
+
+const STOPS_MAX = 60;
+
+/** Hands that press Tab until they are there, and look at each stop whether one sees where the focus is. */
+function keys({ keyboard }: Page, look: () => Promise<unknown>): Hands {
+  async function reach(what: Locator) {
+    await what.waitFor();
+    for (let stops = 0; stops < STOPS_MAX; stops += 1) {
+      if (await what.evaluate((element) => element === document.activeElement)) return;
+      await keyboard.press('Tab');
+      await look();
+    }
+    throw new Error(`not reached with Tab: ${what}`);
+  }
+  return {
+    async press(what) {
+      await reach(what);
+      await keyboard.press('Enter');
+    },
+    async toggle(what) {
+      await reach(what);
+      await keyboard.press('Space');
+    },
+    async type(into, text) {
+      await reach(into);
+      await keyboard.press('Control+A');
+      await keyboard.type(text);
+    },
+    async paste(into) {
+      await reach(into);
+      await keyboard.press('Control+V');
+    },
+  };
+}
+
+/** Fails if what has the focus shows it by nothing, or stands out of sight. */
+async function expectSeen(page: Page): Promise<void> {
+  const unseen = await page.evaluate(() => {
+    const { activeElement: element } = document;
+    if (element === null || element === document.body) return null; // behind the last stop comes the first
+    const { outlineStyle, outlineWidth } = getComputedStyle(element);
+    const { top, bottom } = element.getBoundingClientRect();
+    const hasOutline = outlineStyle !== 'none' && Number.parseFloat(outlineWidth) > 0;
+    return hasOutline && top >= 0 && bottom <= innerHeight ? null : element.outerHTML;
+  });
+  expect(unseen).toBeNull();
+}
+
+/** Waits until the element of this name has the focus. */
+async function expectFocus(page: Page, name: string): Promise<void> {
+  const isThere = (wanted: string) => {
+    const { activeElement: element } = document;
+    const found = element?.ariaLabel || (element instanceof HTMLInputElement && element.name) || element?.textContent;
+    return found === wanted;
+  };
+  await page.waitForFunction(isThere, name).catch(async () => {
+    throw new Error(
+      `the focus is not on ${name}, but on ${await page.evaluate(() => document.activeElement?.outerHTML.slice(0, 200))}`,
+    );
+  });
+}
+
+async function expectNoFindings(page: Page): Promise<void> {
+  for (const colorScheme of ['light', 'dark'] as const) {
+    await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
+    expect(await findings(page, colorScheme)).toEqual([]);
+  }
+  await page.emulateMedia({ colorScheme: 'light' });
+}
+
+type There = Awaited<ReturnType<typeof beside>>;
+
+/** Goes the whole way. `look` judges each state. */
+async function goThrough({ app }: There, { page }: OpenPage, hands: Hands, look: () => Promise<void>): Promise<string> {
+  const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
+  const checkbox = (name: string) => page.getByRole('checkbox', { name, exact: true });
+
+  await hands.press(button(/^Sign in at/));
+  await hands.press(page.getByRole('link', { name: 'alice' }));
+  await page.getByText('Signed in as alice').waitFor();
+  await expectFocus(page, 'name');
+  await look();
+  await hands.type(page.getByRole('textbox', { name: 'Name' }), 'in my .env');
+  await hands.toggle(checkbox('read'));
+  await hands.type(page.getByRole('textbox', { name: 'Other scopes' }), 'write');
+  await hands.press(button('Create key'));
+  await expectFocus(page, 'New key of in my .env');
+  await hands.press(page.getByRole('group', { name: 'API key' }).getByRole('button', { name: 'Copy' }));
+  await page.getByText('Copied. Paste it where it is kept safe.').waitFor();
+  await look();
+  const key = await page.evaluate(() => navigator.clipboard.readText());
+  await hands.press(button('I have saved it'));
+  await expectFocus(page, 'Create a key');
+
+  expect((await app.useKey(key)).status).toBe(200);
+  await page.getByText('Not used yet').waitFor();
+  await hands.press(button('Refresh'));
+  await page.getByText('Last used').waitFor();
+  await expectFocus(page, 'Refresh');
+
+  await hands.press(button('More about in my .env'));
+  await page.getByText(/^Made by alice/).waitFor();
+  await expectFocus(page, 'More about in my .env');
+  await hands.press(button('Rename: in my .env'));
+  await expectFocus(page, 'Name');
+  await look();
+  await hands.type(page.getByRole('textbox', { name: 'Name' }), 'of the shop');
+  await page.keyboard.press('Enter');
+  await expectFocus(page, 'Rename: of the shop');
+  await page.getByText(/^Renamed by alice/).waitFor();
+
+  await hands.press(button('Fewer scopes: of the shop'));
+  await expectFocus(page, 'scope');
+  await look();
+  await hands.toggle(checkbox('write'));
+  await hands.press(button('Save'));
+  await expectFocus(page, 'Fewer scopes: of the shop');
+  await page.getByText(/^Scopes changed by alice/).waitFor();
+  expect((await app.useKey(key)).body.key.scopes).toEqual(['read']);
+  await look();
+
+  const said = page.getByRole('list', { name: 'History' }).getByRole('listitem');
+  expect((await said.allTextContents()).map((text) => text.split(',')[0])).toEqual([
+    'Scopes changed by alice',
+    'Renamed by alice',
+    'Made by alice',
+  ]);
+  await hands.press(button('More about of the shop')); // closed again
+  await expectFocus(page, 'More about of the shop');
+  await hands.paste(page.getByRole('searchbox'));
+  await page.getByText('It is this one.').waitFor();
+  await expectFocus(page, 'More about of the shop');
+  await look();
+
+  await hands.press(button('Revoke of the shop'));
+  await expectFocus(page, 'Cancel');
+  await look();
+  await hands.press(page.getByRole('group', { name: 'Revoke of the shop?' }).getByRole('button', { name: 'Revoke' }));
+  await page.getByText('API key revoked successfully').waitFor();
+  await expectFocus(page, 'Delete of the shop');
+  await look();
+  return key;
+}
+
+describeInBrowser('a customer makes, uses, changes, finds and ends a key beside their app', (browser) => {
+  test('with the mouse', async () => {
+    await using there = await beside('express');
+    const { app, customers } = there;
+    await withKeysPage(browser(), app, { issuer: customers.url }, async (open) => {
+      const key = await goThrough(there, open, mouse(open.page), async () => {});
+      expect((await app.useKey(key)).status).toBe(401);
+      await open.context.clearCookies();
+    });
+  });
+
+  test('with the keyboard alone: the focus is always seen and never lost, and axe finds nothing on the way', async () => {
+    await using there = await beside('bun');
+    const { app, customers } = there;
+    await withKeysPage(browser(), app, { issuer: customers.url }, async (open) => {
+      const { page } = open;
+      const hands = keys(page, () => expectSeen(page));
+      const key = await goThrough(there, open, hands, () => expectNoFindings(page));
+      expect((await app.useKey(key)).status).toBe(401);
+      await open.context.clearCookies();
+    });
+  });
+});
