@@ -29,6 +29,7 @@ const USE_EVERY_MS = 16;
 const TOLD_MS_MAX = 500;
 /** A newer server waits for the replica's file. */
 const USES_IT = /database is locked|a server of the version before uses it/;
+const CAUGHT_UP_MS_MAX = 10_000;
 /** Last uses and counts are in the database by then, on a busy machine too. */
 const WRITTEN_MS_MAX = 10_000;
 
@@ -68,13 +69,16 @@ export async function beside(before: Version, now: Version, env: Env, report: Re
   await keepsTrail(env, report);
   const hasReplica = 'DATABASE_REPLICA_FILE' in env;
   if (hasReplica) {
-    same('the replica of the old one is in use', await replicaOf(old), 'in_use');
-    same('the newer one leaves it that file', await replicaOf(newer), 'not_in_use');
+    // 1.0.0 keeps its file to itself; from later ones the newer takes it, and they read from the primary.
+    const inUse = [await replicaOf(old), await replicaOf(newer)].filter((state) => state === 'in_use');
+    same('one of both has the file of the replica', inUse, ['in_use']);
   }
 
   for (let n = 0; n < 7; n += 1) await used(old.url, key);
   same('the old one stops in order', await old.stop(), 0);
-  same('and has logged nothing but refusals', beyondRefusals(old), []);
+  // Its replica can't hold the columns that are new at the primary.
+  const odd = beyondRefusals(old).filter(({ event }) => event !== 'replica not in use');
+  same('and has logged nothing but refusals, and the loss of its replica', odd, []);
   if (hasReplica) {
     const readyMs = await waitFor(async () => (await replicaOf(newer)) === 'in_use');
     say('the newer one takes the file over', true, `${readyMs.toFixed(0)} ms`);
@@ -99,13 +103,11 @@ export async function beside(before: Version, now: Version, env: Env, report: Re
   say('a limit that they used up together stays so', isSoon, `${uses} uses in ${refusedMs.toFixed(0)} ms`);
 }
 
-/** Once it is not catching up. */
+/** The state of its replica, which is given some seconds to catch up. */
 async function replicaOf({ url }: { url: string }): Promise<string> {
-  for (;;) {
-    const { store } = (await (await fetch(`${url}/mcp/health`)).json()) as { store: { replica: string } };
-    if (store.replica !== 'catching_up') return store.replica;
-    await Bun.sleep(10);
-  }
+  const state = async (): Promise<string> => (await (await fetch(`${url}/mcp/health`)).json()).store.replica;
+  await waitForWithin(CAUGHT_UP_MS_MAX, async () => (await state()) !== 'catching_up').catch(() => {});
+  return state();
 }
 
 /** People and programs who make keys, use, list and revoke them, until told to end. */
