@@ -122,11 +122,11 @@ const amountOf = (amount: number, unit: string): string =>
 
 function boundsOf(limit: Limit): string {
   if ('burst' in limit)
-    return `${limit.burst.toLocaleString('en')} at once, then ${limit.perS} a second, for each ${limit.whose}`;
+    return `${limit.burst.toLocaleString('en')} at once, then ${limit.perS} a second, for each ${limit.per}`;
   if (!('total' in limit)) return amountOf(limit.each, limit.unit);
   const total = amountOf(limit.total, limit.unit);
   return 'each' in limit
-    ? `${total} together, ${amountOf(limit.each, limit.unit)} for each ${limit.whose}`
+    ? `${total} together, ${amountOf(limit.each, limit.unit)} for each ${limit.per}`
     : `${total} for all`;
 }
 

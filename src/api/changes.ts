@@ -91,7 +91,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
   ): Promise<Result<object, Problem>> {
     if (!feed.current()) await feed.ensureFresh();
     if (asked.cursor !== '') await recent.reach(asked.cursor, await macs());
-    let outcome = await look(caller, asked, undefined, null);
+    let outcome = await decide(caller, asked, undefined, null);
     if (outcome.is !== 'wait') return resultOf(outcome);
     const waiting = hold(context, caller, asked);
     if (recent.seq !== outcome.seq) waiting.wake('suspect'); // something has come just now
@@ -101,7 +101,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
         waiting.seq = outcome.seq;
         const wake = await waiting.next();
         if (wake === 'gone') return err(UNAVAILABLE); // nobody reads it
-        outcome = await look(caller, asked, waiting, wake);
+        outcome = await decide(caller, asked, waiting, wake);
       }
       return resultOf(outcome);
     } finally {
@@ -110,7 +110,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
   }
 
   /** Decides on what is known now, while the caller's key is good. */
-  async function look(
+  async function decide(
     caller: ServiceCall,
     asked: Question,
     waiting: HeldRequest | undefined,

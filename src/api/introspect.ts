@@ -40,9 +40,9 @@ export interface IntrospectRouteOptions extends ServiceOptions {
 }
 
 export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { verifyKey, confirmKey, guards, recheck, limitsOf, leases, countUsed, ageClock, log } = options;
+  const { verifyKey, revalidateKey, guards, recheck, limitsOf, leases, countUsed, ageClock, log } = options;
   const allow = serviceGuard(options);
-  const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, confirmKey);
+  const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, revalidateKey);
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
     const arrivedAtMs = ageClock.monotonicMs();

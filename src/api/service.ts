@@ -29,7 +29,7 @@ export type ServiceCall = Call & ClientCall & KeyAuth;
 export interface ServiceOptions {
   readonly verifyKey: VerifyKey;
   /** Verifies a key whose use is counted already, without counting it again. */
-  readonly confirmKey: VerifyKey;
+  readonly revalidateKey: VerifyKey;
   readonly guards: Pick<Guards, 'scopes'>;
   readonly log: Log;
 }
@@ -42,9 +42,9 @@ export interface ServiceRequest {
 /** Resolves with the form and its caller, if he may ask. Throws a StoreOutage when his key can't be verified. */
 export type ServiceGuard = (context: RequestContext, body: Body) => Promise<Result<ServiceRequest, Problem>>;
 
-export function serviceGuard({ verifyKey, confirmKey, guards, log }: ServiceOptions): ServiceGuard {
+export function serviceGuard({ verifyKey, revalidateKey, guards, log }: ServiceOptions): ServiceGuard {
   const guard = sequence<Call & ClientCall, KeyAuth, object, object>(
-    apiKeyGuard(verifyKey, log, confirmKey),
+    apiKeyGuard(verifyKey, log, revalidateKey),
     clientIdGuard(log),
     guards.scopes(SERVICE_SCOPE),
   );

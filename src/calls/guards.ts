@@ -62,7 +62,7 @@ interface Limit {
 export interface GuardsOptions {
   readonly verifyKey: VerifyKey;
   /** Verifies a key again, without counting a use. */
-  readonly confirmKey: VerifyKey;
+  readonly revalidateKey: VerifyKey;
   readonly verifyUserJwt: VerifyUserJwt;
   readonly checkBlock: CheckBlock;
   /** The limit of each key that has none of its own. */
@@ -83,7 +83,7 @@ export interface GuardsOptions {
 type GuardedCall = Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> };
 
 export function createGuards(options: GuardsOptions): Guards {
-  const { verifyKey, confirmKey, verifyUserJwt, checkBlock, rateLimit, userRateLimit, admit } = options;
+  const { verifyKey, revalidateKey, verifyUserJwt, checkBlock, rateLimit, userRateLimit, admit } = options;
   const { clock, log, helpsSignIn, observe = (guard) => guard } = options;
 
   const logRefused = (call: GuardedCall, bucket: string, fields?: LogFields): void =>
@@ -138,7 +138,7 @@ export function createGuards(options: GuardsOptions): Guards {
     admin: observe(adminGuard(log)),
     apiKey: observe(
       sequence<Call, KeyAuth, object>(
-        apiKeyGuard(verifyKey, log, confirmKey),
+        apiKeyGuard(verifyKey, log, revalidateKey),
         Object.assign(perKey, { initialLimits: initialLimits(rateLimit, 'key') }),
       ),
     ),

@@ -1,4 +1,4 @@
-// Proofs that the credential of a call is good, and the last look before anything leaves under it: a result, a failure in
+// Proofs that the credential of a call is good, and the last check before anything leaves under it: a result, a failure in
 // the tool's own words, progress. Guards say how a credential is proved again.
 
 import type { Problem } from '../ground/problem.ts';
@@ -59,7 +59,7 @@ type Report = Parameters<Progress>;
  */
 type ProgressState =
   | { readonly is: 'open' }
-  | { readonly is: 'looking'; readonly latest: Report }
+  | { readonly is: 'checking'; readonly latest: Report }
   | { readonly is: 'ended' };
 
 const OPEN: ProgressState = { is: 'open' };
@@ -69,26 +69,26 @@ const ENDED: ProgressState = { is: 'ended' };
 export function provedProgress(recheck: Recheck, call: Call, send: Progress): Progress {
   let state = OPEN;
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     try {
       const problem = (await recheck([call])).get(call);
       if (problem !== undefined) {
         state = problem.code === 'store_unavailable' ? OPEN : ENDED;
         return;
       }
-      const report = state.is === 'looking' ? state.latest : undefined;
+      const report = state.is === 'checking' ? state.latest : undefined;
       state = OPEN;
       if (report !== undefined) send(...report);
     } catch {
-      state = ENDED; // a bug, which the last look before the result meets and logs
+      state = ENDED; // a bug, which the last check before the result meets and logs
     }
   }
 
   return (...report) => {
     if (state.is === 'open' && recheck.isFresh(call)) return send(...report);
     if (state.is === 'ended') return;
-    const isLooking = state.is === 'looking';
-    state = { is: 'looking', latest: report };
-    if (!isLooking) void look();
+    const isChecking = state.is === 'checking';
+    state = { is: 'checking', latest: report };
+    if (!isChecking) void check();
   };
 }

@@ -189,26 +189,28 @@ type Side = 'input' | 'output';
 /**
  * The JSON Schema (2020-12) of one side of a schema, or a little more: checks that it can't express are left out, and
  * checks by a function count only with metadata beside them. Throws for a type that it can't express, like a date, for
- * async parts, and for a root that is no object; `whose` names the schema, like `list_orders: input`.
+ * async parts, and for a root that is no object. `schemaName` is for its message, like `list_orders: input`.
  */
-export function jsonSchemaOf(whose: string, schema: Schema, side: Side = 'input'): JsonSchema {
-  assertSync(whose, schema);
-  const { $schema: _, ...converted } = convert(whose, schema, side);
+export function jsonSchemaOf(schemaName: string, schema: Schema, side: Side = 'input'): JsonSchema {
+  assertSync(schemaName, schema);
+  const { $schema: _, ...converted } = convert(schemaName, schema, side);
   const json = { type: 'object', ...converted }; // alternatives have no type of their own; MCP clients want one
   if (json.type !== 'object')
-    throw new Error(`${whose}: expected the schema of an object, got one of type ${json.type}`);
+    throw new Error(`${schemaName}: expected the schema of an object, got one of type ${json.type}`);
   const { properties, required, ...bare } = json;
   // As tools without arguments must (MCP, server/tools): `{"type":"object","additionalProperties":false}`.
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
 }
 
 /** Throws an Error for a schema with async parts, which would let anything pass. The compiler refuses it too. */
-function assertSync(whose: string, schema: Schema): void {
+function assertSync(schemaName: string, schema: Schema): void {
   const parts = new Set<unknown>([schema]); // grows while it is walked
   for (const part of parts) {
     if (typeof part !== 'object' || part === null) continue;
     if ('kind' in part && 'async' in part && part.async === true) {
-      throw new Error(`${whose}: expected a schema that decides at once, got an async part; that belongs into run`);
+      throw new Error(
+        `${schemaName}: expected a schema that decides at once, got an async part; that belongs into run`,
+      );
     }
     for (const inside of Object.values(part)) parts.add(inside);
   }
@@ -230,10 +232,10 @@ const CONVERSIONS: readonly string[] = [
 ];
 
 /** Returns the JSON Schema of a field, whose path is `path`. */
-function convert(whose: string, schema: Schema, side: Side, path: readonly string[] = []) {
+function convert(schemaName: string, schema: Schema, side: Side, path: readonly string[] = []) {
   function fail(expected: string): never {
-    for (const [name, field] of Object.entries(entriesOf(schema))) convert(whose, field, side, [...path, name]);
-    const place = path.length === 0 ? whose : `${whose}: ${path.join('.')}`; // the innermost field is the first to throw
+    for (const [name, field] of Object.entries(entriesOf(schema))) convert(schemaName, field, side, [...path, name]);
+    const place = path.length === 0 ? schemaName : `${schemaName}: ${path.join('.')}`; // the innermost field is the first to throw
     throw new Error(`${place}: expected ${expected}`);
   }
   return toJsonSchema(schema, {

@@ -10,9 +10,9 @@ export interface ErrorLog {
 }
 
 export interface RepeatOptions {
-  /** The pause before each run, from the end of the last; null: none until `wake` or `hasten`. Asked after each run. */
+  /** The pause before each run, from the end of the last; null: none until `wake` or `runNow`. Asked after each run. */
   readonly everyMs: number | (() => number | null);
-  /** Before the first run, exactly; null: it waits for `wake` or `hasten`. As `everyMs` unless given. */
+  /** Before the first run, exactly; null: it waits for `wake` or `runNow`. As `everyMs` unless given. */
   readonly firstMs?: number | null;
   /** Pauses are longer or shorter by up to this part of them, at random: processes must not all run at once. */
   readonly jitter?: number;
@@ -28,7 +28,7 @@ export interface Repeated<T> {
   /** Runs now, or joins the run under way. Rejects with what it throws. */
   run(): Promise<T>;
   /** Runs like `run`, but logs what it throws. */
-  hasten(): void;
+  runNow(): void;
   /** Begins a pause unless one has begun, or a run is under way. */
   wake(): void;
   readonly underWay: Promise<T> | undefined;
@@ -44,7 +44,7 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
 
   function pause(ms: number | null): void {
     if (stopped || ms === null) return;
-    cancel = clock.after(ms, hasten);
+    cancel = clock.after(ms, runNow);
   }
 
   function pauseAsUsual(): void {
@@ -68,7 +68,7 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
     }
   }
 
-  function hasten(): void {
+  function runNow(): void {
     run().catch((error) => {
       if (!(error instanceof StoreOutage)) log.error(event, { error });
       else if (options.onOutage !== undefined) options.onOutage();
@@ -80,7 +80,7 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
   else pause(options.firstMs);
   return {
     run,
-    hasten,
+    runNow,
     wake() {
       if (cancel === undefined && underWay === undefined) pauseAsUsual();
     },

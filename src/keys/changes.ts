@@ -34,7 +34,7 @@ export interface ChangesOptions {
   readonly originOf: OriginOf;
   readonly granted: Granted;
   /** Limits requests that change nothing. */
-  readonly misses: PersonBudget;
+  readonly failedChanges: PersonBudget;
   /**
    * Limits what leaves events without end: new secrets, and owners' edits. Ends have no limit: each key is revoked and
    * deleted at most once, and each new secret first used once. Whoever holds a user's token can't keep its owner from
@@ -44,7 +44,7 @@ export interface ChangesOptions {
 }
 
 export function createChanges(options: ChangesOptions) {
-  const { store, childStore, refresh, clock, log, originOf, granted, misses } = options;
+  const { store, childStore, refresh, clock, log, originOf, granted, failedChanges } = options;
 
   /** Returns whether there is something to end under this id. */
   async function isActive({ userId }: Actor, keyId: string): Promise<boolean> {
@@ -72,10 +72,10 @@ export function createChanges(options: ChangesOptions) {
     }
     // Beyond the budget a read decides: nobody makes others wait for writes that change nothing, and what is active
     // can be revoked all the same.
-    if (misses.isUsedUp(actor) && !(await isActive(actor, keyId))) return misses.take(actor);
+    if (failedChanges.isUsedUp(actor) && !(await isActive(actor, keyId))) return failedChanges.take(actor);
     const changed = await change(originOf('tool', actor, actor.actor));
     if (changed === null) {
-      const taken = misses.take(actor);
+      const taken = failedChanges.take(actor);
       if (!taken.ok) return taken;
     }
     await refresh(); // also of what changed nothing: another process, or an earlier try, may have changed the key

@@ -60,14 +60,15 @@ export function createKeyDomain(options: {
   const feed = createFeed(options);
   const lookupBudgets = createLookupBudgets(clock);
   const readKeys = createReadKeys(store, feed, usage);
-  const unknownKeys = (near: boolean) => createUnknownKeys(readKeys, { near, budgets: lookupBudgets, clock, log });
+  const unknownKeys = (mayUseReplica: boolean) =>
+    createUnknownKeys(readKeys, { mayUseReplica, budgets: lookupBudgets, clock, log });
   const parts = {
     ...options,
     feed,
     refresh: feed.refresh,
     usage,
     granted: createGranted(options.ceilings, options.audience, log),
-    misses: createPersonBudget([LIMITS.misses], clock, log),
+    failedChanges: createPersonBudget([LIMITS.failedChanges], clock, log),
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };
   const owners = createOwners({ ...parts, defaults: options });

@@ -23,9 +23,9 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
   const cache = createKeyCache(feed, clock, keyCacheBytes);
   let reads = 0;
 
-  async function readAgain(keyHash: string, near: boolean): Promise<Known | null> {
+  async function readAgain(keyHash: string, mayUseReplica: boolean): Promise<Known | null> {
     reads += 1;
-    const found = await readKeys([keyHash], { near });
+    const found = await readKeys([keyHash], { mayUseReplica });
     return cache.keep(keyHash, found(keyHash));
   }
 
@@ -42,12 +42,12 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
         const found = await find(keyHash, caller);
         return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
       }),
-    /** Reads a key whatever memory has. `near`: a replica may be asked. */
+    /** Reads a key whatever memory has. `mayUseReplica`: a replica may be asked. */
     readAgain,
     /** Reads keys with one statement. A replica's word will do. */
     async readAll(keyHashes: readonly string[]): Promise<void> {
       reads += 1;
-      const found = await readKeys(keyHashes, { near: true });
+      const found = await readKeys(keyHashes, { mayUseReplica: true });
       for (const keyHash of keyHashes) cache.keep(keyHash, found(keyHash));
     },
     /** Forgets that a key was usable, once it has ended by its own time. */

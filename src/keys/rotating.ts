@@ -38,13 +38,14 @@ export interface RotationRequest {
 
 /** Creates the function that rotates; see there. It shares the budget of creations. */
 export function createRotate(options: RotateOptions) {
-  const { store, childStore, refresh, clock, random, sha256, log, originOf, granted, misses, ceilings } = options;
+  const { store, childStore, refresh, clock, random, sha256, log, originOf, granted, failedChanges, ceilings } =
+    options;
   const { keyPrefix, production, creations } = options;
 
   /** Returns a refusal, and takes it from the person's budget of requests that change nothing. */
   function missed(actor: Actor, problem: Problem): Result<never, Problem> {
-    const miss = misses.take(actor);
-    return miss.ok ? err(problem) : miss;
+    const taken = failedChanges.take(actor);
+    return taken.ok ? err(problem) : taken;
   }
 
   async function isChild({ userId }: Actor, keyId: string): Promise<boolean> {

@@ -44,7 +44,7 @@ export interface FindOptions {
   /** A replica that has reached it may say what it has. Null: the primary alone. */
   readonly atLeast: FeedPosition | null;
   readonly withinMs: number;
-  readonly whose?: string | undefined;
+  readonly fairnessKey?: string | undefined;
   readonly asOf?: CountsAsOf | undefined;
 }
 
@@ -102,7 +102,7 @@ export interface EventQuery {
 /**
  * Everything here throws a StoreOutage when the database is out of reach. Every write is harmless when repeated, also
  * late (`update` may put back what it wrote). Every change of a key is durable once it resolves, and leaves an event with
- * its origin, in the same transaction. `whose` is the fairness key at a remote database. Reads with `withinMs` give up
+ * its origin, in the same transaction. A remote database serves each `fairnessKey` in turn. Reads with `withinMs` give up
  * after it: a later response would be too old to count.
  */
 export interface KeyStore extends UsesStore {
@@ -124,7 +124,7 @@ export interface KeyStore extends UsesStore {
   /** Changes the given fields of an active key, never to more scopes or a later end. Null: that isn't so, or nothing changes. */
   narrow(userId: string, keyId: string, edit: OwnEdit, nowMs: number, origin: Origin): Promise<Changed | null>;
   /** Ends secrets: the one in force with its key, a next or previous one alone. Passes over unknown and ended ones. */
-  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, whose?: string): Promise<void>;
+  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, fairnessKey?: string): Promise<void>;
   /** Returns the owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): Promise<ListedKey | null>;
   /** Gives a key its next secret. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
@@ -140,7 +140,7 @@ export interface KeyStore extends UsesStore {
   /** Returns the change feed after a position, from the primary. */
   changesAfter(reached: ReachedPosition, withinMs: number): Promise<FeedPage>;
   /** Returns the newest events of a key before a number, newest first, whoever owned it then. */
-  eventsOfKey(keyId: string, beforeSeq: number, limit: number, whose: string): Promise<readonly KeyEvent[]>;
+  eventsOfKey(keyId: string, beforeSeq: number, limit: number, fairnessKey: string): Promise<readonly KeyEvent[]>;
   /** Returns the events of a query, oldest first. Those of an owner alone are found by reading the whole range. */
   events(query: EventQuery): Promise<KeyEvent[]>;
   /** Returns the number of the newest event; 0: there is none. */
@@ -213,7 +213,7 @@ interface NewCode {
   /** The owner of the key that it is for, if that is made later; else null. */
   readonly newKeyOf: string | null;
   /** The fairness key of its statements at a remote database. */
-  readonly whose: string;
+  readonly fairnessKey: string;
 }
 
 /** An active key that is handed out for a code. */
@@ -250,7 +250,7 @@ export interface OpenMax {
 /** Whether a request was put, or else what has too many open. */
 export type Asked = 'asked' | 'address_full' | 'network_full' | 'all_full';
 
-interface Decided extends Pick<NewCode, 'newKeyOf' | 'whose'> {
+interface Decided extends Pick<NewCode, 'newKeyOf' | 'fairnessKey'> {
   /** The hash of the person's code. */
   readonly hash: string;
   readonly decision: string;
@@ -260,7 +260,7 @@ interface Decided extends Pick<NewCode, 'newKeyOf' | 'whose'> {
 export interface CodeStore {
   /** Stores a code. Returns false if the owner has as many keys as he may already. */
   put(code: NewCode): Promise<boolean>;
-  findAll(hashes: readonly string[], whose: string): Promise<(hash: string) => CodeRow | null>;
+  findAll(hashes: readonly string[], fairnessKey: string): Promise<(hash: string) => CodeRow | null>;
   /** Takes the code, once, with an event. False: taken before, or no such key. */
   take(taking: Taking, origin: Origin): Promise<boolean>;
   /**
@@ -270,7 +270,7 @@ export interface CodeStore {
   make(making: Making, made: Origin, handed: Origin | null): Promise<boolean>;
   ask(asked: AskedCode, openMax: OpenMax, nowMs: number): Promise<Asked>;
   /** Finds a request by the hash of the person's code; null: none is open. */
-  findAsked(hash: string, nowMs: number, whose: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
+  findAsked(hash: string, nowMs: number, fairnessKey: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
   decide(decided: Decided, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;
 }
 

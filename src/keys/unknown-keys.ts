@@ -36,8 +36,8 @@ const PLACES = STATEMENT_KEYS_MAX;
 const SHARED_PLACES = 10 * STATEMENT_KEYS_MAX;
 
 export interface LookupsOptions<T> {
-  /** Reads all with one statement. `whose`: the source, which takes turns with others. */
-  readonly readAll: (hashes: readonly string[], whose: string) => Promise<(hash: string) => T>;
+  /** Reads all with one statement. `fairnessKey`: the source, which takes turns with others. */
+  readonly readAll: (hashes: readonly string[], fairnessKey: string) => Promise<(hash: string) => T>;
   /** Returns true for what gives back to the budget what its read took. */
   readonly isGood: (found: T) => boolean;
   /** The token buckets of LIMITS.unknownKeys, which all kinds of look-ups share. */
@@ -162,7 +162,7 @@ function refused(source: string, { requestId, lookupKeyId: keyId }: Caller, log:
 /** Creates the budgets of those who ask for unknown keys or codes. */
 export const createLookupBudgets = (clock: Clock): TokenBuckets => createTokenBuckets(LIMITS.unknownKeys, clock);
 
-/** Reads keys with the counts of their uses. `near`: a replica may be asked. */
+/** Reads keys with the counts of their uses. `mayUseReplica`: a replica may be asked. */
 export type ReadKeys = ReturnType<typeof createReadKeys>;
 
 export const createReadKeys =
@@ -171,11 +171,14 @@ export const createReadKeys =
     feed: Pick<Feed, 'position' | 'queryTimeoutMs'>,
     { beginRead }: Pick<Usage, 'beginRead'>,
   ) =>
-  async (hashes: readonly string[], { near = false, whose }: { readonly near?: boolean; readonly whose?: string }) => {
-    const { asOf, learn } = beginRead();
-    const atLeast = near ? feed.position : null;
-    const found = await findByHashes(hashes, { atLeast, withinMs: feed.queryTimeoutMs, whose, asOf });
-    for (const hash of hashes) learn(found(hash));
+  async (
+    hashes: readonly string[],
+    { mayUseReplica = false, fairnessKey }: { readonly mayUseReplica?: boolean; readonly fairnessKey?: string },
+  ) => {
+    const { asOf, merge } = beginRead();
+    const atLeast = mayUseReplica ? feed.position : null;
+    const found = await findByHashes(hashes, { atLeast, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
+    for (const hash of hashes) merge(found(hash));
     return found;
   };
 
@@ -183,11 +186,16 @@ export type UnknownKeys = Lookups<Found>;
 
 export const createUnknownKeys = (
   readKeys: ReadKeys,
-  options: { readonly near: boolean; readonly budgets: TokenBuckets; readonly clock: Clock; readonly log: Log },
+  options: {
+    readonly mayUseReplica: boolean;
+    readonly budgets: TokenBuckets;
+    readonly clock: Clock;
+    readonly log: Log;
+  },
 ): UnknownKeys =>
   createLookups({
     ...options,
-    readAll: (hashes, whose) => readKeys(hashes, { near: options.near, whose }),
+    readAll: (hashes, fairnessKey) => readKeys(hashes, { mayUseReplica: options.mayUseReplica, fairnessKey }),
     isGood: (found) => isAccepted(found, options.clock.nowMs()),
   });
 

@@ -49,10 +49,10 @@ export type Verified =
   | { readonly ok: false; readonly error: Problem };
 
 /**
- * `use`: a call; its last use is noted. `confirm`: the same call once more, before its success leaves. `pasting`: a
- * person hands the key to a page; noted too. `look`: notes nothing. The last two complete no rotation.
+ * `use`: a call; its last use is noted. `revalidate`: the same call once more, before its success leaves. `paste`: a
+ * person hands the key to a page; noted too. `inspect`: notes nothing. The last two complete no rotation.
  */
-type Purpose = 'use' | 'confirm' | 'pasting' | 'look';
+type Purpose = 'use' | 'revalidate' | 'paste' | 'inspect';
 
 interface Presented {
   readonly token: string;
@@ -126,7 +126,7 @@ export function createVerifier(options: VerifierOptions) {
     key?.presented === 'next' &&
     known.isUsable(key) &&
     options.audience.admits(key.resource, caller) &&
-    (purpose === 'use' || purpose === 'confirm');
+    (purpose === 'use' || purpose === 'revalidate');
 
   async function decideFirstUse(key: KnownKey, presented: Presented): Promise<Verified> {
     const { found, polledAtMs } = await useFirst(key, presented.keyHash, presented.caller);
@@ -141,11 +141,11 @@ export function createVerifier(options: VerifierOptions) {
      */
     verify: (token: string, caller: Caller) => decide(token, caller, 'use'),
     /** Revalidates a key whose use is noted already. */
-    confirm: (token: string, caller: Caller) => decide(token, caller, 'confirm'),
+    revalidate: (token: string, caller: Caller) => decide(token, caller, 'revalidate'),
     /** Verifies a key that somebody pastes into a page, and notes its use. It completes no rotation. */
-    paste: (token: string, caller: Caller) => decide(token, caller, 'pasting'),
-    /** Inspects a key: decides like `paste`, but notes no use. */
-    look: (token: string, caller: Caller) => decide(token, caller, 'look'),
+    verifyPasted: (token: string, caller: Caller) => decide(token, caller, 'paste'),
+    /** Inspects a key: decides like `verifyPasted`, but notes no use. */
+    inspect: (token: string, caller: Caller) => decide(token, caller, 'inspect'),
     /** What is known of a key by the hash of a secret: null if it isn't good; undefined if it has to be read. */
     recall(keyHash: string): KnownKey | null | undefined {
       const key = feed.current() ? known.recall(keyHash, clock.monotonicMs()) : undefined;
@@ -171,7 +171,7 @@ function isAdmitted(found: Known, { token, keyHash }: Presented): boolean {
 
 /** Creates the functions that say who is behind a key or a child, or why it is refused, and note a use. */
 function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage' | 'audience' | 'clock'>) {
-  const isNoted = (purpose: Purpose) => purpose === 'use' || purpose === 'pasting';
+  const isNoted = (purpose: Purpose) => purpose === 'use' || purpose === 'paste';
 
   function evaluate(key: KnownKey | null, presented: Presented, verifiedAtMs: number): Verified {
     if (key === null) return refusal({ reason: 'unknown' });

@@ -47,18 +47,18 @@ export function createClick({ decide, grants, guards, readKeyRequest }: ClickOpt
   };
 }
 
-/** What a person decides; all other members are the request's parameters. */
+/** What a person decides; all other fields are the request's parameters. */
 const DECIDED = ['name', 'scopes', 'expiresInDays', 'rateLimit', 'quota'];
 
 /** Returns the two parts of the body. `parameters` is null if they are no parameters of a URL. */
 function partsOf(body: unknown): { parameters: URLSearchParams | null; decided: object } {
-  const members = Object.entries(isObject(body) ? body : {});
+  const fields = Object.entries(isObject(body) ? body : {});
   const isDecided = ([name]: [string, unknown]) => DECIDED.includes(name);
-  const parameters = members.filter((member) => !isDecided(member));
+  const parameters = fields.filter((field) => !isDecided(field));
   const areTexts = parameters.every((parameter): parameter is [string, string] => typeof parameter[1] === 'string');
   return {
     parameters: areTexts ? new URLSearchParams(parameters) : null,
-    decided: Object.fromEntries(members.filter(isDecided)),
+    decided: Object.fromEntries(fields.filter(isDecided)),
   };
 }
 

@@ -13,25 +13,25 @@ import { type AuthorizationRequest, queryFor } from './authorization-request.ts'
 import { html, seeOther } from './authorize-responses.ts';
 import type { Grants } from './grant.ts';
 
-export interface PasteOptions {
+export interface KeyFormOptions {
   readonly grants: Pick<Grants, 'pasted'>;
   readonly config: { readonly keysPage: object | null };
-  readonly pasteKey: VerifyKey;
+  readonly verifyPastedKey: VerifyKey;
   readonly log: Log;
 }
 
-export function createPaste({ grants, config, pasteKey, log }: PasteOptions) {
-  const guard = apiKeyGuard(pasteKey, log);
+export function createKeyForm({ grants, config, verifyPastedKey, log }: KeyFormOptions) {
+  const guard = apiKeyGuard(verifyPastedKey, log);
 
   /** Responds with the page. `refused` says what was wrong with a key, if the page is shown again. */
-  function ask(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
+  function showForm(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
     const connectUrl = config.keysPage === null ? null : connectUrlOf(request.issuer, queryFor(request));
     const { status = 200, detail = null, problem } = refused ?? {};
     return html(status, (page) => page.askPage({ request, connectUrl, problem: detail }), problem);
   }
 
   const askAgain = (request: AuthorizationRequest, problem: Problem) =>
-    ask(request, { ...publicPart(problem), problem });
+    showForm(request, { ...publicPart(problem), problem });
 
   async function handOver(context: RequestContext, request: AuthorizationRequest, key: string): Promise<Response> {
     const credentials = { xApiKey: key || null, bearer: null, metaApiKey: null };
@@ -42,17 +42,17 @@ export function createPaste({ grants, config, pasteKey, log }: PasteOptions) {
     const verified = await guard(call);
     // Another server would be sent a key that is good here too.
     if (isForeign && (verified.ok ? verified.value.auth.resource !== server : isBoundElsewhere(verified.error))) {
-      return ask(request, WORKS_ELSEWHERE);
+      return showForm(request, WORKS_ELSEWHERE);
     }
     if (!verified.ok) return askAgain(request, verified.error);
-    if (verified.value.auth.parentId !== null) return ask(request, ENDS_WITH_ANOTHER);
+    if (verified.value.auth.parentId !== null) return showForm(request, ENDS_WITH_ANOTHER);
     const granted = await grants.pasted(request, key, verified.value.auth, call);
     return granted.ok ? seeOther(granted.value) : askAgain(request, granted.error);
   }
 
   return {
-    ask: (request: AuthorizationRequest): Promise<Response> => ask(request),
-    async paste(context: RequestContext, request: AuthorizationRequest, form: URLSearchParams): Promise<Response> {
+    showForm: (request: AuthorizationRequest): Promise<Response> => showForm(request),
+    async submitKey(context: RequestContext, request: AuthorizationRequest, form: URLSearchParams): Promise<Response> {
       try {
         return await handOver(context, request, form.get('key')?.trim() ?? '');
       } catch (error) {

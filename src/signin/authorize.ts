@@ -11,16 +11,16 @@ import { queryOf, type Route } from '../web/router.ts';
 import type { AuthorizationRequest, Decide } from './authorization-request.ts';
 import { locationOf } from './authorization-request.ts';
 import { type ClickOptions, createClick } from './authorize-click.ts';
-import { createPaste, type PasteOptions } from './authorize-paste.ts';
+import { createKeyForm, type KeyFormOptions } from './authorize-paste.ts';
 import { errorPage, problemPage, seeOther } from './authorize-responses.ts';
 
 export type AuthorizeRouteOptions = ClickOptions &
-  PasteOptions & { readonly decide: Decide; readonly grants: ClickOptions['grants'] & PasteOptions['grants'] };
+  KeyFormOptions & { readonly decide: Decide; readonly grants: ClickOptions['grants'] & KeyFormOptions['grants'] };
 
 export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get' | 'post' | 'takes' | 'refuse'> {
   const { decide, config, log } = options;
   const hasPage = config.keysPage !== null;
-  const { ask, paste } = createPaste(options);
+  const { showForm, submitKey } = createKeyForm(options);
   const click = createClick(options);
 
   async function respond(
@@ -46,7 +46,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
 
   return {
     takes: hasPage ? 'json_or_form' : 'form',
-    get: (context) => respond(context, queryOf(context.request.url), ask),
+    get: (context) => respond(context, queryOf(context.request.url), showForm),
     post(context, body) {
       // A user token is no cookie: only who has it can send it.
       if (hasPage && isJson(context)) return click(context, body);
@@ -55,7 +55,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
       if (!body.ok) return problemPage(body.error);
       const form = formIn(body.value);
       return respond(context, form, (asked) =>
-        form.has('cancel') ? seeOther(locationOf(asked, { error: 'access_denied' })) : paste(context, asked, form),
+        form.has('cancel') ? seeOther(locationOf(asked, { error: 'access_denied' })) : submitKey(context, asked, form),
       );
     },
     refuse: (context, problem: Problem) =>

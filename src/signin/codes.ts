@@ -25,8 +25,8 @@ export interface CodeContent {
 type Opened = { readonly content: CodeContent } | { readonly takenFor: string };
 
 export interface Codes {
-  /** Stores the content, and resolves with its code. `whose` is the fairness key of the write. */
-  seal(content: CodeContent, whose: string): Promise<Result<string, Problem>>;
+  /** Stores the content, and resolves with its code. */
+  seal(content: CodeContent, fairnessKey: string): Promise<Result<string, Problem>>;
   /** Resolves with what the code stands for. Null: it is no code of this database, or too old. */
   open(code: string, caller: Caller): Promise<Result<Opened | null, Problem>>;
 }
@@ -58,7 +58,7 @@ export const codeHash = (sha256: Sha256, code: string): string | null => (CODE.t
 
 export function createCodes({ store, findCode, clock, random, sha256 }: CodesOptions): Codes {
   return {
-    async seal(content, whose) {
+    async seal(content, fairnessKey) {
       const code = makeCode(random);
       const sealed = await crypto.subtle.encrypt(
         AES_GCM,
@@ -70,7 +70,7 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
         content: new Uint8Array(sealed).toBase64(),
         endsAtMs: clock.nowMs() + CODE_TTL_MS,
         newKeyOf: 'order' in content.handsOut ? content.handsOut.order.userId : null,
-        whose,
+        fairnessKey,
       });
       return isPut ? ok(code) : err({ code: 'key_limit_reached' });
     },

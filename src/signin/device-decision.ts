@@ -99,7 +99,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     const decision: DeviceDecision = ordered === null ? { refused: true } : { order: ordered.value };
     const newKeyOf = newKey === null ? null : actor.userId;
     const decided = await store.decide(
-      { hash, decision: JSON.stringify(decision), newKeyOf, whose: personOf(actor) },
+      { hash, decision: JSON.stringify(decision), newKeyOf, fairnessKey: personOf(actor) },
       clock.nowMs(),
     );
     if (decided !== 'decided') return err(decided === 'full' ? { code: 'key_limit_reached' } : NOT_FOUND);

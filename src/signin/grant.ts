@@ -37,22 +37,22 @@ export interface GrantsOptions {
 }
 
 export function createGrants({ codes, keys, clock, sha256, log }: GrantsOptions): Grants {
-  const handOvers = createTokenBuckets(LIMITS.handOvers, clock);
+  const signIns = createTokenBuckets(LIMITS.signIns, clock);
 
   async function sealed(
     request: AuthorizationRequest,
     handsOut: CodeContent['handsOut'],
-    whose: string,
+    fairnessKey: string,
   ): Promise<Result<string, Problem>> {
     const { clientId, challenge, redirectUri, server } = request;
     const client = sha256(clientId, 'base64url');
-    const code = await codes.seal({ handsOut, client, challenge, redirectUri, resource: server }, whose);
+    const code = await codes.seal({ handsOut, client, challenge, redirectUri, resource: server }, fairnessKey);
     return code.ok ? ok(locationOf(request, { code: code.value })) : code;
   }
 
   return {
     async pasted(request, key, { keyId, subject: userId }, { requestId }) {
-      const waitS = handOvers.take(keyId);
+      const waitS = signIns.take(keyId);
       if (waitS > 0) {
         log.warnThrottled('Rate limit exceeded', `connect ${keyId}`, { requestId, keyId, userId });
         return err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });

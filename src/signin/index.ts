@@ -48,7 +48,7 @@ export interface SignInOptions
     readonly device: boolean;
   };
   readonly keys: Pick<Minting, 'order' | 'mint'>;
-  readonly look: Verifier['look'];
+  readonly inspect: Verifier['inspect'];
   readonly publicPath: string;
   /** The scopes that tools and prompts ask keys for. */
   readonly scopes: readonly string[];

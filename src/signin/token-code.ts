@@ -19,7 +19,7 @@ import { accessToken, type Redeem, type TokenError } from './token.ts';
 export interface CodeGrantOptions extends MakingOptions {
   readonly clients: Clients;
   readonly codes: Codes;
-  readonly look: Verifier['look'];
+  readonly inspect: Verifier['inspect'];
   readonly audience: Audience;
   readonly clock: Clock;
   readonly sha256: Sha256;
@@ -31,7 +31,7 @@ type Handed = Result<
 >;
 
 export function createCodeGrant(options: CodeGrantOptions): Redeem {
-  const { clients, codes, store, look, originOf, audience, clock, random, sha256, log } = options;
+  const { clients, codes, store, inspect, originOf, audience, clock, random, sha256, log } = options;
   const makeKey = createMakeKey(options);
 
   /** Refuses a code that is used a second time, and logs it, because somebody else may have it too. */
@@ -44,7 +44,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
   async function handOver(key: string, hash: string, to: Receiver): Promise<Handed> {
     const { caller, server } = to;
     const resources = server === THIS_SERVER ? undefined : [server];
-    const verified = await look(key, { ...caller, resources });
+    const verified = await inspect(key, { ...caller, resources });
     if (!verified.ok) return verified.error.code === 'invalid_api_key' ? err('invalid_grant') : verified;
     const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
     const fingerprint = fingerprintOf(hashKey(sha256, key));

@@ -78,7 +78,7 @@ const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_SAFE_INTEGER, row: Numbe
 export function createChildStore(db: Database): ChildStore {
   /** Returns when there will be room; null: there is. */
   async function freeAt({ userId, parentId, createdAtMs }: ChildRecord, max: ChildrenMax): Promise<number | null> {
-    const rows = await db.read({ sql: ROOM, args: [parentId, userId, createdAtMs], whose: userId });
+    const rows = await db.read({ sql: ROOM, args: [parentId, userId, createdAtMs], fairnessKey: userId });
     const full = rows.filter(({ parent, living }) => Number(living) >= (parent === 1 ? max.ofParent : max.ofOwner));
     return full.length === 0 ? null : Math.max(...full.map((row) => Number(row.first_ends_at_ms)));
   }
@@ -94,9 +94,9 @@ export function createChildStore(db: Database): ChildStore {
             ...[id, userId, keyHash, parentId, parentHash, name, JSON.stringify(scopes), resource],
             ...[createdAtMs, expiresAtMs, JSON.stringify(origin), max.ofParent, max.ofOwner],
           ],
-          whose: userId,
+          fairnessKey: userId,
         },
-        { sql: IS_THERE, args: [id, keyHash], whose: userId },
+        { sql: IS_THERE, args: [id, keyHash], fairnessKey: userId },
       );
       if (isMade) return 'made';
       const freeAtMs = await freeAt(child, max);
@@ -108,7 +108,7 @@ export function createChildStore(db: Database): ChildStore {
       const rows = await db.read({
         sql: LIST,
         args: [parentId, owner, nowMs, createdAtMs, row],
-        whose: owner ?? undefined,
+        fairnessKey: owner ?? undefined,
       });
       return rows.map((listed) => {
         const child = childOf(listed.child);
@@ -136,12 +136,12 @@ export function createChildStore(db: Database): ChildStore {
         sql: `UPDATE children AS c SET ended_at_ms = ?2, changed_by = ?3 WHERE ${condition} AND ended_at_ms IS NULL${mine}
 RETURNING ${ENDED}`,
         args,
-        whose: owner,
+        fairnessKey: owner,
       });
       if (!repeated) return rows.map(endedOf);
       // An earlier try may have ended them.
       const sql = `SELECT ${ENDED} FROM children c WHERE ${condition} AND ended_at_ms = ?2 AND ?3 IS NOT NULL${mine}`;
-      return (await db.read({ sql, args, whose: owner })).map(endedOf);
+      return (await db.read({ sql, args, fairnessKey: owner })).map(endedOf);
     },
   };
 }

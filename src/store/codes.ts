@@ -37,21 +37,21 @@ AND (?4 IS NULL OR ${hasPlace('?4', '?5')}) RETURNING hash`;
 const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision = ?2';
 
 export function createCodeStore(db: Database, ownerKeys: number): CodeStore {
-  async function findAsked(hash: string, nowMs: number, whose: string) {
-    const [row] = await db.read({ sql: FIND_ASKED, args: [hash, nowMs], whose });
+  async function findAsked(hash: string, nowMs: number, fairnessKey: string) {
+    const [row] = await db.read({ sql: FIND_ASKED, args: [hash, nowMs], fairnessKey });
     return row === undefined ? null : { content: String(row.content), endsAtMs: Number(row.ends_at_ms) };
   }
 
   return {
-    put: ({ hash, content, endsAtMs, newKeyOf, whose }) =>
+    put: ({ hash, content, endsAtMs, newKeyOf, fairnessKey }) =>
       hasChanged(
         db,
-        { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, ownerKeys], whose },
-        { sql: HAS_PUT, args: [hash], whose },
+        { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, ownerKeys], fairnessKey },
+        { sql: HAS_PUT, args: [hash], fairnessKey },
       ),
 
-    async findAll(hashes, whose) {
-      const rows = await db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], whose });
+    async findAll(hashes, fairnessKey) {
+      const rows = await db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], fairnessKey });
       const found = new Map(rows.map((row) => [String(row.hash), codeOf(row)]));
       return (hash: string) => found.get(hash) ?? null;
     },
@@ -59,32 +59,32 @@ export function createCodeStore(db: Database, ownerKeys: number): CodeStore {
     take: ({ hash, attempt, keyId, fingerprint }, origin) =>
       hasChanged(
         db,
-        { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin)], whose: keyId },
-        { sql: HAS_TAKEN, args: [hash, attempt], whose: keyId },
+        { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin)], fairnessKey: keyId },
+        { sql: HAS_TAKEN, args: [hash, attempt], fairnessKey: keyId },
       ),
 
     async make({ hash, attempt, record }, made, handed) {
-      const whose = record.userId;
+      const fairnessKey = record.userId;
       const fingerprint = fingerprintOf(record.keyHash);
       await db.writeAll([
-        { sql: MAKE, args: [...insertArgs(record, ownerKeys, made), hash], whose },
-        { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], whose },
+        { sql: MAKE, args: [...insertArgs(record, ownerKeys, made), hash], fairnessKey },
+        { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], fairnessKey },
       ]);
-      return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], whose })).length > 0;
+      return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], fairnessKey })).length > 0;
     },
 
     ask: createAsk(db),
 
     findAsked,
 
-    async decide({ hash, decision, newKeyOf, whose }, nowMs) {
+    async decide({ hash, decision, newKeyOf, fairnessKey }, nowMs) {
       const decided = await hasChanged(
         db,
-        { sql: DECIDE, args: [hash, nowMs, decision, newKeyOf, ownerKeys], whose },
-        { sql: HAS_DECIDED, args: [hash, decision], whose },
+        { sql: DECIDE, args: [hash, nowMs, decision, newKeyOf, ownerKeys], fairnessKey },
+        { sql: HAS_DECIDED, args: [hash, decision], fairnessKey },
       );
       if (decided) return 'decided';
-      return (await findAsked(hash, nowMs, whose)) === null ? 'not_open' : 'full';
+      return (await findAsked(hash, nowMs, fairnessKey)) === null ? 'not_open' : 'full';
     },
   };
 }

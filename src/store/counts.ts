@@ -87,7 +87,7 @@ FROM json_each(?1) AS i CROSS JOIN api_keys k WHERE k.id = i.value`;
 export const COUNTED_USE = `(SELECT last_used_at_ms FROM key_counts WHERE row = k.row AND window_s = ${DAY_S} ORDER BY number DESC LIMIT 1)`;
 
 /** Exchanges wait for each other alone, at a remote database. */
-const WHOSE = 'exchanges of uses';
+const FAIRNESS_KEY = 'exchanges of uses';
 
 export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
   async addUses({ instance, number, windows }) {
@@ -97,11 +97,11 @@ export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
       { sql: ADD, args: [json, instance, number] },
       { sql: NOTE_NUMBER, args: [instance, number] },
     ];
-    await db.writeAll(statements.map((statement) => ({ ...statement, whose: WHOSE, unsynced: true })));
+    await db.writeAll(statements.map((statement) => ({ ...statement, fairnessKey: FAIRNESS_KEY, unsynced: true })));
   },
 
   async totalsOf(windows) {
-    const rows = await db.read({ sql: TOTALS, args: [JSON.stringify(windows)], whose: WHOSE });
+    const rows = await db.read({ sql: TOTALS, args: [JSON.stringify(windows)], fairnessKey: FAIRNESS_KEY });
     const totals = new Map(rows.map(({ at, uses }) => [Number(at), Number(uses)]));
     return windows.map((_, at) => totals.get(at));
   },

@@ -11,9 +11,9 @@ export interface Statement {
   readonly sql: string;
   /** Values for its `?`, if it has any. */
   readonly args?: readonly Value[];
-  /** Whose turn it takes at a remote database, which serves owners in turn; statements without it share one. */
-  readonly whose?: string | undefined;
-  /** Anybody may cause it: at a remote database all of these take one turn, in which those whose they are take turns. */
+  /** Owner, address or purpose: a remote database serves these in turn. Statements without it share one. */
+  readonly fairnessKey?: string | undefined;
+  /** Anybody may cause it, without a credential: at a remote database all of these share one turn. */
   readonly stranger?: true;
   /** Never waits for a turn: for what keeps memory current. */
   readonly urgent?: true;

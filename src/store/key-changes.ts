@@ -102,39 +102,46 @@ export async function hasChanged(db: Database, write: Statement, left: Statement
 }
 
 export function keyChanges(db: Database, ownerKeys: number): Changes {
-  const change = (sql: string, whose: string, args: NonNullable<Statement['args']>) =>
-    changeKey(db, { sql, args, whose });
+  const change = (sql: string, fairnessKey: string, args: NonNullable<Statement['args']>) =>
+    changeKey(db, { sql, args, fairnessKey });
 
   return {
     async insert(record, origin) {
       const { id, userId, keyHash } = record;
       const isThere = await hasChanged(
         db,
-        { sql: INSERT, args: insertArgs(record, ownerKeys, origin), whose: turnOf(userId, origin) },
-        { sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?', args: [id, keyHash], whose: userId },
+        { sql: INSERT, args: insertArgs(record, ownerKeys, origin), fairnessKey: fairnessKeyOf(userId, origin) },
+        { sql: 'SELECT 1 FROM api_keys WHERE id = ? AND key_hash = ?', args: [id, keyHash], fairnessKey: userId },
       );
       return isThere ? 'created' : 'limit_reached';
     },
 
     deactivate: (userId, keyId, origin) =>
-      change(DEACTIVATE, turnOf(userId, origin), [keyId, userId, JSON.stringify(origin)]),
+      change(DEACTIVATE, fairnessKeyOf(userId, origin), [keyId, userId, JSON.stringify(origin)]),
 
-    remove: (userId, keyId, origin) => change(REMOVE, turnOf(userId, origin), [keyId, userId, JSON.stringify(origin)]),
+    remove: (userId, keyId, origin) =>
+      change(REMOVE, fairnessKeyOf(userId, origin), [keyId, userId, JSON.stringify(origin)]),
 
     update(userId, keyId, { name, scopes }, origin) {
       const scopesJson = scopes === undefined ? null : JSON.stringify(scopes);
-      return change(UPDATE, turnOf(userId, origin), [keyId, userId, name ?? null, scopesJson, JSON.stringify(origin)]);
+      return change(UPDATE, fairnessKeyOf(userId, origin), [
+        keyId,
+        userId,
+        name ?? null,
+        scopesJson,
+        JSON.stringify(origin),
+      ]);
     },
 
     narrow(userId, keyId, { name, scopes, expiresAtMs }, nowMs, origin) {
       const scopesJson = scopes === undefined ? null : JSON.stringify(scopes);
       const given = [name ?? null, scopesJson, expiresAtMs ?? null];
-      return change(NARROW, turnOf(userId, origin), [keyId, userId, ...given, JSON.stringify(origin), nowMs]);
+      return change(NARROW, fairnessKeyOf(userId, origin), [keyId, userId, ...given, JSON.stringify(origin), nowMs]);
     },
 
-    async revokeByHashes(keyHashes, nowMs, origin, whose) {
+    async revokeByHashes(keyHashes, nowMs, origin, fairnessKey) {
       const args = [JSON.stringify(keyHashes), nowMs, JSON.stringify(origin)];
-      await db.write({ sql: REVOKE_BY_HASHES, args, whose });
+      await db.write({ sql: REVOKE_BY_HASHES, args, fairnessKey });
     },
 
     rotate: ({ id, userId, rotations }, { hash, overlapMs, expiresAtMs }, nowMs, origin) =>
@@ -143,9 +150,9 @@ export function keyChanges(db: Database, ownerKeys: number): Changes {
         {
           sql: overlapMs > 0 ? ROTATE : ROTATE_AT_ONCE,
           args: [id, userId, rotations, hash, overlapMs, nowMs, JSON.stringify(origin), expiresAtMs ?? null],
-          whose: turnOf(userId, origin),
+          fairnessKey: fairnessKeyOf(userId, origin),
         },
-        { sql: HAS_SECRET, args: [id, hash], whose: userId },
+        { sql: HAS_SECRET, args: [id, hash], fairnessKey: userId },
       ),
 
     promote: ({ id, userId, second, rotations }, usedAtMs, origin) =>
@@ -154,4 +161,4 @@ export function keyChanges(db: Database, ownerKeys: number): Changes {
 }
 
 /** Returns the fairness key of a change: the person, so that none of a team has all turns of its owner. */
-const turnOf = (userId: string, { actor }: Origin): string => personOf({ userId, actor: actor ?? userId });
+const fairnessKeyOf = (userId: string, { actor }: Origin): string => personOf({ userId, actor: actor ?? userId });

@@ -99,7 +99,7 @@ function readOf(rows: readonly Row[], countsIn: (counts: Value | undefined) => K
  * Reads the same from a replica, which has no counts; null: it has not reached that position, or does not respond. A child
  * whose parent it lacks is not found there: the parent may be newer than what it has copied.
  */
-async function readNear(replica: Pick<Replica, 'read'>, statement: Statement, atLeast: FeedPosition) {
+async function readReplica(replica: Pick<Replica, 'read'>, statement: Statement, atLeast: FeedPosition) {
   const rows = await replica.read(statement);
   const read = rows && readOf(rows, () => null);
   return read && hasReached(read.position, atLeast) ? read : null;
@@ -108,7 +108,7 @@ async function readNear(replica: Pick<Replica, 'read'>, statement: Statement, at
 export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | null): Reads => ({
   async listByUser(userId, after, bytesMax) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
-    const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], whose: userId });
+    const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], fairnessKey: userId });
     return {
       keys: rows.map((listed) => ({ ...listedOf(listed), row: Number(listed.row) })),
       remaining: Number(rows[0]?.remaining ?? 0),
@@ -116,22 +116,23 @@ export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | nul
   },
 
   async findOwn(userId, keyId) {
-    const [row] = await primary.read({ sql: FIND_OWN, args: [keyId, userId], whose: userId });
+    const [row] = await primary.read({ sql: FIND_OWN, args: [keyId, userId], fairnessKey: userId });
     return row === undefined ? null : listedOf(row);
   },
 
-  async findByHashes(keyHashes, { atLeast, withinMs, whose, asOf }) {
+  async findByHashes(keyHashes, { atLeast, withinMs, fairnessKey, asOf }) {
     const ask = (hashes: readonly string[]): Statement => ({
       sql: FIND,
       args: [JSON.stringify(hashes), ...countArgs(asOf)],
-      whose,
+      fairnessKey,
     });
-    const near = atLeast && replica && (await readNear(replica, ask(keyHashes), atLeast));
-    const far = near ? keyHashes.filter((hash) => !near.found.get(hash)?.record) : keyHashes;
-    const { position, found } = near && far.length === 0 ? near : readOf(await primary.read(ask(far), withinMs));
+    const copied = atLeast && replica && (await readReplica(replica, ask(keyHashes), atLeast));
+    const missing = copied ? keyHashes.filter((hash) => !copied.found.get(hash)?.record) : keyHashes;
+    const { position, found } =
+      copied && missing.length === 0 ? copied : readOf(await primary.read(ask(missing), withinMs));
     return (keyHash) => {
-      const nearOne = near?.found.get(keyHash);
-      if (nearOne?.record) return nearOne;
+      const fromReplica = copied?.found.get(keyHash);
+      if (fromReplica?.record) return fromReplica;
       return found.get(keyHash) ?? { record: null, child: null, position, counts: null, ownerCounts: null };
     };
   },
@@ -142,15 +143,15 @@ export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | nul
   },
 
   async isBlocked(owner, withinMs) {
-    return (await primary.read({ sql: BLOCKED, args: [owner], whose: owner }, withinMs)).length > 0;
+    return (await primary.read({ sql: BLOCKED, args: [owner], fairnessKey: owner }, withinMs)).length > 0;
   },
 
   async changesAfter(reached, withinMs) {
     return pageOf(await primary.read({ sql: CHANGES, args: [reached.seq], urgent: true }, withinMs), reached.seq);
   },
 
-  async eventsOfKey(keyId, beforeSeq, limit, whose) {
-    const rows = await primary.read({ sql: EVENTS_OF_KEY, args: [keyId, beforeSeq, limit], whose });
+  async eventsOfKey(keyId, beforeSeq, limit, fairnessKey) {
+    const rows = await primary.read({ sql: EVENTS_OF_KEY, args: [keyId, beforeSeq, limit], fairnessKey });
     return rows.map(eventOf);
   },
 

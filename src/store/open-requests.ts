@@ -52,21 +52,21 @@ LIMIT iif(${COUNTS.all} >= ?3, ${ROOM_MADE}, 0)) RETURNING asked_from`;
 export function createAsk(db: Database): CodeStore['ask'] {
   return async (asked, { each, network: eachNetwork, total }, nowMs) => {
     const { hash, userCodeHash, content, endsAtMs, address, network } = asked;
-    const turn = { whose: address, stranger: true } as const;
+    const served = { fairnessKey: address, stranger: true } as const;
     const open = [nowMs, endsAtMs, address, network];
 
     const put = () =>
       hasChanged(
         db,
-        { sql: ASK, args: [...open, hash, content, userCodeHash, each, eachNetwork, total], ...turn },
-        { sql: HAS_PUT, args: [hash], ...turn },
+        { sql: ASK, args: [...open, hash, content, userCodeHash, each, eachNetwork, total], ...served },
+        { sql: HAS_PUT, args: [hash], ...served },
       );
 
     if (await put()) return 'asked';
-    const counts = firstOf(await db.read({ sql: COUNT_OPEN, args: open, ...turn }));
+    const counts = firstOf(await db.read({ sql: COUNT_OPEN, args: open, ...served }));
     if (Number(counts.address) >= each) return 'address_full';
     if (Number(counts.network) >= eachNetwork) return 'network_full';
-    const { rows } = await db.write({ sql: MAKE_ROOM, args: [nowMs, endsAtMs, total], ...turn });
+    const { rows } = await db.write({ sql: MAKE_ROOM, args: [nowMs, endsAtMs, total], ...served });
     if (rows.some(({ asked_from }) => String(asked_from).startsWith(network))) return 'network_full';
     return (await put()) ? 'asked' : 'all_full';
   };

@@ -96,7 +96,7 @@ export function createUpkeep(db: Database, options: UpkeepOptions) {
       if (newestSeq - prunedSeq <= overdueAt || nowMs < overdueAgainAtMs) return;
       overdueAgainAtMs = nowMs + OVERDUE_AGAIN_AFTER_MS;
       isOverdue = true;
-      runs.hasten();
+      runs.runNow();
     },
     stop(): void {
       overdueAgainAtMs = Number.POSITIVE_INFINITY;

@@ -12,7 +12,7 @@ import {
   SHARED_WINDOW_S_MIN,
 } from '../ground/rate-limit.ts';
 import type { KeyCounts } from './store.ts';
-import { begin, learn, moved, unitsIn, type WindowUsage } from './windows.ts';
+import { begin, moved, raiseTotal, unitsIn, type WindowUsage } from './windows.ts';
 
 /** When a holder has used this part of its limit since the last exchange, it is time for the next one. */
 const EXCHANGE_PART = 1 / 32;
@@ -127,13 +127,13 @@ export class Holder {
   }
 
   /** Takes what the database had at `nowMs`; `windowS`: of the window that was read. */
-  learn(counts: KeyCounts, windowS: number | undefined, nowMs: number): void {
+  mergeCounts(counts: KeyCounts, windowS: number | undefined, nowMs: number): void {
     for (const usage of this.#windows) {
       const { period } = usage.window;
       if (!contains(usage.window, nowMs)) continue;
-      if (period === DAY_S) learn(usage, counts.day);
-      else if (period === 'month') learn(usage, counts.month);
-      else if (period === windowS) learn(usage, counts.window);
+      if (period === DAY_S) raiseTotal(usage, counts.day);
+      else if (period === 'month') raiseTotal(usage, counts.month);
+      else if (period === windowS) raiseTotal(usage, counts.window);
     }
   }
 
@@ -154,7 +154,7 @@ export class Holder {
   }
 
   /** Moves on to the windows that have begun. */
-  turn(calendar: Calendar): void {
+  openWindows(calendar: Calendar): void {
     const { day } = this;
     this.#windows = this.#windows.map((usage) => moved(usage, calendar));
     if (this.day !== day && (day.pending > 0 || this.#isSending)) this.#late = [...this.#late, day];

@@ -111,25 +111,25 @@ export class KnownHolders {
   }
 
   /** Takes over what was read as of `nowMs`; plans only if nothing newer is known. */
-  learn({ record, position, counts, ownerCounts }: Found, nowMs: number): void {
+  merge({ record, position, counts, ownerCounts }: Found, nowMs: number): void {
     if (record === null) return;
     const key = this.keyOf(record.id, record.createdAtMs);
     const isNews = isNewer(position, key.position);
-    this.#learnOf(key, this.#planFor(record), position, counts, nowMs);
+    this.#mergeInto(key, this.#planFor(record), position, counts, nowMs);
     const plan = this.#ownerPlanFor(record);
     const owner = isUnlimited(plan) ? null : this.#ownerOf(record.userId, plan);
     if (isNews) key.owner = owner;
-    if (owner !== null) this.#learnOf(owner, plan, position, ownerCounts, nowMs);
+    if (owner !== null) this.#mergeInto(owner, plan, position, ownerCounts, nowMs);
   }
 
-  #learnOf(holder: Holder, plan: Plan, position: FeedPosition, counts: KeyCounts | null, nowMs: number): void {
-    holder.turn(this.#calendar);
+  #mergeInto(holder: Holder, plan: Plan, position: FeedPosition, counts: KeyCounts | null, nowMs: number): void {
+    holder.openWindows(this.#calendar);
     if (isNewer(position, holder.position)) {
       holder.position = position;
       holder.setPlan(plan, this.#calendar);
     }
     if (counts === null) holder.askForTotals();
-    else holder.learn(counts, plan.limit?.windowS, nowMs);
+    else holder.mergeCounts(counts, plan.limit?.windowS, nowMs);
   }
 
   #planFor({ rateLimit, quota }: CountedKey): Plan {
@@ -157,7 +157,7 @@ export class KnownHolders {
   }
 
   #turned(holder: Holder, nowMs: number): Holder {
-    if (holder.isDue(nowMs)) holder.turn(this.#calendar);
+    if (holder.isDue(nowMs)) holder.openWindows(this.#calendar);
     return holder;
   }
 }

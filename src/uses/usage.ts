@@ -95,7 +95,7 @@ export function createUsage(options: UsageOptions) {
     /** A read of keys that begins now. Counts are read with each key, so that a quota goes on where it was. */
     beginRead() {
       const nowMs = clock.nowMs();
-      return { asOf: known.countsAsOf(nowMs), learn: (found: Found) => known.learn(found, nowMs) };
+      return { asOf: known.countsAsOf(nowMs), merge: (found: Found) => known.merge(found, nowMs) };
     },
 
     /** Returns the quota in force. */

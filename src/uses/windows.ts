@@ -26,6 +26,6 @@ export function moved(usage: WindowUsage, calendar: Calendar): WindowUsage {
 }
 
 /** Takes over a total, which may lack what was sent. */
-export function learn(usage: WindowUsage, total: number): void {
+export function raiseTotal(usage: WindowUsage, total: number): void {
   usage.total = Math.max(usage.total, total);
 }

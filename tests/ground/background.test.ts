@@ -83,7 +83,7 @@ test('who asks for a run joins the one under way, and gets what it throws; the p
 });
 
 test('it rests when there is no pause to make, until it is woken or hastened', async () => {
-  const { clock, runs, wake, hasten, setEvery, end } = repeated({ firstMs: null });
+  const { clock, runs, wake, runNow, setEvery, end } = repeated({ firstMs: null });
   clock.advance(1000);
   expect(runs).toHaveLength(0);
   wake();
@@ -95,7 +95,7 @@ test('it rests when there is no pause to make, until it is woken or hastened', a
   await end();
   clock.advance(1000);
   expect(runs).toHaveLength(1);
-  hasten();
+  runNow();
   expect(runs).toHaveLength(2);
 });
 

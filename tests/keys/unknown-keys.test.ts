@@ -156,7 +156,7 @@ function counted({ slow, found: key = null }: Counted = {}) {
       await Promise.all(keyHashes.map((keyHash) => slow?.(keyHash)));
       return () => found;
     },
-    { near: true, budgets: createLookupBudgets(clock), clock, log },
+    { mayUseReplica: true, budgets: createLookupBudgets(clock), clock, log },
   );
   const find = (name: string, source = 'a') => unknownKeys.find(name, callerAt(source));
   /** Takes a source's budget. */

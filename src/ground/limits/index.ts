@@ -10,7 +10,7 @@ interface Facts {
   /** What those beyond it get, if not 429 `rate_limited`. */
   readonly beyond?: string;
   /** Who has a budget of its own, or for whom the smaller of two numbers is; an address is an IPv4, or an IPv6 /64. */
-  readonly whose?: string;
+  readonly per?: string;
 }
 
 interface Amount extends Facts {
@@ -36,7 +36,7 @@ export const LIMITS = {
   /** MCP sends it as JSON and as escaped text: three times this and the rest of a batch (1 Mi) fit into `unread`. */
   output: { what: 'output of a tool or prompt', unit: 'bytes', each: 4.5 * MIB, beyond: '500 `internal`' },
   /** Twice as many at once as a user may hold, so that all can be replaced; then more than people and scripts make. */
-  creations: { what: 'creating, rotating and changing keys', burst: 2000, perS: 20, whose: PERSON },
+  creations: { what: 'creating, rotating and changing keys', burst: 2000, perS: 20, per: PERSON },
   /**
    * Each leaves up to four events, kept for EVENT_DAYS: 5 MB a day of one person beside the burst, where 20 a second
    * would leave 1 GB. The burst replaces all keys of a user ten times.
@@ -45,7 +45,7 @@ export const LIMITS = {
     what: 'creating, rotating and changing keys, over a day',
     burst: 10_000,
     perS: 0.1,
-    whose: PERSON,
+    per: PERSON,
   },
   /** Each is a row until a day after its end, at most two days. Counted for all processes together. */
   children: { what: 'living children of a key', unit: 'keys', each: 100, beyond: RATE_LIMITED_UNTIL },
@@ -56,19 +56,19 @@ export const LIMITS = {
     beyond: RATE_LIMITED_UNTIL,
   },
   /** Each is a row, and leaves an event, as creations do. */
-  exchanges: { what: 'keys that keys make for their agents', burst: 100, perS: 1, whose: 'owner' },
+  exchanges: { what: 'keys that keys make for their agents', burst: 100, perS: 1, per: 'owner' },
   exchangesOfDay: {
     what: 'keys that keys make for their agents, over a day',
     burst: 10_000,
     perS: 0.1,
-    whose: 'owner',
+    per: 'owner',
   },
   /** Each is a row for a minute, and leaves an event, as creations do. */
-  handOvers: {
+  signIns: {
     what: 'handing a key to clients',
     burst: 100,
     perS: 0.1,
-    whose: 'key',
+    per: 'key',
   },
   /** Programs that wait for a person's decision. */
   keyRequests: {
@@ -76,7 +76,7 @@ export const LIMITS = {
     unit: 'requests',
     total: 10_000,
     each: 10,
-    whose: 'address',
+    per: 'address',
     beyond: `${RATE_LIMITED}; if all are taken, the oldest of the networks that hold most end`,
   },
   /** A stranger may have all addresses of one. */
@@ -90,46 +90,46 @@ export const LIMITS = {
     what: 'requests of programs for a key',
     burst: 100,
     perS: 1,
-    whose: 'address',
+    per: 'address',
   },
   /** There are 2.5 * 10^10 codes: a thousand persons who guess for ten minutes find one of 10,000 in 1 of 250 cases. */
   wrongUserCodes: {
     what: 'wrong codes of such requests',
     burst: 10,
     perS: 0.0167, // ten in ten minutes
-    whose: PERSON,
+    per: PERSON,
   },
   /** Bounds ids that anybody can make up. Those that the operator lists exactly are fetched whenever needed. */
   clientDocuments: {
     what: 'fetching documents of clients under a wildcard of `OAUTH_CLIENTS`',
     burst: 10,
     perS: 0.1667, // ten in a minute
-    whose: 'address',
+    per: 'address',
   },
   clientDocumentsOfAll: {
     what: 'fetching them for whoever asks',
     burst: 60,
     perS: 1,
-    whose: 'process',
+    per: 'process',
   },
   /** Each is a write that changes nothing, then a read; what changes something is bounded by what was created. */
-  misses: {
+  failedChanges: {
     what: 'revoking, deleting and rotating keys that are not there, or have ended',
     burst: 2000,
     perS: 20,
-    whose: PERSON,
+    per: PERSON,
   },
   /** At 2 to 5 ms for the largest, a tenth of a core; half of one if all of its keys are used daily. */
-  lists: { what: 'lists of keys', burst: 40, perS: 20, whose: PERSON },
+  lists: { what: 'lists of keys', burst: 40, perS: 20, per: PERSON },
   /** Each reads at most 51 rows. */
-  histories: { what: 'histories of keys', burst: 40, perS: 20, whose: PERSON },
+  histories: { what: 'histories of keys', burst: 40, perS: 20, per: PERSON },
   /** `sqld` allows 10 MB for all its responses together, of all processes. Persons take turns. */
   listsAtOnce: {
     what: 'lists that are read',
     unit: 'lists',
     total: 6,
     each: 1,
-    whose: PERSON,
+    per: PERSON,
     beyond: 'they wait, for 5 s; then 503 `overloaded`',
   },
   /** At 40 µs each under 1 % of a core; the burst is for a cold start behind one proxy. Good keys do not count. */
@@ -137,7 +137,7 @@ export const LIMITS = {
     what: 'unknown keys, read as they come',
     burst: 1000,
     perS: 200,
-    whose: 'address',
+    per: 'address',
     beyond: 'they are read 500 at a time, with pauses; what finds no place among those is 429 `rate_limited`',
   },
   /** A tool that waits holds its input also when its client hung up, so a bound on connections would not do. */
@@ -153,7 +153,7 @@ export const LIMITS = {
     unit: 'streams',
     total: 1000,
     each: 100,
-    whose: 'address, and for each owner',
+    per: 'address, and for each owner',
     beyond:
       'the oldest of them that belongs to nobody makes room, then the oldest that sent no request; else 503 `overloaded`',
   },
@@ -163,7 +163,7 @@ export const LIMITS = {
     unit: 'requests',
     total: 1000,
     each: 100,
-    whose: 'key',
+    per: 'key',
     beyond: 'the oldest is answered at once: of that key, or of the owner who has most',
   },
   /** No one owner has more than half of all places for `listeners`. */
@@ -171,7 +171,7 @@ export const LIMITS = {
     what: 'of these, those of one owner',
     unit: 'requests',
     each: 500,
-    whose: 'owner',
+    per: 'owner',
     beyond: 'the oldest is answered at once',
   },
   /** Clients wait for responses, so they have few. */

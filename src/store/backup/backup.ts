@@ -6,7 +6,7 @@ import { isOutage } from '../../ground/result.ts';
 import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from '../copying.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
-import { mustBeNoFolder, unopened } from '../embedded/open.ts';
+import { mustBeNoFolder, openError } from '../embedded/open.ts';
 import { CHANGES, pageOf } from '../feed.ts';
 import type { DatabaseConfig } from '../place.ts';
 import { remoteDatabase } from '../remote/database.ts';
@@ -31,7 +31,7 @@ export async function backUp(config: DatabaseConfig, file: string): Promise<void
   const db = config.mode === 'embedded' ? embeddedDatabase(config.path) : await remoteDatabase(config);
   try {
     const applied = await inspect(db).catch((error) => {
-      throw config.mode === 'embedded' && isOutage(error, 'unreachable') ? unopened(config.path, error) : error;
+      throw config.mode === 'embedded' && isOutage(error, 'unreachable') ? openError(config.path, error) : error;
     });
     if (applied === 0) throw new UnusableDatabase('DATABASE_URL: the database is empty');
     await letSignalsIn();

@@ -64,7 +64,7 @@ export function embeddedStore(path: string) {
 }
 
 /** Returns the error for a file that can't be opened. SQLite names the file, too, if it can't write beside it. */
-export const unopened = (path: string, error: unknown) =>
+export const openError = (path: string, error: unknown) =>
   new Error(
     expected(
       'DATABASE_URL',
@@ -90,7 +90,7 @@ async function openFile(db: Database, path: string): Promise<void> {
     db.close();
     if (isOutage(error, 'damaged')) throw new UnusableDatabase(DAMAGED_TEXT);
     if (error instanceof UnusableDatabase) throw error;
-    throw unopened(path, error);
+    throw openError(path, error);
   }
 }
 
@@ -148,7 +148,7 @@ function placeOf(path: string) {
   let lost = false;
   let isChecked = false; // in this turn of the event loop
 
-  function misplaced(): string | null {
+  function displacement(): string | null {
     if (lost) return LOG_GONE;
     if (fileAt(path) !== fileThen) return ELSEWHERE;
     lost = fileAt(wal) !== walThen || fileAt(shm) !== shmThen;
@@ -159,7 +159,7 @@ function placeOf(path: string) {
     /** Throws a StoreOutage unless everything is in its place; as of this turn of the event loop, or as of now. */
     check(now: boolean): void {
       if (!now && isChecked) return;
-      const reason = misplaced();
+      const reason = displacement();
       if (reason !== null) throw new StoreOutage(reason);
       if (isChecked) return;
       isChecked = true;
@@ -169,7 +169,7 @@ function placeOf(path: string) {
     },
     /** Then nothing of it may get into the file: others have written there since. */
     get logIsLost(): boolean {
-      return misplaced() === LOG_GONE;
+      return displacement() === LOG_GONE;
     },
   };
 }

@@ -123,10 +123,10 @@ const STRANGERS = Symbol('strangers');
 function createTurns(atOnce: number): Turns {
   const all = createWaitingShare({ total: atOnce, each: atOnce }, WAITING, systemClock);
   const strangers = createWaitingShare({ total: 1, each: 1 }, WAITING, systemClock);
-  return async ({ whose = '', stranger }, withinMs) => {
-    if (!stranger) return all.wait(whose, withinMs);
+  return async ({ fairnessKey = '', stranger }, withinMs) => {
+    if (!stranger) return all.wait(fairnessKey, withinMs);
     const startedAtMs = performance.now();
-    const next = await strangers.wait(whose, withinMs);
+    const next = await strangers.wait(fairnessKey, withinMs);
     if (next === null) return null;
     const release = await all.wait(STRANGERS, withinMs - (performance.now() - startedAtMs));
     if (release === null) {

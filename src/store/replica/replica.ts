@@ -67,7 +67,7 @@ export class Replica {
     this.#outage = createOutageLog(log, { on: 'replica not in use', eachReason: true });
     const repeated = { everyMs: FOLLOW_EVERY_MS, firstMs: null, clock, log, event: 'replica not in use' };
     this.#following = repeat(repeated, () => this.#followAll());
-    this.open = this.#following.hasten;
+    this.open = this.#following.runNow;
   }
 
   /** Reads one statement; null when nothing here responds. */
@@ -91,7 +91,7 @@ export class Replica {
   /** Drops the replica's data after the primary was replaced: it belongs to the one before. */
   discard(): void {
     if (this.#state.is !== 'not_open') this.#state = { is: 'replaced', here: this.#state.here };
-    this.#following.hasten();
+    this.#following.runNow();
   }
 
   async close(): Promise<void> {
