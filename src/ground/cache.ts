@@ -5,8 +5,6 @@ export interface LruCache<Value> {
   get(key: string): Value | undefined;
   set(key: string, value: Value): void;
   delete(key: string): void;
-  /** Deletes all that fit. Walks the whole cache. */
-  deleteWhere(fits: (value: Value) => boolean): void;
   clear(): void;
 }
 
@@ -86,9 +84,6 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
       bytes += size;
     },
     delete: remove,
-    deleteWhere(fits) {
-      for (let place = keys.length - 1; place >= 0; place -= 1) if (fits(values[place] as Value)) removeAt(place);
-    },
     clear() {
       places.clear();
       for (const array of [keys, values, sizes, areUsed]) array.length = 0;

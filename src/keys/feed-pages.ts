@@ -29,7 +29,7 @@ export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>
     for (const listener of listeners) listener.onReset?.();
   }
 
-  /** Tells a page at once, so that caches walk their keys once for all its owners. */
+  /** Tells a page at once. */
   function tell({ databaseId, changes }: FeedPage): void {
     const last = changes.at(-1);
     if (last === undefined) return;

@@ -7,6 +7,7 @@ import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { Problem } from '../ground/problem.ts';
 import type { Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
+import { ChangedOwners } from './changed-owners.ts';
 import { type ChildRecord, ownRefusalAt } from './child.ts';
 import type { Feed } from './feed.ts';
 import { type PresentedKey, presentedHash, refusalAt } from './record.ts';
@@ -35,8 +36,12 @@ export const keysIn = (cacheBytes: number): number => Math.ceil(cacheBytes / REC
 const BELIEVED_MS_MAX = 5 * 60_000;
 const BELIEVED_MS_MIN = 4 * 60_000;
 
+/** Owners whose changes are remembered, for as long as what was read before could be believed. */
+const CHANGED_OWNERS_MAX = 10_000;
+
 interface Refused {
   readonly key: Known | null;
+  readonly readAt: number;
   /** Monotonic. */
   readonly untilMs: number;
 }
@@ -44,6 +49,8 @@ interface Refused {
 interface Believed {
   /** Monotonic. */
   believedUntilMs: number;
+  /** How many changes of owners came before it was read. */
+  readAt: number;
 }
 
 /** A key as it was read; null in its place: no such key. */
@@ -73,50 +80,46 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
   const refused = createLruCache<Refused>({ entries: REFUSED_MAX });
   const reads = singleFlights<Result<Known | null, Problem>>();
   const firstUses = singleFlights<FirstUse>();
+  const owners = new ChangedOwners(CHANGED_OWNERS_MAX, BELIEVED_MS_MAX);
+
+  function forgetAll(): void {
+    usable.clear();
+    refused.clear();
+    owners.clear();
+    reads.forgetAll();
+    firstUses.forgetAll();
+  }
 
   feed.subscribe({
-    onChanges(keyHashes, owners) {
+    onChanges(keyHashes, changedOwners) {
       for (const keyHash of keyHashes) {
         usable.delete(keyHash);
         refused.delete(keyHash);
         reads.forget(keyHash); // a read under way may predate the change: later callers read again
       }
-      if (owners.size > 0) forgetOwners(owners);
-    },
-    onReset() {
-      usable.clear();
-      refused.clear();
+      if (changedOwners.size === 0) return;
       reads.forgetAll();
       firstUses.forgetAll();
+      if (!owners.add(changedOwners, clock.monotonicMs())) forgetAll();
     },
+    onReset: forgetAll,
   });
 
-  /** One walk for all owners: with 200,000 keys it takes 10 ms. */
-  function forgetOwners(owners: ReadonlySet<string>): void {
-    usable.deleteWhere(({ userId }) => owners.has(userId));
-    refused.deleteWhere(({ key }) => key !== null && owners.has(key.userId));
-    reads.forgetAll();
-    firstUses.forgetAll();
-  }
-
-  /** Returns whether a key or child is not refused by itself. */
-  function isUsable<K extends Known>(known: K | null): known is K {
-    if (known === null) return false;
-    const nowMs = clock.nowMs();
-    return (isChild(known) ? ownRefusalAt(known, nowMs) : refusalAt(known, nowMs)) === null;
-  }
+  const isUsable = <K extends Known>(known: K | null): known is K => isUsableAt(known, clock.nowMs());
 
   function recallRefused(keyHash: string, nowMs: number): Known | null | undefined {
     const known = refused.get(keyHash);
     if (known === undefined) return undefined;
-    if (nowMs < known.untilMs && !isUsable(known.key)) return known.key;
+    const { key, readAt, untilMs } = known;
+    const isOutOfDate = key !== null && owners.hasChangedSince(readAt, key.userId);
+    if (nowMs < untilMs && !isOutOfDate && !isUsable(key)) return key;
     refused.delete(keyHash);
     return undefined;
   }
 
   function drop(keyHash: string, key: Known | null): void {
     usable.delete(keyHash);
-    refused.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_TTL_MS });
+    refused.set(keyHash, { key, untilMs: clock.monotonicMs() + REFUSED_TTL_MS, readAt: owners.number });
   }
 
   function keepOne(keyHash: string, record: PresentedKey | ChildRecord | null, position: FeedPosition): Known | null {
@@ -124,11 +127,10 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
     const keeps = hasReached(position, feed.position);
     const believedUntilMs = clock.monotonicMs() + believedForMs();
     const before = usable.get(keyHash);
-    if (keeps && record !== null && before !== undefined && isSame(record, before)) {
-      before.believedUntilMs = believedUntilMs;
-      return before;
-    }
-    const known = record && Object.assign(record, { believedUntilMs }); // what was read belongs to nobody else
+    const believed = { believedUntilMs, readAt: owners.number };
+    if (keeps && record !== null && before !== undefined && isSame(record, before))
+      return Object.assign(before, believed);
+    const known = record && Object.assign(record, believed); // what was read belongs to nobody else
     if (!isUsable(known)) drop(keyHash, known);
     else if (keeps) usable.set(keyHash, known);
     return known;
@@ -139,9 +141,10 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
     recall(keyHash: string, nowMs: number): Known | null | undefined {
       const known = usable.get(keyHash);
       if (known === undefined) return recallRefused(keyHash, nowMs);
+      if (owners.hasChangedSince(known.readAt, known.userId)) return undefined;
       return nowMs < known.believedUntilMs || !isUsable(known) ? known : undefined;
     },
-    /** Returns true for a key that `recall` did not know if its record was usable, and has only become too old. */
+    /** Returns true for a key that `recall` did not know if its record was usable, and is only out of date. */
     isStale: (keyHash: string) => usable.get(keyHash) !== undefined,
     /**
      * Remembers what was read; a usable record only if the feed will report every later change of it. Returns the key, or
@@ -164,10 +167,14 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
   };
 }
 
+/** Returns whether a key or child is not refused by itself. */
+const isUsableAt = <K extends Known>(known: K | null, nowMs: number): known is K =>
+  known !== null && (isChild(known) ? ownRefusalAt(known, nowMs) : refusalAt(known, nowMs)) === null;
+
 const believedForMs = () => BELIEVED_MS_MIN + Math.random() * (BELIEVED_MS_MAX - BELIEVED_MS_MIN);
 
 /** Returns whether a record is unchanged. Then its object stays: new ones would leave holes all over the memory. */
-const isSame = (record: PresentedKey | ChildRecord, { believedUntilMs: _, ...before }: Known): boolean =>
+const isSame = (record: PresentedKey | ChildRecord, { believedUntilMs: _, readAt: __, ...before }: Known): boolean =>
   JSON.stringify(record) === JSON.stringify(before);
 
 function estimateBytes(key: Known): number {

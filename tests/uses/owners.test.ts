@@ -7,6 +7,7 @@ import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { run } from '../support/command.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { readDocument } from '../support/documents.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -337,6 +338,25 @@ describe.each(rows(['file', 'remote', 'replica'] as const, 1))('on two processes
     expect(await second.storeReads()).toBe(before);
   });
 });
+
+test.each([0, 3])(
+  'a plan counts on a key in memory, also if %d times 4,000 other owners get one, too',
+  async (times) => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const [key, other] = [await keyOf(app), await keyOf(app, 'bob')];
+    expect((await app.useKey(key)).headers.get('ratelimit')).not.toContain('"owner"');
+    const client = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    const others = (time: number) => Array.from({ length: 4000 }, (_, nth) => `other ${time} ${nth}`);
+    for (const names of [['alice'], ...Array.from({ length: times }, (_, time) => others(time))]) {
+      const sql = 'INSERT INTO owners (owner, limit_requests, limit_window_s) SELECT value, 7, 60 FROM json_each(?)';
+      await client.execute({ sql, args: [JSON.stringify(names)] });
+      app.clock.advance(1001);
+      await app.useKey(other);
+    }
+    client.close();
+    expect((await app.useKey(key)).headers.get('ratelimit')).toContain('"owner";r=6');
+  },
+);
 
 test('a backup holds plans and what was counted, and a restore takes both from it', async () => {
   const clock = onMidnight();
