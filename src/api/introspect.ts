@@ -154,7 +154,10 @@ function limitMembers(states: RateLimitStates) {
 /** The budget of the calling key is used up, not a limit of the key that was asked about. */
 const SLOW_DOWN = 'slow_down';
 
-/** A bad key is inactive, whatever is wrong with it (RFC 7662 §2.2); other problems say nothing about it. */
+/**
+ * Responds to a refusal. A bad key is inactive, whatever is wrong with it (RFC 7662 §2.2); other problems say nothing
+ * about it.
+ */
 function refuseToken(context: RequestContext, problem: Problem): Response {
   if (problem.code === 'invalid_api_key') return jsonResponse({ active: false });
   if (problem.code === 'rate_limited') return oauthErrorResponse(problem, null, SLOW_DOWN);

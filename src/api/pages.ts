@@ -73,7 +73,7 @@ function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: strin
 
 type Issuer = Awaited<ReturnType<typeof pageIssuer>>;
 
-/** Where people sign in, by its host, as they know it. Its `endpoints` are null while it is out of reach. */
+/** Returns where people sign in, by its host, as they know it. Its `endpoints` are null while it is out of reach. */
 async function pageIssuer({ config, address, findSignIn }: KeysPageOptions) {
   const signIn = config.keysPage?.signIn ?? null;
   if (signIn === null || findSignIn === null) return null;
@@ -82,7 +82,7 @@ async function pageIssuer({ config, address, findSignIn }: KeysPageOptions) {
   return { name: new URL(issuer).host, issuer, clientId, scope, resource, endpoints: await findSignIn() };
 }
 
-/** The token endpoint as a CSP source, without characters that would end the directive. */
+/** Returns the token endpoint as a CSP source, without characters that would end the directive. */
 function tokenSource(issuer: Issuer): string {
   if (issuer?.endpoints == null) return '';
   const { origin, pathname } = issuer.endpoints.token;

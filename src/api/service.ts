@@ -59,13 +59,13 @@ export function serviceGuard({ verifyKey, revalidateKey, guards, log }: ServiceO
   };
 }
 
-/** The call of a service: its key is in a header, in `Authorization: Basic`, or in its form. */
+/** Returns the call of a service: its key is in a header, in `Authorization: Basic`, or in its form. */
 function serviceCallOf(context: RequestContext, inForm: ClientCredentials | null): Call & ClientCall {
   const client = carriesCredential(context.credentials) ? null : (readBasic(context.headers) ?? inForm);
   return Object.assign(callOf(context, client?.secret || null), { client });
 }
 
-/** The credentials in a form (RFC 6749 §2.3.1), or null. Fails if one is repeated (§3.2). */
+/** Returns the credentials in a form (RFC 6749 §2.3.1), or null. Fails if one is repeated (§3.2). */
 function clientIn(form: URLSearchParams): Result<ClientCredentials | null, Problem> {
   const [ids, secrets] = [form.getAll('client_id'), form.getAll('client_secret')];
   if (ids.length > 1 || secrets.length > 1) return err(INVALID);
@@ -74,7 +74,7 @@ function clientIn(form: URLSearchParams): Result<ClientCredentials | null, Probl
   return ok(secret === '' ? null : { id, secret });
 }
 
-/** A client id must be the id of the key that is its secret. */
+/** Creates the guard that refuses a client id which is not the id of the key that is its secret. */
 function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
   return (call) => {
     const { client, auth } = call;

@@ -55,7 +55,7 @@ export function createGauges(clock: Clock, options: GaugeOptions): () => Promise
   };
 }
 
-/** Keys that expire within each of EXPIRING_DAYS, as last counted; undefined before the first count. */
+/** Counts keys that expire within each of EXPIRING_DAYS, as last counted; undefined before the first count. */
 function createExpiring({ countExpiring }: AdminStore, clock: Clock) {
   let last: readonly number[] | undefined;
   let asking: Promise<readonly number[] | undefined> | undefined;
