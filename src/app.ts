@@ -58,7 +58,7 @@ export interface ServiceOptions extends Partial<Pick<ServerFileOptions, 'tools' 
   readonly publicUrl?: string | undefined;
   /** The origin that it listens on, which counts without the former; left out: by HOST and PORT. */
   readonly listening?: string | undefined;
-  /** Memory and CPU of the process, for the metrics. */
+  /** Measures memory and CPU of the process, for the metrics. */
   readonly usage?: () => ProcessUsage;
   /** The end of the certificate of the server's own TLS, for the metrics. */
   readonly certificateEndsAtMs?: number | undefined;
