@@ -127,14 +127,14 @@ export class Call {
     return this.progress !== NOTHING;
   }
 
-  /** The URL of this server, as its request calls it. */
+  /** Returns the URL of this server, as its request calls it. */
   get publicUrl(): string | undefined {
     return this.#request?.publicUrl;
   }
 
   /**
-   * The signal that is aborted when the call is cancelled or out of time. It is created on first use, because most
-   * tools never use it.
+   * Returns the signal that is aborted when the call is cancelled or out of time. It is created on first use, because
+   * most tools never use it.
    */
   get signal(): AbortSignal {
     this.#lifetime ??= new AbortController();

@@ -31,9 +31,9 @@ export interface Guards {
   readonly apiKey: Guard<Call, KeyAuth>;
   /** The limits of a key that is verified already: the second half of `apiKey`. */
   readonly limits: Guard<Call & KeyAuth, Limited>;
-  /** Every scope named must be held, by exact string; one at least is named. Comes after `apiKey`. */
+  /** Demands every scope named, by exact string; one at least is named. Comes after `apiKey`. */
   readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
-  /** A tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`), in this process. */
+  /** Sets a tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`), in this process. */
   readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
 }
 

@@ -21,7 +21,7 @@ export interface Identity {
 export type Identify = (call: CredentialedCall) => Awaitable<Identity>;
 
 export function createIdentify(verifyUserJwt: VerifyUserJwt, lookAtKey: VerifyKey): Identify {
-  /** A bearer token of another form is a key if there is one; else what is wrong with it is said as of a user token. */
+  /** Tries a bearer token of another form as a key; else what is wrong with it is said as of a user token. */
   async function tryAsKey(bearer: string, call: CredentialedCall): Promise<Identity> {
     const key = await Promise.resolve(lookAtKey(bearer, call)).catch(unknown);
     if (key.ok || !isNoKey(key.error)) return { user: null, key };

@@ -90,7 +90,7 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   };
 }
 
-/** The operation that completes arguments. Its input: the argument to complete, and those already filled in. */
+/** Creates the operation that completes arguments. Its input: the argument to complete, and those already filled in. */
 function completion<Added extends object>(
   guard: Guard<Call, Added>,
   facts: { readonly name: string; readonly timeoutMs: number | undefined },

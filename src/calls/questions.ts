@@ -36,10 +36,10 @@ const readAction = parserOf(
 );
 
 /**
- * A form: `form(schema)(message)` is the question. Fields are strings, numbers, booleans, picklists, and arrays of
- * picklists, because clients show no others. Throws an Error for any other, so make it where the tool is defined. Not
- * for secrets: whatever shows the form can read the response. A response without a required field is asked for again,
- * and unknown fields are ignored (2026-07-28, basic/patterns/mrtr).
+ * Creates a form: `form(schema)(message)` is the question. Fields are strings, numbers, booleans, picklists, and arrays
+ * of picklists, because clients show no others. Throws an Error for any other, so make it where the tool is defined.
+ * Not for secrets: whatever shows the form can read the response. A response without a required field is asked for
+ * again, and unknown fields are ignored (2026-07-28, basic/patterns/mrtr).
  */
 export function form<S extends ObjectSchema>(schema: S): (message: string) => Question<FormAnswer<v.InferOutput<S>>> {
   const requestedSchema = flatSchemaOf(jsonSchemaOf('form', schema));

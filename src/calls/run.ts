@@ -33,13 +33,13 @@ interface Options {
 
 export interface Runner {
   readonly run: Run;
-  /** The name of the tool or prompt that ran last. */
+  /** Returns the name of the tool or prompt that ran last. */
   lastCalled(): string | undefined;
 }
 
 /**
- * A bug in a tool is logged and becomes `internal`: it fails one call and not its batch or stream, and counts against
- * the rate limit like any other response. Its request is not over before the call is done or out of time, even if the
+ * Logs a bug in a tool, which becomes `internal`: it fails one call and not its batch or stream, and counts against the
+ * rate limit like any other response. Its request is not over before the call is done or out of time, even if the
  * response was sent before (202, or an event stream).
  */
 export function createRun({ clock, log, recheck }: Options): Runner {

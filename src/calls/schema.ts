@@ -166,7 +166,7 @@ export const withoutKeys = ({ path, message }: InputIssue): InputIssue => ({
 export const inWords = (issues: readonly InputIssue[]): string =>
   issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
 
-/** Text of `min` to `max` characters (code points) without control characters. */
+/** Describes text of `min` to `max` characters (code points) without control characters. */
 export const text = (min: number, max: number) =>
   v.pipe(
     v.string(),
@@ -187,9 +187,9 @@ export const epochMs = v.pipe(v.number(), v.integer());
 type Side = 'input' | 'output';
 
 /**
- * The JSON Schema (2020-12) of one side of a schema, or a little more: checks that it can't express are left out, and
- * checks by a function count only with metadata beside them. Throws for a type that it can't express, like a date, for
- * async parts, and for a root that is no object. `schemaName` is for its message, like `list_orders: input`.
+ * Returns the JSON Schema (2020-12) of one side of a schema, or a little more: checks that it can't express are left
+ * out, and checks by a function count only with metadata beside them. Throws for a type that it can't express, like a
+ * date, for async parts, and for a root that is no object. `schemaName` is for its message, like `list_orders: input`.
  */
 export function jsonSchemaOf(schemaName: string, schema: Schema, side: Side = 'input'): JsonSchema {
   assertSync(schemaName, schema);

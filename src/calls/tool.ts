@@ -43,7 +43,7 @@ export interface ToolFacts {
 export interface Tool extends ToolFacts, Operation {
   readonly kind: 'tool';
   readonly inputSchema: () => JsonSchema;
-  /** The parameters that clients of MCP 2026-07-28 repeat in headers. */
+  /** Returns the parameters that clients of MCP 2026-07-28 repeat in headers. */
   readonly headerParams: () => readonly HeaderParam[];
   /** Returns the schema of the output. The function is null for a tool that returns content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;

@@ -9,7 +9,7 @@ import { hasLength, isObject, isScope, type JsonObject } from '../ground/text.ts
 interface Rule {
   /** What the message says after `expected`. */
   readonly expected: string;
-  /** `whole`: the object whose field the value is. */
+  /** Returns whether the value fits; `whole` is the object whose field it is. */
   readonly fits: (value: unknown, whole: JsonObject) => boolean;
 }
 
