@@ -18,7 +18,7 @@ interface Variable<T> {
   /** Returns the parsed value, or null for a bad one. */
   readonly parse: (value: string) => T | null;
   readonly unset: T;
-  /** A value as that line may show it. Null: it is a secret. */
+  /** Returns a value as that line may show it. Null: it is a secret. */
   readonly shown: ((value: string) => string) | null;
   /** A slip that is looked for before `parse`. */
   readonly slip?: Slip;
