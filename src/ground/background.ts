@@ -20,7 +20,7 @@ export interface RepeatOptions {
   readonly log: ErrorLog;
   /** What the log says when a run throws. */
   readonly event: string;
-  /** Called instead of the log when the key store is out of reach. */
+  /** Takes the place of the log when the key store is out of reach. */
   readonly onOutage?: () => void;
 }
 

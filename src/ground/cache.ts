@@ -1,7 +1,7 @@
 // What is worked out once for many: an approximate LRU cache, what is memoized by it, and single-flight.
 
 export interface LruCache<Value> {
-  /** Finding an entry counts as using it. */
+  /** Returns an entry, which counts as using it. */
   get(key: string): Value | undefined;
   set(key: string, value: Value): void;
   delete(key: string): void;

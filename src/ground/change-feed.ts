@@ -34,8 +34,9 @@ export interface FeedPage {
 }
 
 /**
- * True when the page, asked for at `reached`, shows that the last change seen is gone although it was not pruned: the
- * database was replaced, or put back to an earlier state. Changes may have come since: the newest seq proves nothing.
+ * Returns true when the page, asked for at `reached`, shows that the last change seen is gone although it was not
+ * pruned: the database was replaced, or put back to an earlier state. Changes may have come since: the newest seq
+ * proves nothing.
  */
 export const isLost = (reached: ReachedPosition, { databaseId, prunedSeq, mark }: FeedPage): boolean =>
   databaseId !== reached.databaseId || (prunedSeq < reached.seq && (mark === null || mark !== reached.mark));

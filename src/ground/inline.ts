@@ -23,7 +23,7 @@ export function inlineAssets(page: string, parts: Parts): string {
   );
 }
 
-/** Each script once, before all that import it, in a scope of its own. */
+/** Inlines each script once, before all that import it, in a scope of its own. */
 function withImports(script: string, part: (name: string) => string): string {
   const inlined = new Map<string, string>();
   const take = (text: string): string =>

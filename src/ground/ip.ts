@@ -4,8 +4,8 @@
 export const isAddress = (name: string) => name.startsWith('[') || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);
 
 /**
- * The network that a budget belongs to: an IPv4 address, also within an IPv6 address; else the /64, all of which one
- * host may own; the whole address where a local NAT64 prefix hides the IPv4 address.
+ * Returns the network that a budget belongs to: an IPv4 address, also within an IPv6 address; else the /64, all of
+ * which one host may own; the whole address where a local NAT64 prefix hides the IPv4 address.
  */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address;

@@ -88,7 +88,7 @@ export const writtenLimit = ({ requests, windowS }: RateLimit): WrittenLimit => 
 export const limitInWords = ({ requests, windowS }: RateLimit): string =>
   `${requests} calls in ${formatDuration(windowS * 1000)}`;
 
-/** `100/1m`; null for anything else. */
+/** Parses `100/1m`; null for anything else. */
 export function parseLimit(text: string): RateLimit | null {
   const [, count, window] = /^(\d{1,10})\/(.+)$/.exec(text) ?? [];
   const windowS = windowSecondsOf(window ?? '');
@@ -103,7 +103,7 @@ export function parseCost(text: string): number | null {
   return units >= 1 && units <= COST_MAX ? units : null;
 }
 
-/** `5000/day`, `100000/month`; null for anything else. */
+/** Parses `5000/day` and `100000/month`; null for anything else. */
 export function parseQuota(text: string): Quota | null {
   const [, count, period] = /^(\d{1,10})\/(day|month)$/.exec(text) ?? [];
   return isCount(Number(count)) ? { requests: Number(count), period: period as Quota['period'] } : null;

@@ -34,9 +34,9 @@ export const systemRandom: RandomBytes = (count) => crypto.getRandomValues(new U
 const UNNOTICED_MS_MAX = 20;
 
 /**
- * `clock` with a monotonic time that also counts the time a machine sleeps, for ages that must not outlive a bound.
- * CLOCK_MONOTONIC, which both runtimes read, stands still meanwhile, and so do timers. What the wall clock has gained
- * on it is added: setting that forward makes everything older, too; setting it back changes nothing.
+ * Returns `clock` with a monotonic time that also counts the time a machine sleeps, for ages that must not outlive a
+ * bound. CLOCK_MONOTONIC, which both runtimes read, stands still meanwhile, and so do timers. What the wall clock has
+ * gained on it is added: setting that forward makes everything older, too; setting it back changes nothing.
  */
 export function countingSleep(clock: Clock): Clock {
   let sleptMs = 0;

@@ -5,14 +5,14 @@ import { singleFlights } from './cache.ts';
 export interface SignedTextOptions {
   /** Returns the secret that all processes on the database share. */
   readonly readSecret: () => Promise<string>;
-  /** Which database it is: another one has another secret. */
+  /** Returns which database it is: another one has another secret. */
   readonly databaseId: () => string;
   /** The secret may sign other things, too: each use has a key of its own. */
   readonly use: string;
 }
 
 export interface SignedText {
-  /** `about`: what the text is good for; `read` needs the same. */
+  /** Signs a text. `about`: what it is good for; `read` needs the same. */
   sign(text: string, about?: string): Promise<string>;
   /** Returns the text; null if it was not signed here, or about something else. */
   read(signed: string, about?: string): Promise<string | null>;
@@ -55,7 +55,7 @@ export function createSignedText({ readSecret, databaseId, use }: SignedTextOpti
   };
 }
 
-/** No encoded text has a dot, so no other pair gives the same bytes. */
+/** Joins the two. No encoded text has a dot, so no other pair gives the same bytes. */
 const whole = (encoded: string, about: string) => bytesOf(`${encoded}.${about}`);
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);

@@ -1,6 +1,9 @@
 // The sentence about a bad setting, whichever room finds it, and whether a word is a misspelling of another.
 
-/** `got`: the value as it may be shown; without it the sentence shows nothing of the value. */
+/**
+ * Returns the sentence about a bad setting. `got`: the value as it may be shown; without it the sentence shows nothing
+ * of the value.
+ */
 export const expected = (name: string, what: string, got?: string): string =>
   `${name}: expected ${what}${got === undefined ? '' : `, got ${JSON.stringify(got)}`}`;
 

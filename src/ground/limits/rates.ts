@@ -123,7 +123,10 @@ interface Bucket {
   filledAtMs: number;
 }
 
-/** Beyond `TOKEN_BUCKETS_MAX`, those that were quiet the longest are evicted, and start again full. */
+/**
+ * Creates token buckets. Beyond `TOKEN_BUCKETS_MAX`, those that were quiet the longest are evicted, and start again
+ * full.
+ */
 export function createTokenBuckets({ perS, burst }: Rate, clock: Clock): TokenBuckets {
   const buckets = createLruCache<Bucket>({ entries: TOKEN_BUCKETS_MAX });
 

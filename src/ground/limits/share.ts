@@ -77,7 +77,9 @@ export function createWaitingShare(bounds: Bounds, waitingBounds: Bounds, clock:
     }
   }
 
-  /** Whoever finds no place takes that of the last in the longest queue, unless its own would become as long. */
+  /**
+   * Makes a place. Whoever finds none takes that of the last in the longest queue, unless its own would become as long.
+   */
   function makePlace(ownLength: number): boolean {
     if (queues.size < waitingBounds.total) return true;
     const longest = queues.longest();
