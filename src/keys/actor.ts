@@ -62,15 +62,15 @@ export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & 
 });
 
 /**
- * The name of a person's budgets. By the owner alone, a member of a team could lock the others out; by the person
- * alone, owners whose tokens share one `sub` could. The separator is safe: no id has control characters.
+ * Returns the name of a person's budgets. By the owner alone, a member of a team could lock the others out; by the
+ * person alone, owners whose tokens share one `sub` could. The separator is safe: no id has control characters.
  */
 export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string =>
   actor === userId ? userId : `${userId}\0${actor}`;
 
 export type PersonBudget = ReturnType<typeof createPersonBudget>;
 
-/** How fast one person may do something with keys, counted in this process. */
+/** Counts how fast one person does something with keys, in this process. */
 export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Log) {
   const budgets = rates.map((rate) => createTokenBuckets(rate, clock));
 

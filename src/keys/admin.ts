@@ -202,8 +202,8 @@ export function createAdminKeys(options: AdminKeysOptions) {
   return {
     owners,
     /**
-     * Keys of all owners, or of one, newest first, that were made before the one in row `before`. `next`: `before` of the
-     * next page; null: there is none.
+     * Lists keys of all owners, or of one, newest first, that were made before the one in row `before`. `next`:
+     * `before` of the next page; null: there is none.
      */
     async page(owner: string | undefined, before: number) {
       const nowMs = clock.nowMs();

@@ -34,7 +34,7 @@ export interface Audience {
 /** Returns a stored name as people and clients are told: this server by the URL by which they call it. */
 export const shownServer = (name: string, url: string): string => (name === THIS_SERVER ? url : name);
 
-/** `others`: URLs without a slash at the end. */
+/** Creates the check of a key’s server. `others`: URLs without a slash at the end. */
 export function createAudience(address: ServerAddress, others: readonly string[]): Audience {
   const spelled = new Map(others.map((url) => [canonicalUrl(url), url]));
   // A request chooses its Host: what no request says comes first, so that none makes another server this one.

@@ -53,7 +53,7 @@ export function createChanges(options: ChangesOptions) {
     return children.some((child) => child.userId === userId && ownRefusalAt(child, clock.nowMs()) === null);
   }
 
-  /** Revoking and deleting are the same for a child. Null: the actor has none with this id that hasn't ended. */
+  /** Ends a child: revoking and deleting are the same. Null: the actor has none with this id that hasn't ended. */
   async function endChild({ userId }: Actor, keyId: string, origin: Origin): Promise<Changed | null> {
     const [ended] = await childStore.endChildren({ ids: [keyId] }, clock.nowMs(), origin, userId);
     return ended === undefined ? null : { fingerprint: fingerprintOf(ended.keyHash) };

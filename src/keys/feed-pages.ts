@@ -44,7 +44,7 @@ export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>
     get position(): ReachedPosition {
       return position;
     },
-    /** True while the database holds keys of another form, as the last page says. */
+    /** Returns true while the database holds keys of another form, as the last page says. */
     get holdsForeign(): boolean {
       return holdsForeign;
     },

@@ -143,7 +143,10 @@ export class Feed {
     }
   };
 
-  /** Whether the store responds. It is not asked shortly after a response or a failure. Counts as no verification. */
+  /**
+   * Returns whether the store responds. It is not asked shortly after a response or a failure. Counts as no
+   * verification.
+   */
   async probe(): Promise<boolean> {
     const nowMs = this.#clock.monotonicMs();
     const isKnown = this.#outage.isOn

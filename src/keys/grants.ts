@@ -47,7 +47,7 @@ const ISSUES_MAX = 10;
 
 export type Granted = ReturnType<typeof createGranted>;
 
-/** What the actor may give to a key. A request above a ceiling is refused, never lowered. */
+/** Checks what the actor may give to a key. A request above a ceiling is refused, never lowered. */
 export const createGranted =
   (ceilings: KeyCeilings, audience: Audience, log: Log) =>
   (actor: Actor, request: KeyRequest): Result<Grant, Problem> => {
@@ -70,8 +70,8 @@ export const createGranted =
   };
 
 /**
- * A limit is too high by its number or its rate, or because each process would count it for itself; a quota by its
- * number, or when its period is another.
+ * Returns what is above a ceiling. A limit is too high by its number or its rate, or because each process would count
+ * it for itself; a quota by its number, or when its period is another.
  */
 function issuesOf({ scopes: existing, daysMax, limits }: KeyCeilings, request: KeyRequest): InputIssue[] {
   const { scopes, held = [], expiresInDays, rateLimit, quota } = request;

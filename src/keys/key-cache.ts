@@ -70,7 +70,7 @@ export interface FirstUse {
   readonly polledAtMs: number;
 }
 
-/** `cacheBytes`: of records of usable keys, an estimate at one byte a character plus overhead. */
+/** Creates the cache. `cacheBytes`: of records of usable keys, an estimate at one byte a character plus overhead. */
 export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
   const usable = createLruCache<Known>({
     bytes: cacheBytes,

@@ -144,7 +144,7 @@ const ID_SHAPE = /^[0-9a-f]{32}$/;
 export const mintKey = (prefix: string, production: boolean, random: RandomBytes): string =>
   `${prefix}_${production ? 'live' : 'test'}_${random(KEY_RANDOM_BYTES).toHex()}`;
 
-/** 32 lowercase hex characters. */
+/** Makes an id of 32 lowercase hex characters. */
 export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).toHex();
 
 /** Returns whether a text could be a key. Any prefix passes, so that keys outlive a change of the configured one. */

@@ -171,7 +171,7 @@ export interface EndedChild {
 export interface ChildStore {
   /** Makes a child, if the parent's secret is accepted then; the inserting statement itself decides, and counts. */
   insertChild(child: ChildRecord, max: ChildrenMax, origin: Origin): Promise<Delegated>;
-  /** All living children of a key after a place, newest first. `owner`: of the key; null: whoever it is. */
+  /** Lists the living children of a key after a place, newest first. `owner`: of the key; null: whoever it is. */
   listChildren(
     parentId: string,
     owner: string | null,

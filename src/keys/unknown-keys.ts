@@ -47,7 +47,7 @@ export interface LookupsOptions<T> {
 
 interface Waiter<T> {
   readonly hash: string;
-  /** Called with null if there was no place. */
+  /** Takes null if there was no place. */
   readonly resolve: (found: Result<T, Problem> | null) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -110,7 +110,10 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
     loaders.delete(source);
   }
 
-  /** The first of them have paid. A read that fails costs what it took too: it is as much work. */
+  /**
+   * Reads the keys of waiters, the first `paid` of whom have paid. A read that fails costs what it took too: it is as
+   * much work.
+   */
   async function read(source: string, waiters: readonly Waiter<T>[], paid: number): Promise<void> {
     reads += 1;
     try {

@@ -146,7 +146,9 @@ export function createVerifier(options: VerifierOptions) {
     verifyPasted: (token: string, caller: Caller) => decide(token, caller, 'paste'),
     /** Inspects a key: decides like `verifyPasted`, but notes no use. */
     inspect: (token: string, caller: Caller) => decide(token, caller, 'inspect'),
-    /** What is known of a key by the hash of a secret: null if it isn't good; undefined if it has to be read. */
+    /**
+     * Returns what is known of a key by the hash of a secret: null if it isn't good; undefined if it has to be read.
+     */
     recall(keyHash: string): KnownKey | null | undefined {
       const key = feed.current() ? known.recall(keyHash, clock.monotonicMs()) : undefined;
       if (key === undefined) return undefined;
@@ -199,7 +201,7 @@ function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage
     return { ok: true, value, verifiedAtMs, keyHash, parentHash: null, endsAtMs: endOf(key) };
   }
 
-  /** `parent`: by the secret that made the child; null: no key has that secret any more. */
+  /** Decides on a child. `parent`: by the secret that made the child; null: no key has that secret any more. */
   function evaluateChild(
     child: KnownChild,
     parent: KnownKey | null,
