@@ -83,7 +83,7 @@ const FORMS: JsonObject = { elicitation: { form: {} } };
 const STATE_TTL_MS = 10 * 60 * 1000;
 
 export interface RequestStates {
-  /** `subject` identifies the call; the state opens for no other. */
+  /** Seals responses as a state. `subject` identifies the call; the state opens for no other. */
   seal(subject: string, responses: JsonObject): Promise<string>;
   open(subject: string, state: string): Promise<Result<JsonObject, Problem>>;
 }

@@ -13,7 +13,7 @@ export const ALL_VERSIONS: readonly string[] = [...MODERN_VERSIONS, ...LEGACY_VE
 
 const FIRST_MODERN_VERSION = '2026-07-28';
 const A_VERSION = /^\d{4}-\d\d-\d\d$/;
-/** This revision or a future one. */
+/** Returns whether it is this revision or a future one. */
 const isModern = (version: string) => version >= FIRST_MODERN_VERSION && A_VERSION.test(version);
 
 /** Revisions with batches; a request without the header counts as 2025-03-26. */

@@ -57,7 +57,7 @@ export const accepted = () => new Response(null, { status: 202, headers: SECURIT
  */
 const JSON_AND_EVENTS = 'application/json, text/event-stream';
 
-/** A client that takes neither gets JSON: it may be wrong about what it can read. */
+/** Returns whether the reply is JSON. A client that takes neither gets it: it may be wrong about what it can read. */
 function takesJson({ headers }: RequestContext): boolean {
   const accept = headers.get('accept');
   if (accept === null || accept === JSON_AND_EVENTS) return true;

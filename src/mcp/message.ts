@@ -63,7 +63,7 @@ const BAD_PARAMS: RpcError = { code: CODES.invalidParams, message: 'params must 
 const BAD_META: RpcError = { code: CODES.invalidParams, message: '_meta must be an object' };
 const NO_PARAMS: Params = {};
 
-/** MCP allows no null; an integer beyond 2^53 would be echoed as a different one. */
+/** Returns whether it is an id. MCP allows no null; an integer beyond 2^53 would be echoed as a different one. */
 const isId = (id: unknown): id is Id => typeof id === 'string' || Number.isSafeInteger(id);
 
 /** Reads a message from parsed JSON; undefined: there was no body. */
@@ -112,7 +112,7 @@ const modernMembers = (type: ResultType, meta?: string) =>
 
 const COMPLETE = modernMembers('complete');
 
-/** The members that the era adds to a result, with a comma at the end. `meta`: more members of `_meta`. */
+/** Returns the fields that the era adds to a result, with a comma at the end. `meta`: more fields of `_meta`. */
 export function eraMembers(era: Era, type: ResultType = 'complete', meta?: string): string {
   if (era === 'legacy') return meta === undefined ? '' : `"_meta":{${meta}},`;
   return type === 'complete' && meta === undefined ? COMPLETE : modernMembers(type, meta);
@@ -133,7 +133,7 @@ type ProgressToken = string | number;
 /** Each notification repeats the token, also one that is dropped. Clients send numbers and short names. */
 const TOKEN_CHARS_MAX = 1024;
 
-/** A longer token is ignored: progress is optional. */
+/** Returns the progress token. A longer one is ignored: progress is optional. */
 export function progressTokenOf(meta: JsonObject | undefined): ProgressToken | undefined {
   const token = meta?.progressToken;
   if (typeof token === 'string') return token.length <= TOKEN_CHARS_MAX ? token : undefined;

@@ -58,7 +58,7 @@ export function deniedText({ id, method }: RequestMessage, era: Era, problem: Pr
     : errorText(id, deniedError(problem));
 }
 
-/** A denial of anything but a tool call. `data` says what would help. */
+/** Returns the error for a denial of anything but a tool call. `data` says what would help. */
 function deniedError(problem: Problem): RpcError {
   const { code, detail: message } = publicPart(problem);
   const retryAfterS = retryAfterSeconds(problem);
@@ -82,19 +82,19 @@ export function toolResultMembers(result: ToolResult): string {
   return value.contentJson.slice(1, -1);
 }
 
-/** The members of a refusal; `hint` becomes a block of its own. */
+/** Returns the fields of a refusal; `hint` becomes a block of its own. */
 function refusalMembers(sentence: string, hint: string | null): string {
   const content = [sentence, hint].filter((text) => text !== null).map((text) => ({ type: 'text', text }));
   return `"content":${JSON.stringify(content)},"isError":true`;
 }
 
-/** REST's `detail`; for bad input with the issues. */
+/** Returns REST's `detail`; for bad input with the issues. */
 function sentenceOf(problem: Problem): string {
   const { detail } = publicPart(problem);
   return 'issues' in problem ? listed(detail, problem.issues) : detail;
 }
 
-/** Followed by the issues that it doesn't say itself, as the words of a tool may. */
+/** Adds the issues to a sentence that doesn't name them itself, as the words of a tool may. */
 function listed(sentence: string, issues: readonly InputIssue[]): string {
   const lines = issues.map((issue) => inWords([issue])).filter((line) => !sentence.includes(line));
   return lines.length === 0 ? sentence : [`${sentence}:`, ...lines.map((line) => `- ${line}`)].join('\n');
@@ -129,7 +129,7 @@ export function callResultText({ id, era, operation, call }: CallOfMessage, resu
   return resultText(id, eraMembers(era, type, metaOf(result)) + resultMembers(operation, result));
 }
 
-/** The members of `_meta`: the tool's data for its widget, or a problem's. */
+/** Returns the fields of `_meta`: the tool's data for its widget, or a problem's. */
 function metaOf(result: ToolResult): string | undefined {
   const widgetJson = result.ok
     ? 'widgetJson' in result.value && result.value.widgetJson
@@ -142,7 +142,7 @@ const problemForWidget = (problem: Problem): string | undefined =>
     ? JSON.stringify({ code: problem.code, previousUntil: problem.untilMs })
     : undefined;
 
-/** The JSON of a prompt or completion is the result itself. */
+/** Returns the fields of a result. The JSON of a prompt or completion is the result itself. */
 const resultMembers = ({ kind }: Operation, result: ToolResult): string =>
   kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
 

@@ -29,8 +29,8 @@ export interface Peer extends Requester {
   /** Where OAuth clients sign in; null: none is sent there. */
   readonly signIn: SignIn | null;
   /**
-   * Called when a call begins that is not answered by a challenge. From now on its progress is sent with the returned
-   * function, and only the text of its reply counts.
+   * Tells that a call begins, which no challenge answers. From now on its progress is sent with the returned function,
+   * and only the text of its reply counts.
    */
   readonly begin?: () => (message: string) => void;
   readonly canceller?: AbortSource | undefined;

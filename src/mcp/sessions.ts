@@ -58,8 +58,9 @@ export interface Sessions {
   open(openStream: (onEnd: () => void) => EventStream, visitor: Visitor, address: string): Session | undefined;
   has(id: string): boolean;
   /**
-   * The session if this visitor may post to it: its owner, or anybody while it has none, whom a valid credential makes
-   * its owner. With its first credential, once that has ended, only calls are accepted, whose responses say so.
+   * Returns the session if this visitor may post to it: its owner, or anybody while it has none, whom a valid
+   * credential makes its owner. With its first credential, once that has ended, only calls are accepted, whose
+   * responses say so.
    */
   find(id: string, visitor: Visitor, isCall: boolean): Result<Session, Problem>;
   /** Adds a call; null: the session has too many under way. */

@@ -54,7 +54,10 @@ const NO_SESSION_ID: Problem = {
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
-/** GET /sse where several processes share the port: a POST may reach another process than the one with the stream. */
+/**
+ * Refuses GET /sse where several processes share the port: a POST may reach another process than the one with the
+ * stream.
+ */
 export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
@@ -164,10 +167,10 @@ const isCall = (message: Message): boolean => message.kind === 'request' && make
 const refusalOfBody = (problem: Problem, requestId: string): Response =>
   problem.code === 'invalid_json' ? refusal(undefined, PARSE_ERROR) : problemResponse(problem, requestId);
 
-/** A key in the metadata counts with any message: clients may send it with all. */
+/** Returns the key in the metadata of any message: clients may send it with all. */
 const keyIn = (message: Message): string | null => ('params' in message ? apiKeyIn(message.params) : null);
 
-/** All that a session keeps of the capabilities that its client declares. */
+/** Returns all that a session keeps of the capabilities that its client declares. */
 const usedOf = (capabilities: unknown): JsonObject => (showsWidgets(capabilities) ? WIDGETS_SHOWN : NO_CAPABILITIES);
 
 const refusal = (id: Id | undefined, error: RpcError) =>

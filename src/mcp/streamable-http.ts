@@ -97,7 +97,7 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
     return replies.respond(await mcp(request, peer), request, peer);
   }
 
-  /** A call with a progress token is a stream from its beginning; whatever else comes in its place is not. */
+  /** Streams a call with a progress token from its beginning. A refusal in its place is no stream. */
   function streamed(request: RequestMessage, peer: Peer): Promise<Response> {
     const { era } = peer;
     const { context } = peer.sender;
@@ -105,7 +105,10 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
     const left = new AbortController();
     let stream: EventStream | undefined;
     const canceller = {
-      /** Closing the stream cancels. When a client resets the connection, Deno ends the stream but aborts no request. */
+      /**
+       * Cancels the call when the stream closes. When a client resets the connection, Deno ends the stream but
+       * aborts no request.
+       */
       get signal() {
         return AbortSignal.any([context.request.signal, left.signal]);
       },
