@@ -93,7 +93,7 @@ function begin(who, isSame, whose, result) {
   welcome(result === undefined ? who.hasNone : hasNone(result));
 }
 
-/** Where the person goes on. */
+/** Draws where the person goes on. */
 function welcome(isFirst) {
   const { typed, made, whose, errand } = page;
   const begins = isFirst && errand === null && made === null && whose === null;

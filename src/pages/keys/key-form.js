@@ -10,8 +10,8 @@ export const GIVES = new Map([
 ]);
 
 /**
- * `head`: what is to be decided; the element `form-title` in it names the form. `fields`: see below. `verb`, `doing`: the
- * words of its button, with `other` beside it. `act` takes the input of create_api_key.
+ * Draws the form of a key. `head`: what is to be decided; the element `form-title` in it names the form. `fields`: see
+ * below. `verb`, `doing`: the words of its button, with `other` beside it. `act` takes the input of create_api_key.
  */
 export function keyForm({ head, fields, failure, verb, doing, other, act }) {
   const send = ({ target }) => act(wantedIn(target));
@@ -23,7 +23,10 @@ export function keyForm({ head, fields, failure, verb, doing, other, act }) {
   </form>`;
 }
 
-/** `ticked`: scopes that are ticked to begin with; `more`: others to tick, where any may be given. */
+/**
+ * Creates the fields of a key. `ticked`: scopes that are ticked to begin with; `more`: others to tick, where any may be
+ * given.
+ */
 function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
   const { scopes, offered } = setup;
   const choices = [...new Set([...ticked, ...(scopes ?? [...more, ...offered])])];

@@ -6,7 +6,10 @@ import { question } from '../widgets/question.js';
 
 const SCOPES_SHOWN = 4;
 
-/** `state()`: { children, cursor, failure, ending } of an open key. `change(changed, ...places)` changes that, and redraws. */
+/**
+ * Creates the list of the keys that a key has made. `state()`: { children, cursor, failure, ending } of an open key.
+ * `change(changed, ...places)` changes that, and redraws.
+ */
 export function ownChildren({ id, request, state, change }) {
   async function read(cursor) {
     const { output, failure } = await request('/tools/list_api_keys', { childrenOf: id, cursor });

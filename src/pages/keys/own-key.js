@@ -8,7 +8,10 @@ const DAY_MS = 86_400_000;
 const EDITS = { name: 'Rename', scopes: 'Fewer scopes', end: 'End sooner' };
 const IS_IN_USE = ['active', 'soon'];
 
-/** `request(path, body)`: of the server. `replace(id, item)`: puts the key, as it is listed then, in place of what is shown. */
+/**
+ * Creates what the owner of a key may do with it. `request(path, body)`: of the server. `replace(id, item)`: puts the
+ * key, as it is listed then, in place of what is shown.
+ */
 export function ownKeys({ request, replace }) {
   const own = { request, replace, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead }
   return {
@@ -71,11 +74,11 @@ async function save(own, id, edit, fields) {
 
 const editsOf = ({ scopes }) => Object.keys(EDITS).filter((edit) => edit !== 'scopes' || scopes.length > 0);
 
-/** What gets the focus when an edit begins. */
+/** Says what gets the focus when an edit begins. */
 const firstIn = (edit, { id, scopes: [first] }) =>
   ({ name: `new name ${id}`, scopes: placeOf(first, id), end: `days ${id}` })[edit];
 
-/** The place of the box of a scope that may stay. */
+/** Says the place of the box of a scope that may stay. */
 const placeOf = (scope, id) => `scope ${scope} of ${id}`;
 
 function editButton(own, key, edit) {
@@ -86,7 +89,7 @@ function editButton(own, key, edit) {
   </button>`;
 }
 
-/** `read(form)`: what is asked for; null: nothing, so that nothing is sent. */
+/** Draws the form of an edit. `read(form)`: what is asked for; null: nothing, so that nothing is sent. */
 function formOf(own, id, edit, { read, words, fields }) {
   const send = ({ target }) => {
     const wanted = read(new FormData(target));

@@ -64,7 +64,7 @@ export function change(state, changed) {
   redraw();
 }
 
-/** The focus is never lost: if what had it is gone, what it stood in gets it, if that can. */
+/** Draws all again. The focus is never lost: if what had it is gone, what it stood in gets it, if that can. */
 export function redraw() {
   const root = document.getElementById('root');
   const held = document.activeElement;
@@ -78,7 +78,7 @@ export function redraw() {
 
 export const find = (at) => document.querySelector(`[data-at="${CSS.escape(at)}"]`);
 
-/** Whether there is such an element that takes the focus. It is not scrolled to the window's edge. */
+/** Focuses the element, and returns whether there is one. It is not scrolled to the window's edge. */
 export function focusOn(at) {
   const found = find(at);
   found?.focus({ preventScroll: true });

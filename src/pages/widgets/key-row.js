@@ -16,9 +16,9 @@ export const STATES = {
 };
 
 /**
- * The row of a key. `ask(kind)` null: nothing can be changed from here. `toggle` opens and closes it; what is shown when it
- * `isOpen` comes below what stands there already. `own`: what else its owner may do with it (own-key.js); null: nothing.
- * `below` stands in it.
+ * Draws the row of a key. `ask(kind)` null: nothing can be changed from here. `toggle` opens and closes it; what is
+ * shown when it `isOpen` comes below what stands there already. `own`: what else its owner may do with it (own-key.js);
+ * null: nothing. `below` stands in it.
  */
 export function keyRow(key, { ask, isOpen, toggle, own }, below) {
   const { id, name, state, owner } = key;
@@ -78,7 +78,7 @@ function timesOf({ state, createdAt, expiresAt, lastUsedAt }) {
   };
 }
 
-/** What tells the key from others, for a reader who has found one. */
+/** Draws what tells the key from others, for a reader who has found one. */
 function identity({ id, fingerprint }, rotation) {
   const other = rotation?.otherFingerprint;
   const [old, fresh] = rotation?.state === 'overlapping' ? [other, fingerprint] : [fingerprint, other];

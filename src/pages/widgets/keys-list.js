@@ -193,7 +193,7 @@ function askIn(list, key, kind) {
   focusOn(firstIn(kind, id));
 }
 
-/** The list may be a newer one by now, and the person elsewhere. */
+/** Shows a change that has succeeded. The list may be a newer one by now, and the person elsewhere. */
 function finish(list, id, kind, output) {
   const hadFocus = find(`row ${id}`)?.contains(document.activeElement) === true;
   const order = shownOf(list).map((key) => key.id);

@@ -19,7 +19,10 @@ export const ORDERS = {
 const TOOLS_FROM = 8; // fewer keys can be seen at a glance
 const isPage = setup.url !== null;
 
-/** `shown`: the keys that are, in order. The others act: `rowOf(list, key)`, `showMore(list)`, `search(list, field, isPasted)`. */
+/**
+ * Draws a list of keys. `shown`: those that are seen, in order. The others act: `rowOf(list, key)`, `showMore(list)`,
+ * `search(list, field, isPasted)`.
+ */
 export function listView(list, { shown, rowOf, showMore, search }) {
   const { title, hints, keys, instead, status } = list;
   if (instead !== '') return html`<div class="empty">${instead}</div>`;

@@ -12,7 +12,9 @@ const NEAR_MS = 2 * 86_400_000; // an expiry this near shows its hour, too
 const KEY = { label: 'API key', before: '', after: '', copy: 'Copy' };
 const HEADER = { label: 'Request header', before: 'X-API-Key: ', after: '', copy: 'Copy header' };
 
-/** What a key is pasted into, by who takes it: the text before and after it, and a hint. `url` is the server's. */
+/**
+ * Returns what a key is pasted into, by who takes it: the text before and after it, and a hint. `url` is the server's.
+ */
 function settingsFor(url) {
   const claude = html`A custom connector with the URL <code>${url}/mcp</code> and, as a request header (Pro, Max and Team),
     <code>x-api-key</code>, whose value is the key.`;
@@ -71,7 +73,7 @@ async function copyFrom(shown, { label, before, after }) {
   }, COPIED_MS);
 }
 
-/** The key and the text around it. Masked it has as many dots as characters: nothing moves when it is shown. */
+/** Draws the key and the text around it. Masked it has as many dots as characters: nothing moves when it is shown. */
 function codeOf(shown, { label, before, after }) {
   const { secret, isShown } = shown;
   const at = placeOf(shown, label);

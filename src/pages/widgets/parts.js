@@ -50,7 +50,9 @@ export async function busily(at, work) {
   }
 }
 
-/** A button that says what it does, or is doing: it keeps the focus meanwhile. `act` undefined: it sends its form. */
+/**
+ * Draws a button that says what it does, or is doing: it keeps the focus meanwhile. `act` undefined: it sends its form.
+ */
 export function workButton({ at, label, doing, look, act }) {
   const isBusy = isWorking(at);
   return html`<button type=${act ? 'button' : 'submit'} class=${look} at=${at} aria-disabled=${isBusy && 'true'}
@@ -59,7 +61,7 @@ export function workButton({ at, label, doing, look, act }) {
   </button>`;
 }
 
-/** One of the buttons of which one is pressed. */
+/** Draws one of the buttons of which one is pressed. */
 export const pill = (at, words, isPressed, act) =>
   html`<button type="button" at=${at} aria-pressed=${String(isPressed)} onclick=${act}>${words}</button>`;
 
@@ -68,13 +70,13 @@ export const pill = (at, words, isPressed, act) =>
 const UNSEEN = /(?!\p{Variation_Selector}|[\u200c-\u200f\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/u;
 const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800]*$/u;
 
-/** A name that anyone may have chosen: isolated from the text around it, with a word where it hides something. */
+/** Draws a name that anyone may have chosen: isolated from the text around it, with a word where it hides something. */
 export function nameOf(name) {
   const odd = BLANK.test(name) ? 'blank name' : UNSEEN.test(name) ? 'has hidden characters' : '';
   return html`<b title=${name}><bdi>${name}</bdi>${odd && html` <small class="warn">(${odd})</small>`}</b>`;
 }
 
-/** At most `max` scopes are seen at once: if there are more, the others unfold. */
+/** Draws scopes, of which at most `max` are seen at once: the others unfold. */
 export function scopeList(scopes, max) {
   const item = (scope) => html`<li><bdi title=${scope}>${scope}</bdi></li>`;
   const seen = scopes.slice(0, scopes.length > max ? max - 1 : max);

@@ -57,7 +57,10 @@ const pageOf = (said: string, frames: string): string =>
 </div>`,
   });
 
-/** The markup of a frame with a policy of its own. Scripts can't make one: a page's policy lets no string become markup. */
+/**
+ * Returns the markup of a frame with a policy of its own. Scripts can't make one: a page's policy lets no string become
+ * markup.
+ */
 export function frame(name: string, text: string): string {
   const meta = `<meta http-equiv="Content-Security-Policy" content="${inlinePolicy([text])}">`;
   return markup(

@@ -14,7 +14,7 @@ export const ACTIONS = {
 };
 
 const inHours = new Intl.NumberFormat('en', { style: 'unit', unit: 'hour', unitDisplay: 'long' });
-/** What becomes of the old key if it goes on until `hours` after the first use of the new one. */
+/** Says what becomes of the old key if it goes on until `hours` after the first use of the new one. */
 export const worksOn = (hours) => `works on, and ends ${inHours.format(hours)} after the new one is first used.`;
 const OVERLAP_HOURS = 24;
 const LEAKED = 'It leaked: end it now';
@@ -31,7 +31,7 @@ const KEY_LOST =
 export const hasKey = (output) => typeof output?.key === 'string' && output.key !== '';
 const isSuccess = (output) => output?.success === true || typeof output?.revoked === 'number';
 
-/** The server's `rotation_under_way` in the words of the list; any other refusal as it is. */
+/** Says the server's `rotation_under_way` in the words of the list; any other refusal as it is. */
 function refusalWords({ failure, problem: { code, previousUntil } }) {
   if (code !== 'rotation_under_way' || !isTime(previousUntil)) return failure;
   return `The old key of the rotation before still works, until ${formats.short.format(previousUntil)}. Rotate after that, or choose “${LEAKED}”.`;
@@ -65,7 +65,7 @@ export function question({ at, look, label, words, choice, verb, doing, ends, ac
   return { view, isBusy: () => isWorking(goOn) };
 }
 
-/** What is asked about `key`. `done(output)` comes after a success, `missed(failure)` after a failure. */
+/** Asks about `key`. `done(output)` comes after a success, `missed(failure)` after a failure. */
 export function askAbout(key, kind, { callTool, done, missed, close }) {
   const { id, name, owner, rotation } = key;
   const { verb, doing, warning } = ACTIONS[kind];
@@ -121,5 +121,5 @@ export function askAbout(key, kind, { callTool, done, missed, close }) {
   });
 }
 
-/** What gets the focus first when it is asked. */
+/** Says what gets the focus first when it is asked. */
 export const firstIn = (kind, id) => `${kind === 'rotate' ? `hours ${OVERLAP_HOURS}` : 'cancel'} of ${id}`;

@@ -12,7 +12,10 @@ const FOR_WIDGET = 'mcp-key-server/widget';
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 const objectOf = (value) => (isObject(value) ? value : {});
 
-/** What became of a call: structuredContent, else the JSON of its first text. What would help is a text of its own. */
+/**
+ * Reads what became of a call: structuredContent, else the JSON of its first text. What would help is a text of its
+ * own.
+ */
 function readResult({ structuredContent, content, isError, _meta: meta }) {
   const forWidget = objectOf(meta?.[FOR_WIDGET]);
   const texts = (Array.isArray(content) ? content : [])
@@ -106,7 +109,7 @@ function createConnection(handlers) {
 
 const said = (words) => html`<p class="sentence" role="status"><span>${words}</span></p>`;
 
-/** What the widget shows: a component with what its tool returned, or a sentence in its place. */
+/** Creates what the widget shows: a component with what its tool returned, or a sentence in its place. */
 function createStage({ loading, nothing, underWay, show }) {
   let sentence = said(loading);
   let component = null;
