@@ -12,7 +12,7 @@ export interface LoopWatchOptions {
   /** Its monotonic time stands still while the machine sleeps, as timers do: sleep is no blocking. */
   readonly clock: Pick<Clock, 'monotonicMs' | 'after'>;
   readonly log: Pick<Log, 'warnOnce'>;
-  /** The tool or prompt that ran last: the likely cause. */
+  /** Returns the tool or prompt that ran last: the likely cause. */
   readonly lastCalled: () => string | undefined;
 }
 

@@ -401,7 +401,7 @@ class KeyVerifier implements Verifier {
     begun();
   }
 
-  /** One request that waits for changes. `again`: at once, or at this time by the awake clock. */
+  /** Sends one request that waits for changes. `again`: at once, or at this time by the awake clock. */
   async #hear(
     asked: Moment,
   ): Promise<
@@ -586,7 +586,7 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Node 20 has no Promise.withResolvers. */
+/** Does what Promise.withResolvers does, which Node 20 lacks. */
 function withResolvers(): { readonly promise: Promise<void>; readonly resolve: () => void } {
   let resolve = () => {};
   const promise = new Promise<void>((done) => {

@@ -36,7 +36,7 @@ export interface TestApp extends AsyncDisposable {
   /** The app's URL, which includes BASE_PATH and ends with no slash. */
   readonly url: string;
   readonly clock: TestClock;
-  /** A user token that is good for an hour of the test clock, unless `claims` say otherwise. */
+  /** Creates a user token that is good for an hour of the test clock, unless `claims` say otherwise. */
   token(sub: string, claims?: Record<string, unknown>): Promise<string>;
   /** Sends POST /tools/<tool> with a JSON body. */
   call(tool: string, input?: unknown, headers?: Record<string, string>): Promise<TestResponse>;
