@@ -33,7 +33,10 @@ export function childOf(json: Value | undefined, parent: PresentedKey | null = n
   };
 }
 
-/** Whether the key `k` is accepted by this secret of it, and may have children. As parentRefusalAt (keys/child.ts). */
+/**
+ * Returns the condition that the key `k` is accepted by this secret, and may have children, like parentRefusalAt
+ * (keys/child.ts).
+ */
 const isParent = (hash: string, nowMs: string) => `k.active = 1
 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ${nowMs}) AND ${hasSecret(hash, nowMs)}
 AND EXISTS (SELECT 1 FROM json_each(k.scopes) WHERE value = '${DELEGATE}')

@@ -16,7 +16,7 @@ type Kind = 'plain' | 'number' | 'free';
 interface Field<T> {
   readonly columns: Readonly<Record<string, Kind>>;
   read(row: Row): T;
-  /** One for each column. */
+  /** Returns a value for each column. */
   write(value: T): readonly Value[];
 }
 

@@ -43,7 +43,7 @@ export async function* newerPagesOf(from: Read, copy: Read, table: string, key: 
   yield* pagesOf(from, table, rows, { after: last?.[key] == null ? undefined : last, columnsFrom: copy });
 }
 
-/** `OR REPLACE`, or `OR IGNORE`: it may be sent twice. */
+/** Returns statements that put the rows, `OR REPLACE` or `OR IGNORE`: they may be sent twice. */
 export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly Row[]): Statement[] {
   if (rows.length === 0) return [];
   const columns = Object.keys(rows[0] ?? {});

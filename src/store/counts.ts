@@ -5,7 +5,9 @@ import { DAY_S, dayAt, monthOf } from '../ground/limits/rates.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Database, Value } from './database.ts';
 
-/** The units of all processes in windows of a holder. Versions before had a row for each process; those count too. */
+/**
+ * Sums the units of all processes in windows of a holder. Versions before had a row for each process; those count too.
+ */
 const sum = (holder: string, windowS: string, first: string, last: string) =>
   `(SELECT sum(uses) FROM key_counts WHERE row = ${holder} AND window_s = ${windowS} AND number BETWEEN ${first} AND ${last})`;
 

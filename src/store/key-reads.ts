@@ -52,7 +52,9 @@ SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bef
 SELECT ${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
 WHERE ${AFTER} ${NEWEST_FIRST})) WHERE before IS NULL OR before < ?4)`;
 
-/** The statement of a query: each condition that is given is one that an index serves, or bounds what is read. */
+/**
+ * Returns the statement of a query: each condition that is given is one that an index serves, or bounds what is read.
+ */
 function eventsStatement({ afterSeq, beforeSeq, keyId, owner, limit }: EventQuery, order: 'ASC' | 'DESC'): Statement {
   const conditions = [
     ['seq > ?', afterSeq ?? 0],

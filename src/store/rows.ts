@@ -13,7 +13,10 @@ import { ownerSettingsOf } from './owner-settings.ts';
 export const rowBy = (hash: string) =>
   `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}))`;
 
-/** Whether a secret of the key `k` that has this hash is in force, next, or a previous one that has not run out. */
+/**
+ * Returns the condition that a secret of the key `k` that has this hash is in force, next, or a previous one that has
+ * not run out.
+ */
 export const hasSecret = (hash: string, nowMs: string) =>
   `(k.key_hash = ${hash} OR k.second_hash = ${hash} AND (k.second_is = 'next' OR k.second_ends_at_ms >= ${nowMs}))`;
 

@@ -88,7 +88,10 @@ const foreign = () =>
     'it belongs to another program, or was changed by hand',
   );
 
-/** How many migrations are applied. Changes nothing; throws UnusableDatabase unless the database is ours or empty. */
+/**
+ * Returns how many migrations are applied. Changes nothing; throws UnusableDatabase unless the database is ours or
+ * empty.
+ */
 export async function inspect(db: Database): Promise<number> {
   const tables = (await db.read(TABLES)).map((row) => row.name);
   if (tables.length === 0) return 0;

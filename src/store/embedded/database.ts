@@ -14,8 +14,8 @@ export interface FileOptions {
   /** Leaves the file and its write-ahead log as they are. */
   readonly readOnly?: boolean;
   /**
-   * Called before each statement; throws a StoreOutage where it must not run. `now`: before a write and a poll of the
-   * feed, which prove something; else what was found in this turn of the event loop will do.
+   * Checks before each statement, and throws a StoreOutage where it must not run. `now`: before a write and a poll of
+   * the feed, which prove something; else what was found in this turn of the event loop will do.
    */
   readonly check?: (now: boolean) => void;
 }

@@ -88,7 +88,10 @@ export class GroupCommit {
     }
   }
 
-  /** A write that fails takes none with it: all is undone, and each of the group runs again by itself. */
+  /**
+   * Isolates a write that fails, so that it takes none with it: all is undone, and each of the group runs again by
+   * itself.
+   */
   #isolate(group: readonly Write[], error: unknown): void {
     if (group.length === 1) this.#waiting.shift()?.reject(error);
     for (const write of group) write.alone = true;

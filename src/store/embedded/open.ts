@@ -30,11 +30,11 @@ const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
 
 /**
- * The database of the file, and what opens it: until then every statement fails.
+ * Creates the database of the file, and what opens it: until then every statement fails.
  *
- * SQLite moves the log into the file when the last connection is closed, which the runtime does at the latest when the
- * process ends. One that may only read can't, and while it is open no other does: it is closed first, or, if the log was
- * lost, left to the system.
+ * * SQLite moves the log into the file when the last connection is closed, which the runtime does at the latest when
+ * the process ends. One that may only read can't, and while it is open no other does: it is closed first, or, if the
+ * log was lost, left to the system.
  */
 export function embeddedStore(path: string) {
   const idle = embeddedDatabase(path, { readOnly: true });
@@ -106,8 +106,9 @@ async function check(path: string): Promise<void> {
 }
 
 /**
- * Damage shows only when its page is read: some keys would work, others not. So the whole file is read, unless that
- * would hold up the start. Of a larger one SQLite checks header and length, and NEWEST_ENDS each table and index.
+ * Checks the pages. Damage shows only when its page is read: some keys would work, others not. So the whole file is
+ * read, unless that would hold up the start. Of a larger one SQLite checks header and length, and NEWEST_ENDS each
+ * table and index.
  */
 async function checkPages(db: Database): Promise<void> {
   const [size] = await db.read(SIZE);
@@ -167,7 +168,10 @@ function placeOf(path: string) {
         isChecked = false;
       });
     },
-    /** Then nothing of it may get into the file: others have written there since. */
+    /**
+     * Returns whether the log is lost: then nothing of it may get into the file, because others have written there
+     * since.
+     */
     get logIsLost(): boolean {
       return displacement() === LOG_GONE;
     },

@@ -76,7 +76,7 @@ const OUTAGES: Readonly<Record<number, string>> = {
 };
 const CANTOPEN = 14;
 
-/** Deno gives no number where it opens a file. */
+/** Adds SQLite's name to its errors, by their number; `fallback` is for Deno, which gives none where it opens a file. */
 function named<T>(run: () => T, fallback?: number): T {
   try {
     return run();

@@ -56,7 +56,9 @@ interface Failure {
   readonly outcomeUnknown: boolean;
 }
 
-/** `again`: on a new connection. When one died silently, those that were opened with it died too. */
+/**
+ * Fetches within a time. `again`: on a new connection. When one died silently, those that were opened with it died too.
+ */
 async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
   try {
     const signal = AbortSignal.timeout(withinMs);

@@ -77,7 +77,7 @@ function openedLater(primary: Database, onOpen: () => void, log: Log) {
     }
   }
 
-  /** An unusable database ends a start; later it is reported like an outage. */
+  /** Throws: an unusable database ends a start; later it is reported like an outage. */
   function unusable(error: unknown): never {
     if (!(error instanceof UnusableDatabase)) throw error;
     outage.began(error.message);

@@ -33,7 +33,7 @@ export interface Pair {
   readonly here: Database;
   readonly readPrimary: Read;
   readonly clock: Clock;
-  /** Whether the process is about to end: then a step ends early. */
+  /** Returns whether the process is about to end: then a step ends early. */
   readonly isStopping: () => boolean;
 }
 

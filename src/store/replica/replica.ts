@@ -129,14 +129,14 @@ export class Replica {
     this.#state = { is: 'copying', here, kept: false };
   }
 
-  /** All that the primary had a moment ago is here. */
+  /** Notes that all that the primary had a moment ago is here. */
   #reached(here: Database): void {
     if (this.#state.is === 'copying') this.#log.info('replica opened', { kept: this.#state.kept });
     this.#outage.ended();
     if (this.#state.is !== 'replaced') this.#state = { is: 'in_use', here };
   }
 
-  /** A primary that is away leaves the replica as it is. */
+  /** Notes a failure. A primary that is away leaves the replica as it is. */
   #failed(error: unknown): void {
     const isAway = error instanceof Error && error.message === AWAY;
     if (isAway && this.#state.is === 'in_use') return;
