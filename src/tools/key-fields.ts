@@ -177,7 +177,7 @@ export const adminListed = (key: OwnKey, caller: Caller) => ({
   ...(key.metadata !== null && { metadata: { ...key.metadata } }),
 });
 
-/** A child, a key that another key has made, as lists show it. */
+/** Returns a child, a key that another key has made, as lists show it. */
 export const listedChild = (child: ListedChild, caller: Caller) => ({
   id: child.id,
   name: child.name,
