@@ -35,7 +35,10 @@ export function developmentSecret(folder: string, onMade: (file: string) => void
   }
 }
 
-/** Written under another name, then linked, which fails if the file exists: no process reads half a secret. */
+/**
+ * Makes the secret, or finds it. It is written under another name, then linked, which fails if the file exists: no
+ * process reads half a secret.
+ */
 function madeOrFound(file: string, onMade: (file: string) => void): string {
   const draft = `${file}.${systemRandom(8).toHex()}`;
   const secret = systemRandom(SECRET_BYTES).toBase64({ alphabet: 'base64url', omitPadding: true });

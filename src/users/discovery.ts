@@ -22,7 +22,7 @@ const METADATA = "the issuer's metadata";
 export class IssuerOutage extends Error {
   override name = 'IssuerOutage';
 
-  /** The reason, for operators. */
+  /** Takes the reason, for operators. */
   constructor(readonly reason: string) {
     super(reason);
   }
@@ -57,7 +57,10 @@ export interface SignInEndpoints {
 /** Throws an IssuerOutage. */
 export type LoadJwks = () => Promise<JSONWebKeySet>;
 
-/** The key set at a URL, or the one that an issuer's metadata names: they are read each time, because the set may move. */
+/**
+ * Loads the key set at a URL, or the one that an issuer's metadata names: they are read each time, because the set may
+ * move.
+ */
 export const loadJwksOf =
   (source: URL | string, clock: Clock): LoadJwks =>
   () =>
@@ -69,7 +72,7 @@ export const loadJwksOf =
 export const discoverJwksUri = (issuer: string, clock: Clock): Promise<URL> =>
   inTime(clock, FETCH_MS_MAX, (signal) => fromMetadata(issuer, jwksUriIn, signal));
 
-/** Bounded by PAGE_WAIT_MS_MAX: a visitor waits for the page. */
+/** Finds where people sign in, within PAGE_WAIT_MS_MAX: a visitor waits for the page. */
 export const discoverSignIn = (issuer: string, clock: Clock): Promise<SignInEndpoints> =>
   inTime(clock, PAGE_WAIT_MS_MAX, (signal) => fromMetadata(issuer, endpointsIn, signal));
 
@@ -107,7 +110,10 @@ function trustedUrl(text: unknown, what: string, issuer: string): URL {
   throw new IssuerOutage(`${METADATA} names a ${what} that is not served over https`);
 }
 
-/** RFC 8414 §3.1 puts the well-known part before the issuer's path, OpenID Connect Discovery §4.1 after it. */
+/**
+ * Returns both addresses of the metadata: RFC 8414 §3.1 puts the well-known part before the issuer's path, OpenID
+ * Connect Discovery §4.1 after it.
+ */
 function metadataAddresses(issuer: string): string[] {
   const { origin, pathname } = new URL(issuer);
   const path = pathname.replace(/\/$/, '');
