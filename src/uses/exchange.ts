@@ -98,7 +98,7 @@ export class Exchange {
     this.#phase = IDLE;
   }
 
-  /** From `under_way` nothing is scheduled: its end does it. */
+  /** Schedules the next exchange. From `under_way` nothing is scheduled: its end does it. */
   #schedule(): void {
     const { clock, log } = this.#options;
     this.#cancel();
@@ -114,7 +114,7 @@ export class Exchange {
     this.#phase = { is: 'scheduled', cancel };
   }
 
-  /** When those that wait now are exchanged. More may come until then, and make it later. */
+  /** Returns when those that wait now are exchanged. More may come until then, and make it later. */
   get #dueAtMs(): number {
     return this.#sinceMs + waitMsOf(this.#waiting.size);
   }

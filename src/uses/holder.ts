@@ -100,7 +100,7 @@ export class Holder {
     this.#setBounds();
   }
 
-  /** A month begins with the units of its days that are in no total. */
+  /** Begins a month with the units of its days that are in no total. */
   #beginning(period: Period, calendar: Calendar): WindowUsage {
     const usage = begin(period, calendar);
     if (period !== 'month') return usage;

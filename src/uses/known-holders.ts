@@ -83,7 +83,10 @@ export class KnownHolders {
     this.#ofOwners = planOf(ownerRateLimit, ownerQuota);
   }
 
-  /** A key that is read for the first time; or one whose counts were evicted: the next read of its record brings them. */
+  /**
+   * Returns the counts of a key. One that is read for the first time, or was evicted, begins without: the next read of
+   * its record brings them.
+   */
   keyOf(id: string, createdAtMs = 0): Holder {
     const known = this.#keys.get(id);
     if (known !== undefined) return known;
@@ -148,7 +151,7 @@ export class KnownHolders {
     return this.#owners.get(name) ?? this.#remembered(new Holder('owner', name, 0, plan, this.#calendar));
   }
 
-  /** An owner who is in use is remembered, and is one holder for all keys. */
+  /** Returns an owner, who is remembered while in use, and is one holder for all keys. */
   #remembered(owner: Holder): Holder {
     const known = this.#owners.get(owner.id);
     if (known !== undefined) return known;

@@ -92,7 +92,7 @@ export function createUsage(options: UsageOptions) {
     /** Returns what a service may let in from memory for each holder of limits of this key. Counts nothing. */
     leasesOf: (keyId: string): HolderLease[] => leasesOf(holdersOf(keyId)),
 
-    /** A read of keys that begins now. Counts are read with each key, so that a quota goes on where it was. */
+    /** Begins a read of keys. Counts are read with each key, so that a quota goes on where it was. */
     beginRead() {
       const nowMs = clock.nowMs();
       return { asOf: known.countsAsOf(nowMs), merge: (found: Found) => known.merge(found, nowMs) };
