@@ -22,7 +22,7 @@ export class LineWriter {
   #timer: ReturnType<typeof setTimeout> | undefined;
   #writing: Promise<void> = Promise.resolve();
 
-  /** `onDropped` is told how many lines were dropped, once there is room again. */
+  /** Creates the writer. `onDropped` is told how many lines were dropped, once there is room again. */
   constructor(write: LogWrite, onDropped: (count: number) => void) {
     this.#write = write;
     this.#onDropped = onDropped;
