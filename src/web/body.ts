@@ -95,8 +95,9 @@ interface Announced {
 }
 
 /**
- * A known length is counted before anything is read, the rest while reading: a length may be missing, or announced
- * more than once, which Bun lets through. Without a length only the first byte shows that there is a body.
+ * Reads a body, and counts its bytes. A known length is counted before anything is read, the rest while reading: a
+ * length may be missing, or announced more than once, which Bun lets through. Without a length only the first byte
+ * shows that there is a body.
  */
 async function readCounted(
   pool: Pool,

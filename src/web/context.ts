@@ -6,7 +6,7 @@ import { isObject } from '../ground/text.ts';
 import { forwardedFor, forwardedProto, forwardedRequestId } from './forwarded.ts';
 
 export interface Connections {
-  /** The address of the socket's other end; null when it is gone. */
+  /** Returns the address of the socket's other end; null when it is gone. */
   address(request: Request): string | null;
   /** Disables the idle timeout of the request's connection, or (false) enables it again. */
   holdOpen(request: Request, hold: boolean): void;
@@ -22,7 +22,7 @@ export interface ServerFacts {
   readonly ownTls: boolean;
   readonly address: Pick<ServerAddress, 'urlUnder'>;
   readonly newRequestId: () => string;
-  /** Called when a request begins, and when it is over: its handling and all that extends it have ended. */
+  /** Tells that a request begins, and that it is over: its handling and all that extends it have ended. */
   readonly begun: () => void;
   readonly over: () => void;
   readonly observe?: ObserveRequest | undefined;
@@ -106,24 +106,30 @@ export class RequestContext {
     this.beginPart();
   }
 
-  /** The URL of this server, as the request calls it; without a slash at the end. */
+  /** Returns the URL of this server, as the request calls it; without a slash at the end. */
   get publicUrl(): string {
     const { address } = this.#server;
     this.#publicUrl ??= address.urlUnder(this.isProxied ? null : this.host, this.secure);
     return this.#publicUrl;
   }
 
-  /** The host that the client named. Null if it sent none over HTTP/1.0: no browser does that, so no page is behind it. */
+  /**
+   * Returns the host that the client named. Null if it sent none over HTTP/1.0: no browser does that, so no page is
+   * behind it.
+   */
   get host(): string | null {
     return this.headers.get('host') ?? URL.parse(this.request.url)?.host ?? null;
   }
 
-  /** False on plain HTTP in production. Credentials in headers are refused before any handler, in bodies by routes. */
+  /**
+   * Returns false on plain HTTP in production. Credentials in headers are refused before any handler, in bodies by
+   * routes.
+   */
   get acceptsCredentials(): boolean {
     return this.secure || !this.#server.production;
   }
 
-  /** The credentials in the headers. */
+  /** Returns the credentials in the headers. */
   get credentials(): Credentials {
     this.#credentials ??= readCredentials(this.headers);
     return this.#credentials;
