@@ -14,13 +14,13 @@ export class ChangedOwners {
   readonly #keptMs: number;
   #number = 0;
 
-  /** `keptMs`: how long what was read is believed at most. */
+  /** Creates the list. `keptMs`: how long what was read is believed at most. */
   constructor(max: number, keptMs: number) {
     this.#max = max;
     this.#keptMs = keptMs;
   }
 
-  /** The number of changes so far, for what is read now. */
+  /** Returns the number of changes so far, for what is read now. */
   get number(): number {
     return this.#number;
   }
