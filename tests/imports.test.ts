@@ -209,7 +209,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
     'uses/last-used.test.ts',
     'uses/shared-usage.ts',
     'watch/outage.test.ts',
-    'web/response-batching.test.ts',
+    'web/request-batching.test.ts',
     'web/stream.test.ts',
   ],
   'the store’s statements and files, which no server is needed for': [

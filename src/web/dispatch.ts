@@ -11,7 +11,7 @@ import { createReadBody, NO_BODY } from './body.ts';
 import { type Connections, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin, STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
-import { createResponseBatcher } from './response-batcher.ts';
+import { createRequestBatcher } from './request-batcher.ts';
 import { type CheckRequest, createRouter, pathOf, type Route } from './router.ts';
 
 export interface DispatchOptions {
@@ -41,6 +41,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   const readBody = createReadBody(options.bodies);
   const underWay = new UnderWay();
   const leaving = new Leaving();
+  const endOfTurn = createRequestBatcher();
   const server: ServerFacts = {
     ...options.server,
     newRequestId: requestIds(instance),
@@ -49,8 +50,13 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   };
 
   async function respond(request: Request, connections: Connections): Promise<Response> {
+    underWay.begun();
+    // After another method a client may pipeline its next request (RFC 9112 §9.3.2).
+    const turnEnd = request.method === 'POST' ? endOfTurn() : undefined;
+    if (turnEnd !== undefined) await turnEnd;
     const found = route(pathOf(request.url));
     const context = new RequestContext(server, connections, request, found?.path ?? null, found?.any !== undefined);
+    underWay.over(); // the context counts from here on
     let isReadable = true;
     let response: Response;
     try {
@@ -66,8 +72,6 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (error) {
       response = await refused(context, found, failure(error, context));
     }
-    const turnEnd = leaving.turnEnd(context);
-    if (turnEnd !== undefined) await turnEnd;
     if (leaving.paused !== undefined) await leaving.paused;
     finish(response, context, found, isReadable);
     return response;
@@ -140,23 +144,11 @@ class UnderWay {
   }
 }
 
-/**
- * Decides when responses are sent: at once or in batches, and not while they are paused. While
- * draining, each closes its connection.
- */
+/** Decides when responses are sent. While draining, each closes its connection. */
 class Leaving {
   isDraining = false;
   /** Resolves when responses may be sent; undefined: now. */
   paused: Promise<void> | undefined;
-  readonly #endOfTurn = createResponseBatcher();
-
-  /**
-   * Resolves when the batch of a response is sent; undefined: now. Only responses to POST are batched, because after
-   * another method a client may pipeline its next request (RFC 9112 §9.3.2).
-   */
-  turnEnd({ method }: RequestContext): Promise<void> | undefined {
-    return method === 'POST' ? this.#endOfTurn() : undefined;
-  }
 
   /** Holds responses back until the returned function is called. */
   pause(): () => void {

@@ -1,13 +1,13 @@
 // The bare limit: Bun.serve awaits req.json(), or reads the body as told, and returns constant bytes with constant
 // headers. All come as arguments. The last one says whether the responses of one turn leave together, as the server's do.
 
-import { createResponseBatcher } from '../../../../src/web/response-batcher.ts';
+import { createRequestBatcher } from '../../../../src/web/request-batcher.ts';
 import type { BodyRead, CannedResponse } from '../loads.ts';
 import { announce } from './announce.ts';
 
 const { status, headers, body } = JSON.parse(process.argv[2] ?? '') as CannedResponse;
 const reads = process.argv[3] as BodyRead;
-const endOfTurn = process.argv[4] === 'batched' ? createResponseBatcher() : null;
+const endOfTurn = process.argv[4] === 'batched' ? createRequestBatcher() : null;
 
 announce(
   Bun.serve({

@@ -6,7 +6,7 @@
 import { Database } from 'bun:sqlite';
 import { SERVER_NAME, SERVER_VERSION } from '../../../../src/ground/server-info.ts';
 import { redactKeys } from '../../../../src/watch/redact.ts';
-import { createResponseBatcher } from '../../../../src/web/response-batcher.ts';
+import { createRequestBatcher } from '../../../../src/web/request-batcher.ts';
 import { announce } from './announce.ts';
 
 interface Key {
@@ -55,7 +55,7 @@ const headersOut = new Headers({
   'RateLimit-Policy': `"key";q=${LIMIT};w=${WINDOW_MS / 1000}`,
 });
 const utf8 = new TextEncoder();
-const endOfTurn = createResponseBatcher();
+const endOfTurn = createRequestBatcher();
 const instance = crypto.getRandomValues(new Uint8Array(6)).toHex();
 const hosts = new Set<string>();
 const used = new Set<Key>();
