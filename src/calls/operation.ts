@@ -8,7 +8,7 @@ import type { Call } from './call.ts';
 import type { Credential, Guard } from './guard.ts';
 
 /**
- * The JSON text of a success, encoded once for every transport: the output, a ToolContent, or the members of the result
+ * The JSON text of a success, encoded once for every transport: the output, a ToolContent, or the fields of the result
  * that asks for more input (MCP 2026-07-28). `widgetJson`: what is for the widget alone.
  */
 export type Output = CompleteOutput | { readonly inputRequired: string };

@@ -92,7 +92,7 @@ export function createRun({ clock, log, recheck }: Options): Runner {
       const running = operation.run(parsed.value, context);
       const returned = isPromise(running) ? await timeLimit.race(running) : running;
       const result = returned?.ok
-        ? ok(ofAllowedSize(name, encodedOutput(operation, returned.value, call)))
+        ? ok(boundedOutput(name, encodedOutput(operation, returned.value, call)))
         : await refusalOfTool(returned?.error, operation, input, call);
       const left = leaving(result, operation, call);
       return isPromise(left) ? await left : left;
@@ -205,8 +205,8 @@ async function inputRequired(
 ): Promise<ToolResult> {
   if (!isObject(requests)) throw new Error(`${operation.name}: expected the error of ask as it is`);
   if (call.asking === undefined) throw new Error(`${operation.name}: it asks, but nobody can be asked`);
-  const members = await call.asking.inputRequiredResult(subjectOf(operation, input, call), requests);
-  return members.ok ? ok({ inputRequired: members.value }) : members;
+  const asked = await call.asking.inputRequiredResult(subjectOf(operation, input, call), requests);
+  return asked.ok ? ok({ inputRequired: asked.value }) : asked;
 }
 
 /**
@@ -242,7 +242,7 @@ function encodedOutput({ name, validate, encode }: Operation, returned: unknown,
 }
 
 /** Returns the output. Throws an Error for one above the limit, because a problem would invite to try again. */
-function ofAllowedSize(name: string, output: CompleteOutput): Output {
+function boundedOutput(name: string, output: CompleteOutput): Output {
   const texts = ['json' in output ? output.json : output.contentJson, output.widgetJson ?? ''];
   const { each: bytesMax } = LIMITS.output;
   const chars = texts.reduce((sum, { length }) => sum + length, 0);

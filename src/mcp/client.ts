@@ -153,7 +153,7 @@ export const UI_EXTENSION = 'io.modelcontextprotocol/ui';
 
 export const WIDGET_TYPE = 'text/html;profile=mcp-app';
 
-/** The member of a result's `_meta` with what is for the widget alone. The widgets read it too (pages/widgets/widget.js). */
+/** The field of a result's `_meta` with what is for the widget alone. The widgets read it too (pages/widgets/widget.js). */
 export const WIDGET_DATA = 'mcp-key-server/widget';
 
 /** The capabilities of a client that shows widgets. */

@@ -1,4 +1,4 @@
-// JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses, with the members that an era adds to results, and
+// JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses, with the fields that an era adds to results, and
 // progress. Checked by hand: this runs on every call.
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
@@ -98,29 +98,29 @@ export const carriesApiKey = (body: unknown): boolean =>
   );
 
 /** Returns the JSON text of an object without its braces. */
-export const membersOf = (value: object): string => JSON.stringify(value).slice(1, -1);
+export const fieldsOf = (value: object): string => JSON.stringify(value).slice(1, -1);
 
 export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
 
 /** 2026-07-28, basic, "Responses". */
 type ResultType = 'complete' | 'input_required';
 
-const SERVER_META = membersOf({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO });
+const SERVER_META = fieldsOf({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO });
 
-const modernMembers = (type: ResultType, meta?: string) =>
+const modernFields = (type: ResultType, meta?: string) =>
   `"resultType":"${type}","_meta":{${meta === undefined ? SERVER_META : `${SERVER_META},${meta}`}},`;
 
-const COMPLETE = modernMembers('complete');
+const COMPLETE = modernFields('complete');
 
 /** Returns the fields that the era adds to a result, with a comma at the end. `meta`: more fields of `_meta`. */
-export function eraMembers(era: Era, type: ResultType = 'complete', meta?: string): string {
+export function eraFields(era: Era, type: ResultType = 'complete', meta?: string): string {
   if (era === 'legacy') return meta === undefined ? '' : `"_meta":{${meta}},`;
-  return type === 'complete' && meta === undefined ? COMPLETE : modernMembers(type, meta);
+  return type === 'complete' && meta === undefined ? COMPLETE : modernFields(type, meta);
 }
 
-/** Returns the text of a result. `members` is the JSON text of the result object without its braces. */
-export const resultText = (id: Id, members: string): string =>
-  `{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : quoted(id)},"result":{${members}}}`;
+/** Returns the text of a result. `fields` is the JSON text of the result object without its braces. */
+export const resultText = (id: Id, fields: string): string =>
+  `{"jsonrpc":"2.0","id":${typeof id === 'number' ? id : quoted(id)},"result":{${fields}}}`;
 
 /** Returns the text of an error. It has no id if none could be read, because MCP's schema allows no `null`. */
 export const errorText = (id: Id | undefined, error: RpcError): string => JSON.stringify({ jsonrpc: '2.0', id, error });

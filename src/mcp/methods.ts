@@ -13,7 +13,7 @@ import { redact } from '../watch/redact.ts';
 import { carriesCredential, metaApiKey, type RequestContext } from '../web/context.ts';
 import { missingCapabilities } from './client.ts';
 import { LATEST_LEGACY_VERSION, LEGACY_VERSIONS, MODERN_VERSIONS, mismatchedParam, mismatchMessage } from './era.ts';
-import { CODES, type Era, membersOf, type Params, type RpcError, SERVER_INFO } from './message.ts';
+import { CODES, type Era, fieldsOf, type Params, type RpcError, SERVER_INFO } from './message.ts';
 import { bugError, capabilitiesOf, describePrompt, describeResource, describeTool, INSTRUCTIONS } from './results.ts';
 
 /** Who sent a request, and what its client can do. */
@@ -32,7 +32,7 @@ export interface PlannedCall {
 
 export type Outcome =
   /** JSON text of the result object without its braces. `cacheScope`: it may be cached. */
-  | { readonly members: string; readonly cacheScope?: 'public' | 'private' }
+  | { readonly fields: string; readonly cacheScope?: 'public' | 'private' }
   /** `status`: of the HTTP response; 200 unless given. */
   | { readonly error: RpcError; readonly status?: 400 | 404 }
   | PlannedCall;
@@ -56,7 +56,7 @@ export interface MethodsOptions {
   readonly log: Log;
 }
 
-const cached = (members: string): Outcome => ({ members, cacheScope: 'public' });
+const cached = (fields: string): Outcome => ({ fields, cacheScope: 'public' });
 
 const failed = (message: string, code: number = CODES.invalidParams, data?: unknown, status?: 400): Outcome => ({
   error: { code, message, data },
@@ -85,18 +85,18 @@ export function createMethods(options: MethodsOptions): Readonly<Record<string, 
       run({ protocolVersion: asked }) {
         if (typeof asked !== 'string') return failed('protocolVersion must be a string');
         const protocolVersion = LEGACY_VERSIONS.includes(asked) ? asked : LATEST_LEGACY_VERSION;
-        return { members: membersOf({ protocolVersion, serverInfo: SERVER_INFO, ...about }) };
+        return { fields: fieldsOf({ protocolVersion, serverInfo: SERVER_INFO, ...about }) };
       },
     },
-    ping: { only: 'legacy', run: () => ({ members: '' }) },
+    ping: { only: 'legacy', run: () => ({ fields: '' }) },
     'server/discover': {
       only: 'modern',
-      run: () => cached(membersOf({ supportedVersions: MODERN_VERSIONS, ...about })),
+      run: () => cached(fieldsOf({ supportedVersions: MODERN_VERSIONS, ...about })),
     },
     'tools/list': listOf('tools', tools, describeTool, listsAll),
     'tools/call': { run: (params, requester) => callOfNamed(tools, 'Unknown tool', params, requester) },
-    'resources/list': { run: onePage(once(() => membersOf({ resources: resources.map(describeResource) }))) },
-    'resources/templates/list': { run: onePage(() => membersOf({ resourceTemplates: [] })) },
+    'resources/list': { run: onePage(once(() => fieldsOf({ resources: resources.map(describeResource) }))) },
+    'resources/templates/list': { run: onePage(() => fieldsOf({ resourceTemplates: [] })) },
     'resources/read': {
       run({ uri }, { era, sender }) {
         if (typeof uri !== 'string') return failed('uri must be a string');
@@ -129,9 +129,9 @@ export function createMethods(options: MethodsOptions): Readonly<Record<string, 
 const UNKNOWN_PROMPT = 'Unknown prompt';
 
 const onePage =
-  (members: () => string): Method['run'] =>
+  (fields: () => string): Method['run'] =>
   ({ cursor }) =>
-    cursor === undefined ? cached(members()) : failed('Unknown cursor: this list has one page');
+    cursor === undefined ? cached(fields()) : failed('Unknown cursor: this list has one page');
 
 /**
  * Creates a list that shows callers with a valid credential what they can call with it, and everybody else all.
@@ -147,11 +147,11 @@ function listOf<T extends Operation>(
   const described = once(() =>
     Array.from(operations.values(), (one) => ({ one, json: JSON.stringify(describe(one)) })),
   );
-  const membersFor = (isShown: (operation: T) => boolean) => {
+  const fieldsFor = (isShown: (operation: T) => boolean) => {
     const shown = described().filter(({ one }) => isShown(one));
     return `"${name}":[${shown.map(({ json }) => json).join(',')}]`;
   };
-  const all = once(() => membersFor(() => true));
+  const all = once(() => fieldsFor(() => true));
   const toAll = onePage(all);
   return {
     async run(params, requester) {
@@ -161,8 +161,8 @@ function listOf<T extends Operation>(
         return toAll(params, requester);
       }
       const identity = await sender.identify(key);
-      const members = isValid(identity) ? membersFor((one) => mayCall(identity, one)) : all();
-      return { members, cacheScope: 'private' };
+      const fields = isValid(identity) ? fieldsFor((one) => mayCall(identity, one)) : all();
+      return { fields, cacheScope: 'private' };
     },
   };
 }
@@ -198,5 +198,5 @@ function callOfNamed(
 
 function contentsOf(resource: Resource): string {
   const { uri, mimeType, meta } = resource;
-  return membersOf({ contents: [{ uri, mimeType, ...contentOf(resource), ...(meta && { _meta: meta }) }] });
+  return fieldsOf({ contents: [{ uri, mimeType, ...contentOf(resource), ...(meta && { _meta: meta }) }] });
 }

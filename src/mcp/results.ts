@@ -19,7 +19,7 @@ import { UI_EXTENSION, WIDGET_DATA } from './client.ts';
 import {
   CODES,
   type Era,
-  eraMembers,
+  eraFields,
   errorText,
   type Id,
   type RequestMessage,
@@ -54,7 +54,7 @@ function promptError(problem: Problem, requestId: string): RpcError {
 /** Returns the reply to a request that did not run, or whose reply can't be sent. */
 export function deniedText({ id, method }: RequestMessage, era: Era, problem: Problem): string {
   return method === 'tools/call'
-    ? resultText(id, eraMembers(era) + refusalMembers(sentenceOf(problem), hintOf(problem)))
+    ? resultText(id, eraFields(era) + refusalFields(sentenceOf(problem), hintOf(problem)))
     : errorText(id, deniedError(problem));
 }
 
@@ -72,8 +72,8 @@ function deniedError(problem: Problem): RpcError {
 }
 
 /** Returns the JSON text of the result without its braces. The tool's JSON is spliced in as encoded. */
-export function toolResultMembers(result: ToolResult): string {
-  if (!result.ok) return refusalMembers(sentenceOf(result.error), hintOf(result.error));
+export function toolResultFields(result: ToolResult): string {
+  if (!result.ok) return refusalFields(sentenceOf(result.error), hintOf(result.error));
   const { value } = result;
   if ('json' in value) {
     return `"content":[{"type":"text","text":${JSON.stringify(value.json)}}],"structuredContent":${value.json}`;
@@ -83,7 +83,7 @@ export function toolResultMembers(result: ToolResult): string {
 }
 
 /** Returns the fields of a refusal; `hint` becomes a block of its own. */
-function refusalMembers(sentence: string, hint: string | null): string {
+function refusalFields(sentence: string, hint: string | null): string {
   const content = [sentence, hint].filter((text) => text !== null).map((text) => ({ type: 'text', text }));
   return `"content":${JSON.stringify(content)},"isError":true`;
 }
@@ -126,7 +126,7 @@ export function callResultText({ id, era, operation, call }: CallOfMessage, resu
   const error = result.ok ? undefined : problemError(result.error, call.requestId);
   if (error !== undefined) return errorText(id, error);
   const type = result.ok && 'inputRequired' in result.value ? 'input_required' : 'complete';
-  return resultText(id, eraMembers(era, type, metaOf(result)) + resultMembers(operation, result));
+  return resultText(id, eraFields(era, type, metaOf(result)) + resultFields(operation, result));
 }
 
 /** Returns the fields of `_meta`: the tool's data for its widget, or a problem's. */
@@ -143,8 +143,8 @@ const problemForWidget = (problem: Problem): string | undefined =>
     : undefined;
 
 /** Returns the fields of a result. The JSON of a prompt or completion is the result itself. */
-const resultMembers = ({ kind }: Operation, result: ToolResult): string =>
-  kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultMembers(result);
+const resultFields = ({ kind }: Operation, result: ToolResult): string =>
+  kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultFields(result);
 
 /** Returns the server's capabilities. Prompts and completions are announced only if there are any. */
 export const capabilitiesOf = (prompts: ReadonlyMap<string, Prompt>) => ({

@@ -12,7 +12,7 @@ import { askingOf, type RequestStates, showsWidgets } from './client.ts';
 import {
   apiKeyIn,
   CODES,
-  eraMembers,
+  eraFields,
   errorText,
   type Id,
   progressReporter,
@@ -67,7 +67,7 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     const { operation, given } = planned;
     const { sender, era, capabilities, signIn, begin, canceller } = peer;
     const isAsking = era === 'modern' && operation.kind !== 'completion';
-    const asking = isAsking ? askingOf(requestStates, request.params, capabilities) : NOBODY;
+    const asking = isAsking ? askingOf(requestStates, request.params, capabilities) : CANNOT_ASK;
     if (!asking.ok) return errorReply(request.id, { code: CODES.invalidParams, message: asking.error });
     const key = apiKeyIn(request.params);
     const isChallenged = signIn !== null && (await lacksCredential(operation, signIn, sender, key));
@@ -99,9 +99,9 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     const outcome = await found.run(params, peer);
     if ('operation' in outcome) return callFor(request, outcome, peer);
     if ('error' in outcome) return errorReply(id, outcome.error, outcome.status);
-    const { members, cacheScope } = outcome;
+    const { fields, cacheScope } = outcome;
     const cache = era === 'modern' && cacheScope ? `"ttlMs":${CACHE_MS},"cacheScope":"${cacheScope}",` : '';
-    return { text: resultText(id, eraMembers(era) + cache + members) };
+    return { text: resultText(id, eraFields(era) + cache + fields) };
   };
 }
 
@@ -116,7 +116,7 @@ function challengeOf(problem: Problem, signIn: SignIn, publicUrl: string): Reply
   return header === null ? undefined : { problem, header };
 }
 
-const NOBODY = { ok: true, value: undefined } as const;
+const CANNOT_ASK = { ok: true, value: undefined } as const;
 
 const errorReply = (id: Id, error: RpcError, status?: 400 | 404): Reply => ({
   text: errorText(id, error),

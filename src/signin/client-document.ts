@@ -11,7 +11,7 @@ const URIS_CHARS_MAX = 2000;
 /** Returns the redirect URIs in a client's document; or why it can't be used, for the log. */
 export function redirectUrisIn(clientId: string, body: Uint8Array): Result<readonly string[], string> {
   const document = objectIn(body);
-  if (document === null) return err('is no JSON object in UTF-8 whose members stand once');
+  if (document === null) return err('is no JSON object in UTF-8 that has each field once');
   if (document.client_id !== clientId) return err('has another client_id');
   if (!isPublic(document)) return err('is of a client that needs a secret or a key of its own');
   const { redirect_uris: uris } = document;
@@ -44,7 +44,7 @@ function objectIn(body: Uint8Array): JsonObject | null {
 const TOKEN = /"(?:[^"\\]|\\.)*"(?=(\s*:)?)|[[\]{}]/g;
 
 /**
- * Returns whether an object in a valid JSON text has two members of one name. JSON.parse takes the last, other readers
+ * Returns whether an object in a valid JSON text has two fields of one name. JSON.parse takes the last, other readers
  * the first.
  */
 function hasMemberTwice(text: string): boolean {

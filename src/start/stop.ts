@@ -54,7 +54,7 @@ export interface Stoppable {
   readonly app: {
     beginDrain(): void;
     /** Holds responses back until the returned function is called. */
-    pauseResponses(): () => void;
+    holdResponses(): () => void;
     endStreams(): void;
     idle(): Promise<void>;
   };
@@ -65,7 +65,7 @@ export interface Stoppable {
 export async function shutDown({ app, close }: Stoppable, server: RunningServer, log: Log): Promise<void> {
   app.beginDrain();
   await sleep(DRAIN_NOTICE_MS - PAUSE_MS);
-  const resume = app.pauseResponses();
+  const resume = app.holdResponses();
   await sleep(PAUSE_MS);
   app.endStreams();
   const stopped = server.stop(); // closes the socket at once

@@ -63,9 +63,9 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     if (LOG_LEVELS.indexOf(level) < least) return;
     // On info lines a bare hash stays: there it can only be a user id, as some issuers have them.
     const json = encoded(fields);
-    const members = level !== 'info' && hasHash(json) ? encoded(fields, withoutHashes) : json;
+    const text = level !== 'info' && hasHash(json) ? encoded(fields, withoutHashes) : json;
     // No caller passes secrets, but a library's error may quote one, and a scope or user id may be one.
-    const bytes = utf8.encode(redactKeys(beginning(stamp(), level, event) + ending(members)));
+    const bytes = utf8.encode(redactKeys(beginning(stamp(), level, event) + ending(text)));
     if (writer.begin(bytes.length)) writer.add(bytes);
   }
 
@@ -137,7 +137,7 @@ function createStamp(clock: Clock): () => string {
 const beginning = (time: string, level: LogLevel, event: LogEvent): string =>
   `{"time":"${time}","level":"${level}","event":"${event}"`;
 
-/** Returns the rest of a line with the members of this object. */
+/** Returns the rest of a line with the fields of this object. */
 const ending = (json: string): string => `${json === '{}' ? '' : ','}${json.slice(1)}\n`;
 
 /**

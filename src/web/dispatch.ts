@@ -32,7 +32,7 @@ export interface Dispatch {
   /** Resolves when no request is in progress. Each is until its calls have ended, and a large response was read. */
   idle(): Promise<void>;
   /** Holds responses back from now on, until the returned function is called. */
-  pauseResponses(): () => void;
+  holdResponses(): () => void;
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
@@ -107,7 +107,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       leaving.isDraining = true;
     },
     idle: () => underWay.idle(),
-    pauseResponses: () => leaving.pause(),
+    holdResponses: () => leaving.pause(),
   };
 }
 

@@ -67,19 +67,19 @@ const utf8 = new TextEncoder();
 
 export function createStreams(pool: Pool, clock: Clock, log: Log): Streams {
   const keptAlive = new Set<() => void>();
-  const looks = { everyMs: QUIET_MS_MAX, clock, log, event: 'streams not kept alive' };
-  let stopLooking: Cancel | undefined;
+  const rounds = { everyMs: QUIET_MS_MAX, clock, log, event: 'streams not kept alive' };
+  let stopRounds: Cancel | undefined;
 
-  function keepAlive(look: () => void): Cancel {
-    keptAlive.add(look);
-    stopLooking ??= every(looks, () => {
+  function keepAlive(check: () => void): Cancel {
+    keptAlive.add(check);
+    stopRounds ??= every(rounds, () => {
       for (const one of keptAlive) one();
     });
     return () => {
-      keptAlive.delete(look);
+      keptAlive.delete(check);
       if (keptAlive.size > 0) return;
-      stopLooking?.();
-      stopLooking = undefined;
+      stopRounds?.();
+      stopRounds = undefined;
     };
   }
 

@@ -8,7 +8,7 @@ import { parseConfig } from '../../../src/config/config.ts';
 import { isPromise } from '../../../src/ground/result.ts';
 import { systemClock, systemRandom } from '../../../src/ground/runtime.ts';
 import { hashKey } from '../../../src/keys/record.ts';
-import { toolResultMembers } from '../../../src/mcp/results.ts';
+import { toolResultFields } from '../../../src/mcp/results.ts';
 import type { ToolDeps } from '../../../src/tools/folder/tool-file.ts';
 import { getData } from '../../../src/tools/get-data.ts';
 import { createTools } from '../../../src/tools/server-tools.ts';
@@ -69,7 +69,7 @@ const STEPS: Record<string, () => unknown> = {
   'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, call),
   'key guard with rate limit': () => guards.apiKey(newCall()),
   'run a tool: guards, input, run, output': () => run(tool, {}, newCall()),
-  "encode a tool's result for MCP": () => toolResultMembers(response),
+  "encode a tool's result for MCP": () => toolResultFields(response),
   'headers of a response': () => responseHeaders(call.limits),
   'make a Response': () => new Response('{}', { headers: responseHeaders(call.limits) }),
   'log line': () => log.info('API key authentication successful', fields),
