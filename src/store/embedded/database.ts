@@ -14,8 +14,8 @@ export interface FileOptions {
   /** Leaves the file and its write-ahead log as they are. */
   readonly readOnly?: boolean;
   /**
-   * Checks before each statement, and throws a StoreOutage where it must not run. `now`: before a write and a poll of
-   * the feed, which prove something; else what was found in this turn of the event loop will do.
+   * Checks before each read and transaction, and throws a StoreOutage where it must not run. `now`: before a transaction
+   * and a poll of the feed, which prove something; else what was found in this turn of the event loop will do.
    */
   readonly check?: (now: boolean) => void;
 }
@@ -24,10 +24,9 @@ export interface FileOptions {
 export function embeddedDatabase(path: string, { readOnly = false, check }: FileOptions = {}): Database {
   const connection = new Connection(path, readOnly);
   const takeTurn = createTurns();
-  const commits = new GroupCommit(connection, takeTurn);
+  const commits = new GroupCommit(connection, takeTurn, () => check?.(true));
 
-  async function guarded<T>(checksNow: boolean, run: () => Promise<T>): Promise<T> {
-    check?.(checksNow);
+  async function named<T>(run: () => Promise<T>): Promise<T> {
     try {
       return await run();
     } catch (error) {
@@ -37,9 +36,12 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
 
   return {
     read: (statement, withinMs = RETRY_MS_MAX) =>
-      guarded(statement.urgent === true, () => readWithin(connection, takeTurn, statement, withinMs)),
-    write: (statement) => guarded(true, async () => (await commits.commit([statement], false))[0] as Written), // one for each statement
-    writeAll: (statements) => guarded(true, () => commits.commit(statements, true)),
+      named(() => {
+        check?.(statement.urgent === true);
+        return readWithin(connection, takeTurn, statement, withinMs);
+      }),
+    write: (statement) => named(async () => (await commits.commit([statement], false))[0] as Written), // one for each statement
+    writeAll: (statements) => named(() => commits.commit(statements, true)),
     close: () => connection.close(),
   };
 }

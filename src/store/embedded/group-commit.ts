@@ -32,15 +32,18 @@ type Outcome =
 export class GroupCommit {
   readonly #connection: Connection;
   readonly #takeTurn: TakeTurn;
+  readonly #check: () => void;
   readonly #waiting: Write[] = [];
   #state: 'idle' | 'committing' = 'idle';
 
-  constructor(connection: Connection, takeTurn: TakeTurn) {
+  /** Calls `check` before each transaction, which does not run if that throws. */
+  constructor(connection: Connection, takeTurn: TakeTurn, check: () => void) {
     this.#connection = connection;
     this.#takeTurn = takeTurn;
+    this.#check = check;
   }
 
-  /** Runs the statements in one transaction, which others may share unless `alone`. Rejects with SQLite's error. */
+  /** Runs the statements in one transaction, which others may share unless `alone`. Rejects with the check's error, or SQLite's. */
   commit(statements: readonly Statement[], alone: boolean): Promise<readonly Written[]> {
     return new Promise((resolve, reject) => {
       const durability = statements.every(({ unsynced }) => unsynced) ? 'NORMAL' : 'FULL';
@@ -81,6 +84,7 @@ export class GroupCommit {
   /** Runs the group, or its beginning if that takes long, in one transaction. */
   #transact(group: readonly Write[]): Outcome {
     try {
+      this.#check();
       const durability = group[0]?.durability ?? 'FULL';
       return { is: 'written', written: this.#connection.transaction(durability, (sqlite) => runWrites(sqlite, group)) };
     } catch (error) {
