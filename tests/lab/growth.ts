@@ -6,6 +6,7 @@ import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
+import { fillKeys } from '../support/fill.ts';
 import { diskFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
 
@@ -17,13 +18,7 @@ export async function fill(path: string, keys: number, hasUses: boolean): Promis
   await (await openEmbedded(path)).close();
   const db = openDatabase(`file:${path}`);
   await db.execute('PRAGMA synchronous = OFF');
-  await db.execute({
-    sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
-WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-SELECT lower(hex(randomblob(16))), 'owner-' || (i / 3) || '@example.com', 'key ' || i, lower(hex(randomblob(32))),
-'["read","read:orders"]', 1, ?2 + i FROM n`,
-    args: [keys, Date.now() - DAY_MS],
-  });
+  await fillKeys(db, keys);
   if (hasUses) {
     const days = JSON.stringify(Array.from({ length: 30 }, (_, day) => Math.floor(Date.now() / DAY_MS) - day));
     await db.execute({
