@@ -5,7 +5,9 @@ import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFi
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
 import { output } from '../support/command.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { readDocument } from '../support/documents.ts';
+import { fillKeys } from '../support/fill.ts';
 import { diskFolder } from '../support/folder.ts';
 import { post } from '../support/mcp.ts';
 import { executable } from '../support/packed.ts';
@@ -79,6 +81,9 @@ test('the executable serves a remote database, and a replica of it', async () =>
   const folder = folderWithTool();
   await using remote = await start(folder, env);
   await live(remote, await userHeaders('alice'));
+  const primary = openDatabase(sqld.url);
+  await fillKeys(primary, 1000); // a thread writes many
+  primary.close();
   await using replica = await start(folder, { ...env, DATABASE_REPLICA_FILE: './replica.db' });
   await waitFor(async () => (await (await fetch(`${replica.url}/mcp/health`)).json()).store.replica === 'in_use');
   await live(replica, await userHeaders('alice'));

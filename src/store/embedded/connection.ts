@@ -15,7 +15,7 @@ const RETRY_PAUSE_MS_MAX = 20;
  * A commit moves the write-ahead log into the file once it has this many pages (4 KiB), in 4 ms; at SQLite's default
  * of 1,000, in 9 ms. A creation writes five; at 250 it waits for the disk more often, and takes 2 % longer.
  */
-const CHECKPOINT = 'PRAGMA wal_autocheckpoint = 400';
+export const LOG_PAGES_MAX = 400;
 /** `IMMEDIATE`: whoever has begun can write. */
 const BEGIN: Statement = { sql: 'BEGIN IMMEDIATE' };
 const COMMIT: Statement = { sql: 'COMMIT' };
@@ -67,7 +67,7 @@ export class Connection {
     if (this.#state.is === 'open') return this.#state;
     if (this.#state.is === 'closed') throw Object.assign(new Error('the store is closed'), { code: 'SQLITE_CANTOPEN' });
     const sqlite = openSqlite(this.#path, { lockWaitMs: LOCK_WAIT_MS, readOnly: this.#readOnly });
-    sqlite.exec(CHECKPOINT);
+    sqlite.exec(`PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}`);
     const opened = { is: 'open', sqlite, durability: null } as const;
     this.#state = opened;
     return opened;

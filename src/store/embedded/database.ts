@@ -64,8 +64,8 @@ async function readWithin(
   }
 }
 
-/** Returns the outage that an error tells of; null: the error is a bug. */
-function outageOf(error: unknown): StoreOutage | null {
+/** Returns the outage that an error of SQLite tells of; null: the error is a bug. */
+export function outageOf(error: unknown): StoreOutage | null {
   if (isSchemaMissing(error)) return new StoreOutage(errorReason(error), 'no_schema');
   if (codeOf(error) === '') return null;
   const reason = errorReason(error);

@@ -76,15 +76,19 @@ const OUTAGES: Readonly<Record<number, string>> = {
 };
 const CANTOPEN = 14;
 
-/** Adds SQLite's name to its errors, by their number; `fallback` is for Deno, which gives none where it opens a file. */
 function named<T>(run: () => T, fallback?: number): T {
   try {
     return run();
   } catch (error) {
-    const { errcode = fallback } = error as { readonly errcode?: number };
-    const name = OUTAGES[errcode ?? 0] ?? OUTAGES[(errcode ?? 0) & 0xff];
-    throw name === undefined ? error : Object.assign(error as Error, { code: name });
+    throw coded(error, fallback);
   }
+}
+
+/** Adds SQLite's name to its error, by its number; `fallback` is for Deno, which gives none where it opens a file. */
+export function coded(error: unknown, fallback?: number): unknown {
+  const { errcode = fallback } = error as { readonly errcode?: number };
+  const name = OUTAGES[errcode ?? 0] ?? OUTAGES[(errcode ?? 0) & 0xff];
+  return name === undefined ? error : Object.assign(error as Error, { code: name });
 }
 
 /** Returns SQLite's name of an outage, such as SQLITE_FULL; empty if the error is something else. */

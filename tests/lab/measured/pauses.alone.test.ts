@@ -1,14 +1,23 @@
 // What a server writes and removes by itself, while it serves: how long that holds up the event loop of a real one.
 
 import { expect, test } from 'bun:test';
+import { join } from 'node:path';
+import { noLibrary } from '../../support/c-library.ts';
 import { openDatabase } from '../../support/database-client.ts';
+import { fillKeys } from '../../support/fill.ts';
+import { diskFolder } from '../../support/folder.ts';
 import { LOOP_MONITOR, longestPauseMs } from '../../support/loop-pauses.ts';
-import { startServer } from '../../support/server-process.ts';
+import { type ServerProcess, startServer, untilOpen } from '../../support/server-process.ts';
+import { slowDisk } from '../../support/slow-disk.ts';
+import { startSqld } from '../../support/sqld.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { buildDatabase } from '../bench/database.ts';
 import { median } from '../bench/measure.ts';
-import { ourEnv } from '../bench/ours.ts';
+import { BENCH_SECRET, ourEnv } from '../bench/ours.ts';
 import { flushPauses } from '../kills/flush-pauses.ts';
+
+const missing = noLibrary();
+if (missing !== null) console.log(`A slow disk is not tested: ${missing}`);
 
 const PAUSE_MS_MAX = 10;
 /** The median counts: a flush, or a pruning, does its work every time, the machine disturbs only some. */
@@ -56,3 +65,36 @@ test(`while ${OLD} events, changes and days of counts are removed no pause of th
   for (let time = 0; time < TIMES; time += 1) pausesMs.push(await prunePauseMs());
   expect(median(pausesMs)).toBeLessThanOrEqual(PAUSE_MS_MAX);
 }, 300_000);
+
+const COPIED = 5000;
+const DISK_MS = 200;
+const REPLICA_PAUSE_MS_MAX = 50;
+
+/** The longest pause while a replica takes over keys, whose disk takes long. */
+async function replicaPauseMs(): Promise<number> {
+  await using sqld = await startSqld();
+  const file = join(diskFolder(), 'replica.db');
+  const env = { JWT_SECRET: BENCH_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
+  const opened = ({ stdout }: ServerProcess) => waitFor(async () => stdout().includes('replica opened'));
+  await using first = await startServer({ env });
+  await opened(first);
+  await first.stop();
+  const client = openDatabase(sqld.url);
+  await fillKeys(client, COPIED);
+  client.close();
+  await using server = await startServer({ env: { ...env, ...slowDisk(DISK_MS) }, preload: [LOOP_MONITOR] });
+  await untilOpen(server);
+  await longestPauseMs(server); // of the start
+  await opened(server);
+  return await longestPauseMs(server); // before it is killed
+}
+
+test.skipIf(missing !== null)(
+  `while a replica takes over ${COPIED} keys no pause of the event loop exceeds ${REPLICA_PAUSE_MS_MAX} ms, with a disk that takes ${DISK_MS}`,
+  async () => {
+    const pausesMs: number[] = [];
+    for (let time = 0; time < TIMES; time += 1) pausesMs.push(await replicaPauseMs());
+    expect(median(pausesMs)).toBeLessThanOrEqual(REPLICA_PAUSE_MS_MAX);
+  },
+  300_000,
+);

@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openDatabase } from '../../support/database-client.ts';
+import { fillKeys } from '../../support/fill.ts';
 import { diskFolder, temporaryFolder } from '../../support/folder.ts';
 import { callAll } from '../../support/mcp.ts';
 import { startProxy, TAKING } from '../../support/proxy.ts';
@@ -334,6 +335,22 @@ describe('the file', () => {
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     await changeOne(maker);
     await waitFor(async () => (await maker.createKey('alice')) !== null && (await inUse(second)));
+  });
+
+  test.each(['bun', 'deno'] as const)('holds all keys of many, which a thread has written, on %s', async (runtime) => {
+    await using sqld = await startPrimary();
+    const primary = openDatabase(sqld.url);
+    await fillKeys(primary, 1001);
+    const file = join(diskFolder(), 'replica.db');
+    const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
+    await using server = await startServer({ env, runtime });
+    await waitFor(async () => (await replicaState(server)) === 'in_use');
+    const here = openDatabase(`file:${file}`);
+    const hashes = 'SELECT group_concat(key_hash) AS hashes FROM (SELECT key_hash FROM api_keys ORDER BY row)';
+    expect((await here.execute(hashes)).rows).toEqual((await primary.execute(hashes)).rows.map((row) => ({ ...row })));
+    here.close();
+    primary.close();
+    expect(await server.stop()).toBe(0);
   });
 
   test('a server works without a replica file that it cannot write', async () => {
