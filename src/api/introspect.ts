@@ -57,7 +57,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
   async function answer(context: RequestContext, caller: ServiceCall, fields: Fields & Arrived): Promise<Response> {
     const { token, resources, lease, arrivedAtMs } = fields;
     if (lease !== null) await countUsed(lease.used, caller);
-    const membersOf = lease && (await leases.begin(lease.cursor, arrivedAtMs));
+    const leaseFieldsOf = lease && (await leases.begin(lease.cursor, arrivedAtMs));
     // Unknown keys count against the calling key: a service sends tokens from strangers, all from one address.
     const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
     const { keyId } = caller.auth;
@@ -81,7 +81,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     if (refused !== undefined) return refuseService(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
     const limits = limitMembers(limitsOf(countedKeyId(known.auth)));
-    return jsonResponse({ ...activeToken(known, context.publicUrl), ...limits, ...membersOf?.(known, keyId) });
+    return jsonResponse({ ...activeToken(known, context.publicUrl), ...limits, ...leaseFieldsOf?.(known, keyId) });
   }
 
   return { post, refuse: refuseService };

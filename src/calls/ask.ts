@@ -67,7 +67,7 @@ export const askThrough =
         continue;
       }
       const understood = read(response);
-      if (!understood.ok) return err(misread(name, understood.error.issues));
+      if (!understood.ok) return err(misreadProblem(name, understood.error.issues));
       if (understood.value === 'incomplete') {
         requests[name] = request;
         continue;
@@ -79,7 +79,7 @@ export const askThrough =
     return ok(answers as Answers<Q>);
   };
 
-const misread = (name: string, issues: readonly InputIssue[]): Problem => ({
+const misreadProblem = (name: string, issues: readonly InputIssue[]): Problem => ({
   code: 'invalid_response',
   issues: issues.map(({ path, message }) => ({ path: path === '' ? name : `${name}.${path}`, message })),
 });

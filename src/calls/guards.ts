@@ -102,7 +102,7 @@ export function createGuards(options: GuardsOptions): Guards {
     return admitted;
   };
 
-  const perPerson = counting<Call & UserAuth>(userRateLimit, {
+  const perPerson = createCountingGuard<Call & UserAuth>(userRateLimit, {
     name: 'user',
     clock,
     key: ({ auth }) => auth.actor,
@@ -123,7 +123,7 @@ export function createGuards(options: GuardsOptions): Guards {
 
   const rateLimitOf: Guards['rateLimit'] = (limit) =>
     observe(
-      counting(checked(limit), {
+      createCountingGuard(checkedLimit(limit), {
         clock,
         key: limit.key,
         onRefused: (call, bucket) => logRefused(call, `${call.tool} ${bucket}`, { tool: call.tool }),
@@ -156,7 +156,10 @@ interface CountingOptions<In> {
 }
 
 /** Counts the calls of each bucket in this process. */
-function counting<In>(limit: Limit, { name = 'key', key, onRefused, clock }: CountingOptions<In>): Guard<In, Limited> {
+function createCountingGuard<In>(
+  limit: Limit,
+  { name = 'key', key, onRefused, clock }: CountingOptions<In>,
+): Guard<In, Limited> {
   const [initial] = initialLimits(limit, name);
   if (initial === undefined) return () => PASS;
   const count = createWindowCounter(initial.limit, clock);
@@ -180,7 +183,7 @@ function initialLimits({ requests, windowMs }: Limit, name: LimitName): RateLimi
 }
 
 /** Returns a tool's own limit. Throws an Error for a wrong one. */
-function checked(limit: ToolLimit<never>): Limit {
+function checkedLimit(limit: ToolLimit<never>): Limit {
   assertShape('rate limit', RATE_LIMIT, { ...limit });
   return { requests: limit.requests, windowMs: parseDuration(limit.window) ?? 0 }; // not null: RATE_LIMIT has a rule
 }

@@ -36,7 +36,7 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, lookAtKey: VerifyKe
     const user = token === null ? null : verifyUserJwt(token);
     const looked = presented === null || presented === token ? null : lookAtKey(presented, call);
     const key = isPromise(looked) ? looked.catch(unknown) : looked;
-    return isPromise(user) || isPromise(key) ? both(user, key) : { user, key };
+    return isPromise(user) || isPromise(key) ? awaitBoth(user, key) : { user, key };
   };
 }
 
@@ -47,7 +47,7 @@ const isNoKey = (problem: Problem): boolean =>
 const unknown = (error: unknown): Result<never, Problem> =>
   err({ code: 'store_unavailable', reason: outageIn(error).reason });
 
-async function both(user: Awaitable<Identity['user']>, key: Awaitable<Identity['key']>): Promise<Identity> {
+async function awaitBoth(user: Awaitable<Identity['user']>, key: Awaitable<Identity['key']>): Promise<Identity> {
   const [foundUser, foundKey] = await Promise.all([user, key]);
   return { user: foundUser, key: foundKey };
 }

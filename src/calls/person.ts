@@ -19,13 +19,13 @@ export const personHandler =
   (userJwt: Guard<Call, UserAuth>) =>
   (handle: PersonRequest) =>
   async (context: RequestContext, body: Body): Promise<Response> => {
-    const result = await handled(userJwt, handle, context, body);
+    const result = await respondTo(userJwt, handle, context, body);
     return result.ok
       ? new Response(JSON.stringify(result.value), { headers: UNCACHED_JSON_HEADERS })
       : problemResponse(result.error, context.requestId, challengeFor(result.error, null));
   };
 
-async function handled(
+async function respondTo(
   userJwt: Guard<Call, UserAuth>,
   handle: PersonRequest,
   context: RequestContext,

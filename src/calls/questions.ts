@@ -54,7 +54,7 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
     const asked = isObject(content) ? fieldsNamed(names, content) : content;
     if (isObject(asked) && required.some((name) => !(name in asked))) return ok('incomplete');
     const parsed = parse(asked);
-    return parsed.ok ? ok({ answer: accepted(parsed.value), response: { action, content: asked } }) : parsed;
+    return parsed.ok ? ok({ answer: acceptedAnswer(parsed.value), response: { action, content: asked } }) : parsed;
   }
   return (message) => {
     if (typeof message !== 'string') throw new Error(`form: expected the question as a text, got ${typeof message}`);
@@ -62,7 +62,7 @@ export function form<S extends ObjectSchema>(schema: S): (message: string) => Qu
   };
 }
 
-const accepted = <T>(content: T): Accepted<T> => ({ action: 'accept', content });
+const acceptedAnswer = <T>(content: T): Accepted<T> => ({ action: 'accept', content });
 
 /** Keywords that forms may have (2026-07-28, client/elicitation, "Requested Schema"), by type. */
 const SHOWN = ['type', 'title', 'description', 'default'];

@@ -214,7 +214,7 @@ async function inputRequired(
  * do, because JSON can't tell all its values apart.
  */
 const subjectOf = ({ kind, name }: Operation, input: unknown, call: Call): string =>
-  JSON.stringify([kind, name, identityOf(call), sorted(input)]);
+  JSON.stringify([kind, name, identityOf(call), withSortedFields(input)]);
 
 /** Returns what identifies the caller. It is empty if no guard for keys or users ran. */
 function identityOf(context: Call): readonly unknown[] {
@@ -223,13 +223,13 @@ function identityOf(context: Call): readonly unknown[] {
 }
 
 /** Returns the same value with sorted fields, because clients send them in any order. */
-function sorted(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sorted);
+function withSortedFields(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withSortedFields);
   if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.keys(value)
       .sort()
-      .map((name) => [name, sorted(value[name])]),
+      .map((name) => [name, withSortedFields(value[name])]),
   );
 }
 

@@ -27,7 +27,7 @@ export const settingsIn =
       const value = env[name];
       if (value) values[name] = value;
     }
-    const parsed = readable(schema, values);
+    const parsed = parseReadable(schema, values);
     if (parsed.ok) return parsed.value;
     const faults = parsed.error.issues.map(({ path, message }) => {
       const isMissing = Object.hasOwn(schema.entries, path) && !Object.hasOwn(values, path);
@@ -38,16 +38,16 @@ export const settingsIn =
   };
 
 /** Parses the values. What a function of the schema throws is not shown: it may quote one, as JSON.parse does. */
-function readable<S extends SettingsSchema>(schema: S, values: Readonly<Record<string, string>>) {
+function parseReadable<S extends SettingsSchema>(schema: S, values: Readonly<Record<string, string>>) {
   try {
     return parserOf(schema)(values);
   } catch {
-    const unreadable = Object.keys(schema.entries).filter((name) => throws(schema.entries[name], values[name]));
+    const unreadable = Object.keys(schema.entries).filter((name) => isUnreadable(schema.entries[name], values[name]));
     throw new Error(`${unreadable.join(', ') || 'settings'}: expected another value`);
   }
 }
 
-function throws(schema: Schema | undefined, value: string | undefined): boolean {
+function isUnreadable(schema: Schema | undefined, value: string | undefined): boolean {
   try {
     if (schema !== undefined) parserOf(schema)(value);
     return false;

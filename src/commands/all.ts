@@ -1,7 +1,7 @@
 // What `mcp-key-server` is called with, beside nothing.
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
-import { asksForHelp, type Command, chosen, mainOf } from './command.ts';
+import { asksForHelp, type Command, loadCommand, mainOf } from './command.ts';
 
 const COMMANDS = {
   dev: async () => (await import('./dev-server.ts')).dev,
@@ -13,7 +13,7 @@ const COMMANDS = {
 const all: Pick<Command, 'run'> = {
   async run([name = '--help', ...args], io) {
     if (name === '--version' || name === '-v') return io.write(`${SERVER_VERSION}\n`);
-    if (!asksForHelp([name])) return (await chosen(name, COMMANDS, 'command')).run(args, io);
+    if (!asksForHelp([name])) return (await loadCommand(name, COMMANDS, 'command')).run(args, io);
     const names = Object.keys(COMMANDS).join(' | ');
     return io.write(`usage: ${SERVER_NAME} [${names}] …\nWithout a command it serves.\n`);
   },

@@ -56,13 +56,13 @@ const shownArgument = ({ value, isNeeded, most }: Option<unknown>): readonly str
 export const asksForHelp = (args: readonly string[]): boolean => args.includes('--help') || args.includes('-h');
 
 /** Commands are loaded when they are called: each loads more than another needs. */
-export type Members<C> = Readonly<Record<string, () => Promise<C>>>;
+export type Modules<C> = Readonly<Record<string, () => Promise<C>>>;
 
-/** Loads the member of this name. Throws a CommandError for a name that is no `what`, such as no verb. */
-export function chosen<C>(name: string, members: Members<C>, what: string): Promise<C> {
-  const load = Object.hasOwn(members, name) ? members[name] : undefined;
+/** Loads the module of this name. Throws a CommandError for a name that is no `what`, such as no verb. */
+export function loadCommand<C>(name: string, modules: Modules<C>, what: string): Promise<C> {
+  const load = Object.hasOwn(modules, name) ? modules[name] : undefined;
   if (load !== undefined) return load();
-  const names = Object.keys(members);
+  const names = Object.keys(modules);
   const near = nearest(name, names);
   const hint = near === undefined ? `there are ${names.join(', ')}` : `did you mean ${near}?`;
   throw new CommandError(`there is no ${what} ${excerptOf(name)}; ${hint}`, 2);

@@ -1,10 +1,10 @@
 // `bun run keys <verb>`: what an operator does with anybody's keys, in the configured database, beside running servers.
 // The verbs are in keys/.
 
-import { asksForHelp, type Command, chosen, type Members, mainOf } from './command.ts';
+import { asksForHelp, type Command, loadCommand, type Modules, mainOf } from './command.ts';
 import type { Io } from './io.ts';
 
-export const VERBS: Members<Command> = {
+export const VERBS: Modules<Command> = {
   list: async () => (await import('./keys/list.ts')).verb,
   show: async () => (await import('./keys/show.ts')).verb,
   create: async () => (await import('./keys/create.ts')).verb,
@@ -35,7 +35,7 @@ async function help(io: Io): Promise<void> {
 export const keys: Pick<Command, 'run'> = {
   async run([name = '--help', ...args], io) {
     if (name === 'help' || asksForHelp([name])) return help(io);
-    return (await chosen(name, VERBS, 'verb')).run(args, io);
+    return (await loadCommand(name, VERBS, 'verb')).run(args, io);
   },
 };
 

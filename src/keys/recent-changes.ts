@@ -123,7 +123,7 @@ export class RecentChanges {
 
   #add(changes: FeedPage['changes']): void {
     if (this.#known === undefined) return;
-    this.#known = trimmed({ ...this.#known, changes: [...this.#known.changes, ...changes] });
+    this.#known = trim({ ...this.#known, changes: [...this.#known.changes, ...changes] });
   }
 
   async #readOlder(store: RecentChangesOptions['store']): Promise<void> {
@@ -133,7 +133,7 @@ export class RecentChanges {
     // Meanwhile the database may have been put back, or so much has changed that this is too old.
     const now = this.#present;
     if (now.since !== since || older === null) return;
-    this.#known = trimmed({ ...now, ...older, changes: [...older.changes, ...now.changes], isWhole: true });
+    this.#known = trim({ ...now, ...older, changes: [...older.changes, ...now.changes], isWhole: true });
   }
 }
 
@@ -141,7 +141,7 @@ const codeOf = (macs: Macs, seq: number, mark: ChangeMark): string =>
   macs.of('cursor', `${macs.databaseId} ${seq} ${mark ?? ''}`);
 
 /** Drops the oldest changes beyond KEPT_MAX. */
-function trimmed(known: Known): Known {
+function trim(known: Known): Known {
   const over = known.changes.length - KEPT_MAX;
   const since = known.changes[over - 1];
   return since === undefined ? known : { ...known, since, changes: known.changes.slice(over), isWhole: true };

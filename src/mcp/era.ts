@@ -130,7 +130,7 @@ function namesRight(method: string, params: JsonObject, headers: HeaderReader): 
   const field = NAMED_BY.get(method);
   if (field === undefined) return true;
   const named = params[field];
-  return typeof named === 'string' && mirrors(headers.get('mcp-name'), named);
+  return typeof named === 'string' && headerHolds(headers.get('mcp-name'), named);
 }
 
 function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classified {
@@ -176,7 +176,7 @@ const PLAIN = /^(?!=\?base64\?.*\?=$)[\x20-\x7e\t]*$/s;
 
 const DECIMAL = /^-?\d+(\.\d+)?$/;
 
-const mirrors = (header: string | null, value: string): boolean =>
+const headerHolds = (header: string | null, value: string): boolean =>
   header === value ? PLAIN.test(value) : header !== null && decode(header) === value;
 
 export const mismatchMessage = (header: string): string =>
@@ -208,8 +208,8 @@ export function mismatchedParam(
 
 function agrees(header: string | null, value: unknown): boolean {
   if (value === undefined || value === null) return header === null;
-  if (typeof value === 'string') return mirrors(header, value);
-  if (typeof value === 'boolean') return mirrors(header, String(value));
+  if (typeof value === 'string') return headerHolds(header, value);
+  if (typeof value === 'boolean') return headerHolds(header, String(value));
   // Compared as numbers: 42.0 is 42.
   if (typeof value === 'number') {
     const text = decode(header ?? '') ?? '';

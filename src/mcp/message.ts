@@ -141,7 +141,7 @@ export function progressTokenOf(meta: JsonObject | undefined): ProgressToken | u
 }
 
 /** Returns the fields that have the types that clients take. They would report another type as a broken message. */
-const known = (total: unknown, message: unknown) => ({
+const progressFields = (total: unknown, message: unknown) => ({
   ...(Number.isFinite(total) && { total }),
   ...(typeof message === 'string' && { message }),
 });
@@ -156,7 +156,13 @@ export function progressReporter(token: ProgressToken, send: (message: string) =
     report(progress: number, total?: number, message?: string): void {
       if (!Number.isFinite(progress) || progress <= last) return;
       last = progress;
-      send(notificationText('notifications/progress', { progressToken: token, progress, ...known(total, message) }));
+      send(
+        notificationText('notifications/progress', {
+          progressToken: token,
+          progress,
+          ...progressFields(total, message),
+        }),
+      );
     },
     stop(): void {
       last = Number.POSITIVE_INFINITY;

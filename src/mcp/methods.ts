@@ -56,9 +56,9 @@ export interface MethodsOptions {
   readonly log: Log;
 }
 
-const cached = (fields: string): Outcome => ({ fields, cacheScope: 'public' });
+const publicOutcome = (fields: string): Outcome => ({ fields, cacheScope: 'public' });
 
-const failed = (message: string, code: number = CODES.invalidParams, data?: unknown, status?: 400): Outcome => ({
+const failedOutcome = (message: string, code: number = CODES.invalidParams, data?: unknown, status?: 400): Outcome => ({
   error: { code, message, data },
   ...(status && { status }),
 });
@@ -72,7 +72,7 @@ export function createMethods(options: MethodsOptions): Readonly<Record<string, 
   /** Reads a resource. A bug in it fails its own request, as one in a tool does. */
   function read(uri: string, found: () => string, { requestId }: RequestContext): Outcome {
     try {
-      return cached(found());
+      return publicOutcome(found());
     } catch (error) {
       log.error('internal error', { requestId, uri, error });
       return { error: bugError(requestId) };
@@ -83,7 +83,7 @@ export function createMethods(options: MethodsOptions): Readonly<Record<string, 
     initialize: {
       only: 'legacy',
       run({ protocolVersion: asked }) {
-        if (typeof asked !== 'string') return failed('protocolVersion must be a string');
+        if (typeof asked !== 'string') return failedOutcome('protocolVersion must be a string');
         const protocolVersion = LEGACY_VERSIONS.includes(asked) ? asked : LATEST_LEGACY_VERSION;
         return { fields: fieldsOf({ protocolVersion, serverInfo: SERVER_INFO, ...about }) };
       },
@@ -91,7 +91,7 @@ export function createMethods(options: MethodsOptions): Readonly<Record<string, 
     ping: { only: 'legacy', run: () => ({ fields: '' }) },
     'server/discover': {
       only: 'modern',
-      run: () => cached(fieldsOf({ supportedVersions: MODERN_VERSIONS, ...about })),
+      run: () => publicOutcome(fieldsOf({ supportedVersions: MODERN_VERSIONS, ...about })),
     },
     'tools/list': listOf('tools', tools, describeTool, listsAll),
     'tools/call': { run: (params, requester) => callOfNamed(tools, 'Unknown tool', params, requester) },
@@ -99,11 +99,11 @@ export function createMethods(options: MethodsOptions): Readonly<Record<string, 
     'resources/templates/list': { run: onePage(() => fieldsOf({ resourceTemplates: [] })) },
     'resources/read': {
       run({ uri }, { era, sender }) {
-        if (typeof uri !== 'string') return failed('uri must be a string');
+        if (typeof uri !== 'string') return failedOutcome('uri must be a string');
         const found = contents.get(uri);
         if (found !== undefined) return read(uri, found, sender.context);
         const code = era === 'modern' ? CODES.invalidParams : CODES.resourceNotFound;
-        return failed('Resource not found', code, { uri: redact(uri) });
+        return failedOutcome('Resource not found', code, { uri: redact(uri) });
       },
     },
     ...(about.capabilities.prompts && {
@@ -113,12 +113,12 @@ export function createMethods(options: MethodsOptions): Readonly<Record<string, 
     ...(about.capabilities.completions && {
       'completion/complete': {
         run({ ref, argument, context: known = {} }) {
-          if (!isObject(ref)) return failed('ref must be an object');
-          if (ref.type === 'ref/resource') return failed('Unknown resource template'); // there are none
-          if (ref.type !== 'ref/prompt') return failed('ref.type must be ref/prompt or ref/resource');
+          if (!isObject(ref)) return failedOutcome('ref must be an object');
+          if (ref.type === 'ref/resource') return failedOutcome('Unknown resource template'); // there are none
+          if (ref.type !== 'ref/prompt') return failedOutcome('ref.type must be ref/prompt or ref/resource');
           const prompt = typeof ref.name === 'string' ? prompts.get(ref.name) : undefined;
           return prompt === undefined
-            ? failed(UNKNOWN_PROMPT)
+            ? failedOutcome(UNKNOWN_PROMPT)
             : { operation: prompt.complete, given: { argument, context: known } };
         },
       },
@@ -131,7 +131,7 @@ const UNKNOWN_PROMPT = 'Unknown prompt';
 const onePage =
   (fields: () => string): Method['run'] =>
   ({ cursor }) =>
-    cursor === undefined ? cached(fields()) : failed('Unknown cursor: this list has one page');
+    cursor === undefined ? publicOutcome(fields()) : failedOutcome('Unknown cursor: this list has one page');
 
 /**
  * Creates a list that shows callers with a valid credential what they can call with it, and everybody else all.
@@ -181,19 +181,19 @@ function callOfNamed(
   { name, arguments: given = {} }: Params,
   { sender, era, capabilities }: Requester,
 ): Outcome {
-  if (typeof name !== 'string') return failed('name must be a string');
-  if (!isObject(given)) return failed('arguments must be an object');
+  if (typeof name !== 'string') return failedOutcome('name must be a string');
+  if (!isObject(given)) return failedOutcome('arguments must be an object');
   const operation = operations.get(name);
-  if (operation === undefined) return failed(unknown);
+  if (operation === undefined) return failedOutcome(unknown);
   const call = { operation, given };
   if (era === 'legacy' || operation.kind !== 'tool') return call;
   const header = mismatchedParam(operation.headerParams(), given, sender.context.headers);
-  if (header !== undefined) return failed(mismatchMessage(header), CODES.headerMismatch, undefined, 400);
+  if (header !== undefined) return failedOutcome(mismatchMessage(header), CODES.headerMismatch, undefined, 400);
   const { requiresClient } = operation;
   const requiredCapabilities = requiresClient && missingCapabilities(requiresClient, capabilities);
   if (requiredCapabilities === undefined) return call;
   const message = 'The tool needs a capability that the client did not declare';
-  return failed(message, CODES.missingClientCapability, { requiredCapabilities }, 400);
+  return failedOutcome(message, CODES.missingClientCapability, { requiredCapabilities }, 400);
 }
 
 function contentsOf(resource: Resource): string {

@@ -48,7 +48,7 @@ export const bugError = (requestId: string): RpcError => ({
 function promptError(problem: Problem, requestId: string): RpcError {
   if (problem.code !== 'invalid_input') return rpcErrorOf(problem, requestId) ?? deniedError(problem);
   const { issues, detail = 'The arguments do not fit the prompt' } = problem;
-  return { code: CODES.invalidParams, message: listed(detail, issues), data: { issues } };
+  return { code: CODES.invalidParams, message: withIssues(detail, issues), data: { issues } };
 }
 
 /** Returns the reply to a request that did not run, or whose reply can't be sent. */
@@ -91,11 +91,11 @@ function refusalFields(sentence: string, hint: string | null): string {
 /** Returns REST's `detail`; for bad input with the issues. */
 function sentenceOf(problem: Problem): string {
   const { detail } = publicPart(problem);
-  return 'issues' in problem ? listed(detail, problem.issues) : detail;
+  return 'issues' in problem ? withIssues(detail, problem.issues) : detail;
 }
 
 /** Adds the issues to a sentence that doesn't name them itself, as the words of a tool may. */
-function listed(sentence: string, issues: readonly InputIssue[]): string {
+function withIssues(sentence: string, issues: readonly InputIssue[]): string {
   const lines = issues.map((issue) => inWords([issue])).filter((line) => !sentence.includes(line));
   return lines.length === 0 ? sentence : [`${sentence}:`, ...lines.map((line) => `- ${line}`)].join('\n');
 }

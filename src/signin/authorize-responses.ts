@@ -4,12 +4,12 @@ import { type Problem, publicPart } from '../ground/problem.ts';
 import { UNCACHED_HEADERS } from '../web/headers.ts';
 import { challengeFor, problemHeaders } from '../web/problem-response.ts';
 
-const pages = () => import('./authorize-page.ts'); // at first use: start-up doesn't wait for it
+const loadPages = () => import('./authorize-page.ts'); // at first use: start-up doesn't wait for it
 
-type Pages = Awaited<ReturnType<typeof pages>>;
+type Pages = Awaited<ReturnType<typeof loadPages>>;
 
 export async function html(status: number, make: (page: Pages) => string, problem?: Problem): Promise<Response> {
-  const page = await pages();
+  const page = await loadPages();
   const common = {
     ...UNCACHED_HEADERS,
     'Content-Type': 'text/html; charset=utf-8',

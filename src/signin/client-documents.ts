@@ -83,7 +83,7 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
     const releases = await allOf(shares, host, () => untilMs - clock.monotonicMs());
     if (releases === null) return { is: 'away', reason: 'had to wait too long for its turn' };
     try {
-      return await inTime(clock, untilMs - clock.monotonicMs(), (signal) => fetched(id, signal));
+      return await inTime(clock, untilMs - clock.monotonicMs(), (signal) => loadDocument(id, signal));
     } finally {
       for (const release of releases) release();
     }
@@ -178,7 +178,7 @@ async function allOf(shares: readonly WaitingShare[], owner: string, leftMs: () 
   return releases;
 }
 
-async function fetched(id: string, signal: AbortSignal): Promise<Fetched> {
+async function loadDocument(id: string, signal: AbortSignal): Promise<Fetched> {
   try {
     const { status, headers, body } = await fetchDocument(id, DOCUMENT_BYTES_MAX, signal);
     if (status !== 200) return { is: 'away', reason: `answered ${status}` };

@@ -20,7 +20,7 @@ import { banner } from './banner.ts';
 import { CERTIFICATE_MS_MIN, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
 import { watchLoop } from './loop-watch.ts';
 import { createReload } from './reload.ts';
-import { flushed, obeySignals, shutDown } from './stop.ts';
+import { flushLog, obeySignals, shutDown } from './stop.ts';
 
 export interface Runtime {
   readonly name: 'bun' | 'deno';
@@ -64,7 +64,7 @@ export async function start(runtime: Runtime, custom: Custom = {}, watch?: Watch
   try {
     await run(runtime, parsed.value, custom, log, watch);
   } catch (error) {
-    await flushed(log); // its warnings may be the cause
+    await flushLog(log); // its warnings may be the cause
     fail(runtime, [reasonOf(error)]);
   }
 }

@@ -22,7 +22,7 @@ const RESPONSE_FLUSH_MS_MAX = 1000;
 /** Time to flush the log: a reader that does not read must not keep the process alive. */
 const LOG_FLUSH_MS_MAX = 1000;
 
-export const flushed = (log: Log): Promise<void> => withTimeout(log.flush(), LOG_FLUSH_MS_MAX, undefined);
+export const flushLog = (log: Log): Promise<void> => withTimeout(log.flush(), LOG_FLUSH_MS_MAX, undefined);
 
 /** Under a package runner one Ctrl-C arrives twice. Only a second signal this much later exits at once. */
 const SECOND_SIGNAL_AFTER_MS = 1000;
@@ -78,6 +78,6 @@ export async function shutDown({ app, close }: Stoppable, server: RunningServer,
     await close();
     log.info('stopped');
   } finally {
-    await flushed(log);
+    await flushLog(log);
   }
 }

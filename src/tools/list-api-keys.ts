@@ -72,7 +72,7 @@ interface Shown<Item> {
 
 /** Returns a page of what was found. `remaining` counts all from the first of those on. */
 function pageOf<Item>(found: readonly Shown<Item>[], remaining: number, besideBytes = 0) {
-  const keys = fitting(
+  const keys = takeFitting(
     found.map(({ item }) => item),
     besideBytes,
   );
@@ -81,7 +81,7 @@ function pageOf<Item>(found: readonly Shown<Item>[], remaining: number, besideBy
 }
 
 /** Returns as many of the first items as fit beside other bytes, and at least one. */
-function fitting<Item>(items: readonly Item[], besideBytes: number): Item[] {
+function takeFitting<Item>(items: readonly Item[], besideBytes: number): Item[] {
   let bytes = WRAPPING_BYTES_MAX + besideBytes;
   const end = items.findIndex((item, index) => {
     bytes += utf8.encode(JSON.stringify(item)).length + 1; // with its comma

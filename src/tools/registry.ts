@@ -29,7 +29,7 @@ interface Made<T> {
 /** Returns all in the order of the files. Throws an Error, for the operator, that names the file with the fault. */
 export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
   const all = files.flatMap(resourcesOf);
-  const resources = distinct('uri of a resource', all, ({ uri }) => uri);
+  const resources = byName('uri of a resource', all, ({ uri }) => uri);
   const madeTools = files.flatMap(({ file, make }) => madeBy<Tool>('tool', file, () => make(deps)));
   for (const made of madeTools) if (made.file !== SERVER_FILE) checkCustom(made, resources);
   const madePrompts = files.flatMap(({ file, makePrompts }) =>
@@ -40,8 +40,8 @@ export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
   const custom = Map.groupBy(operations, ({ file }) => file);
   custom.delete(SERVER_FILE);
   return {
-    tools: distinct('tool name', madeTools, ({ name }) => name),
-    prompts: distinct('prompt name', madePrompts, ({ name }) => name),
+    tools: byName('tool name', madeTools, ({ name }) => name),
+    prompts: byName('prompt name', madePrompts, ({ name }) => name),
     resources: [...resources.values()],
     keyScopes: [...new Set(operations.flatMap(({ made }) => made.requiredScopes))].sort(),
     custom: new Map([...custom].map(([file, all]) => [file, all.map(({ made }) => made.name)])),
@@ -98,7 +98,7 @@ function checkScopes({ file, made }: Made<Tool | Prompt>, { ceilings: { scopes: 
 }
 
 /** Returns what was made by its name. Throws an Error if two have the same name. */
-function distinct<T>(what: string, all: readonly Made<T>[], nameOf: (made: T) => string): ReadonlyMap<string, T> {
+function byName<T>(what: string, all: readonly Made<T>[], nameOf: (made: T) => string): ReadonlyMap<string, T> {
   const fileOf = new Map<string, string>();
   for (const { file, made } of all) {
     const name = nameOf(made);

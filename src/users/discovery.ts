@@ -132,12 +132,12 @@ async function fetchObject(what: string, address: string, signal: AbortSignal): 
   });
   if (status !== 200) throw unusable(`answered ${status}`);
   if (body === null) throw unusable('is too large');
-  const document = parsed(new TextDecoder().decode(body));
+  const document = parseJson(new TextDecoder().decode(body));
   if (isObject(document)) return document;
   throw unusable('is not a JSON object');
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -12,7 +12,7 @@ import {
   SHARED_WINDOW_S_MIN,
 } from '../ground/rate-limit.ts';
 import type { KeyCounts } from './store.ts';
-import { begin, moved, raiseTotal, unitsIn, type WindowUsage } from './windows.ts';
+import { beginWindow, currentWindow, raiseTotal, unitsIn, type WindowUsage } from './windows.ts';
 
 /** When a holder has used this part of its limit since the last exchange, it is time for the next one. */
 const EXCHANGE_PART = 1 / 32;
@@ -87,7 +87,7 @@ export class Holder {
     public plan: Plan,
     calendar: Calendar,
   ) {
-    this.#windows = [begin(DAY_S, calendar)];
+    this.#windows = [beginWindow(DAY_S, calendar)];
     this.setPlan(plan, calendar);
   }
 
@@ -102,7 +102,7 @@ export class Holder {
 
   /** Begins a month with the units of its days that are in no total. */
   #beginning(period: Period, calendar: Calendar): WindowUsage {
-    const usage = begin(period, calendar);
+    const usage = beginWindow(period, calendar);
     if (period !== 'month') return usage;
     for (const { window, pending } of this.days) if (window.first >= usage.window.first) usage.pending += pending;
     return usage;
@@ -156,7 +156,7 @@ export class Holder {
   /** Moves on to the windows that have begun. */
   openWindows(calendar: Calendar): void {
     const { day } = this;
-    this.#windows = this.#windows.map((usage) => moved(usage, calendar));
+    this.#windows = this.#windows.map((usage) => currentWindow(usage, calendar));
     if (this.day !== day && (day.pending > 0 || this.#isSending)) this.#late = [...this.#late, day];
     this.#setBounds();
   }

@@ -13,16 +13,16 @@ export interface WindowUsage {
 
 export const unitsIn = ({ total, pending }: WindowUsage): number => total + pending;
 
-export const begin = (period: Period, calendar: Calendar): WindowUsage => ({
+export const beginWindow = (period: Period, calendar: Calendar): WindowUsage => ({
   window: calendar(period),
   total: 0,
   pending: 0,
 });
 
 /** Returns the same, or a new one if its window is over. */
-export function moved(usage: WindowUsage, calendar: Calendar): WindowUsage {
+export function currentWindow(usage: WindowUsage, calendar: Calendar): WindowUsage {
   const { period } = usage.window;
-  return calendar(period) === usage.window ? usage : begin(period, calendar);
+  return calendar(period) === usage.window ? usage : beginWindow(period, calendar);
 }
 
 /** Takes over a total, which may lack what was sent. */

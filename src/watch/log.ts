@@ -62,8 +62,8 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   function line(level: LogLevel, event: LogEvent, fields: LogFields = {}): void {
     if (LOG_LEVELS.indexOf(level) < least) return;
     // On info lines a bare hash stays: there it can only be a user id, as some issuers have them.
-    const json = encoded(fields);
-    const text = level !== 'info' && hasHash(json) ? encoded(fields, withoutHashes) : json;
+    const json = encodeFields(fields);
+    const text = level !== 'info' && hasHash(json) ? encodeFields(fields, withoutHashes) : json;
     // No caller passes secrets, but a library's error may quote one, and a scope or user id may be one.
     const bytes = utf8.encode(redactKeys(beginning(stamp(), level, event) + ending(text)));
     if (writer.begin(bytes.length)) writer.add(bytes);
@@ -77,7 +77,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
     function endingOf(of: string, fields: LogFields): Uint8Array {
       const known = endings.get(of);
       if (known !== undefined) return known;
-      const made = utf8.encode(`"${redactKeys(ending(encoded(fields)))}`);
+      const made = utf8.encode(`"${redactKeys(ending(encodeFields(fields)))}`);
       endings.set(of, made);
       return made;
     }
@@ -150,7 +150,7 @@ const withoutHashes = (_name: string, value: unknown) => (typeof value === 'stri
  * Returns the JSON text of any value that a tool has thrown or put into its caller's identity, because the log never
  * throws.
  */
-function encoded(fields: LogFields, replacer?: typeof withoutHashes): string {
+function encodeFields(fields: LogFields, replacer?: typeof withoutHashes): string {
   try {
     const shown = fields.error instanceof Error ? { ...fields, error: textOf(fields.error) } : fields;
     return JSON.stringify(shown, replacer);

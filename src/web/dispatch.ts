@@ -67,10 +67,10 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       } else {
         isReadable = !HIDDEN_FROM_PAGES.includes(checked.code);
         logRefusal(log, context, checked.code);
-        response = await refused(context, found, checked);
+        response = await respondRefused(context, found, checked);
       }
     } catch (error) {
-      response = await refused(context, found, failure(error, context));
+      response = await respondRefused(context, found, failure(error, context));
     }
     if (leaving.paused !== undefined) await leaving.paused;
     finish(response, context, found, isReadable);
@@ -111,7 +111,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   };
 }
 
-const refused = (context: RequestContext, found: Route | undefined, problem: Problem): Awaitable<Response> =>
+const respondRefused = (context: RequestContext, found: Route | undefined, problem: Problem): Awaitable<Response> =>
   found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);
 
 function logRefusal(log: Log, context: RequestContext, code: ProblemCode): void {

@@ -29,11 +29,11 @@ const ask = async (
 ): Promise<TestResponse> => readResponse(await fetch(of.url + path, { method, headers: { ...FORGED, ...headers } }));
 
 const identityOf = ({ headers }: TestResponse) => IDENTITY.map((name) => headers.get(name));
-const NOBODY = IDENTITY.map(() => '');
+const NO_IDENTITY = IDENTITY.map(() => '');
 
 function expectRefused(response: TestResponse, status: number, code: string) {
   expect({ status: response.status, code: response.body.code }).toEqual({ status, code });
-  expect(identityOf(response)).toEqual(NOBODY);
+  expect(identityOf(response)).toEqual(NO_IDENTITY);
   expect(response.headers.get('cache-control')).toBe('no-store');
   expect(response.headers.get('content-type')).toBe('application/problem+json');
 }

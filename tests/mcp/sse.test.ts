@@ -148,7 +148,7 @@ const NO_SESSION = {
   code: 'session_not_found',
   requestId: expect.stringMatching(/./),
 };
-const NOBODY = '00000000-0000-4000-8000-000000000000';
+const UNKNOWN_SESSION = '00000000-0000-4000-8000-000000000000';
 const cancelled = (requestId: unknown) => ({
   jsonrpc: '2.0',
   method: 'notifications/cancelled',
@@ -191,7 +191,7 @@ describe('a session belongs to somebody', () => {
       expect(await session.nextMessage()).toEqual({ jsonrpc: '2.0', id: who, result: {} });
       expect((await session.nextMessage()).id).toBe(1);
     }
-    const elsewhere = await fetch(`${app.url}/messages?sessionId=${NOBODY}`, {
+    const elsewhere = await fetch(`${app.url}/messages?sessionId=${UNKNOWN_SESSION}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(request('ping')),

@@ -50,7 +50,7 @@ const ALIKE: Readonly<Record<string, readonly string[]>> = {
 const ALL = Object.values(ALIKE).flat();
 
 /** Texts that can't be told apart everywhere, or belong in no name: they are refused, so that they name nobody. */
-const NOBODY = [
+const REFUSED = [
   'bob\0',
   'bob\0x',
   '\0',
@@ -102,7 +102,7 @@ describe.each(STORE_MODES)('on a store that is %s', (store) => {
   test('text with controls or half a character is no owner and no name', async () => {
     await using app = await createTestApp({ store, env });
     await app.createKey('bob');
-    for (const text of NOBODY) {
+    for (const text of REFUSED) {
       const payload = { name: text, scopes: [] };
       const asName = await app.call('create_api_key', payload, await bearer(app, 'bob'));
       expect({ text, code: asName.body.code }).toEqual({ text, code: 'invalid_input' });

@@ -16,7 +16,7 @@ import { CommandError, type IoStreams, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
 import { kind, LIMIT, many, NAME, NUMBER, optional, QUOTA, SCOPE } from '../options.ts';
 import { askForKey, SERVER } from './ask.ts';
-import { BY_COMMAND, sha256, stderrLog, unfit, withStore } from './database.ts';
+import { BY_COMMAND, sha256, stderrLog, usageErrorOf, withStore } from './database.ts';
 
 const WAIT_MS_MAX = 5000;
 
@@ -50,7 +50,7 @@ export const verb = command({
     await withStore(io, async (store, config) => {
       const ceilings = { ...config.keyCeilings, limits: NO_CEILINGS };
       const input = parserOf(v.strictObject(keyRequestFields(ceilings)))({ name, scopes, expiresInDays });
-      if (!input.ok) throw unfit(input.error);
+      if (!input.ok) throw usageErrorOf(input.error);
       const domain = createKeyDomain({
         ...config,
         store,
@@ -75,7 +75,7 @@ export const verb = command({
       const created = await domain.keys.create(actor, { ...input.value, rateLimit, quota }, metadata);
       if (!created.ok) {
         const { error } = created;
-        throw error.code === 'invalid_input' ? unfit(error) : new CommandError(error.code); // above a ceiling, or full
+        throw error.code === 'invalid_input' ? usageErrorOf(error) : new CommandError(error.code); // above a ceiling, or full
       }
       const { record, key } = created.value;
       io.say(`created ${record.id} for ${JSON.stringify(user)}`);

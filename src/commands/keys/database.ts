@@ -100,7 +100,7 @@ function makeFile(io: Io, config: Config, path: string): void {
 const OPTIONS: Readonly<Record<string, string>> = { name: '--name', scopes: '--scope', expiresInDays: '--days' };
 
 /** Returns the error that says what is wrong with a key, by the options that gave it. */
-export const unfit = ({ issues }: InvalidInput): UsageError => {
+export const usageErrorOf = ({ issues }: InvalidInput): UsageError => {
   const said = issues.map(({ path, message }) => `${OPTIONS[path.split('.', 1)[0] ?? ''] ?? path}: ${message}`);
   return new UsageError(said.join('\n'));
 };

@@ -9,7 +9,7 @@ import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
 import { ID, LIMIT, many, NAME, NO_VALUE, NUMBER, needed, optional, orWord, QUOTA, SCOPE } from '../options.ts';
-import { BY_COMMAND, unfit, withStore } from './database.ts';
+import { BY_COMMAND, usageErrorOf, withStore } from './database.ts';
 
 /** The word that removes a key's own limit or quota, so that the server's applies. */
 const DEFAULT = 'default';
@@ -38,7 +38,7 @@ export const verb = command({
       const fields = v.partial(v.strictObject(keyRequestFields({ ...keyCeilings, limits: NO_CEILINGS })));
       const given = Object.entries({ name, scopes, expiresInDays }).filter(([, value]) => value !== undefined);
       const fit = parserOf(fields)(Object.fromEntries(given));
-      if (!fit.ok) throw unfit(fit.error);
+      if (!fit.ok) throw usageErrorOf(fit.error);
       const updated = await updateKey(admin, id, { ...changes, expiresInDays: orNull(days) }, BY_COMMAND);
       if (updated === null) throw new CommandError('there is no such key');
       io.say(updated.changed === null ? `${id} was so already` : `updated ${id}`);

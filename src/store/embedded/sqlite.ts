@@ -18,7 +18,7 @@ export interface SqliteOptions {
 
 /** Opens the file, and makes it if it isn't there. */
 export function openSqlite(path: string, { lockWaitMs, readOnly = false }: SqliteOptions) {
-  const db = named(() => new DatabaseSync(path, { timeout: lockWaitMs, readOnly }), CANTOPEN);
+  const db = withErrorName(() => new DatabaseSync(path, { timeout: lockWaitMs, readOnly }), CANTOPEN);
   const prepared = new Map<string, Prepared>();
 
   function prepare(sql: string): Prepared {
@@ -31,17 +31,17 @@ export function openSqlite(path: string, { lockWaitMs, readOnly = false }: Sqlit
   }
 
   return {
-    all: ({ sql, args = [] }: Statement): readonly Row[] => named(() => rowsOf(prepare(sql).statement, args)),
+    all: ({ sql, args = [] }: Statement): readonly Row[] => withErrorName(() => rowsOf(prepare(sql).statement, args)),
     run: ({ sql, args = [] }: Statement): Written =>
-      named(() => {
+      withErrorName(() => {
         const { statement, hasRows } = prepare(sql);
         if (hasRows) return { rows: rowsOf(statement, args), changed: 0, repeated: false };
         return { rows: [], changed: Number(statement.run(...inputsOf(args)).changes), repeated: false };
       }),
     /** Runs a script, or a PRAGMA that SQLite carries out when it prepares it: prepared once, it has no effect again. */
-    exec: (sql: string): void => named(() => db.exec(sql)),
+    exec: (sql: string): void => withErrorName(() => db.exec(sql)),
     /** Undoes a transaction that is open, if there is one. */
-    rollback: (): void => named(() => void (db.isTransaction && db.exec('ROLLBACK'))),
+    rollback: (): void => withErrorName(() => void (db.isTransaction && db.exec('ROLLBACK'))),
     close: (): void => db.close(),
   };
 }
@@ -76,7 +76,7 @@ const OUTAGES: Readonly<Record<number, string>> = {
 };
 const CANTOPEN = 14;
 
-function named<T>(run: () => T, fallback?: number): T {
+function withErrorName<T>(run: () => T, fallback?: number): T {
   try {
     return run();
   } catch (error) {

@@ -38,7 +38,7 @@ export async function openReplica(file: string, anew: boolean): Promise<Database
   makePrivate(marker(file));
   makePrivate(file);
   const found = anew ? null : await fitAt(file);
-  return found ?? locked(file, async () => (anew ? null : await fitAt(file)) ?? make(file));
+  return found ?? withLock(file, async () => (anew ? null : await fitAt(file)) ?? make(file));
 }
 
 /** Returns the file's database if it is fit to be used, or else null. */
@@ -56,7 +56,7 @@ async function fitAt(file: string): Promise<Database | null> {
   return null;
 }
 
-async function locked<T>(file: string, run: () => Promise<T>): Promise<T> {
+async function withLock<T>(file: string, run: () => Promise<T>): Promise<T> {
   const lock = openSqlite(marker(file), { lockWaitMs: 0 });
   try {
     lock.exec('BEGIN IMMEDIATE');

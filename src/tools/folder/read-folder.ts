@@ -4,7 +4,7 @@
 import { readdirSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
 import { type Cancel, withTimeout } from '../../ground/runtime.ts';
-import { type MakePrompts, type MakeTools, type ToolFile, unusable } from './tool-file.ts';
+import { type MakePrompts, type MakeTools, type ToolFile, unusableFile } from './tool-file.ts';
 
 /** Imports the module at an absolute path. */
 export type ImportModule = (path: string) => Promise<object>;
@@ -39,7 +39,7 @@ export async function readToolFolder(
   for (const name of toolFileNames(names)) {
     const file = posix.join(folder, name);
     const cancel = lastWords(`${file}: expected it to be loaded, but it ended the server${remedyOf(file)}`);
-    const module = await loaded(file, importModule(resolve(folder, name))).finally(cancel);
+    const module = await loadModule(file, importModule(resolve(folder, name))).finally(cancel);
     files.push(toolFileOf(file, module));
   }
   return files;
@@ -60,13 +60,13 @@ const leftOut = (file: string) => posix.join(posix.dirname(file), `_${basename(f
 
 const remedyOf = (file: string) => `; correct it, or rename it to ${leftOut(file)} to leave it out`;
 
-async function loaded(file: string, importing: Promise<object>): Promise<object> {
+async function loadModule(file: string, importing: Promise<object>): Promise<object> {
   try {
     const module = await withTimeout(importing, LOAD_MS_MAX, null);
     if (module === null) throw new Error(`expected it to be loaded within ${LOAD_MS_MAX / 1000} s`);
     return module;
   } catch (error) {
-    throw unusable(file, error, remedyOf(file));
+    throw unusableFile(file, error, remedyOf(file));
   }
 }
 

@@ -64,12 +64,12 @@ export function attempt<T>(file: string, make: () => T): T {
   try {
     return make();
   } catch (error) {
-    throw file === SERVER_FILE ? error : unusable(file, error);
+    throw file === SERVER_FILE ? error : unusableFile(file, error);
   }
 }
 
 /** Returns an Error of one line for a file that threw, or that could not be loaded. */
-export function unusable(file: string, error: unknown, remedy = ''): Error {
+export function unusableFile(file: string, error: unknown, remedy = ''): Error {
   const first = error instanceof AggregateError ? error.errors[0] : error; // several errors of syntax
   const { message = String(first) }: { message?: string } = Object(first); // anything can be thrown
   const [reason = ''] = message.trim().split('\n');
