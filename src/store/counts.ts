@@ -75,8 +75,9 @@ last_used_at_ms = nullif(max(coalesce(last_used_at_ms, 0), coalesce(excluded.las
 const NOTE_NUMBER = `INSERT INTO exchanges (instance, number) VALUES (?1, ?2)
 ON CONFLICT (instance) DO UPDATE SET number = excluded.number, at_ms = excluded.at_ms WHERE number < excluded.number`;
 
-const TOTALS = `SELECT at, coalesce(${sum('holder', 'window_s', 'first', 'last')}, 0) AS uses FROM (
-SELECT w.key AS at, ${HOLDER} AS holder, ${W.windowS} AS window_s, ${W.first} AS first, ${W.last} AS last
+// Not `window_s`: within sum() that is the column of key_counts.
+const TOTALS = `SELECT at, coalesce(${sum('holder', 'of_window_s', 'first', 'last')}, 0) AS uses FROM (
+SELECT w.key AS at, ${HOLDER} AS holder, ${W.windowS} AS of_window_s, ${W.first} AS first, ${W.last} AS last
 FROM json_each(?1) AS w) WHERE holder IS NOT NULL`;
 
 // Key by key, each in the order of the table.

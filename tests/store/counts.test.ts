@@ -98,6 +98,15 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('on a store that is %s',
     expect(await rowsOf(store, 'days')).toBe(1);
   });
 
+  test('the total of a window has no units of a window of another length with the same number', async () => {
+    await using started = new AsyncDisposableStack();
+    const store = await opened(started);
+    const { id } = await insertCounted(store, { rateLimit: null, quota: null });
+    const windows = [60, 3600].map((windowS, at) => [id, null, windowS, 7, 7, at + 1, null] as const);
+    await store.addUses({ instance: 'one', number: 1, windows });
+    expect(await store.totalsOf(windows)).toEqual([1, 2]);
+  });
+
   test('a key that is deleted takes its counts with it, and what arrives for it later is dropped', async () => {
     await using started = new AsyncDisposableStack();
     const store = await opened(started);
