@@ -1,0 +1,94 @@
+// What is read and written without anybody waiting for it, in rows at the primary: few for each key.
+
+import { expect, setDefaultTimeout, test } from 'bun:test';
+import { useKey } from '../../support/cluster.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { fillKeys } from '../../support/fill.ts';
+import { startRowsProxy } from '../../support/rows-proxy.ts';
+import { startServer } from '../../support/server-process.ts';
+import { type Sqld, startSqld } from '../../support/sqld.ts';
+import { storeOn } from '../../support/store-mode.ts';
+import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
+
+setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+
+const METRICS_TOKEN = 'a-token-of-more-than-16-bytes';
+
+/** Makes a key, and the schema with it. */
+async function keyOn(sqld: Sqld): Promise<string> {
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  return (await app.createKey('alice')).key;
+}
+
+const start = (url: string) =>
+  startServer({ env: { JWT_SECRET: TEST_SECRET, DATABASE_URL: url, METRICS_TOKEN, LOG_LEVEL: 'warn' } });
+
+/** For each key, uses of so many days, today and before. */
+const USED = `INSERT INTO key_counts (row, window_s, number, instance, uses)
+WITH RECURSIVE days (ago) AS (SELECT 0 UNION ALL SELECT ago + 1 FROM days WHERE ago < ?1 - 1)
+SELECT row, 86400, unixepoch() / 86400 - ago, 0, 1 FROM api_keys, days WHERE true ON CONFLICT DO NOTHING`;
+
+test('the upkeep of counts reads five rows of a key at most, when it was used daily for a month', async () => {
+  const KEYS = 1000;
+  await using sqld = await startSqld();
+  await keyOn(sqld);
+  const client = openDatabase(sqld.url);
+  await fillKeys(client, KEYS);
+  await client.execute({ sql: USED, args: [31] });
+  await client.execute(`INSERT INTO key_counts (row, window_s, number, instance, uses)
+SELECT max(row), 86400, 1, 0, 1 FROM api_keys`); // one that is old
+  await client.execute('UPDATE upkeep SET at_ms = 0');
+  await using proxy = startRowsProxy(sqld.url);
+  await using _server = await start(proxy.url);
+  await waitFor(async () => {
+    const { rows } = await client.execute('SELECT 1 FROM key_counts WHERE number = 1 AND window_s = 86400');
+    return rows.length === 0;
+  });
+  client.close();
+  const { read } = proxy.rows('key_counts c WHERE');
+  expect(read).toBeGreaterThan(KEYS); // it did look
+  expect(read / KEYS).toBeLessThan(5);
+});
+
+test('the first read of a key reads eight rows at most, though it was used daily; its exchange writes three and reads twenty', async () => {
+  await using sqld = await startSqld();
+  const key = await keyOn(sqld);
+  const client = openDatabase(sqld.url);
+  await client.execute({ sql: USED, args: [31] });
+  client.close();
+  await using proxy = startRowsProxy(sqld.url);
+  await using server = await start(proxy.url);
+  proxy.forget();
+  expect(await useKey(server, key)).toBe(200);
+  const first = proxy.rows('presented_hash');
+  expect(first.statements).toBe(1);
+  expect(first.read).toBeLessThanOrEqual(8);
+  expect(first.read).toBeGreaterThan(0);
+  await waitFor(async () => proxy.rows('AS uses FROM (').statements > 0); // the totals come last
+  const written = proxy.rows('INSERT INTO key_counts').written + proxy.rows('INSERT INTO exchanges').written;
+  expect(written).toBeGreaterThan(0);
+  expect(written).toBeLessThanOrEqual(3);
+  const read = ['INSERT INTO key_counts', 'AS uses FROM ('].reduce((sum, text) => sum + proxy.rows(text).read, 0);
+  expect(read).toBeLessThanOrEqual(20);
+});
+
+test('the scrapes of a minute read 5,000 rows at most, of 20,000 keys that expire soon', async () => {
+  await using sqld = await startSqld();
+  await keyOn(sqld);
+  const client = openDatabase(sqld.url);
+  await fillKeys(client, 20_000);
+  await client.execute('UPDATE api_keys SET expires_at_ms = (unixepoch() + 3600) * 1000');
+  client.close();
+  await using proxy = startRowsProxy(sqld.url);
+  await using server = await start(proxy.url);
+  const scrape = async () => {
+    const response = await fetch(`${server.url}/metrics`, { headers: { authorization: `Bearer ${METRICS_TOKEN}` } });
+    return response.text();
+  };
+  await waitFor(async () => /^mcp_keys_expiring\{[^}]*\} 1000$/m.test(await scrape()));
+  for (let time = 0; time < 3; time += 1) await scrape();
+  const { statements, read } = proxy.rows('SELECT expires_at_ms FROM api_keys');
+  expect(statements).toBe(1);
+  expect(read).toBeLessThanOrEqual(5000);
+});

@@ -1,0 +1,87 @@
+// A proxy in front of a libSQL server that counts the rows that statements read and write there, for which hosted
+// databases send a bill.
+
+export interface Rows {
+  readonly statements: number;
+  readonly read: number;
+  readonly written: number;
+}
+
+export interface RowsProxy extends AsyncDisposable {
+  readonly url: string;
+  /** Of statements so far that have this text; of all without it. */
+  rows(text?: string): Rows;
+  /** Counts from zero again. */
+  forget(): void;
+}
+
+interface Sent {
+  readonly sql?: string;
+  readonly sql_id?: number;
+}
+
+/** What a request of the protocol (hrana over HTTP) and its response have, as far as it counts here. */
+interface Request {
+  readonly type: string;
+  readonly sql?: string;
+  readonly sql_id?: number;
+  readonly stmt?: Sent;
+  readonly batch?: { readonly steps: readonly { readonly stmt: Sent }[] };
+}
+interface Counted {
+  readonly rows_read?: number;
+  readonly rows_written?: number;
+}
+interface Response {
+  readonly response?: { readonly result?: Counted & { readonly step_results?: readonly (Counted | null)[] } };
+}
+
+/** Returns each statement of a request, with what it has read and written. */
+function countedIn(requests: readonly Request[], responses: readonly Response[]): [string, Counted][] {
+  const texts = new Map(requests.map(({ sql_id, sql }) => [sql_id, sql]));
+  const textOf = ({ sql, sql_id }: Sent) => sql ?? texts.get(sql_id) ?? '';
+  return requests.flatMap(({ stmt, batch }, at) => {
+    const result = responses[at]?.response?.result ?? {};
+    if (stmt !== undefined) return [[textOf(stmt), result] satisfies [string, Counted]];
+    const steps = batch?.steps ?? [];
+    return steps.map((step, nth): [string, Counted] => [textOf(step.stmt), result.step_results?.[nth] ?? {}]);
+  });
+}
+
+export function startRowsProxy(target: string): RowsProxy {
+  let counted: [string, Counted][] = [];
+  const server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    async fetch(request) {
+      const body = await request.text();
+      const headers = new Headers(request.headers);
+      headers.delete('host');
+      headers.set('accept-encoding', 'identity');
+      const { pathname } = new URL(request.url);
+      const response = await fetch(target + pathname, { method: request.method, headers, ...(body && { body }) });
+      const text = await response.text();
+      if (pathname.endsWith('/pipeline') && response.ok)
+        counted.push(...countedIn(JSON.parse(body).requests, JSON.parse(text).results));
+      return new globalThis.Response(text, {
+        status: response.status,
+        headers: { 'content-type': 'application/json' },
+      });
+    },
+  });
+  return {
+    url: server.url.origin,
+    rows(text = '') {
+      const all = counted.filter(([sql]) => sql.includes(text)).map(([, one]) => one);
+      return {
+        statements: all.length,
+        read: all.reduce((sum, { rows_read = 0 }) => sum + rows_read, 0),
+        written: all.reduce((sum, { rows_written = 0 }) => sum + rows_written, 0),
+      };
+    },
+    forget() {
+      counted = [];
+    },
+    [Symbol.asyncDispose]: () => server.stop(true),
+  };
+}
