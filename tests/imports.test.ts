@@ -43,7 +43,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'api/': ['calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'signin/', 'uses/', 'web/'],
   'config/': ['signin/', 'store/', 'users/'],
   'signin/': ['calls/', 'keys/', 'pages/', 'users/', 'web/'],
-  'pages/': ['calls/', 'mcp/'],
+  'pages/': ['calls/'],
   'mcp/': ['calls/', 'web/'],
   'tools/': ['calls/', 'keys/'],
   'users/': ['calls/'],

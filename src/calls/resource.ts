@@ -5,6 +5,9 @@ import type { JsonObject } from '../ground/text.ts';
 import { base64 } from './content.ts';
 import { outputValidatorOf } from './schema.ts';
 
+/** The media type of a widget (MCP Apps, 2026-01-26). */
+export const WIDGET_TYPE = 'text/html;profile=mcp-app';
+
 const resourceContent = v.union(
   [v.object({ text: v.string() }), v.object({ blob: base64 })],
   'Expected a text, or a blob in base64, and no promise',

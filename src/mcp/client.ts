@@ -3,6 +3,7 @@
 // server keeps nothing and any process can take the next round. Signed, not encrypted: it holds the client's own responses.
 
 import type { Asking, InputRequired } from '../calls/ask.ts';
+import { WIDGET_TYPE } from '../calls/resource.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -150,8 +151,6 @@ function withForm(capabilities: JsonObject): JsonObject {
 // MCP Apps (protocol 2026-01-26): its names, and whether a client shows widgets.
 
 export const UI_EXTENSION = 'io.modelcontextprotocol/ui';
-
-export const WIDGET_TYPE = 'text/html;profile=mcp-app';
 
 /** The field of a result's `_meta` with what is for the widget alone. The widgets read it too (pages/widgets/widget.js). */
 export const WIDGET_DATA = 'mcp-key-server/widget';

@@ -1,9 +1,8 @@
 // The widgets as MCP resources (MCP Apps), in the order clients see them.
 
-import type { Resource } from '../../calls/resource.ts';
+import { type Resource, WIDGET_TYPE } from '../../calls/resource.ts';
 import { once } from '../../ground/cache.ts';
 import { SERVER_VERSION } from '../../ground/server-info.ts';
-import { WIDGET_TYPE } from '../../mcp/client.ts';
 import { documentOf, withSetup } from '../document.ts';
 
 /** Returns how soon an ended key is refused, for people. `lagMaxMs` is the bound of other processes. */
