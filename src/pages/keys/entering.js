@@ -64,8 +64,8 @@ export const signIn = (token, isLink = false) =>
     const { session } = page;
     const who = identityIn(token);
     const isSame = session?.sub === who.sub && session?.owner === who.owner;
-    const whose = isSame && who.isAdmin ? page.whose : null;
-    const { tool, args } = sourceOf(whose);
+    const shownOwner = isSame && who.isAdmin ? page.shownOwner : null;
+    const { tool, args } = sourceOf(shownOwner);
     const result = await post(`/tools/${tool}`, token, args);
     if (page.session !== session) return;
     const asks = isLink && !isSame && isAtStake();
@@ -74,13 +74,13 @@ export const signIn = (token, isLink = false) =>
       return refuse(refusalOf(who, result));
     }
     if (asks) return set({ offer: { ...who, hasNone: hasNone(result) } }, 'offer');
-    begin(who, isSame, whose, result);
+    begin(who, isSame, shownOwner, result);
   });
 
 const hasNone = ({ output }) => output?.keys.length === 0;
 
-/** Begins the person's session. `result` is the list of the keys of `whose`; if undefined, it is read now. */
-function begin(who, isSame, whose, result) {
+/** Begins the person's session. `result` is the list of the keys of `shownOwner`; if undefined, it is read now. */
+function begin(who, isSame, shownOwner, result) {
   if (!isSame) forget();
   Object.assign(page, {
     session: Object.assign(isSame ? page.session : {}, who),
@@ -88,15 +88,15 @@ function begin(who, isSame, whose, result) {
     offer: null,
     leaving: null,
   });
-  if (isSame && page.list !== null && whose === page.whose) page.list.take(result);
-  else show(whose, result);
+  if (isSame && page.list !== null && shownOwner === page.shownOwner) page.list.take(result);
+  else show(shownOwner, result);
   welcome(result === undefined ? who.hasNone : hasNone(result));
 }
 
 /** Draws where the person goes on. */
 function welcome(isFirst) {
-  const { typed, made, whose, errand } = page;
-  const begins = isFirst && errand === null && made === null && whose === null;
+  const { typed, made, shownOwner, errand } = page;
+  const begins = isFirst && errand === null && made === null && shownOwner === null;
   set({ typed: null, errand: begins ? { create: true } : errand });
   if (typed !== null) typeAgain(document.getElementById('create'), typed);
   ['errand', 'new key', begins ? 'name' : 'go on', 'all', 'new'].some(focusOn);

@@ -28,8 +28,8 @@ function top() {
 }
 
 function keysView() {
-  const { session, whose, errand, made, notice, list } = page;
-  const isMine = whose === null;
+  const { session, shownOwner, errand, made, notice, list } = page;
+  const isMine = shownOwner === null;
   const mayCreate = isMine && errand === null && made === null;
   const create = () => set({ errand: { create: true } }, 'name');
   const refresh = () => {
@@ -44,7 +44,7 @@ function keysView() {
         ${mayCreate && html`<button type="button" class="solid" at="new" onclick=${create}>Create a key</button>`}
       </div>
     </div>
-    ${!isMine && searchForm(whose)}
+    ${!isMine && searchForm(shownOwner)}
     ${page.question?.view()}
     <p class=${notice === '' ? 'sr' : 'hint'} role="status">${notice}</p>
     ${errand !== null && errandView(errand)}
@@ -60,16 +60,16 @@ const viewButtons = (isMine) => html`<div class="pills line" role="group" aria-l
   ${pill('all', 'All keys', !isMine, () => isMine && show(''))}
 </div>`;
 
-function searchForm(whose) {
+function searchForm(shownOwner) {
   const search = ({ target }) => show(new FormData(target).get('owner'));
-  const revoke = html`<button type="button" class="bad end" at="revoke all" onclick=${() => askToRevokeAll(whose)}>
-    Revoke all of ${nameOf(whose)}
+  const revoke = html`<button type="button" class="bad end" at="revoke all" onclick=${() => askToRevokeAll(shownOwner)}>
+    Revoke all of ${nameOf(shownOwner)}
   </button>`;
   return html`<form class="line" role="search" at="search form" onsubmit=${search}>
     <label for="owner-wanted">Owner, exactly</label>
     <input id="owner-wanted" name="owner" maxlength="510" autocomplete="off" autocapitalize="off" spellcheck="false" />
     <button>Show keys</button>
-    ${whose !== '' && revoke}
+    ${shownOwner !== '' && revoke}
   </form>`;
 }
 

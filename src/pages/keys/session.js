@@ -11,7 +11,7 @@ const CALL_MS = 75_000; // a tool has 60 s
 export const page = {
   session: null, // who is signed in; its token is undefined once it is accepted no more
   why: null, // why somebody has to sign in; '': because nobody has; null: nobody has to
-  whose: null, // an owner whose keys are shown; '': everybody's; null: one's own
+  shownOwner: null, // an owner whose keys are shown; '': everybody's; null: one's own
   list: null, // of them
   made: null, // a new key, while it is shown
   errand: null, // what the person decides (errand.js)
@@ -48,7 +48,7 @@ export function forget() {
   page.list?.close();
   page.made?.close();
   const errand = isOwn(page.errand) ? null : page.errand;
-  const none = { session: null, whose: null, list: null, made: null, question: null, offer: null, leaving: null };
+  const none = { session: null, shownOwner: null, list: null, made: null, question: null, offer: null, leaving: null };
   Object.assign(page, { ...none, errand, notice: '' });
 }
 
@@ -94,11 +94,11 @@ export async function request(path, body) {
 
 export const callTool = (tool, args) => request(`/tools/${tool}`, args);
 
-/** Returns the tool that lists the keys of `whose`, and its arguments. */
-export const sourceOf = (whose) =>
-  whose === null
+/** Returns the tool that lists the keys of `shownOwner`, and its arguments. */
+export const sourceOf = (shownOwner) =>
+  shownOwner === null
     ? { tool: 'list_api_keys', args: {} }
-    : { tool: 'admin_list_keys', args: whose === '' ? {} : { owner: whose } };
+    : { tool: 'admin_list_keys', args: shownOwner === '' ? {} : { owner: shownOwner } };
 
 /** Resolves with the SHA-256 of a text as hex; null where a browser has no Web Crypto: over plain HTTP. */
 async function hashOf(text) {
@@ -107,20 +107,20 @@ async function hashOf(text) {
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Shows the keys of `whose`; `result`: what the tool has returned, if it was called. */
-export function show(whose, result) {
+/** Shows the keys of `shownOwner`; `result`: what the tool has returned, if it was called. */
+export function show(shownOwner, result) {
   page.list?.close();
-  const isMine = whose === null;
+  const isMine = shownOwner === null;
   const list = keysList({
     callTool,
     own: isMine ? ({ replace }) => ownKeys({ request, replace }) : undefined,
     hashOf,
-    source: sourceOf(whose),
-    title: isMine ? 'Your keys' : whose === '' ? 'All keys' : ['Keys of ', nameOf(whose)],
+    source: sourceOf(shownOwner),
+    title: isMine ? 'Your keys' : shownOwner === '' ? 'All keys' : ['Keys of ', nameOf(shownOwner)],
     hints: isMine && html`<p class="hint">A key lets a program call this server on your behalf.</p>`,
   });
   const errand = isMine || !page.errand?.create ? page.errand : null;
-  Object.assign(page, { whose, list, errand, notice: '', question: null });
+  Object.assign(page, { shownOwner, list, errand, notice: '', question: null });
   if (result) list.take(result);
   else void list.load();
 }
