@@ -3,13 +3,13 @@
 import { inlineAssets } from '../ground/inline.ts';
 import away from './keys/away.js' with { type: 'text' };
 import entering from './keys/entering.js' with { type: 'text' };
-import errand from './keys/errand.js' with { type: 'text' };
 import keyForm from './keys/key-form.js' with { type: 'text' };
 import ownChildren from './keys/own-children.js' with { type: 'text' };
 import ownKey from './keys/own-key.js' with { type: 'text' };
 import page from './keys/page.js' with { type: 'text' };
 import session from './keys/session.js' with { type: 'text' };
 import signIn from './keys/sign-in.js' with { type: 'text' };
+import task from './keys/task.js' with { type: 'text' };
 import created from './widgets/api-key-created.js' with { type: 'text' };
 import list from './widgets/api-keys-list.js' with { type: 'text' };
 import draw from './widgets/draw.js' with { type: 'text' };
@@ -31,7 +31,7 @@ const PARTS = {
   'away.js': away,
   'draw.js': draw,
   'entering.js': entering,
-  'errand.js': errand,
+  'task.js': task,
   'key-form.js': keyForm,
   'key-row.js': keyRow,
   'keys-list.js': keysList,

@@ -5,10 +5,10 @@ import { complaint, icon, nameOf, pill, setup, workButton } from '../widgets/par
 import { question } from '../widgets/question.js';
 import { isFromApp, redeem, takeKept, wordsOfApp } from './away.js';
 import { offerView, signIn } from './entering.js';
-import { errandView, waitingWords } from './errand.js';
 import { openParts } from './key-form.js';
 import { askToSignIn, callTool, forget, isOwn, page, set, show } from './session.js';
 import { signInCard } from './sign-in.js';
+import { errandView, waitingWords } from './task.js';
 
 const NO_PROGRAMS = 'On this server no program can ask for a key.';
 
