@@ -26,7 +26,7 @@ function goTo(url, query, secrets) {
   const to = new URL(url);
   for (const [name, value] of Object.entries(query)) to.searchParams.set(name, value);
   const form = document.getElementById('create');
-  const kept = { ...secrets, typed: form && typedIn(form), errand: page.errand };
+  const kept = { ...secrets, typed: form && typedIn(form), task: page.task };
   sessionStorage.setItem(AWAY, JSON.stringify(kept));
   location.assign(to);
 }

@@ -52,7 +52,7 @@ const refusalOf = ({ isInTime }, { failure, problem }) =>
   problem.code === 'invalid_token' && isInTime ? FOREIGN : failure;
 
 /** Returns whether a link of a stranger could make somebody lose something, or work for another person unawares. */
-const isAtStake = () => setup.app !== null || page.session !== null || isKeyShown() || !isOwn(page.errand);
+const isAtStake = () => setup.app !== null || page.session !== null || isKeyShown() || !isOwn(page.task);
 
 /**
  * Signs in with a token. It is from a link if `isLink`: nobody in this tab asked for it, and a stranger may have made
@@ -95,15 +95,15 @@ function begin(who, isSame, shownOwner, result) {
 
 /** Draws where the person goes on. */
 function welcome(isFirst) {
-  const { typed, made, shownOwner, errand } = page;
-  const begins = isFirst && errand === null && made === null && shownOwner === null;
-  set({ typed: null, errand: begins ? { create: true } : errand });
+  const { typed, made, shownOwner, task } = page;
+  const begins = isFirst && task === null && made === null && shownOwner === null;
+  set({ typed: null, task: begins ? { create: true } : task });
   if (typed !== null) typeAgain(document.getElementById('create'), typed);
-  ['errand', 'new key', begins ? 'name' : 'go on', 'all', 'new'].some(focusOn);
+  ['task', 'new key', begins ? 'name' : 'go on', 'all', 'new'].some(focusOn);
 }
 
 function decline() {
-  set({ offer: null }, 'all', 'new', 'errand');
+  set({ offer: null }, 'all', 'new', 'task');
   if (page.session === null) askToSignIn('');
 }
 

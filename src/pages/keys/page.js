@@ -8,7 +8,7 @@ import { offerView, signIn } from './entering.js';
 import { openParts } from './key-form.js';
 import { askToSignIn, callTool, forget, isOwn, page, set, show } from './session.js';
 import { signInCard } from './sign-in.js';
-import { errandView, waitingWords } from './task.js';
+import { taskView, waitingWords } from './task.js';
 
 const NO_PROGRAMS = 'On this server no program can ask for a key.';
 
@@ -28,10 +28,10 @@ function top() {
 }
 
 function keysView() {
-  const { session, shownOwner, errand, made, notice, list } = page;
+  const { session, shownOwner, task, made, notice, list } = page;
   const isMine = shownOwner === null;
-  const mayCreate = isMine && errand === null && made === null;
-  const create = () => set({ errand: { create: true } }, 'name');
+  const mayCreate = isMine && task === null && made === null;
+  const create = () => set({ task: { create: true } }, 'name');
   const refresh = () => {
     page.notice = '';
     return list.load();
@@ -47,7 +47,7 @@ function keysView() {
     ${!isMine && searchForm(shownOwner)}
     ${page.question?.view()}
     <p class=${notice === '' ? 'sr' : 'hint'} role="status">${notice}</p>
-    ${errand !== null && errandView(errand)}
+    ${task !== null && taskView(task)}
     ${made !== null && html`<div class="card flush" at="made">${made.view()}</div>`}
     <div class="card flush" at="listed">${list.view()}</div>
     ${isMine && setup.asks && html`<p><a href="#ask=" at="ask">A program asks for a key</a></p>`}
@@ -97,12 +97,12 @@ function askToRevokeAll(owner) {
 }
 
 function view() {
-  const { session, why, errand, offer } = page;
+  const { session, why, task, offer } = page;
   return html`${top()}
     <main class="stack">
       ${offer !== null && offerView(offer)}
-      ${why !== null && offer === null && signInCard(why, waitingWords(errand))}
-      ${session !== null && (isOwn(errand) ? keysView() : errandView(errand))}
+      ${why !== null && offer === null && signInCard(why, waitingWords(task))}
+      ${session !== null && (isOwn(task) ? keysView() : taskView(task))}
       ${why === null && session === null && offer === null && html`<p class="card" role="status">Signing in…</p>`}
     </main>`;
 }
@@ -127,8 +127,8 @@ function takeFromAddress() {
   const [token, state, error, connect, ask] = ['token', 'state', 'error', 'connect', 'ask'].map((name) =>
     fragment.get(name),
   );
-  const errand = connect !== null ? { connect } : ask !== null && setup.asks ? { ask } : null;
-  return { token, state, error, query, errand, why: ask !== null && !setup.asks ? NO_PROGRAMS : '' };
+  const task = connect !== null ? { connect } : ask !== null && setup.asks ? { ask } : null;
+  return { token, state, error, query, task, why: ask !== null && !setup.asks ? NO_PROGRAMS : '' };
 }
 
 function start() {
@@ -140,7 +140,7 @@ function start() {
   document.addEventListener('invalid', openParts, true); // that event does not bubble
   window.onhashchange = () => {
     const followed = takeFromAddress();
-    if (followed.errand !== null) set({ errand: followed.errand }, followed.errand.ask === '' ? 'code' : 'errand');
+    if (followed.task !== null) set({ task: followed.task }, followed.task.ask === '' ? 'code' : 'task');
     if (followed.why !== '') set(page.why === null ? { notice: followed.why } : { why: followed.why });
     if (followed.token !== null) void signIn(followed.token, true);
   };
@@ -149,7 +149,7 @@ function start() {
     redraw();
   };
   window.onpageshow = ({ persisted }) => persisted && location.reload();
-  Object.assign(page, { typed: kept?.typed ?? null, errand: came.errand ?? kept?.errand ?? null });
+  Object.assign(page, { typed: kept?.typed ?? null, task: came.task ?? kept?.task ?? null });
   mount(view);
   void enter(came, kept);
 }

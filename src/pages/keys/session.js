@@ -14,7 +14,7 @@ export const page = {
   shownOwner: null, // an owner whose keys are shown; '': everybody's; null: one's own
   list: null, // of them
   made: null, // a new key, while it is shown
-  errand: null, // what the person decides (errand.js)
+  task: null, // what the person decides (task.js)
   typed: null, // what was typed before the person went to sign in
   offer: null, // whom a link would sign in, while the person is asked (entering.js)
   leaving: null, // while the person may lose a new key by going to sign in (away.js)
@@ -23,7 +23,7 @@ export const page = {
 };
 
 /** Returns whether the person decides nothing for a client or a program. */
-export const isOwn = (errand) => errand === null || errand.create === true;
+export const isOwn = (task) => task === null || task.create === true;
 
 /** Changes what the page shows, and gives the focus to the first of `places` that there is. */
 export function set(changed, ...places) {
@@ -47,9 +47,9 @@ function endSession(detail) {
 export function forget() {
   page.list?.close();
   page.made?.close();
-  const errand = isOwn(page.errand) ? null : page.errand;
+  const task = isOwn(page.task) ? null : page.task;
   const none = { session: null, shownOwner: null, list: null, made: null, question: null, offer: null, leaving: null };
-  Object.assign(page, { ...none, errand, notice: '' });
+  Object.assign(page, { ...none, task, notice: '' });
 }
 
 /** The browser adds nothing to a request, keeps no response, and follows none. */
@@ -119,8 +119,8 @@ export function show(shownOwner, result) {
     title: isMine ? 'Your keys' : shownOwner === '' ? 'All keys' : ['Keys of ', nameOf(shownOwner)],
     hints: isMine && html`<p class="hint">A key lets a program call this server on your behalf.</p>`,
   });
-  const errand = isMine || !page.errand?.create ? page.errand : null;
-  Object.assign(page, { shownOwner, list, errand, notice: '', question: null });
+  const task = isMine || !page.task?.create ? page.task : null;
+  Object.assign(page, { shownOwner, list, task, notice: '', question: null });
   if (result) list.take(result);
   else void list.load();
 }

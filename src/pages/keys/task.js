@@ -57,30 +57,30 @@ function nameIn(clientId) {
 }
 
 /** Returns what is said of it to somebody who has to sign in first. */
-export function waitingWords(errand) {
-  if (isOwn(errand)) return '';
-  const who = errand.connect === undefined ? 'a program' : clientOf(errand);
+export function waitingWords(task) {
+  if (isOwn(task)) return '';
+  const who = task.connect === undefined ? 'a program' : clientOf(task);
   return html`Sign in to decide whether <bdi>${who}</bdi> gets the key that it waits for.`;
 }
 
-export function errandView(errand) {
-  if (errand.create) return createView(errand);
-  if (errand.connect !== undefined) return connectView(errand);
-  return errand.asked === undefined ? codeView(errand) : programView(errand);
+export function taskView(task) {
+  if (task.create) return createView(task);
+  if (task.connect !== undefined) return connectView(task);
+  return task.asked === undefined ? codeView(task) : programView(task);
 }
 
 /** Ends it, with `notice` to be read. */
-const leave = (notice = '') => set({ errand: null, notice }, 'ask', 'new', 'refresh');
+const leave = (notice = '') => set({ task: null, notice }, 'ask', 'new', 'refresh');
 
 /** Sends a decision; `done(output)` comes after a success. A new key is shown even if the form was left meanwhile. */
 const send = (path, body, done) =>
   busily('go on', async () => {
-    const { session, errand } = page;
-    errand.failure = undefined;
+    const { session, task } = page;
+    task.failure = undefined;
     const { output, failure } = await request(path, body);
-    if (page.session !== session || (page.errand !== errand && !errand.create)) return;
+    if (page.session !== session || (page.task !== task && !task.create)) return;
     if (output !== null) done(output);
-    else if (page.errand === errand && session.token !== undefined) set({ errand: { ...errand, failure } });
+    else if (page.task === task && session.token !== undefined) set({ task: { ...task, failure } });
   });
 
 function createView({ failure }) {
@@ -89,7 +89,7 @@ function createView({ failure }) {
     set({ made: null }, 'new', 'all');
   };
   const show = (made) => {
-    set({ errand: null, made: newKey({ made, saved }) }, 'new key');
+    set({ task: null, made: newKey({ made, saved }) }, 'new key');
     void page.list.load();
   };
   return keyForm({
@@ -98,15 +98,15 @@ function createView({ failure }) {
     failure,
     verb: 'Create key',
     doing: 'Creating…',
-    other: html`<button type="button" at="cancel create" onclick=${() => set({ errand: null }, 'new')}>Cancel</button>`,
+    other: html`<button type="button" at="cancel create" onclick=${() => set({ task: null }, 'new')}>Cancel</button>`,
     act: (wanted) => send('/tools/create_api_key', wanted, show),
   });
 }
 
-const heading = (words) => html`<h2 id="form-title" at="errand" tabindex="-1">${words}</h2>`;
+const heading = (words) => html`<h2 id="form-title" at="task" tabindex="-1">${words}</h2>`;
 
-function connectView(errand) {
-  const asked = new URLSearchParams(errand.connect);
+function connectView(task) {
+  const asked = new URLSearchParams(task.connect);
   const { place: client, says, name } = receiverOf(asked);
   const { grantable } = page.session;
   const wished = (asked.get('scope') ?? '').split(' ').filter(Boolean);
@@ -130,10 +130,10 @@ function connectView(errand) {
       more: wished.filter(mayGrant),
       daysUsual: CONNECTION_DAYS,
     },
-    failure: errand.failure,
+    failure: task.failure,
     verb: 'Make the key and hand it over',
     doing: 'Handing over…',
-    other: html`<a href="${setup.url}/authorize?${errand.connect}">Paste a key instead, or cancel</a>`,
+    other: html`<a href="${setup.url}/authorize?${task.connect}">Paste a key instead, or cancel</a>`,
     act: (wanted) => send('/authorize', { ...Object.fromEntries(asked), ...wanted }, goBack),
   });
 }
@@ -142,7 +142,7 @@ function codeView({ ask, failure }) {
   const isTyped = ask === '';
   const look = ({ target }) => {
     const userCode = isTyped ? new FormData(target).get('code') : ask;
-    return send('/device/request', { userCode }, (asked) => set({ errand: { ask: userCode, asked } }, 'errand'));
+    return send('/device/request', { userCode }, (asked) => set({ task: { ask: userCode, asked } }, 'task'));
   };
   const goOn = isTyped ? 'Go on' : 'Yes, it shows this code';
   const typed = html`<div class="field">
@@ -167,7 +167,7 @@ function programView({ ask: userCode, asked, failure }) {
   const decide = (decision, notice) => send('/device/decision', { userCode, ...decision }, () => leave(notice));
   const make = async (wanted) => {
     await decide({ approve: true, ...wanted }, 'The program gets its key when it asks next, within seconds.');
-    if (page.errand === null) void lookForKey();
+    if (page.task === null) void lookForKey();
   };
   const refuse = () => decide({ approve: false }, 'Refused: the program gets no key.');
   return keyForm({
