@@ -30,6 +30,8 @@ export interface Origin {
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;
+  /** An admin does it, to a key of any owner. */
+  readonly byAdmin?: true;
   /** The id of the client that got the key, if that is the URL of its document. */
   readonly client?: string;
 }

@@ -199,6 +199,7 @@ export interface AdminKeysOptions extends ShownWith {
 /** Creates what an admin may do through tools. It makes no keys. */
 export function createAdminKeys(options: AdminKeysOptions) {
   const { store, owners, childStore, originOf, granted, refresh, clock, log } = options;
+  const adminOrigin = (actor: Actor): Origin => ({ ...originOf('tool', actor, actor.actor), byAdmin: true });
   return {
     owners,
     /**
@@ -215,7 +216,7 @@ export function createAdminKeys(options: AdminKeysOptions) {
 
     async revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<number> {
       const nowMs = clock.nowMs();
-      const origin = originOf('tool', actor, actor.actor);
+      const origin = adminOrigin(actor);
       const logged = (keyIds: readonly string[]) =>
         log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, keyIds });
       const revoked = await revokeAll(store, which, nowMs, origin, logged);
@@ -238,7 +239,7 @@ export function createAdminKeys(options: AdminKeysOptions) {
         const lives = edit.expiresAtMs !== undefined && isLonger(edit.expiresAtMs, endsAtMs);
         return granted(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
       };
-      const updated = await updateJudged(store, keyId, edit, originOf('tool', actor, actor.actor), judge);
+      const updated = await updateJudged(store, keyId, edit, adminOrigin(actor), judge);
       if (!updated.ok) return updated;
       const { key, changed } = updated.value;
       await refresh();

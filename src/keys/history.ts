@@ -66,7 +66,7 @@ function shownTo(actor: Actor, event: KeyEvent): PastEvent {
 }
 
 /** Returns who did it, as the asking person may know it. */
-function personIn({ kind, how, actor: doer }: KeyEvent, { userId, actor }: Actor): string {
+function personIn({ kind, how, actor: doer, byAdmin }: KeyEvent, { userId, actor }: Actor): string {
   switch (how) {
     case 'command':
     case 'import':
@@ -77,7 +77,7 @@ function personIn({ kind, how, actor: doer }: KeyEvent, { userId, actor }: Actor
       return 'somebody who had the key';
     default:
       if (doer === actor) return actor;
-      // Members make, end and edit keys; what else a tool changes is an admin's, and so is all where an owner has no members.
-      return userId === actor || (kind === 'changed' && how === 'tool') ? 'an admin' : 'a member';
+      // Where an owner has no members, and what a tool changes of a key (also by a version before), is an admin's.
+      return byAdmin || userId === actor || (kind === 'changed' && how === 'tool') ? 'an admin' : 'a member';
   }
 }

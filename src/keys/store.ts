@@ -75,6 +75,8 @@ export interface KeyEvent {
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;
+  /** Whether an admin's tool did it; false in events of a version before. */
+  readonly byAdmin: boolean;
   /** The fingerprint of the secret that the event is about. */
   readonly fingerprint: string | null;
   /** Which secret has ended, if not the whole key by its owner. */

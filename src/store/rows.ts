@@ -50,6 +50,7 @@ export const eventOf = (row: Row): KeyEvent => ({
   actor: row.actor as string | null,
   requestId: row.request_id as string | null,
   address: row.address as string | null,
+  byAdmin: row.by_admin === 1,
   fingerprint: row.fingerprint as string | null,
   secret: row.secret as KeyEvent['secret'],
   backupSeq: row.backup_seq as number | null,

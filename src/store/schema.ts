@@ -21,6 +21,7 @@ import migration0018 from '../../db/0018_children.sql' with { type: 'text' };
 import migration0019 from '../../db/0019_newest_change.sql' with { type: 'text' };
 import migration0020 from '../../db/0020_event_client.sql' with { type: 'text' };
 import migration0021 from '../../db/0021_foreign.sql' with { type: 'text' };
+import migration0022 from '../../db/0022_admin_events.sql' with { type: 'text' };
 import { once } from '../ground/cache.ts';
 import { isOutage } from '../ground/result.ts';
 import { sleep } from '../ground/runtime.ts';
@@ -49,6 +50,7 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0019_newest_change', sql: migration0019 },
   { name: '0020_event_client', sql: migration0020 },
   { name: '0021_foreign', sql: migration0021 },
+  { name: '0022_admin_events', sql: migration0022 },
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

@@ -174,6 +174,27 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('POST /keys/events, %s:'
   });
 });
 
+test('of a revocation by a tool it says whether a member or an admin did it, also where the admin’s owner is another', async () => {
+  await using app = await createTestApp({ env: { ...ADMIN, JWT_OWNER_CLAIM: 'org' } });
+  const alice = await as(app, 'alice', { org: 'team' });
+  const bob = await as(app, 'bob', { org: 'team' });
+  const root = await as(app, 'root', { org: 'operations', roles: 'keys-admin' });
+  const teamAdmin = await as(app, 'carol', { org: 'team', roles: 'keys-admin' });
+  for (const [tool, who, expected] of [
+    ['revoke_api_key', bob, 'a member'],
+    ['revoke_api_key', teamAdmin, 'a member'],
+    ['admin_revoke_keys', teamAdmin, 'an admin'],
+    ['admin_revoke_keys', root, 'an admin'],
+    ['admin_revoke_keys', await as(app, 'alice', { org: 'operations', roles: 'keys-admin' }), 'alice'],
+  ] as const) {
+    const { id: keyId } = (await app.call('create_api_key', { name: 'k', scopes: [] }, alice)).body;
+    const input = tool === 'revoke_api_key' ? { keyId } : { keyIds: [keyId] };
+    expect((await app.call(tool, input, who)).status).toBe(200);
+    const [{ kind, actor }] = (await history(app, { keyId }, alice)).body.events;
+    expect([tool, kind, actor]).toEqual([tool, 'revoked', expected]);
+  }
+});
+
 test('a person reads 40 histories at once, then 20 a second; others read on', async () => {
   await using app = await createTestApp();
   const { id: keyId } = await app.createKey('alice');

@@ -98,7 +98,7 @@ async function oldestOf(
   return [found, Math.max(after, reached)];
 }
 
-const eventObject = ({ atMs, secret, backupSeq, client, fields, seq, ...event }: KeyEvent) => ({
+const eventObject = ({ atMs, byAdmin: _, secret, backupSeq, client, fields, seq, ...event }: KeyEvent) => ({
   seq,
   at: isoTime(atMs),
   ...event,
