@@ -6,7 +6,7 @@ import type { Locator, Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { findings } from '../axe.ts';
 import { beside } from './customer-app.ts';
-import { type OpenPage, withKeysPage } from './keys-page.ts';
+import { historyOf, type OpenPage, withKeysPage } from './keys-page.ts';
 
 /** What a person does with an element. Each leaves the focus where the page puts it. */
 interface Hands {
@@ -100,6 +100,11 @@ async function expectNoFindings(page: Page): Promise<void> {
 
 type There = Awaited<ReturnType<typeof beside>>;
 
+/** Fails if the key is in an address, in the session's history, or in the log. */
+async function expectNowhere(key: string, { app }: There, { page, requests }: OpenPage): Promise<void> {
+  for (const place of [...requests, ...(await historyOf(page)), await app.logText()]) expect(place).not.toContain(key);
+}
+
 /** Goes the whole way. `look` judges each state. */
 async function goThrough({ app }: There, { page }: OpenPage, hands: Hands, look: () => Promise<void>): Promise<string> {
   const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
@@ -178,6 +183,7 @@ describeInBrowser('a customer makes, uses, changes, finds and ends a key beside 
     const { app, customers } = there;
     await withKeysPage(browser(), app, { issuer: customers.url }, async (open) => {
       const key = await goThrough(there, open, mouse(open.page), async () => {});
+      await expectNowhere(key, there, open);
       expect((await app.useKey(key)).status).toBe(401);
       await open.context.clearCookies();
     });
