@@ -188,7 +188,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
     'config/settings-report.test.ts',
     'ground/background.test.ts',
     'ground/limits/pool.test.ts',
-    'ground/limits/share.test.ts',
+    'ground/limits/semaphore.test.ts',
     'ground/limits/token-bucket.test.ts',
     'ground/limits/windows.test.ts',
     'ground/lru-cache.test.ts',

@@ -1,7 +1,7 @@
 // The keys of one owner as a list: in pages bounded by bytes, with the uses that the store does not have yet.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import { createWaitingShare } from '../ground/limits/share.ts';
+import { createWaitingShare } from '../ground/limits/semaphore.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, nextTurn } from '../ground/runtime.ts';

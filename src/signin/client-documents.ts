@@ -5,7 +5,7 @@ import { createLruCache, singleFlights } from '../ground/cache.ts';
 import { fetchDocument, fetchFault, inTime } from '../ground/documents.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import { createTokenBuckets } from '../ground/limits/rates.ts';
-import { createWaitingShare, type WaitingShare } from '../ground/limits/share.ts';
+import { createWaitingShare, type WaitingShare } from '../ground/limits/semaphore.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';

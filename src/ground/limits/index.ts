@@ -2,7 +2,7 @@
 // tables in the documents are checked against it.
 
 import type { Rate } from './rates.ts';
-import type { Bounds } from './share.ts';
+import type { Bounds } from './semaphore.ts';
 
 interface Facts {
   /** What is limited, as the documents name it. */

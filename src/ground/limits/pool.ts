@@ -2,7 +2,7 @@
 // room, those whose clients have moved nothing for the longest time are cut off.
 
 import type { Clock } from '../runtime.ts';
-import type { Bounds } from './share.ts';
+import type { Bounds } from './semaphore.ts';
 
 export interface Held {
   /** Holds so many bytes from now on. False, with nothing changed, when there is no room for them. */

@@ -1,7 +1,7 @@
 // A libSQL database over HTTP: Turso, or your own sqld. Statements wait for their turn, and may be tried again.
 
 import type { Client, InStatement, ResultSet } from '@libsql/client/web';
-import { createWaitingShare, type Release } from '../../ground/limits/share.ts';
+import { createWaitingShare, type Release } from '../../ground/limits/semaphore.ts';
 import { StoreOutage } from '../../ground/result.ts';
 import { sleep, systemClock } from '../../ground/runtime.ts';
 import type { Database, Row, Statement, Written } from '../database.ts';

@@ -1,7 +1,7 @@
 // Shares: what all take together and each takes alone, and whose turn it is when there is nothing left.
 
 import { describe, expect, test } from 'bun:test';
-import { createShare, createWaitingShare, type Release } from '../../../src/ground/limits/share.ts';
+import { createShare, createWaitingShare, type Release } from '../../../src/ground/limits/semaphore.ts';
 import { testClock } from '../../../src/start/package/testing/clock.ts';
 
 describe('a share', () => {
