@@ -30,7 +30,7 @@ export interface Repeated<T> {
   /** Runs like `run`, but logs what it throws. */
   runNow(): void;
   /** Begins a pause unless one has begun, or a run is under way. */
-  wake(): void;
+  schedule(): void;
   readonly underWay: Promise<T> | undefined;
   /** Stops runs from beginning by themselves. */
   stop(): void;
@@ -81,7 +81,7 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
   return {
     run,
     runNow,
-    wake() {
+    schedule() {
       if (cancel === undefined && underWay === undefined) pauseAsUsual();
     },
     get underWay() {

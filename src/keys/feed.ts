@@ -118,7 +118,7 @@ export class Feed {
   /** Polls go on although nothing is verified: somebody waits for the next one. */
   keepPolling(): void {
     this.#usedAtMs = this.#clock.monotonicMs();
-    this.#polling.wake();
+    this.#polling.schedule();
   }
 
   /** Resolves when memory may be trusted again; rejects with a StoreOutage if it can't be. */

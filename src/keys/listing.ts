@@ -1,7 +1,7 @@
 // The keys of one owner as a list: in pages bounded by bytes, with the uses that the store does not have yet.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import { createWaitingShare } from '../ground/limits/semaphore.ts';
+import { createFairSemaphore } from '../ground/limits/semaphore.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, nextTurn } from '../ground/runtime.ts';
@@ -92,12 +92,12 @@ export interface ListOwnOptions extends ShownWith {
 export function createLists(options: ListOwnOptions) {
   const { store, childStore, planOf, clock, log } = options;
   const lists = createPersonBudget([LIMITS.lists], clock, log);
-  const reading = createWaitingShare(LIMITS.listsAtOnce, LISTS_WAITING, clock);
+  const reading = createFairSemaphore(LIMITS.listsAtOnce, LISTS_WAITING, clock);
 
   async function inTurn<T>(actor: Actor, read: () => Promise<T>): Promise<Result<T, Problem>> {
     const taken = lists.take(actor);
     if (!taken.ok) return taken;
-    const release = await reading.wait(personOf(actor), LIST_WAIT_MS_MAX);
+    const release = await reading.acquire(personOf(actor), LIST_WAIT_MS_MAX);
     if (release === null) return err({ code: 'overloaded' });
     try {
       return ok(await read());

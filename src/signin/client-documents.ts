@@ -5,7 +5,7 @@ import { createLruCache, singleFlights } from '../ground/cache.ts';
 import { fetchDocument, fetchFault, inTime } from '../ground/documents.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import { createTokenBuckets } from '../ground/limits/rates.ts';
-import { createWaitingShare, type WaitingShare } from '../ground/limits/semaphore.ts';
+import { createFairSemaphore, type FairSemaphore } from '../ground/limits/semaphore.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -67,8 +67,8 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
   const byWildcard = createLruCache<Kept>({ entries: KEPT_MAX });
   const failures = createLruCache<{ readonly problem: Problem; readonly atMs: number }>({ entries: FAILURES_MAX });
   const flights = singleFlights<Result<readonly string[], Problem>>();
-  const turns = createWaitingShare(TURNS, WAITING, clock);
-  const wildcardTurns = createWaitingShare(WILDCARD_TURNS, WAITING, clock);
+  const turns = createFairSemaphore(TURNS, WAITING, clock);
+  const wildcardTurns = createFairSemaphore(WILDCARD_TURNS, WAITING, clock);
   const rates = createRates(clock);
 
   const isExact = (id: string) => admissionOf(rules, id) === 'exact';
@@ -79,8 +79,8 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
   async function load(id: string): Promise<Fetched> {
     const untilMs = clock.monotonicMs() + FETCH_MS_MAX;
     const { host } = new URL(id);
-    const shares = isExact(id) ? [turns] : [wildcardTurns, turns];
-    const releases = await allOf(shares, host, () => untilMs - clock.monotonicMs());
+    const semaphores = isExact(id) ? [turns] : [wildcardTurns, turns];
+    const releases = await allOf(semaphores, host, () => untilMs - clock.monotonicMs());
     if (releases === null) return { is: 'away', reason: 'had to wait too long for its turn' };
     try {
       return await inTime(clock, untilMs - clock.monotonicMs(), (signal) => loadDocument(id, signal));
@@ -164,11 +164,11 @@ function createRates(clock: Clock) {
   };
 }
 
-/** Acquires a place of each share in time, or of none. */
-async function allOf(shares: readonly WaitingShare[], owner: string, leftMs: () => number) {
+/** Acquires a place of each semaphore in time, or of none. */
+async function allOf(semaphores: readonly FairSemaphore[], owner: string, leftMs: () => number) {
   const releases: (() => void)[] = [];
-  for (const share of shares) {
-    const release = await share.wait(owner, Math.max(0, leftMs()));
+  for (const semaphore of semaphores) {
+    const release = await semaphore.acquire(owner, Math.max(0, leftMs()));
     if (release === null) {
       for (const taken of releases) taken();
       return null;

@@ -109,7 +109,7 @@ export class Exchange {
     const atMs = this.#early.size > 0 ? Math.min(this.#dueAtMs, this.#earlyAtMs + EARLY_EVERY_MS) : this.#dueAtMs;
     const cancel = clock.after(Math.max(0, atMs - nowMs), () => {
       this.#phase = IDLE;
-      this.#wake().catch((error) => log.error('counts not exchanged', { error }));
+      this.#exchangeDue().catch((error) => log.error('counts not exchanged', { error }));
     });
     this.#phase = { is: 'scheduled', cancel };
   }
@@ -119,7 +119,7 @@ export class Exchange {
     return this.#sinceMs + waitMsOf(this.#waiting.size);
   }
 
-  async #wake(): Promise<void> {
+  async #exchangeDue(): Promise<void> {
     if (this.#options.clock.monotonicMs() >= this.#dueAtMs) return this.#run('all');
     if (this.#early.size > 0) return this.#run('early');
     this.#schedule();

@@ -82,13 +82,13 @@ test('who asks for a run joins the one under way, and gets what it throws; the p
   expect(runs).toHaveLength(2);
 });
 
-test('it rests when there is no pause to make, until it is woken or hastened', async () => {
-  const { clock, runs, wake, runNow, setEvery, end } = repeated({ firstMs: null });
+test('it rests when there is no pause to make, until it is scheduled or run now', async () => {
+  const { clock, runs, schedule, runNow, setEvery, end } = repeated({ firstMs: null });
   clock.advance(1000);
   expect(runs).toHaveLength(0);
-  wake();
+  schedule();
   clock.advance(60);
-  wake(); // the pause goes on
+  schedule(); // the pause goes on
   clock.advance(40);
   expect(runs).toHaveLength(1);
   setEvery(null);

@@ -1,5 +1,5 @@
 // Queues, one for each owner with somebody waiting, in the order of their turns. Each step takes the same time however
-// many owners wait, the search for the longest queue too. Who may wait, and for what, is up to share.ts.
+// many owners wait, the search for the longest queue too. Who may wait, and for what, is up to semaphore.ts.
 
 /** A name, or a symbol for those who share everything: nobody can choose to be called so. */
 export type Owner = string | symbol;

@@ -1,5 +1,5 @@
-// What many use at the same time: a total, and a part of it for each owner, so that nobody can have all. Who finds
-// nothing left is refused, or waits in the owner's queue; queues are served in turn (round robin), one of each owner.
+// Semaphores with a total, and a part of it for each owner, so that nobody can have all. Who finds nothing left is refused,
+// or waits in the owner's queue; queues are served in turn (round robin), one of each owner.
 
 import type { Clock } from '../runtime.ts';
 import { createQueues, type Owner } from './queues.ts';
@@ -12,26 +12,26 @@ export interface Bounds {
 /** Releases what was acquired. May be called again. */
 export type Release = () => void;
 
-export interface Share {
+export interface Semaphore {
   /** Acquires an amount. Returns null, with nothing acquired, if less than that is left for this owner. */
-  take(owner: Owner, amount: number): Release | null;
+  tryAcquire(owner: Owner, amount: number): Release | null;
   /** True while nothing is left for anybody. */
   readonly isEmpty: boolean;
 }
 
-export interface WaitingShare {
+export interface FairSemaphore {
   /** Acquires one, after waiting up to `withinMs`. Returns null after that, or at once if too many wait. */
-  wait(owner: Owner, withinMs: number): Promise<Release | null>;
+  acquire(owner: Owner, withinMs: number): Promise<Release | null>;
 }
 
 /** Called with null if nothing was left in time. */
 type Settle = (release: Release | null) => void;
 
-export function createShare(bounds: Bounds): Share {
+export function createSemaphore(bounds: Bounds): Semaphore {
   const takenBy = new Map<Owner, number>(); // of owners that have any
   let taken = 0;
 
-  function give(owner: Owner, amount: number): void {
+  function release(owner: Owner, amount: number): void {
     const own = (takenBy.get(owner) ?? 0) - amount;
     if (own > 0) takenBy.set(owner, own);
     else takenBy.delete(owner);
@@ -39,12 +39,12 @@ export function createShare(bounds: Bounds): Share {
   }
 
   return {
-    take(owner, amount) {
+    tryAcquire(owner, amount) {
       const own = (takenBy.get(owner) ?? 0) + amount;
       if (own > bounds.each || taken + amount > bounds.total) return null;
       takenBy.set(owner, own);
       taken += amount;
-      return once(() => give(owner, amount));
+      return once(() => release(owner, amount));
     },
     get isEmpty() {
       return taken >= bounds.total;
@@ -52,13 +52,13 @@ export function createShare(bounds: Bounds): Share {
   };
 }
 
-/** Creates a share for which owners wait in turn; of them as many as `waitingBounds` says may wait. */
-export function createWaitingShare(bounds: Bounds, waitingBounds: Bounds, clock: Pick<Clock, 'after'>): WaitingShare {
-  const share = createShare(bounds);
+/** Creates a semaphore for which owners wait in turn; of them as many as `waitingBounds` says may wait. */
+export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock: Pick<Clock, 'after'>): FairSemaphore {
+  const semaphore = createSemaphore(bounds);
   const queues = createQueues<Settle>();
 
-  function takeOne(owner: Owner): Release | null {
-    const release = share.take(owner, 1);
+  function tryAcquireOne(owner: Owner): Release | null {
+    const release = semaphore.tryAcquire(owner, 1);
     if (release === null) return null;
     return once(() => {
       release();
@@ -69,8 +69,8 @@ export function createWaitingShare(bounds: Bounds, waitingBounds: Bounds, clock:
   /** Gives one to each owner, in turn, as long as there is something left. */
   function serve(): void {
     for (const [owner, first] of queues.turns()) {
-      if (share.isEmpty) return;
-      const release = takeOne(owner);
+      if (semaphore.isEmpty) return;
+      const release = tryAcquireOne(owner);
       if (release === null) continue; // this owner has its part
       queues.shift(owner);
       first(release);
@@ -104,9 +104,9 @@ export function createWaitingShare(bounds: Bounds, waitingBounds: Bounds, clock:
   }
 
   return {
-    async wait(owner, withinMs) {
+    async acquire(owner, withinMs) {
       const ownLength = queues.lengthOf(owner);
-      const now = ownLength === 0 ? takeOne(owner) : null;
+      const now = ownLength === 0 ? tryAcquireOne(owner) : null;
       if (now !== null) return now;
       return ownLength < waitingBounds.each && makePlace(ownLength) ? queue(owner, withinMs) : null;
     },

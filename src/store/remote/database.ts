@@ -1,7 +1,7 @@
 // A libSQL database over HTTP: Turso, or your own sqld. Statements wait for their turn, and may be tried again.
 
 import type { Client, InStatement, ResultSet } from '@libsql/client/web';
-import { createWaitingShare, type Release } from '../../ground/limits/semaphore.ts';
+import { createFairSemaphore, type Release } from '../../ground/limits/semaphore.ts';
 import { StoreOutage } from '../../ground/result.ts';
 import { sleep, systemClock } from '../../ground/runtime.ts';
 import type { Database, Row, Statement, Written } from '../database.ts';
@@ -121,14 +121,14 @@ const STRANGERS = Symbol('strangers');
 
 /** Creates turns for so many statements at once. Strangers run one at a time, in a turn as of one owner. */
 function createTurns(atOnce: number): Turns {
-  const all = createWaitingShare({ total: atOnce, each: atOnce }, WAITING, systemClock);
-  const strangers = createWaitingShare({ total: 1, each: 1 }, WAITING, systemClock);
+  const all = createFairSemaphore({ total: atOnce, each: atOnce }, WAITING, systemClock);
+  const strangers = createFairSemaphore({ total: 1, each: 1 }, WAITING, systemClock);
   return async ({ fairnessKey = '', stranger }, withinMs) => {
-    if (!stranger) return all.wait(fairnessKey, withinMs);
+    if (!stranger) return all.acquire(fairnessKey, withinMs);
     const startedAtMs = performance.now();
-    const next = await strangers.wait(fairnessKey, withinMs);
+    const next = await strangers.acquire(fairnessKey, withinMs);
     if (next === null) return null;
-    const release = await all.wait(STRANGERS, withinMs - (performance.now() - startedAtMs));
+    const release = await all.acquire(STRANGERS, withinMs - (performance.now() - startedAtMs));
     if (release === null) {
       next();
       return null;

@@ -1,41 +1,41 @@
 // Shares: what all take together and each takes alone, and whose turn it is when there is nothing left.
 
 import { describe, expect, test } from 'bun:test';
-import { createShare, createWaitingShare, type Release } from '../../../src/ground/limits/semaphore.ts';
+import { createFairSemaphore, createSemaphore, type Release } from '../../../src/ground/limits/semaphore.ts';
 import { testClock } from '../../../src/start/package/testing/clock.ts';
 
-describe('a share', () => {
+describe('a semaphore', () => {
   test('is taken up to the part of each, and up to the total, and no further', () => {
-    const share = createShare({ total: 10, each: 4 });
-    expect(share.take('alice', 5)).toBeNull();
-    expect(share.take('alice', 4)).not.toBeNull();
-    expect(share.take('alice', 1)).toBeNull();
-    expect(share.take('bob', 4)).not.toBeNull();
-    expect(share.take('carol', 3)).toBeNull();
-    expect(share.take('carol', 2)).not.toBeNull();
-    expect(share.take('dave', 1)).toBeNull();
+    const semaphore = createSemaphore({ total: 10, each: 4 });
+    expect(semaphore.tryAcquire('alice', 5)).toBeNull();
+    expect(semaphore.tryAcquire('alice', 4)).not.toBeNull();
+    expect(semaphore.tryAcquire('alice', 1)).toBeNull();
+    expect(semaphore.tryAcquire('bob', 4)).not.toBeNull();
+    expect(semaphore.tryAcquire('carol', 3)).toBeNull();
+    expect(semaphore.tryAcquire('carol', 2)).not.toBeNull();
+    expect(semaphore.tryAcquire('dave', 1)).toBeNull();
   });
 
   test('gets back what was taken, once', () => {
-    const share = createShare({ total: 2, each: 1 });
-    const release = share.take('alice', 1);
-    share.take('bob', 1);
+    const semaphore = createSemaphore({ total: 2, each: 1 });
+    const release = semaphore.tryAcquire('alice', 1);
+    semaphore.tryAcquire('bob', 1);
     release?.();
     release?.();
-    expect(share.take('alice', 1)).not.toBeNull();
-    expect(share.take('bob', 1)).toBeNull();
+    expect(semaphore.tryAcquire('alice', 1)).not.toBeNull();
+    expect(semaphore.tryAcquire('bob', 1)).toBeNull();
   });
 });
 
-describe('waiting for a share', () => {
+describe('waiting for a semaphore', () => {
   /** Notes who gets one, in order. */
   function startWaiting(total: number, each = total, waiting = { total: 100, each: 100 }) {
     const clock = testClock();
-    const share = createWaitingShare({ total, each }, waiting, clock);
+    const semaphore = createFairSemaphore({ total, each }, waiting, clock);
     const got: string[] = [];
     const releases: Release[] = [];
     const come = (owner: string, name = owner) =>
-      share.wait(owner, 1000).then((release) => {
+      semaphore.acquire(owner, 1000).then((release) => {
         got.push(release === null ? `${name} refused` : name);
         if (release !== null) releases.push(release);
       });
