@@ -1,6 +1,7 @@
 // Everything that the pages /keys and /authorize can show, for the pictures of them and for those who judge them.
 
 import type { Page } from 'playwright-core';
+import { type DocumentServer, serveDocuments, trustAll } from '../../support/client-documents.ts';
 import { testClock } from '../../support/clock.ts';
 import { register } from '../../support/hand-over.ts';
 import { createIssuer } from '../../support/issuer.ts';
@@ -291,10 +292,33 @@ const authorizing = (name: string, redirect: string, more: Partial<State> = {}):
   ...more,
 });
 
+/** The same for a client that is known by its document, which is in memory once the page was asked for. */
+function authorizingByDocument(name: string, redirect: string): State {
+  let vendor: DocumentServer | undefined;
+  return authorizing(name, redirect, {
+    async env() {
+      vendor = serveDocuments();
+      const id = `${vendor.origin}/client.json`;
+      vendor.documents.set('/client.json', () => Response.json({ client_id: id, redirect_uris: [redirect] }));
+      return { OAUTH_CLIENTS: id, OAUTH_REDIRECTS: `loopback ${HOSTED}` };
+    },
+    async at(app) {
+      const page = (await register(app, [redirect])).page({ client_id: `${vendor?.origin}/client.json` });
+      const distrust = trustAll();
+      await fetch(page);
+      distrust();
+      await vendor?.stop();
+      return page;
+    },
+  });
+}
+
 export const AUTHORIZE: readonly State[] = [
   authorizing('authorize', LOOPBACK),
   authorizing('authorize-hosted', HOSTED),
   authorizing('authorize-app', OF_APP),
+  authorizingByDocument('authorize-document', HOSTED),
+  authorizingByDocument('authorize-document-here', LOOPBACK),
   authorizing('authorize-refused', HOSTED, {
     async act(page) {
       await page.getByLabel('API key').fill(`sk_test_${'0'.repeat(64)}`);

@@ -8,10 +8,9 @@ import { chromiumPath, launchBrowser } from '../../support/browser.ts';
 
 const NAMES = process.argv.slice(2);
 const FOLDER = join(import.meta.dir, 'page');
-/** The column and its margins; on a phone. */
+/** The column and its margins; on phones, by the state. */
 const WIDTH = 928;
-const NARROW = 320;
-const IN_NARROW = ['keys', 'form-limits'];
+const NARROW = { keys: 320, 'form-limits': 320, 'authorize-document': 390, 'authorize-document-here': 390 };
 /** What a picture shows at most: they stand in the repository. */
 const HEIGHT_MAX = 700;
 
@@ -19,10 +18,8 @@ if (chromiumPath === null) throw new Error('no Chromium on this machine');
 mkdirSync(FOLDER, { recursive: true });
 const browser = await launchBrowser(chromiumPath);
 for (const state of [...STATES, ...AUTHORIZE].filter(({ name }) => NAMES.length === 0 || NAMES.includes(name))) {
-  for (const [width, suffix] of [
-    [WIDTH, ''],
-    ...(IN_NARROW.includes(state.name) ? [[NARROW, '-narrow'] as const] : []),
-  ] as const) {
+  const narrow = Object.entries(NARROW).filter(([name]) => name === state.name);
+  for (const [width, suffix] of [[WIDTH, ''] as const, ...narrow.map(([, width]) => [width, '-narrow'] as const)]) {
     await using app = await appIn(state);
     const page = await browser.newPage({ viewport: { width, height: 700 }, reducedMotion: 'reduce' });
     await openIn(state, page, app);
