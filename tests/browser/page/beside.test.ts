@@ -105,16 +105,19 @@ describeInBrowser('a link of somebody else', (browser) => {
     'asks first where %s, and loses nothing',
     async (_, { env = {}, before, stays }) => {
       await using app = await appForBrowser({ env });
-      await withKeysPage(browser(), app, {}, async ({ page }) => {
+      await withKeysPage(browser(), app, {}, async ({ page, requests }) => {
         await heading('Sign in')(page);
         await before?.(page, app);
-        await open(page, await linkOf(app, 'mallory', { email: 'mallory@evil.example' }));
+        const link = await linkOf(app, 'mallory', { email: 'mallory@evil.example' });
+        await open(page, link);
         await heading('Sign in as mallory?')(page);
         await page.getByText('(mallory@evil.example)').waitFor();
         await page.getByRole('button', { name: 'No', exact: true }).click();
         await page.getByRole('heading', { name: 'Sign in as mallory?' }).waitFor({ state: 'detached' });
         await stays(page);
         expect((await historyOf(page)).join(' ')).not.toContain('token');
+        const token = link.slice('#token='.length);
+        for (const place of [...requests, await app.logText()]) expect(place).not.toContain(token);
       });
     },
   );
