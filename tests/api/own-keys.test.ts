@@ -1,6 +1,7 @@
 // POST /keys/update and /keys/events: what an owner changes of a key and reads of its past, over HTTP.
 
 import { describe, expect, test } from 'bun:test';
+import { childOf } from '../support/children.ts';
 import { rows } from '../support/everything.ts';
 import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
@@ -193,6 +194,11 @@ test('of a revocation by a tool it says whether a member or an admin did it, als
     const [{ kind, actor }] = (await history(app, { keyId }, alice)).body.events;
     expect([tool, kind, actor]).toEqual([tool, 'revoked', expected]);
   }
+  const made = await app.call('create_api_key', { name: 'k', scopes: ['read', 'delegate'] }, alice);
+  const child = await childOf(app, made.body.key);
+  await app.call('admin_revoke_keys', { keyIds: [child.id] }, root);
+  const [ended] = (await history(app, { keyId: made.body.id }, alice)).body.events;
+  expect(ended).toMatchObject({ kind: 'child_ended', actor: 'an admin' });
 });
 
 test('a person reads 40 histories at once, then 20 a second; others read on', async () => {
