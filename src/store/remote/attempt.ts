@@ -1,6 +1,9 @@
 // One try of a statement on a remote database: over in time, and with what its failure means. The driver has no
 // deadlines and runs twenty calls at once at most, so a primary that hangs would hang everything. Each try therefore
 // has a client of its own (no connection, microseconds to make), whose fetch gives up in time and sees the responses.
+//
+// Each request opens a stream of its own at the primary, which costs `sqld` 2.2 ms; in one that stays open a statement
+// takes 0.5. But the driver keeps a stream open for a transaction alone, and `sqld` ends one that is idle for 10 s.
 
 import type { Client } from '@libsql/client/web';
 import { type OutageKind, StoreOutage } from '../../ground/result.ts';
