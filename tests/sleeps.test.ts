@@ -14,7 +14,7 @@ const NOT_TESTS = /\.long\.ts$|^lab\/bench\/|^lab\/fuzz\/settings\.ts$|^lab\/tim
 /** Sleeps that are that long, or whose length is computed, each with its reason. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   // Of real processes, a time has to pass.
-  'store/revocation.test.ts: LAG_MAX_MS': 'a process is suspended for the bound',
+  'store/remote/revocation.test.ts: LAG_MAX_MS': 'a process is suspended for the bound',
   'process/frozen.slow.test.ts: lagMaxMs': 'a process is stopped for the bound',
   'process/stop-load.slow.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
   'process/stop.test.ts: 2000': 'the same',
@@ -24,7 +24,9 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   // The load lasts so long.
   'lab/load/overload.ts: FLOOD_MS': 'a flood',
   'lab/soak/soak.ts: (seconds / windows) * 1000': 'a window of the soak',
+  'lab/bill.ts: SETTLED_MS': 'what a start reads is over',
   // The pace of a load.
+  'lab/bill.ts: ROUND_MS': 'keys are used so often',
   'lab/load/attack.ts: aheadMs': 'an attacker does not go faster than so many a second',
   'support/callers.ts: pauseMs': 'callers pause',
   'lab/load/guesses.alone.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
@@ -39,6 +41,8 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/kills/foreign-writer.ts: hold % LONG_EVERY === 0 ? LONG_HOLD_MS : Math.random() * HOLD_MS_MAX':
     'another program holds the file',
   'lab/kills/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
+  'lab/lag.ts: 500 + 500 * Math.random()': 'the same',
+  'lab/kills/child-endings.ts: 300 + 300 * Math.random()': 'a child ends between two polls',
   'lab/measured/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',
   'support/proxy.ts: lateMs': 'a statement arrives once more, later',
