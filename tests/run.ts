@@ -70,7 +70,7 @@ const rest = [
     together(
       usualTests.filter((file) => IN_MODES.test(file)),
       WORKERS,
-      { TEST_STORE },
+      { TEST_STORE, TEST_ROWS: 'usual' },
     ),
   ),
 ];
