@@ -1,7 +1,7 @@
 // How long a child lives on that has ended: it is used all the time on both servers of a cluster, while it ends in one of
 // eleven ways.
 
-import { childOf } from '../../support/children.ts';
+import { exchange } from '../../support/children.ts';
 import { userHeaders } from '../../support/client.ts';
 import { type Cluster, callServer, served, useKey } from '../../support/cluster.ts';
 import { openDatabase } from '../../support/database-client.ts';
@@ -105,7 +105,8 @@ async function makePair({ database }: Cluster, makeAt: string, endAt: string, ow
     ...(how === 'expired' && { expiresInDays: LEFT_MS / 86_400_000 }),
   };
   const { body: parent } = await served(() => callServer({ url: makeAt }, 'create_api_key', wanted, headers));
-  const child = await childOf({ url: makeAt }, parent.key);
+  const { body: made } = await served(() => exchange({ url: makeAt }, parent.key));
+  const child = { id: made.key_id, key: made.access_token };
   return {
     parent,
     child,
