@@ -40,7 +40,8 @@ interface Run {
 const filesOf = (pattern: string) => [...new Glob(pattern).scanSync()].sort();
 const tests = filesOf('tests/**/*.test.ts').filter((file) => !ALONE.test(file));
 const usualTests = tests.filter((file) => !SLOW.test(file));
-const more = tests.filter((file) => SLOW.test(file) || HAS_MORE.test(readFileSync(file, 'utf8')));
+const slowTests = tests.filter((file) => SLOW.test(file));
+const more = tests.filter((file) => HAS_MORE.test(readFileSync(file, 'utf8')));
 
 /** Files beside each other, in workers that keep the modules they have loaded. */
 const together = (files: readonly string[], workers: number, env: Run['env'] = {}): Run[] =>
@@ -63,9 +64,10 @@ const fast = together(
   { TEST_ROWS: 'usual' },
 );
 const measured = alone(filesOf('tests/**/*.alone.test.ts'));
-const slow = together(more, WORKERS, { TEST_ROWS: 'more' });
+const slow = together(slowTests, WORKERS, { TEST_ROWS: 'usual' });
 const rest = [
   ...slow,
+  ...together(more, WORKERS, { TEST_ROWS: 'more' }),
   ...['remote', 'replica'].flatMap((TEST_STORE) =>
     together(
       usualTests.filter((file) => IN_MODES.test(file)),

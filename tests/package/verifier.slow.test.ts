@@ -3,17 +3,23 @@
 import { describe, expect, test } from 'bun:test';
 import { createVerifier } from '../../src/start/package/verifier.ts';
 import { ENDINGS, lastYesAfter, startServers } from '../support/checked-service.ts';
+import { rows } from '../support/everything.ts';
 
 const BOUND_MS = 1000;
 const TIMES = 3;
 
-describe.each([
-  ['a file', 'embedded', ['bun', 'bun']],
-  ['a file, on Deno', 'embedded', ['deno', 'bun']],
-  ['a primary', 'remote', ['bun', 'bun']],
-  ['replicas', 'replica', ['bun', 'bun']],
-  ['replicas, on Deno', 'replica', ['deno', 'deno']],
-] as const)('with keys in %s', (_, mode, runtimes) => {
+describe.each(
+  rows(
+    [
+      ['a file', 'embedded', ['bun', 'bun']],
+      ['a file, on Deno', 'embedded', ['deno', 'bun']],
+      ['a primary', 'remote', ['bun', 'bun']],
+      ['replicas', 'replica', ['bun', 'bun']],
+      ['replicas, on Deno', 'replica', ['deno', 'deno']],
+    ] as const,
+    1,
+  ),
+)('with keys in %s', (_, mode, runtimes) => {
   test(
     `each way of ending a key is noticed within the bound, ${TIMES} times each`,
     async () => {

@@ -3,6 +3,7 @@
 
 import { expect, test } from 'bun:test';
 import { awayFromMidnight, callers, makeKey, startServers, sumOf, use, usesToday } from '../support/callers.ts';
+import { rows } from '../support/everything.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { startStore } from '../support/store-mode.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -18,7 +19,7 @@ const LIMITS: readonly [string, object, string][] = [
   ['a quota of a month', { quota: { requests: LIMIT, period: 'month' } }, 'quota_exceeded'],
 ];
 
-test.each(['embedded', 'remote'] as const)(
+test.each(rows(['embedded', 'remote'] as const, 1))(
   'three processes (%s) refuse no call before the limit, none goes beyond its own, and each use is counted once',
   async (mode) => {
     await using started = new AsyncDisposableStack();

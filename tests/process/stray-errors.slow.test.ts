@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { callOver } from '../support/client.ts';
+import { rows } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -40,7 +41,7 @@ async function internalError(server: ServerProcess): Promise<Record<string, unkn
   return find();
 }
 
-describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
+describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
   test.each(Object.entries(LEFT_BEHIND))(
     '%s is logged with the tool that ran last, and the server goes on',
     async (_what, work) => {

@@ -2,6 +2,7 @@
 // from a token to the database and back folds case, normalizes, trims, cuts or replaces.
 
 import { describe, expect, test } from 'bun:test';
+import { rows } from '../support/everything.ts';
 import { STORE_MODES } from '../support/store-mode.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
@@ -70,7 +71,7 @@ const env = { REVOCATION_LAG_MAX_MS: '60000' };
 const listed = async (app: TestApp, sub: string) =>
   (await app.call('list_api_keys', {}, await bearer(app, sub))).body.keys as { id: string; name: string }[];
 
-describe.each(STORE_MODES)('on a store that is %s', (store) => {
+describe.each(rows(STORE_MODES, 1))('on a store that is %s', (store) => {
   test('each owner has exactly their own key, under the name they gave it, and so does the key', async () => {
     expect(new Set(ALL).size).toBe(ALL.length);
     await using app = await createTestApp({ store, env });

@@ -7,6 +7,7 @@ import { storedChildren } from '../store/tables.ts';
 import { childOf, exchange } from '../support/children.ts';
 import { userHeaders } from '../support/client.ts';
 import { callServer, startCluster, useKey } from '../support/cluster.ts';
+import { rows } from '../support/everything.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startServer } from '../support/server-process.ts';
@@ -18,7 +19,7 @@ setDefaultTimeout(120_000); // processes are started, on machines that do other 
 
 const LAG_MAX_MS = 1000; // the default
 
-describe.each(['bun', 'deno'] as const)('two servers on %s', (runtime) => {
+describe.each(rows(['bun', 'deno'] as const, 1))('two servers on %s', (runtime) => {
   test.each(STORE_MODES)('of the kind %s: eleven endings', async (mode) => {
     await using cluster = await startCluster([mode, mode], {}, [runtime, runtime]);
     for (const { how, lastSuccessMs, odd } of await childEndings(cluster, 1)) {

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
 import { callServer, startCluster, useKey } from '../support/cluster.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { makeForConnection, type Registered, register } from '../support/hand-over.ts';
 import { askAsPerson, askForKey, pollForKey } from '../support/key-request.ts';
@@ -18,7 +19,7 @@ const PLACES: [StoreMode, Runtime][] = [
   ['remote', USUAL_RUNTIME],
 ];
 
-describe.each(PLACES)('%s, the other on %s', (mode, runtime) => {
+describe.each(rows(PLACES, 1))('%s, the other on %s', (mode, runtime) => {
   test('registered at A, page at B, redeemed at A, revoked at B: refused at A within the bound, with a challenge', async () => {
     const PUBLIC_URL = 'http://127.0.0.1:1'; // the same for both
     await using cluster = await startCluster([mode, mode], { OAUTH_REDIRECTS: 'loopback', PUBLIC_URL }, [
@@ -58,7 +59,7 @@ describe.each(PLACES)('%s, the other on %s', (mode, runtime) => {
 const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', PUBLIC_URL: 'http://127.0.0.1:1' };
 const DECIDED = { approve: true, name: 'agent', scopes: ['read'], expiresInDays: 1 };
 
-describe.each(PLACES)('%s, the other on %s: a program without a browser', (mode, runtime) => {
+describe.each(rows(PLACES, 1))('%s, the other on %s: a program without a browser', (mode, runtime) => {
   test('asks at A, is decided on at B, and gets a key at A, once; so does a client by a click', async () => {
     await using cluster = await startCluster([mode, mode], ENV, [runtime, USUAL_RUNTIME]);
     const [a, b] = cluster.servers;

@@ -1,10 +1,10 @@
-// Rows of tests that only `bun run test:all` runs (other places, repetition), beside those of `bun run test`. A file that is
-// run by itself has all.
+// Rows of tests that only `bun run test:rest` runs (other places, repetition), beside those of `bun run test` and
+// `bun run test:slow`. A file that is run by itself has all.
 
 const { TEST_ROWS } = process.env;
 
 export const everything = TEST_ROWS !== 'usual';
 
-/** Returns the first `count` rows in `bun run test`, the others in `bun run test:slow`, and else all. */
+/** Returns all rows; the first `count` where TEST_ROWS is `usual`, the others where it is `more`. */
 export const rows = <T>(all: readonly T[], count: number): readonly T[] =>
   all.slice(TEST_ROWS === 'more' ? count : 0, everything ? undefined : count);

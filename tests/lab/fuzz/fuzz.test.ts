@@ -2,17 +2,23 @@
 // inputs, except for the keys and tokens in them.
 
 import { expect, test } from 'bun:test';
+import { rows } from '../../support/everything.ts';
 import { fuzz } from './fuzz.ts';
 import { notReached, type SettingName } from './settings.ts';
 
-test.each<[number, SettingName]>([
-  [1000, 'production'],
-  [1000, 'issuer'],
-  [1000, 'limited'],
-  [1000, 'remote'],
-  [3000, 'away'], // so that there are enough in each state of the database
-  [3000, 'replica'],
-])(
+test.each<[number, SettingName]>(
+  rows(
+    [
+      [1000, 'production'],
+      [1000, 'issuer'],
+      [1000, 'limited'],
+      [1000, 'remote'],
+      [3000, 'away'], // so that there are enough in each state of the database
+      [3000, 'replica'],
+    ],
+    3,
+  ),
+)(
   '%d hostile inputs: no 5xx except 503, no crash, no hang, no secret let out, %s',
   async (wanted, setting) => {
     const { inputs, statuses } = await fuzz({
