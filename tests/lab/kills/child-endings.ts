@@ -22,11 +22,9 @@ interface Key {
 
 /** A parent with a child, and what may be done to them. */
 interface Pair {
-  readonly parent: Key;
+  readonly parent: Key & { readonly expiresAt: number | null };
   readonly child: Key;
   readonly owner: string;
-  /** When the parent's creation began. */
-  readonly madeAtMs: number;
   readonly url: string;
   call(tool: string, input: object): Promise<TestResponse>;
   keys(...args: string[]): Promise<void>;
@@ -41,7 +39,7 @@ const ENDINGS: Readonly<Record<string, Ending>> = {
   deleted: ({ call, parent }) => call('delete_api_key', { keyId: parent.id }),
   narrowed: ({ keys, parent }) => keys('update', parent.id, '--scope', 'read'),
   blocked: ({ keys, owner }) => keys('block', owner, '--yes'),
-  expired: async ({ madeAtMs }) => madeAtMs + LEFT_MS,
+  expired: async ({ parent }) => performance.now() + (parent.expiresAt ?? 0) - Date.now(),
   'rotated at once': ({ call, parent }) => call('rotate_api_key', { keyId: parent.id, overlapHours: 0 }),
   /** An hour of which a shell leaves a moment. */
   async 'rotated, with an overlap'({ call, parent, url, shell }) {
@@ -98,7 +96,6 @@ async function ended(cluster: Cluster, round: number, how: string, end: Ending):
 
 async function makePair({ database }: Cluster, makeAt: string, endAt: string, owner: string, how: string) {
   const headers = await userHeaders(owner);
-  const madeAtMs = performance.now();
   const wanted = {
     name: 'parent',
     scopes: ['read', 'delegate'],
@@ -111,7 +108,6 @@ async function makePair({ database }: Cluster, makeAt: string, endAt: string, ow
     parent,
     child,
     owner,
-    madeAtMs,
     url: endAt,
     call: (tool: string, input: object) => served(() => callServer({ url: endAt }, tool, input, headers)),
     async keys(...args: string[]) {
