@@ -1,8 +1,8 @@
 // How many children all keys of an owner have at a time, and make in a day.
 
 import { expect, test } from 'bun:test';
-import { childOf, exchange } from '../support/children.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { childOf, exchange } from '../../support/children.ts';
+import { bearer, createTestApp } from '../../support/test-app.ts';
 
 const PARENT = { scopes: ['read', 'delegate'] };
 const LONGEST = { expires_in: '86400' };
