@@ -32,7 +32,8 @@ export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): G
       const identified = identify(call, verified);
       if (confirmCall !== undefined) call.proved(verified.verifiedAtMs, confirmCall);
       const { keyId, subject: userId, parentId } = identified.auth;
-      logUse(call, keyId, { keyId, userId, parentId: parentId ?? undefined });
+      // Named by its owner too, whom a database shell may change.
+      logUse(call, `${keyId} ${userId}`, { keyId, userId, parentId: parentId ?? undefined });
       return ok(identified);
     }
     const problem = withKindSent(verified.error, presentedKey(call.credentials) ?? '');

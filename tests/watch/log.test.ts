@@ -1,7 +1,9 @@
 // The log, line by line. What must never be in it is tested in secrets.test.ts.
 
 import { describe, expect, test } from 'bun:test';
+import { join } from 'node:path';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
+import { openDatabase } from '../support/database-client.ts';
 import { bearer, createTestApp, type LogLine, type TestApp } from '../support/test-app.ts';
 
 const named = async (app: TestApp, event: string): Promise<LogLine[]> =>
@@ -31,6 +33,22 @@ describe('events', () => {
       })),
     );
     expect(new Set(lines.map(({ requestId }) => requestId)).size).toBe(4);
+  });
+
+  test('a use is logged for the owner that the key has now, also after a shell has changed it', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const { id, key } = await app.createKey('alice');
+    await app.useKey(key);
+    const shell = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+    await shell.execute({ sql: "UPDATE api_keys SET user_id = 'bob' WHERE id = ?", args: [id] });
+    shell.close();
+    app.clock.advance(1001);
+    await app.useKey(key);
+    const used = await named(app, 'API key authentication successful');
+    expect(used.map(({ keyId, userId }) => [keyId, userId])).toEqual([
+      [id, 'alice'],
+      [id, 'bob'],
+    ]);
   });
 
   test('a request refused for its host, its origin or plain HTTP is found by its id', async () => {
