@@ -51,24 +51,16 @@ export interface ShownWith {
   readonly childStore: Pick<ChildStore, 'countChildren'>;
 }
 
-const NO_CHILDREN: ReadonlyMap<string, number> = new Map();
-
 /** Returns listed keys with what their records do not say. */
 export async function ownKeys<Key extends ListedKey>(
   keys: readonly Key[],
   { usage, childStore }: ShownWith,
   nowMs: number,
 ): Promise<readonly (Key & OwnKey)[]> {
-  const parents = keys.filter(({ scopes }) => scopes.includes(DELEGATE)); // others have no living children
-  const [uses, children] = await Promise.all([
-    usage.usesOf(keys.map(({ id }) => id)),
-    parents.length === 0
-      ? NO_CHILDREN
-      : childStore.countChildren(
-          parents.map(({ id }) => id),
-          nowMs,
-        ),
-  ]);
+  const ids = keys.map(({ id }) => id);
+  // Others have no living children.
+  const parentIds = keys.filter(({ scopes }) => scopes.includes(DELEGATE)).map(({ id }) => id);
+  const [uses, children] = await Promise.all([usage.usesOf(ids), childStore.countChildren(parentIds, nowMs)]);
   return keys.map((key) => ({
     ...key,
     children: children.get(key.id) ?? 0,

@@ -121,6 +121,7 @@ export function createChildStore(db: Database): ChildStore {
     },
 
     async countChildren(parentIds, nowMs) {
+      if (parentIds.length === 0) return new Map();
       const rows = await db.read({ sql: COUNT, args: [JSON.stringify(parentIds), nowMs] });
       return new Map(rows.map((row) => [String(row.parent_id), Number(row.living)]));
     },
