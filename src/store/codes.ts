@@ -5,12 +5,10 @@ import type { CodeRow, CodeStore } from '../keys/store.ts';
 import { COLUMNS } from './columns.ts';
 import type { Database, Row } from './database.ts';
 import { hasChanged, hasPlace, insertArg, insertArgs, insertIf } from './key-changes.ts';
-import { createAsk, WAITS } from './open-requests.ts';
+import { createAsk, HAS_PUT, WAITS } from './open-requests.ts';
 
 const PUT = `INSERT INTO codes (hash, ends_at_ms, content) SELECT ?1, ?2, ?3
 WHERE ?4 IS NULL OR ${hasPlace('?4', '?5')} ON CONFLICT DO NOTHING`;
-
-const HAS_PUT = 'SELECT 1 FROM codes WHERE hash = ?1';
 
 const FIND_ALL = `SELECT hash, ends_at_ms, content, key_id, taken_by IS NOT NULL AS taken,
 user_code_hash IS NOT NULL AS device, decision FROM codes

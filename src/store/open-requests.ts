@@ -20,7 +20,7 @@ const COUNTS = {
   all: `(SELECT count(*) ${OPEN})`,
 } as const;
 
-const HAS_PUT = 'SELECT 1 FROM codes WHERE hash = ?1';
+export const HAS_PUT = 'SELECT 1 FROM codes WHERE hash = ?1';
 
 const ASK = `INSERT INTO codes (hash, ends_at_ms, content, user_code_hash, asked_from) SELECT ?5, ?2, ?6, ?7, ?3
 WHERE ${COUNTS.address} < ?8 AND ${COUNTS.network} < ?9 AND ${COUNTS.all} < ?10 ON CONFLICT DO NOTHING`;
