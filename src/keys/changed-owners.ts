@@ -25,7 +25,7 @@ export class ChangedOwners {
     return this.#number;
   }
 
-  /** Returns false, and knows nothing any more, if there are too many: then all that was read is out of date. */
+  /** Adds owners who have changed. Returns false if there are too many now: then all that was read is out of date. */
   add(owners: Iterable<string>, nowMs: number): boolean {
     this.#number += 1;
     for (const [owner, { untilMs }] of this.#changes) {
@@ -36,9 +36,7 @@ export class ChangedOwners {
       this.#changes.delete(owner);
       this.#changes.set(owner, { number: this.#number, untilMs: nowMs + this.#keptMs });
     }
-    if (this.#changes.size <= this.#max) return true;
-    this.clear();
-    return false;
+    return this.#changes.size <= this.#max;
   }
 
   /** Returns whether the owner has changed since what has this number was read. */

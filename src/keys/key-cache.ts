@@ -98,9 +98,9 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
         reads.forget(keyHash); // a read under way may predate the change: later callers read again
       }
       if (changedOwners.size === 0) return;
+      if (!owners.add(changedOwners, clock.monotonicMs())) return forgetAll();
       reads.forgetAll();
       firstUses.forgetAll();
-      if (!owners.add(changedOwners, clock.monotonicMs())) forgetAll();
     },
     onReset: forgetAll,
   });
