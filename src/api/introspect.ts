@@ -4,7 +4,7 @@
 
 import { apiKeyGuard, type KeyAuth } from '../calls/api-key.ts';
 import { Call } from '../calls/call.ts';
-import type { Guard } from '../calls/guard.ts';
+import { addTo, type Guard } from '../calls/guard.ts';
 import type { Guards } from '../calls/guards.ts';
 import type { Recheck } from '../calls/proof.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -70,7 +70,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     );
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
-    const known = Object.assign(asked, found.value, { client: null });
+    const known = Object.assign(addTo(asked, found.value), { client: null });
     if (lease !== null) {
       const admitted = await guards.limits(known);
       if (!admitted.ok) return refuseService(context, admitted.error);

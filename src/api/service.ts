@@ -3,7 +3,7 @@
 
 import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../calls/api-key.ts';
 import { type Call, callOf } from '../calls/call.ts';
-import { type Guard, PASS, sequence } from '../calls/guard.ts';
+import { addTo, type Guard, PASS, sequence } from '../calls/guard.ts';
 import type { Guards } from '../calls/guards.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -55,7 +55,7 @@ export function serviceGuard({ verifyKey, revalidateKey, guards, log }: ServiceO
     if (!client.ok) return client;
     const call = serviceCallOf(context, client.value);
     const allowed = await guard(call);
-    return allowed.ok ? ok({ caller: Object.assign(call, allowed.value), form }) : allowed;
+    return allowed.ok ? ok({ caller: addTo(call, allowed.value), form }) : allowed;
   };
 }
 

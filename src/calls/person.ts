@@ -8,7 +8,7 @@ import type { RequestContext } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import { type Call, callOf } from './call.ts';
-import type { Guard } from './guard.ts';
+import { addTo, type Guard } from './guard.ts';
 import { actorOf, type UserAuth } from './user-jwt.ts';
 
 /** Returns the object that is sent with 200, or a problem. `body` is an empty object where nothing was sent. */
@@ -34,5 +34,5 @@ async function respondTo(
   if (!body.ok) return body;
   const call = callOf(context, null);
   const user = await userJwt(call);
-  return user.ok ? handle(actorOf(Object.assign(call, user.value)), body.value ?? {}) : user;
+  return user.ok ? handle(actorOf(addTo(call, user.value)), body.value ?? {}) : user;
 }
