@@ -11,6 +11,7 @@ import { memoize } from '../ground/cache.ts';
 import { metadataText } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { COST_MAX, parseCost } from '../ground/rate-limit.ts';
+import { err, ok, type Result } from '../ground/result.ts';
 import { rfc3339 } from '../ground/runtime.ts';
 import { isScope, joinScopes, percentEncode, splitScopes } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
@@ -33,10 +34,12 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
   const operation = { name: '', initialLimits };
   // A proxy demands the same scopes again and again, and parsing them is a third of the work.
   const demandIn = memoize((demand: string) => {
-    const { scopes, resources, cost } = demandsIn(demand);
+    const demanded = demandsIn(demand);
+    if (!demanded.ok) return demanded;
+    const { scopes, resources, cost } = demanded.value;
     const guard: Guard<Call, KeyAuth> =
       scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
-    return { guard, extras: cost === null ? null : { operation, cost, ...(resources.length > 0 && { resources }) } };
+    return ok({ guard, extras: { operation, cost, ...(resources.length > 0 && { resources }) } });
   });
   let isWarned = config.trustProxy > 0;
 
@@ -61,8 +64,9 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
 
   async function verify(context: RequestContext): Promise<Response> {
     warnOnce(context);
-    const { guard, extras } = demandIn(demandOf(context.request));
-    if (extras === null) return refuse(context, WRONG_COST);
+    const demanded = demandIn(demandOf(context.request));
+    if (!demanded.ok) return refuse(context, demanded.error);
+    const { guard, extras } = demanded.value;
     const call = callOf(context, null, extras);
     const guarded = await guard(call);
     if (!guarded.ok) return refuse(context, guarded.error, call.limits);
@@ -82,6 +86,13 @@ const WRONG_COST: Problem = {
   detail: `cost: expected it once, a whole number from 1 to ${COST_MAX}`,
 };
 
+/** A variable in the proxy's configuration may have been empty, which must not admit every key. */
+const EMPTY_SCOPE: Problem = {
+  code: 'invalid_input',
+  issues: [{ path: 'scope', message: 'Expected a scope' }],
+  detail: 'scope: expected a scope; it is empty',
+};
+
 type InsufficientScope = Extract<Problem, { code: 'insufficient_scope' }>;
 
 /** Returns the problem without what is no scope or could be a misplaced key, because the request named the scopes. */
@@ -96,18 +107,27 @@ function demandOf({ url, headers }: Request): string {
   return start === -1 && header === null ? '' : `${start === -1 ? '' : url.slice(start)}\n${header ?? ''}`;
 }
 
+interface Demands {
+  readonly scopes: readonly string[];
+  readonly resources: readonly string[];
+  /** The units to spend. */
+  readonly cost: number;
+}
+
 /**
  * Returns what the request demands, each scope once. Query and header can only add to each other, and so can several
  * resources: what a client may have added to the query admits no key that is bound to another server.
  */
-function demandsIn(demand: string) {
+function demandsIn(demand: string): Result<Demands, Problem> {
   const [query = '', header = ''] = demand.split('\n');
   const parameters = ownParameters(queryOf(query));
-  const scopes = new Set(splitScopes([...parameters.getAll('scope'), header].join(' ')));
-  const costs = parameters.getAll('cost');
-  /** The units to spend. Null: the parameter is wrong. */
-  const cost = costs.length > 1 ? null : parseCost(costs[0] ?? '1');
-  return { scopes: [...scopes], resources: parameters.getAll('resource'), cost };
+  const named = parameters.getAll('scope').map(splitScopes);
+  if (named.some((scopes) => scopes.length === 0)) return err(EMPTY_SCOPE);
+  const [units = '1', ...more] = parameters.getAll('cost');
+  const cost = more.length > 0 ? null : parseCost(units);
+  if (cost === null) return err(WRONG_COST);
+  const scopes = new Set([...named.flat(), ...splitScopes(header)]);
+  return ok({ scopes: [...scopes], resources: parameters.getAll('resource'), cost });
 }
 
 /**

@@ -160,7 +160,8 @@ describe('scopes', () => {
     ['?scope=read&scope=read', 'read'],
     ['', 'read write'],
     ['', ' write  read '],
-    ['?scope=', ''],
+    ['', ''],
+    ['?path=&scope=', undefined],
     ['?path=/../x?scope', undefined],
     ['?path=/x&scope=admin', 'read write'],
     ['?scopes=admin&SCOPE=admin', undefined],
@@ -198,6 +199,20 @@ describe('scopes', () => {
     expect(response.headers.get('www-authenticate')).toBe(
       'Bearer error="insufficient_scope", error_description="Insufficient permissions"',
     );
+  });
+
+  test.each([
+    '?scope=',
+    '?scope',
+    '?scope=%20',
+    '?scope=+',
+    '?scope=read&scope=',
+    '?scope=&scope=read',
+    '?scope=&path=/x',
+  ])('an empty one admits no key, whatever else is demanded: %s', async (query) => {
+    const response = await demand(query, 'read');
+    expectRefused(response, 400, 'invalid_input');
+    expect(response.body.issues).toEqual([{ path: 'scope', message: 'Expected a scope' }]);
   });
 
   test('a key in the place of a scope does not come back, and is not logged', async () => {
