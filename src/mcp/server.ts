@@ -6,6 +6,7 @@ import type { Sender } from '../calls/identify.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
 import type { Problem } from '../ground/problem.ts';
+import { type Awaitable, chain } from '../ground/result.ts';
 import { carriesCredential, holdingOpen } from '../web/context.ts';
 import { challengeFor, type SignIn } from '../web/problem-response.ts';
 import { askingOf, type RequestStates, showsWidgets } from './client.ts';
@@ -21,7 +22,7 @@ import {
   type RpcError,
   resultText,
 } from './message.ts';
-import { createMethods, type MethodsOptions, type PlannedCall, type Requester } from './methods.ts';
+import { createMethods, type MethodsOptions, type Outcome, type PlannedCall, type Requester } from './methods.ts';
 import { callResultText } from './results.ts';
 
 /** What a transport knows of who sent a request, and how it responds. */
@@ -48,7 +49,8 @@ export interface Reply {
   readonly challenge?: { readonly problem: Problem; readonly header: string };
 }
 
-export type Mcp = (request: RequestMessage, peer: Peer) => Promise<Reply>;
+/** Waits for nothing where it calls nothing. */
+export type Mcp = (request: RequestMessage, peer: Peer) => Awaitable<Reply>;
 
 export interface McpOptions extends MethodsOptions {
   readonly requestStates: RequestStates;
@@ -89,19 +91,23 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     return challenge === undefined ? { text, call } : { text, call, challenge };
   }
 
-  return async (request, peer) => {
+  function replyTo(request: RequestMessage, outcome: Outcome, peer: Peer): Awaitable<Reply> {
+    const { id } = request;
+    if ('operation' in outcome) return callFor(request, outcome, peer);
+    if ('error' in outcome) return errorReply(id, outcome.error, outcome.status);
+    const { fields, cacheScope } = outcome;
+    const cache = peer.era === 'modern' && cacheScope ? `"ttlMs":${CACHE_MS},"cacheScope":"${cacheScope}",` : '';
+    return { text: resultText(id, eraFields(peer.era) + cache + fields) };
+  }
+
+  return (request, peer) => {
     const { id, method, params } = request;
     const { era } = peer;
     const found = methods.get(method);
     if (found === undefined || (found.only ?? era) !== era) {
       return errorReply(id, NOT_FOUND, era === 'modern' ? 404 : undefined);
     }
-    const outcome = await found.run(params, peer);
-    if ('operation' in outcome) return callFor(request, outcome, peer);
-    if ('error' in outcome) return errorReply(id, outcome.error, outcome.status);
-    const { fields, cacheScope } = outcome;
-    const cache = era === 'modern' && cacheScope ? `"ttlMs":${CACHE_MS},"cacheScope":"${cacheScope}",` : '';
-    return { text: resultText(id, eraFields(era) + cache + fields) };
+    return chain(found.run(params, peer), (outcome) => replyTo(request, outcome, peer), undefined);
   };
 }
 

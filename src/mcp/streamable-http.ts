@@ -4,7 +4,7 @@
 import { type Identify, Sender } from '../calls/identify.ts';
 import type { Recheck } from '../calls/proof.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
-import { type Awaitable, isPromise } from '../ground/result.ts';
+import { type Awaitable, chain, isPromise } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
@@ -65,7 +65,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
     const classified = classify(body.value, context.headers);
     switch (classified.kind) {
       case 'request':
-        return single(sender, classified);
+        return await single(sender, classified);
       case 'batch':
         return batch(sender, classified.messages);
       case 'accepted':
@@ -82,7 +82,7 @@ interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'streams' | 'signI
 
 /** Answers one request: at once, or as a stream if its client wants to know how far the call is. */
 function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
-  async function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Promise<Response> {
+  function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Awaitable<Response> {
     const { context } = sender;
     const isModern = era === 'modern';
     const peer: Peer = {
@@ -94,7 +94,7 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
     };
     const isStream = progressTokenOf(request.params._meta) !== undefined && takesEvents(context);
     if (isStream) return streamed(request, peer);
-    return replies.respond(await mcp(request, peer), request, peer);
+    return chain(mcp(request, peer), (reply) => replies.respond(reply, request, peer), undefined);
   }
 
   /** Streams a call with a progress token from its beginning. A refusal in its place is no stream. */
