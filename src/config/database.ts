@@ -43,10 +43,16 @@ function sendsInClear(
 // Accepts file:./x, file:x, file:/x and file:///x, but no in-memory database: it would lose acknowledged writes.
 function filePath(url: string): string | null {
   const path = /^file:(?:\/\/(?=\/))?([^?#]+)$/.exec(url)?.[1];
-  if (path === undefined || path.startsWith('//') || path.startsWith(':memory:') || path.endsWith('/')) return null;
+  if (path === undefined) return null;
   try {
-    return decodeURIComponent(path);
+    const decoded = decodeURIComponent(path);
+    return namesFile(decoded) ? decoded : null;
   } catch {
     return null;
   }
 }
+
+export const replicaPath = (path: string): string | null => (namesFile(path) && !path.includes('://') ? path : null);
+
+/** Returns whether a path is one of a file to SQLite too, which has names for databases in memory, and takes URIs. */
+const namesFile = (path: string): boolean => !/^(?::memory:|file:|\/\/)|\0|\/$/.test(path);

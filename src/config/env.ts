@@ -10,7 +10,7 @@ import { clientRulesOf } from '../signin/client-ids.ts';
 import { redirectsOf, resourcesOf } from '../signin/redirects.ts';
 import { JWT_SECRET_BYTES_MIN } from '../users/identity.ts';
 import { LOG_LEVELS } from '../watch/log.ts';
-import { databasePlace } from './database.ts';
+import { databasePlace, replicaPath } from './database.ts';
 
 interface Variable<T> {
   /** What a value must be, for the line about a bad one. */
@@ -129,7 +129,7 @@ export const VARIABLES = {
   ),
   // What may follow `Bearer `: a little more than RFC 9110 §11.4 allows.
   DATABASE_AUTH_TOKEN: secret('printable ASCII on one line', matching(/^[\x21-\x7e]+$/)),
-  DATABASE_REPLICA_FILE: path,
+  DATABASE_REPLICA_FILE: except(UNEXPANDED, of('the path of a file, not a URL', replicaPath, null, shownUrl)),
   REVOCATION_LAG_MAX_MS: integer(250, 60_000, 1000),
   KEY_CACHE_MB: integer(8, 4096, 64),
   KEY_PREFIX: of('2-12 of a-z and 0-9', matching(new RegExp(`^${KEY_PREFIX_PATTERN}$`)), 'sk'),

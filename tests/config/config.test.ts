@@ -448,12 +448,31 @@ describe('DATABASE_URL', () => {
     expect(parsed(env).database).toEqual({ ...remote, authToken: 'token', replicaFile: './replica.db' });
   });
 
-  test.each(['file:', 'file::memory:', 'file:./folder/', 'file:./x.db?mode=memory', 'keys.db', ':memory:', 'http://'])(
-    '%s is refused',
-    (url) => {
-      const [line, ...more] = faults({ DATABASE_URL: url });
-      expect(line).toStartWith('DATABASE_URL: expected file:<path>, http(s)://… or libsql://…, got "');
-      expect(more).toEqual([]);
+  test.each([
+    'file:',
+    'file::memory:',
+    'file:%3Amemory%3A',
+    'file:file::memory:',
+    'file:file:x.db%3Fmode=memory',
+    'file:./folder/',
+    'file:./folder%2F',
+    'file:./x.db?mode=memory',
+    'file:./x%00.db',
+    'keys.db',
+    ':memory:',
+    'http://',
+  ])('%s is refused', (url) => {
+    const [line, ...more] = faults({ DATABASE_URL: url });
+    expect(line).toStartWith('DATABASE_URL: expected file:<path>, http(s)://… or libsql://…, got "');
+    expect(more).toEqual([]);
+  });
+
+  test.each([':memory:', 'file:./replica.db', 'file:///replica.db', 'libsql://db.example', './folder/'])(
+    'no file for a replica is %s',
+    (file) => {
+      expect(faults({ DATABASE_URL: 'https://db.example', DATABASE_REPLICA_FILE: file })).toEqual([
+        `DATABASE_REPLICA_FILE: expected the path of a file, not a URL, got "${file}"`,
+      ]);
     },
   );
 
