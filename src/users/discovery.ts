@@ -35,9 +35,9 @@ export class IssuerMismatch extends IssuerOutage {
   /** What the metadata names, as far as one line shows it. */
   readonly named: string;
 
-  constructor(named: unknown) {
+  constructor(named: string) {
     super(`${METADATA} names another issuer`);
-    this.named = String(named).slice(0, NAMED_CHARS_MAX);
+    this.named = named.slice(0, NAMED_CHARS_MAX);
   }
 }
 
@@ -83,8 +83,10 @@ async function fromMetadata<T>(issuer: string, read: ReadMetadata<T>, signal: Ab
   for (const address of metadataAddresses(issuer)) {
     try {
       const metadata = await fetchObject(METADATA, address, signal);
+      const { issuer: named } = metadata;
+      if (typeof named !== 'string') throw new IssuerOutage(`${METADATA} names no issuer`);
       // RFC 8414 §3.3: metadata that names another issuer must not be used.
-      if (metadata.issuer !== issuer) throw new IssuerMismatch(metadata.issuer);
+      if (named !== issuer) throw new IssuerMismatch(named);
       return read(metadata, issuer);
     } catch (error) {
       const outage = issuerOutageIn(error);

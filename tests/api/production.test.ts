@@ -35,6 +35,10 @@ describe('start', () => {
     expect(unreachable.stderr).toContain(`got "${gone.url}"`);
     await using other = await createIssuer({ metadata: { issuer: 'http://127.0.0.1:1' } });
     expect((await runToExit({ env: { ...env, JWT_ISSUER: other.url } })).stderr).toContain('names another issuer');
+    await using nobody = await createIssuer({ metadata: { issuer: undefined } });
+    expect((await runToExit({ env: { ...env, JWT_ISSUER: nobody.url } })).stderr).toContain(
+      "but the issuer's metadata names no issuer, got",
+    );
     // Also in development, where an issuer that is away stops nothing.
     for (const [named, written] of [
       ['/', ''],

@@ -30,7 +30,8 @@ test.each([
 const UNUSABLE: [string, Record<string, unknown> | null, string][] = [
   ['is nowhere', null, 'answered 404'],
   ['names another issuer', { issuer: 'http://127.0.0.1:1' }, 'names another issuer'],
-  ['names no issuer', { issuer: undefined }, 'names another issuer'],
+  ['names no issuer', { issuer: undefined }, 'names no issuer'],
+  ['names an issuer that is no text', { issuer: 5 }, 'names no issuer'],
   ['names no key set', { jwks_uri: undefined }, 'names no key set'],
   ['names a key set that is no URL', { jwks_uri: '/jwks' }, 'names no key set'],
   ['names a file', { jwks_uri: 'file:///etc/jwks' }, 'names a key set that is not served over https'],
