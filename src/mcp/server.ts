@@ -107,7 +107,7 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     if (found === undefined || (found.only ?? era) !== era) {
       return errorReply(id, NOT_FOUND, era === 'modern' ? 404 : undefined);
     }
-    return chain(found.run(params, peer), (outcome) => replyTo(request, outcome, peer), undefined);
+    return chain(found.run(params, peer), (outcome) => replyTo(request, outcome, peer));
   };
 }
 

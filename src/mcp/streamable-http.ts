@@ -94,7 +94,7 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
     };
     const isStream = progressTokenOf(request.params._meta) !== undefined && takesEvents(context);
     if (isStream) return streamed(request, peer);
-    return chain(mcp(request, peer), (reply) => replies.respond(reply, request, peer), undefined);
+    return chain(mcp(request, peer), (reply) => replies.respond(reply, request, peer));
   }
 
   /** Streams a call with a progress token from its beginning. A refusal in its place is no stream. */
