@@ -206,7 +206,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
     'keys/unknown-keys.test.ts',
     'mcp/request-state.test.ts',
     'users/jwks.test.ts',
-    'uses/last-used.test.ts',
+    'uses/usage-over.ts',
     'uses/shared-usage.ts',
     'watch/outage.test.ts',
     'web/request-batching.test.ts',

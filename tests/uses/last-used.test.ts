@@ -1,56 +1,9 @@
 // When the uses of keys are written, and that none is lost on the way.
 
 import { expect, test } from 'bun:test';
-import { StoreOutage } from '../../src/ground/result.ts';
-import { nextTurn } from '../../src/ground/runtime.ts';
-import { createLog, systemRandom } from '../../src/start/package/index.ts';
-import type { ExchangedUses, UsesStore } from '../../src/uses/store.ts';
-import { createUsage } from '../../src/uses/usage.ts';
-import type { LogWrite } from '../../src/watch/line-writer.ts';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { shuffled } from '../lab/bench/database.ts';
-import { testClock } from '../support/clock.ts';
-import { NO_OWNER_LIMITS } from './shared-usage.ts';
-
-const keyOf = (id: string, createdAtMs = 0) => ({ id, createdAtMs });
-const AWAY = new StoreOutage('away');
-
-type LastUses = readonly (readonly [keyId: string, usedAtMs: number])[];
-
-const lastUsesIn = (windows: ExchangedUses['windows']): LastUses =>
-  windows.flatMap(([id, , , , , , usedAtMs]) => (id === null || usedAtMs === null ? [] : [[id, usedAtMs] as const]));
-
-/** Over a store that is told of last uses in exchanges, and of nothing else unless it is in `more`. */
-function usageOver(
-  recordLastUses: (lastUses: LastUses) => Promise<void>,
-  write: LogWrite = async () => {},
-  more: Partial<UsesStore> = {},
-) {
-  const clock = testClock();
-  const log = createLog({ level: 'info', clock, write });
-  const addUses = ({ windows }: ExchangedUses) => recordLastUses(lastUsesIn(windows));
-  const store: UsesStore = {
-    usesPerWrite: 250,
-    addUses,
-    totalsOf: async () => [],
-    usesByDay: async () => new Map(),
-    ...more,
-  };
-  const rateLimit = { requests: 0, windowMs: 1000 };
-  return {
-    ...createUsage({
-      store,
-      clock,
-      random: systemRandom,
-      log,
-      rateLimit,
-      keyQuota: null,
-      keysMax: 270_000,
-      ...NO_OWNER_LIMITS,
-    }),
-    clock,
-    log,
-  };
-}
+import { AWAY, type ExchangedUses, keyOf, lastUsesIn, usageOver } from './usage-over.ts';
 
 test('uses are written oldest keys first, in slices of as many as the store takes, and kept while it is away', async () => {
   const slices: (readonly (readonly [keyId: string, usedAtMs: number])[])[] = [];
@@ -164,29 +117,6 @@ test('of uses that are noted out of order the latest is listed and written', asy
   expect(usage.lastUsedAt({ ...key, lastUsedAtMs: 4000 })).toBe(4000);
   await usage.stop();
   expect(written).toEqual([['key', 3000]]);
-});
-
-test('the uses of 100,000 keys are kept while the store is away, those of further keys counted', async () => {
-  let written = 0;
-  let away = true;
-  let logged = '';
-  const usage = usageOver(
-    async (uses) => {
-      if (away) throw AWAY;
-      written += uses.length;
-    },
-    async (chunk) => {
-      logged += new TextDecoder().decode(chunk);
-    },
-  );
-  for (let key = 0; key < 100_002; key += 1) usage.note(keyOf(`key ${key}`), 1000);
-  usage.note(keyOf('key 0'), 2000); // known: no further key
-  away = false;
-  await usage.flush(); // takes the time that it needs, unlike a stop
-  await usage.stop();
-  await usage.log.flush();
-  expect(written).toBe(100_000);
-  expect(logged).toContain('"event":"uses not written","count":2}');
 });
 
 test('an exchange whose outcome is unknown is sent again as it was, and what was counted since in the next', async () => {

@@ -1,4 +1,4 @@
-// Limits and quotas of a key, and its uses: what callers see of them, over HTTP. Several processes are in shared-limits.
+// Limits and quotas of a key, and its uses: what callers see of them, over HTTP. Several processes are in shared-limits.slow.
 
 import { describe, expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
