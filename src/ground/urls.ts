@@ -18,8 +18,11 @@ export function outlinedUrl(url: string): string {
   return shownUrl(url).replace('://', user) + (url.includes('?') ? '?…' : '') + (url.includes('#') ? '#…' : '');
 }
 
+/** What a URL parser drops: two URLs on lines of their own would read as one. */
+const DROPPED = /[\t\n\r]/;
+
 function webUrl(value: string): URL | null {
-  const url = URL.canParse(value) ? new URL(value) : null;
+  const url = DROPPED.test(value.trim()) ? null : URL.parse(value);
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : null;
 }
 
@@ -64,4 +67,4 @@ export function signInUrl(value: string): URL | null {
 }
 
 // Tokens and metadata must repeat the issuer exactly (RFC 8414 §3.3), so its text is kept, not the normalized URL.
-export const isIssuer = (value: string): boolean => trustedUrl(value) !== null && !/[?#]/.test(value);
+export const isIssuer = (value: string): boolean => trustedUrl(value) !== null && !/[?#\s]/.test(value);

@@ -701,6 +701,20 @@ test('with OAUTH_REDIRECTS clients sign in when they connect, unless MCP_AUTH sa
   expect(parsed({ ...redirects, ...resources }).resources).toEqual(['https://a.example/mcp', 'https://b.example/MCP']);
 });
 
+test.each(['PUBLIC_URL', 'OAUTH_RESOURCES', 'JWT_JWKS_URL', 'JWT_ISSUER', 'KEYS_PAGE_SIGN_IN'])(
+  '%s of two lines is no URL, nor is a tab within',
+  (name) => {
+    const env = name.startsWith('JWT_') ? { JWT_SECRET: '' } : {};
+    for (const value of ['https://a.example/\nhttps://b.example/', 'https://a.example\t/x', 'https://a.\r\nexample']) {
+      const [line, ...more] = faults({ ...env, [name]: value });
+      expect(line).toStartWith(`${name}: expected `);
+      expect(more).toEqual([]);
+    }
+    // An issuer is compared as it stands.
+    expect(faults({ ...env, [name]: 'https://a.example/x\n' })).toHaveLength(name === 'JWT_ISSUER' ? 1 : 0);
+  },
+);
+
 describe('what looks right and never works stops the start', () => {
   test.each([
     ['PUBLIC_URL', 'https://*.example', 'no *: no pattern is read here'],
