@@ -19,10 +19,12 @@ import { memory } from './sections/memory.ts';
 import { newcomers } from './sections/newcomers.ts';
 import { oneFile } from './sections/one-file.ts';
 import { starting } from './sections/starting.ts';
+import { steps } from './sections/steps.ts';
 import { isWrkThere } from './wrk.ts';
 
 const SECTIONS = new Map<string, Section>([
   ['hot-path', hotPath],
+  ['steps', steps],
   ['garbage', garbage],
   ['for-services', forServices],
   ['listing', listing],
