@@ -1,14 +1,14 @@
 // DATABASE_URL: which places are one, and what goes with which.
 
 import { isLoopback } from '../ground/ip.ts';
-import { shownUrl } from '../ground/urls.ts';
+import { parseUrl, shownUrl } from '../ground/urls.ts';
 import type { NoteFault } from '../ground/wording.ts';
 import type { DatabaseConfig, EmbeddedConfig, RemoteConfig } from '../store/place.ts';
 
 type DatabasePlace = EmbeddedConfig | Pick<RemoteConfig, 'mode' | 'url'>;
 
 export function databasePlace(url: string): DatabasePlace | null {
-  if (/^(https?|libsql):\/\/[^/]/i.test(url) && URL.canParse(url)) return { mode: 'remote', url };
+  if (/^(https?|libsql):\/\/[^/]/i.test(url) && parseUrl(url)) return { mode: 'remote', url };
   const path = filePath(url);
   return path === null ? null : { mode: 'embedded', path };
 }

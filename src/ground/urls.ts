@@ -21,8 +21,10 @@ export function outlinedUrl(url: string): string {
 /** What a URL parser drops: two URLs on lines of their own would read as one. */
 const DROPPED = /[\t\n\r]/;
 
+export const parseUrl = (value: string): URL | null => (DROPPED.test(value.trim()) ? null : URL.parse(value));
+
 function webUrl(value: string): URL | null {
-  const url = DROPPED.test(value.trim()) ? null : URL.parse(value);
+  const url = parseUrl(value);
   return url?.protocol === 'http:' || url?.protocol === 'https:' ? url : null;
 }
 

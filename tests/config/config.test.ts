@@ -701,7 +701,7 @@ test('with OAUTH_REDIRECTS clients sign in when they connect, unless MCP_AUTH sa
   expect(parsed({ ...redirects, ...resources }).resources).toEqual(['https://a.example/mcp', 'https://b.example/MCP']);
 });
 
-test.each(['PUBLIC_URL', 'OAUTH_RESOURCES', 'JWT_JWKS_URL', 'JWT_ISSUER', 'KEYS_PAGE_SIGN_IN'])(
+test.each(['PUBLIC_URL', 'OAUTH_RESOURCES', 'JWT_JWKS_URL', 'JWT_ISSUER', 'KEYS_PAGE_SIGN_IN', 'DATABASE_URL'])(
   '%s of two lines is no URL, nor is a tab within',
   (name) => {
     const env = name.startsWith('JWT_') ? { JWT_SECRET: '' } : {};
