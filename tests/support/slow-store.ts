@@ -12,19 +12,32 @@ export interface SlowStore extends AsyncDisposable {
   delayReadOf(key: string): { readonly made: Promise<void>; release(): void };
   /** Revokes an owner's keys behind the server's back. */
   revoke(owner: string): Promise<void>;
+  /** Gives an owner's keys to another owner, with these scopes, until a moment, behind the server's back. */
+  handOver(
+    owner: string,
+    to: { readonly owner: string; readonly scope: string; readonly endsAtMs: number },
+  ): Promise<void>;
 }
 
 export async function startSlowStore(): Promise<SlowStore> {
   const sqld = await startPrimary();
   const proxy = await startProxy(sqld.url);
+  async function execute(sql: string, args: (string | number)[]): Promise<void> {
+    const db = createClient({ url: sqld.url });
+    await db.execute({ sql, args });
+    db.close();
+  }
   return {
     store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
     delayReadOf: (key) => proxy.delayResponseTo(Bun.SHA256.hash(key, 'hex')),
-    async revoke(owner) {
-      const db = createClient({ url: sqld.url });
-      await db.execute({ sql: 'UPDATE api_keys SET active = 0 WHERE user_id = ?', args: [owner] });
-      db.close();
-    },
+    revoke: (owner) => execute('UPDATE api_keys SET active = 0 WHERE user_id = ?', [owner]),
+    handOver: (from, { owner, scope, endsAtMs }) =>
+      execute('UPDATE api_keys SET user_id = ?, scopes = ?, expires_at_ms = ? WHERE user_id = ?', [
+        owner,
+        JSON.stringify([scope]),
+        endsAtMs,
+        from,
+      ]),
     async [Symbol.asyncDispose]() {
       await proxy[Symbol.asyncDispose]();
       await sqld.stop();

@@ -1,0 +1,57 @@
+// An answer of /introspect that may be remembered is of one read: scopes, owner, end, marks, age and lease are what was
+// right at one moment. A response of the database that comes late shows an answer that is put together of two.
+
+import { expect, test } from 'bun:test';
+import { changesOf, leaseOf, serviceOf } from '../support/service.ts';
+import { startSlowStore } from '../support/slow-store.ts';
+import { createTestApp } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+/** No proof is too old meanwhile: nothing is verified a second time. */
+const LAG_MAX_MS = 60_000;
+const POLL_EVERY_MS = LAG_MAX_MS / 4;
+
+test('an answer whose read comes late says nothing that was learned meanwhile', async () => {
+  await using slow = await startSlowStore();
+  const options = { store: slow.store, env: { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) } };
+  await using here = await createTestApp(options);
+  await using elsewhere = await createTestApp(options);
+  const service = await serviceOf(here);
+  const { key } = await elsewhere.createKey('alice', { scopes: ['read', 'write'] });
+  const cursorOf = async (from: string, at = here) =>
+    (await changesOf(at, service, { cursor: from, wait_ms: '0' })).body.cursor as string;
+  const before = await cursorOf('');
+  const read = slow.delayReadOf(key);
+  const asked = leaseOf(here, service, key, { lease: before });
+  await read.made;
+  const endsAtMs = here.clock.nowMs() + 200_000;
+  await slow.handOver('alice', { owner: 'bob', scope: 'read', endsAtMs });
+  here.clock.advance(1);
+  elsewhere.clock.advance(LAG_MAX_MS); // it polls at the next request
+  const after = await cursorOf(before, elsewhere);
+  expect(after).not.toBe(before);
+  const joined = leaseOf(here, service, key, { lease: after });
+  await Bun.sleep(50); // it waits for the same read, or is later than the poll, which is as good
+  here.clock.advance(POLL_EVERY_MS);
+  await waitFor(async () => (await cursorOf(before)) === after);
+  read.release();
+
+  // Who asked before has what was right then; it is as old as that, and he is told of the change by his cursor.
+  const old = { scope: 'read write', sub: 'alice' };
+  const early = (await asked).body;
+  expect(early).toMatchObject({ ...old, lease_ms: 300_000 });
+  expect(early).not.toHaveProperty('exp');
+  expect(early.fresh_ms).toBeLessThanOrEqual(0);
+  // Who has been told of it may not remember that. What the process has learned meanwhile makes the read no newer.
+  const late = (await joined).body;
+  if (late.sub === 'alice') {
+    expect(late).toMatchObject({ ...old, marks: early.marks });
+    expect(late.fresh_ms).toBeLessThan(0);
+    expect(late).not.toHaveProperty('lease_ms');
+  }
+  const anew = (await leaseOf(here, service, key, { lease: after })).body;
+  expect(anew).toMatchObject({ scope: 'read', sub: 'bob', exp: endsAtMs / 1000 });
+  expect(anew.lease_ms).toBe(endsAtMs - here.clock.nowMs());
+  expect(anew.marks[0]).toBe(early.marks[0]);
+  expect(anew.marks[1]).not.toBe(early.marks[1]);
+}, 30_000);
