@@ -3,67 +3,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { ENDINGS, lastYesAfter, type Servers, startServers } from '../support/checked-service.ts';
+import { type Asked, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
 
 const BOUND_MS = 1000;
-/** Answers each line of JSON with one: a check, or `close`. */
-const DRIVER = `
-import asyncio, json, sys, time
-sys.path.insert(0, sys.argv[1])
-from verifier import KeyVerifier
-verifier = KeyVerifier(sys.argv[2], sys.argv[3], sys.argv[4])
-for line in sys.stdin:
-    asked = json.loads(line)
-    if asked.get("close"):
-        verifier.close()
-        answer = None
-    elif asked.get("times"):
-        begun = time.perf_counter()
-        good = sum(verifier.verify(key).ok for _ in range(asked["times"]) for key in asked["keys"])
-        answer = {"good": good, "us": (time.perf_counter() - begun) * 1e6 / asked["times"] / len(asked["keys"])}
-    else:
-        answer = verifier.verify(asked["key"], asked.get("scopes", ()), asked.get("cost", 1))._asdict()
-    print(json.dumps(answer), flush=True)
-`;
-
 const python = Bun.which('python3');
-
-interface PythonVerifier {
-  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
-  ask(line: object): Promise<any>;
-  end(): Promise<number>;
-}
-
-/** One question at a time. */
-function startPython(url: string, { id, key }: { id: string; key: string }): PythonVerifier {
-  const child = Bun.spawn([python ?? '', '-c', DRIVER, import.meta.dir, url, id, key], {
-    stdin: 'pipe',
-    stdout: 'pipe',
-  });
-  const lines = linesOf(child.stdout);
-  return {
-    async ask(line) {
-      child.stdin.write(`${JSON.stringify(line)}\n`);
-      child.stdin.flush();
-      return JSON.parse((await lines.next()).value ?? 'null');
-    },
-    async end() {
-      child.stdin.end();
-      return child.exited;
-    },
-  };
-}
-
-async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder();
-  let text = '';
-  for await (const chunk of stream) {
-    text += decoder.decode(chunk, { stream: true });
-    for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n')) {
-      yield text.slice(0, end);
-      text = text.slice(end + 1);
-    }
-  }
-}
 
 test('it has at most 200 lines, and needs nothing but the standard library', async () => {
   const text = await Bun.file(join(import.meta.dir, 'verifier.py')).text();
@@ -73,10 +16,10 @@ test('it has at most 200 lines, and needs nothing but the standard library', asy
 
 describe.skipIf(python === null)('with python3', () => {
   let at: Servers;
-  let client: PythonVerifier;
+  let client: VerifierProcess;
   beforeAll(async () => {
     at = await startServers('embedded', ['bun', 'bun']);
-    client = startPython(at.url, await at.createKey('operator', ['introspect']));
+    client = await startVerifier('python3', at.url, await at.createKey('operator', ['introspect']));
   }, 30_000);
   afterAll(async () => {
     await client.end();
@@ -85,7 +28,7 @@ describe.skipIf(python === null)('with python3', () => {
 
   const questions = (): number => at.asked.get('/introspect') ?? 0;
   /** A machine slower than the bound gets 503, as it should. */
-  async function decided(line: object) {
+  async function decided(line: Asked) {
     for (;;) {
       const answer = await client.ask(line);
       if (answer.status !== 503) return answer;
