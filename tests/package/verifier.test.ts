@@ -39,6 +39,29 @@ async function decided<R extends { readonly ok: boolean; readonly status?: numbe
 
 const questions = (of = at): number => of.asked.get('/introspect') ?? 0;
 
+/** Checks until no check is a question any more. */
+async function remembered(key: string): Promise<void> {
+  for (let before = -1; before < questions(); await Bun.sleep(20)) {
+    before = questions();
+    expect((await decided(() => verifier.verify(key))).ok).toBe(true);
+  }
+}
+
+test.each(['{}', '[]'])(
+  'a 200 that is not of the server, with %s, is no answer',
+  async (inPlace) => {
+    const { key } = await at.createKey('kim');
+    await remembered(key);
+    at.inPlace = inPlace;
+    while ((await verifier.verify(key)).ok) await Bun.sleep(50); // as long as it knows enough
+    expect(await verifier.verify(key)).toMatchObject({ ok: false, status: 503 });
+    expect(await verifier.verify('never seen')).toMatchObject({ ok: false, status: 503 });
+    at.inPlace = null;
+    await remembered(key);
+  },
+  30_000,
+);
+
 test('a good key is let in, with who is behind it', async () => {
   const { key, id } = await at.createKey('alice', ['read', 'write']);
   expect(await verifier.verify(key, { scopes: ['write'] })).toEqual({

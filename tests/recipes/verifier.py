@@ -15,8 +15,7 @@ class Unavailable(Exception):
 class Holder:  # of limits: a key, or its owner. `left`: units that may still be let in from memory
     left = lent = asked = untold = 0
 def refused(code, retry_after=None):
-    status, detail = CODES[code]
-    return Refused(False, status, code, detail, retry_after)
+    return Refused(False, CODES[code][0], code, CODES[code][1], retry_after)
 def now():  # by two clocks: either may stand still while the machine sleeps
     return time.monotonic() * 1000, time.time() * 1000
 def since(then):
@@ -121,10 +120,10 @@ class KeyVerifier:
             if status == 429 and body.get("error") in ("rate_limited", "quota_exceeded"):
                 self._forget(digest)
                 return refused(body["error"], retry_after), False
-            if status != 200 or body.get("active") is True and "fresh_ms" not in body:
+            if status != 200:
                 return refused("store_unavailable", 1), False
             self._forget(digest)
-            if body.get("active") is not True:
+            if not body["active"]:
                 return refused("invalid_api_key"), False
             is_late = since(asked) > body["fresh_ms"] + body["bound_ms"]
             return None if is_late else self._good(digest, body, asked, cursor)
@@ -165,8 +164,7 @@ class KeyVerifier:
             else:
                 for holder in holders:
                     holder.untold -= units
-    def _listen(self):
-        pause = 0.25
+    def _listen(self, pause=0.25):
         while not self._closed.is_set():
             asked, told, within = now(), self._take(), 2 * self._bound / 1000 or 5
             form = {"cursor": self._cursor, "used": text(told), **({"wait_ms": "0"} if told else {})}
@@ -190,11 +188,13 @@ class KeyVerifier:
         is_news, self._cursor, self._bound = body["cursor"] != self._cursor, body["cursor"], body["bound_ms"]
         self._known = [clock + body["fresh_ms"] for clock in asked]
         return is_news
-    def _post(self, path, form, within):  # status, Retry-After and body; status 0: there was no response
+    def _post(self, path, form, within):  # status, Retry-After, body; status 0: no response, or a 200 of another server
         sent = urllib.request.Request(self._url + path, urllib.parse.urlencode(form).encode(), self._headers)
         try:
             with self._open(sent, timeout=max(within, 0.01)) as response:
-                retry_after = response.headers.get("Retry-After") or ""
-                return response.status, int(retry_after) if retry_after.isdigit() else None, json.load(response)
+                retry_after, sent = response.headers.get("Retry-After") or "", response.read()
+                body = json.loads(sent) if sent.startswith(b"{") else {}
+                is_ours = response.status != 200 or body.get("active") is False or "fresh_ms" in body
+                return response.status if is_ours else 0, int(retry_after) if retry_after.isdigit() else None, body
         except (OSError, ValueError, http.client.HTTPException):
             return 0, None, {}

@@ -35,6 +35,14 @@ describe.skipIf(python === null)('with python3', () => {
     }
   }
 
+  /** Checks until no check is a question any more. */
+  async function remembered(line: Asked): Promise<void> {
+    for (let before = -1; before < questions(); await Bun.sleep(20)) {
+      before = questions();
+      expect((await decided(line)).ok).toBe(true);
+    }
+  }
+
   test('a good key is let in, with who is behind it, and from memory the next time', async () => {
     const { key, id } = await at.createKey('alice', ['read', 'write']);
     const before = questions();
@@ -77,6 +85,21 @@ describe.skipIf(python === null)('with python3', () => {
       expect((await decided({ key: made.key, scopes: ['read'] })).ok).toBe(true);
       const letsIn = async () => (await client.ask({ key: made.key, scopes: ['read'] })).ok;
       expect(await lastYesAfter(() => end(at, made), letsIn, 1200)).toBeLessThanOrEqual(BOUND_MS);
+    },
+    30_000,
+  );
+
+  test.each(['{}', '[]'])(
+    'a 200 that is not of the server, with %s, is no answer',
+    async (inPlace) => {
+      const { key } = await at.createKey('kim');
+      await remembered({ key });
+      at.inPlace = inPlace;
+      while ((await client.ask({ key })).ok) await Bun.sleep(50); // as long as it knows enough
+      expect(await client.ask({ key })).toMatchObject({ ok: false, status: 503 });
+      expect(await client.ask({ key: 'never seen' })).toMatchObject({ ok: false, status: 503 });
+      at.inPlace = null;
+      await remembered({ key });
     },
     30_000,
   );

@@ -23,6 +23,8 @@ export interface Servers extends AsyncDisposable {
   readonly url: string;
   /** How often each path was asked for. */
   readonly asked: Map<string, number>;
+  /** What comes in place of any response, with the status 200, as from a page of maintenance; null: nothing does. */
+  inPlace: string | null;
   createKey(owner: string, scopes?: readonly string[], input?: object): Promise<MadeKey>;
   keys(...args: string[]): Promise<void>;
 }
@@ -53,12 +55,14 @@ export async function startServers(
   );
   const asked = new Map<string, number>();
   let turn = 0;
+  let inPlace: string | null = null;
   const front = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
     async fetch(request) {
       const { pathname } = new URL(request.url);
       asked.set(pathname, (asked.get(pathname) ?? 0) + 1);
+      if (inPlace !== null) return new Response(inPlace);
       turn += 1;
       const server = servers[turn % servers.length];
       const { headers, method, signal } = request;
@@ -71,6 +75,12 @@ export async function startServers(
     servers,
     url: `http://127.0.0.1:${front.port}`,
     asked,
+    get inPlace() {
+      return inPlace;
+    },
+    set inPlace(body) {
+      inPlace = body;
+    },
     async createKey(owner, scopes = ['read'], input = {}) {
       const headers = await userHeaders(owner);
       const made = await served(() =>

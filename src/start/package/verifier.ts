@@ -490,17 +490,15 @@ class Server {
 
 async function readResponse(response: Response): Promise<ServerResponse> {
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
-  const body: unknown = await response.json().catch((error: unknown) => {
-    if (response.ok) throw error;
-    return {};
-  });
-  if (typeof body !== 'object' || body === null) throw new Error('expected an object');
-  return {
-    status: response.status,
-    retryAfterS: Number.isNaN(retryAfter) ? undefined : retryAfter,
-    body: body as Body,
-  };
+  const parsed: unknown = await response.json().catch(() => null);
+  const body: Body = typeof parsed === 'object' && parsed !== null ? (parsed as Body) : {};
+  if (response.ok && !isAnswer(body)) throw new Error('expected an answer of an mcp-key-server');
+  return { status: response.status, retryAfterS: Number.isNaN(retryAfter) ? undefined : retryAfter, body };
 }
+
+/** Tells a response of the server with a good status from what something in front of it sends, which has any form. */
+const isAnswer = ({ active, fresh_ms: freshMs, bound_ms: boundMs }: Body): boolean =>
+  active === false || (typeof freshMs === 'number' && typeof boundMs === 'number');
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
