@@ -123,6 +123,7 @@ const amountOf = (amount: number, unit: string): string =>
 function boundsOf(limit: Limit): string {
   if ('burst' in limit)
     return `${limit.burst.toLocaleString('en')} at once, then ${limit.perS} a second, for each ${limit.per}`;
+  if ('most' in limit) return `${limit.most} in any ${limit.inS} s, for each ${limit.per}`;
   if (!('total' in limit)) return amountOf(limit.each, limit.unit);
   const total = amountOf(limit.total, limit.unit);
   return 'each' in limit

@@ -12,7 +12,7 @@ import { personHandler } from '../calls/person.ts';
 import { parserOf } from '../calls/schema.ts';
 import type { UserAuth } from '../calls/user-jwt.ts';
 import { LIMITS } from '../ground/limits/index.ts';
-import { createTokenBuckets } from '../ground/limits/rates.ts';
+import { createSlidingBuckets } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
@@ -43,7 +43,7 @@ const readDecision = parserOf(v.looseObject({ userCode: v.string(), approve: v.b
 
 export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
   const { store, keys, audience, guards, readKeyRequest, clock, sha256, log } = options;
-  const guesses = createTokenBuckets(LIMITS.wrongUserCodes, clock);
+  const guesses = createSlidingBuckets(LIMITS.wrongUserCodes, clock);
 
   /** Finds what is open under the code of a person, who may be wrong only so often. */
   async function find(actor: Actor, userCode: string) {

@@ -297,8 +297,27 @@ describe('the person', () => {
     expect((await person(app, 'decision', { userCode, ...DECIDED }, 'mallory')).status).toBe(429);
     for (let times = 0; times < 1000; times += 1) expect((await guess('mallory')).status).toBe(429);
     for (let times = 0; times < 30; times += 1) expect((await person(app, 'request', { userCode })).status).toBe(200);
-    app.clock.advance(600_000);
-    expect((await guess('mallory')).status).toBe(404);
+    app.clock.advance(599_999);
+    expect((await guess('mallory')).status).toBe(429);
+    app.clock.advance(1);
+    for (let times = 0; times < 10; times += 1) expect((await guess('mallory')).status).toBe(404);
+    expect((await guess('mallory')).status).toBe(429);
+  });
+
+  test('may be wrong again ten minutes after each wrong code', async () => {
+    await using app = await createTestApp({ env: ENV });
+    const { user_code: userCode } = (await ask(app)).body;
+    const guess = (code: string) => person(app, 'request', { userCode: code });
+    for (let times = 0; times < 9; times += 1) expect((await guess('BBBB-BBBB')).status).toBe(404);
+    app.clock.advance(300_000);
+    expect((await guess('BBBB-BBBB')).status).toBe(404);
+    const refused = await guess(userCode);
+    expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '300']);
+    app.clock.advance(299_999);
+    expect((await guess(userCode)).status).toBe(429);
+    app.clock.advance(1);
+    for (let times = 0; times < 9; times += 1) expect((await guess('BBBB-BBBB')).status).toBe(404);
+    expect((await guess('BBBB-BBBB')).status).toBe(429);
   });
 
   test.each<['request' | 'decision', object, string]>([

@@ -1,7 +1,7 @@
 // The table of limits that have a meaning outside their file: amount, for whom, and what callers beyond it get. The
 // tables in the documents are checked against it.
 
-import type { Rate } from './rates.ts';
+import type { Rate, SlidingRate } from './rates.ts';
 import type { Bounds } from './semaphore.ts';
 
 interface Facts {
@@ -18,7 +18,7 @@ interface Amount extends Facts {
 }
 
 /** A rate, or so much at the same time: of all together and of each, or one of the two. */
-export type Limit = (Facts & Rate) | (Amount & (Bounds | Pick<Bounds, 'each'> | Pick<Bounds, 'total'>));
+export type Limit = (Facts & (Rate | SlidingRate)) | (Amount & (Bounds | Pick<Bounds, 'each'> | Pick<Bounds, 'total'>));
 
 const MIB = 1024 * 1024;
 
@@ -95,8 +95,8 @@ export const LIMITS = {
   /** There are 2.5 * 10^10 codes: a thousand persons who guess for ten minutes find one of 10,000 in 1 of 250 cases. */
   wrongUserCodes: {
     what: 'wrong codes of such requests',
-    burst: 10,
-    perS: 0.0167, // ten in ten minutes
+    most: 10,
+    inS: 600,
     per: PERSON,
   },
   /** Bounds ids that anybody can make up. Those that the operator lists exactly are fetched whenever needed. */

@@ -1,5 +1,5 @@
 // How often: fixed windows of time in UTC, aligned to the Unix epoch, and what is counted in them (of a tool's or a person's
-// limit here; of a key's, which all processes share, in uses/); and token buckets.
+// limit here; of a key's, which all processes share, in uses/); token buckets, and sliding ones.
 
 import { createLruCache } from '../cache.ts';
 import type { RateLimit } from '../rate-limit.ts';
@@ -156,6 +156,42 @@ export function createTokenBuckets({ perS, burst }: Rate, clock: Clock): TokenBu
     give(who, count) {
       const bucket = bucketOf(who);
       bucket.tokens = Math.min(burst, bucket.tokens + count);
+    },
+  };
+}
+
+export interface SlidingRate {
+  /** No more than this is taken in any `inS` seconds. */
+  readonly most: number;
+  readonly inS: number;
+}
+
+/**
+ * Creates buckets whose tokens come back one by one, each `inS` seconds after it was taken. A token bucket would let
+ * twice `most` through in that time. Beyond `TOKEN_BUCKETS_MAX`, those that were quiet the longest are evicted, and
+ * start again full.
+ */
+export function createSlidingBuckets({ most, inS }: SlidingRate, clock: Clock): Pick<TokenBuckets, 'take' | 'give'> {
+  /** When the tokens of each that are out come back, the soonest first; monotonic. */
+  const buckets = createLruCache<readonly number[]>({ entries: TOKEN_BUCKETS_MAX });
+
+  function outOf(who: string): readonly number[] {
+    const nowMs = clock.monotonicMs();
+    return (buckets.get(who) ?? []).filter((backAtMs) => backAtMs > nowMs);
+  }
+
+  return {
+    take(who, count = 1) {
+      const out = outOf(who);
+      const nowMs = clock.monotonicMs();
+      const awaited = out[out.length + count - most - 1];
+      if (awaited !== undefined) return (awaited - nowMs) / 1000;
+      buckets.set(who, [...out, ...Array<number>(count).fill(nowMs + inS * 1000)]);
+      return 0;
+    },
+    give(who, count) {
+      const out = outOf(who);
+      buckets.set(who, out.slice(0, Math.max(0, out.length - count)));
     },
   };
 }
