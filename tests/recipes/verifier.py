@@ -1,6 +1,6 @@
 """Checks API keys of an mcp-key-server from memory, by the rules in its src/api/README.md."""
 import asyncio, base64, collections, hashlib, http.client, json, math, threading, time, urllib.parse, urllib.request
-KEYS_MAX, TOLD_MAX = 100_000, 1000
+KEYS_MAX, TOLD_MAX, PAIR_MAX = 100_000, 1000, 1_000_000
 CODES = {"missing_api_key": (401, "No API key provided"), "invalid_api_key": (401, "Invalid or expired API key"),
          "insufficient_scope": (403, "Insufficient permissions"), "rate_limited": (429, "Rate limit exceeded"),
          "quota_exceeded": (429, "The quota is used up"), "store_unavailable": (503, "Out of reach; try again")}
@@ -21,7 +21,7 @@ def now():  # by two clocks: either may stand still while the machine sleeps
 def since(then):
     return max(time.monotonic() * 1000 - then[0], time.time() * 1000 - then[1])
 def text(told):
-    return " ".join(f"{tell}:{units}" for tell, _, units in told)
+    return " ".join(f"{tell}:{min(units, PAIR_MAX)}" for tell, _, units in told)
 class AnyStatus(urllib.request.HTTPErrorProcessor):  # no redirect is followed: what is sent is for this server alone
     http_response = https_response = lambda self, request, response: response
 
@@ -67,7 +67,7 @@ class KeyVerifier:
                 return None
             if not set(scopes) <= set(found.identity.scopes):
                 return refused("insufficient_scope")
-            if any(holder.left < cost for holder in found.holders):
+            if any(it.left < cost for it in found.holders) or self._untold.get(found.tell, (0, 0))[1] + cost > PAIR_MAX:
                 return None
             if digest in self._ahead or all(holder.left >= holder.lent / 4 for holder in found.holders):
                 self._let_in(found, cost)

@@ -104,6 +104,22 @@ describe.skipIf(python === null)('with python3', () => {
     30_000,
   );
 
+  test('a million units of a key within moments are told, and it goes on listening', async () => {
+    await using unbound = await startServers('embedded', ['bun'], { RATE_LIMIT_REQUESTS: '0' });
+    const service = await unbound.createKey('operator', ['introspect']);
+    const busy = await startVerifier('python3', unbound.url, service);
+    const { key } = await unbound.createKey('alice');
+    const asked = () => unbound.asked.get('/introspect') ?? 0;
+    for (const begunMs = performance.now(); performance.now() < begunMs + 3 * BOUND_MS; ) {
+      await busy.ask({ key, cost: 1000 });
+    }
+    for (let before = -1; before < asked(); ) {
+      before = asked();
+      for (let times = 0; times < 20; times += 1) await busy.ask({ key });
+    }
+    await busy.end();
+  }, 20_000);
+
   test('closed, it has told what it let in, and lets nobody in', async () => {
     const { key } = await at.createKey('zoe');
     await decided({ key });
