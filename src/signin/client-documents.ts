@@ -4,7 +4,7 @@
 import { createLruCache, singleFlights } from '../ground/cache.ts';
 import { fetchDocument, fetchFault, inTime } from '../ground/documents.ts';
 import { LIMITS } from '../ground/limits/index.ts';
-import { createTokenBuckets } from '../ground/limits/rates.ts';
+import { createSlidingBuckets } from '../ground/limits/rates.ts';
 import { createFairSemaphore, type FairSemaphore } from '../ground/limits/semaphore.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -151,8 +151,8 @@ export const WRONG_DOCUMENT = 'The document by which the program identifies itse
 
 /** Creates the rates of fetches for ids under a wildcard: of an address, and of all. */
 function createRates(clock: Clock) {
-  const each = createTokenBuckets(LIMITS.clientDocuments, clock);
-  const all = createTokenBuckets(LIMITS.clientDocumentsOfAll, clock);
+  const each = createSlidingBuckets(LIMITS.clientDocuments, clock);
+  const all = createSlidingBuckets(LIMITS.clientDocumentsOfAll, clock);
   return {
     take(network: string): number {
       const waitS = Math.max(each.waitS(network), all.waitS('all'));

@@ -340,6 +340,10 @@ test('who makes up ids under a wildcard has ten a minute, all have sixty, and no
   const one = await madeUp('198.51.100.1', 11);
   expect(one.filter(({ status }) => status === 503)).toHaveLength(10);
   expect(one.filter(({ status }) => status === 429)).toHaveLength(1);
+  app.clock.advance(59_999);
+  expect((await open(app, `${vendor.origin}/many/y`, HOSTED, '198.51.100.1')).status).toBe(429);
+  app.clock.advance(1);
+  await madeUp('198.51.100.1', 10);
   for (let address = 2; address <= 7; address += 1) await madeUp(`198.51.100.${address}`, 9);
   expect((await open(app, `${vendor.origin}/many/x`, HOSTED, '198.51.100.9')).status).toBe(429);
   expect((await open(app, good, HOSTED, '198.51.100.1')).status).toBe(200);

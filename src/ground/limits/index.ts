@@ -102,14 +102,14 @@ export const LIMITS = {
   /** Bounds ids that anybody can make up. Those that the operator lists exactly are fetched whenever needed. */
   clientDocuments: {
     what: 'fetching documents of clients under a wildcard of `OAUTH_CLIENTS`',
-    burst: 10,
-    perS: 0.1667, // ten in a minute
+    most: 10,
+    inS: 60,
     per: 'address',
   },
   clientDocumentsOfAll: {
     what: 'fetching them for whoever asks',
-    burst: 60,
-    perS: 1,
+    most: 60,
+    inS: 60,
     per: 'process',
   },
   /** Each is a write that changes nothing, then a read; what changes something is bounded by what was created. */

@@ -171,7 +171,7 @@ export interface SlidingRate {
  * twice `most` through in that time. Beyond `TOKEN_BUCKETS_MAX`, those that were quiet the longest are evicted, and
  * start again full.
  */
-export function createSlidingBuckets({ most, inS }: SlidingRate, clock: Clock): Pick<TokenBuckets, 'take' | 'give'> {
+export function createSlidingBuckets({ most, inS }: SlidingRate, clock: Clock): TokenBuckets {
   /** When the tokens of each that are out come back, the soonest first; monotonic. */
   const buckets = createLruCache<readonly number[]>({ entries: TOKEN_BUCKETS_MAX });
 
@@ -180,15 +180,20 @@ export function createSlidingBuckets({ most, inS }: SlidingRate, clock: Clock): 
     return (buckets.get(who) ?? []).filter((backAtMs) => backAtMs > nowMs);
   }
 
+  function waitIn(out: readonly number[], count: number): number {
+    const awaited = out[out.length + count - most - 1];
+    return awaited === undefined ? 0 : (awaited - clock.monotonicMs()) / 1000;
+  }
+
   return {
     take(who, count = 1) {
       const out = outOf(who);
-      const nowMs = clock.monotonicMs();
-      const awaited = out[out.length + count - most - 1];
-      if (awaited !== undefined) return (awaited - nowMs) / 1000;
-      buckets.set(who, [...out, ...Array<number>(count).fill(nowMs + inS * 1000)]);
-      return 0;
+      const seconds = waitIn(out, count);
+      const backAtMs = clock.monotonicMs() + inS * 1000;
+      if (seconds === 0) buckets.set(who, [...out, ...Array<number>(count).fill(backAtMs)]);
+      return seconds;
     },
+    waitS: (who, count = 1) => waitIn(outOf(who), count),
     give(who, count) {
       const out = outOf(who);
       buckets.set(who, out.slice(0, Math.max(0, out.length - count)));
