@@ -2,7 +2,7 @@
 // file without a dependency, to be copied where no package is wanted. It keeps the rules of src/api/README.md: it asks
 // once for each key, listens for what has changed, and tells later what it has let in.
 
-import { createHash } from 'node:crypto';
+import crypto from 'node:crypto';
 
 export interface VerifierOptions {
   /** The URL of the server, with its BASE_PATH. */
@@ -96,7 +96,12 @@ interface Moment {
 const now = (): Moment => ({ awakeMs: performance.now(), wallMs: Date.now() });
 const later = ({ awakeMs, wallMs }: Moment, ms: number): Moment => ({ awakeMs: awakeMs + ms, wallMs: wallMs + ms });
 /** Returns the time since a moment, in milliseconds, by the clock that says more. */
-const sinceMs = (then: Moment): number => Math.max(performance.now() - then.awakeMs, Date.now() - then.wallMs);
+const sinceMs = (then: Moment, at = now()): number => Math.max(at.awakeMs - then.awakeMs, at.wallMs - then.wallMs);
+
+/** Hashes a text in one call, which takes half the time. Node has that from 20.12 on. */
+const sha256: (text: string) => string = crypto.hash
+  ? (text) => crypto.hash('sha256', text)
+  : (text) => crypto.createHash('sha256').update(text).digest('hex');
 
 /** A key, or its owner: who is held to limits. */
 interface Holder {
@@ -173,7 +178,7 @@ class KeyVerifier implements Verifier {
   async verify(key: string, { scopes = [], cost = 1 }: Demand = {}): Promise<Verified | Refused> {
     if (key === '') return refusal('missing_api_key');
     if (key.length > KEY_CHARS_MAX) return refusal('invalid_api_key');
-    const hash = createHash('sha256').update(key).digest('base64');
+    const hash = sha256(key);
     const known = this.#recall(hash, scopes, cost, key);
     return known ?? this.#askInTurn(key, hash, scopes, cost);
   }
@@ -208,7 +213,8 @@ class KeyVerifier implements Verifier {
   #recall(hash: string, scopes: readonly string[], cost: number, key: string): Verified | Refused | undefined {
     const found = this.#remembered.get(hash);
     if (found === undefined || this.#known === undefined || this.#closing.signal.aborted) return undefined;
-    if (sinceMs(this.#known) > this.#boundMs || sinceMs(found.end) >= 0) return undefined;
+    const at = now();
+    if (sinceMs(this.#known, at) > this.#boundMs || sinceMs(found.end, at) >= 0) return undefined;
     const lacking = lacksScope(found.identity, scopes);
     if (lacking !== undefined) return lacking;
     if (found.holders.some(({ left }) => left < cost)) return undefined;
