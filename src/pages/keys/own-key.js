@@ -118,9 +118,9 @@ function nameForm(own, { id, name }) {
 function scopesForm(own, { id, scopes }) {
   function read(typed) {
     const left = typed.getAll('scope');
-    if (left.length === scopes.length) return null;
-    if (left.length > 0) return { scopes: left };
-    change(own, id, { failure: 'The last scope stays. To end the key, revoke it.' });
+    if (left.length > 0 && left.length < scopes.length) return { scopes: left };
+    const failure = left.length === 0 ? 'The last scope stays. To end the key, revoke it.' : 'None is unticked yet.';
+    change(own, id, { failure }, placeOf(scopes[0], id));
     return null;
   }
   const box = (scope) => html`<label class="sentence" at=${scope}>

@@ -24,6 +24,7 @@ export function keysList(options) {
     cursor: null, // of the next page; null: these are all
     search: '',
     only: null, // a state, or null: all
+    replaced: null, // the key that was changed last, with the search and state of then
     order: 'created',
     questions: new Map(), // by id of the key: one, and those whose response is awaited
     secrets: new Map(), // new secrets of rotated keys, by id
@@ -88,13 +89,20 @@ function bringUpToDate(list) {
   redraw();
 }
 
-/** Returns the keys that are shown, in order. Keys in whose rows a response is awaited, or has come, are among them. */
-function shownOf({ keys, search, only, order, questions, secrets }) {
+/**
+ * Returns the keys that are shown, in order. Keys in whose rows a response is awaited, or has come, are among them, and
+ * one that was changed stays until something else is looked for.
+ */
+function shownOf({ keys, search, only, order, questions, secrets, replaced }) {
   const wanted = search.trim().toLowerCase();
+  const kept = replaced?.search === search && replaced.only === only ? replaced.id : null;
   return keys
     .filter(
       ({ id, state, text }) =>
-        ((only === null || state === only) && text.includes(wanted)) || questions.has(id) || secrets.has(id),
+        ((only === null || state === only) && text.includes(wanted)) ||
+        questions.has(id) ||
+        secrets.has(id) ||
+        id === kept,
     )
     .sort(ORDERS[order]);
 }
@@ -127,7 +135,8 @@ function toggle(list, id) {
 function replace(list, id, item) {
   const key = list.keys.find((listed) => listed.id === id);
   if (key) Object.assign(key, ...readKey(item));
-  list.status = 'API key changed';
+  const { search, only } = list;
+  Object.assign(list, { status: 'API key changed', replaced: { id, search, only } });
   bringUpToDate(list);
 }
 

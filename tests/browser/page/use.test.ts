@@ -163,6 +163,8 @@ describeInBrowser('a key that one has', (browser) => {
       await page.getByText(/^Renamed by alice/).waitFor();
       const shop = page.getByRole('listitem').filter({ hasText: 'of the shop' });
       await page.getByRole('button', { name: 'Fewer scopes: of the shop' }).click();
+      await page.getByRole('button', { name: 'Save' }).click();
+      await page.getByRole('alert').getByText('None is unticked yet.').waitFor();
       for (const scope of ['read', 'write']) await page.getByRole('checkbox', { name: scope }).uncheck();
       await page.getByRole('button', { name: 'Save' }).click();
       await page.getByRole('alert').getByText('The last scope stays.').waitFor();
@@ -185,6 +187,29 @@ describeInBrowser('a key that one has', (browser) => {
       expect(requests.filter((asked) => asked.includes('/keys/'))).not.toEqual([]);
     });
     expect(await app.logText()).not.toContain(key);
+  });
+
+  test('stays in sight when it is changed so that the search or the state shown leaves it out, until these change', async () => {
+    await using app = await appForBrowser();
+    for (const name of ['shop', 'shop too']) await app.createKey('alice', { name });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
+      const search = page.getByRole('searchbox');
+      await search.fill('shop too');
+      await page.getByText('1 of 2 keys').waitFor();
+      await page.getByRole('button', { name: 'More about shop too' }).click();
+      await page.getByRole('button', { name: 'Rename: shop too' }).click();
+      await page.getByRole('textbox', { name: 'Name' }).fill('backup');
+      await page.keyboard.press('Enter');
+      const row = page.getByRole('listitem').filter({ hasText: 'backup' });
+      await row.getByText(/^Renamed by alice/).waitFor();
+      expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Rename: backup');
+      await page.getByRole('button', { name: 'End sooner: backup' }).click();
+      await page.getByRole('button', { name: 'Save' }).click();
+      await row.getByText(/^End changed by alice/).waitFor();
+      await search.fill('shop');
+      await row.waitFor({ state: 'detached' });
+      await page.getByText('1 of 2 keys').waitFor();
+    });
   });
 
   test('has one button at rest and "…"; twelve take 1,700 px of a phone, and a row that opens moves nothing of itself', async () => {
