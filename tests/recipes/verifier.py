@@ -72,19 +72,18 @@ class KeyVerifier:
             if digest in self._ahead or all(holder.left >= holder.lent / 4 for holder in found.holders):
                 self._let_in(found, cost)
                 return found.identity
-            self._ahead.add(digest)  # asks for more units; the question is the use of this check
+            self._ahead.add(digest)  # asks for more units; the question is the use of this check, unless it is refused
+            self._let_in(found, cost, is_told=False)
         threading.Thread(target=self._ask_ahead, args=(key, digest, found, cost), daemon=True).start()
         return found.identity
     def _ask_ahead(self, key, digest, found, cost):
-        answer, _ = self._ask(key, digest, cost)
-        with self._lock:
-            self._ahead.discard(digest)
-            if not answer.ok and answer.status == 503:
-                self._let_in(found, cost)
-    def _let_in(self, found, units):
+        self._ask(key, digest, cost, [(found.tell, found.holders, cost)])
+        self._ahead.discard(digest)
+    def _let_in(self, found, units, is_told=True):
         for holder in found.holders:
             holder.left, holder.untold = holder.left - units, holder.untold + units
-        self._untold[found.tell] = (found.holders, self._untold.get(found.tell, (None, 0))[1] + units)
+        if is_told:
+            self._untold[found.tell] = (found.holders, self._untold.get(found.tell, (None, 0))[1] + units)
     def _ask_in_turn(self, key, digest, scopes, cost):
         """Asks; or waits for another's question of the same key, and goes by what is remembered then."""
         self._begun.wait(5)
@@ -106,10 +105,10 @@ class KeyVerifier:
             del self._turns[digest]
             own["done"].set()
         return refused("insufficient_scope") if answer.ok and not set(scopes) <= set(answer.scopes) else answer
-    def _ask(self, key, digest, cost):  # a yes that comes too late says nothing: it is asked once more
-        tries = (self._question(key, digest, cost) for _ in range(2) if not self._closed.is_set())
+    def _ask(self, key, digest, cost, ahead=()):  # a yes that comes too late says nothing: it is asked once more
+        tries = (self._question(key, digest, cost, once) for once in (ahead, ()) if not self._closed.is_set())
         return next((answer for answer in tries if answer), (refused("store_unavailable", 1), False))
-    def _question(self, key, digest, cost):
+    def _question(self, key, digest, cost, ahead):  # `ahead`: let in already, and counted by this question
         with self._lock:
             asked, cursor, before = now(), self._cursor, self._answers.get(digest)
             told = self._take(before.holders if before else [])
@@ -117,6 +116,7 @@ class KeyVerifier:
         status, retry_after, body = self._post("/introspect", form, 5)
         with self._lock:
             self._settle(told, status)
+            self._settle(ahead, 200 if status == 200 else 400)
             if status == 429 and body.get("error") in ("rate_limited", "quota_exceeded"):
                 self._forget(digest)
                 return refused(body["error"], retry_after), False

@@ -26,7 +26,10 @@ export interface Servers extends AsyncDisposable {
   /** What comes in place of any response, with the status 200, as from a page of maintenance; null: nothing does. */
   inPlace: string | null;
   createKey(owner: string, scopes?: readonly string[], input?: object): Promise<MadeKey>;
-  keys(...args: string[]): Promise<void>;
+  /** Runs `keys <verb> …` on the database. Returns what it prints. */
+  keys(...args: string[]): Promise<string>;
+  /** The units of today of each key of an owner that was used, by the key's id, as the database has them. */
+  usesOf(owner: string): Promise<Record<string, number>>;
 }
 
 const userHeaders = async (sub: string) => ({
@@ -53,6 +56,11 @@ export async function startServers(
   const servers = await Promise.all(
     runtimes.map((runtime) => startServer({ runtime, env: { ...envOn(store), ...all } })),
   );
+  async function keys(...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await keysCommand({ ...store.env(), ...all }, args);
+    if (code !== 0) throw new Error(stderr);
+    return stdout;
+  }
   const asked = new Map<string, number>();
   let turn = 0;
   let inPlace: string | null = null;
@@ -88,9 +96,11 @@ export async function startServers(
       );
       return { ...made.body, owner };
     },
-    async keys(...args) {
-      const { code, stderr } = await keysCommand({ ...store.env(), ...all }, args);
-      if (code !== 0) throw new Error(stderr);
+    keys,
+    async usesOf(owner) {
+      const lines = (await keys('list', '--user', owner, '--json')).split('\n').filter(Boolean);
+      const listed = lines.map((line) => JSON.parse(line)).filter(({ uses }) => uses?.today > 0);
+      return Object.fromEntries(listed.map(({ id, uses }) => [id, uses.today]).sort());
     },
     async [Symbol.asyncDispose]() {
       front.stop(true);

@@ -219,22 +219,30 @@ class KeyVerifier implements Verifier {
     if (lacking !== undefined) return lacking;
     if (found.holders.some(({ left }) => left < cost)) return undefined;
     const isScarce = found.holders.some(({ left, lent }) => left < lent * AHEAD_PART);
-    if (isScarce && !this.#questions.has(hash)) void this.#askAhead(key, found, cost);
+    if (isScarce && !this.#questions.has(hash)) this.#askAhead(key, found, cost);
     else this.#letIn(found, cost);
     return found.identity;
   }
 
-  /** Asks for more units. The question is the use of the check that was let in, unless it has failed. */
-  async #askAhead(key: string, found: Remembered, cost: number): Promise<void> {
-    const answer = await this.#ask(key, found.hash, cost);
-    if (answer.is === 'refused' && answer.refused.status === 503) this.#letIn(found, cost);
+  /** Asks for more units. The question is the use of the check that was let in, unless it is refused or fails. */
+  #askAhead(key: string, { hash, tell, holders }: Remembered, units: number): void {
+    this.#spend(holders, units); // another question may be answered first, or this one refused
+    void this.#ask(key, hash, units, [{ tell, units, holders }]);
   }
 
   #letIn({ tell, holders }: Remembered, units: number): void {
+    this.#spend(holders, units);
+    this.#tellLater(tell, units, holders);
+  }
+
+  #spend(holders: readonly Holder[], units: number): void {
     for (const holder of holders) {
       holder.left -= units;
       holder.untold += units;
     }
+  }
+
+  #tellLater(tell: string, units: number, holders: readonly Holder[]): void {
     const told = this.#untold.get(tell);
     if (told === undefined) this.#untold.set(tell, { tell, units, holders });
     else told.units += units;
@@ -257,8 +265,9 @@ class KeyVerifier implements Verifier {
     return lacksScope(answer.identity, scopes) ?? answer.identity;
   }
 
-  #ask(key: string, hash: string, cost: number): Promise<Answer> {
-    const question = this.#question(key, hash, cost)
+  /** Asks, once for all who ask meanwhile. `ahead`: what was let in already, and is counted by this question. */
+  #ask(key: string, hash: string, cost: number, ahead: readonly Told[] = []): Promise<Answer> {
+    const question = this.#question(key, hash, cost, ahead)
       .then((answer) => answer ?? this.#question(key, hash, cost)) // it came too late to say anything
       .then((answer) => answer ?? UNAVAILABLE)
       .catch(() => UNAVAILABLE)
@@ -270,15 +279,23 @@ class KeyVerifier implements Verifier {
   }
 
   /** Asks once. Resolves with undefined if the response came too late. */
-  async #question(key: string, hash: string, cost: number): Promise<Answer | undefined> {
-    if (this.#closing.signal.aborted) return UNAVAILABLE;
+  async #question(key: string, hash: string, cost: number, ahead: readonly Told[] = []): Promise<Answer | undefined> {
+    if (this.#closing.signal.aborted) {
+      for (const one of ahead) this.#tellLater(one.tell, one.units, one.holders);
+      return UNAVAILABLE;
+    }
     const asked = now();
     const cursor = this.#cursor;
     // Of its own holders alone: what one question takes along, another can't tell.
     const holders = this.#remembered.get(hash)?.holders ?? [];
     const told = this.#take((one) => one.holders.some((holder) => holders.includes(holder)));
     const fields = { token: key, lease: cursor, used: textOf(told), ...(cost !== 1 && { cost: String(cost) }) };
-    const { status, retryAfterS, body } = await this.#server.ask(fields).finally(() => this.#settle(told));
+    const { status, retryAfterS, body } = await this.#server
+      .ask(fields)
+      .catch(() => NO_RESPONSE)
+      .finally(() => this.#settle(told));
+    if (status === 200) this.#settle(ahead);
+    else for (const one of ahead) this.#tellLater(one.tell, one.units, one.holders);
     if (status === 429 && (body.error === 'rate_limited' || body.error === 'quota_exceeded')) {
       this.#forget(hash);
       return { is: 'refused', refused: refusal(body.error, { retryAfterS }) };
@@ -383,9 +400,7 @@ class KeyVerifier implements Verifier {
   #putBack(told: readonly Told[]): void {
     for (const { tell, holders, units } of told) {
       for (const holder of holders) holder.untold += units;
-      const waiting = this.#untold.get(tell);
-      if (waiting === undefined) this.#untold.set(tell, { tell, units, holders });
-      else waiting.units += units;
+      this.#tellLater(tell, units, holders);
     }
   }
 
@@ -453,6 +468,8 @@ interface ServerResponse {
   readonly retryAfterS: number | undefined;
   readonly body: Body;
 }
+
+const NO_RESPONSE: ServerResponse = { status: 0, retryAfterS: undefined, body: {} };
 
 /** The server, as a service speaks to it. */
 class Server {
