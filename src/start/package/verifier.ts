@@ -265,7 +265,7 @@ class KeyVerifier implements Verifier {
     return lacksScope(answer.identity, scopes) ?? answer.identity;
   }
 
-  /** Asks, once for all who ask meanwhile. `ahead`: what was let in already, and is counted by this question. */
+  /** Asks; others of the same key may wait for that. `ahead`: what was let in already, and is counted by this question. */
   #ask(key: string, hash: string, cost: number, ahead: readonly Told[] = []): Promise<Answer> {
     const question = this.#question(key, hash, cost, ahead)
       .then((answer) => answer ?? this.#question(key, hash, cost)) // it came too late to say anything
