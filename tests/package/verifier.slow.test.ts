@@ -6,7 +6,7 @@ import { ENDINGS, lastYesAfter, startServers } from '../support/checked-service.
 import { rows } from '../support/everything.ts';
 
 const BOUND_MS = 1000;
-const TIMES = 3;
+const TIMES = 20;
 
 describe.each(
   rows(
@@ -28,17 +28,18 @@ describe.each(
       const verifier = createVerifier({ url: at.url, id, key });
       const late: [string, number][] = [];
       for (let time = 0; time < TIMES; time += 1) {
-        for (const [name, end] of Object.entries(ENDINGS)) {
+        const all = Object.entries(ENDINGS).map(async ([name, end]) => {
           const made = await at.createKey(`${name} ${time}`);
           const letsIn = async () => (await verifier.verify(made.key, { scopes: ['read'] })).ok;
           while (!(await letsIn())) await Bun.sleep(10);
           const lastMs = await lastYesAfter(() => end(at, made), letsIn, 1200);
           if (lastMs > BOUND_MS) late.push([name, lastMs]);
-        }
+        });
+        await Promise.all(all);
       }
       expect(late).toEqual([]);
       await verifier.close();
     },
-    TIMES * 60_000,
+    TIMES * 30_000,
   );
 });

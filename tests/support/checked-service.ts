@@ -11,7 +11,7 @@ import { type Runtime, type ServerProcess, startServer } from './server-process.
 import { type StoreMode, startStore, type TestStore } from './store-mode.ts';
 import { TEST_SECRET } from './test-app.ts';
 
-interface MadeKey {
+export interface MadeKey {
   readonly id: string;
   readonly key: string;
   readonly owner: string;
@@ -32,8 +32,10 @@ export interface Servers extends AsyncDisposable {
   usesOf(owner: string): Promise<Record<string, number>>;
 }
 
-const userHeaders = async (sub: string) => ({
-  authorization: `Bearer ${await new SignJWT({ sub })
+const ADMIN = { roles: ['keys-admin'] };
+
+const userHeaders = async (sub: string, claims: object = {}) => ({
+  authorization: `Bearer ${await new SignJWT({ sub, ...claims })
     .setProtectedHeader({ alg: 'HS256' })
     .setExpirationTime('1h')
     .sign(new TextEncoder().encode(TEST_SECRET))}`,
@@ -52,7 +54,7 @@ export async function startServers(
   env: Record<string, string> = {},
 ): Promise<Servers> {
   const store = await startStore(mode, diskFolder());
-  const all = { JWT_SECRET: TEST_SECRET, LOG_LEVEL: 'warn', ...env };
+  const all = { JWT_SECRET: TEST_SECRET, ADMIN_CLAIM: 'roles=keys-admin', LOG_LEVEL: 'warn', ...env };
   const servers = await Promise.all(
     runtimes.map((runtime) => startServer({ runtime, env: { ...envOn(store), ...all } })),
   );
@@ -119,11 +121,15 @@ export const ENDINGS: Readonly<Record<string, (at: Servers, made: MadeKey) => Pr
     fetch(`${servers[0]?.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) }),
   narrowed: (at, { id }) => at.keys('update', id, '--scope', 'other'),
   'of a blocked owner': (at, { owner }) => at.keys('block', owner),
+  'of an owner whom an admin blocks': async (at, { owner }) =>
+    callTool(at, 'admin_update_owner', { owner, blocked: true }, await userHeaders('admin', ADMIN)),
 };
 
-async function asOwner({ servers }: Servers, { id, owner }: MadeKey, tool: string, input = {}): Promise<void> {
-  const headers = await userHeaders(owner);
-  const { status } = await served(() => callOver(servers[0]?.url ?? '', tool, { keyId: id, ...input }, headers));
+const asOwner = async (at: Servers, { id, owner }: MadeKey, tool: string, input = {}): Promise<void> =>
+  callTool(at, tool, { keyId: id, ...input }, await userHeaders(owner));
+
+async function callTool({ servers }: Servers, tool: string, input: object, headers: Record<string, string>) {
+  const { status } = await served(() => callOver(servers[0]?.url ?? '', tool, input, headers));
   if (status !== 200) throw new Error(`${tool} responded ${status}`);
 }
 

@@ -56,8 +56,10 @@ int gettimeofday(struct timeval *restrict tv, void *restrict zone) {
 export interface HeldClocks {
   /** For the environment of the process. */
   readonly env: Record<string, string>;
-  /** Has the process sleep: `asleep` happens meanwhile, and `wallMs` pass beside the time that takes. */
-  sleep(server: ServerProcess, asleep: () => Promise<unknown>, wallMs?: number): Promise<void>;
+  /** Has a process sleep: `asleep` happens meanwhile, and `wallMs` pass beside the time that takes. */
+  sleep(process: Pick<ServerProcess, 'pid' | 'signal'>, asleep: () => Promise<unknown>, wallMs?: number): Promise<void>;
+  /** Moves the wall clock alone, as a person or NTP does. */
+  setWall(byMs: number): void;
 }
 
 export function heldClocks(): HeldClocks {
@@ -71,16 +73,20 @@ export function heldClocks(): HeldClocks {
   writeFileSync(path, new Uint8Array(16));
   return {
     env: { LD_PRELOAD: builtLibrary(SOURCE), CLOCK_OFFSETS: path },
-    async sleep(server, asleep, wallMs = 0) {
-      server.signal('SIGSTOP');
-      while (!isStopped(server.pid)) await Bun.sleep(1);
+    async sleep(process, asleep, wallMs = 0) {
+      process.signal('SIGSTOP');
+      while (!isStopped(process.pid)) await Bun.sleep(1);
       const stoppedAtMs = performance.now();
       await asleep();
       // Rounded down: a monotonic clock must not step back.
       offsetsMs[0] = (offsetsMs[0] ?? 0n) - BigInt(Math.floor(performance.now() - stoppedAtMs));
       offsetsMs[1] = (offsetsMs[1] ?? 0n) + BigInt(wallMs);
       write();
-      server.signal('SIGCONT');
+      process.signal('SIGCONT');
+    },
+    setWall(byMs) {
+      offsetsMs[1] = (offsetsMs[1] ?? 0n) + BigInt(byMs);
+      write();
     },
   };
 }

@@ -23,6 +23,7 @@ export interface VerifierProcess {
   ask(asked: Asked): Promise<any>;
   /** Has no more questions. Resolves with the exit code when it has ended by itself. */
   end(): Promise<number>;
+  signal(name: NodeJS.Signals): void;
   kill(): Promise<void>;
 }
 
@@ -103,6 +104,7 @@ export async function startVerifier(
       child.stdin.end();
       return child.exited;
     },
+    signal: (name) => child.kill(name),
     async kill() {
       child.kill('SIGKILL');
       await child.exited;
