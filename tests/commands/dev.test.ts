@@ -5,7 +5,9 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { scripts } from '../../package.json';
 import { callOver } from '../support/client.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { executable } from '../support/packed.ts';
 import { startServer } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -46,26 +48,35 @@ test('it takes over a tool that appears, changes, breaks and is mended, and star
   expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
 }, 60_000);
 
-test('as a command: a mistake at the start, in what tools share, and in what a tool is made with, is mended by a save', async () => {
-  const folder = temporaryFolder();
-  const tools = join(folder, 'tools');
-  mkdirSync(tools);
-  writeFileSync(join(tools, 'hello.ts'), 'export default (');
-  const command = [process.execPath, join(import.meta.dir, '../../src/cli.ts'), 'dev'];
-  await using dev = await startServer({ folder, command });
-  const mistakes = () => dev.stderr().match(/the tools stay as they were/g)?.length ?? 0;
-  const said = async () => (await callOver(dev.url, 'hello')).body.content?.[0].text;
-  expect(mistakes()).toBe(1);
-  writeFileSync(join(tools, '_text.ts'), "export const text = 'shared';");
-  const sharing = hello('x').replace("'x'", 'text').replace('import', "import { text } from './_text.ts';\nimport");
-  writeFileSync(join(tools, 'hello.ts'), sharing);
-  await waitFor(async () => (await said()) === 'shared');
-  writeFileSync(join(tools, '_text.ts'), "export const text = 'changed';");
-  await waitFor(async () => (await said()) === 'changed');
-  writeFileSync(join(tools, 'hello.ts'), "export default () => { throw new Error('in the making'); };");
-  await waitFor(() => dev.stderr().includes('in the making'));
-  expect(await said()).toBe('changed');
-  rmSync(join(tools, 'hello.ts'));
-  await waitFor(async () => (await said()) === undefined);
-  expect(await dev.stop()).toBe(0);
-}, 60_000);
+const COMMANDS: readonly (readonly [name: string, program: () => Promise<readonly string[]>])[] = [
+  ['a command', async () => [process.execPath, join(import.meta.dir, '../../src/cli.ts')]],
+  ['a command of the executable', async () => [await executable()]],
+];
+
+test.each(rows(COMMANDS, 1))(
+  'as %s: a mistake at the start, in what tools share, and in what a tool is made with, is mended by a save',
+  async (_, program) => {
+    const folder = temporaryFolder();
+    const tools = join(folder, 'tools');
+    mkdirSync(tools);
+    writeFileSync(join(tools, 'hello.ts'), 'export default (');
+    const command = [...(await program()), 'dev'];
+    await using dev = await startServer({ folder, command });
+    const mistakes = () => dev.stderr().match(/the tools stay as they were/g)?.length ?? 0;
+    const said = async () => (await callOver(dev.url, 'hello')).body.content?.[0].text;
+    expect(mistakes()).toBe(1);
+    writeFileSync(join(tools, '_text.ts'), "export const text = 'shared';");
+    const sharing = hello('x').replace("'x'", 'text').replace('import', "import { text } from './_text.ts';\nimport");
+    writeFileSync(join(tools, 'hello.ts'), sharing);
+    await waitFor(async () => (await said()) === 'shared');
+    writeFileSync(join(tools, '_text.ts'), "export const text = 'changed';");
+    await waitFor(async () => (await said()) === 'changed');
+    writeFileSync(join(tools, 'hello.ts'), "export default () => { throw new Error('in the making'); };");
+    await waitFor(() => dev.stderr().includes('in the making'));
+    expect(await said()).toBe('changed');
+    rmSync(join(tools, 'hello.ts'));
+    await waitFor(async () => (await said()) === undefined);
+    expect(await dev.stop()).toBe(0);
+  },
+  60_000,
+);
