@@ -52,6 +52,7 @@ function filePath(url: string): string | null {
   }
 }
 
+/** Returns the path of a replica's file; null for a folder, a URL, or what SQLite keeps in memory. */
 export const replicaPath = (path: string): string | null => (namesFile(path) && !path.includes('://') ? path : null);
 
 /** Returns whether a path is one of a file to SQLite too, which has names for databases in memory, and takes URIs. */

@@ -21,6 +21,7 @@ export function outlinedUrl(url: string): string {
 /** What a URL parser drops: two URLs on lines of their own would read as one. */
 const DROPPED = /[\t\n\r]/;
 
+/** Returns the URL; null for a text that is none as it stands. Space around it is no fault. */
 export const parseUrl = (value: string): URL | null => (DROPPED.test(value.trim()) ? null : URL.parse(value));
 
 function webUrl(value: string): URL | null {
