@@ -232,7 +232,7 @@ class KeyVerifier implements Verifier {
 
   #letIn({ tell, holders }: Remembered, units: number): void {
     this.#spend(holders, units);
-    this.#tellLater(tell, units, holders);
+    this.#tellLater({ tell, units, holders });
   }
 
   #spend(holders: readonly Holder[], units: number): void {
@@ -242,7 +242,8 @@ class KeyVerifier implements Verifier {
     }
   }
 
-  #tellLater(tell: string, units: number, holders: readonly Holder[]): void {
+  /** Has it told by a later request, together with what waits for the same key. */
+  #tellLater({ tell, units, holders }: Told): void {
     const told = this.#untold.get(tell);
     if (told === undefined) this.#untold.set(tell, { tell, units, holders });
     else told.units += units;
@@ -281,7 +282,7 @@ class KeyVerifier implements Verifier {
   /** Asks once. Resolves with undefined if the response came too late. */
   async #question(key: string, hash: string, cost: number, ahead: readonly Told[] = []): Promise<Answer | undefined> {
     if (this.#closing.signal.aborted) {
-      for (const one of ahead) this.#tellLater(one.tell, one.units, one.holders);
+      for (const one of ahead) this.#tellLater(one);
       return UNAVAILABLE;
     }
     const asked = now();
@@ -295,7 +296,7 @@ class KeyVerifier implements Verifier {
       .catch(() => NO_RESPONSE)
       .finally(() => this.#settle(told));
     if (status === 200) this.#settle(ahead);
-    else for (const one of ahead) this.#tellLater(one.tell, one.units, one.holders);
+    else for (const one of ahead) this.#tellLater(one);
     if (status === 429 && (body.error === 'rate_limited' || body.error === 'quota_exceeded')) {
       this.#forget(hash);
       return { is: 'refused', refused: refusal(body.error, { retryAfterS }) };
@@ -398,9 +399,9 @@ class KeyVerifier implements Verifier {
 
   /** Keeps what was not counted, to tell it again. */
   #putBack(told: readonly Told[]): void {
-    for (const { tell, holders, units } of told) {
-      for (const holder of holders) holder.untold += units;
-      this.#tellLater(tell, units, holders);
+    for (const one of told) {
+      for (const holder of one.holders) holder.untold += one.units;
+      this.#tellLater(one);
     }
   }
 
