@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createVerifier, type Verifier } from '../../src/start/package/verifier.ts';
-import { ENDINGS, lastYesAfter, type Servers, startServers } from '../support/checked-service.ts';
+import { decided, ENDINGS, lastYesAfter, type Servers, startServers } from '../support/checked-service.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const BOUND_MS = 1000;
@@ -26,15 +26,6 @@ afterAll(async () => {
 async function verifierOf(of: Servers): Promise<Verifier> {
   const { id, key } = await of.createKey('operator', ['introspect']);
   return createVerifier({ url: of.url, id, key });
-}
-
-/** What a check says until it isn't 503, which is right on a machine that is slower than the bound. */
-async function decided<R extends { readonly ok: boolean; readonly status?: number }>(check: () => Promise<R>) {
-  for (;;) {
-    const result = await check();
-    if (result.ok || result.status !== 503) return result;
-    await Bun.sleep(50);
-  }
 }
 
 const questions = (of = at): number => of.asked.get('/introspect') ?? 0;

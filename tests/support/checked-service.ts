@@ -133,6 +133,15 @@ async function callTool({ servers }: Servers, tool: string, input: object, heade
   if (status !== 200) throw new Error(`${tool} responded ${status}`);
 }
 
+/** Checks until the answer isn't 503, which is right on a machine that is slower than the bound. Returns it. */
+export async function decided<R extends { readonly ok: boolean; readonly status?: number }>(check: () => Promise<R>) {
+  for (;;) {
+    const result = await check();
+    if (result.ok || result.status !== 503) return result;
+    await Bun.sleep(50);
+  }
+}
+
 /** Until it lets nobody in, and a while longer: how long after `end` was acknowledged it last did, in ms. */
 export async function lastYesAfter(
   end: () => Promise<unknown>,

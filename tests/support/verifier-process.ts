@@ -2,6 +2,7 @@
 // Python, and in TypeScript, as the package has it built, on Node and Bun.
 
 import { join } from 'node:path';
+import { decided } from './checked-service.ts';
 import { ROOT } from './documents.ts';
 import { temporaryFolder } from './folder.ts';
 import type { Service } from './service.ts';
@@ -21,6 +22,9 @@ export interface VerifierProcess {
   /** One question at a time. */
   // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
   ask(asked: Asked): Promise<any>;
+  /** Asks until the answer isn't 503. */
+  // biome-ignore lint/suspicious/noExplicitAny: the same
+  decided(asked: Asked): Promise<any>;
   /** Has no more questions. Resolves with the exit code when it has ended by itself. */
   end(): Promise<number>;
   signal(name: NodeJS.Signals): void;
@@ -93,13 +97,15 @@ export async function startVerifier(
     stdout: 'pipe',
   });
   const lines = linesOf(child.stdout);
+  async function ask(asked: Asked) {
+    child.stdin.write(`${JSON.stringify(asked)}\n`);
+    child.stdin.flush();
+    return JSON.parse((await lines.next()).value ?? 'null');
+  }
   return {
     pid: child.pid,
-    async ask(asked) {
-      child.stdin.write(`${JSON.stringify(asked)}\n`);
-      child.stdin.flush();
-      return JSON.parse((await lines.next()).value ?? 'null');
-    },
+    ask,
+    decided: (asked) => decided(() => ask(asked)),
     async end() {
       child.stdin.end();
       return child.exited;
