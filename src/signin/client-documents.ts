@@ -132,7 +132,8 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
       const nowMs = clock.monotonicMs();
       const kept = keptBy(id).get(id);
       if (kept !== undefined && nowMs < kept.freshUntilMs) return ok(kept.redirectUris);
-      if (kept !== undefined && kept.triedAtMs !== null && nowMs < kept.freshUntilMs + KEPT_MORE_MS) {
+      const isServing = kept !== undefined && nowMs < kept.freshUntilMs + KEPT_MORE_MS;
+      if (isServing && kept.triedAtMs !== null) {
         // Nobody waits for a server that was away a moment ago.
         if (nowMs - kept.triedAtMs >= PAUSE_MS) void flights.run(id, () => refresh(id));
         return ok(kept.redirectUris);
@@ -140,7 +141,8 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
       const failure = failures.get(id);
       if (failure !== undefined && nowMs - failure.atMs < PAUSE_MS) return err(failure.problem);
       return flights.run(id, async () => {
-        const waitS = isExact(id) ? 0 : rates.take(network);
+        // A good document takes from no rate: who makes up ids would keep it out when it gets old.
+        const waitS = isExact(id) || isServing ? 0 : rates.take(network);
         return waitS > 0 ? err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) }) : refresh(id);
       });
     },

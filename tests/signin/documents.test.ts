@@ -349,6 +349,11 @@ test('who makes up ids under a wildcard has ten a minute, all have sixty, and no
   expect((await open(app, good, HOSTED, '198.51.100.1')).status).toBe(200);
   expect((await open(app, listed, HOSTED, '198.51.100.1')).status).toBe(200);
   expect(vendor.hits(pathOf(good))).toBe(1);
+  app.clock.advance(3_600_000);
+  for (let address = 1; address <= 6; address += 1) await madeUp(`198.51.100.${address}`, 10);
+  expect((await open(app, `${vendor.origin}/many/z`, HOSTED, '198.51.100.9')).status).toBe(429);
+  expect((await open(app, good, HOSTED, '198.51.100.9')).status).toBe(200); // fetched again, as it was good before
+  expect(vendor.hits(pathOf(good))).toBe(2);
 });
 
 describe('the variable', () => {

@@ -99,9 +99,9 @@ export const LIMITS = {
     inS: 600,
     per: PERSON,
   },
-  /** Bounds ids that anybody can make up. Those that the operator lists exactly are fetched whenever needed. */
+  /** Bounds ids that anybody can make up. What the operator lists exactly, or was good before, is fetched whenever needed. */
   clientDocuments: {
-    what: 'fetching documents of clients under a wildcard of `OAUTH_CLIENTS`',
+    what: 'fetching documents of clients under a wildcard of `OAUTH_CLIENTS`, unless a good one is remembered',
     most: 10,
     inS: 60,
     per: 'address',
