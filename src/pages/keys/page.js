@@ -11,6 +11,7 @@ import { signInCard } from './sign-in.js';
 import { taskView, waitingWords } from './task.js';
 
 const NO_PROGRAMS = 'On this server no program can ask for a key.';
+const TWICE = 'The request has a parameter twice. Have the program connect again.';
 
 /** Signs out. It loads the page anew, so that the browser forgets how the page was opened. */
 const signOut = () => location.reload();
@@ -127,8 +128,21 @@ function takeFromAddress() {
   const [token, state, error, connect, ask] = ['token', 'state', 'error', 'connect', 'ask'].map((name) =>
     fragment.get(name),
   );
-  const task = connect !== null ? { connect } : ask !== null && setup.asks ? { ask } : null;
-  return { token, state, error, query, task, why: ask !== null && !setup.asks ? NO_PROGRAMS : '' };
+  return { token, state, error, query, ...errandOf(connect, ask) };
+}
+
+/** Returns what a link asks the person to decide, or why there is nothing to decide. */
+function errandOf(connect, ask) {
+  // The page would show one of the two, and the server go by the other.
+  if (connect !== null && hasTwice(connect)) return { task: null, why: TWICE };
+  if (connect !== null) return { task: { connect }, why: '' };
+  if (ask === null) return { task: null, why: '' };
+  return setup.asks ? { task: { ask }, why: '' } : { task: null, why: NO_PROGRAMS };
+}
+
+function hasTwice(query) {
+  const names = [...new URLSearchParams(query).keys()];
+  return new Set(names).size < names.length;
 }
 
 function start() {

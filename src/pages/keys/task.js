@@ -120,7 +120,7 @@ function connectView(task) {
     head: html`${heading(html`<small>A key will be made, and handed to</small> <span class="host">${client}</span>`)}
       ${says && html`<p>${says}</p>`}
       <p>
-        The key is good for <bdi>${asked.get('resource') ?? setup.url}</bdi> alone. Go on only if you have just asked for
+        The key is good for <bdi>${asked.get('resource') || setup.url}</bdi> alone. Go on only if you have just asked for
         this connection yourself.
       </p>
       ${refused.length > 0 && html`<p class="hint">It also asked for what you may not give: ${refused.join(' ')}</p>`}`,

@@ -112,6 +112,28 @@ describeInBrowser('a key for a connection', (browser) => {
       expect(await keysOf(app, 'alice')).toEqual([]);
     });
   });
+
+  test('that is asked for by two clients in one link goes to neither', async () => {
+    await using app = await appForBrowser({ env: CONNECT });
+    const server = clientServer();
+    try {
+      const shown = await register(app, ['https://client.example/back']);
+      const other = await register(app, [server.callback]);
+      const query = `${shown.page().search.slice(1)}&${other.page().search.slice(1)}`;
+      const at = `#connect=${encodeURIComponent(query)}`;
+      await withKeysPage(browser(), app, { at }, async ({ page }) => {
+        await page.getByText('The request has a parameter twice').waitFor();
+        await pasteToken(page, await app.token('alice'));
+        await page.getByRole('heading', { name: 'New key' }).waitFor();
+        await page.evaluate((hash) => location.assign(hash), at);
+        await page.getByRole('status').getByText('The request has a parameter twice').waitFor();
+        expect(await page.getByRole('button', { name: 'Make the key and hand it over' }).count()).toBe(0);
+      });
+      expect(server.asked).toEqual([]);
+    } finally {
+      await server.close();
+    }
+  });
 });
 
 describeInBrowser('a key for a program without a browser', (browser) => {
