@@ -44,7 +44,7 @@ export interface ToolLimit<In> {
   /** A whole number, 1 or more. */
   readonly requests: number;
   readonly window: string;
-  /** Picks the bucket; calls without one share the bucket `unknown`. */
+  /** Picks the bucket; calls without one share the bucket `unknown`. A key's id stands for its children, too. */
   readonly key: (call: In) => string | undefined;
 }
 
@@ -125,7 +125,7 @@ export function createGuards(options: GuardsOptions): Guards {
     observe(
       createCountingGuard(checkedLimit(limit), {
         clock,
-        key: limit.key,
+        key: (call) => bucketOf(limit.key(call), call),
         onRefused: (call, bucket) => logRefused(call, `${call.tool} ${bucket}`, { tool: call.tool }),
       }),
     );
@@ -145,6 +145,12 @@ export function createGuards(options: GuardsOptions): Guards {
     scopes: Object.assign(scopes, CREATES_GUARDS),
     rateLimit: Object.assign(rateLimitOf, CREATES_GUARDS),
   };
+}
+
+/** Returns a tool's bucket. A child's id is its parent's: else a key had the limit once more for each child. */
+function bucketOf(bucket: string | undefined, { auth }: GuardedCall): string | undefined {
+  const { keyId, parentId = null } = auth ?? {};
+  return keyId !== undefined && bucket === keyId ? countedKeyId({ keyId, parentId }) : bucket;
 }
 
 interface CountingOptions<In> {

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
+import { childOf } from '../support/children.ts';
 import { testClock } from '../support/clock.ts';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { bearer, createTestApp, failureOf, insertKey, type TestApp, type TestResponse } from '../support/test-app.ts';
@@ -252,12 +253,24 @@ describe('a limit of a tool of its own', () => {
     expect(said(await app.call('per_user'))).toMatchObject({ status: 401, limit });
   });
 
+  const perKey = ({ guards }: ToolDeps) =>
+    defineTool(
+      sequence(guards.apiKey, guards.rateLimit({ requests: 1, window: '1h', key: ({ auth }) => auth.keyId })),
+      { ...facts('per_key'), ...rest },
+    );
+
+  test('the bucket of a key is that of its children, too', async () => {
+    await using app = await createTestApp({ tools: (deps) => [perKey(deps)] });
+    const key = await insertKey(app, 'alice', ['read', 'delegate']);
+    const children = [await childOf(app, key), await childOf(app, key)];
+    const statuses = [];
+    for (const used of [...children.map((child) => child.key), key, await insertKey(app, 'alice')]) {
+      statuses.push((await app.call('per_key', {}, { 'x-api-key': used })).status);
+    }
+    expect(statuses).toEqual([200, 429, 429, 200]);
+  });
+
   test('responses carry it beside the quota of a key and the limit of a person, which count too', async () => {
-    const perKey = ({ guards }: ToolDeps) =>
-      defineTool(
-        sequence(guards.apiKey, guards.rateLimit({ requests: 1, window: '1h', key: ({ auth }) => auth.keyId })),
-        { ...facts('per_key'), ...rest },
-      );
     await using app = await createTestApp({
       tools: (deps) => [...tools(deps), perKey(deps)],
       env: { KEY_QUOTA: '9/day' },
