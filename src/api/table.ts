@@ -16,6 +16,8 @@ export interface RouteFacts {
   readonly takesSecrets?: boolean;
   /** Any web page may read it: it says the same to everyone. */
   readonly openToAnyOrigin?: boolean;
+  /** Only services ask it: no page may read it, of an allowed origin neither. */
+  readonly withoutCors?: boolean;
   /** Responds to any Host: probes use whatever name they know. */
   readonly anyHost?: boolean;
   /** Takes its credential over plain HTTP in production too: it guards no keys. */
@@ -57,6 +59,7 @@ export const ROUTES = {
     who: 'client',
     takes: 'form',
     takesSecrets: true,
+    withoutCors: true,
     says: 'tells services what has changed, so that they check keys from memory',
   },
   revoke: {

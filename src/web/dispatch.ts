@@ -93,7 +93,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     // The response to a proxy is not for the browser: Host and Origin are another server's.
     if (found?.any === undefined) {
       const open = found?.openToAnyOrigin === true; // also without Origin: a cache may give the response to a page
-      if (isReadable && (origin !== null || open)) allowOrigin(response.headers, origin ?? '*', open);
+      const isForPages = isReadable && found?.withoutCors !== true;
+      if (isForPages && (origin !== null || open)) allowOrigin(response.headers, origin ?? '*', open);
       if (server.production && secure) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
     }
     if (idIsGiven) response.headers.set('X-Request-Id', requestId);

@@ -124,9 +124,10 @@ export function allowOrigin(headers: Headers, origin: string, open: boolean): vo
   if (!open) headers.append('Vary', 'Origin');
 }
 
-export function preflight(request: Request, allow: string): Response {
+/** Says what a path allows and, if `isForPages`, what a page of an allowed origin may send. */
+export function preflight(request: Request, allow: string, isForPages: boolean): Response {
   const headers = new Headers({ Allow: allow, ...SECURITY_HEADERS });
-  if (request.headers.has('access-control-request-method')) {
+  if (isForPages && request.headers.has('access-control-request-method')) {
     headers.set('Access-Control-Allow-Methods', allow);
     // Tools choose the names of Mcp-Param-<x> headers, so whichever are asked for are allowed.
     const params = (request.headers.get('access-control-request-headers') ?? '').match(MCP_PARAM) ?? [];

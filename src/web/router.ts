@@ -38,6 +38,8 @@ export interface Route {
   readonly refuse?: Refuse;
   /** Any web page may read it: it says the same to everyone. */
   readonly openToAnyOrigin?: boolean;
+  /** Only services ask it: no page may read it, of an allowed origin neither. */
+  readonly withoutCors?: boolean;
   /** Takes its credential over plain HTTP in production too: it guards no keys. */
   readonly takesPlainHttp?: boolean;
   /** Responds to any Host: probes use whatever name they know. */
@@ -178,6 +180,6 @@ const withoutHost: Handler = () => new Response(null, { status: 400, headers: { 
 const preflightOf =
   (found: Route): Handler =>
   ({ request }) =>
-    preflight(request, allowedMethods(found));
+    preflight(request, allowedMethods(found), found.withoutCors !== true);
 
 const isRead = (method: string) => method === 'GET' || method === 'HEAD';

@@ -321,6 +321,23 @@ describe('bad requests', () => {
     },
   );
 
+  test('a page reads nothing, one of an allowed origin neither, and another is refused', async () => {
+    const from = async (origin: string, method: string) => {
+      const asking = { 'access-control-request-method': 'POST', 'access-control-request-headers': 'authorization' };
+      const headers = { origin, authorization: `Bearer ${service.key}`, ...(method === 'OPTIONS' && asking) };
+      const { status, headers: sent } = await fetch(`${app.url}/changes`, {
+        method,
+        headers,
+        ...(method === 'POST' && { body: new URLSearchParams({ wait_ms: '0' }) }),
+      });
+      return [status, [...sent.keys()].filter((name) => name.startsWith('access-control-'))];
+    };
+    for (const [method, status] of Object.entries({ POST: 200, OPTIONS: 204, GET: 405 })) {
+      expect(await from('http://localhost:5173', method)).toEqual([status, []]);
+      expect(await from('https://evil.example', method)).toEqual([403, []]);
+    }
+  });
+
   test('a stranger is 401, a key without the scope 403, whatever else is wrong', async () => {
     const { key, id } = await app.createKey('alice', { scopes: ['read'] });
     expect(await changesOf(app, { id, key }, 'wait_ms=x')).toMatchObject({
