@@ -26,7 +26,7 @@ export interface CodeGrantOptions extends MakingOptions {
 }
 
 type Handed = Result<
-  Pick<KeyIdentity, 'keyId' | 'scopes' | 'expiresAtMs'> & { key: string; userId: string },
+  Pick<KeyIdentity, 'keyId' | 'scopes' | 'expiresAtMs'> & { key: string; userId: string; livesFromMs: number },
   TokenError | Problem
 >;
 
@@ -49,7 +49,8 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
     const fingerprint = fingerprintOf(hashKey(sha256, key));
     const taken = await store.take({ hash, attempt: makeAttempt(random), keyId, fingerprint }, handedTo(to));
-    return taken ? ok({ key, keyId, userId, scopes, expiresAtMs }) : refusedAgain(keyId, caller);
+    const livesFromMs = clock.nowMs();
+    return taken ? ok({ key, keyId, userId, scopes, expiresAtMs, livesFromMs }) : refusedAgain(keyId, caller);
   }
 
   /** Makes the key that a person has decided on. */
@@ -57,8 +58,8 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     const made = await makeKey(order, hash, 'oauth', handedTo(to), to.caller);
     if (!made.ok) return made;
     const { key, record } = made.value;
-    const { id: keyId, userId, scopes, expiresAtMs } = record;
-    return ok({ key, keyId, userId, scopes, expiresAtMs });
+    const { id: keyId, userId, scopes, expiresAtMs, createdAtMs: livesFromMs } = record;
+    return ok({ key, keyId, userId, scopes, expiresAtMs, livesFromMs });
   }
 
   /** Returns the origin of the event that a client got the key. */
@@ -97,9 +98,9 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     const hash = sha256(code, 'hex');
     const handed = 'key' in handsOut ? await handOver(handsOut.key, hash, to) : await handNew(handsOut.order, hash, to);
     if (!handed.ok) return handed;
-    const { key, keyId, userId } = handed.value;
+    const { key, keyId, userId, livesFromMs } = handed.value;
     logHandOver(to, keyId, userId);
-    return ok(accessToken(key, handed.value, clock.nowMs()));
+    return ok(accessToken(key, handed.value, livesFromMs));
   };
 }
 

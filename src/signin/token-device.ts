@@ -46,7 +46,7 @@ export function createDeviceGrant(options: DeviceGrantOptions): Redeem {
     const made = await makeKey(decided.order, hash, 'device', null, caller);
     if (!made.ok) return made;
     const { key, record } = made.value;
-    return ok({ ...accessToken(key, record, clock.nowMs()), key_id: record.id });
+    return ok({ ...accessToken(key, record, record.createdAtMs), key_id: record.id });
   };
 }
 

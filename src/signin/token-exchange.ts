@@ -4,7 +4,6 @@
 import { logRefused } from '../calls/api-key.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import type { Clock } from '../ground/runtime.ts';
 import { splitScopes } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
 import type { ChildRefusal, ChildRequest, MadeChild } from '../keys/children.ts';
@@ -27,11 +26,10 @@ export interface ExchangeGrantOptions {
   ) => Promise<Result<MadeChild, ChildRefusal | Problem>>;
   /** Reads a name as create_api_key does. */
   readonly readKeyRequest: ReadKeyRequest;
-  readonly clock: Clock;
   readonly log: Log;
 }
 
-export function createExchangeGrant({ delegate, readKeyRequest, clock, log }: ExchangeGrantOptions): Redeem {
+export function createExchangeGrant({ delegate, readKeyRequest, log }: ExchangeGrantOptions): Redeem {
   return async (form, caller) => {
     const asked = requestIn(form, readKeyRequest);
     if (!asked.ok) return asked;
@@ -44,7 +42,7 @@ export function createExchangeGrant({ delegate, readKeyRequest, clock, log }: Ex
     }
     const { key, record } = made.value;
     return ok({
-      ...accessToken(key, record, clock.nowMs()),
+      ...accessToken(key, record, record.createdAtMs),
       issued_token_type: ACCESS_TOKEN,
       key_id: record.id,
     });

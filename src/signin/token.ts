@@ -50,12 +50,16 @@ export function tokenRoute(grantTypes: GrantTypes) {
   return { post, refuse };
 }
 
+/**
+ * Writes the response with a key. What is left of its life counts from `fromMs`: when it was made, so that it is what was
+ * asked for; now, if it was there before.
+ */
 export function accessToken(
   key: string,
   { scopes, expiresAtMs }: Pick<KeyIdentity, 'scopes' | 'expiresAtMs'>,
-  nowMs: number,
+  fromMs: number,
 ): AccessToken {
-  const left = expiresAtMs === null ? null : Math.max(0, Math.floor((expiresAtMs - nowMs) / 1000));
+  const left = expiresAtMs === null ? null : Math.max(0, Math.floor((expiresAtMs - fromMs) / 1000));
   return {
     access_token: key,
     token_type: 'Bearer',

@@ -4,9 +4,11 @@ import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { databaseOf, storedCodes } from '../store/tables.ts';
+import { exchange } from '../support/children.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { CALLBACK, codeFor, handOver, register, sentBack } from '../support/hand-over.ts';
+import { CALLBACK, codeFor, handOver, makeForConnection, register, sentBack } from '../support/hand-over.ts';
+import { askAsPerson, askForKey, pollForKey } from '../support/key-request.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -31,6 +33,26 @@ test('the token is the key, with its own scopes, and an end only if it has one',
     scope: '',
     expires_in: 86_398,
   });
+});
+
+test('a key that is made for a client says the life that was asked for, however long its making takes', async () => {
+  const clock = testClock();
+  const nowMs = () => {
+    clock.setNow(clock.nowMs() + 1);
+    return clock.nowMs();
+  };
+  await using app = await createTestApp({ env: { ...ENV, OAUTH_DEVICE: '1' }, clock: { ...clock, nowMs } });
+  const alice = await bearer(app, 'alice');
+  const decided = { name: 'for a day', scopes: ['delegate', 'read'], expiresInDays: 1 };
+  const client = await register(app);
+  const location = (await (await makeForConnection(app, client.page(), alice, decided)).json()).location;
+  const byClick = await client.redeem(new URL(location).searchParams.get('code') ?? '');
+  const asked = (await askForKey(app, {})).body;
+  await askAsPerson(app, 'decision', { userCode: asked.user_code, approve: true, ...decided }, alice);
+  const byDevice = await pollForKey(app, asked.device_code);
+  const { key } = await app.createKey('alice', { scopes: ['delegate', 'read'] });
+  const byExchange = await exchange(app, key, { expires_in: '86400' });
+  expect([byClick, byDevice, byExchange].map(({ body }) => body.expires_in)).toEqual([86_400, 86_400, 86_400]);
 });
 
 test.each([
