@@ -1,9 +1,11 @@
 // The server on Deno: what server.ts needs of this runtime.
 
 import { hash } from 'node:crypto';
+import nodeModule from 'node:module';
 import { cpuUsage } from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { type Env, NAMES } from './config/env.ts';
+import { once } from './ground/cache.ts';
 import type { RunningServer, ServeOptions } from './start/listener.ts';
 import { type Runtime, start } from './start/server.ts';
 
@@ -69,6 +71,21 @@ const env = new Proxy<Env>(Object.fromEntries(NAMES.map((name) => [name, Deno.en
     typeof name === 'string' && name.startsWith('TOOL_') ? Deno.env.get(name) : known[name as keyof Env],
 });
 
+/** The folder whose modules are read anew, as a URL, and how often they were forgotten. */
+const forgotten = { folder: '', times: 0 };
+
+/** Gives those modules another URL each time: Deno keeps what it has imported under one. */
+const renameForgotten = once(() =>
+  // not imported by its name, which Bun lacks: the executable holds this file, too
+  nodeModule.registerHooks({
+    resolve(specifier, context, next) {
+      const found = next(specifier, context);
+      const isTool = found.url.startsWith(forgotten.folder) && !found.url.includes('/node_modules/');
+      return isTool ? { ...found, url: `${found.url}?read=${forgotten.times}` } : found;
+    },
+  }),
+);
+
 export const runtime: Runtime = {
   name: 'deno',
   sharesPorts: false, // Deno's `reusePort` is unstable
@@ -82,6 +99,11 @@ export const runtime: Runtime = {
   serve,
   // For tool files, src/import-map.json maps `mcp-key-server` to module.ts.
   importTool: (path) => import(pathToFileURL(path).href),
+  forgetTools(folder) {
+    forgotten.folder = pathToFileURL(`${folder}/`).href;
+    forgotten.times += 1;
+    renameForgotten();
+  },
   usage() {
     const { user, system } = cpuUsage(); // microseconds
     return { residentBytes: Deno.memoryUsage().rss, cpuSeconds: (user + system) / 1e6 };
@@ -111,4 +133,7 @@ export const runtime: Runtime = {
   exit: (code) => Deno.exit(code),
 };
 
-if (import.meta.main) await start(runtime);
+if (import.meta.main) {
+  const isDev = Deno.args[0] === 'dev';
+  await start(runtime, {}, isDev ? (await import('./start/watch-tools.ts')).watchTools : undefined);
+}

@@ -38,8 +38,8 @@ export interface Runtime {
   serve(options: ServeOptions): RunningServer;
   /** Imports a tool file, for which `mcp-key-server` is tools/folder/module.ts. */
   readonly importTool: ImportModule;
-  /** Forgets what was imported from a folder (an absolute path), so that it is read anew. */
-  readonly forgetTools?: (folder: string) => void;
+  /** Forgets what was imported from a folder (an absolute path), so that it is read anew: for development. */
+  forgetTools(folder: string): void;
   usage: NonNullable<ServiceOptions['usage']>;
   /** Calls `handler` at SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
@@ -89,10 +89,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const readFolder = custom.tools === undefined || config.toolsDir !== null; // custom.tools may come from ./tools
   const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
-  const read = async () => {
-    runtime.forgetTools?.(resolve(config.toolsDir ?? DEFAULT_FOLDER));
-    return readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null;
-  };
+  const read = async () => (readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null);
   const inFolder = watch === undefined ? await read() : null; // else once it serves: a mistake in one stops nothing
   // With a shared port last: other processes take the requests meanwhile.
   const door = config.reusePort ? null : await listen(runtime, config, tls);
@@ -147,8 +144,13 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
       return before;
     };
     const say = (line: string) => runtime.writeErr(errorLine(line));
-    const reload = createReload({ read: async () => (await read()) ?? [], make, replace, say, clock, log });
-    watch(config.toolsDir ?? DEFAULT_FOLDER, reload.soon); // first: no change after it has read a file is missed
+    const folder = config.toolsDir ?? DEFAULT_FOLDER;
+    const readAnew = async () => {
+      runtime.forgetTools(resolve(folder));
+      return (await read()) ?? [];
+    };
+    const reload = createReload({ read: readAnew, make, replace, say, clock, log });
+    watch(folder, reload.soon); // first: no change after it has read a file is missed
     await reload.now();
   }
   void service.fetchKeys();

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { scripts } from '../../package.json';
 import { callOver } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { diskFolder } from '../support/folder.ts';
 import { executable } from '../support/packed.ts';
-import { startServer } from '../support/server-process.ts';
+import { commandOf, startServer } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -51,12 +51,13 @@ test('it takes over a tool that appears, changes, breaks and is mended, and star
 const COMMANDS: readonly (readonly [name: string, program: () => Promise<readonly string[]>])[] = [
   ['a command', async () => [process.execPath, join(import.meta.dir, '../../src/cli.ts')]],
   ['a command of the executable', async () => [await executable()]],
+  ['an argument of start:deno', async () => commandOf('deno')],
 ];
 
 test.each(rows(COMMANDS, 1))(
   'as %s: a mistake at the start, in what tools share, and in what a tool is made with, is mended by a save',
   async (_, program) => {
-    const folder = temporaryFolder();
+    const folder = diskFolder(); // Deno needs more rights for one on the memory disk
     const tools = join(folder, 'tools');
     mkdirSync(tools);
     writeFileSync(join(tools, 'hello.ts'), 'export default (');
@@ -65,6 +66,8 @@ test.each(rows(COMMANDS, 1))(
     const mistakes = () => dev.stderr().match(/the tools stay as they were/g)?.length ?? 0;
     const said = async () => (await callOver(dev.url, 'hello')).body.content?.[0].text;
     expect(mistakes()).toBe(1);
+    expect(dev.stderr()).toMatch(/mcp-key-server: tools\/hello\.ts:1:\d+: /);
+    await waitFor(() => dev.stdout().includes('"tools not reloaded"'));
     writeFileSync(join(tools, '_text.ts'), "export const text = 'shared';");
     const sharing = hello('x').replace("'x'", 'text').replace('import', "import { text } from './_text.ts';\nimport");
     writeFileSync(join(tools, 'hello.ts'), sharing);
@@ -72,7 +75,7 @@ test.each(rows(COMMANDS, 1))(
     writeFileSync(join(tools, '_text.ts'), "export const text = 'changed';");
     await waitFor(async () => (await said()) === 'changed');
     writeFileSync(join(tools, 'hello.ts'), "export default () => { throw new Error('in the making'); };");
-    await waitFor(() => dev.stderr().includes('in the making'));
+    await waitFor(() => /tools\/hello\.ts:1:\d+: in the making/.test(dev.stderr()));
     expect(await said()).toBe('changed');
     rmSync(join(tools, 'hello.ts'));
     await waitFor(async () => (await said()) === undefined);

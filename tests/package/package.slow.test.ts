@@ -1,7 +1,7 @@
 // The package, installed from its tarball into a project of its own: what it has, its types, and that it runs.
 
 import { beforeAll, describe, expect, test } from 'bun:test';
-import { cpSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { dependencies } from '../../package.json';
@@ -15,6 +15,8 @@ import { packPackage } from '../support/packed.ts';
 import { productionEnv } from '../support/production.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { saying, toolFile } from '../support/tools.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const TOOLS_README = readDocument('src/tools/README.md');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
@@ -156,6 +158,22 @@ test('its command serves the tools folder, and mints a token that it takes', asy
     stdout: '',
     stderr: 'mcp-key-server: there is no command tokens; did you mean token?\n',
   });
+});
+
+test.each([
+  ['bun', [process.execPath, 'node_modules/.bin/mcp-key-server', 'dev']],
+  ['deno', [runInstall(), 'run', '--node-modules-dir=manual', '--allow-all', 'npm:mcp-key-server', 'dev']],
+])('its command dev, on %s, serves what is saved', async (_, command) => {
+  const tool = join(project, 'tools/hello.ts');
+  writeFileSync(tool, toolFile('hello', saying("'one'")));
+  await using server = await startServer({ command, folder: project });
+  const said = async () => (await callOver(server.url, 'hello')).body.content?.[0].text;
+  expect(await said()).toBe('one');
+  writeFileSync(tool, toolFile('hello', saying("'two'")));
+  await waitFor(async () => (await said()) === 'two');
+  rmSync(tool);
+  await waitFor(async () => (await said()) === undefined);
+  expect(await server.stop()).toBe(0);
 });
 
 test('on Node.js it says what it runs on', async () => {

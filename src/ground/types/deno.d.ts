@@ -19,6 +19,8 @@ declare namespace Deno {
   /** Throws when the address can't be listened on. */
   function serve(options: ServeOptions, handler: Handler): HttpServer;
 
+  /** What the command line has after the program. */
+  const args: readonly string[];
   const env: { get(name: string): string | undefined };
   /** Writes some of the bytes and resolves to how many. */
   const stdout: { write(bytes: Uint8Array): Promise<number> };

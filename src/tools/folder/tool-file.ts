@@ -88,9 +88,10 @@ function placeOf(file: string, error: unknown): string {
   if (position) return `:${position.line}:${position.column}`;
   const text = `${message}\n${stack}`;
   for (const written of writtenAs(file)) {
-    const [, after] = text.split(`${written}:`, 2);
-    const place = after && /^\d+:\d+/.exec(after)?.[0];
-    if (place) return `:${place}`;
+    for (const after of text.split(written).slice(1)) {
+      const place = /^(?:\?\w+=\d+)?(:\d+:\d+)/.exec(after)?.[1]; // with what main.deno.ts adds to a file that is read anew
+      if (place) return place;
+    }
   }
   return '';
 }
