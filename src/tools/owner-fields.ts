@@ -31,7 +31,12 @@ export const ownerUpdateFields = {
       v.description('Data of your own, which every key of the owner can read; replaces all of it.'),
     ),
   ),
-  blocked: v.optional(v.pipe(v.boolean(), v.description('True: all keys and user tokens of the owner are refused.'))),
+  blocked: v.optional(
+    v.pipe(
+      v.nullable(v.boolean()),
+      v.description('True: all keys and user tokens of the owner are refused; null: false.'),
+    ),
+  ),
 };
 
 const usesFields = v.strictObject({ today: count, last30Days: v.array(count) });
@@ -47,13 +52,15 @@ export const shownOwnerFields = {
   uses: v.pipe(usesFields, v.description('The sum over the keys that are there, by day (UTC), today first.')),
 };
 
-interface GivenUpdate extends Omit<OwnerUpdate, 'rateLimit'> {
+interface GivenUpdate extends Omit<OwnerUpdate, 'rateLimit' | 'blocked'> {
+  readonly blocked?: boolean | null | undefined;
   readonly rateLimit?: { readonly requests: number; readonly window: string } | null | undefined;
 }
 
 /** Returns the update that `ownerUpdateFields` parsed. */
-export const ownerUpdateOf = ({ rateLimit, ...update }: GivenUpdate): OwnerUpdate => ({
+export const ownerUpdateOf = ({ rateLimit, blocked, ...update }: GivenUpdate): OwnerUpdate => ({
   ...update,
+  blocked: blocked === null ? false : blocked,
   rateLimit: rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 },
 });
 

@@ -125,7 +125,7 @@ describe('settings', () => {
     expect((await setOwner(app, { owner })).body).toMatchObject({ ...NOTHING_SET, ...plan });
     expect((await setOwner(app, { owner, ...plan })).body).toMatchObject(plan);
     await setOwner(app, { owner, metadata: {}, blocked: true });
-    const back = { rateLimit: null, keysMax: null, blocked: false };
+    const back = { rateLimit: null, quota: null, keysMax: null, metadata: null, blocked: null };
     expect((await setOwner(app, { owner, ...back })).body).toMatchObject({ ...NOTHING_SET, owner });
     const events = await eventsIn(app, '--user', owner);
     expect(events.map(({ kind, fields }) => [kind, fields] as unknown)).toEqual([
