@@ -138,7 +138,7 @@ export const VARIABLES = {
   KEY_REVEAL: oneOf(['result', 'widget'], 'result'),
   JWT_SECRET: jwtSecret,
   JWT_SECRET_PREVIOUS: jwtSecret,
-  JWT_JWKS_URL: of('an https URL (http on loopback only)', trustedUrl, null, outlinedUrl),
+  JWT_JWKS_URL: except(STAR, of('an https URL (http on loopback only)', trustedUrl, null, outlinedUrl)),
   JWT_ISSUER: text(null),
   JWT_AUDIENCE: text(null),
   JWT_SCOPE_CLAIM: text(null),
@@ -174,11 +174,14 @@ export const VARIABLES = {
   ),
   OAUTH_DEVICE: flag(false),
   KEYS_PAGE: flag(true),
-  KEYS_PAGE_SIGN_IN: of(
-    'an https URL (http on loopback only) without user, fragment, and return or state in its query',
-    signInUrl,
-    null,
-    outlinedUrl,
+  KEYS_PAGE_SIGN_IN: except(
+    STAR,
+    of(
+      'an https URL (http on loopback only) without user, fragment, and return or state in its query',
+      signInUrl,
+      null,
+      outlinedUrl,
+    ),
   ),
   KEYS_PAGE_CLIENT_ID: text(null),
   KEYS_PAGE_SCOPE: except(COMMA, of(SCOPES, scopeNames, ['openid'])),

@@ -41,7 +41,7 @@ export function userTokens(
   }
   if (previous !== null) fault('JWT_SECRET_PREVIOUS', 'to be unset without JWT_SECRET (the value is not shown)');
   if (issuer !== null && !isIssuer(issuer)) {
-    fault('JWT_ISSUER', 'an https URL (http on loopback only) without query and fragment', outlinedUrl(issuer));
+    fault('JWT_ISSUER', 'an https URL (http on loopback only) without query, fragment and *', outlinedUrl(issuer));
   }
   if (demandedIn !== null && jwksUrl === null && issuer === null) {
     fault('JWT_SECRET', `JWT_SECRET, JWT_JWKS_URL or JWT_ISSUER to be set in ${demandedIn}`);

@@ -70,4 +70,4 @@ export function signInUrl(value: string): URL | null {
 }
 
 // Tokens and metadata must repeat the issuer exactly (RFC 8414 §3.3), so its text is kept, not the normalized URL.
-export const isIssuer = (value: string): boolean => trustedUrl(value) !== null && !/[?#\s]/.test(value);
+export const isIssuer = (value: string): boolean => trustedUrl(value) !== null && !/[?#\s*]/.test(value);

@@ -408,8 +408,13 @@ const BOUNDS: readonly {
       ['https://id.example/', 'https://id.example/'],
       ['http://[::1]:9/x', 'http://[::1]:9/x'],
     ],
-    refused: ['http://id.example', 'issuer', ['https://id.example/#here', 'https://id.example/#…']],
-    expected: 'an https URL (http on loopback only) without query and fragment',
+    refused: [
+      'http://id.example',
+      'issuer',
+      ['https://id.example/#here', 'https://id.example/#…'],
+      'https://*.example',
+    ],
+    expected: 'an https URL (http on loopback only) without query, fragment and *',
   },
 ];
 
@@ -721,6 +726,11 @@ describe('what looks right and never works stops the start', () => {
     ['PUBLIC_URL', 'https://keys.example/*', 'no *: no pattern is read here'],
     ['OAUTH_RESOURCES', 'https://*.example', 'URLs with spaces between, without comma and *'],
     ['OAUTH_RESOURCES', 'https://a.example,https://b.example', 'URLs with spaces between, without comma and *'],
+    ...['JWT_JWKS_URL', 'KEYS_PAGE_SIGN_IN'].map((name) => [
+      name,
+      'https://*.example/x',
+      'no *: no pattern is read here',
+    ]),
     ['ALLOWED_ORIGINS', 'https://*.example', 'origins like https://app.example, with commas between'],
     ['ALLOWED_ORIGINS', 'chrome-extension://*', 'origins like https://app.example, with commas between'],
     ['OAUTH_REDIRECTS', 'https://a.example/cb,https://b.example/cb', 'a list with spaces between, not commas'],
