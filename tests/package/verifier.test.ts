@@ -119,6 +119,18 @@ test('a call that costs more than a lease has is a question', async () => {
   expect(await ofAlone.verify(key, { cost: 20 })).toMatchObject({ status: 429 });
 });
 
+test('a cost that is none, from memory too, lets nobody in, and it goes on listening', async () => {
+  const { key } = await at.createKey('grace');
+  await remembered(key);
+  for (const cost of [0, -5, 0.5, 1001, Number.NaN, Number.POSITIVE_INFINITY]) {
+    expect(await verifier.verify(key, { cost })).toMatchObject({ ok: false, status: 503 });
+  }
+  const heard = at.asked.get('/changes') ?? 0;
+  await waitFor(() => (at.asked.get('/changes') ?? 0) > heard + 2);
+  expect(verifier.knownForMs()).toBeLessThan(BOUND_MS);
+  await remembered(key);
+});
+
 describe.each(Object.entries(ENDINGS))('a key that is %s', (_, end) => {
   test('is refused within the bound, as at a server', async () => {
     const made = await at.createKey(`owner of ${Math.random()}`);

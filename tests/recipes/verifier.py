@@ -38,8 +38,8 @@ class KeyVerifier:
         self._listener.start()
     def verify(self, key, scopes=(), cost=1):
         """Decides on a key, from memory where it was asked about before. Returns Verified or Refused."""
-        if not key or len(key) > 1024:
-            return refused("invalid_api_key" if key else "missing_api_key")
+        if not key or key[1024:] or type(cost) is not int or not 1 <= cost <= 1000:
+            return refused("missing_api_key" if not key else "invalid_api_key" if key[1024:] else "store_unavailable")
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()  # never the key itself
         return self._recall(key, digest, scopes, cost) or self._ask_in_turn(key, digest, scopes, cost)
     async def verify_token(self, token):

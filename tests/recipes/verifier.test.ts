@@ -96,6 +96,15 @@ describe.skipIf(python === null)('with python3', () => {
     30_000,
   );
 
+  test('a cost that is none, from memory too, lets nobody in', async () => {
+    const { key } = await at.createKey('grace');
+    await remembered({ key });
+    for (const cost of [0, -5, 0.5, 1001]) {
+      expect(await client.ask({ key, cost })).toMatchObject({ ok: false, status: 503 });
+    }
+    await remembered({ key });
+  });
+
   test('a million units of a key within moments are told, and it goes on listening', async () => {
     await using unbound = await startServers('embedded', ['bun'], { RATE_LIMIT_REQUESTS: '0' });
     const service = await unbound.createKey('operator', ['introspect']);

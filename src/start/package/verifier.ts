@@ -17,7 +17,7 @@ export interface VerifierOptions {
 export interface Demand {
   /** All of these, by exact string. */
   readonly scopes?: readonly string[];
-  /** Units of each limit that the call spends; 1 unless given. */
+  /** Units of each limit that the call spends, 1 to 1,000; 1 unless given. With anything else nobody is let in (503). */
   readonly cost?: number;
 }
 
@@ -78,6 +78,7 @@ const KEYS_MAX = 100_000;
 const KEY_CHARS_MAX = 1024;
 const TOLD_AT_ONCE_MAX = 1000;
 const TOLD_UNITS_MAX = 1_000_000;
+const COST_MAX = 1000;
 const QUESTION_MS_MAX = 5000;
 const CLOSE_MS_MAX = 2000;
 const PAUSE_MS_MIN = 250;
@@ -102,6 +103,9 @@ const sinceMs = (then: Moment, at = now()): number => Math.max(at.awakeMs - then
 const sha256: (text: string) => string = crypto.hash
   ? (text) => crypto.hash('sha256', text)
   : (text) => crypto.createHash('sha256').update(text).digest('hex');
+
+/** Returns whether the server would count a cost. It refuses all that is told together with another. */
+const isCost = (cost: number): boolean => Number.isInteger(cost) && cost >= 1 && cost <= COST_MAX;
 
 /** A key, or its owner: who is held to limits. */
 interface Holder {
@@ -178,6 +182,7 @@ class KeyVerifier implements Verifier {
   async verify(key: string, { scopes = [], cost = 1 }: Demand = {}): Promise<Verified | Refused> {
     if (key === '') return refusal('missing_api_key');
     if (key.length > KEY_CHARS_MAX) return refusal('invalid_api_key');
+    if (!isCost(cost)) return refusal('store_unavailable');
     const hash = sha256(key);
     const known = this.#recall(hash, scopes, cost, key);
     return known ?? this.#askInTurn(key, hash, scopes, cost);
