@@ -362,6 +362,7 @@ describe('the variable', () => {
     'https://claude.ai',
     'https://CLAUDE.ai/c.json',
     'https://claude.ai:8443/c.json',
+    'https://claude.ai/c.json?',
     'https://claude.ai/c.json?x',
     'https://claude.ai/c.json#x',
     'https://x@claude.ai/c.json',
