@@ -1,23 +1,29 @@
-// `bun tests/lab/bill.ts [checkout]`: the rows that a server reads and writes at its primary in a second, for which hosted
-// databases send a bill; of this source, or of another checkout. src/store/README.md has the figures.
+// `bun tests/lab/bill.ts [--seconds 12] [checkout]`: the rows that a server reads and writes at its primary in a second, for
+// which hosted databases send a bill; of this source, or of another checkout. src/store/README.md has the figures.
 
 import { join } from 'node:path';
+import { parseArgs } from 'node:util';
 import { useKey } from '../support/cluster.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { startRowsProxy } from '../support/rows-proxy.ts';
-import { startServer, untilOpen } from '../support/server-process.ts';
+import { type RowsProxy, startRowsProxy } from '../support/rows-proxy.ts';
+import { type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { newKey } from './bench/database.ts';
 import { BENCH_SECRET } from './bench/ours.ts';
+import { markdown } from './bench/report.ts';
 
 const KEYS = 100;
-const MEASURED_MS = 12_000;
 /** The start, and what a new replica reads, is over. */
 const SETTLED_MS = 5000;
 const ROUND_MS = 200;
 
-const root = process.argv[2];
+const { values, positionals } = parseArgs({
+  options: { seconds: { type: 'string', default: '12' } },
+  allowPositionals: true,
+});
+const measuredMs = Number(values.seconds) * 1000;
+const [root] = positionals;
 const keys = Array.from({ length: KEYS }, newKey);
 
 function startOn(url: string, env: Record<string, string> = {}) {
@@ -37,34 +43,42 @@ SELECT value ->> 0, 'alice', 'k', value ->> 1, '["read"]', 1, ?2 FROM json_each(
   db.close();
 }
 
-/** Returns rows a second, with no key in use or with all of them. */
-async function rowsOf(url: string, isBusy: boolean, env: Record<string, string>): Promise<Record<string, number>> {
+/** Uses keys until their counts have been exchanged: their rows come all at once, every few seconds. */
+async function useUntilExchange(proxy: RowsProxy, server: ServerProcess): Promise<void> {
+  const exchanges = () => proxy.rows('AS uses FROM (').statements; // the totals come last
+  for (const before = exchanges(); exchanges() === before; ) {
+    for (const { key } of keys) await useKey(server, key);
+    await Bun.sleep(ROUND_MS);
+  }
+}
+
+/** Returns the rows that are read and written in a second, with no key in use or with all of them. */
+async function rowsOf(url: string, isBusy: boolean, env: Record<string, string>): Promise<number[]> {
   await using proxy = startRowsProxy(url);
   await using server = await startOn(proxy.url, env);
   await untilOpen(server);
-  const useAll = async () => {
-    for (const { key } of isBusy ? keys : []) await useKey(server, key);
-  };
-  await useAll();
+  const pass = () => (isBusy ? useUntilExchange(proxy, server) : Bun.sleep(ROUND_MS));
+  await pass();
   await Bun.sleep(SETTLED_MS);
+  await pass();
   proxy.forget();
   const beganMs = performance.now();
-  while (performance.now() - beganMs < MEASURED_MS) {
-    await useAll();
-    await Bun.sleep(ROUND_MS);
-  }
+  do await pass();
+  while (performance.now() - beganMs < measuredMs);
   const { read, written } = proxy.rows();
   const seconds = (performance.now() - beganMs) / 1000;
-  return { read: Math.round((read / seconds) * 10) / 10, written: Math.round((written / seconds) * 10) / 10 };
+  return [read / seconds, written / seconds];
 }
 
 await using sqld = await startSqld();
 await fill(sqld.url);
-const table: Record<string, unknown>[] = [];
+const lines: string[][] = [];
 for (const isReplica of [false, true]) {
   for (const isBusy of [false, true]) {
     const env = isReplica ? { DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') } : {};
-    table.push({ replica: isReplica, 'keys in use': isBusy ? KEYS : 0, ...(await rowsOf(sqld.url, isBusy, env)) });
+    const rows = await rowsOf(sqld.url, isBusy, env);
+    lines.push([isReplica ? 'replica' : 'remote', String(isBusy ? KEYS : 0), ...rows.map((row) => row.toFixed(1))]);
   }
 }
-console.table(table);
+const heads = ['store', 'keys in use', 'rows read a second', 'rows written a second'];
+console.log(markdown([heads, heads.map(() => '---'), ...lines]));
