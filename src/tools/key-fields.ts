@@ -4,7 +4,13 @@
 import * as v from 'valibot';
 import type { Call } from '../calls/call.ts';
 import { epochMs, text, wholeNumber } from '../calls/schema.ts';
-import { METADATA_WANTED, metadataFrom } from '../ground/metadata.ts';
+import {
+  METADATA_NAME_PATTERN,
+  METADATA_NAMES_MAX,
+  METADATA_VALUE_MAX,
+  METADATA_WANTED,
+  metadataFrom,
+} from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -85,13 +91,25 @@ export const rateLimitFields = v.strictObject({
 
 export const quotaFields = v.strictObject({ requests, period: v.picklist(['day', 'month']) });
 
-/** Metadata as an admin gives it. Not a record, which would take an array too. */
-export const metadataInput = v.pipe(
-  v.unknown(),
-  v.check((metadata) => metadataFrom(metadata) !== undefined, `Expected ${METADATA_WANTED}`),
-  v.transform((metadata) => metadataFrom(metadata) ?? null),
-  v.metadata({ type: ['object', 'null'], additionalProperties: { type: 'string' } }),
-);
+const METADATA_SCHEMA = {
+  type: 'object',
+  maxProperties: METADATA_NAMES_MAX,
+  propertyNames: { pattern: METADATA_NAME_PATTERN },
+  additionalProperties: { type: 'string', maxLength: METADATA_VALUE_MAX },
+};
+
+/**
+ * Describes metadata as an admin gives it. Not a record, which would take an array too. What clients are told stands
+ * before the transform, where the schema of an input ends.
+ */
+export const metadataInput = (description: string) =>
+  v.pipe(
+    v.unknown(),
+    v.check((metadata) => metadataFrom(metadata) !== undefined, `Expected ${METADATA_WANTED}`),
+    v.metadata({ anyOf: [METADATA_SCHEMA, { type: 'null' }] }),
+    v.description(description),
+    v.transform((metadata) => metadataFrom(metadata) ?? null),
+  );
 
 const count = v.pipe(v.number(), v.integer());
 

@@ -63,6 +63,32 @@ test('what a recursive schema refers to is in the document', async () => {
   }
 });
 
+test('every field of every tool says what it takes', async () => {
+  await using own = await createTestApp({ env: { ADMIN_CLAIM: 'roles=keys-admin' } });
+  const { paths } = (await readResponse(await fetch(`${own.url}/openapi.json`))).body;
+  const says: [string, boolean][] = [];
+  for (const [path, { post }] of Object.entries<typeof document>(paths)) {
+    const { properties = {} } = post.requestBody.content['application/json'].schema;
+    for (const [name, field] of Object.entries<object>(properties))
+      says.push([`${path} ${name}`, 'type' in field || 'anyOf' in field]);
+  }
+  expect(says.filter(([, isSaid]) => !isSaid)).toEqual([]);
+  expect(
+    paths['/tools/admin_update_owner'].post.requestBody.content['application/json'].schema.properties.metadata,
+  ).toEqual({
+    description: expect.any(String),
+    anyOf: [
+      {
+        type: 'object',
+        maxProperties: 20,
+        propertyNames: { pattern: '^[a-z][a-z0-9_]{0,39}$' },
+        additionalProperties: { type: 'string', maxLength: 200 },
+      },
+      { type: 'null' },
+    ],
+  });
+});
+
 test('the bounds of create_api_key stand in its schema', () => {
   const { schema } = document.paths['/tools/create_api_key'].post.requestBody.content['application/json'];
   expect(schema).toMatchObject({

@@ -62,7 +62,7 @@ const parseLine = parserOf(
     expiresAt: v.optional(v.nullable(time)),
     rateLimit: v.optional(rateLimitFields),
     quota: v.optional(quotaFields),
-    metadata: v.optional(metadataInput),
+    metadata: v.optional(metadataInput('Data of your own.')),
     foreign: v.optional(v.boolean()),
   }),
 );
