@@ -26,6 +26,7 @@ const PROBLEM_SCHEMA = {
     detail: { type: 'string' },
     code: { type: 'string' },
     requestId: { type: 'string' },
+    of: { type: 'string', const: 'owner', description: 'Whose limit refuses: all keys of the owner together.' },
     issues: {
       type: 'array',
       items: {

@@ -158,6 +158,16 @@ test('what a tool asks for is what its guards ask for, in whatever order they ar
 const undescribed = (problem: object) =>
   Object.keys(problem).filter((name) => !(name in document.components.schemas.Problem.properties));
 
+test('a limit of all keys of an owner is a problem that says whose it is, as described', async () => {
+  const { key } = await app.createKey('zoe');
+  await app.keys('owner', 'zoe', '--limit', '1/1h');
+  app.clock.advance(1000);
+  await app.useKey(key);
+  const { status, body } = await app.useKey(key);
+  expect([status, body.of]).toEqual([429, 'owner']);
+  expect(undescribed(body)).toEqual([]);
+});
+
 test('a rotation that is under way is a problem with until when, as described', async () => {
   const headers = await bearer(app, 'alice');
   const { id } = await app.createKey('alice', { scopes: ['read'] });
