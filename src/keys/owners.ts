@@ -34,6 +34,8 @@ export interface OwnerStore {
   namesAfter(owner: string, limit: number): Promise<readonly string[]>;
   /** Returns the ids of all keys of an owner. */
   keyIdsOf(owner: string): Promise<readonly string[]>;
+  /** Returns whether there is anything to remove of an owner: keys, settings, counts, or more events than that of his end. */
+  isKept(owner: string): Promise<boolean>;
   /** Changes settings. Returns false if they were so already. */
   set(owner: string, edit: OwnerEdit, origin: Origin): Promise<boolean>;
   /** Deletes up to so many keys of an owner. Returns how many there were. */

@@ -36,19 +36,37 @@ const HAS_KEYS = 'SELECT count(*) AS keys FROM (SELECT 1 FROM api_keys WHERE use
 const LEAVE = `INSERT INTO owners (owner, changed_by, deleting) VALUES (?1, ?2, 1)
 ON CONFLICT (owner) DO UPDATE SET deleting = 1, changed_by = excluded.changed_by, changed_at_ms = excluded.changed_at_ms`;
 
+const HAS_ROWS = `SELECT EXISTS (SELECT 1 FROM api_keys WHERE user_id = ?1) OR EXISTS (SELECT 1 FROM owners WHERE owner = ?1)
+OR EXISTS (SELECT 1 FROM holders WHERE owner = ?1) AS is_kept`;
+
 /** Events looked through by one statement. */
 const RANGE_EVENTS = 100_000;
 const LAST_EVENTS = `SELECT coalesce(min(seq), 0) AS first, coalesce(max(seq), -1) AS last, (
 SELECT max(seq) FROM key_events WHERE owner = ?1 AND kind = 'owner_deleted') AS kept FROM key_events`;
 const FORGET_EVENTS = 'DELETE FROM key_events WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND seq <> ?4';
+const HAS_EVENTS = `SELECT 1 FROM key_events
+WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND kind <> 'owner_deleted' LIMIT 1`;
 
 export function createOwnerStore(db: Database): OwnerStore {
+  /** Returns the ranges of all events, as arguments of a statement, and the event that the owner was deleted. */
+  async function rangesOf(owner: string) {
+    const { first, last, kept } = firstOf(await db.read({ sql: LAST_EVENTS, args: [owner] }));
+    const ranges: [owner: string, from: number, to: number][] = [];
+    for (let from = Number(first); from <= Number(last); from += RANGE_EVENTS)
+      ranges.push([owner, from, from + RANGE_EVENTS - 1]);
+    return { ranges, kept: Number(kept) };
+  }
+
   async function forgetEvents(owner: string): Promise<void> {
-    const range = firstOf(await db.read({ sql: LAST_EVENTS, args: [owner] }));
-    const [first, last, kept] = [Number(range.first), Number(range.last), Number(range.kept)];
-    for (let from = first; from <= last; from += RANGE_EVENTS) {
-      await db.write({ sql: FORGET_EVENTS, args: [owner, from, from + RANGE_EVENTS - 1, kept] });
+    const { ranges, kept } = await rangesOf(owner);
+    for (const range of ranges) await db.write({ sql: FORGET_EVENTS, args: [...range, kept] });
+  }
+
+  async function hasEvents(owner: string): Promise<boolean> {
+    for (const args of (await rangesOf(owner)).ranges) {
+      if ((await db.read({ sql: HAS_EVENTS, args })).length > 0) return true;
     }
+    return false;
   }
 
   return {
@@ -64,6 +82,11 @@ export function createOwnerStore(db: Database): OwnerStore {
 
     async keyIdsOf(owner) {
       return (await db.read({ sql: KEY_IDS, args: [owner] })).map(({ id }) => String(id));
+    },
+
+    async isKept(owner) {
+      const { is_kept } = firstOf(await db.read({ sql: HAS_ROWS, args: [owner] }));
+      return is_kept === 1 || hasEvents(owner);
     },
 
     async set(owner, edit, origin) {

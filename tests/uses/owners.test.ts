@@ -14,7 +14,7 @@ import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { labelled } from '../support/labels.ts';
 import { call, post } from '../support/mcp.ts';
-import { storeOn } from '../support/store-mode.ts';
+import { startStore, storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
 import {
   bearer,
@@ -236,6 +236,38 @@ test('keys owner sets, shows and removes an owner; a block stays', async () => {
   await advanceUntil(app.clock, async () => (await app.useKey(key)).status === 401, 250);
   expect(await shown()).toMatchObject({ ...NOTHING_SET, blocked: true, keys: 0 });
   expect((await eventsIn(app, '--user', 'eve')).map(({ kind }) => kind)).toEqual(['owner_deleted']);
+});
+
+test('keys owner --delete of whom nothing is left changes nothing, and does not ask, as keys revoke', async () => {
+  const store = await startStore('embedded');
+  await using app = await createTestApp({ store });
+  const verb = (...args: string[]) => keysCommand(store.env(), args);
+  const key = await keyOf(app, 'eve');
+  expect((await verb('owner', 'eve', '--delete')).code).toBe(2); // not confirmed
+  expect((await verb('owner', 'eve', '--delete', '--yes')).stderr).toEndWith('deleted "eve"\n');
+  expect((await app.useKey(key)).status).toBe(401);
+  const events = await eventsIn(app, '--user', 'eve');
+  expect(events.map(({ kind }) => kind)).toEqual(['owner_deleted']);
+  const nothing = { code: 0, stdout: '', stderr: 'there is nothing of "eve" to delete\n' };
+  expect(await verb('owner', 'eve', '--delete')).toEqual(nothing);
+  expect(await eventsIn(app, '--user', 'eve')).toEqual(events);
+  const revoked = await verb('revoke', '--user', 'eve');
+  expect(revoked).toEqual({ code: 0, stdout: '', stderr: 'there are no such active keys\n' });
+  expect((await verb('owner', 'nobody', '--delete')).stderr).toBe('there is nothing of "nobody" to delete\n');
+});
+
+test('keys owner --delete removes what alone is left of an owner', async () => {
+  const store = await startStore('embedded');
+  await using app = await createTestApp({ store });
+  for (const leave of [
+    () => app.keys('owner', 'eve', '--keys', '3'), // settings
+    () => app.keys('block', 'eve', '--yes'), // an event
+  ]) {
+    await leave();
+    const { stderr } = await keysCommand(store.env(), ['owner', 'eve', '--delete', '--yes']);
+    expect(stderr).toEndWith('deleted "eve"\n');
+    expect((await eventsIn(app, '--user', 'eve')).map(({ kind }) => kind)).toEqual(['owner_deleted']);
+  }
 });
 
 test('OWNER_* is of owners without a plan; a number is the only way to have more', async () => {

@@ -54,6 +54,7 @@ export const verb = command({
 });
 
 async function remove({ owners }: Parameters<typeof ownersOf>[0], owner: string, yes: boolean, io: Io): Promise<void> {
+  if (!(await owners.isKept(owner))) return io.say(`there is nothing of ${JSON.stringify(owner)} to delete`);
   const [stored] = await owners.find([owner], Date.now());
   const keys = stored?.keys ?? 0;
   await io.confirm(`Delete ${JSON.stringify(owner)} with ${keysCounted(keys)}, settings, counts and events?`, yes);
