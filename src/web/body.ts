@@ -182,6 +182,18 @@ class CountedBody {
   }
 }
 
+/**
+ * Drops a body that the route doesn't read. The runtime would keep it until the response is there, and count it for
+ * nobody.
+ */
+export function dropBody({ request, headers, method }: RequestContext): Body {
+  if (method === 'GET' || method === 'HEAD') return NO_BODY; // the runtime reads none of theirs
+  const length = headers.get('content-length');
+  const isLong = length === null ? headers.has('transfer-encoding') : Number(length) > BYTES_COUNTED;
+  if (isLong) request.body?.cancel().catch(() => {});
+  return NO_BODY;
+}
+
 function formatFor(kind: BodyKind | undefined, type: string | null): BodyFormat {
   if (kind === undefined) return JSON_FORMAT;
   return kind === 'form' || isOf(FORM_FORMAT, type) ? FORM_FORMAT : JSON_FORMAT;

@@ -7,7 +7,7 @@ import { type Awaitable, StoreOutage } from '../ground/result.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import { excerptOf } from '../watch/redact.ts';
-import { createReadBody, NO_BODY } from './body.ts';
+import { createReadBody, dropBody } from './body.ts';
 import { type Connections, RequestContext, type ServerFacts } from './context.ts';
 import { allowOrigin, STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
@@ -62,7 +62,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     try {
       const checked = check(context, found);
       if (typeof checked === 'function') {
-        const body = checked === found?.post ? await readBody(found.takes, context) : NO_BODY;
+        const body = checked === found?.post ? await readBody(found.takes, context) : dropBody(context);
         response = await checked(context, body);
       } else {
         isReadable = !HIDDEN_FROM_PAGES.includes(checked.code);

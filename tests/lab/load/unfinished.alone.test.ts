@@ -1,6 +1,12 @@
-// Bodies without their last byte, on a thousand connections, take little memory and nobody's time.
+// Bodies without their last byte, on a thousand connections, take little memory and nobody's time; nor do those that no
+// route reads.
 
 import { expect, test } from 'bun:test';
+import { openHttpSocket } from '../../support/http-socket.ts';
+import { startProxy } from '../../support/proxy.ts';
+import { peakResidentMbOf, startServer, untilOpen } from '../../support/server-process.ts';
+import { startPrimary } from '../../support/template.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
 import { unfinishedBodies } from './unfinished.ts';
 
 const CLIENTS = 1002;
@@ -17,4 +23,36 @@ test.skipIf(process.platform !== 'linux').each(['bun', 'deno'] as const)(
     expect(medianMs).toBeLessThan(MEDIAN_MS_MAX);
   },
   180_000,
+);
+
+/** As much as the runtime takes: a response of this server comes only below that. */
+const UNREAD_BYTES = 3_900_000;
+const UNREAD_CLIENTS = 150;
+const UNREAD_MB_MAX = 128;
+
+test.skipIf(process.platform !== 'linux').each(['bun', 'deno'] as const)(
+  'clients that send /verify long bodies, which it does not read, while the keys are far away (%s)',
+  async (runtime) => {
+    await using primary = await startPrimary();
+    await using proxy = await startProxy(primary.url, { delayMs: 400 });
+    await using server = await startServer({
+      runtime,
+      env: { ...primary.env, DATABASE_URL: proxy.url, JWT_SECRET: TEST_SECRET, REVOCATION_LAG_MAX_MS: '60000' },
+    });
+    await untilOpen(server);
+    const body = 'x'.repeat(UNREAD_BYTES);
+    const answers = Array.from({ length: UNREAD_CLIENTS }, async (_, at) => {
+      const { socket, readUntil } = await openHttpSocket(server.url);
+      const key = `sk_test_${String(at).padStart(64, '0')}`;
+      socket.write(
+        `PUT /verify HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${key}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      );
+      const head = await readUntil((all) => all.includes('\r\n\r\n'));
+      socket.destroy();
+      return head.split(' ', 2)[1];
+    });
+    for (const status of await Promise.all(answers)) expect(status).toBeOneOf(['401', '503']);
+    expect(peakResidentMbOf(server.pid)).toBeLessThan(UNREAD_MB_MAX);
+  },
+  60_000,
 );
