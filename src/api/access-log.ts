@@ -3,6 +3,7 @@
 import { callerOf } from '../calls/call.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
+import { excerptOf } from '../watch/redact.ts';
 import type { ObserveRequest } from '../web/context.ts';
 import { forwardedPath } from '../web/forwarded.ts';
 
@@ -30,6 +31,7 @@ export const createAccessLog =
           : { keyId, keyName, owner: subject, ...(parentId && { parentId }) };
       const cost = call?.cost === 1 ? undefined : call?.cost;
       const { traceId } = call ?? callerOf(context);
+      const userAgent = headers.get('user-agent');
       const path = route === verifyRoute && trustProxy > 0 ? forwardedPath(headers) : undefined;
       log.info('request', {
         requestId,
@@ -43,6 +45,7 @@ export const createAccessLog =
         durationMs,
         address,
         ...caller,
+        userAgent: userAgent ? excerptOf(userAgent) : undefined,
       });
     };
   };

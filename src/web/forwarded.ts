@@ -25,7 +25,7 @@ export function forwardedFor(headers: Headers, proxies: number): string | null {
  */
 const ADDRESS_CHARS_MAX = 64;
 
-/** Returns the id that a proxy gave the request; null if there is none, it is usageErrorOf for a log, or it holds a key. */
+/** Returns the id that a proxy gave the request; null if there is none, it is unfit for a log, or it holds a key. */
 export function forwardedRequestId(headers: Headers): string | null {
   const id = headers.get('x-request-id');
   return id !== null && REQUEST_ID.test(id) && redactKeys(id) === id ? id : null;

@@ -1,6 +1,7 @@
 // ACCESS_LOG=1: one line for each request; and the request ids that trusted proxies give.
 
 import { describe, expect, test } from 'bun:test';
+import { sendOverSocket } from '../support/http-socket.ts';
 import { labelled } from '../support/labels.ts';
 import { call, post } from '../support/mcp.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
@@ -52,6 +53,20 @@ test('the line of a key has its name and owner; that of /verify the path that a 
   await using direct = await createTestApp({ env: { ACCESS_LOG: '1' } });
   await fetch(`${direct.url}/verify`, { headers: { 'x-forwarded-uri': '/forged' } });
   expect((await requestsOf(direct)).at(-1)?.path).toBeUndefined();
+});
+
+test('the line has the program that asks, in at most 100 characters, without any secret', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  const agents = ['curl/8.5.0', 'x'.repeat(101), `cli ${'y'.repeat(90)} sk_test_${'0'.repeat(64)}`, ''];
+  for (const agent of agents) await app.call('get_data', {}, { 'user-agent': agent });
+  await sendOverSocket(app.url, 'GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n');
+  const lines = await requestsOf(app);
+  expect(lines.map(({ userAgent }) => userAgent)).toEqual([
+    'curl/8.5.0',
+    'x'.repeat(100),
+    `cli ${'y'.repeat(90)} [reda`,
+    ...lines.slice(3).map(() => undefined),
+  ]);
 });
 
 test('the line of a refused key that is known has its name and owner, too; of an unknown one nothing', async () => {
