@@ -1,7 +1,7 @@
 // What the trusted proxies in front say about the request. Each appends one entry to a list: of n proxies the outermost
 // wrote the n-th from the end. Entries before that came with the request and may be forged.
 
-import { redactKeys } from '../watch/redact.ts';
+import { redact, redactKeys } from '../watch/redact.ts';
 
 /**
  * Returns the protocol of the client. It may be the first of the list, because a proxy may also replace the list with
@@ -31,10 +31,13 @@ export function forwardedRequestId(headers: Headers): string | null {
   return id !== null && REQUEST_ID.test(id) && redactKeys(id) === id ? id : null;
 }
 
-/** Returns the path that a proxy asks about, for the log. The query is left out, because it may hold secrets. */
+/**
+ * Returns the path that a proxy asks about, for the log. The query is left out, because it may hold secrets; those of the
+ * path are taken out before it is cut, because half a key may look like none.
+ */
 export function forwardedPath(headers: Headers): string | undefined {
   const path = headers.get('x-forwarded-uri')?.split(/[?#]/, 1)[0];
-  return path?.startsWith('/') ? path.slice(0, PATH_CHARS_MAX) : undefined;
+  return path?.startsWith('/') ? redact(path).slice(0, PATH_CHARS_MAX) : undefined;
 }
 
 /** The most characters of a path: enough to tell one call from another. */

@@ -134,6 +134,20 @@ const failing = ({ guards }: ToolDeps) =>
     },
   });
 
+test('it is taken out of a path before that is cut, and so is one of our form', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1', TRUST_PROXY: '1' } });
+  await importing(app, OTHER);
+  const { key } = await app.createKey('alice');
+  for (const presented of [OTHER, key]) {
+    for (const chars of [1, presented.length - 1]) {
+      const uri = `/${'x'.repeat(499 - chars)}${presented}`;
+      await fetch(`${app.url}/verify`, { headers: { 'x-api-key': presented, 'x-forwarded-uri': uri } });
+    }
+  }
+  const paths = (await app.log()).flatMap(({ path }) => (typeof path === 'string' ? [path.replace(/^.x+/, '')] : []));
+  expect(paths).toEqual(['[', '[redacted]', '[', '[redacted]']);
+});
+
 test('it is taken out of every line, and a person may paste it', async () => {
   await using app = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback' }, tools: (deps) => [failing(deps)] });
   await importing(app, FOREIGN);
