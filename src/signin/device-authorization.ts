@@ -39,7 +39,8 @@ const { each, total } = LIMITS.keyRequests;
 const OPEN_MAX: OpenMax = { each, network: LIMITS.keyRequestsOfNetwork.each, total };
 
 const NAME_CHARS_MAX = 200;
-const SCOPES_MAX = 100;
+/** What a key may have: of a stranger’s words, which stand in the database for an hour, no more is kept. */
+const SCOPES = { most: 100, charsMost: 2000 };
 
 export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   const { store, audience, clock, random, sha256, log } = options;
@@ -111,8 +112,16 @@ function requestIn(form: URLSearchParams, { nameOf }: ServersSeen) {
   const given = parameter(form, 'resource');
   const resource = given === null ? THIS_SERVER : nameOf(given);
   if (resource === null) return err<TokenError>('invalid_target');
-  const scopes = splitScopes(parameter(form, 'scope') ?? '').filter(isScope);
-  return ok({ clientName, resource, scopes: [...new Set(scopes)].slice(0, SCOPES_MAX) });
+  return ok({ clientName, resource, scopes: firstScopes(parameter(form, 'scope') ?? '') });
+}
+
+function firstScopes(list: string): readonly string[] {
+  const scopes = [...new Set(splitScopes(list).filter(isScope))].slice(0, SCOPES.most);
+  let chars = 0;
+  return scopes.filter((scope) => {
+    chars += scope.length;
+    return chars <= SCOPES.charsMost;
+  });
 }
 
 /** How long they are refused without a query of the database, after too many of their requests were open. */

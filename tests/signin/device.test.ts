@@ -197,6 +197,17 @@ describe('what a program may say', () => {
     expect(body).toMatchObject({ clientName: name, scopes: ['read', '<b>'], address: '192.0.2.9' });
   });
 
+  test('of the scopes it would like, as many are kept as a key may have', async () => {
+    const asked = Array.from({ length: 200 }, (_, at) => `${at}`.padStart(100, 's'));
+    const headers = { 'x-forwarded-for': '192.0.2.10' };
+    const scopesOf = async (scope: string) => {
+      const { user_code: userCode } = (await ask(app, { scope }, headers)).body;
+      return (await person(app, 'request', { userCode })).body.scopes;
+    };
+    expect(await scopesOf(asked.join(' '))).toEqual(asked.slice(0, 20));
+    expect(await scopesOf(asked.map((scope) => scope.slice(-3)).join(' '))).toHaveLength(100);
+  });
+
   test('a field twice, and another type of body, are refused', async () => {
     const twice = await fetch(`${app.url}/device_authorization`, {
       method: 'POST',
