@@ -29,6 +29,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/bill.ts: ROUND_MS': 'keys are used so often',
   'lab/load/attack.ts: aheadMs': 'an attacker does not go faster than so many a second',
   'support/callers.ts: pauseMs': 'callers pause',
+  'uses/leased-limits.slow.test.ts: pauseMs': 'the same',
   'lab/load/guesses.alone.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
   'lab/soak/soak.ts: pauseMs': 'callers pause',
   'lab/fuzz/wire.ts: pauseMs': 'a slow client pauses between the pieces of a request',

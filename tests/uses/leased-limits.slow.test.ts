@@ -18,6 +18,8 @@ const COSTS = [1, 1, 3, 7];
 /** Each caller ends after so many refusals: then all keys have been tried at each service. */
 const REFUSALS = 500;
 const PAUSE_MS = 1;
+/** Between two processes more is let in the faster calls come: slowly enough, the bound is near the limit. */
+const CALM_PAUSE_MS = 20;
 const HALF_SECOND_MS = 500;
 /** No limit but the owner's, and no check is refused because a busy machine holds a process up. */
 const CALM = { RATE_LIMIT_REQUESTS: '0', REVOCATION_LAG_MAX_MS: '60000' };
@@ -55,7 +57,7 @@ interface Letting {
   readonly refused: { readonly cost: number; readonly accepted: number }[];
 }
 
-async function untilRefused({ verifiers }: Customer): Promise<Letting> {
+async function untilRefused({ verifiers }: Customer, pauseMs: number): Promise<Letting> {
   const seen: Letting = { letIn: [], refused: [] };
   let accepted = 0;
   let underWay = 0;
@@ -68,12 +70,13 @@ async function untilRefused({ verifiers }: Customer): Promise<Letting> {
       if (result.ok) {
         accepted += cost;
         seen.letIn.push({ atMs: performance.now(), units: cost });
+        await Bun.sleep(pauseMs);
       } else {
         expect(result.status).toBe(429);
         refusals += 1;
         seen.refused.push({ cost, accepted: accepted + underWay });
+        await Bun.sleep(PAUSE_MS);
       }
-      await Bun.sleep(PAUSE_MS);
     }
   }
   await Promise.all(verifiers.flatMap((verifier) => Array.from({ length: CALLERS_EACH }, () => call(verifier))));
@@ -94,19 +97,20 @@ function busiestRate(letIn: Letting['letIn']): number {
 }
 
 test.each([
-  ['one process', ['bun'], 3200],
-  ['two processes', ['bun', 'bun'], 16_000],
+  ['one process', ['bun'], 3200, PAUSE_MS],
+  ['two processes', ['bun', 'bun'], 16_000, CALM_PAUSE_MS],
 ] as const)(
   '%s: two services let in no more than the limit and what is lent, and refuse nobody before',
-  async (_, runtimes, limit) => {
+  async (_, runtimes, limit, pauseMs) => {
     await using started = new AsyncDisposableStack();
     await awayFromMidnight();
     const customer = await startCustomer(started, runtimes, limit);
-    const { letIn, refused } = await untilRefused(customer);
+    const { letIn, refused } = await untilRefused(customer, pauseMs);
     const lent = (SERVICES * limit) / 32;
     const count = runtimes.length;
     const shared = count === 1 ? 0 : 2 * count * (limit / 32 + busiestRate(letIn) * 0.5);
-    expect(sumOf(letIn)).toBeLessThanOrEqual(limit + lent + Math.min(shared, (count - 1) * limit));
+    expect(shared).toBeLessThan(limit / 2); // else the pace is such that the bound says little
+    expect(sumOf(letIn)).toBeLessThanOrEqual(limit + lent + shared);
     for (const { cost, accepted } of refused) expect(accepted).toBeGreaterThanOrEqual(limit - (cost - 1) - lent);
     for (const verifier of customer.verifiers) await verifier.close();
   },
