@@ -73,6 +73,9 @@ AND (c.created_at_ms, c.row) < (?4, ?5) ORDER BY c.created_at_ms DESC, c.row DES
 const COUNT = `SELECT c.parent_id, count(*) AS living
 ${living('?2', 'c.parent_id IN (SELECT value FROM json_each(?1))')} GROUP BY c.parent_id`;
 
+/** Whose the child `c` is: its parent's owner's, of whom a database shell may make another. */
+const OWNER = 'coalesce((SELECT user_id FROM api_keys WHERE id = c.parent_id), c.owner)';
+
 const ENDED = 'id, parent_id, owner, key_hash';
 
 /** After all rows, as a place. */
@@ -128,13 +131,14 @@ export function createChildStore(db: Database): ChildStore {
 
     async findChildren(by) {
       const [condition, arg] = namedBy(by);
-      const rows = await db.read({ sql: `SELECT ${CHILD} AS child FROM children c WHERE ${condition}`, args: [arg] });
-      return rows.map(({ child }) => childOf(child));
+      const sql = `SELECT ${CHILD} AS child, ${OWNER} AS user_id FROM children c WHERE ${condition}`;
+      const rows = await db.read({ sql, args: [arg] });
+      return rows.map((row) => ({ ...childOf(row.child), userId: String(row.user_id) }));
     },
 
     async endChildren(by, nowMs, origin, owner) {
       const [condition, arg] = namedBy(by);
-      const mine = owner === undefined ? '' : ' AND owner = ?4';
+      const mine = owner === undefined ? '' : ` AND ${OWNER} = ?4`;
       const args = [arg, nowMs, JSON.stringify(origin), ...(owner === undefined ? [] : [owner])];
       const { rows, repeated } = await db.write({
         sql: `UPDATE children AS c SET ended_at_ms = ?2, changed_by = ?3 WHERE ${condition} AND ended_at_ms IS NULL${mine}

@@ -286,6 +286,19 @@ describe('a child alone', () => {
     expect((await listedKeys(app, 'alice')).map(({ id }) => id)).toEqual([parent.id]);
   });
 
+  test('of a parent that a shell gives to another owner is his to end, and no longer hers', async () => {
+    await using app = await createTestApp({ store: 'embedded' });
+    const parent = await app.createKey('alice', PARENT);
+    const [child, other] = [await childOf(app, parent.key), await childOf(app, parent.key)];
+    await run(app, "UPDATE api_keys SET user_id = 'bob'");
+    await app.call('revoke_api_key', { keyId: child.id }, await bearer(app, 'bob'));
+    await app.call('revoke_api_key', { keyId: other.id }, await bearer(app, 'alice'));
+    app.clock.advance(1001);
+    expect([await statusOf(app, child.key), await statusOf(app, other.key)]).toEqual([401, 200]);
+    const rotated = await app.call('rotate_api_key', { keyId: other.id }, await bearer(app, 'bob'));
+    expect(rotated.body.code).toBe('key_is_child');
+  });
+
   test('stands in the list of its parent’s children, in pages, with what the parent leaves it', async () => {
     await using app = await createTestApp();
     const parent = await app.createKey('alice', { ...PARENT, scopes: ['read', 'write', 'delegate', ...LONG] });
