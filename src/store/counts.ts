@@ -89,18 +89,23 @@ FROM json_each(?1) AS i CROSS JOIN api_keys k WHERE k.id = i.value`;
 /** When the key `k` was last used by the row of its newest day; servers of the version before note it in key_uses. */
 export const COUNTED_USE = `(SELECT last_used_at_ms FROM key_counts WHERE row = k.row AND window_s = ${DAY_S} ORDER BY number DESC LIMIT 1)`;
 
+/** So many windows take less than 3 ms in a file of 10^6 keys. More are written in the background. */
+const AT_ONCE_MAX = 16;
 /** Exchanges wait for each other alone, at a remote database. */
 const FAIRNESS_KEY = 'exchanges of uses';
 
 export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
   async addUses({ instance, number, windows }) {
     const json = JSON.stringify(windows);
+    const background = windows.length > AT_ONCE_MAX ? ({ background: true } as const) : {};
     const statements = [
       ...(windows.some(([, owner]) => owner !== null) ? [{ sql: MAKE_HOLDERS, args: [json] }] : []),
       { sql: ADD, args: [json, instance, number] },
       { sql: NOTE_NUMBER, args: [instance, number] },
     ];
-    await db.writeAll(statements.map((statement) => ({ ...statement, fairnessKey: FAIRNESS_KEY, unsynced: true })));
+    await db.writeAll(
+      statements.map((statement) => ({ ...statement, ...background, fairnessKey: FAIRNESS_KEY, unsynced: true })),
+    );
   },
 
   async totalsOf(windows) {

@@ -19,6 +19,8 @@ export interface Statement {
   readonly urgent?: true;
   /** A power cut may undo it: spares a local file the wait for its disk. */
   readonly unsynced?: true;
+  /** Belongs to a batch that nobody awaits and that takes long in a large file, where a thread runs it. */
+  readonly background?: true;
 }
 
 export interface Written {

@@ -1,14 +1,11 @@
 // A Database over an SQLite file, which other processes may have open too.
 
-import { StoreOutage } from '../../ground/result.ts';
-import { type Database, errorReason, isSchemaMissing, type Row, type Statement, type Written } from '../database.ts';
+import type { Database, Row, Statement, Written } from '../database.ts';
 import { Connection, pauseWhileLocked, RETRY_MS_MAX } from './connection.ts';
 import { GroupCommit } from './group-commit.ts';
-import { codeOf, isBusy, isDamaged } from './sqlite.ts';
+import { isBusy, outageOf } from './sqlite.ts';
+import { createWritingThread } from './thread.ts';
 import { createTurns, type TakeTurn } from './turns.ts';
-
-/** Logged for damage that the check at the start missed: it does not read every page of a large file. */
-const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
 
 export interface FileOptions {
   /** Leaves the file and its write-ahead log as they are. */
@@ -20,11 +17,17 @@ export interface FileOptions {
   readonly check?: (now: boolean) => void;
 }
 
+export interface EmbeddedDatabase extends Database {
+  /** Ends the thread, too. */
+  close(): Promise<void>;
+}
+
 /** Creates a database that opens the file at its first statement. */
-export function embeddedDatabase(path: string, { readOnly = false, check }: FileOptions = {}): Database {
+export function embeddedDatabase(path: string, { readOnly = false, check }: FileOptions = {}): EmbeddedDatabase {
   const connection = new Connection(path, readOnly);
   const takeTurn = createTurns();
-  const commits = new GroupCommit(connection, takeTurn, () => check?.(true));
+  const thread = createWritingThread(path);
+  const commits = new GroupCommit({ connection, thread, takeTurn, check: () => check?.(true) });
 
   async function named<T>(run: () => Promise<T>): Promise<T> {
     try {
@@ -42,7 +45,10 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
       }),
     write: (statement) => named(async () => (await commits.commit([statement], false))[0] as Written), // one for each statement
     writeAll: (statements) => named(() => commits.commit(statements, true)),
-    close: () => connection.close(),
+    async close() {
+      connection.close();
+      await thread.end();
+    },
   };
 }
 
@@ -62,12 +68,4 @@ async function readWithin(
       await pauseWhileLocked();
     }
   }
-}
-
-/** Returns the outage that an error of SQLite tells of; null: the error is a bug. */
-export function outageOf(error: unknown): StoreOutage | null {
-  if (isSchemaMissing(error)) return new StoreOutage(errorReason(error), 'no_schema');
-  if (codeOf(error) === '') return null;
-  const reason = errorReason(error);
-  return isDamaged(error) ? new StoreOutage(`${DAMAGED_TEXT} (${reason})`, 'damaged') : new StoreOutage(reason);
 }

@@ -5,6 +5,7 @@ import { nextTurn } from '../../ground/runtime.ts';
 import type { Statement, Written } from '../database.ts';
 import { type Connection, type Durability, pauseWhileLocked, RETRY_MS_MAX } from './connection.ts';
 import { isBusy, type SqliteConnection } from './sqlite.ts';
+import type { WritingThread } from './thread.ts';
 import type { TakeTurn } from './turns.ts';
 
 /** The most writes in a group. With eight, each has a small part of the disk's time; they block for a millisecond. */
@@ -16,6 +17,8 @@ interface Write {
   /** One, or those of a batch. */
   readonly statements: readonly Statement[];
   readonly durability: Durability;
+  /** Whether the thread runs it: the event loop goes on meanwhile, and the writes after it wait. */
+  readonly inThread: boolean;
   readonly untilMs: number;
   /** Whether it gets a transaction of its own: a batch does, and each write of a group that failed. */
   alone: boolean;
@@ -29,16 +32,25 @@ type Outcome =
   | { readonly is: 'locked'; readonly error: unknown }
   | { readonly is: 'failed'; readonly error: unknown };
 
+export interface GroupCommitOptions {
+  readonly connection: Connection;
+  readonly thread: Pick<WritingThread, 'writeAll'>;
+  readonly takeTurn: TakeTurn;
+  /** Throws where nothing may be written. Each transaction calls it first. */
+  check(): void;
+}
+
 export class GroupCommit {
   readonly #connection: Connection;
+  readonly #thread: Pick<WritingThread, 'writeAll'>;
   readonly #takeTurn: TakeTurn;
   readonly #check: () => void;
   readonly #waiting: Write[] = [];
   #state: 'idle' | 'committing' = 'idle';
 
-  /** Calls `check` before each transaction, which does not run if that throws. */
-  constructor(connection: Connection, takeTurn: TakeTurn, check: () => void) {
+  constructor({ connection, thread, takeTurn, check }: GroupCommitOptions) {
     this.#connection = connection;
+    this.#thread = thread;
     this.#takeTurn = takeTurn;
     this.#check = check;
   }
@@ -47,8 +59,9 @@ export class GroupCommit {
   commit(statements: readonly Statement[], alone: boolean): Promise<readonly Written[]> {
     return new Promise((resolve, reject) => {
       const durability = statements.every(({ unsynced }) => unsynced) ? 'NORMAL' : 'FULL';
+      const inThread = alone && statements.some(({ background }) => background);
       const untilMs = performance.now() + RETRY_MS_MAX;
-      this.#waiting.push({ statements, durability, untilMs, alone, resolve, reject });
+      this.#waiting.push({ statements, durability, inThread, untilMs, alone, resolve, reject });
       if (this.#state === 'idle') void this.#commitAll();
     });
   }
@@ -57,12 +70,26 @@ export class GroupCommit {
     this.#state = 'committing';
     while (this.#waiting.length > 0) {
       await nextTurn(); // writes of this turn of the event loop come into the same group
+      if (this.#waiting[0]?.inThread) {
+        await this.#commitInThread(this.#waiting[0]);
+        continue;
+      }
       const outcome = await this.#takeTurn(() => this.#commitNext());
       if (outcome.is !== 'locked') continue;
       this.#rejectLate(outcome.error);
       await pauseWhileLocked();
     }
     this.#state = 'idle';
+  }
+
+  async #commitInThread({ statements, resolve, reject }: Write): Promise<void> {
+    this.#waiting.shift();
+    try {
+      this.#check();
+      resolve(await this.#thread.writeAll(statements));
+    } catch (error) {
+      reject(error);
+    }
   }
 
   #commitNext(): Outcome {

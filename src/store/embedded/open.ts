@@ -11,8 +11,8 @@ import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';
 
 /**
- * Writing to the file blocks the event loop: with 10^6 keys for some 150 µs a key, so that a slice takes 6 ms. With fewer
- * keys a slice the commits would cost more than the keys.
+ * A creation may wait for a slice, which takes 6 ms with 10^6 keys, some 150 µs a key. With fewer keys a slice the commits
+ * would cost more than the keys.
  */
 const USES_PER_WRITE = 40;
 
@@ -57,7 +57,7 @@ export function embeddedStore(path: string) {
     },
     async close() {
       if (typeof state !== 'object' || !state.logIsLost) idle.close();
-      db.close();
+      await db.close();
       state = 'closed';
     },
   };

@@ -2,7 +2,8 @@
 // prepared once, and an error bears SQLite's name for it. Every call blocks the thread.
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
-import type { Row, Statement, Written } from '../database.ts';
+import { StoreOutage } from '../../ground/result.ts';
+import { errorReason, isSchemaMissing, type Row, type Statement, type Written } from '../database.ts';
 
 /** Prepared statements kept. Only composed ones, such as operators' filters, could be more. */
 const STATEMENTS_MAX = 200;
@@ -74,7 +75,8 @@ const OUTAGES: Readonly<Record<number, string>> = {
   26: 'SQLITE_NOTADB',
   4874: 'SQLITE_FULL', // IOERR_SHMSIZE: there is no room for the index of the log
 };
-const CANTOPEN = 14;
+/** Deno names no code where it opens a file. */
+export const CANTOPEN = 14;
 
 function withErrorName<T>(run: () => T, fallback?: number): T {
   try {
@@ -84,7 +86,7 @@ function withErrorName<T>(run: () => T, fallback?: number): T {
   }
 }
 
-/** Adds SQLite's name to its error, by its number; `fallback` is for Deno, which gives none where it opens a file. */
+/** Adds SQLite's name to its error, by its number, or by `fallback` if it has none. */
 export function coded(error: unknown, fallback?: number): unknown {
   const { errcode = fallback } = error as { readonly errcode?: number };
   const name = OUTAGES[errcode ?? 0] ?? OUTAGES[(errcode ?? 0) & 0xff];
@@ -99,3 +101,14 @@ export function codeOf(error: unknown): string {
 
 export const isBusy = (error: unknown): boolean => /BUSY|LOCKED|PROTOCOL/.test(codeOf(error));
 export const isDamaged = (error: unknown): boolean => /CORRUPT|NOTADB/.test(codeOf(error));
+
+/** Logged for damage that the check at the start missed: it does not read every page of a large file. */
+const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
+
+/** Returns the outage that an error of SQLite tells of; null: the error is a bug. */
+export function outageOf(error: unknown): StoreOutage | null {
+  if (isSchemaMissing(error)) return new StoreOutage(errorReason(error), 'no_schema');
+  if (codeOf(error) === '') return null;
+  const reason = errorReason(error);
+  return isDamaged(error) ? new StoreOutage(`${DAMAGED_TEXT} (${reason})`, 'damaged') : new StoreOutage(reason);
+}

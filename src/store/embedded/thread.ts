@@ -3,77 +3,105 @@
 
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import type { Statement } from '../database.ts';
+import type { Statement, Written } from '../database.ts';
 import { LOG_PAGES_MAX } from './connection.ts';
-import { outageOf } from './database.ts';
-import { coded } from './sqlite.ts';
+import { CANTOPEN, coded, outageOf } from './sqlite.ts';
 
 /** How long a statement waits for another connection's lock. */
 const LOCK_WAIT_MS = 5000;
 
-/** Text, because the executable would not find a file. It is sent a transaction, or null at the end. */
+/** Text, because the executable would not find a file. It is sent a transaction, 'move the log', or 'end'. */
 const THREAD = `
 const { parentPort, workerData } = require('node:worker_threads');
 const { DatabaseSync } = require('node:sqlite');
-const db = new DatabaseSync(workerData, { timeout: ${LOCK_WAIT_MS} });
-db.exec('PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}');
+let db;
+function open() {
+  db = new DatabaseSync(workerData, { timeout: ${LOCK_WAIT_MS} });
+  db.exec('PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}');
+}
 const prepared = new Map();
 function run({ sql, args = [] }) {
   if (!prepared.has(sql)) prepared.set(sql, db.prepare(sql));
-  prepared.get(sql).run(...args);
+  return Number(prepared.get(sql).run(...args).changes);
 }
 function transact(statements) {
   db.exec('BEGIN IMMEDIATE');
   try {
-    for (const statement of statements) run(statement);
+    const changed = statements.map(run);
     db.exec('COMMIT');
+    return changed;
   } catch (error) {
     if (db.isTransaction) db.exec('ROLLBACK');
     throw error;
   }
 }
-function end() {
-  db.exec('PRAGMA wal_checkpoint(PASSIVE)');
-  db.close();
-}
-parentPort.on('message', (statements) => {
+const asked = {
+  'move the log': () => db.exec('PRAGMA wal_checkpoint(PASSIVE)'),
+  end: () => db.close(),
+};
+parentPort.on('message', (message) => {
   try {
-    statements === null ? end() : transact(statements);
-    parentPort.postMessage(null);
-  } catch ({ message, errcode }) {
-    parentPort.postMessage({ message, errcode });
+    if (db === undefined) open();
+    parentPort.postMessage({ changed: typeof message === 'string' ? asked[message]() : transact(message) });
+  } catch ({ message, errcode = db === undefined ? ${CANTOPEN} : undefined }) {
+    parentPort.postMessage({ failure: { message, errcode } });
   }
 });`;
 
+interface Answer {
+  readonly changed?: readonly number[];
+  readonly failure?: { readonly message: string; readonly errcode?: number };
+}
+
 export interface WritingThread {
   /**
-   * Runs statements in one transaction, all or none, which a power cut may undo. The next may be given when this one has
-   * ended. Throws what a Database does.
+   * Runs statements in one transaction, all or none, which a power cut may undo; returns no rows of theirs. The next may be
+   * given when this one has ended. Throws what a Database does.
    */
-  writeAll(statements: readonly Statement[]): Promise<void>;
-  /** Ends it, after the log is in the file: the next commit in the event loop need not do that. */
+  writeAll(statements: readonly Statement[]): Promise<readonly Written[]>;
+  /** Moves the log into the file: the next commit in the event loop need not do that. */
+  moveLog(): Promise<void>;
   end(): Promise<void>;
 }
 
-/** Starts the thread, which takes 15 MB of memory. The file must be there. */
-export function startWritingThread(path: string): WritingThread {
-  const thread = new Worker(THREAD, { eval: true, workerData: path });
-  thread.unref();
+/** Creates a thread that starts with its first statement, and then takes 15 MB of memory. The file must be there by then. */
+export function createWritingThread(path: string): WritingThread {
+  let thread: Worker | null = null;
 
-  async function send(statements: readonly Statement[] | null): Promise<void> {
+  async function ask(message: readonly Statement[] | 'move the log' | 'end'): Promise<Answer> {
+    if (thread === null) {
+      thread = new Worker(THREAD, { eval: true, workerData: path });
+      thread.unref();
+    }
     const answered = once(thread, 'message');
-    thread.postMessage(statements);
-    const [failure] = (await answered) as [{ readonly message: string; readonly errcode?: number } | null];
-    if (failure === null) return;
+    thread.postMessage(message);
+    const [answer] = (await answered) as [Answer];
+    return answer;
+  }
+
+  /** Ends a thread that failed: it may have ended itself, and the next statement starts another. */
+  async function drop(): Promise<void> {
+    const failed = thread;
+    thread = null;
+    await failed?.terminate();
+  }
+
+  async function send(message: readonly Statement[] | 'move the log'): Promise<readonly number[]> {
+    const { changed = [], failure } = await ask(message).catch(async (error) => {
+      await drop();
+      throw outageOf(coded(error)) ?? error;
+    });
+    if (failure === undefined) return changed;
     const error = coded(Object.assign(new Error(failure.message), failure));
     throw outageOf(error) ?? error;
   }
 
   return {
-    writeAll: send,
+    writeAll: async (statements) => (await send(statements)).map((changed) => ({ rows: [], changed, repeated: false })),
+    moveLog: async () => void (thread !== null && (await send('move the log'))),
     async end() {
-      await send(null);
-      await thread.terminate();
+      if (thread !== null) await ask('end').catch(() => {}); // one that failed has closed the file
+      await drop();
     },
   };
 }

@@ -70,6 +70,7 @@ export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {
   try {
     return await step({ ...pair, many, few: () => thread ?? pair.here }, isReplaced);
   } finally {
+    await thread?.moveLog();
     await thread?.end();
   }
 }
