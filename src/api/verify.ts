@@ -11,7 +11,6 @@ import { memoize } from '../ground/cache.ts';
 import { metadataText } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { COST_MAX, parseCost } from '../ground/rate-limit.ts';
-import { err, ok, type Result } from '../ground/result.ts';
 import { rfc3339 } from '../ground/runtime.ts';
 import { isScope, joinScopes, percentEncode, splitScopes } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
@@ -34,12 +33,10 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
   const operation = { name: '', initialLimits };
   // A proxy demands the same scopes again and again, and parsing them is a third of the work.
   const demandIn = memoize((demand: string) => {
-    const demanded = demandsIn(demand);
-    if (!demanded.ok) return demanded;
-    const { scopes, resources, cost } = demanded.value;
+    const { scopes, resources, cost, mistake } = demandsIn(demand);
     const guard: Guard<Call, KeyAuth> =
       scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
-    return ok({ guard, extras: { operation, cost, ...(resources.length > 0 && { resources }) } });
+    return { guard, extras: { operation, cost, ...(resources.length > 0 && { resources }) }, mistake };
   });
   let isWarned = config.trustProxy > 0;
 
@@ -64,14 +61,13 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
 
   async function verify(context: RequestContext): Promise<Response> {
     warnOnce(context);
-    const demanded = demandIn(demandOf(context.request));
-    if (!demanded.ok) return refuse(context, demanded.error);
-    const { guard, extras } = demanded.value;
+    const { guard, extras, mistake } = demandIn(demandOf(context.request));
     const call = callOf(context, null, extras);
     const guarded = await guard(call);
     if (!guarded.ok) return refuse(context, guarded.error, call.limits);
     const ended = (await recheck([call])).get(call);
-    if (ended !== undefined) return refuse(context, ended, call.limits);
+    const problem = ended ?? mistake; // input comes last, as for tools
+    if (problem !== null) return refuse(context, problem, call.limits);
     const headers = responseHeaders(call.limits);
     identify(headers, guarded.value.auth);
     return new Response(null, { headers });
@@ -110,24 +106,30 @@ function demandOf({ url, headers }: Request): string {
 interface Demands {
   readonly scopes: readonly string[];
   readonly resources: readonly string[];
-  /** The units to spend. */
+  /** The units to spend; where they are not as they should be, one. */
   readonly cost: number;
+  /** What is wrong with the request; null: nothing. */
+  readonly mistake: Problem | null;
 }
 
 /**
  * Returns what the request demands, each scope once. Query and header can only add to each other, and so can several
  * resources: what a client may have added to the query admits no key that is bound to another server.
  */
-function demandsIn(demand: string): Result<Demands, Problem> {
+function demandsIn(demand: string): Demands {
   const [query = '', header = ''] = demand.split('\n');
   const parameters = ownParameters(queryOf(query));
   const named = parameters.getAll('scope').map(splitScopes);
-  if (named.some((scopes) => scopes.length === 0)) return err(EMPTY_SCOPE);
+  const isScopeEmpty = named.some((scopes) => scopes.length === 0);
   const [units = '1', ...more] = parameters.getAll('cost');
   const cost = more.length > 0 ? null : parseCost(units);
-  if (cost === null) return err(WRONG_COST);
   const scopes = new Set([...named.flat(), ...splitScopes(header)]);
-  return ok({ scopes: [...scopes], resources: parameters.getAll('resource'), cost });
+  return {
+    scopes: [...scopes],
+    resources: parameters.getAll('resource'),
+    cost: cost ?? 1,
+    mistake: isScopeEmpty ? EMPTY_SCOPE : cost === null ? WRONG_COST : null,
+  };
 }
 
 /**

@@ -215,6 +215,23 @@ describe('scopes', () => {
     expect(response.body.issues).toEqual([{ path: 'scope', message: 'Expected a scope' }]);
   });
 
+  test.each(['?scope=', '?scope=&scope=read', '?cost=0', '?cost=1&cost=2', '?cost='])(
+    'the key, its limit and its scopes come before what is wrong with the request: %s',
+    async (query) => {
+      await using limited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
+      const askFor = (more: string, headers: Record<string, string>) =>
+        ask(headers, { of: limited, path: `/verify${query}${more}` });
+      expectRefused(await askFor('', {}), 401, 'missing_api_key');
+      expectRefused(await askFor('', { 'x-api-key': 'nonsense' }), 401, 'invalid_api_key');
+      const headers = { 'x-api-key': (await limited.createKey('alice', { scopes: ['read'] })).key };
+      expectRefused(await askFor('&scope=admin', headers), 403, 'insufficient_scope');
+      const mistaken = await askFor('', headers);
+      expectRefused(mistaken, 400, 'invalid_input');
+      expect(mistaken.headers.get('ratelimit')).toStartWith('"key";r=0;'); // a use, as a tool's call with bad input
+      expectRefused(await askFor('', headers), 429, 'rate_limited');
+    },
+  );
+
   test('a key in the place of a scope does not come back, and is not logged', async () => {
     const response = await demand(`?scope=${key}`, `read ${key}`);
     expectRefused(response, 403, 'insufficient_scope');
