@@ -5,7 +5,7 @@ import type { Tool } from '../calls/tool.ts';
 import { once } from '../ground/cache.ts';
 import { limitInWords } from '../ground/rate-limit.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
-import { SECURITY_HEADERS } from '../web/headers.ts';
+import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 
 /** Returns the alternatives, each with the scopes that the key needs (OpenAPI 3.1, "Security Requirement Object"). */
@@ -52,7 +52,7 @@ export function openapiRoute(tools: readonly Tool[]): Handler {
   const parts = once(() => JSON.stringify(describe(tools, URL_HERE)).split(JSON.stringify(URL_HERE)));
   return ({ publicUrl }) => {
     const text = parts().join(JSON.stringify(publicUrl));
-    return new Response(text, { headers: { ...SECURITY_HEADERS, 'Content-Type': 'application/json' } });
+    return new Response(text, { headers: UNCACHED_JSON_HEADERS });
   };
 }
 

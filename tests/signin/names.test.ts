@@ -19,10 +19,13 @@ const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', RATE_LIMIT_REQUEST
 
 const portOf = ({ url }: { url: string }) => new URL(url).port;
 
-/** Every place that names the server in a response to a request under `host`. */
+/** Every place that names the server in a response to a request under `host`. No cache keeps it. */
 async function namesUnder(app: TestApp, host: string, headers: Record<string, string> = {}) {
-  const ask = async (path: string, init: RequestInit = {}) =>
-    fetch(app.url + path, { redirect: 'manual', ...init, headers: { ...headers, host } });
+  const ask = async (path: string, init: RequestInit = {}) => {
+    const response = await fetch(app.url + path, { redirect: 'manual', ...init, headers: { ...headers, host } });
+    expect(response.headers.get('cache-control')).toBe('no-store'); // a cache in front may not look at Host
+    return response;
+  };
   // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
   const json = async (path: string, init?: RequestInit) => (await (await ask(path, init)).json()) as any;
   const client = await register(app);
