@@ -4,6 +4,8 @@ import { expect, setDefaultTimeout, test } from 'bun:test';
 import { useKey } from '../../support/cluster.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { fillKeys } from '../../support/fill.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { startKeys } from '../../support/keys-command.ts';
 import { startRowsProxy } from '../../support/rows-proxy.ts';
 import { startServer } from '../../support/server-process.ts';
 import { type Sqld, startSqld } from '../../support/sqld.ts';
@@ -91,4 +93,29 @@ test('the scrapes of a minute read 5,000 rows at most, of 20,000 keys that expir
   const { statements, read } = proxy.rows('SELECT expires_at_ms FROM api_keys');
   expect(statements).toBe(1);
   expect(read).toBeLessThanOrEqual(5000);
+});
+
+test.each([
+  ['of a key', ['--key', 'f'.repeat(32)]],
+  ['of an owner', ['--user', 'nobody']],
+])('events --follow %s that has none reads five rows at most each second, of a trail of 5,000', async (_, which) => {
+  await using sqld = await startSqld();
+  await keyOn(sqld);
+  const client = openDatabase(sqld.url);
+  await client.execute(`INSERT INTO key_events (key_id, owner, kind, how)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+SELECT lower(hex(randomblob(16))), 'u', 'created', 'sql' FROM n`);
+  client.close();
+  await using proxy = startRowsProxy(sqld.url);
+  const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: proxy.url };
+  const following = startKeys(env, ['events', ...which, '--follow'], temporaryFolder());
+  const polls = () => proxy.rows('SELECT max(seq) AS seq FROM key_events');
+  await waitFor(async () => polls().statements >= 3); // it has read what there was
+  proxy.forget();
+  await waitFor(async () => polls().statements >= 3);
+  following.kill();
+  await following.exited;
+  const { statements, read } = polls();
+  expect(read).toBeGreaterThan(0);
+  expect((read + proxy.rows('SELECT * FROM key_events').read) / statements).toBeLessThanOrEqual(5);
 });
