@@ -63,12 +63,19 @@ const allowedMethods = ({ get, post }: Route): string =>
 /** The length of `https://`, before a host of at least one character. */
 const SCHEME_CHARS_MAX = 8;
 
-/** Returns the path of a request's URL as sent: not decoded, not normalized, without the query. */
+/** Segments `.` and `..`, and backslashes. */
+const NOT_RESOLVED = /\/(?:\.|%2e)|\\/i;
+
+/**
+ * Returns the path of a request's URL, without the query. It is not decoded; its segments `.` and `..` are resolved, by
+ * Bun before and for Deno here (WHATWG URL, path state).
+ */
 export function pathOf(url: string): string {
   const start = url.startsWith('/') ? 0 : url.indexOf('/', SCHEME_CHARS_MAX); // a URL without Host is its path
   if (start === -1) return '/';
   const query = url.indexOf('?', start);
-  return query === -1 ? url.slice(start) : url.slice(start, query);
+  const path = query === -1 ? url.slice(start) : url.slice(start, query);
+  return NOT_RESOLVED.test(path) ? new URL(`http://localhost${path}`).pathname : path;
 }
 
 export function queryOf(url: string): URLSearchParams {

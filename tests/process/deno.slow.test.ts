@@ -11,7 +11,7 @@ import { makeCertificate } from '../support/certificate.ts';
 import { userHeaders } from '../support/client.ts';
 import { run } from '../support/command.ts';
 import { diskFolder } from '../support/folder.ts';
-import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
+import { isWhole, openHttpSocket, postText, sendOverSocket } from '../support/http-socket.ts';
 import { commandOf, runToExit, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { readResponse, TEST_SECRET } from '../support/test-app.ts';
@@ -147,6 +147,27 @@ describe.each(['bun', 'deno'] as const)('on %s', (runtime) => {
     expect(await statusOf('GET /mcp/health HTTP/1.0\r\n')).toBe(200);
     expect(await statusOf('GET / HTTP/1.0\r\n')).toBe(runtime === 'bun' ? 200 : 400);
   });
+});
+
+test('a path with dots, or a backslash, leads on Deno where it leads on Bun', async () => {
+  await using deno = await start();
+  await using bun = await startServer({ env: { JWT_SECRET: TEST_SECRET } });
+  const statusAt = async (server: ServerProcess, path: string) =>
+    (await sendOverSocket(server.url, `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`)).status;
+  const paths: [string, number][] = [
+    ['/tools/../mcp/health', 200],
+    ['/tools/%2e%2E/mcp/./health', 200],
+    ['/mcp/health/x/..?y=/../', 200],
+    ['/../../mcp\\health', 200],
+    ['http://localhost/tools/../mcp/health', 200],
+    ['/verify/../mcp', 405],
+    ['/mcp/.health', 404],
+    ['/mcp/health/../..', 200],
+    ['/tools/..%2fmcp/health', 404],
+  ];
+  for (const [path, status] of paths) {
+    expect([path, await statusAt(deno, path), await statusAt(bun, path)]).toEqual([path, status, status]);
+  }
 });
 
 test('on SIGTERM a request under way is finished, then the process ends with 0', async () => {
