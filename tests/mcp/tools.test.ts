@@ -51,6 +51,17 @@ describe('tools/list', () => {
     expect(hints('get_data')[0]).toBe(true);
   });
 
+  test('says of each field of an input what it is, of those for admins too', async () => {
+    await using app = await createTestApp({ env: { ADMIN_CLAIM: 'sub=root' } });
+    const { tools } = (await post(app, request('tools/list'))).body.result;
+    const fields = tools.flatMap(({ name, inputSchema }: { name: string; inputSchema: { properties?: object } }) =>
+      Object.entries(inputSchema.properties ?? {}).map(([field, schema]) => ({ field: `${name}.${field}`, ...schema })),
+    );
+    const saysNothing = ({ type, anyOf, description }: Record<string, unknown>) =>
+      (type ?? anyOf) === undefined || typeof description !== 'string';
+    expect(fields.filter(saysNothing)).toEqual([]);
+  });
+
   test('links a widget under both names clients know', async () => {
     await using app = await createTestApp();
     const { tools } = (await post(app, request('tools/list'))).body.result;
