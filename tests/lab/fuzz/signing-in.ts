@@ -63,7 +63,9 @@ export async function plantClient(target: Target, key: string): Promise<PlantedC
       return (await asked.json()) as PlantedClient['programs'][number];
     }),
   );
-  return { id, origin, codes, programs };
+  // Without a public address it is that of each request, and inputs are for `localhost`.
+  const isOfRequest = origin === new URL(target.server.url).origin;
+  return { id, origin: isOfRequest ? 'http://localhost' : origin, codes, programs };
 }
 
 /** The redirects of a client differ at most in their port. */
