@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import { PATHS } from '../../support/tables.ts';
 import { SERVER_TOOLS as TOOLS } from '../../support/tools.ts';
 import { bytesOf, jsonText, mutated, oddValue } from './json.ts';
+import { FORM_TYPE, ofServices } from './of-services.ts';
 import type { PlantedSecrets } from './planted-secrets.ts';
 import { signingIn } from './signing-in.ts';
 import { forgedTokens } from './tokens.ts';
@@ -61,8 +62,20 @@ function toolInput(planted: PlantedSecrets, tool: string): fc.Arbitrary<Record<s
           name: fc.constantFrom('a', 'ключ', '😀'.repeat(200), 'billing export'),
           scopes: fc.constantFrom([], ['read'], ['read', 'write:orders', 'x']),
           expiresInDays: fc.constantFrom(1, 0.5, 36_500),
+          rateLimit: fc.constantFrom({ requests: 5, window: '1m' }, { requests: 0, window: '1s' }),
+          quota: fc.constantFrom({ requests: 100, period: 'day' }, { requests: 100, period: 'year' }),
+          resource: fc.constantFrom('http://localhost/mcp', 'https://other.example/mcp', null),
         },
         { requiredKeys: ['name', 'scopes'] },
+      );
+    case 'list_api_keys':
+      return fc.constantFrom<Record<string, unknown>[]>(
+        {},
+        {},
+        { cursor: planted.cursor },
+        { cursor: 'x' },
+        { childrenOf: planted.keyIds[3] },
+        { childrenOf: planted.keyIds[0], cursor: '' },
       );
     case 'rotate_api_key':
       return fc.record(
@@ -75,18 +88,58 @@ function toolInput(planted: PlantedSecrets, tool: string): fc.Arbitrary<Record<s
     case 'revoke_api_key':
     case 'delete_api_key':
       return fc.record({ keyId: endedIds(planted) });
+    case 'admin_list_keys':
+      return fc.constantFrom({}, { owner: 'user-9' }, { owner: 'nobody' }, { cursor: 'x' });
+    case 'admin_list_owners':
+      return fc.constantFrom({}, { cursor: 'x' });
+    case 'admin_revoke_keys':
+      return fc.oneof(
+        endedIds(planted).map((keyId) => ({ keyIds: [keyId] })),
+        fc.constantFrom<Record<string, unknown>[]>({}, { owner: 'nobody' }, { keyIds: [] }),
+      );
+    case 'admin_update_key':
+      return fc.tuple(endedIds(planted), ofOwner).map(([keyId, change]) => ({ keyId, ...change }));
+    case 'admin_update_owner':
+      return fc
+        .tuple(
+          fc.constantFrom('user-38', 'nobody', ''),
+          ofOwner,
+          fc.constantFrom({}, { keysMax: 3 }, { blocked: true }),
+        )
+        .map(([owner, change, more]) => ({ owner, ...change, ...more }));
     default:
       return fc.constantFrom<Record<string, unknown>[]>({}, { _meta: { api_key: planted.keys[0] } }, { _meta: null });
   }
 }
 
-/** Ids of keys that stay as they are: a call repeats what was done, or there is no such key. */
+/** What an admin sets of a key, and of an owner. */
+const ofOwner = fc.constantFrom<Record<string, unknown>[]>(
+  {},
+  { rateLimit: { requests: 100, window: '1h' }, quota: { requests: 100, period: 'day' } },
+  { rateLimit: null, quota: null, metadata: null },
+  { metadata: { plan: 'pro', seats: '5' } },
+  { metadata: { Plan: 'pro' } },
+);
+
+/** Ids of keys that stay as they are (a call repeats what was done, or there is no such key), or that may end. */
 const endedIds = (planted: PlantedSecrets) =>
-  fc.constantFrom(...planted.keyIds.slice(3, 5), 'x', '0'.repeat(32), 'F'.repeat(32));
+  fc.oneof(
+    fc.constantFrom(...planted.doomedIds),
+    fc.constantFrom(...planted.keyIds.slice(4, 6), 'x', '0'.repeat(32), 'F'.repeat(32)),
+  );
+
+/** There are some where ADMIN_CLAIM is set. */
+const ADMIN_TOOLS = [
+  'admin_list_keys',
+  'admin_list_owners',
+  'admin_revoke_keys',
+  'admin_update_key',
+  'admin_update_owner',
+];
 
 const toolCall = (planted: PlantedSecrets) =>
   fc
-    .constantFrom(...TOOLS, 'get_data', 'no_such_tool')
+    .constantFrom(...TOOLS, 'get_data', ...ADMIN_TOOLS, 'no_such_tool')
     .chain((name) => fc.tuple(fc.constant(name), toolInput(planted, name)));
 
 const rest = (planted: PlantedSecrets): fc.Arbitrary<Draft> =>
@@ -106,26 +159,30 @@ export interface Draft {
   readonly text?: string;
 }
 
-const introspection = (planted: PlantedSecrets): fc.Arbitrary<Draft> => {
-  const value = fc.oneof(
-    fc.constantFrom(...planted.keys, ...planted.badKeys, ...planted.tokens, '', '%00', '%ff', '%'),
-    fc.string(),
+/** What the page sends for a person, beside the tools. */
+const ofPage = (planted: PlantedSecrets): fc.Arbitrary<Draft> => {
+  const keyId = fc.oneof(endedIds(planted), fc.constantFrom(...planted.keyIds));
+  const history = fc.record({ keyId, cursor: fc.constantFrom('', 'x') }, { requiredKeys: ['keyId'] });
+  const edit = fc.record(
+    {
+      keyId: endedIds(planted),
+      name: fc.constantFrom('renamed', '', ' '),
+      scopes: fc.constantFrom([], ['read'], ['admin']),
+      expiresInDays: fc.constantFrom(1, 36_500, -1),
+    },
+    { requiredKeys: ['keyId'] },
   );
-  const name = fc.constantFrom('token', 'token', 'token', 'token_type_hint', 'client_id', 'client_secret', 'x', '%');
-  return fc.array(fc.tuple(name, value), { maxLength: 4 }).map((fields) => ({
-    method: 'POST',
-    target: '/introspect',
-    headers: [FORM_TYPE],
-    body: undefined,
-    text: bytesOf(fields.map((pair) => pair.join('=')).join('&')),
-  }));
+  return fc
+    .oneof(
+      history.map((body) => ['/keys/events', body] as const),
+      edit.map((body) => ['/keys/update', body] as const),
+    )
+    .map(([target, body]) => ({ method: 'POST', target, headers: [JSON_TYPE], body }));
 };
-
-const FORM_TYPE = ['Content-Type', 'application/x-www-form-urlencoded'] as const;
 
 /** Leaked keys, and much else but the keys that other inputs use. */
 function revocation(planted: PlantedSecrets): fc.Arbitrary<Draft> {
-  const harmless = planted.secrets.filter((secret) => !planted.keys.includes(secret));
+  const harmless = planted.secrets.filter((secret) => ![...planted.keys, planted.service].includes(secret));
   const token = fc.constantFrom(
     ...planted.leaked,
     ...planted.badKeys,
@@ -177,7 +234,10 @@ function rpcParams(planted: PlantedSecrets): fc.Arbitrary<readonly [string, Reco
     {
       weight: 3,
       arbitrary: fc.constantFrom<(readonly [string, Record<string, unknown>])[]>(
-        ['initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'x', version: '1' } }],
+        ...[...LEGACY, MODERN, '1999-01-01'].map((protocolVersion): readonly [string, Record<string, unknown>] => [
+          'initialize',
+          { protocolVersion, capabilities: {}, clientInfo: { name: 'x', version: '1' } },
+        ]),
         ['ping', {}],
         ['tools/list', {}],
         ['tools/list', { cursor: 'x' }],
@@ -270,7 +330,11 @@ const posted = (planted: PlantedSecrets, sessions: readonly string[]): fc.Arbitr
 
 const READS = [
   ...PATHS.filter((path) => path !== '/sse'), // its response doesn't end; streams.ts opens it
+  '/verify?scope=read',
   '/verify?scope=read&scope=x',
+  '/verify?scope=&cost=5',
+  '/verify?cost=5&path=/a?scope=x',
+  '/verify?resource=https://other.example/mcp',
   '/widgets/preview?widget=api-keys-list&theme=dark',
   '/authorize?client_id=x&redirect_uri=http://127.0.0.1/&response_type=code',
   '/%2e%2e/etc/passwd',
@@ -286,11 +350,12 @@ const read = (planted: PlantedSecrets): fc.Arbitrary<Draft> =>
       fc.constantFrom('GET', 'GET', 'GET', 'HEAD', 'OPTIONS', 'DELETE', 'PUT', 'PATCH'),
       fc.constantFrom(...READS),
       fc.constantFrom('', ...planted.secrets.filter((secret) => !/\s/.test(secret)).map((secret) => `?data=${secret}`)),
+      fc.constantFrom<HeaderList[]>([], [['Origin', 'http://localhost:5173']], [['Origin', 'https://evil.example']]),
     )
-    .map(([method, path, query]) => ({
+    .map(([method, path, query, origin]) => ({
       method,
       target: path + (path.includes('?') ? '' : query),
-      headers: method === 'OPTIONS' ? [['Access-Control-Request-Method', 'POST']] : [],
+      headers: method === 'OPTIONS' ? [...origin, ['Access-Control-Request-Method', 'POST']] : origin,
       body: undefined,
     }));
 
@@ -338,7 +403,8 @@ export function requests(planted: PlantedSecrets, sessions: readonly string[]): 
     { weight: 2, arbitrary: batch(planted) },
     { weight: 2, arbitrary: posted(planted, sessions) },
     { weight: 1, arbitrary: read(planted) },
-    { weight: 1, arbitrary: introspection(planted) },
+    { weight: 1, arbitrary: ofPage(planted) },
+    { weight: 1, arbitrary: ofServices(planted) },
     { weight: 1, arbitrary: revocation(planted) },
     { weight: 2, arbitrary: signingIn(planted) },
   );
@@ -357,12 +423,11 @@ export function requests(planted: PlantedSecrets, sessions: readonly string[]): 
     ),
   );
   return fc
-    .tuple(changed, credentials(planted), addedHeaders(planted), fc.nat(255))
-    .map(([[made, body], carried, added, host]) => ({
-      method: made.method,
-      target: made.target,
+    .tuple(changed, credentials(planted), addedHeaders(planted), fc.nat(255), fc.nat(200))
+    .map(([[made, body], carried, added, host, doubled]) => {
       // Many callers, as settings.ts says.
-      headers: [['X-Forwarded-For', `10.0.${host}.1`], ...made.headers, ...carried, ...added],
-      body,
-    }));
+      const headers = [['X-Forwarded-For', `10.0.${host}.1`] as const, ...made.headers, ...carried, ...added];
+      const twice = headers.slice(doubled, doubled + 1);
+      return { method: made.method, target: made.target, headers: [...headers, ...twice], body };
+    });
 }

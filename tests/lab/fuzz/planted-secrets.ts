@@ -14,8 +14,14 @@ export interface PlantedSecrets {
   readonly badTokens: readonly string[];
   /** The claims of a good token beside `sub` and `exp`. */
   readonly claims: Target['claims'];
-  /** Ids of keys that exist. */
+  /** A good key of a service: it may ask for others, and make children. */
+  readonly service: string;
+  /** Ids of keys that exist; those of good keys first, the service's after them. */
   readonly keyIds: readonly string[];
+  /** Ids of keys that may end. */
+  readonly doomedIds: readonly string[];
+  /** Where the second page of their owner's list begins. */
+  readonly cursor: string;
   /** Of a key that its owner may rotate. */
   readonly rotatedId: string;
   /** Sent to /revoke, and nowhere else: one in force, the next of a rotation, and the previous one of another. */
@@ -31,6 +37,14 @@ export interface PlantedSecrets {
 }
 
 export const USERS = 40;
+
+/** Whose keys may end; with such scopes they take more than one page of a list. */
+export const DOOMED_OF = 9;
+const DOOMED = 60;
+const LONG_SCOPES = [
+  'read',
+  ...Array.from({ length: 19 }, (_, index) => `${String(index).padStart(2, '0')}${'x'.repeat(98)}`),
+];
 
 /**
  * Sends a request again while it is 503: where the revocation bound is short, a busy machine says so for a while, and it
@@ -69,6 +83,7 @@ export async function plantSecrets(target: Target): Promise<PlantedSecrets> {
   const create = async (user: number, input: object): Promise<{ id: string; key: string }> =>
     callAs(target, tokens[user] ?? '', 'create_api_key', { name: 'planted', scopes: ['read'], ...input });
   const good = [await create(0, {}), await create(1, {}), await create(2, { scopes: [] })];
+  const service = await create(2, { scopes: ['read', 'introspect', 'delegate'] });
   const revoked = await create(3, {});
   await callAs(target, tokens[3] ?? '', 'revoke_api_key', { keyId: revoked.id });
   const expired = await create(4, { expiresInDays: 1e-9 });
@@ -81,6 +96,9 @@ export async function plantSecrets(target: Target): Promise<PlantedSecrets> {
   const previous = await create(7, {});
   const replacement = await rotate(7, previous.id);
   await useKey(target, replacement); // completes the rotation
+  const doomed = [];
+  for (let count = 0; count < DOOMED; count += 1) doomed.push(await create(DOOMED_OF, { scopes: LONG_SCOPES }));
+  const page = await callAs(target, tokens[DOOMED_OF] ?? '', 'list_api_keys');
   const keys = good.map(({ key }) => key);
   const badKeys = [revoked.key, expired.key, `sk_live_${'5a'.repeat(32)}`];
   const stranger = await userToken('user-0', 'the secret of somebody else, 32 bytes or more');
@@ -92,12 +110,15 @@ export async function plantSecrets(target: Target): Promise<PlantedSecrets> {
     badKeys,
     badTokens: [stranger, databaseToken],
     claims: target.claims,
-    keyIds: [...good, revoked, expired, rotated, leak, inForce, previous].map(({ id }) => id),
+    service: service.key,
+    doomedIds: doomed.map(({ id }) => id),
+    cursor: page.nextCursor,
+    keyIds: [...good, service, revoked, expired, rotated, leak, inForce, previous].map(({ id }) => id),
     rotatedId: rotated.id,
     leaked: [leak.key, next, previous.key],
     spared: [inForce.key, replacement],
     client: await plantClient(target, keys[0] ?? ''),
-    secrets: [...keys, ...badKeys, ...tokens.slice(0, 2), stranger, databaseToken, ...hashes],
+    secrets: [...keys, service.key, ...badKeys, ...tokens.slice(0, 2), stranger, databaseToken, ...hashes],
     kept: target.kept,
   };
 }
