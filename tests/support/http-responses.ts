@@ -4,6 +4,8 @@ export interface ParsedResponse {
   readonly status: number;
   /** Names in lower case; a repeated one keeps its last value. */
   readonly headers: ReadonlyMap<string, string>;
+  /** Its status line and headers as they came. */
+  readonly head: readonly string[];
   /** Bytes, one character each. */
   readonly body: string;
 }
@@ -29,7 +31,8 @@ export function parseResponses(received: string, isHead: boolean): Reading {
 function readOne(text: string, isHead: boolean): { response: ParsedResponse; length: number } | null {
   const headEnd = text.indexOf('\r\n\r\n');
   if (headEnd === -1) return null;
-  const [statusLine = '', ...headerLines] = text.slice(0, headEnd).split('\r\n');
+  const head = text.slice(0, headEnd).split('\r\n');
+  const [statusLine = '', ...headerLines] = head;
   const status = Number(/^HTTP\/1\.1 (\d{3})( |$)/.exec(statusLine)?.[1]);
   if (Number.isNaN(status)) throw new Error(`not a response: ${JSON.stringify(text.slice(0, 200))}`);
   const headers = new Map(
@@ -40,14 +43,14 @@ function readOne(text: string, isHead: boolean): { response: ParsedResponse; len
   );
   const start = headEnd + 4;
   if (isHead || status < 200 || status === 204 || status === 304) {
-    return { response: { status, headers, body: '' }, length: start };
+    return { response: { status, headers, head, body: '' }, length: start };
   }
   if (headers.get('transfer-encoding') === 'chunked') {
     const read = readChunks(text, start);
-    return read === null ? null : { response: { status, headers, body: read.body }, length: read.end };
+    return read === null ? null : { response: { status, headers, head, body: read.body }, length: read.end };
   }
   const end = start + Number(headers.get('content-length') ?? 0);
-  return text.length < end ? null : { response: { status, headers, body: text.slice(start, end) }, length: end };
+  return text.length < end ? null : { response: { status, headers, head, body: text.slice(start, end) }, length: end };
 }
 
 function readChunks(text: string, start: number): { body: string; end: number } | null {

@@ -7,7 +7,7 @@ import { userToken } from '../../support/client.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { openSocket } from '../../support/http-socket.ts';
 import { createIssuer } from '../../support/issuer.ts';
-import { type ServerProcess, startServer } from '../../support/server-process.ts';
+import { type ServerOptions, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { type Sqld, startSqld } from '../../support/sqld.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
@@ -62,16 +62,17 @@ export const notReached = (setting: SettingName, statuses: ReadonlyMap<number, n
 // Callers come from many addresses: a flood from one of them would be slowed down by design.
 const COMMON = { TRUST_PROXY: '1', RATE_LIMIT_REQUESTS: '1000000000' };
 /** Keys, to clients and to programs without a browser. */
-const HANDS_OUT = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
-const WITH_SECRET = { ...COMMON, JWT_SECRET: TEST_SECRET };
+export const HANDS_OUT = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
+export const WITH_SECRET = { ...COMMON, JWT_SECRET: TEST_SECRET };
 
-async function targetOf(
+/** A server, and how to reach it. */
+export async function targetOf(
   env: Record<string, string>,
   onStdout: OnStdout,
-  more: Partial<Target> & { readonly ca?: string } = {},
+  more: Partial<Target> & { readonly ca?: string; readonly from?: Pick<ServerOptions, 'root' | 'runtime'> } = {},
 ): Promise<Target> {
-  const { ca, ...rest } = more;
-  const server = await startServer({ env, onStdout });
+  const { ca, from, ...rest } = more;
+  const server = await startServer({ env, onStdout, ...from });
   return {
     server,
     connect: () => openSocket(server.url, ca),
