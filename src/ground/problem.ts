@@ -255,7 +255,10 @@ function exactDetail(problem: Problem): string | undefined {
 }
 
 function exhaustedDetail({ code, retryAfterS, of }: Extract<Problem, Exhausted>): string | undefined {
-  if (retryAfterS === null) return 'This call costs more than a limit allows at all, so it is never admitted';
+  if (retryAfterS === null) {
+    const limit = of === 'owner' ? 'a limit of all your keys together' : 'a limit';
+    return `This call costs more than ${limit} allows at all, so it is never admitted`;
+  }
   if (of !== 'owner') return undefined;
   return code === 'quota_exceeded'
     ? 'The quota of all your keys together is used up; try again when its period is over'

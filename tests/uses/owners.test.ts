@@ -310,6 +310,14 @@ test('a call spends what it costs of each limit, all or nothing', async () => {
   await app.keys('owner', 'alice', '--quota', '10/day');
   const key = (await app.keys('create', '--user', 'alice', '--name', 'k', '--limit', '12/1m')).trim();
   const use = (name: string) => app.call(name, {}, { 'x-api-key': key });
+  const aboveOwners = await use('costs_11');
+  expect([aboveOwners.headers.get('retry-after'), aboveOwners.body]).toEqual([
+    null,
+    expect.objectContaining({
+      of: 'owner',
+      detail: 'This call costs more than a limit of all your keys together allows at all, so it is never admitted',
+    }),
+  ]);
   expect(limitsOf(await use('costs_5'))[1]).toBe('"key";r=7;t=60, "owner-quota";r=5;t=86400');
   expect((await verify(app, key, '?cost=2')).headers.get('ratelimit')).toBe(
     '"key";r=5;t=60, "owner-quota";r=3;t=86400',
@@ -335,7 +343,7 @@ test('a call spends what it costs of each limit, all or nothing', async () => {
   const metaOf = (name: string) => listed.find((tool: { name: string }) => tool.name === name)._meta;
   expect([metaOf('costs_5'), metaOf('costs_1')]).toEqual([{ 'mcp-key-server/cost': 5 }, undefined]);
   const costs = (await app.log()).filter(({ event }) => event === 'request').flatMap(({ cost }) => cost ?? []);
-  expect(costs).toEqual([5, 2, 5, 11, 3]);
+  expect(costs).toEqual([11, 5, 2, 5, 11, 3]);
 });
 
 test.each([0, 1.5, 1001, '5'])('a tool that costs %p stops the start', async (cost) => {
