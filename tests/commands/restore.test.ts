@@ -3,6 +3,7 @@
 import { expect, test } from 'bun:test';
 import { cpSync, existsSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { backupOf } from '../store/backups.ts';
 import { storedSecrets } from '../store/tables.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
@@ -59,6 +60,23 @@ test('onto a machine without a database it makes one, for its owner alone, and d
   expect(await use(restored, key)).toBe(200);
   expect(await secretsOf(path)).toEqual(await secretsOf(backup)); // what OAuth clients were registered with
   expect(statSync(path).mode & 0o777).toBe(0o600);
+});
+
+test('over a database in use, beside a server, it leaves a file that is no larger than before', async () => {
+  const backup = await backupOf(5000);
+  const file = join(temporaryFolder(), 'data/keys.db');
+  await using restored = await restoredFrom(backup, file);
+  const { key } = await create(restored);
+  const before = statSync(file).size;
+  for (let time = 0; time < 2; time += 1) {
+    expect((await keysCommand(at(file), ['restore', backup, '--yes'])).code).toBe(0);
+    const client = openDatabase(`file:${file}`);
+    await client.execute('PRAGMA wal_checkpoint(PASSIVE)');
+    expect((await client.execute('PRAGMA integrity_check')).rows).toEqual([{ integrity_check: 'ok' }]);
+    client.close();
+    expect(statSync(file).size).toBeLessThanOrEqual(before * 1.05);
+  }
+  await waitFor(async () => (await use(restored, key)) === 401); // it was made after the backup
 });
 
 test('a remote database that is empty is made as well', async () => {

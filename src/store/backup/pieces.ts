@@ -37,9 +37,13 @@ export async function copyInPieces(db: Database, { table, from, into, rows, put 
     const before = last;
     [last] = await db.read({ sql: lastOf });
     if (last === undefined || isSame(key, last, before)) return;
-    await sleep(Math.min(performance.now() - beganMs, PAUSE_MS_MAX));
+    await pauseAfter(beganMs);
   }
 }
+
+/** Pauses for as long as a piece took that began then (`performance.now`), so that the disk and the file serve others. */
+export const pauseAfter = (beganMs: number): Promise<void> =>
+  sleep(Math.min(performance.now() - beganMs, PAUSE_MS_MAX));
 
 async function primaryKeyOf(db: Database, table: string, schema: string): Promise<string[]> {
   const sql = 'SELECT name FROM pragma_table_info(?1, ?2) WHERE pk > 0 ORDER BY pk';

@@ -84,6 +84,7 @@ async function openFile(db: Database, path: string): Promise<void> {
   try {
     makePrivate(path);
     if (existsSync(path)) await check(path); // a link may lead to where nothing is yet
+    await db.read({ sql: 'PRAGMA auto_vacuum = INCREMENTAL' }); // before a new file's first page
     await db.read({ sql: 'PRAGMA journal_mode = WAL' }); // in a transaction SQLite would refuse it
     await migrate(db);
   } catch (error) {
