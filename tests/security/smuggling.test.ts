@@ -92,6 +92,17 @@ describe('what can be read in only one way is read that way', () => {
     expect(await statusesOf(head + SMUGGLED + LAST)).toEqual([200, 404]);
   });
 
+  test.each([20_000, 1_000_000])('nor is the rest of a body of %d bytes, after the response', async (bytes) => {
+    const body = 'x'.repeat(bytes - SMUGGLED.length) + SMUGGLED;
+    const connection = await openHttpSocket(app.url);
+    connection.socket.write(`PUT /verify HTTP/1.1\r\nHost: localhost\r\nContent-Length: ${bytes}\r\n\r\n`);
+    connection.socket.write(body.slice(0, bytes / 2));
+    await connection.readUntil((received) => received.includes('\r\n\r\n'));
+    connection.socket.write(body.slice(bytes / 2) + LAST);
+    await connection.closed;
+    expect(parseResponses(connection.received(), false).responses.map(({ status }) => status)).toEqual([401, 404]);
+  });
+
   test('a body too large for the server is not read as requests', async () => {
     const body = SMUGGLED.repeat(30_000);
     const head = `POST /tools/get_data HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n`;
