@@ -1,8 +1,7 @@
 // Writes to an SQLite file in a thread of its own. There statements, commits and the disk, which may take half a second
 // while others write to it, hold up nobody; in the event loop all calls would wait with them.
 
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
+import type { Worker } from 'node:worker_threads';
 import type { Statement, Written } from '../database.ts';
 import { LOG_PAGES_MAX } from './connection.ts';
 import { CANTOPEN, coded, outageOf } from './sqlite.ts';
@@ -69,8 +68,9 @@ export function createWritingThread(path: string): WritingThread {
   let thread: Worker | null = null;
 
   async function ask(message: readonly Statement[] | 'move the log' | 'end'): Promise<Answer> {
+    const [{ once }, workers] = await Promise.all([import('node:events'), import('node:worker_threads')]); // not at the start
     if (thread === null) {
-      thread = new Worker(THREAD, { eval: true, workerData: path });
+      thread = new workers.Worker(THREAD, { eval: true, workerData: path });
       thread.unref();
     }
     const answered = once(thread, 'message');
