@@ -94,12 +94,14 @@ export type Problem =
 
 /**
  * A limit has too little left for a call. `retryAfterS` null: the call costs more than the limit, and waiting changes
- * nothing. `of`: only limits of the owner refuse it.
+ * nothing. `of`: only limits of the owner refuse it. `waitsFor`: of the limits that `retryAfterS` waits for, all are of the
+ * owner.
  */
 interface Exhausted {
   readonly retryAfterS: number | null;
   readonly limits?: RateLimitStates;
   readonly of?: 'owner';
+  readonly waitsFor?: 'owner';
 }
 
 /** A failure in a tool's own words, made and checked by calls/failure.ts. Callers see `ownCode` as its code. */
@@ -254,12 +256,12 @@ function exactDetail(problem: Problem): string | undefined {
   }
 }
 
-function exhaustedDetail({ code, retryAfterS, of }: Extract<Problem, Exhausted>): string | undefined {
+function exhaustedDetail({ code, retryAfterS, of, waitsFor }: Extract<Problem, Exhausted>): string | undefined {
   if (retryAfterS === null) {
     const limit = of === 'owner' ? 'a limit of all your keys together' : 'a limit';
     return `This call costs more than ${limit} allows at all, so it is never admitted`;
   }
-  if (of !== 'owner') return undefined;
+  if (waitsFor !== 'owner') return undefined;
   return code === 'quota_exceeded'
     ? 'The quota of all your keys together is used up; try again when its period is over'
     : 'The rate limit of all your keys together is exceeded; try again later';

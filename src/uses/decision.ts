@@ -44,6 +44,7 @@ export function refusalOf(
     retryAfterS: isTooCostly ? null : retryAfterS,
     limits,
     ...(full.every(isOwners) && { of: 'owner' as const }),
+    ...(waitedFor.every(isOwners) && { waitsFor: 'owner' as const }),
   };
 }
 

@@ -301,6 +301,17 @@ const costing =
       run: () => ok({}),
     });
 
+test('where the limit of a key and the quota of its owner refuse, the sentence is that of the quota', async () => {
+  await using app = await createTestApp({ env: ADMINS });
+  await app.keys('owner', 'alice', '--quota', '1/day');
+  const key = (await app.keys('create', '--user', 'alice', '--name', 'k', '--limit', '1/1m')).trim();
+  await app.useKey(key);
+  const { status, body } = await app.useKey(key);
+  expect([status, body.code, body.of]).toEqual([429, 'quota_exceeded', undefined]);
+  expect(body.detail).toBe('The quota of all your keys together is used up; try again when its period is over');
+  expect(body).not.toHaveProperty('waitsFor');
+});
+
 test('a call spends what it costs of each limit, all or nothing', async () => {
   await using app = await createTestApp({
     clock: onMidnight(),
