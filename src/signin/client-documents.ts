@@ -31,7 +31,8 @@ const KEPT_MAX = 100;
 const FAILURES_MAX = 1000;
 /** The fetches at one time: of all, and of each host. */
 const TURNS = { total: 4, each: 2 };
-const WILDCARD_TURNS = { total: 2, each: 2 };
+/** The same for ids under a wildcard: of each host a place is left for what is listed exactly. */
+const WILDCARD_TURNS = { total: 2, each: 1 };
 const WAITING = { total: 1000, each: 500 };
 
 /**

@@ -11,6 +11,7 @@ import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
 import { startServer } from '../support/server-process.ts';
 import { bearer, createTestApp, eventsIn, failureOf, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const HOSTED = 'https://client.example/back';
 const VERIFIER = 'v'.repeat(43);
@@ -355,6 +356,19 @@ test('who makes up ids under a wildcard has ten a minute, all have sixty, and no
   expect((await open(app, good, HOSTED, '198.51.100.9')).status).toBe(200); // fetched again, as it was good before
   expect(vendor.hits(pathOf(good))).toBe(2);
 });
+
+test('made-up ids whose documents hang leave a place for a listed one of the same host', async () => {
+  const listed = publish();
+  const never = Promise.withResolvers<Response>();
+  const madeUp = [1, 2].map((at) => `/hangs/${at}`);
+  for (const path of madeUp) vendor.documents.set(path, () => never.promise);
+  await using app = await createTestApp({ env: envOf(listed, `${vendor.origin}/hangs/*`) });
+  const hanging = madeUp.map((path) => open(app, vendor.origin + path));
+  await waitFor(() => madeUp.some((path) => vendor.hits(path) > 0));
+  expect((await open(app, listed)).status).toBe(200);
+  never.resolve(new Response('', { status: 404 }));
+  await Promise.all(hanging);
+}, 5000);
 
 describe('the variable', () => {
   test.each([
