@@ -27,7 +27,7 @@ export function identityOf(claims: JsonObject, names: IdentityClaims): Result<Us
   const subject = subjectIn(claims, names.owner); // no fallback: keys would change owners later
   if (!subject.ok) return subject;
   const grantable = names.scope === null ? null : scopesIn(claimIn(claims, names.scope));
-  const isAdmin = names.admin !== null && adminsIn(claims, names.admin.name).includes(names.admin.value);
+  const isAdmin = names.admin !== null && textsIn(claimIn(claims, names.admin.name)).includes(names.admin.value);
   return ok({ subject: subject.value, actor: actor.value, grantable, isAdmin });
 }
 
@@ -50,17 +50,10 @@ function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
 }
 
 /** Words that are not scopes grant nothing. */
-const scopesIn = (claim: unknown): readonly string[] => textsIn(claim, splitScopes).filter(isScope);
+const scopesIn = (claim: unknown): readonly string[] => textsIn(claim).filter(isScope);
 
-/** The claims whose text is by definition a list with spaces between: RFC 8693 §4.2, and Entra ID. */
-const LISTS: readonly string[] = ['scope', 'scp'];
-
-/** Returns the values of an admin's claim. The words of any other text are none: "not keys-admin" makes no admin. */
-const adminsIn = (claims: JsonObject, name: string): readonly string[] =>
-  textsIn(claimIn(claims, name), (text) => (LISTS.includes(name) ? splitScopes(text) : [text]));
-
-/** Returns the texts of a claim: those in its text, or those of its list. Anything else has none. */
-function textsIn(claim: unknown, inText: (text: string) => readonly string[]): readonly string[] {
-  const texts: unknown = typeof claim === 'string' ? inText(claim) : claim;
+/** Returns the texts of a claim, which is text with spaces between, or a list of text. Anything else has none. */
+function textsIn(claim: unknown): readonly string[] {
+  const texts: unknown = typeof claim === 'string' ? splitScopes(claim) : claim;
   return Array.isArray(texts) && texts.every((text) => typeof text === 'string') ? texts : [];
 }

@@ -30,42 +30,25 @@ describe('who may call them', () => {
     }
   });
 
-  test.each([[['keys-admin']], ['keys-admin'], [['reader', 'keys-admin']]])('%j is an admin', async (roles) => {
+  test.each([[['keys-admin']], ['keys-admin'], ['reader keys-admin']])('%j is an admin', async (roles) => {
     expect((await list({}, await withRoles(roles))).status).toBe(200);
   });
 
-  test.each(['scope', 'scp'])('the text of %s is a list with spaces between', async (claim) => {
-    await using other = await createTestApp({ env: { ADMIN_CLAIM: `${claim}=keys-admin` } });
-    const statusOf = async (text: string) => {
-      const headers = { authorization: `Bearer ${await other.token('root', { [claim]: text })}` };
-      return (await other.call('admin_list_keys', {}, headers)).status;
-    };
-    expect([await statusOf('reader keys-admin'), await statusOf('keys-admins')]).toEqual([200, 403]);
-  });
-
-  test.each([
-    [undefined],
-    [['admin']],
-    ['keys-admin2'],
-    ['not keys-admin'],
-    ['reader keys-admin'],
-    [' keys-admin'],
-    [['not keys-admin']],
-    [['keys-admin', 1]],
-    [true],
-    [{ 'keys-admin': 1 }],
-  ])('%j is none', async (roles) => {
-    const headers = await withRoles(roles);
-    const nothing = { keyId: 'f'.repeat(32), name: 'n' };
-    const responses = [
-      await list({}, headers),
-      await revoke({ owner: 'alice' }, headers),
-      await update(nothing, headers),
-    ];
-    for (const response of responses) {
-      expect(response).toMatchObject({ status: 403, body: { code: 'admin_required' } });
-    }
-  });
+  test.each([[undefined], [['admin']], ['keys-admin2'], [['keys-admin', 1]], [true], [{ 'keys-admin': 1 }]])(
+    '%j is none',
+    async (roles) => {
+      const headers = await withRoles(roles);
+      const nothing = { keyId: 'f'.repeat(32), name: 'n' };
+      const responses = [
+        await list({}, headers),
+        await revoke({ owner: 'alice' }, headers),
+        await update(nothing, headers),
+      ];
+      for (const response of responses) {
+        expect(response).toMatchObject({ status: 403, body: { code: 'admin_required' } });
+      }
+    },
+  );
 
   test('the log says who is none: the owner, and the person only if another', async () => {
     await using other = await createTestApp({ env: { ADMIN_CLAIM: 'roles=keys-admin', JWT_OWNER_CLAIM: 'team' } });
