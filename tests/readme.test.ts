@@ -86,7 +86,7 @@ test.skipIf(WITHOUT_CURL)(
     const fieldsOf = (line: object) => Object.keys(line).sort();
     expect(shown.map(fieldsOf)).toEqual(responses.map(fieldsOf));
   },
-  60_000,
+  180_000,
 );
 
 /** A tool that uses `deps.keys`, with the actor as the document writes it. */

@@ -10,7 +10,7 @@ import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 test('while the store responds: 200 and ok', async () => {
   await using app = await createTestApp();

@@ -12,7 +12,7 @@ test('with all rules, no check from memory or asked is beyond the bound or the l
     fromMemory += checks.fromMemory;
   }
   expect(fromMemory).toBeGreaterThan(20_000);
-}, 60_000);
+}, 180_000);
 
 test.each(PARTS)(
   'without "%s" somebody is',
@@ -23,5 +23,5 @@ test.each(PARTS)(
     }
     throw new Error('the model found nothing in 300 runs');
   },
-  60_000,
+  180_000,
 );

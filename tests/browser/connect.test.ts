@@ -87,7 +87,7 @@ describeInBrowser('the page that asks for a key', (browser) => {
     const entries = await (await page.context().newCDPSession(page)).send('Page.getNavigationHistory');
     expect(JSON.stringify(entries)).not.toContain(key);
     expect(violations.filter((text) => /Content Security Policy|CSP/i.test(text))).toEqual([]);
-  }, 60_000);
+  }, 180_000);
 
   test('cancelled, nothing is handed over', async () => {
     await using there = await place(browser());
@@ -96,7 +96,7 @@ describeInBrowser('the page that asks for a key', (browser) => {
     await there.page.waitForURL((url) => url.pathname === '/done');
     const { url } = there.asked[0] ?? { url: new URL('http://none') };
     expect([url.searchParams.get('error'), url.searchParams.get('code')]).toEqual(['access_denied', null]);
-  }, 60_000);
+  }, 180_000);
 });
 
 test('the page’s policy is as strict as a form allows, and nothing keeps it', async () => {

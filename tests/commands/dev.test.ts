@@ -46,7 +46,7 @@ test('it takes over a tool that appears, changes, breaks and is mended, and star
   writeFileSync(join(root, 'src/more.ts'), '');
   await waitFor(() => (dev.stderr().match(/listening on/g)?.length ?? 0) > before);
   expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
-}, 60_000);
+}, 180_000);
 
 const COMMANDS: readonly (readonly [name: string, program: () => Promise<readonly string[]>])[] = [
   ['a command', async () => [process.execPath, join(import.meta.dir, '../../src/cli.ts')]],
@@ -81,5 +81,5 @@ test.each(rows(COMMANDS, 1))(
     await waitFor(async () => (await said()) === undefined);
     expect(await dev.stop()).toBe(0);
   },
-  60_000,
+  180_000,
 );

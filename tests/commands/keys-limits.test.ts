@@ -60,7 +60,7 @@ test('update sets limit, quota, name, scopes and days, and takes them away; a se
 
   await keys('update', id, '--scope', 'a,b', '--scope', 'c');
   expect((await keys('show', id)).stdout).toMatch(/^scopes +a,b c$/m);
-}, 60_000);
+}, 180_000);
 
 test('update without an option is wrong usage, and a revoked key stays revoked', async () => {
   const { id, key } = await create('bob');
@@ -87,4 +87,4 @@ test('list and show say how often a key was used; --sort uses puts the most used
   expect([lines[0]?.endsWith('USES'), lines[1]?.endsWith(' 3'), lines[3]?.endsWith(' 0')]).toEqual([true, true, true]);
   expect((await keys('show', much.id)).stdout).toMatch(/\n\d{4}-\d\d-\d\d {2}3\n$/);
   expect(await keys('list', '--sort', 'names')).toMatchObject({ code: 2 });
-}, 60_000);
+}, 180_000);

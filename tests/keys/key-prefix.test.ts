@@ -116,5 +116,5 @@ test.skipIf(Bun.which('gitleaks') === null)(
     expect(findings.map(({ Secret }) => Secret).sort()).toEqual([...keys].sort());
     expect(findings.filter(({ RuleID, File }) => RuleID !== 'acme-api-key' || !File.endsWith('keys.env'))).toEqual([]);
   },
-  60_000,
+  180_000,
 );

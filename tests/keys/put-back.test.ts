@@ -10,7 +10,7 @@ import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.t
 import { bearer, COUNTED, createTestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 /** With this bound no poll comes by itself while a test runs. */
 const LAG_MAX_MS = 60_000;

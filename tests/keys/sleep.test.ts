@@ -9,7 +9,7 @@ import { STORE_MODES, startStore, storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const HOUR_MS = 3_600_000;
 /** With this bound no poll comes by itself while a test runs. */

@@ -230,5 +230,5 @@ describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
     await using all = await startServer({ runtime, env: { JWT_SECRET: TEST_SECRET, TOOLS_LIST: 'all' } });
     const { tools: listed } = (await post(all, request('tools/list'), user)).body.result;
     expect(namesIn(listed)).toEqual([...SERVERS, 'whoami', 'get_data']);
-  }, 60_000);
+  }, 180_000);
 });

@@ -10,7 +10,7 @@ import { type HeldClocks, heldClocks } from '../support/held-clock.ts';
 import type { ServerProcess } from '../support/server-process.ts';
 import { CLIENTS, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(180_000);
 
 const BOUND_MS = 1000;
 const HOUR_MS = 3_600_000;

@@ -12,7 +12,7 @@ describe.skipIf(Bun.which('node') === null)('on Node', () => {
   beforeAll(async () => {
     at = await startServers('embedded', ['bun', 'bun']);
     client = await startVerifier('node', at.url, await at.createKey('operator', ['introspect']));
-  }, 30_000);
+  }, 180_000);
   afterAll(() => at[Symbol.asyncDispose]());
 
   test('it checks from memory what it has asked about', async () => {

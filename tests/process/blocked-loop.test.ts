@@ -9,7 +9,7 @@ import { TEST_SECRET } from '../support/test-app.ts';
 import { toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const busy = (name: string) =>
   toolFile(

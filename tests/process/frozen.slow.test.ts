@@ -12,7 +12,7 @@ import { STORE_MODES, type StoreMode, startStore } from '../support/store-mode.t
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 /** Far from the primary, a busy machine needs more than the least to say 200 at all. */
 const lagMaxMsOf = (mode: StoreMode) => (mode === 'embedded' ? 250 : 1000);

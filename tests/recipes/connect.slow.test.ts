@@ -13,7 +13,7 @@ import { freePorts } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitForWithin } from '../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const LAG_MAX_MS = 1000;
 

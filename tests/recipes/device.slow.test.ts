@@ -6,7 +6,7 @@ import { readDocument } from '../support/documents.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
-setDefaultTimeout(60_000); // who asks waits for five seconds at least
+setDefaultTimeout(180_000); // who asks waits for five seconds at least
 
 let server: ServerProcess;
 beforeAll(async () => {

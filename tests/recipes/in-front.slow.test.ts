@@ -11,7 +11,7 @@ import { startStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const RECIPES: readonly (readonly [Program, string])[] = [
   ['caddy', 'in-front.Caddyfile'],

@@ -15,7 +15,7 @@ import { freePorts } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const README = readFileSync(join(import.meta.dir, 'README.md'), 'utf8');
 const [, VERSION = '', OPTIONS = ''] = /^npx -y supergateway@(\S+) --stdio "[^"]+" (.+)$/m.exec(README) ?? [];

@@ -239,7 +239,7 @@ describe('what was changed between the decision and the redemption', () => {
     expect((await client.redeem(second)).body.error).toBe('invalid_grant');
     const full = await decide(app, client.page(), DECIDED, 'bob');
     expect([full.status, full.body.code]).toEqual([409, 'key_limit_reached']);
-  }, 60_000);
+  }, 180_000);
 
   test('a redemption whose response was lost is one key, which the owner can end', async () => {
     await using app = await createTestApp({ env: ENV });

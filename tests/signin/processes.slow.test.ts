@@ -53,7 +53,7 @@ describe.each(rows(PLACES, 1))('%s, the other on %s', (mode, runtime) => {
     const again = await registered.redeem(await codeAt(a.url, PUBLIC_URL, registered, next.key), {}, {}, b);
     expect(again.body.access_token).toBe(next.key);
     expect(await useKey(a, next.key)).toBe(200);
-  }, 60_000);
+  }, 180_000);
 });
 
 const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', PUBLIC_URL: 'http://127.0.0.1:1' };
@@ -84,7 +84,7 @@ describe.each(rows(PLACES, 1))('%s, the other on %s: a program without a browser
     const redeemed = await Promise.all([a, b, a, b].map((server) => registered.redeem(code, {}, {}, server)));
     expect(redeemed.filter(({ status }) => status === 200)).toHaveLength(1);
     expect((await callServer(a, 'list_api_keys', {}, alice)).body.keys).toHaveLength(2);
-  }, 60_000);
+  }, 180_000);
 });
 
 describe('kill -9 between all steps loses nothing, and makes nothing twice:', () => {
@@ -111,7 +111,7 @@ describe('kill -9 between all steps loses nothing, and makes nothing twice:', ()
     expect((await pollForKey(last, deviceCode)).body.error).toBe('invalid_grant');
     expect(await useKey(last, body.access_token)).toBe(200);
     expect(await listed(last)).toMatchObject([{ id: body.key_id }]);
-  }, 60_000);
+  }, 180_000);
 
   test('a client registers, a person opens the page and decides, the client redeems the code', async () => {
     const alice = await userHeaders('alice');
@@ -128,7 +128,7 @@ describe('kill -9 between all steps loses nothing, and makes nothing twice:', ()
     expect((await client.redeem(code, {}, {}, last)).body.error).toBe('invalid_grant');
     expect(await useKey(last, String(body.access_token))).toBe(200);
     expect(await listed(last)).toHaveLength(1);
-  }, 60_000);
+  }, 180_000);
 });
 
 test('a client that was registered before a restart is known after it', async () => {
@@ -140,7 +140,7 @@ test('a client that was registered before a restart is known after it', async ()
   const page = `${after.url}/authorize${search}`;
   expect((await fetch(page)).status).toBe(200);
   expect((await fetch(page.replace('client_id=W', 'client_id=V'))).status).toBe(400);
-}, 60_000);
+}, 180_000);
 
 /** The code that the page of this process gives for a key. */
 async function codeAt(url: string, origin: string, { page }: Registered, key: string): Promise<string> {

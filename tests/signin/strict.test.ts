@@ -7,7 +7,7 @@ import { CALLBACK, handOver, makeForConnection, register } from '../support/hand
 import { freePorts } from '../support/sqld.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 
-setDefaultTimeout(60_000); // a process is started
+setDefaultTimeout(180_000); // a process is started
 
 const ENV = { OAUTH_REDIRECTS: 'loopback' };
 const HTTP = { [oauth.allowInsecureRequests]: true };

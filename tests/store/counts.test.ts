@@ -13,7 +13,7 @@ import { MIGRATIONS, oldDatabase } from '../support/old-database.ts';
 import { startPrimary } from '../support/template.ts';
 import { type CountingProcess, insertCounted, openStill, processesOn } from '../uses/shared-usage.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const DAY_MS = 86_400_000;
 const WINDOW_S = 366 * 86_400;

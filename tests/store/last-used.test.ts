@@ -8,7 +8,7 @@ import { startPrimary } from '../support/template.ts';
 import { bearer, COUNTED, createTestApp, type TestApp } from '../support/test-app.ts';
 import { advanceUntil, waitFor } from '../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const lastUsedAt = async (app: TestApp) =>
   (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.keys[0].lastUsedAt as number | undefined;

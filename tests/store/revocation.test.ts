@@ -5,7 +5,7 @@ import { CLUSTERS, revocationRound } from '../lab/kills/revocation-rounds.ts';
 import { startCluster } from '../support/cluster.ts';
 import { everything, rows } from '../support/everything.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const ROUNDS = everything ? 8 : 4;
 const LAG_MAX_MS = 1000; // the default

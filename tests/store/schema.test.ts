@@ -128,4 +128,4 @@ test('a database that lacks any column that servers use stops the start', async 
     started.push(`${table}.${column}`);
   }
   expect(started).toEqual(UNREAD);
-}, 60_000);
+}, 180_000);

@@ -162,7 +162,7 @@ describe('a member who uses up his turns', () => {
       userId: 'acme',
       actor: 'alice',
     });
-  }, 60_000);
+  }, 180_000);
 
   test('a member who lists in a loop does not slow down his colleague', async () => {
     await using app = await createTestApp({ env });

@@ -7,7 +7,7 @@ import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type CountingProcess, insertCounted, openStill, processesOn, type Quota, type Store } from './shared-usage.ts';
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(180_000);
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

@@ -30,5 +30,5 @@ test.skipIf(!canLimit)(
     late.socket.write(GET);
     expect(await late.readUntil(isWhole)).toStartWith('HTTP/1.1 200');
   },
-  60_000,
+  180_000,
 );

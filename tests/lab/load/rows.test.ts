@@ -13,7 +13,7 @@ import { storeOn } from '../../support/store-mode.ts';
 import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const METRICS_TOKEN = 'a-token-of-more-than-16-bytes';
 

@@ -3,7 +3,7 @@
 import { expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const MONITOR = join(import.meta.dir, 'loop-monitor.ts');
 const PAUSE_MS = 60;

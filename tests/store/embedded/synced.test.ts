@@ -10,7 +10,7 @@ import { diskFolder } from '../../support/folder.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const missing = noLibrary();
 if (missing !== null) console.log(`What is synced is not tested: ${missing}`);

@@ -8,7 +8,7 @@ import { storeOn } from '../../support/store-mode.ts';
 import { startPrimary } from '../../support/template.ts';
 import { bearer, createTestApp } from '../../support/test-app.ts';
 
-setDefaultTimeout(60_000);
+setDefaultTimeout(180_000);
 
 interface Result {
   cols: { name: string }[];

@@ -9,7 +9,7 @@ import { storeOn } from '../../support/store-mode.ts';
 import { bearer, COUNTED, createTestApp, metricsOf, readResponse, TEST_SECRET } from '../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const health = async (url: string) => {
   const response = await fetch(`${url}/mcp/health`);

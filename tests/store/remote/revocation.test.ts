@@ -5,7 +5,7 @@ import { userHeaders } from '../../support/client.ts';
 import { callServer, served, startCluster, useKey } from '../../support/cluster.ts';
 import { waitFor } from '../../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const LAG_MAX_MS = 1000; // the default
 

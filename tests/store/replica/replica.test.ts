@@ -16,7 +16,7 @@ import { startPrimary } from '../../support/template.ts';
 import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
 import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 
-setDefaultTimeout(60_000); // processes are started, on machines that do other things too
+setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
 const hashOf = (key: string) => createHash('sha256').update(key).digest('hex');
 const newFile = () => join(temporaryFolder(), 'replica.db');
