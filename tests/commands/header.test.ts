@@ -109,3 +109,39 @@ test('a redirect is not followed', async () => {
   using server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.redirect(elsewhere.url.href) });
   expect(await createHost().header(server.url.origin)).toMatchObject({ code: 1, stdout: '' });
 });
+
+const BEGUN = {
+  device_code: 'code',
+  user_code: 'ABCD-EFGH',
+  verification_uri_complete: 'https://keys.example/keys#ask=ABCD-EFGH',
+  expires_in: 600,
+};
+const KEY = `sk_test_${'a'.repeat(64)}`;
+
+test.each<[string, object, object]>([
+  ['an endless request', { expires_in: 1e308 }, {}],
+  ['a request that ended long ago', { expires_in: -1e308 }, {}],
+  ['a long code', { device_code: 'x'.repeat(1_000_000) }, {}],
+  ['a long code for the person', { user_code: 'x'.repeat(3000) }, {}],
+  ['a long URL', { verification_uri_complete: `https://keys.example/${'x'.repeat(3000)}` }, {}],
+  ['no key', {}, { access_token: 'rm -rf /' }],
+  ['a long key', {}, { access_token: `${KEY}${'0'.repeat(1_000_000)}` }],
+  ['a key without end', {}, { access_token: KEY, expires_in: 1e308 }],
+])('%s from one server: it is not kept, and what is kept of others stays', async (_, begun, made) => {
+  await using app = await createTestApp({ env: ENV });
+  const { key } = await app.createKey('alice', { scopes: ['read'] });
+  const host = createHost();
+  await host.header(app.url);
+  host.keep(app.url, key);
+  using server = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch: ({ url }) => Response.json(url.endsWith('/token') ? made : { ...BEGUN, ...begun }),
+  });
+  const child = ['--child', '10m', '--scope', 'read'];
+  for (const more of [[], [], child, child]) {
+    expect(await host.header(server.url.origin, ...more)).toMatchObject({ code: 1, stdout: '' });
+    expect(statSync(host.file).size).toBeLessThan(2000);
+    expect(keyIn((await host.header(app.url)).stdout)).toBe(key);
+  }
+});

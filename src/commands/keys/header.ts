@@ -2,11 +2,12 @@
 // server for one (RFC 8628), and says so; the next call goes on with the same request. The key stays in a file, and goes to
 // that server alone: a repository may name any URL.
 
-import { isObject, reasonOf, withoutControls } from '../../ground/text.ts';
+import { reasonOf, withoutControls } from '../../ground/text.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
 import { kind, many, NAME, needed, optional, SCOPE, SPAN_MS } from '../options.ts';
 import { SERVER } from './ask.ts';
+import { type Answer, begunIn, keyIn, postForm } from './asked-server.ts';
 import { type Kept, withKept } from './kept-keys.ts';
 
 /** All requests of a call together: a host waits for it. */
@@ -58,7 +59,7 @@ async function keyFor(asking: Asking): Promise<string> {
 
 /** Resolves with a child of the key: the same until little of its life is left, or it has ended. */
 async function childFor(asking: Asking, livesMs: number): Promise<string> {
-  const { kept, scopes, name } = asking;
+  const { server, kept, scopes, name } = asking;
   const wish = JSON.stringify([name ?? null, scopes]);
   const known = kept.children[wish];
   const isLasting =
@@ -74,13 +75,13 @@ async function childFor(asking: Asking, livesMs: number): Promise<string> {
     expires_in: String(Math.floor(livesMs / 1000)),
     ...(name !== undefined && { client_name: name }),
   });
-  const { access_token: key, expires_in: expiresInS, error } = made.body;
-  if (typeof key === 'string' && typeof expiresInS === 'number') {
+  const child = keyIn(made, server);
+  if (child?.livesS !== undefined) {
     const madeAtMs = Date.now();
-    kept.children[wish] = { key, madeAtMs, endsAtMs: madeAtMs + expiresInS * 1000 };
-    return key;
+    kept.children[wish] = { key: child.key, madeAtMs, endsAtMs: madeAtMs + child.livesS * 1000 };
+    return child.key;
   }
-  if (error !== 'invalid_grant') throw new CommandError(`the server makes no such key: ${saidBy(made)}`);
+  if (made.body.error !== 'invalid_grant') throw new CommandError(`the server makes no such key: ${saidBy(made)}`);
   const standing = await standingOf(asking, kept.key);
   if (standing.is === 'good') throw new CommandError('the kept key has no scope "delegate": make one that has');
   delete kept.key;
@@ -102,7 +103,7 @@ async function standingOf({ server, signal }: Asking, key: string): Promise<{ re
 
 /** Asks for a key, or goes on asking. Throws until a person has decided. */
 async function asked(asking: Asking, scopes: readonly string[]): Promise<string> {
-  const { kept, name, io } = asking;
+  const { server, kept, name, io } = asking;
   const wish = JSON.stringify([name ?? null, scopes]);
   const open = kept.requests[wish];
   if (open === undefined) return begin(asking, wish, scopes);
@@ -110,11 +111,12 @@ async function asked(asking: Asking, scopes: readonly string[]): Promise<string>
     grant_type: 'urn:ietf:params:oauth:grant-type:device_code',
     device_code: open.deviceCode,
   });
-  const { access_token: key, error } = polled.body;
-  if (typeof key === 'string') {
+  const { error } = polled.body;
+  const given = keyIn(polled, server);
+  if (given !== null) {
     delete kept.requests[wish];
-    kept.key = key;
-    return key;
+    kept.key = given.key;
+    return given.key;
   }
   const isOpen = (error === 'authorization_pending' || error === 'slow_down') && Date.now() < open.endsAtMs;
   if (isOpen || polled.status >= 500) return waits(io, open);
@@ -129,16 +131,16 @@ async function begin(asking: Asking, wish: string, scopes: readonly string[]): P
     ...(name !== undefined && { client_name: name }),
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),
   });
-  const { device_code: deviceCode, user_code: userCode, verification_uri_complete: uri, expires_in: s } = begun.body;
-  if (![deviceCode, userCode, uri].every((part) => typeof part === 'string') || typeof s !== 'number') {
+  const request = begunIn(begun);
+  if (request === null) {
     const hint = begun.status === 404 ? ', as without OAUTH_DEVICE=1' : '';
     throw new CommandError(`${server} takes no requests for keys: ${saidBy(begun)}${hint}`);
   }
   const open = {
-    deviceCode: String(deviceCode),
-    userCode: String(userCode),
-    uri: String(uri),
-    endsAtMs: Date.now() + s * 1000,
+    deviceCode: request.device_code,
+    userCode: request.user_code,
+    uri: request.verification_uri_complete,
+    endsAtMs: Date.now() + request.expires_in * 1000,
   };
   kept.requests[wish] = open;
   return waits(io, open);
@@ -150,20 +152,12 @@ function waits(io: Io, { uri, userCode }: { readonly uri: string; readonly userC
   throw new CommandError('a person has to decide: then call again');
 }
 
-interface Answer {
-  readonly status: number;
-  readonly body: Readonly<Record<string, unknown>>;
-}
-
 const saidBy = ({ status, body: { error } }: Answer): string =>
   typeof error === 'string' ? withoutControls(error).slice(0, 100) : `it responded ${status}`;
 
 async function post({ server, signal }: Asking, path: string, fields: Record<string, string>): Promise<Answer> {
   try {
-    const body = new URLSearchParams(fields);
-    const response = await fetch(server + path, { method: 'POST', body, redirect: 'error', signal });
-    const said: unknown = await response.json().catch(() => null);
-    return { status: response.status, body: isObject(said) ? said : {} };
+    return await postForm(server + path, fields, signal);
   } catch (error) {
     throw new CommandError(`${server} can't be reached: ${reasonOf(error)}`);
   }

@@ -1,0 +1,73 @@
+// What commands ask of a server that somebody named, and that may respond with anything: responses are bounded, and of the
+// shapes of the device grant (RFC 8628) alone.
+
+import * as v from 'valibot';
+import { isObject, type JsonObject } from '../../ground/text.ts';
+import { isIdShaped, isKeyShaped } from '../../keys/record.ts';
+import { CommandError } from '../io.ts';
+
+/** Far more than any response has. */
+const RESPONSE_BYTES_MAX = 64 * 1024;
+const DAY_S = 86_400;
+
+const seconds = v.pipe(v.number(), v.gtValue(0), v.maxValue(DAY_S));
+const short = v.pipe(v.string(), v.minLength(1), v.maxLength(2000));
+
+/** The response to a request for a key (§3.2). */
+const begun = v.object({
+  device_code: short,
+  user_code: short,
+  verification_uri_complete: v.pipe(short, v.url()),
+  expires_in: seconds,
+  interval: v.optional(seconds, 5),
+});
+
+export type Begun = v.InferOutput<typeof begun>;
+
+/** The response with a key (RFC 6749 §5.1). */
+const given = v.object({
+  access_token: v.string(),
+  key_id: v.optional(v.pipe(v.string(), v.check(isIdShaped)), ''),
+  expires_in: v.optional(v.pipe(v.number(), v.safeInteger(), v.minValue(0))),
+});
+
+export interface Answer {
+  readonly status: number;
+  /** Empty if the body is no JSON object, or too large. */
+  readonly body: JsonObject;
+}
+
+/** Sends a form. Throws what `fetch` throws. */
+export async function postForm(url: string, fields: Record<string, string>, signal: AbortSignal): Promise<Answer> {
+  const response = await fetch(url, { method: 'POST', body: new URLSearchParams(fields), redirect: 'error', signal });
+  const body = await jsonOf(response).catch(() => null);
+  return { status: response.status, body: isObject(body) ? body : {} };
+}
+
+/** Returns the request that has begun; null: the response is none. */
+export function begunIn({ body }: Answer): Begun | null {
+  const parsed = v.safeParse(begun, body);
+  return parsed.success ? parsed.output : null;
+}
+
+/** Returns the key in a response of `server`; null: it has none. Throws a CommandError if it is no key. */
+export function keyIn({ body }: Answer, server: string) {
+  if (typeof body.access_token !== 'string') return null;
+  const { success, output } = v.safeParse(given, body);
+  if (success && isKeyShaped(output.access_token))
+    return { key: output.access_token, id: output.key_id, livesS: output.expires_in };
+  throw new CommandError(`${server} gave something that is no key of such a server`);
+}
+
+/** Resolves with the parsed body. Throws an Error if it is no JSON, or too large. */
+async function jsonOf({ body }: Response): Promise<unknown> {
+  const decoder = new TextDecoder();
+  let bytes = 0;
+  let text = '';
+  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
+    bytes += chunk.byteLength;
+    if (bytes > RESPONSE_BYTES_MAX) throw new RangeError('too large');
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return JSON.parse(text + decoder.decode());
+}
