@@ -99,6 +99,16 @@ test('the architecture names only files of src; in the list of rooms, each of th
   expect(strange).toEqual([]);
 });
 
+test('the architecture names all files of the rooms', () => {
+  const [, block = ''] = /All files[^`]*```\n([^`]*)```/.exec(readDocument('src/README.md').text) ?? [];
+  const named = block.split(/\n(?! )/).flatMap((line) => {
+    const [folder = '', ...names] = line.split(/\s+/);
+    return names.filter((name) => name !== '').map((name) => folder + name);
+  });
+  const there = [...new Glob('*/**/*.{ts,js}').scanSync(join(ROOT, 'src'))].filter((file) => !file.endsWith('.d.ts'));
+  expect(named.sort()).toEqual(there.map((file) => file.replace(/\.\w+$/, '')).sort());
+});
+
 test('the architecture has a row for every room', () => {
   const named = readDocument('src/README.md')
     .table('The parts')
