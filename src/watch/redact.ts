@@ -11,7 +11,7 @@ const KEY = /sk_(?:live|test)_[0-9A-Za-z]{6,}/g;
 /**
  * Finds a key with any prefix. The prefix is not secret, and matching it too would cost every line 40 times as much.
  */
-const KEY_WITHOUT_PREFIX = /_(?:live|test)_[0-9A-Fa-f]{16,}/g;
+const KEY_WITHOUT_PREFIX = /_(?:live|test)_[0-9a-f]{16,}/gi;
 const HASH = /\b[0-9a-f]{64}\b/g;
 const HASH_DIGITS = /[0-9a-f]{64}/;
 const REDACTED = '[redacted]';
@@ -35,15 +35,55 @@ export const redactsForeign = (): boolean => foreign.size > 0;
 
 function withoutForeign(text: string): string {
   let left = text;
-  for (const forms of foreign.values()) for (const form of forms) left = left.replaceAll(form, REDACTED);
+  const plain = foreign.size > 0 ? decoded(text, PRINTABLE) : text;
+  for (const [key, forms] of foreign) {
+    for (const form of forms) left = left.replaceAll(form, REDACTED);
+    if (plain !== text && plain.includes(key)) left = left.replace(encodedPattern(key), REDACTED);
+  }
   return left;
 }
 
-export const redactKeys = (text: string): string =>
+/** Returns the pattern of an ASCII text with any of its characters percent-encoded. */
+function encodedPattern(text: string): RegExp {
+  const hexOf = (character: string) => character.charCodeAt(0).toString(16);
+  const inAnyCase = (hex: string) => hex.replace(/[a-f]/, (digit) => `[${digit}${digit.toUpperCase()}]`);
+  return new RegExp(
+    text.replace(/./g, (one) => `(?:\\x${hexOf(one)}|%${inAnyCase(hexOf(one))})`),
+    'g',
+  );
+}
+
+/** Percent-encoded ASCII that can be seen. */
+const PRINTABLE = /%(?:[2-6][\da-f]|7[\da-e])/gi;
+/** That of which keys and tokens are made, and which needs no encoding (RFC 3986 §2.3); and `%`, for what is encoded twice. */
+const UNRESERVED = /%(?:2[5de]|3\d|4[1-9a-f]|5[\daf]|6[1-9a-f]|7[\da])/gi;
+const ENCODINGS_MAX = 3;
+/** Longer texts are not decoded, which takes time. No URL or header is as long. */
+const ENCODED_CHARS_MAX = 32 * 1024;
+
+function decoded(text: string, which: RegExp): string {
+  if (text.length > ENCODED_CHARS_MAX) return text;
+  let left = text;
+  for (let times = 0; times < ENCODINGS_MAX && left.includes('%'); times += 1) {
+    left = left.replace(which, (found) => String.fromCharCode(Number.parseInt(found.slice(1), 16)));
+  }
+  return left;
+}
+
+const withoutPlainKeys = (text: string): string =>
   withoutForeign(text)
     .replace(TOKEN, (found, rest?: string) => (rest === undefined ? found : REDACTED))
     .replace(KEY, REDACTED)
     .replace(KEY_WITHOUT_PREFIX, REDACTED);
+
+/** Returns the text without keys and tokens. It is decoded if one was percent-encoded, by what leaves JSON valid. */
+export function redactKeys(text: string): string {
+  const left = withoutPlainKeys(text);
+  const plain = decoded(left, UNRESERVED);
+  if (plain === left) return left;
+  const clear = withoutPlainKeys(plain);
+  return clear === plain ? left : clear;
+}
 
 /** Returns whether there may be a hash in the text, or in the text that it is the JSON of. */
 export const hasHash = (text: string): boolean => HASH_DIGITS.test(text);

@@ -148,6 +148,28 @@ test('it is taken out of a path before that is cut, and so is one of our form', 
   expect(paths).toEqual(['[', '[redacted]', '[', '[redacted]']);
 });
 
+test('so are both where they are percent-encoded, again and again, or in capitals, and the line stays JSON', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1', TRUST_PROXY: '1' } });
+  const other = 'Ab+/cd=EF:"x\\y~gh0123456789';
+  await importing(app, other);
+  const { key } = await app.createKey('alice');
+  const hex = (text: string) => [...text].map((one) => `%${one.charCodeAt(0).toString(16)}`).join('');
+  const spellings = [
+    ...[key, other].flatMap((one) => [encodeURIComponent(one), hex(one), hex(hex(one)), encodeURI(one)]),
+    encodeURIComponent(other).toLowerCase().replace('ab', 'Ab').replace('ef', 'EF'),
+    key.replaceAll('_', '%5F'),
+    key.replace('_', '%5f').toUpperCase(),
+  ];
+  for (const spelling of spellings) {
+    const headers = { 'x-api-key': other, 'x-forwarded-uri': `/a/${spelling}/%20"z`, 'user-agent': `a ${spelling} b` };
+    await fetch(`${app.url}/verify`, { headers });
+  }
+  const lines = (await app.log()).filter(({ route }) => route === '/verify');
+  for (const { path } of lines) expect(String(path).replace(/\[redacted\]|SK/g, '')).toBe('/a//%20"z');
+  for (const { userAgent } of lines) expect(String(userAgent)).toMatch(/^a (?:SK)?\[/);
+  expect(lines).toHaveLength(spellings.length);
+});
+
 test('it is taken out of every line, and a person may paste it', async () => {
   await using app = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback' }, tools: (deps) => [failing(deps)] });
   await importing(app, FOREIGN);
