@@ -13,7 +13,7 @@ export class CommandError extends Error {
     message: string,
     readonly exitCode: 1 | 2 | 3 = 1,
   ) {
-    super(redact(message));
+    super(redact(withEscapes(message)));
   }
 }
 
@@ -41,7 +41,7 @@ export interface IoStreams {
 export type Progress = (done: number, total?: number) => void;
 
 export interface Io extends IoStreams {
-  /** Writes a line to stderr. */
+  /** Writes a line to stderr, or several. */
   say(line: string): void;
   /** Asks on a terminal. Scripts need `yes`. */
   confirm(question: string, yes: boolean): Promise<void>;
@@ -70,7 +70,7 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
   }
   function say(line: string): void {
     clearProgress();
-    stderr.write(`${redact(line)}\n`);
+    stderr.write(`${redact(withEscapes(line))}\n`);
   }
   const write = (text: string) =>
     new Promise<void>((resolve, reject) => {
@@ -85,14 +85,14 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
     say,
     write,
     clearProgress,
-    writeJson: (rows) => write(rows.map((row) => `${JSON.stringify(row)}\n`).join('')),
+    writeJson: (rows) => write(rows.map((row) => `${withEscapes(JSON.stringify(row))}\n`).join('')),
     writeTable: (rows) => write(tableOf(rows)),
     async confirm(question, yes) {
       clearProgress();
       if (yes) return;
       if (!stdin.isTTY) throw new CommandError(`${question} Confirm with --yes`, 2);
       const asking = createInterface({ input: stdin, output: stderr });
-      const answer = await asking.question(`${question} [y/N] `).catch(() => ''); // Ctrl-C or Ctrl-D
+      const answer = await asking.question(`${withEscapes(question)} [y/N] `).catch(() => ''); // Ctrl-C or Ctrl-D
       asking.close();
       if (!/^y(es)?$/i.test(answer.trim())) throw new CommandError('nothing was changed', 2);
     },
@@ -115,6 +115,18 @@ const unwritten = ({ code, message }: NodeJS.ErrnoException) =>
 
 /** Returns the text without what could move the cursor, because owners may have chosen it. */
 const shownText = (text: string) => withoutControls(text).replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu, '');
+
+/** The same in lines of any length: controls, but for the end of a line, and what turns letters around or begins one. */
+const OBEYED = /[\0-\t\v-\x1f\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}]/gu;
+
+/** Writes as an escape of JSON what a terminal would obey: it is seen, and whoever parses it gets the very text. */
+const withEscapes = (text: string): string =>
+  text.replace(OBEYED, (character) =>
+    character
+      .split('')
+      .map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
 
 function tableOf(rows: readonly (readonly string[])[]): string {
   const shown = rows.map((cells) => cells.map(shownText));

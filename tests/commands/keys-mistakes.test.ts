@@ -449,3 +449,62 @@ test.each([
 ] as [string[], string][])('%j is answered in a few words', async (args, stderr) => {
   expect(await keys(...args)).toEqual({ code: 2, stdout: '', stderr });
 });
+
+describe('what a terminal would obey, in a text that a stranger chose', () => {
+  const OWNER = 'al\u202eice \u2028z';
+  const obeyed = /[\0-\t\v-\x1f\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}]/u;
+  const place = { DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}` };
+  beforeAll(async () => {
+    await using app = await createTestApp({ store: storeOn(place) });
+    await app.createKey(OWNER, { name: `a\u{e0041}\u202eb`, scopes: ['read'] });
+  });
+
+  test.each([
+    ['owner OWNER --meta DATA', 0],
+    ['list', 0],
+    ['list --wide', 0],
+    ['list --json', 0],
+    ['owners', 0],
+    ['owners --json', 0],
+    ['events', 0],
+    ['events --json', 0],
+    ['owner OWNER --json', 0],
+    ['revoke --user OWNER', 2],
+    ['owner OWNER --delete', 2],
+    ['block OWNER', 0],
+    ['unblock OWNER', 0],
+    ['DATA', 2],
+  ] as const)('%s prints none of it', async (words, code) => {
+    const said: Readonly<Record<string, string>> = { OWNER, DATA: 'plan=a\u009b31m' };
+    const args = words.split(' ').map((word) => said[word] ?? word);
+    const ended = await keysCommand(place, args);
+    expect(ended.code).toBe(code);
+    expect(ended.stdout + ended.stderr).not.toMatch(obeyed);
+    if (words.includes('--json')) expect(JSON.parse(ended.stdout.split('\n')[0] ?? '').owner).toBe(OWNER);
+  });
+
+  test('a question shows an owner as another than the one he looks like', async () => {
+    const { stderr } = await keysCommand(place, ['owner', OWNER, '--delete']);
+    expect(stderr).toContain('Delete "al\\u202eice \\u2028z" with');
+  });
+
+  test('another server’s words are shown so, too', async () => {
+    using server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () =>
+        Response.json({
+          device_code: 'code',
+          user_code: 'AB\u202eCD',
+          verification_uri_complete: 'https://keys.example/\u202e#x',
+          expires_in: 1,
+        }),
+    });
+    const { stderr } = await keysCommand({ XDG_CONFIG_HOME: temporaryFolder() } as object, [
+      'header',
+      server.url.origin,
+    ]);
+    expect(stderr).toContain('Open https://keys.example/\\u202e#x\n');
+    expect(stderr).toContain('asks for AB\\u202eCD\n');
+  });
+});
