@@ -1,6 +1,7 @@
 // Puts a backup back into a database, in one transaction.
 
 import { outageIn } from '../../ground/result.ts';
+import { sleep } from '../../ground/runtime.ts';
 import { pagesOf, putRows } from '../copying.ts';
 import { type Database, firstOf, type Row, type Statement } from '../database.ts';
 import type { DatabaseConfig } from '../place.ts';
@@ -20,6 +21,11 @@ const PAGE_ROWS = 500;
 const PIECE_ROWS = 2000;
 /** Pages of a file that are moved at once. */
 const PIECE_PAGES = 250;
+/** From so many pages on the log is begun anew: 40 MB. */
+const LOG_PAGES = 10_000;
+/** How often that is tried while others write, and the longest pause between. */
+const LOG_TRIES_MAX = 20;
+const LOG_PAUSE_MS_MAX = 20;
 
 /** Returns the table that another one's rows are sent to ahead. */
 const aheadOf = (table: string) => `${RESTORING}_${table}`;
@@ -104,10 +110,26 @@ export async function restore(
 async function copyRows(db: Database, { path }: Backup, table: string): Promise<void> {
   await db.read({ sql: 'ATTACH ? AS backup', args: [path] }); // in a transaction SQLite would refuse it
   try {
-    const put = (piece: Statement) => db.write({ ...piece, unsynced: true });
+    const put = async (piece: Statement): Promise<void> => {
+      await db.write({ ...piece, unsynced: true });
+      await restartLog(db);
+    };
     await copyInPieces(db, { table, from: 'backup', into: aheadOf(table), rows: PIECE_ROWS, put });
   } finally {
     await db.read({ sql: 'DETACH backup' });
+  }
+}
+
+/**
+ * Begins the log anew once it is long. While servers write, what a piece moves into the file is never all: the log would
+ * become as large as the file.
+ */
+async function restartLog(db: Database): Promise<void> {
+  const checkpoint = async (mode: string) => firstOf(await db.read({ sql: `PRAGMA wal_checkpoint(${mode})` }));
+  if (Number((await checkpoint('PASSIVE')).log) < LOG_PAGES) return;
+  for (let tries = 0; tries < LOG_TRIES_MAX; tries += 1) {
+    if ((await checkpoint('RESTART')).busy === 0) return;
+    await sleep(Math.random() * LOG_PAUSE_MS_MAX);
   }
 }
 
@@ -117,6 +139,7 @@ async function giveBackRoom(db: Database): Promise<void> {
   for (let left = await freePages(), before = Number.POSITIVE_INFINITY; left > 0 && left < before; ) {
     const beganMs = performance.now();
     await db.read({ sql: `PRAGMA incremental_vacuum(${PIECE_PAGES})` });
+    await restartLog(db);
     [before, left] = [left, await freePages()];
     await pauseAfter(beganMs);
   }
