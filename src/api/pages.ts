@@ -108,7 +108,7 @@ export function previewRoute({ config, tools, offered }: PreviewOptions): Handle
     if (tool === undefined || content === undefined || !('text' in content)) {
       return problemResponse({ code: config.production ? 'not_found' : 'tool_not_found' }, requestId, null);
     }
-    return shown((await pages()).createToolPreview(tool, content.text))();
+    return shown((await pages()).createToolPreview(tool, content.text, tools))();
   };
 }
 

@@ -3,11 +3,16 @@
 import { samplesAt } from './samples.js';
 
 const THINK_MS = 400; // so that a widget can be seen waiting
-const { samples: given } = JSON.parse(document.getElementById('setup').textContent); // of a tool of one's own
-const samples = given ?? samplesAt(Date.now());
+/** Results of tools of one's own, by their names; undefined in the preview of the server's own widgets. */
+const { results } = JSON.parse(document.getElementById('setup').textContent);
+const samples = samplesAt(Date.now());
+
+const resultOf = (name) =>
+  Object.hasOwn(results, name)
+    ? results[name]
+    : { content: [{ type: 'text', text: `${name} has no sample` }], isError: true };
 
 function outputFor({ name, arguments: { overlapHours } }) {
-  if (given) return given[name];
   if (name !== 'rotate_api_key') return { success: true, message: 'Nothing was changed: this is sample data' };
   const state = overlapHours === 0 ? 'ended' : 'until_first_use';
   return { ...samples['api-key-created'], previous: { state, overlapHours } };
@@ -21,12 +26,13 @@ window.addEventListener('message', async ({ source, data: { id, method, params }
     const { theme } = frame.dataset;
     send({ id, result: { hostCapabilities: { serverTools: {} }, hostContext: { theme, locale: navigator.language } } });
   } else if (method === 'ui/notifications/initialized') {
-    send({ method: 'ui/notifications/tool-result', params: { structuredContent: samples[frame.name] } });
+    const result = results ? resultOf(frame.name) : { structuredContent: samples[frame.name] };
+    send({ method: 'ui/notifications/tool-result', params: result });
   } else if (method === 'ui/notifications/size-changed') {
     frame.style.height = `${params.height + 2}px`;
   } else if (method === 'tools/call') {
     await new Promise((resolve) => setTimeout(resolve, THINK_MS));
-    send({ id, result: { structuredContent: outputFor(params) } });
+    send({ id, result: results ? resultOf(params.name) : { structuredContent: outputFor(params) } });
   }
 });
 

@@ -35,12 +35,19 @@ const AS_CHAT_APPS = [
   "frame-ancestors 'none'",
 ].join('; ');
 
-/** Creates the page of one tool's widget. For development alone: its policy lets everything inline run. */
-export function createToolPreview({ name, sample }: Pick<Tool, 'name' | 'sample'>, text: string): Preview {
+/**
+ * Creates the page of one tool's widget. What the widget calls responds with the sample of that tool, one of `tools`. For
+ * development alone: its policy lets everything inline run.
+ */
+export function createToolPreview({ name, sample }: Tool, text: string, tools: readonly Tool[]): Preview {
   const said = sample === undefined ? 'has no sample: give the tool one, and the widget shows it.' : 'with its sample.';
   const html = pageOf(`The widget of ${escaped(name)} ${said}`, markup(name, text));
-  return { html: withSetup(html, { samples: { [name]: sample } }), policy: AS_CHAT_APPS };
+  const results = tools.flatMap((tool) => (tool.sample === undefined ? [] : [[tool.name, sampleResult(tool)]]));
+  return { html: withSetup(html, { results: Object.fromEntries(results) }), policy: AS_CHAT_APPS };
 }
+
+/** Returns the sample as the result of a call: a tool without an output returns content blocks. */
+const sampleResult = ({ sample, outputSchema }: Tool) => (outputSchema ? { structuredContent: sample } : sample);
 
 const pageOf = (said: string, frames: string): string =>
   documentOf({

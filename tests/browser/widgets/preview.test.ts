@@ -3,12 +3,17 @@
 import { expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { Glob } from 'bun';
+import * as v from 'valibot';
+import { defineTool } from '../../../src/calls/tool.ts';
 import { inlineAssets } from '../../../src/ground/inline.ts';
+import { ok } from '../../../src/ground/result.ts';
 import { createWidgets } from '../../../src/pages/widgets/index.ts';
+import type { ToolFile } from '../../../src/tools/folder/tool-file.ts';
 import stockLevels, { resources } from '../../recipes/tools/stock-levels.ts';
 import { describeInBrowser, takePage, untilReached } from '../../support/browser.ts';
 import { startServer } from '../../support/server-process.ts';
 import { createTestApp } from '../../support/test-app.ts';
+import { anyone, facts } from '../../support/tools.ts';
 import { rowOf, watch } from './preview-page.ts';
 
 const FILE_BYTES_MAX = 20_000;
@@ -115,6 +120,69 @@ describeInBrowser('the preview of a tool', (browser) => {
     await using production = await createTestApp({ toolFiles, env: { NODE_ENV: 'production' } });
     expect([await statusOf(production, '?tool=stock_levels'), await statusOf(production, '')]).toEqual([404, 200]);
     expect(await (await fetch(`${production.url}/widgets/preview`)).text()).not.toContain('stock_levels');
+  });
+});
+
+const CALLER = 'ui://widget/caller.html';
+
+/** Shows what each call of a tool responds. */
+const CALLING = `<!doctype html>
+<meta charset="utf-8">
+<script type="module">
+  const post = (message) => parent.postMessage({ jsonrpc: '2.0', ...message }, '*');
+  const show = (name, result) => document.body.append(name + ': ' + JSON.stringify(result), document.createElement('br'));
+  const names = ['counted', 'written', 'bare'];
+  addEventListener('message', ({ data: { id, method, params, result } }) => {
+    if (id === 0) post({ method: 'ui/notifications/initialized', params: {} });
+    else if (method === 'ui/notifications/tool-result') show('shown', params);
+    else if (id !== undefined) show(names[id - 1], result);
+  });
+  post({ id: 0, method: 'ui/initialize', params: {} });
+  for (const [index, name] of names.entries()) post({ id: index + 1, method: 'tools/call', params: { name } });
+</script>
+`;
+
+const WITH_CALLER: ToolFile = {
+  file: 'caller.ts',
+  make() {
+    const input = v.strictObject({});
+    const output = v.strictObject({ count: v.number() });
+    const count = () => ok({ count: 2 });
+    const written = { content: [{ type: 'text' as const, text: 'two' }] };
+    const write = () => ok(written);
+    return [
+      defineTool(anyone, { ...facts('bare'), input, widget: CALLER, output, run: count }),
+      defineTool(anyone, { ...facts('counted'), input, sample: { count: 2 }, output, run: count }),
+      defineTool(anyone, { ...facts('written'), input, sample: written, run: write }),
+    ];
+  },
+  resources: [
+    {
+      uri: CALLER,
+      name: 'caller',
+      title: '',
+      description: '',
+      mimeType: 'text/html;profile=mcp-app',
+      read: () => ({ text: CALLING }),
+    },
+  ],
+};
+
+describeInBrowser('the preview of a tool whose widget calls others', (browser) => {
+  test('responds with the sample of the tool that is called, or says that it has none', async () => {
+    await using app = await createTestApp({ toolFiles: [WITH_CALLER] });
+    await using taken = await takePage(browser());
+    const { page } = taken;
+    await page.goto(`${app.url}/widgets/preview?tool=bare`);
+    const none = '{"content":[{"type":"text","text":"bare has no sample"}],"isError":true}';
+    for (const line of [
+      'counted: {"structuredContent":{"count":2}}',
+      'written: {"content":[{"type":"text","text":"two"}]}',
+      `bare: ${none}`,
+      `shown: ${none}`,
+    ]) {
+      await page.frameLocator('iframe[title="bare, light"]').getByText(line).waitFor();
+    }
   });
 });
 
