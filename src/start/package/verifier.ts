@@ -12,6 +12,11 @@ export interface VerifierOptions {
   readonly key: string;
   /** The URL of the service, where keys may be bound to one; without it keys are good that are good for the server. */
   readonly resource?: string;
+  /**
+   * Hears each reason for which the server can't be asked, once, until it has not been met for a minute. The message
+   * has no secret. Unless given, `console.warn` writes it.
+   */
+  readonly onError?: (error: Error) => void;
 }
 
 export interface Demand {
@@ -83,6 +88,9 @@ const QUESTION_MS_MAX = 5000;
 const CLOSE_MS_MAX = 2000;
 const PAUSE_MS_MIN = 250;
 const PAUSE_MS_MAX = 5000;
+/** A reason that has not been met for this long is new. */
+const REASON_OVER_MS = 60_000;
+const REASONS_MAX = 100;
 /** How often a check waits for another's question of the same key before it asks for itself. */
 const JOINS_MAX = 100;
 /** The part of the lent units below which it asks for more ahead of need. */
@@ -144,6 +152,7 @@ type Answer =
   | { readonly is: 'once'; readonly identity: Verified }
   | { readonly is: 'refused'; readonly refused: Refused };
 
+/** Throws an Error for an empty id or key, and for a URL that can't be a server's. */
 export function createVerifier(options: VerifierOptions): Verifier {
   const verifier = new KeyVerifier(options);
   return {
@@ -477,14 +486,74 @@ interface ServerResponse {
 
 const NO_RESPONSE: ServerResponse = { status: 0, retryAfterS: undefined, body: {} };
 
+/** Tells whoever runs the service why the server can't be asked, each reason once while it lasts. */
+class Reasons {
+  readonly #metAtMs = new Map<string, number>();
+  readonly #onError: (error: Error) => void;
+
+  constructor(onError = (error: Error): void => console.warn(error.message)) {
+    this.#onError = onError;
+  }
+
+  tell(reason: string): void {
+    const atMs = performance.now();
+    const lastMs = this.#metAtMs.get(reason) ?? Number.NEGATIVE_INFINITY;
+    if (this.#metAtMs.size >= REASONS_MAX) this.#metAtMs.clear();
+    this.#metAtMs.set(reason, atMs);
+    if (atMs - lastMs < REASON_OVER_MS) return;
+    try {
+      this.#onError(new Error(`mcp-key-server/verifier: ${reason}`));
+    } catch {
+      // what the service does with it changes no decision
+    }
+  }
+}
+
+/** What to do about an error of the server. */
+const HINTS: Readonly<Record<string, string>> = {
+  invalid_client: ': id or key is wrong, or the key has ended',
+  insufficient_scope: ': the key needs the scope introspect',
+};
+
+/** Returns why a response answers nothing; undefined: it does, if only that a limit of the key is used up. */
+function reasonIn(path: string, { status, body }: ServerResponse): string | undefined {
+  const named = body.error ?? body.code;
+  if (status === 200 || (status === 429 && (named === 'rate_limited' || named === 'quota_exceeded'))) return undefined;
+  if (status === 404) return `404: no POST ${path} there`;
+  const isName = typeof named === 'string' && /^\w{1,40}$/.test(named);
+  return isName ? `${status} ${named}${HINTS[named] ?? ''}` : String(status);
+}
+
+/** Returns why there is no response. On Node that is in the cause, whose message may be empty. */
+function reasonOf(thrown: unknown): string {
+  const { cause = thrown } = thrown as Error;
+  const { code, message } = cause as { readonly code?: unknown; readonly message?: unknown };
+  return [code, message].filter((part) => typeof part === 'string' && part !== '').join(': ') || String(thrown);
+}
+
+/** Returns the URL below which the routes are. Throws an Error, without what may be a secret, if there is none. */
+function baseUrlOf({ url, id, key }: VerifierOptions): string {
+  if (typeof id !== 'string' || id === '') throw new Error('createVerifier: id: expected the id of a key, got none');
+  if (typeof key !== 'string' || key === '') throw new Error('createVerifier: key: expected a key, got none');
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  const isHttp = parsed !== undefined && /^https?:$/.test(parsed.protocol);
+  if (!isHttp || parsed.username || parsed.password || parsed.search || parsed.hash) {
+    throw new Error('createVerifier: url: expected one like https://keys.example or http://127.0.0.1:3000/base');
+  }
+  return parsed.origin + parsed.pathname.replace(/\/$/, '');
+}
+
 /** The server, as a service speaks to it. */
 class Server {
   readonly #url: string;
+  readonly #reasons: Reasons;
   readonly #authorization: string;
   readonly #resource: Readonly<Record<string, string>>;
 
-  constructor({ url, id, key, resource }: VerifierOptions) {
-    this.#url = url.replace(/\/$/, '');
+  constructor(options: VerifierOptions) {
+    const { id, key, resource, onError } = options;
+    this.#url = baseUrlOf(options);
+    this.#reasons = new Reasons(onError);
     this.#authorization = `Basic ${btoa(`${encodeURIComponent(id)}:${encodeURIComponent(key)}`)}`;
     this.#resource = resource === undefined ? {} : { resource };
   }
@@ -510,10 +579,19 @@ class Server {
         redirect: 'error', // what is sent is for this server alone
         signal: signal === undefined ? timeout.signal : AbortSignal.any([timeout.signal, signal]),
       });
-      return await readResponse(response);
+      const read = await readResponse(response);
+      this.#tell(reasonIn(path, read));
+      return read;
+    } catch (thrown) {
+      if (signal?.aborted !== true) this.#tell(timeout.signal.aborted ? 'no response in time' : reasonOf(thrown));
+      throw thrown;
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  #tell(reason: string | undefined): void {
+    if (reason !== undefined) this.#reasons.tell(`${this.#url}: ${reason}`);
   }
 }
 
