@@ -272,3 +272,18 @@ describe('one that is set up wrongly', () => {
     expect(stderr).toBe(line);
   });
 });
+
+test.each<[string, unknown, unknown, object]>([
+  ['no key at all', undefined, undefined, { status: 401, problem: { code: 'missing_api_key' } }],
+  ['a key that is null', null, undefined, { status: 401, problem: { code: 'missing_api_key' } }],
+  ['a key that is no text', 5, undefined, { status: 401, problem: { code: 'invalid_api_key' } }],
+  ['scopes that are a text', '', { scopes: 'read' }, { status: 503 }],
+  ['scopes that are no texts', '', { scopes: [undefined] }, { status: 503 }],
+  ['scopes that are null', '', { scopes: null }, { status: 503 }],
+  ['a demand that is null', '', null, { status: 503 }],
+])('%s, as JavaScript may pass it, lets nobody in', async (_, wrongKey, demand, refused) => {
+  const { key } = await at.createKey('ida');
+  await remembered(key);
+  const passed = (wrongKey === '' ? key : wrongKey) as string;
+  expect(await verifier.verify(passed, demand as undefined)).toMatchObject({ ok: false, ...refused });
+});

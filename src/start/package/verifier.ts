@@ -20,7 +20,7 @@ export interface VerifierOptions {
 }
 
 export interface Demand {
-  /** All of these, by exact string. */
+  /** All of these, by exact string. With anything else than a list of strings nobody is let in (503). */
   readonly scopes?: readonly string[];
   /** Units of each limit that the call spends, 1 to 1,000; 1 unless given. With anything else nobody is let in (503). */
   readonly cost?: number;
@@ -115,6 +115,16 @@ const sha256: (text: string) => string = crypto.hash
 /** Returns whether the server would count a cost. It refuses all that is told together with another. */
 const isCost = (cost: number): boolean => Number.isInteger(cost) && cost >= 1 && cost <= COST_MAX;
 
+/** Returns whether a demand can be decided on. JavaScript may pass anything. */
+const isDemand = (demand: Demand | null): demand is Demand =>
+  typeof demand === 'object' &&
+  demand !== null &&
+  (demand.scopes === undefined || isScopes(demand.scopes)) &&
+  (demand.cost === undefined || isCost(demand.cost));
+
+const isScopes = (scopes: readonly string[]): boolean =>
+  Array.isArray(scopes) && scopes.every((scope) => typeof scope === 'string');
+
 /** A key, or its owner: who is held to limits. */
 interface Holder {
   readonly id: string;
@@ -188,10 +198,11 @@ class KeyVerifier implements Verifier {
     this.#listening = this.#listen(begun.resolve);
   }
 
-  async verify(key: string, { scopes = [], cost = 1 }: Demand = {}): Promise<Verified | Refused> {
-    if (key === '') return refusal('missing_api_key');
-    if (key.length > KEY_CHARS_MAX) return refusal('invalid_api_key');
-    if (!isCost(cost)) return refusal('store_unavailable');
+  async verify(key: string, demand: Demand = {}): Promise<Verified | Refused> {
+    if (!key) return refusal('missing_api_key');
+    if (typeof key !== 'string' || key.length > KEY_CHARS_MAX) return refusal('invalid_api_key');
+    if (!isDemand(demand)) return refusal('store_unavailable');
+    const { scopes = [], cost = 1 } = demand;
     const hash = sha256(key);
     const known = this.#recall(hash, scopes, cost, key);
     return known ?? this.#askInTurn(key, hash, scopes, cost);
