@@ -103,10 +103,12 @@ export function previewRoute({ config, tools, offered }: PreviewOptions): Handle
   return async ({ request, requestId }) => {
     const wanted = queryOf(request.url).get('tool');
     if (wanted === null) return (await whole())();
-    const tool = config.production ? undefined : tools.find(({ name }) => name === wanted);
-    const content = offered.resources.find(({ uri }) => uri === tool?.widget)?.read();
-    if (tool === undefined || content === undefined || !('text' in content)) {
-      return problemResponse({ code: config.production ? 'not_found' : 'tool_not_found' }, requestId, null);
+    if (config.production) return problemResponse({ code: 'not_found' }, requestId, null);
+    const tool = tools.find(({ name }) => name === wanted);
+    if (tool === undefined) return problemResponse({ code: 'tool_not_found' }, requestId, null);
+    const content = offered.resources.find(({ uri }) => uri === tool.widget)?.read();
+    if (content === undefined || !('text' in content)) {
+      return problemResponse({ code: 'tool_not_found', lacksWidget: true }, requestId, null);
     }
     return shown((await pages()).createToolPreview(tool, content.text, tools))();
   };

@@ -70,7 +70,7 @@ export type Problem =
   | { readonly code: 'host_denied' }
   | { readonly code: 'https_required' }
   | { readonly code: 'not_found'; readonly healthAt?: string }
-  | { readonly code: 'tool_not_found' }
+  | { readonly code: 'tool_not_found'; readonly lacksWidget?: true }
   | { readonly code: 'key_not_found' }
   | { readonly code: 'request_not_found' }
   | { readonly code: 'session_not_found' }
@@ -244,6 +244,8 @@ function exactDetail(problem: Problem): string | undefined {
       return problem.isEncoded ? NOT_ENCODED : problem.orForm && NEITHER_JSON_NOR_FORM;
     case 'method_not_allowed':
       return `This path takes ${problem.allow.replace(/, (?=\w+$)/, ' and ')} alone`;
+    case 'tool_not_found':
+      return problem.lacksWidget && 'This tool has no widget';
     case 'not_found':
       return problem.healthAt && `No such route; health is at ${problem.healthAt}`;
     case 'rate_limited':

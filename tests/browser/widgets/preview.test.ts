@@ -86,6 +86,17 @@ test('the preview page stands under the base path, responds to HEAD, and refuses
   expect([posted.status, posted.headers.get('allow')]).toEqual([405, 'GET, HEAD']);
 });
 
+test('the preview says whether a tool has no widget, or is not there', async () => {
+  await using app = await createTestApp();
+  for (const [name, detail] of [
+    ['whoami', 'This tool has no widget'],
+    ['none', 'There is no tool of this name; /openapi.json lists all tools'],
+  ]) {
+    const response = await fetch(`${app.url}/widgets/preview?tool=${name}`);
+    expect(await response.json()).toMatchObject({ status: 404, code: 'tool_not_found', detail });
+  }
+});
+
 test('the preview page is the same on Deno, and says how soon a key is refused, as configured', async () => {
   const env = { REVOCATION_LAG_MAX_MS: '2500' };
   await using app = await createTestApp({ env });
