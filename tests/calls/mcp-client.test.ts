@@ -43,6 +43,21 @@ test('it answers what a tool asks: content accepts, an action stands for itself,
   }
 });
 
+test.each([
+  ['of no question', { closng: { reason: 'sent' } }, 'answers.closng: no question has this name; asked were closing'],
+  ['without a field', { closing: {} }, 'answers.closing: reason: required'],
+  ['with a wrong field', { closing: { reson: '' } }, 'answers.closing: reson: unknown field; reason: required'],
+  ['without content', { closing: { action: 'accept' } }, 'answers.closing: reason: required'],
+  [
+    'with a wrong action',
+    { closing: { action: 'acept' } },
+    'answers.closing: expected the action accept, decline, cancel, got "acept"',
+  ],
+  ['with a wrong value', { closing: { reason: 5 } }, 'A response does not fit its request:\n- closing.reason: '],
+])('an answer %s throws an Error that says so', async (_, answers, message) => {
+  await expect(close({ answers })).rejects.toThrow(message);
+});
+
 test('a failure of the tool is a result, one of the protocol is thrown, and a call can be given up', async () => {
   const mcp = app.mcp({ key });
   expect((await mcp.call('count_lines', { id: 'lost' })).isError).toBe(true);

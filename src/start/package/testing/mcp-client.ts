@@ -16,7 +16,10 @@ export interface McpOptions {
 export type McpAnswer = Readonly<Record<string, unknown>>;
 
 export interface McpCallOptions {
-  /** Answers by the names of questions; a question without one is cancelled. Left out: the client shows no forms. */
+  /**
+   * Answers by the names of questions. A question without one is cancelled, but the call throws an Error if an answer is
+   * left over, or its form does not take one. Left out: the client shows no forms.
+   */
   readonly answers?: Readonly<Record<string, McpAnswer>>;
   readonly signal?: AbortSignal;
 }
@@ -101,7 +104,10 @@ export function mcpClient(url: string, { key, token, era = NEWEST }: McpOptions)
           ...(message !== undefined && { message: String(message) }),
         });
       }
-      if (!isObject(result.inputRequests)) return { ...(result as unknown as McpResult), progress, asked };
+      if (!isObject(result.inputRequests)) {
+        assertNamed(answers, asked);
+        return { ...(result as unknown as McpResult), progress, asked };
+      }
       const questions = Object.entries(result.inputRequests).map(([question, request]) =>
         questionOf(question, request),
       );
@@ -128,10 +134,34 @@ function questionOf(name: string, request: unknown): McpAsked {
   return { name, message, requestedSchema };
 }
 
-function answered({ name }: McpAsked, answers: McpCallOptions['answers'] = {}): object {
+function answered({ name, requestedSchema }: McpAsked, answers: McpCallOptions['answers'] = {}): object {
   const answer = Object.hasOwn(answers, name) ? answers[name] : undefined;
   if (answer === undefined) return { action: 'cancel' };
-  return typeof answer.action === 'string' ? answer : { action: 'accept', content: answer };
+  const response = typeof answer.action === 'string' ? answer : { action: 'accept', content: answer };
+  const fault = faultIn(response, requestedSchema);
+  if (fault !== null) throw new Error(`answers.${name}: ${fault}`);
+  return response;
+}
+
+const ACTIONS: readonly unknown[] = ['accept', 'decline', 'cancel'];
+
+/** Returns what the server would ask for again, or drop; null if there is nothing. The server checks the values. */
+function faultIn({ action, content }: McpAnswer, { properties, required = [] }: JsonObject): string | null {
+  if (!ACTIONS.includes(action)) return `expected the action ${ACTIONS.join(', ')}, got ${JSON.stringify(action)}`;
+  if (action !== 'accept') return null;
+  const [given, fields] = [Object.keys(Object(content)), Object.keys(Object(properties))];
+  const unknown = given.filter((name) => !fields.includes(name));
+  const missing = (required as readonly string[]).filter((name) => !given.includes(name));
+  const faults = [...unknown.map((name) => `${name}: unknown field`), ...missing.map((name) => `${name}: required`)];
+  return faults.join('; ') || null;
+}
+
+/** Throws an Error if a question got no answer while an answer is left over, whose name is probably misspelt. */
+function assertNamed(answers: McpCallOptions['answers'] = {}, asked: readonly McpAsked[]): void {
+  const names = [...new Set(asked.map(({ name }) => name))];
+  const [left] = Object.keys(answers).filter((name) => !names.includes(name));
+  if (left === undefined || names.every((name) => Object.hasOwn(answers, name))) return;
+  throw new Error(`answers.${left}: no question has this name; asked were ${names.join(', ')}`);
 }
 
 interface Messages {
