@@ -1,4 +1,4 @@
-// `app.mcp` of `mcp-key-server/testing`, as tests of tools use it.
+// `mcp-key-server/testing`, as tests of tools use it: above all `app.mcp`.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { createTestApp, type TestApp } from '../../src/start/package/testing.ts';
@@ -68,4 +68,24 @@ test('a failure of the tool is a result, one of the protocol is thrown, and a ca
   const given = mcp.call('count_lines', { id: 'terms' }, { signal: stopping.signal }).catch((error) => error.name);
   stopping.abort();
   expect(await given).toBe('AbortError');
+});
+
+test('a key that cannot be created throws an Error that says why', async () => {
+  const create = (input: object) => app.createKey('alice', { ...input });
+  await expect(create({ scope: ['read'] })).rejects.toThrow(
+    'create_api_key responded 400: Unknown field; the fields are name, ',
+  );
+  await expect(create({ scopes: 'read', expiresInDays: 0 })).rejects.toThrow(/400: scopes: .+; expiresInDays: /);
+});
+
+test.each([
+  [
+    'a module',
+    { tools: [{ default: closeOrder }] },
+    'tools[0]: expected a function (deps: ToolDeps) => Tool or Tool[], got object',
+  ],
+  ['no array', { tools: closeOrder }, 'tools: expected an array, got function'],
+  ['prompts', { prompts: [{}] }, 'prompts[0]: expected a function (deps: ToolDeps) => Prompt or Prompt[], got object'],
+])('%s in place of what tool files export throws an Error that says so', async (_, options, message) => {
+  await expect(createTestApp(options as object)).rejects.toThrow(message);
 });

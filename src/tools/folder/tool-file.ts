@@ -50,11 +50,23 @@ export interface Custom {
   readonly resources?: readonly unknown[] | undefined;
 }
 
-export const toolFilesOf = ({ tools = [], prompts = [], resources }: Custom): readonly ToolFile[] => [
-  ...tools.map((make, index) => ({ file: `tools[${index}]`, make })),
-  ...prompts.map((makePrompts, index) => ({ file: `prompts[${index}]`, make: () => [], makePrompts })),
-  { file: 'resources', make: () => [], resources },
-];
+/** Returns the program's own as files. Throws an Error for what is no list of functions. */
+export function toolFilesOf({ tools = [], prompts = [], resources }: Custom): readonly ToolFile[] {
+  assertFunctions('tools', tools, '=> Tool or Tool[]');
+  assertFunctions('prompts', prompts, '=> Prompt or Prompt[]');
+  return [
+    ...tools.map((make, index) => ({ file: `tools[${index}]`, make })),
+    ...prompts.map((makePrompts, index) => ({ file: `prompts[${index}]`, make: () => [], makePrompts })),
+    { file: 'resources', make: () => [], resources },
+  ];
+}
+
+function assertFunctions(name: string, list: unknown, returns: string): void {
+  if (!Array.isArray(list)) throw faultOf(name, `expected an array, got ${typeof list}`);
+  const wrong = list.findIndex((make) => typeof make !== 'function');
+  if (wrong === -1) return;
+  throw faultOf(`${name}[${wrong}]`, `expected a function (deps: ToolDeps) ${returns}, got ${typeof list[wrong]}`);
+}
 
 /** Returns an Error, for the operator, that names the file. */
 export const faultOf = (file: string, expected: string): Error =>

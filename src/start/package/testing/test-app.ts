@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SignJWT } from 'jose/jwt/sign';
 import { createService, type Service, type ServiceOptions } from '../../../app.ts';
+import { inWords } from '../../../calls/schema.ts';
 import { parseConfig } from '../../../config/config.ts';
 import type { Env } from '../../../config/env.ts';
 import { systemRandom } from '../../../ground/runtime.ts';
@@ -139,7 +140,10 @@ export async function serveTestApp(options: ServeTestAppOptions): Promise<TestAp
     async createKey(sub, input = {}) {
       const headers = { authorization: `Bearer ${await app.token(sub)}` };
       const created = await app.call('create_api_key', { name: 'test key', scopes: ['read'], ...input }, headers);
-      if (created.status !== 200) throw new Error(`create_api_key responded ${created.status}`);
+      if (created.status !== 200) {
+        const { detail, issues } = created.body;
+        throw new Error(`create_api_key responded ${created.status}: ${issues ? inWords(issues) : detail}`);
+      }
       return created.body;
     },
     async log() {
