@@ -1,9 +1,12 @@
 // `mcp-key-server/testing`, as tests of tools use it: above all `app.mcp`.
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
+import * as v from 'valibot';
+import { defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp, type TestApp } from '../../src/start/package/testing.ts';
 import closeOrder from '../recipes/tools/close-order.ts';
 import countLines from '../recipes/tools/count-lines.ts';
+import { facts } from '../support/tools.ts';
 
 let app: TestApp;
 let key: string;
@@ -88,4 +91,38 @@ test.each([
   ['prompts', { prompts: [{}] }, 'prompts[0]: expected a function (deps: ToolDeps) => Prompt or Prompt[], got object'],
 ])('%s in place of what tool files export throws an Error that says so', async (_, options, message) => {
   await expect(createTestApp(options as object)).rejects.toThrow(message);
+});
+
+test.each(['2026-07-28', '2025-11-25'])('in %s it calls a tool that marks parameters for headers', async (era) => {
+  const marked = (schema: v.GenericSchema, name: string) =>
+    v.optional(v.pipe(schema, v.metadata({ 'x-mcp-header': name })));
+  const input = v.strictObject({
+    region: marked(v.string(), 'Region'),
+    limit: marked(v.pipe(v.number(), v.integer()), 'Limit'),
+    dry: marked(v.boolean(), 'Dry'),
+    free: v.optional(v.string()),
+  });
+  const query = ({ guards }: ToolDeps) =>
+    defineTool(sequence(guards.apiKey, guards.scopes('read')), {
+      ...facts('query'),
+      input,
+      run: (given) => ok({ content: [{ type: 'text', text: JSON.stringify(given) }] }),
+    });
+  await using marking = await createTestApp({ tools: [query] });
+  const { key: good } = await marking.createKey('alice');
+  const mcp = marking.mcp({ key: good, era });
+  const regions = ['eu', 'zürich', '', ' eu ', 'a b', '=?base64?ZXU=?=', 'a\nb'].map((region) => ({ region }));
+  for (const given of [
+    ...regions,
+    { limit: -42 },
+    { dry: false },
+    { region: 'eu', limit: 0, dry: true, free: 'x' },
+    {},
+  ]) {
+    const { content } = await mcp.call('query', given);
+    expect(JSON.parse(content[0].text)).toEqual(given);
+  }
+  const { key: narrow } = await marking.createKey('alice', { scopes: [] });
+  const refused = await marking.mcp({ key: narrow, era }).call('query', { region: 'eu' });
+  expect([refused.isError, refused.content[0].text]).toEqual([true, 'Insufficient permissions']);
 });

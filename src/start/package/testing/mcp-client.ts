@@ -1,6 +1,7 @@
 // A client of MCP for tests of tools: calls over the real route, answers what a tool asks, and keeps what it reports.
 
 import { isObject, type JsonObject } from '../../../ground/text.ts';
+import { headerParamsAt } from './header-params.ts';
 
 /** The newest revision, in which a tool can ask. */
 const NEWEST = '2026-07-28';
@@ -57,15 +58,28 @@ const ROUNDS_MAX = 20;
 
 const FORMS = { elicitation: { form: {} } };
 
+/** What a request has beside its parameters. */
+interface Sent {
+  readonly capabilities?: object;
+  /** Headers that repeat parameters. */
+  readonly repeated?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+}
+
 export function mcpClient(url: string, { key, token, era = NEWEST }: McpOptions): McpClient {
   const isNewest = era >= NEWEST;
   const credentials = {
     ...(key !== undefined && { 'X-API-Key': key }),
     ...(token !== undefined && { Authorization: `Bearer ${token}` }),
   };
+  const headerParams = headerParamsAt(url);
   let ids = 0;
 
-  async function send(method: string, params: JsonObject, capabilities: object, signal?: AbortSignal) {
+  async function send(
+    method: string,
+    params: JsonObject,
+    { capabilities = {}, repeated = {}, signal }: Sent = {},
+  ): Promise<Messages> {
     ids += 1;
     const meta = {
       ...(method === 'tools/call' && { progressToken: ids }),
@@ -83,6 +97,7 @@ export function mcpClient(url: string, { key, token, era = NEWEST }: McpOptions)
         'MCP-Protocol-Version': era,
         'Mcp-Method': method,
         ...(typeof params.name === 'string' && { 'Mcp-Name': params.name }),
+        ...repeated,
       },
       body: JSON.stringify({ jsonrpc: '2.0', id: ids, method, params: { ...params, _meta: meta } }),
       signal: signal ?? null,
@@ -93,10 +108,12 @@ export function mcpClient(url: string, { key, token, era = NEWEST }: McpOptions)
   async function call(name: string, input: object = {}, { answers, signal }: McpCallOptions = {}): Promise<McpResult> {
     const progress: McpResult['progress'][number][] = [];
     const asked: McpAsked[] = [];
+    const capabilities = answers === undefined ? {} : FORMS;
+    const repeated = isNewest ? await headerParams(name, input) : {};
     let carried: JsonObject = {};
     for (let round = 0; round < ROUNDS_MAX; round += 1) {
       const params = { name, arguments: input, ...carried };
-      const { result, notified } = await send('tools/call', params, answers === undefined ? {} : FORMS, signal);
+      const { result, notified } = await send('tools/call', params, { capabilities, repeated, signal });
       for (const { progress: done, total, message } of notified) {
         progress.push({
           progress: Number(done),
@@ -123,7 +140,7 @@ export function mcpClient(url: string, { key, token, era = NEWEST }: McpOptions)
   return {
     call,
     async list() {
-      const { result } = await send('tools/list', {}, {});
+      const { result } = await send('tools/list', {});
       return result.tools as object[];
     },
   };
