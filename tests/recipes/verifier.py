@@ -1,9 +1,10 @@
 """Checks API keys of an mcp-key-server from memory, by the rules in its src/api/README.md."""
-import asyncio, base64, collections, hashlib, http.client, json, math, threading, time, urllib.parse, urllib.request
-KEYS_MAX, TOLD_MAX, PAIR_MAX = 100_000, 1000, 1_000_000
+import asyncio, base64, collections, hashlib, http.client, json, logging, math, threading, time, urllib.request
+KEYS_MAX, TOLD_MAX, PAIR_MAX, LOG = 100_000, 1000, 1_000_000, logging.getLogger(__name__)
 CODES = {"missing_api_key": (401, "No API key provided"), "invalid_api_key": (401, "Invalid or expired API key"),
          "insufficient_scope": (403, "Insufficient permissions"), "rate_limited": (429, "Rate limit exceeded"),
          "quota_exceeded": (429, "The quota is used up"), "store_unavailable": (503, "Out of reach; try again")}
+HINTS = {"invalid_client": ": id or key is wrong, or the key has ended", "insufficient_scope": ": it lacks introspect"}
 Verified = collections.namedtuple("Verified", "ok key_id owner name scopes expires_at metadata parent")
 Refused = collections.namedtuple("Refused", "ok status code detail retry_after")
 Answer = collections.namedtuple("Answer", "identity marks holders tell end")  # one that may be used again
@@ -27,19 +28,22 @@ class AnyStatus(urllib.request.HTTPErrorProcessor):  # no redirect is followed: 
 
 class KeyVerifier:
     def __init__(self, url, id, key, resource=None):
+        if not id or not key or not url.startswith(("http://", "https://")) or "@" in url:
+            raise ValueError("KeyVerifier: expected an http(s) URL, the id of a key, and the key")
         self._url, self._resource = url.rstrip("/"), {} if resource is None else {"resource": resource}
         basic = ":".join(urllib.parse.quote(part, "") for part in (id, key))
         self._headers = {"Authorization": "Basic " + base64.b64encode(basic.encode()).decode()}
         self._open = urllib.request.build_opener(AnyStatus).open
         self._lock, self._closed, self._begun = threading.RLock(), threading.Event(), threading.Event()
-        self._answers, self._by_mark, self._holders, self._untold, self._turns = {}, {}, {}, {}, {}
+        self._answers, self._by_mark, self._holders, self._untold, self._turns, self._met = {}, {}, {}, {}, {}, {}
         self._cursor, self._known, self._bound, self._ahead = "", None, 0, set()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
     def verify(self, key, scopes=(), cost=1):
         """Decides on a key, from memory where it was asked about before. Returns Verified or Refused."""
-        if not key or key[1024:] or type(cost) is not int or not 1 <= cost <= 1000:
-            return refused("missing_api_key" if not key else "invalid_api_key" if key[1024:] else "store_unavailable")
+        wrong = "missing_api_key" if not key else "invalid_api_key" if not isinstance(key, str) or key[1024:] else None
+        if wrong or type(scopes) not in (list, tuple, set, frozenset) or type(cost) is not int or not 1 <= cost <= 1000:
+            return refused(wrong or "store_unavailable")
         digest = hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()  # never the key itself
         return self._recall(key, digest, scopes, cost) or self._ask_in_turn(key, digest, scopes, cost)
     async def verify_token(self, token):
@@ -69,29 +73,23 @@ class KeyVerifier:
                 return refused("insufficient_scope")
             if any(it.left < cost for it in found.holders) or self._untold.get(found.tell, (0, 0))[1] + cost > PAIR_MAX:
                 return None
-            if digest in self._ahead or all(holder.left >= holder.lent / 4 for holder in found.holders):
-                self._let_in(found, cost)
-                return found.identity
-            self._ahead.add(digest)  # asks for more units; the question is the use of this check, unless it is refused
-            self._let_in(found, cost, is_told=False)
-        threading.Thread(target=self._ask_ahead, args=(key, digest, found, cost), daemon=True).start()
-        return found.identity
+            is_ahead = digest not in self._ahead and any(holder.left < holder.lent / 4 for holder in found.holders)
+            for holder in found.holders:
+                holder.left, holder.untold = holder.left - cost, holder.untold + cost
+            if is_ahead:  # asks for more units; the question is the use of this check, unless it is refused
+                self._ahead.add(digest)
+                threading.Thread(target=self._ask_ahead, args=(key, digest, found, cost), daemon=True).start()
+            else:
+                self._untold[found.tell] = (found.holders, self._untold.get(found.tell, (None, 0))[1] + cost)
+            return found.identity
     def _ask_ahead(self, key, digest, found, cost):
         self._ask(key, digest, cost, [(found.tell, found.holders, cost)])
         self._ahead.discard(digest)
-    def _let_in(self, found, units, is_told=True):
-        for holder in found.holders:
-            holder.left, holder.untold = holder.left - units, holder.untold + units
-        if is_told:
-            self._untold[found.tell] = (found.holders, self._untold.get(found.tell, (None, 0))[1] + units)
-    def _ask_in_turn(self, key, digest, scopes, cost):
-        """Asks; or waits for another's question of the same key, and goes by what is remembered then."""
+    def _ask_in_turn(self, key, digest, scopes, cost):  # or waits for another's question of the key
         self._begun.wait(5)
         for _ in range(100):
-            with self._lock:
-                turn = self._turns.get(digest)
-                own = self._turns.setdefault(digest, {"done": threading.Event()}) if turn is None else None
-            if own is not None:
+            turn = self._turns.setdefault(digest, own := {"done": threading.Event()})
+            if turn is own:
                 break
             turn["done"].wait()
             found = self._recall(key, digest, scopes, cost) if turn["answer"].ok else turn["answer"]
@@ -100,7 +98,7 @@ class KeyVerifier:
             if turn["once"]:
                 break
         answer, once = self._ask(key, digest, cost)
-        if own is not None:
+        if turn is own:
             own.update(answer=answer, once=once)
             del self._turns[digest]
             own["done"].set()
@@ -117,14 +115,12 @@ class KeyVerifier:
         with self._lock:
             self._settle(told, status)
             self._settle(ahead, 200 if status == 200 else 400)
-            if status == 429 and body.get("error") in ("rate_limited", "quota_exceeded"):
-                self._forget(digest)
-                return refused(body["error"], retry_after), False
-            if status != 200:
+            is_limit = status == 429 and body.get("error") in ("rate_limited", "quota_exceeded")
+            if status != 200 and not is_limit:
                 return refused("store_unavailable", 1), False
             self._forget(digest)
-            if not body["active"]:
-                return refused("invalid_api_key"), False
+            if is_limit or not body["active"]:
+                return refused(body["error"] if is_limit else "invalid_api_key", retry_after), False
             is_late = since(asked) > body["fresh_ms"] + body["bound_ms"]
             return None if is_late else self._good(digest, body, asked, cursor)
     def _good(self, digest, body, asked, cursor):
@@ -146,8 +142,7 @@ class KeyVerifier:
             holder.left, holder.lent, holder.asked = lent["units"] - holder.untold, lent["units"], asked
         return holder
     def _forget(self, digest):
-        found = self._answers.pop(digest, None)
-        for mark in found.marks if found else []:
+        for mark in getattr(self._answers.pop(digest, None), "marks", ()):
             self._by_mark.get(mark, set()).discard(digest)
     def _forget_all(self):
         with self._lock:
@@ -182,9 +177,8 @@ class KeyVerifier:
     def _heard(self, body, asked):
         if body.get("all"):
             self._forget_all()
-        for mark in body["changed"]:
-            for digest in self._by_mark.pop(mark, ()):
-                self._forget(digest)
+        for digest in [one for mark in body["changed"] for one in self._by_mark.pop(mark, ())]:
+            self._forget(digest)
         is_news, self._cursor, self._bound = body["cursor"] != self._cursor, body["cursor"], body["bound_ms"]
         self._known = [clock + body["fresh_ms"] for clock in asked]
         return is_news
@@ -195,6 +189,12 @@ class KeyVerifier:
                 retry_after, sent = response.headers.get("Retry-After") or "", response.read()
                 body = json.loads(sent) if sent.startswith(b"{") else {}
                 is_ours = response.status != 200 or body.get("active") is False or "fresh_ms" in body
+                if not (is_ours and response.status == 200 or body.get("error") in ("rate_limited", "quota_exceeded")):
+                    self._warn(f"POST {path}: got {response.status}{HINTS.get(str(body.get('error')), '')}")
                 return response.status if is_ours else 0, int(retry_after) if retry_after.isdigit() else None, body
-        except (OSError, ValueError, http.client.HTTPException):
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            self._warn(str(error))
             return 0, None, {}
+    def _warn(self, reason):  # once, until it has not been met for a minute
+        before, self._met[reason] = self._met.get(reason, -60), time.monotonic()
+        (LOG.warning if self._met[reason] - before >= 60 else LOG.debug)("%s: %s", self._url, reason)

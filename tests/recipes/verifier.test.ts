@@ -2,7 +2,9 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { ENDINGS, lastYesAfter, type Servers, startServers } from '../support/checked-service.ts';
+import { ENDINGS, lastYesAfter, type MadeKey, type Servers, startServers } from '../support/checked-service.ts';
+import { run } from '../support/command.ts';
+import { temporaryFolder } from '../support/folder.ts';
 import { type Asked, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
 
 const BOUND_MS = 1000;
@@ -25,6 +27,13 @@ describe.skipIf(python === null)('with python3', () => {
     await client.end();
     await at[Symbol.asyncDispose]();
   });
+
+  /** Runs lines of Python that know KeyVerifier. */
+  const pythonRun = (lines: string) =>
+    run([python ?? '', '-c', `from verifier import KeyVerifier\n${lines}`], {
+      cwd: temporaryFolder(),
+      env: { PYTHONPATH: import.meta.dir, PYTHONDONTWRITEBYTECODE: '1' },
+    });
 
   const questions = (): number => at.asked.get('/introspect') ?? 0;
   /** Checks until no check is a question any more. */
@@ -103,6 +112,58 @@ describe.skipIf(python === null)('with python3', () => {
       expect(await client.ask({ key, cost })).toMatchObject({ ok: false, status: 503 });
     }
     await remembered({ key });
+  });
+
+  test.each([
+    ['no key', 'None', 'read'],
+    ['a key that is no text', '5', 'read'],
+    ['scopes that are a text', 'KEY', 'read'],
+    ['scopes that are None', 'KEY', 'None'],
+  ])('%s lets nobody in', async (_, key, scopes) => {
+    const { key: good } = await at.createKey('ida', ['r', 'e', 'a', 'd']);
+    const service = await at.createKey('operator', ['introspect']);
+    const { stdout } = await pythonRun(
+      `verifier = KeyVerifier(${JSON.stringify(at.url)}, "${service.id}", "${service.key}")
+KEY, read = "${good}", "read"
+print(verifier.verify(KEY).ok, verifier.verify(${key}, ${scopes}).ok)
+verifier.close()`,
+    );
+    expect(stdout).toBe('True False\n');
+  });
+
+  test.each([
+    ['', 'x', 'x'],
+    ['127.0.0.1:3000', 'x', 'x'],
+    ['https://user:pass@keys.example', 'x', 'x'],
+    ['http://127.0.0.1:3000', '', 'x'],
+    ['http://127.0.0.1:3000', 'x', ''],
+  ])('with the URL "%s", the id "%s" and the key "%s" none is made', async (...wrong) => {
+    const { stderr } = await pythonRun(`KeyVerifier(*${JSON.stringify(wrong)})`);
+    expect(stderr).toEndWith('ValueError: KeyVerifier: expected an http(s) URL, the id of a key, and the key\n');
+  });
+
+  test.each<[string, (service: MadeKey) => Promise<readonly [path: string, id: string, key: string]>, string]>([
+    ['another id', async ({ key }) => ['', 'x', key], '401: id or key is wrong, or the key has ended'],
+    ['another key', async ({ id }) => ['', id, 'sk_test_x'], '401: id or key is wrong, or the key has ended'],
+    [
+      'a key without the scope',
+      async () => {
+        const { id, key } = await at.createKey('operator');
+        return ['', id, key];
+      },
+      '403: it lacks introspect',
+    ],
+    ['the URL of /mcp', async ({ id, key }) => ['/mcp', id, key], '404'],
+  ])('with %s it logs so, once for each path', async (_, wrong, expected) => {
+    const [path, id, key] = await wrong(await at.createKey('operator', ['introspect']));
+    const { stdout, stderr } = await pythonRun(
+      `verifier = KeyVerifier("${at.url}${path}", "${id}", "${key}")
+print([verifier.verify("a key").status for _ in range(3)])
+verifier.close()`,
+    );
+    expect(stdout).toBe('[503, 503, 503]\n');
+    const lines = ['/changes', '/introspect'].map((of) => `${at.url}${path}: POST ${of}: got ${expected}`);
+    expect(stderr.trim().split('\n').sort()).toEqual(lines);
   });
 
   test('a million units of a key within moments are told, and it goes on listening', async () => {
