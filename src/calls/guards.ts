@@ -12,7 +12,7 @@ import type { Log, LogFields } from '../watch/log.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from './api-key.ts';
 import type { Call } from './call.ts';
 import { type Guard, PASS, sequence } from './guard.ts';
-import { assertShape, CREATES_GUARDS, RATE_LIMIT } from './untyped.ts';
+import { assertAll, CREATES_GUARDS, RATE_LIMIT } from './untyped.ts';
 import {
   adminGuard,
   type CheckBlock,
@@ -190,7 +190,7 @@ function initialLimits({ requests, windowMs }: Limit, name: LimitName): RateLimi
 
 /** Returns a tool's own limit. Throws an Error for a wrong one. */
 function checkedLimit(limit: ToolLimit<never>): Limit {
-  assertShape('rate limit', RATE_LIMIT, { ...limit });
+  assertAll('rate limit', RATE_LIMIT, { ...limit });
   return { requests: limit.requests, windowMs: parseDuration(limit.window) ?? 0 }; // not null: RATE_LIMIT has a rule
 }
 

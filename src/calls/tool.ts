@@ -100,7 +100,9 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
     return forWidget === undefined ? encoded : { ...encoded, widgetJson: JSON.stringify(forWidget) };
   }
 
-  if (facts.sample !== undefined) validate(facts.sample);
+  if (facts.sample !== undefined) {
+    outputValidatorOf(name, output ?? toolContent, 'the sample does not fit the output')(facts.sample);
+  }
 
   const inputSchema = once(() => jsonSchemaOf(`${name}: input`, input));
   const operation = operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, validate, encode });

@@ -13,7 +13,7 @@ interface Rule {
   readonly fits: (value: unknown, whole: JsonObject) => boolean;
 }
 
-/** The rules of each field. Other fields are left alone. */
+/** The rules of each field. */
 type Fields = Readonly<Record<string, Rule | readonly Rule[]>>;
 
 /** The same as a list, which is quick to walk: every refused call is checked. */
@@ -22,8 +22,8 @@ type Shape = readonly (Rule & { readonly field: string })[];
 const shapeOf = (fields: Fields): Shape =>
   Object.entries(fields).flatMap(([field, rules]) => [rules].flat().map((rule) => ({ field, ...rule })));
 
-/** Returns the first fault of an object, such as `title: expected text, got undefined`; null if it has none. */
-export function faultIn(shape: Shape, whole: JsonObject): string | null {
+/** Returns the first fault of the fields that have rules, such as `title: expected text, got undefined`, or null. */
+function faultIn(shape: Shape, whole: JsonObject): string | null {
   for (const { field, expected, fits } of shape) {
     const value = whole[field];
     if (!fits(value, whole)) return `${field}: expected ${expected}, got ${shown(value)}`;
@@ -31,9 +31,24 @@ export function faultIn(shape: Shape, whole: JsonObject): string | null {
   return null;
 }
 
+/** Returns the first fault of all fields, or null: a misspelt one would be without effect. */
+export function faultInAll(shape: Shape, whole: JsonObject): string | null {
+  const known = [...new Set(shape.map(({ field }) => field))];
+  const unknown = Object.keys(whole).find((field) => !known.includes(field));
+  return unknown === undefined
+    ? faultIn(shape, whole)
+    : `${unknown}: unknown field; the fields are ${known.join(', ')}`;
+}
+
 /** Throws an Error, whose message begins with `name`, for an object with a fault. */
-export function assertShape(name: string, shape: Shape, whole: JsonObject): void {
-  const fault = faultIn(shape, whole);
+export const assertShape = (name: string, shape: Shape, whole: JsonObject): void =>
+  assertNone(name, faultIn(shape, whole));
+
+/** Throws an Error, too, for other fields. */
+export const assertAll = (name: string, shape: Shape, whole: JsonObject): void =>
+  assertNone(name, faultInAll(shape, whole));
+
+function assertNone(name: string, fault: string | null): void {
   if (fault !== null) throw new Error(`${name}: ${fault}`);
 }
 
@@ -59,6 +74,7 @@ const isWhole = (value: unknown, min: number, max = Number.MAX_SAFE_INTEGER): va
   Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max;
 
 const TEXT = rule('text', isText);
+const OBJECT = rule('an object', isObject);
 const FUNCTION = rule('a function', (value) => typeof value === 'function');
 
 const SCHEMA = rule(
@@ -93,7 +109,7 @@ const CAPABILITIES = rule(
 );
 
 const NAMED = shapeOf({ name: NAME });
-const FACTS: Fields = { title: TEXT, description: TEXT, timeoutMs: optional(TIMEOUT_MS) };
+const FACTS: Fields = { name: NAME, title: TEXT, description: TEXT, timeoutMs: optional(TIMEOUT_MS) };
 
 const DEFINITIONS = {
   defineTool: shapeOf({
@@ -102,10 +118,12 @@ const DEFINITIONS = {
     output: optional(SCHEMA),
     annotations: optional(HINTS),
     requiresClient: optional(CAPABILITIES),
+    widget: optional(TEXT),
+    sample: optional(OBJECT),
     cost: optional(rule(`a whole number from 1 to ${COST_MAX}`, (value) => isWhole(value, 1, COST_MAX))),
     run: FUNCTION,
   }),
-  definePrompt: shapeOf({ ...FACTS, arguments: SCHEMA, run: FUNCTION }),
+  definePrompt: shapeOf({ ...FACTS, arguments: SCHEMA, run: FUNCTION, complete: optional(OBJECT) }),
 };
 
 /** Throws an Error that names the wrong field, or says that the guard before the definition is missing. */
@@ -115,7 +133,7 @@ export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknow
     throw new Error(`${define}: expected a guard, and then the definition: ${define}(${examples}, { … })`);
   }
   assertShape(define, NAMED, definition);
-  assertShape(String(definition.name), DEFINITIONS[define], definition);
+  assertAll(String(definition.name), DEFINITIONS[define], definition);
   const broken = OF_THE_WHOLE.find(({ fits }) => !fits(guard));
   if (broken !== undefined) throw new Error(`${definition.name}: ${broken.expected(guard)}`);
 }
@@ -127,7 +145,7 @@ export const RESOURCE = shapeOf({
   title: TEXT,
   description: TEXT,
   mimeType: TEXT,
-  meta: optional(rule('an object', isObject)), // clients refuse the whole list for another
+  meta: optional(OBJECT), // clients refuse the whole list for another
   read: FUNCTION,
 });
 

@@ -164,6 +164,11 @@ export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', 
     /:1:\d+: rate limit: window: expected a window like 30s, 5m, 1h or 1d, got "1x"$/,
   ],
   [
+    'a misspelt option of a rate limit',
+    'export default ({ guards }) => [guards.rateLimit({ request: 1, window: "1m", key: () => "" })];',
+    /:1:\d+: rate limit: request: unknown field; the fields are requests, window, key$/,
+  ],
+  [
     'a rate limit without a key',
     'export default ({ guards }) => [guards.rateLimit({ requests: 1, window: "1m" })];',
     /:1:\d+: rate limit: key: expected a function that names the bucket of a call, got undefined$/,
@@ -363,6 +368,28 @@ export const prompts = () => definePrompt({ name: 'p', title: '', description: '
     'pages that are none',
     `${tool('a')}export const resources = [{ uri: 'ui://x' }];`,
     'resources[0]: name: expected text, got undefined',
+  ],
+  [
+    'a page with a misspelt option',
+    `${tool('a')}export const resources = [{ uri: 'a:b', mime: '' }];`,
+    'resources[0]: mime: unknown field; the fields are uri, name, title, description, mimeType, meta, read',
+  ],
+  [
+    'a misspelt option of a tool',
+    tool('a').replace("name: 'a'", "sampel: {}, name: 'a'"),
+    'a: sampel: unknown field; the fields are name, title, description, timeoutMs, input, output, annotations, requiresClient, widget, sample, cost, run',
+  ],
+  [
+    'a misspelt option of a prompt',
+    `import { definePrompt, ok, v } from 'mcp-key-server';
+export const prompts = () => definePrompt(() => ok({}), { name: 'p', title: '', description: '',
+  arguments: v.object({}), completes: {}, run: () => ok({ messages: [] }) });`,
+    /: p: completes: unknown field; the fields are name, title, description, timeoutMs, arguments, run, complete$/,
+  ],
+  [
+    'a sample that is no output',
+    tool('a').replace("name: 'a'", "output: v.object({ n: v.number() }), sample: { n: '1' }, name: 'a'"),
+    'a: the sample does not fit the output: n: Expected number',
   ],
   [
     'a page whose meta is none',
