@@ -5,6 +5,7 @@ import { isProblemCode, type ProblemCode } from '../ground/problem.ts';
 import { COST_MAX } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
 import { hasLength, isObject, isScope, type JsonObject } from '../ground/text.ts';
+import { WIDGET_TYPE } from './resource.ts';
 
 interface Rule {
   /** What the message says after `expected`. */
@@ -138,13 +139,19 @@ export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknow
   if (broken !== undefined) throw new Error(`${definition.name}: ${broken.expected(guard)}`);
 }
 
+/** Hosts don't show a widget of another type. */
+const WIDGET = rule(
+  `${WIDGET_TYPE} for a uri that begins with ui://`,
+  (value, { uri }) => value === WIDGET_TYPE || !(uri as string).startsWith('ui://'),
+);
+
 /** What the operator's files export as `resources`, one by one. */
 export const RESOURCE = shapeOf({
   uri: TEXT,
   name: TEXT,
   title: TEXT,
   description: TEXT,
-  mimeType: TEXT,
+  mimeType: [TEXT, WIDGET],
   meta: optional(OBJECT), // clients refuse the whole list for another
   read: FUNCTION,
 });
