@@ -83,14 +83,22 @@ export function problemHeaders(common: HeadersInit, problem: Problem, challenge?
 
 /**
  * Creates a response with {"error": …} (RFC 6749 §5.2): the problem's name in OAuth unless another is given, with its
- * usual status and headers.
+ * usual status and headers. A service passes on whose limit is used up.
  */
 export function oauthErrorResponse(problem: Problem, challenge: string | null, error?: string): Response {
-  const { status, code } = publicPart(problem);
-  return new Response(JSON.stringify({ error: error ?? protocolNames(problem).oauth ?? code }), {
-    status,
-    headers: problemHeaders(UNCACHED_JSON_HEADERS, problem, challenge),
-  });
+  const { status, code, detail } = publicPart(problem);
+  const body = { error: error ?? protocolNames(problem).oauth ?? code, ...limitMembers(problem, detail) };
+  const headers = problemHeaders(UNCACHED_JSON_HEADERS, problem, challenge);
+  return new Response(JSON.stringify(body), { status, headers });
+}
+
+/** Returns whose limit is used up, and the sentence about it if it isn't that of the code. */
+function limitMembers(problem: Problem, detail: string) {
+  if (problem.code !== 'rate_limited' && problem.code !== 'quota_exceeded') return {};
+  return {
+    ...(detail !== problemText(problem.code).detail && { error_description: detail }),
+    ...(problem.of !== undefined && { of: problem.of }),
+  };
 }
 
 // WWW-Authenticate (RFC 6750 §3, RFC 9728 §5.1). Clients read it with simple patterns: `Bearer ` comes first, and no

@@ -96,6 +96,28 @@ describe('of a key with others', () => {
     expect((await lent(child.key)).body).toEqual({ active: false });
   });
 
+  test('of the owner says so, as a tool does; one of the key alone says nothing more', async () => {
+    const { key } = await app.createKey('rita', { scopes: ['read'] });
+    await app.keys('owner', 'rita', '--limit', '1/1h', '--quota', '9/day');
+    app.clock.advance(1000);
+    expect((await lent(key)).status).toBe(200);
+    const atTool = await app.call('whoami', {}, { 'x-api-key': key });
+    const { detail, of } = atTool.body;
+    expect(await lent(key)).toMatchObject({
+      status: 429,
+      body: { error: 'rate_limited', error_description: detail, of },
+    });
+    expect(of).toBe('owner');
+    const { body: dear } = await lent(key, { cost: '10' });
+    expect(dear.error_description).toBe(
+      'This call costs more than a limit of all your keys together allows at all, so it is never admitted',
+    );
+    const { key: ownLimit } = await app.createKey('sam', { rateLimit: { requests: 1, window: '1h' } });
+    await lent(ownLimit);
+    expect(await lent(ownLimit)).toMatchObject({ status: 429, body: { error: 'rate_limited' } });
+    expect(Object.keys((await lent(ownLimit)).body)).toEqual(['error']);
+  });
+
   test('an owner with a plan is a holder too, one for all keys; another plan is told', async () => {
     const made = [await app.createKey('quinn'), await app.createKey('quinn')];
     await app.keys('owner', 'quinn', '--limit', '320/1h');

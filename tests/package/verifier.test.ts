@@ -12,6 +12,7 @@ import {
   type Servers,
   startServers,
 } from '../support/checked-service.ts';
+import { callOver } from '../support/client.ts';
 import { run } from '../support/command.ts';
 import { ROOT } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -125,6 +126,19 @@ test('what is let in shows as uses, and counts against the limit', async () => {
   expect(letIn).toBeGreaterThanOrEqual(96); // L less a thirty-second for the one service
   expect(letIn).toBeLessThanOrEqual(106);
 }, 180_000);
+
+test("an owner's quota that is used up is said to be of all keys, as at the server", async () => {
+  const { key } = await alone.createKey('lena');
+  await alone.keys('owner', 'lena', '--quota', '2/day');
+  await waitFor(async () => !(await ofAlone.verify(key)).ok);
+  const { body } = await callOver(alone.servers[0]?.url ?? '', 'get_data', {}, { 'x-api-key': key });
+  const { detail, code, of } = body;
+  expect(of).toBe('owner');
+  expect(await ofAlone.verify(key)).toMatchObject({ status: 429, problem: { code, detail, of } });
+  const guarded = await ofAlone.guard(new Request('http://service', { headers: { 'x-api-key': key } }));
+  if (guarded.ok) throw new Error('it was let in');
+  expect(await guarded.response.json()).toMatchObject({ status: 429, code, detail, of });
+});
 
 test('a call that costs more than a lease has is a question', async () => {
   const { key } = await alone.createKey('erin', ['read'], { rateLimit: { requests: 320, window: '1h' } });

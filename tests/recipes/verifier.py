@@ -6,7 +6,7 @@ CODES = {"missing_api_key": (401, "No API key provided"), "invalid_api_key": (40
          "quota_exceeded": (429, "The quota is used up"), "store_unavailable": (503, "Out of reach; try again")}
 HINTS = {"invalid_client": ": id or key is wrong, or the key has ended", "insufficient_scope": ": it lacks introspect"}
 Verified = collections.namedtuple("Verified", "ok key_id owner name scopes expires_at metadata parent")
-Refused = collections.namedtuple("Refused", "ok status code detail retry_after")
+Refused = collections.namedtuple("Refused", "ok status code detail retry_after of")
 Answer = collections.namedtuple("Answer", "identity marks holders tell end")  # one that may be used again
 class Unavailable(Exception):
     """Nothing is said about the key: answer 429 or 503, as `refused.status` says, and never 401."""
@@ -15,8 +15,8 @@ class Unavailable(Exception):
         self.refused = refused
 class Holder:  # of limits: a key, or its owner. `left`: units that may still be let in from memory
     left = lent = asked = untold = 0
-def refused(code, retry_after=None):
-    return Refused(False, CODES[code][0], code, CODES[code][1], retry_after)
+def refused(code, after=None, said={}):
+    return Refused(False, CODES[code][0], code, said.get("error_description", CODES[code][1]), after, said.get("of"))
 def now():  # by two clocks: either may stand still while the machine sleeps
     return time.monotonic() * 1000, time.time() * 1000
 def since(then):
@@ -120,7 +120,7 @@ class KeyVerifier:
                 return refused("store_unavailable", 1), False
             self._forget(digest)
             if is_limit or not body["active"]:
-                return refused(body["error"] if is_limit else "invalid_api_key", retry_after), False
+                return refused(body["error"] if is_limit else "invalid_api_key", retry_after, body), False
             is_late = since(asked) > body["fresh_ms"] + body["bound_ms"]
             return None if is_late else self._good(digest, body, asked, cursor)
     def _good(self, digest, body, asked, cursor):

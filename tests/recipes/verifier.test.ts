@@ -6,6 +6,7 @@ import { ENDINGS, lastYesAfter, type MadeKey, type Servers, startServers } from 
 import { run } from '../support/command.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type Asked, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const BOUND_MS = 1000;
 const python = Bun.which('python3');
@@ -78,6 +79,18 @@ describe.skipIf(python === null)('with python3', () => {
     for (let calls = 0; calls < 400 && last.ok; calls += 1) last = await client.decided({ key });
     expect(last).toMatchObject({ status: 429, code: 'rate_limited' });
   }, 180_000);
+
+  test("an owner's quota that is used up is said to be of all keys", async () => {
+    const { key } = await at.createKey('lena');
+    await at.keys('owner', 'lena', '--quota', '2/day');
+    let last = await client.ask({ key });
+    await waitFor(async () => {
+      last = await client.ask({ key });
+      return last.status === 429;
+    });
+    const detail = 'The quota of all your keys together is used up; try again when its period is over';
+    expect(last).toMatchObject({ code: 'quota_exceeded', detail, of: 'owner' });
+  }, 60_000);
 
   test.each(Object.entries(ENDINGS))(
     'a key that is %s is refused within the bound',

@@ -48,6 +48,8 @@ export interface VerifierProblem {
   readonly status: number;
   readonly detail: string;
   readonly code: string;
+  /** Only limits of the owner refuse, of all keys together. */
+  readonly of?: 'owner';
   /** Seconds after which it may be tried again. */
   readonly retryAfterS?: number;
   readonly requiredScopes?: readonly string[];
@@ -324,7 +326,7 @@ class KeyVerifier implements Verifier {
     else for (const one of ahead) this.#tellLater(one);
     if (status === 429 && (body.error === 'rate_limited' || body.error === 'quota_exceeded')) {
       this.#forget(hash);
-      return { is: 'refused', refused: refusal(body.error, { retryAfterS }) };
+      return { is: 'refused', refused: refusal(body.error, { retryAfterS, ...limitOf(body) }) };
     }
     if (status >= 400 && status < 500 && status !== 429) this.#putBack(told);
     if (status !== 200) return UNAVAILABLE;
@@ -637,6 +639,12 @@ function identityOf(body: Body): Verified {
   };
 }
 
+/** Returns what the server says of a limit that is used up: whose it is, in a sentence of its own. */
+const limitOf = ({ error_description: detail, of }: Body): More => ({
+  ...(typeof detail === 'string' && { detail }),
+  ...(of === 'owner' && { of }),
+});
+
 function lacksScope({ scopes }: Verified, required: readonly string[]): Refused | undefined {
   if (required.every((scope) => scopes.includes(scope))) return undefined;
   return refusal('insufficient_scope', { requiredScopes: required });
@@ -651,18 +659,21 @@ const PROBLEMS = {
   store_unavailable: [503, 'Service Unavailable', 'The key store is out of reach; try again'],
 } as const;
 
-function refusal(
-  code: keyof typeof PROBLEMS,
-  more: { retryAfterS?: number | undefined; requiredScopes?: readonly string[] } = {},
-): Refused {
-  const [status, title, detail] = PROBLEMS[code];
-  const { retryAfterS, requiredScopes } = more;
+type More = Pick<VerifierProblem, 'of' | 'requiredScopes'> & {
+  readonly detail?: string;
+  readonly retryAfterS?: number | undefined;
+};
+
+function refusal(code: keyof typeof PROBLEMS, more: More = {}): Refused {
+  const [status, title, usualDetail] = PROBLEMS[code];
+  const { detail = usualDetail, of, retryAfterS, requiredScopes } = more;
   const problem: VerifierProblem = {
     type: 'about:blank',
     title,
     status,
     detail,
     code,
+    ...(of !== undefined && { of }),
     ...(retryAfterS !== undefined && { retryAfterS }),
     ...(requiredScopes !== undefined && { requiredScopes }),
   };
