@@ -150,8 +150,11 @@ export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).t
 /** Returns whether a text could be a key. Any prefix passes, so that keys outlive a change of the configured one. */
 export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
 
-/** A JWT in compact form (RFC 7519 §3.1): its header is a JSON object, so its base64url begins with `eyJ`. */
-const JWT_SHAPE = /^eyJ[\w-]*\.[\w-]+\.[\w-]*$/;
+/**
+ * A JWT in compact form (RFC 7519 §3.1): its header is a JSON object, so its base64url begins with `eyJ`, or with what
+ * stands for a brace and white space.
+ */
+const JWT_SHAPE = /^e(?:yJ|yA|w[0ko])[\w-]*\.[\w-]+\.[\w-]*$/;
 
 /** Returns whether a text looks like a user token. */
 export const isJwtShaped = (token: string): boolean => JWT_SHAPE.test(token);

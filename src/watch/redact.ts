@@ -7,6 +7,8 @@ import { withoutControls } from '../ground/text.ts';
  * would begin anew at every `eyJ`, and a body can hold 300,000 of them.
  */
 const TOKEN = /eyJ[\w-]{8,}(\.[\w-]+\.?[\w-]*)?/g;
+/** The same of an issuer that writes white space after its braces. Words begin so, too: the second part has to as well. */
+const SPACED_TOKEN = /e(?:yA|w[0ko])[\w-]{8,}(\.e(?:yA|w[0ko])[\w-]+\.?[\w-]*)?/g;
 const KEY = /sk_(?:live|test)_[0-9A-Za-z]{6,}/g;
 /**
  * Finds a key with any prefix. The prefix is not secret, and matching it too would cost every line 40 times as much.
@@ -58,7 +60,7 @@ const PRINTABLE = /%(?:[2-6][\da-f]|7[\da-e])/gi;
 /** That of which keys and tokens are made, and which needs no encoding (RFC 3986 §2.3); and `%`, for what is encoded twice. */
 const UNRESERVED = /%(?:2[5de]|3\d|4[1-9a-f]|5[\daf]|6[1-9a-f]|7[\da])/gi;
 const ENCODINGS_MAX = 3;
-/** Longer texts are not decoded, which takes time. No URL or header is as long. */
+/** Longer texts are not decoded, because that takes time. */
 const ENCODED_CHARS_MAX = 32 * 1024;
 
 function decoded(text: string, which: RegExp): string {
@@ -70,9 +72,12 @@ function decoded(text: string, which: RegExp): string {
   return left;
 }
 
+const ifWhole = (found: string, rest?: string) => (rest === undefined ? found : REDACTED);
+
 const withoutPlainKeys = (text: string): string =>
   withoutForeign(text)
-    .replace(TOKEN, (found, rest?: string) => (rest === undefined ? found : REDACTED))
+    .replace(TOKEN, ifWhole)
+    .replace(SPACED_TOKEN, ifWhole)
     .replace(KEY, REDACTED)
     .replace(KEY_WITHOUT_PREFIX, REDACTED);
 
