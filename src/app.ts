@@ -78,6 +78,8 @@ export interface Service {
   readonly storeMode: Store['mode'];
   /** Tools and prompts of tool files. */
   readonly custom: CustomNames;
+  /** The names of the variables that tools read. */
+  readonly toolVariables: ReadonlySet<string>;
   readonly lastCalled: () => string | undefined;
   /** Writes what is pending, and closes the store. */
   close(): Promise<void>;
@@ -202,7 +204,8 @@ function toolsOf({ verifyUserJwt, config, options }: Parts, { domain, metrics, k
     helpsSignIn: config.connect === null ? undefined : config.keysPage === null ? 'without_page' : 'with_page',
   });
   const { keyCeilings: ceilings, keyReveal } = config;
-  const registry = register({ guards, keys, settings: settingsIn(env), ceilings, keyReveal }, [
+  const toolVariables = new Set<string>();
+  const registry = register({ guards, keys, settings: settingsIn(env, toolVariables), ceilings, keyReveal }, [
     serverFile({
       tools: options.tools,
       prompts: options.prompts,
@@ -212,7 +215,7 @@ function toolsOf({ verifyUserJwt, config, options }: Parts, { domain, metrics, k
     }),
     ...(options.toolFiles ?? []),
   ]);
-  return { guards, ...registry };
+  return { guards, toolVariables, ...registry };
 }
 
 type Tools = ReturnType<typeof toolsOf>;
@@ -322,6 +325,7 @@ function serviceOn(parts: Parts): Service {
     url: address.url,
     storeMode: store.mode,
     custom: offered.custom,
+    toolVariables: offered.toolVariables,
     lastCalled,
     keyDomain: domain,
     async close() {

@@ -18,12 +18,14 @@ export type Settings = <S extends SettingsSchema>(schema: S) => v.InferOutput<S>
 const NAME = /^TOOL_[A-Z0-9_]+$/;
 const isName = (name: string): name is `TOOL_${string}` => NAME.test(name);
 
+/** Returns what gives tools their settings, and adds the names of all that they declare to `declared`. */
 export const settingsIn =
-  (env: ToolEnv): Settings =>
+  (env: ToolEnv, declared: Set<string>): Settings =>
   (schema) => {
     const values: Record<string, string> = {};
     for (const name of Object.keys(schema.entries)) {
       if (!isName(name)) throw new Error(`settings: expected names like TOOL_SHOP_URL, got ${JSON.stringify(name)}`);
+      declared.add(name);
       const value = env[name];
       if (value) values[name] = value;
     }

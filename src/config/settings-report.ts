@@ -72,14 +72,22 @@ const SLIPS_MAX = 2;
 /** Names that other programs read: this one is OpenSSL's. */
 const OTHERS = new Set(['SSL_CERT_FILE']);
 
+const NO_NAMES: ReadonlySet<string> = new Set();
+
 /**
- * Returns the variables that are set and nearly have the name of one of ours. There are none where
+ * Returns the variables that are set and nearly have the name of one of ours, or of `toolVariables`. There are none where
  * the runtime can't list the names of variables.
  */
-export const misspelt = (env: Env): readonly { readonly variable: string; readonly meant: string }[] =>
-  Object.keys(env)
-    .filter((name) => name.length >= NAME_CHARS_MIN && !Object.hasOwn(VARIABLES, name) && !OTHERS.has(name))
+export function misspelt(
+  env: Env,
+  toolVariables = NO_NAMES,
+): readonly { readonly variable: string; readonly meant: string }[] {
+  const names = [...NAMES, ...toolVariables];
+  const known = new Set<string>([...names, ...OTHERS]);
+  return Object.keys(env)
+    .filter((name) => name.length >= NAME_CHARS_MIN && !known.has(name))
     .flatMap((variable) => {
-      const meant = NAMES.find((name) => isWithinEdits(variable, name, SLIPS_MAX));
+      const meant = names.find((name) => isWithinEdits(variable, name, SLIPS_MAX));
       return meant === undefined ? [] : [{ variable, meant }];
     });
+}

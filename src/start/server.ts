@@ -122,7 +122,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   for (const { variable, reason } of contradictions(runtime.env, config)) {
     log.warn('variable contradicts another', { variable, reason });
   }
-  for (const slip of misspelt(runtime.env)) log.warn('variable perhaps misspelt', slip);
+  for (const slip of misspelt(runtime.env, service.toolVariables)) log.warn('variable perhaps misspelt', slip);
   if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
   await service.checkIssuer();
   await service.open(); // last: a start that fails must not have migrated, or the version before could not start again

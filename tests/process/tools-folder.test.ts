@@ -14,6 +14,7 @@ import { commandOf, type Runtime, runToExit, type ServerProcess, startServer } f
 import { TEST_SECRET } from '../support/test-app.ts';
 import { SERVER_TOOLS, saying, toolFile } from '../support/tools.ts';
 import { transportOf } from '../support/transports.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const EXAMPLE = readDocument('README.md').codeBlock('A tool of your own', 'ts');
 const SETTINGS_EXAMPLE = exampleTool('shop-hours.ts');
@@ -433,6 +434,14 @@ test.each(rows(['bun', 'deno'] as const, 1))(
     );
   },
 );
+
+test('a variable that is nearly one that a tool reads is a warning', async () => {
+  const env = { TOOL_SHOP_URL: 'http://127.0.0.1:1/', TOOL_SHOP_TIMEOUT_M: '5', TOOL_OTHER: 'x' };
+  await using server = await start('bun', { 'tools/shop-hours.ts': SETTINGS_EXAMPLE }, env);
+  await waitFor(() => server.stdout().includes('"variable perhaps misspelt"'));
+  const slips = server.stdout().match(/"variable perhaps misspelt".*/g);
+  expect(slips).toEqual([expect.stringContaining('"variable":"TOOL_SHOP_TIMEOUT_M","meant":"TOOL_SHOP_TIMEOUT_MS"')]);
+});
 
 test('a package that is not there stops the start; Bun does not fetch it, because bunfig.toml says so', async () => {
   const folder = folderWith({
