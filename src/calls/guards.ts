@@ -97,8 +97,10 @@ export function createGuards(options: GuardsOptions): Guards {
       call.limits = admitted.value;
       return PASS;
     }
-    if (admitted.error.code !== 'quota_exceeded') logRefused(call, `key ${keyId}`);
-    else log.warnThrottled('Quota exceeded', `quota ${keyId}`, whoseIds(call));
+    const { error } = admitted;
+    const of = ('of' in error && error.of) || 'key';
+    if (error.code !== 'quota_exceeded') logRefused(call, `key ${keyId}`, { of });
+    else log.warnThrottled('Quota exceeded', `quota ${keyId}`, { ...whoseIds(call), of });
     return admitted;
   };
 

@@ -79,6 +79,12 @@ test('a limit and quota of an owner count for all keys, and a refusal by either 
   ]);
   const log = (await app.log()).filter(({ event }) => event === 'Owner quota');
   expect(log.map(({ owner, share }) => [owner, share])).toEqual([['alice', 100]]);
+  const refusals = (await app.log()).filter(({ event }) => / exceeded$/.test(event));
+  expect(refusals.map(({ event, of, userId }) => [event, of, userId])).toEqual([
+    ['Rate limit exceeded', 'key', 'alice'],
+    ['Rate limit exceeded', 'owner', 'alice'],
+    ['Quota exceeded', 'owner', 'alice'],
+  ]);
 });
 
 test('whoami, introspection and the list show what is left of the plan; of an owner without one nothing', async () => {
