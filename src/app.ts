@@ -66,8 +66,8 @@ export interface ServiceOptions extends Partial<Pick<ServerFileOptions, 'tools' 
   readonly storePatience?: number;
   /** Where tools find their settings. */
   readonly env?: Env;
-  /** Runs a script of package.json, as people are told. */
-  readonly runScript?: string;
+  /** Runs a script of package.json, as people are told. Null: nothing does. */
+  readonly runScript?: string | null;
 }
 
 export interface Service {

@@ -6,6 +6,7 @@ import { cpuUsage } from 'node:process';
 import { pathToFileURL } from 'node:url';
 import { type Env, NAMES } from './config/env.ts';
 import { once } from './ground/cache.ts';
+import { SERVER_NAME } from './ground/server-info.ts';
 import type { RunningServer, ServeOptions } from './start/listener.ts';
 import { type Runtime, start } from './start/server.ts';
 
@@ -90,6 +91,7 @@ export const runtime: Runtime = {
   name: 'deno',
   sharesPorts: false, // Deno's `reusePort` is unstable
   runScript: 'bun run',
+  packageCommand: () => SERVER_NAME,
   env,
   sha256: (text, encoding) => hash('sha256', text, encoding),
   writeOut,

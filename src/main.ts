@@ -57,9 +57,17 @@ const provideOwnModule = once(() => {
  * Returns the command that runs Bun in another terminal. npx has Bun only in its cache, and on the PATH of what it
  * starts.
  */
-function bunCommand(): string {
+const bunCommand = (): string => (isOnPath('bun') ? 'bun' : `npx -y bun@${Bun.version}`);
+
+function isOnPath(name: string): boolean {
   const folders = process.env.PATH?.split(delimiter).filter((folder) => !folder.includes('node_modules')) ?? [];
-  return Bun.which('bun', { PATH: folders.join(delimiter) }) === null ? `npx -y bun@${Bun.version}` : 'bun';
+  return Bun.which(name, { PATH: folders.join(delimiter) }) !== null;
+}
+
+/** Returns the command of the package, which is on the PATH only if it is installed for all projects. */
+function packageCommand(): string {
+  if (isOnPath(SERVER_NAME)) return SERVER_NAME;
+  return isOnPath('bun') ? `bunx ${SERVER_NAME}` : `${bunCommand()} x ${SERVER_NAME}`;
 }
 
 /** Returns how a shell names this executable; undefined for Bun itself. */
@@ -76,6 +84,7 @@ export const runtime: Runtime = {
   sharesPorts: process.platform === 'linux',
   runScript: `${bunCommand()} run`,
   executable: executable(),
+  packageCommand,
   env: process.env,
   sha256: Bun.SHA256.hash,
   writeOut: writerTo(Bun.stdout),

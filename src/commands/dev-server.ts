@@ -1,7 +1,6 @@
 // `mcp-key-server dev`: serves, and takes over tools that change, come or go in the folder of tools, without a restart.
 
-import { SERVER_NAME } from '../ground/server-info.ts';
-import { thisRuntime } from '../start/package/start.ts';
+import { startAsCommand, thisRuntime } from '../start/package/start.ts';
 import { start } from '../start/server.ts';
 import { watchTools } from '../start/watch-tools.ts';
 import { command } from './command.ts';
@@ -10,10 +9,7 @@ export const dev = command({
   name: 'dev',
   summary: 'Serves, and takes over tools as their files change. A mistake in one keeps the tools as they were.',
   options: {},
-  async run() {
-    const { runtime } = await thisRuntime();
-    await start({ ...runtime, runScript: runtime.executable ?? SERVER_NAME }, {}, watchTools);
-  },
+  run: () => startAsCommand(watchTools),
 });
 
 if (import.meta.main) await start((await thisRuntime()).runtime, {}, watchTools);

@@ -9,14 +9,17 @@ type Minted = Pick<Config, 'database' | 'jwt'>;
 export interface Running {
   readonly env: Env;
   readonly publicUrl: string;
-  /** Runs a script of package.json, or the command `token` in its place. */
-  readonly runScript: string;
+  /** Runs a script of package.json, or the command `token` in its place. Null: here nothing does. */
+  readonly runScript: string | null;
 }
 
 /** The URL of a server whose address no setting changes. */
 const USUAL_URL = `http://${VARIABLES.HOST.unset}:${VARIABLES.PORT.unset}`;
 
-/** Returns what begins the command, in the shell that started the server. Null: tokens are an issuer's. */
+/**
+ * Returns what begins the command, in the shell that started the server. Null: tokens are an issuer's, or no command is
+ * there.
+ */
 export const mintingCommand = (config: Minted, running: Running): string | null => commandOf(config, running, quoted);
 
 /**
@@ -31,7 +34,7 @@ function commandOf(
   { env, publicUrl, runScript }: Running,
   shown: (value: string) => string,
 ) {
-  if (jwt.kind !== 'secret' && jwt.kind !== 'dev-secret') return null;
+  if (runScript === null || (jwt.kind !== 'secret' && jwt.kind !== 'dev-secret')) return null;
   // The made-up secret lies beside the database file.
   const isBesideFile = jwt.kind === 'dev-secret' && database.mode === 'embedded';
   const names = [...(isBesideFile ? (['DATABASE_URL'] as const) : []), 'JWT_ISSUER', 'JWT_AUDIENCE'] as const;

@@ -29,17 +29,21 @@ function ownTools({ custom, folder, hasFolder }: BannerFacts): string {
   return [...custom].map(([file, names]) => `  tools of your own        ${names.join(', ')} (${file})\n`).join('');
 }
 
+function signInLine({ jwt, jwtIssuer }: Config, mints: string | null): string {
+  if (mints !== null) return `sign in (mint a token)   ${mints} --sub alice${jwt.kind === 'secret' ? WITH_SECRET : ''}`;
+  if (jwt.kind === 'secret') return 'user tokens are signed   with JWT_SECRET';
+  if (jwt.kind === 'dev-secret') return 'user tokens are signed   with a secret that was made up; set JWT_SECRET';
+  return `users sign in at         ${jwtIssuer ?? 'the issuer of the key set'}`;
+}
+
 export function banner(config: Config, facts: BannerFacts): string {
   const { listening, publicUrl } = facts;
-  const { database, jwt } = config;
+  const { database } = config;
   const where = database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
   const mints = mintingCommand(config, facts);
-  const signIn =
-    mints === null
-      ? `users sign in at         ${config.jwtIssuer ?? 'the issuer of the key set'}`
-      : `sign in (mint a token)   ${mints} --sub alice${jwt.kind === 'secret' ? WITH_SECRET : ''}`;
   const unnamed = !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null;
   const insecure = config.production && config.tls === null && config.trustProxy === 0;
+  const signIn = signInLine(config, mints);
   return `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}
   environment              ${config.environment}
   MCP clients connect to   ${publicUrl}/mcp

@@ -26,10 +26,12 @@ export interface Runtime {
   readonly name: 'bun' | 'deno';
   /** Whether connections to a port are distributed among the processes that listen on it. */
   readonly sharesPorts: boolean;
-  /** Runs a script of package.json. */
-  readonly runScript: string;
+  /** Runs a script of package.json, or a command in its place. Null: here none does. */
+  readonly runScript: string | null;
   /** How a shell names this executable, if it is one. */
   readonly executable?: string | undefined;
+  /** Returns how a shell runs the command of the package. */
+  packageCommand(): string;
   readonly env: Env;
   readonly sha256: Sha256;
   /** Takes a chunk of log lines; resolves when it has left the process. */

@@ -47,6 +47,25 @@ async function live(server: ServerProcess, headers: Record<string, string>): Pro
   expect((await callOver(server.url, 'list_orders', {}, { 'x-api-key': key })).body.code).toBe('invalid_api_key');
 }
 
+test('a program that was compiled with the server hints at no command, because it has none', async () => {
+  const folder = diskFolder();
+  const start = join(import.meta.dir, '../../src/start/package/index.ts');
+  writeFileSync(
+    join(folder, 'main.ts'),
+    `import { start } from ${JSON.stringify(start)};\nawait start({ tools: [] });\n`,
+  );
+  await output([process.execPath, 'build', '--compile', 'main.ts', '--outfile', 'shop'], { cwd: folder });
+  for (const [env, secret] of [
+    [{}, 'with a secret that was made up; set JWT_SECRET'],
+    [{ JWT_SECRET: TEST_SECRET }, 'with JWT_SECRET'],
+  ] as const) {
+    await using server = await startServer({ command: [join(folder, 'shop')], folder, env });
+    expect(server.stderr()).toContain(`  user tokens are signed   ${secret}\n`);
+    expect(server.stderr()).not.toMatch(/\btoken --/);
+    expect(await (await fetch(`${server.url}/keys`)).text()).toContain('"links":false,"mints":null');
+  }
+});
+
 test('the executable serves a file of its own with nothing configured, and a token that it mints', async () => {
   const folder = folderWithTool();
   await using server = await start(folder);

@@ -1,7 +1,7 @@
 // What a start says that helps the person who started it: a command that works as printed, and what will soon be wrong.
 
 import { describe, expect, test } from 'bun:test';
-import { mkdirSync, symlinkSync } from 'node:fs';
+import { chmodSync, mkdirSync, rmSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { callOver } from '../support/client.ts';
@@ -51,6 +51,19 @@ function linked(link: string): [url: string, token: string] {
   const [url = '', token = ''] = link.split('/keys#token=');
   return [url, token];
 }
+
+test('the command of the package is run by bunx, unless it is on the PATH', async () => {
+  const folder = diskFolder();
+  const bin = fill(diskFolder(), { 'mcp-key-server': '' });
+  chmodSync(join(bin, 'mcp-key-server'), 0o755);
+  symlinkSync(process.execPath, join(bin, 'bun'));
+  const command = [process.execPath, join(ROOT, 'src/cli.ts')];
+  await using onPath = await startServer({ command, folder, env: { PATH: bin } });
+  expect(hintOf(onPath)).toMatch(/^PUBLIC_URL=\S+ mcp-key-server token /);
+  rmSync(join(bin, 'mcp-key-server'));
+  await using server = await startServer({ command, folder: diskFolder(), env: { PATH: bin } });
+  expect(hintOf(server)).toMatch(/^PUBLIC_URL=\S+ bunx mcp-key-server token /);
+});
 
 describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
   test.each([

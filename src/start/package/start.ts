@@ -2,9 +2,8 @@
 // configuration comes from the environment.
 
 import type { Resource } from '../../calls/resource.ts';
-import { SERVER_NAME } from '../../ground/server-info.ts';
 import type { MakePrompts, MakeTools } from '../../tools/folder/tool-file.ts';
-import { start as startOn } from '../server.ts';
+import { start as startOn, type Watch } from '../server.ts';
 
 /** Resolves with the runtime of Bun, or of Deno. */
 export function thisRuntime() {
@@ -25,5 +24,12 @@ export interface StartOptions {
 /** Resolves when the server listens. A start that fails ends the process, with one line on stderr. */
 export async function start(options: StartOptions = {}): Promise<void> {
   const { runtime } = await thisRuntime();
-  await startOn({ ...runtime, runScript: runtime.executable ?? SERVER_NAME }, options);
+  // As an executable it would only serve a second time.
+  await startOn({ ...runtime, runScript: runtime.executable === undefined ? runtime.packageCommand() : null }, options);
+}
+
+/** Starts the server as the command `mcp-key-server`, beside its other commands. */
+export async function startAsCommand(watch?: Watch): Promise<void> {
+  const { runtime } = await thisRuntime();
+  await startOn({ ...runtime, runScript: runtime.executable ?? runtime.packageCommand() }, {}, watch);
 }
