@@ -6,6 +6,7 @@ import type { Log } from '../watch/log.ts';
 import { excerptOf } from '../watch/redact.ts';
 import type { ObserveRequest } from '../web/context.ts';
 import { forwardedPath } from '../web/forwarded.ts';
+import { codeOf } from '../web/problem-response.ts';
 
 export interface AccessLogOptions {
   readonly clock: Clock;
@@ -20,7 +21,8 @@ export const createAccessLog =
   (context) => {
     const startedMs = clock.monotonicMs();
     const address = context.clientAddress(); // now: a client that has left has none
-    return ({ status }) => {
+    return (response) => {
+      const { status } = response;
       const { requestId, request, headers, route, call } = context;
       const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
       const tool = call?.tool || undefined;
@@ -42,6 +44,7 @@ export const createAccessLog =
         tool,
         cost,
         status,
+        code: codeOf(response) ?? call?.code,
         durationMs,
         address,
         ...caller,

@@ -69,6 +69,8 @@ export class Call {
   keyEndsAtMs: number | null = null;
   /** A key that is known, and was refused; for the access log. */
   refused: RefusedKey | undefined = undefined;
+  /** The code of the problem that it ended with, as its caller sees it; for the access log. */
+  code: string | undefined = undefined;
   /** Units of each limit that it spends. */
   readonly cost: number;
   /** The hash of the secret of its key's parent, as that proof found it. Null: the key has no parent. */

@@ -2,7 +2,7 @@
 // within its time, with bugs caught, and with a credential that is still good when anything leaves.
 
 import { LIMITS } from '../ground/limits/index.ts';
-import type { Problem } from '../ground/problem.ts';
+import { type Problem, publicPart } from '../ground/problem.ts';
 import { type Awaitable, err, isPromise, ok, StoreOutage } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { bytesInMemory, isObject } from '../ground/text.ts';
@@ -45,7 +45,9 @@ export interface Runner {
 export function createRun({ clock, log, recheck }: Options): Runner {
   let lastCalled: string | undefined;
 
-  function logRefusal(problem: Problem, { kind, name }: Operation, { requestId, traceId }: Call): void {
+  function logRefusal(problem: Problem, { kind, name }: Operation, call: Call): void {
+    const { requestId, traceId } = call;
+    call.code = publicPart(problem).code;
     const fields = { requestId, traceId, [kind]: name };
     if (problem.code === 'tool_failure') log.warn('tool failed', { ...fields, code: problem.ownCode });
     if (problem.code !== 'tool_timeout') return;
@@ -65,7 +67,9 @@ export function createRun({ clock, log, recheck }: Options): Runner {
   /** Resolves with the result, or with a problem if the credential of the call is no longer good. */
   async function proved(result: ToolResult, call: Call): Promise<ToolResult> {
     const problem = (await recheck([call])).get(call);
-    return problem ? err(problem) : result;
+    if (problem === undefined) return result;
+    call.code = publicPart(problem).code;
+    return err(problem);
   }
 
   function leaving(result: ToolResult, operation: Operation, call: Call): Awaitable<ToolResult> {

@@ -42,6 +42,8 @@ interface RequestFacts {
   /** Units that the call spends of each limit. */
   readonly cost?: number;
   readonly traceId?: string | undefined;
+  /** The code of the problem that the call ended with. */
+  readonly code?: string | undefined;
   /** The known key that was refused because it has ended. */
   readonly refused?: RefusedKey | undefined;
   readonly auth?: {

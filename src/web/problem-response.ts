@@ -42,6 +42,17 @@ const HEADERS = new Headers({
   ...SECURITY_HEADERS,
 });
 
+/** The codes of the problems that responses stand for. */
+const CODES = new WeakMap<Response, string>();
+
+/** Returns the code of the problem that a response stands for, as its caller sees it; undefined: of none. */
+export const codeOf = (response: Response): string | undefined => CODES.get(response);
+
+function withCode(response: Response, code: string): Response {
+  CODES.set(response, code);
+  return response;
+}
+
 /**
  * Creates the response for a problem. `challenge` is the WWW-Authenticate value, `limits` are for the RateLimit
  * headers.
@@ -67,7 +78,7 @@ export function problemResponse(
     ...(problem.code === 'rotation_under_way' && { previousUntil: problem.untilMs }),
     ...(problem.code === 'insufficient_scope' && { requiredScopes: problem.required }),
   };
-  return new Response(JSON.stringify(body), { status, headers });
+  return withCode(new Response(JSON.stringify(body), { status, headers }), code);
 }
 
 export function problemHeaders(common: HeadersInit, problem: Problem, challenge?: string | null): Headers {
@@ -89,7 +100,7 @@ export function oauthErrorResponse(problem: Problem, challenge: string | null, e
   const { status, code, detail } = publicPart(problem);
   const body = { error: error ?? protocolNames(problem).oauth ?? code, ...limitMembers(problem, detail) };
   const headers = problemHeaders(UNCACHED_JSON_HEADERS, problem, challenge);
-  return new Response(JSON.stringify(body), { status, headers });
+  return withCode(new Response(JSON.stringify(body), { status, headers }), body.error);
 }
 
 /** Returns whose limit is used up, and the sentence about it if it isn't that of the code. */

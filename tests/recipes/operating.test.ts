@@ -49,6 +49,39 @@ test.skipIf(Bun.which('jq') === null)(
   },
 );
 
+test.skipIf(Bun.which('jq') === null)('why calls were refused in a minute: each row has its reason', async () => {
+  await using server = await startServer({ env: { ...ENV, ACCESS_LOG: '1' } });
+  const alice = await userHeaders('alice');
+  await callOver(server.url, 'create_api_key', { name: '', scopes: [] }, alice); // 400
+  const made = await callOver(server.url, 'create_api_key', { name: 'CI', scopes: ['write'] }, alice);
+  const key = { 'x-api-key': made.body.key };
+  await callOver(server.url, 'get_data', {}, key);
+  await callOver(server.url, 'whoami', {}, key);
+  await callOver(server.url, 'revoke_api_key', { keyId: made.body.id }, alice);
+  await callOver(server.url, 'rotate_api_key', { keyId: made.body.id }, alice); // 409
+  await callOver(server.url, 'whoami', {}, key);
+  await server.stop();
+  const folder = temporaryFolder();
+  writeFileSync(
+    join(folder, 'keys.log'),
+    server.stdout().replaceAll(/"time":"[^"]*"/g, '"time":"2026-01-31T12:03:07.000Z"'),
+  );
+  const [, recipe = ''] = DOCUMENT.codeBlocks('Who called what', 'sh');
+  const { stdout } = await run(['bash', '-c', recipe], { cwd: folder, env: { PATH } });
+  const rows = stdout
+    .trimEnd()
+    .split('\n')
+    .map((line) => line.split('\t'));
+  expect(rows.map(([, , event, status, reason, owner, named]) => [event, status, reason, owner, named])).toEqual([
+    ['request', '400', 'invalid_input', 'alice', ''],
+    ['Insufficient scopes', '', 'read', 'alice', made.body.id],
+    ['request', '403', 'insufficient_scope', 'alice', 'CI'],
+    ['request', '409', 'key_not_active', 'alice', ''],
+    ['Invalid or expired API key', '', 'revoked', 'alice', made.body.id],
+    ['request', '401', 'invalid_api_key', 'alice', 'CI'],
+  ]);
+});
+
 test('backup and restore, as they are typed', async () => {
   await using server = await startServer({ env: ENV });
   const env = { ...ENV, DATABASE_URL: `file:${join(server.folder, 'data/keys.db')}` };

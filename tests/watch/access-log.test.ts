@@ -91,6 +91,36 @@ test('the line of a refused key that is known has its name and owner, too; of an
   expect(lines.at(-1)).not.toHaveProperty('keyId');
 });
 
+test('the line of a refusal has its code, on every transport; of what is not refused none', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  const { id, key } = await app.createKey('alice', { scopes: ['introspect'] });
+  const alice = await bearer(app, 'alice');
+  const seen = (await requestsOf(app)).length;
+  await app.call('create_api_key', { name: '' }, alice);
+  await app.call('rotate_api_key', { keyId: '0'.repeat(32) }, alice);
+  await app.useKey('no key');
+  await post(app, call('get_data'), { 'x-api-key': key });
+  await post(app, call('create_api_key', { name: '' }), alice);
+  await fetch(`${app.url}/verify?scope=`, { headers: { 'x-api-key': key } });
+  await fetch(`${app.url}/introspect`, { method: 'POST', headers: { 'x-api-key': key }, body: new URLSearchParams() });
+  await fetch(`${app.url}/nowhere`);
+  await app.call('whoami', {}, { 'x-api-key': key });
+  await app.call('revoke_api_key', { keyId: id }, alice);
+  const lines = (await requestsOf(app)).slice(seen);
+  expect(lines.map(({ status, code }) => [status, code])).toEqual([
+    [400, 'invalid_input'],
+    [404, 'key_not_found'],
+    [401, 'invalid_api_key'],
+    [200, 'insufficient_scope'],
+    [200, 'invalid_input'],
+    [400, 'invalid_input'],
+    [400, 'invalid_request'],
+    [404, 'not_found'],
+    [200, undefined],
+    [200, undefined],
+  ]);
+});
+
 test('the line comes with the response, and has the time that it took', async () => {
   await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
   const { key } = await app.createKey('alice');
