@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import { hash } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
+import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
 import { labelled } from '../support/labels.ts';
@@ -77,4 +77,23 @@ test.each(
   await using app = await createTestApp();
   await expect(importing(app, lineOf({ keyHash: 'a'.repeat(64) }), lineOf(more))).rejects.toThrow('line 2: ');
   expect(await app.keys('list', '--json')).toBe('');
+});
+
+test('a line without end is refused before it is in memory', async () => {
+  await using app = await createTestApp();
+  const file = join(temporaryFolder(), 'endless');
+  writeFileSync(file, `${JSON.stringify(lineOf({ keyHash: HEX }))}\r\n`);
+  truncateSync(file, 2 ** 40); // zeros that no disk keeps
+  await expect(app.keys('import', file)).rejects.toThrow('line 2: expected one JSON object');
+  expect(await app.keys('list', '--json')).toBe('');
+});
+
+test('a file may be longer than what is read at once, and have characters on both sides of that', async () => {
+  await using app = await createTestApp();
+  const name = '\u{1f511}'.repeat(200);
+  const long = { name, scopes: Array.from({ length: 20 }, (_, at) => `${at}`.padStart(100, 'x')) };
+  const hashes = Array.from({ length: 60 }, (_, at) => `${at}`.padStart(64, '0'));
+  await importing(app, ...hashes.map((keyHash) => lineOf({ ...long, keyHash })));
+  const listed = (await app.keys('list', '--json')).trim().split('\n');
+  expect(listed.map((line) => JSON.parse(line).name)).toEqual(hashes.map(() => name));
 });

@@ -2,7 +2,6 @@
 // hashes are skipped, so that an interrupted import can be repeated.
 
 import { createReadStream, statSync } from 'node:fs';
-import { createInterface } from 'node:readline';
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
 import { limitOf, NO_CEILINGS, OWNER_KEYS_MAX, windowSecondsOf } from '../../ground/rate-limit.ts';
@@ -20,6 +19,8 @@ import { BY_COMMAND, withStore } from './database.ts';
 const BATCH_ROWS = 200;
 /** No key is longer: name and scopes are bounded. */
 const LINE_CHARS_MAX = 20_000;
+/** The most bytes that so many characters take in UTF-8. */
+const LINE_BYTES_MAX = 4 * LINE_CHARS_MAX;
 
 const time = v.pipe(
   v.string(),
@@ -128,10 +129,9 @@ async function* batchesOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRec
 }
 
 async function* recordsOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRecord> {
-  const stream = createReadStream(file, 'latin1'); // a character a byte: each line is decoded by itself
   let number = 0;
   try {
-    for await (const line of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) {
+    for await (const line of linesOf(file)) {
       number += 1;
       const text = decoded(line, number).trim(); // without a byte order mark, too
       if (text !== '') yield recordOf(text, number, nowMs);
@@ -142,7 +142,22 @@ async function* recordsOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRec
   }
 }
 
+/** Yields the lines, a character a byte: each is decoded by itself. One that is too long is cut, still too long. */
+async function* linesOf(file: string): AsyncGenerator<string> {
+  let left = '';
+  for await (const chunk of createReadStream(file, 'latin1') as AsyncIterable<string>) {
+    const lines = (left + chunk).split('\n');
+    left = lines.pop() ?? '';
+    yield* lines;
+    if (left.length <= LINE_BYTES_MAX) continue;
+    yield left;
+    left = '';
+  }
+  yield left;
+}
+
 function decoded(line: string, number: number): string {
+  if (line.length > LINE_BYTES_MAX) throw noObject(number);
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(line, 'latin1'));
   } catch {
@@ -176,5 +191,7 @@ function jsonOf(line: string, number: number): unknown {
   } catch {
     // said below, without the parser's message, which quotes the line
   }
-  throw new CommandError(`line ${number}: expected one JSON object`);
+  throw noObject(number);
 }
+
+const noObject = (number: number) => new CommandError(`line ${number}: expected one JSON object`);
