@@ -33,14 +33,32 @@ export interface ReloadOptions<Service extends Replacement> {
 }
 
 export interface Reload {
-  /** Takes over what is in the folder now; never throws. */
-  now(): Promise<void>;
   /** Takes over the folder soon: one change at a time, the last one last. */
   soon(): void;
 }
 
+type FirstOptions<Service> = Pick<ReloadOptions<Service & Replacement>, 'read' | 'make' | 'say' | 'log'>;
+
+/** Resolves with the first service. A mistake in a file leaves it without tools; anything else is thrown. */
+export async function makeFirst<Service>(options: FirstOptions<Service>): Promise<Service> {
+  const { read, make } = options;
+  try {
+    return await make(await read());
+  } catch (error) {
+    const bare = await make([]); // throws too unless the files are at fault
+    tell(error, options);
+    return bare;
+  }
+}
+
+function tell(error: unknown, { say, log }: Pick<FirstOptions<Replacement>, 'say' | 'log'>): void {
+  const reason = reasonOf(error);
+  log.warn('tools not reloaded', { reason });
+  say(`${reason}\n  the tools stay as they were until the next change`);
+}
+
 export function createReload<Service extends Replacement>(options: ReloadOptions<Service>): Reload {
-  const { read, make, replace, say, clock, log } = options;
+  const { read, make, replace, clock, log } = options;
   let settling: Cancel | undefined;
   let underWay = Promise.resolve();
 
@@ -60,14 +78,11 @@ export function createReload<Service extends Replacement>(options: ReloadOptions
     try {
       await takeOver();
     } catch (error) {
-      const reason = reasonOf(error);
-      log.warn('tools not reloaded', { reason });
-      say(`${reason}\n  the tools stay as they were until the next change`);
+      tell(error, options);
     }
   }
 
   return {
-    now,
     soon(): void {
       settling?.();
       settling = clock.after(SETTLE_MS, () => {

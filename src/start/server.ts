@@ -19,7 +19,7 @@ import { redact } from '../watch/redact.ts';
 import { banner } from './banner.ts';
 import { CERTIFICATE_MS_MIN, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
 import { watchLoop } from './loop-watch.ts';
-import { createReload } from './reload.ts';
+import { createReload, makeFirst, type Reload } from './reload.ts';
 import { flushLog, obeySignals, shutDown } from './stop.ts';
 
 export interface Runtime {
@@ -91,8 +91,13 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const readFolder = custom.tools === undefined || config.toolsDir !== null; // custom.tools may come from ./tools
   const lastWords = (line: string) => runtime.onExit(() => runtime.writeErr(errorLine(line)));
-  const read = async () => (readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null);
-  const inFolder = watch === undefined ? await read() : null; // else once it serves: a mistake in one stops nothing
+  let hasFolder = readFolder;
+  const read = async () => {
+    const files = readFolder ? await readToolFolder(config.toolsDir, runtime.importTool, lastWords) : null;
+    hasFolder = files !== null;
+    return files ?? [];
+  };
+  const inFolder = watch === undefined ? await read() : []; // a mistake in one leaves the port to others
   // With a shared port last: other processes take the requests meanwhile.
   const door = config.reusePort ? null : await listen(runtime, config, tls);
   const listening = listeningOrigin(config, door?.server.port ?? config.port);
@@ -109,22 +114,18 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
       toolFiles: [...toolFilesOf(custom), ...files],
       certificateEndsAtMs: tls?.endsAtMs,
     });
-  let service = await make(inFolder ?? []);
-  lastCalled = () => service.lastCalled();
-  log.info('started', {
-    version: SERVER_VERSION,
-    environment: config.environment,
-    store: service.storeMode,
-    settings: settingsOf(runtime.env),
-    tools: Object.fromEntries(service.custom),
+  const folder = config.toolsDir ?? DEFAULT_FOLDER;
+  const say = (line: string) => runtime.writeErr(errorLine(line));
+  let reload: Reload | undefined;
+  let hasChanged = false; // while it starts
+  // First: no change after it has read a file is missed.
+  watch?.(folder, () => {
+    hasChanged = true;
+    reload?.soon();
   });
-  for (const { variable, reason } of withoutEffect(runtime.env, config)) {
-    log.warn('variable without effect', { variable, reason });
-  }
-  for (const { variable, reason } of contradictions(runtime.env, config)) {
-    log.warn('variable contradicts another', { variable, reason });
-  }
-  for (const slip of misspelt(runtime.env, service.toolVariables)) log.warn('variable perhaps misspelt', slip);
+  let service = watch === undefined ? await make(inFolder) : await makeFirst({ read, make, say, log });
+  lastCalled = () => service.lastCalled();
+  logStarted(runtime.env, config, service, log);
   if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
   await service.checkIssuer();
   await service.open(); // last: a start that fails must not have migrated, or the version before could not start again
@@ -145,15 +146,12 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
       answerBy(next.app.fetch);
       return before;
     };
-    const say = (line: string) => runtime.writeErr(errorLine(line));
-    const folder = config.toolsDir ?? DEFAULT_FOLDER;
-    const readAnew = async () => {
+    const readAnew = () => {
       runtime.forgetTools(resolve(folder));
-      return (await read()) ?? [];
+      return read();
     };
-    const reload = createReload({ read: readAnew, make, replace, say, clock, log });
-    watch(folder, reload.soon); // first: no change after it has read a file is missed
-    await reload.now();
+    reload = createReload({ read: readAnew, make, replace, say, clock, log });
+    if (hasChanged) reload.soon();
   }
   void service.fetchKeys();
   watchLoop({ clock, log, lastCalled });
@@ -164,10 +162,28 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
       runScript: runtime.runScript,
       env: runtime.env,
       custom: service.custom,
-      folder: config.toolsDir ?? DEFAULT_FOLDER,
-      hasFolder: inFolder !== null,
+      folder,
+      hasFolder,
     }),
   ); // last: its reader may send a signal at once
+}
+
+/** Logs what it starts with, and which variables are surely not as they are meant. */
+function logStarted(env: Env, config: Config, service: PreparedService, log: Log): void {
+  log.info('started', {
+    version: SERVER_VERSION,
+    environment: config.environment,
+    store: service.storeMode,
+    settings: settingsOf(env),
+    tools: Object.fromEntries(service.custom),
+  });
+  for (const { variable, reason } of withoutEffect(env, config)) {
+    log.warn('variable without effect', { variable, reason });
+  }
+  for (const { variable, reason } of contradictions(env, config)) {
+    log.warn('variable contradicts another', { variable, reason });
+  }
+  for (const slip of misspelt(env, service.toolVariables)) log.warn('variable perhaps misspelt', slip);
 }
 
 /** Warns of a certificate that clients refuse, or soon will. */

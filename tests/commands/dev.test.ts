@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { scripts } from '../../package.json';
 import { callOver } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
-import { diskFolder } from '../support/folder.ts';
+import { diskFolder, fill } from '../support/folder.ts';
 import { executable } from '../support/packed.ts';
 import { commandOf, startServer } from '../support/server-process.ts';
 import { copyOfSource } from '../support/source.ts';
@@ -47,6 +47,17 @@ test('it takes over a tool that appears, changes, breaks and is mended, and star
   await waitFor(() => (dev.stderr().match(/listening on/g)?.length ?? 0) > before);
   expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
 }, 180_000);
+
+test('it starts with the tools that are there', async () => {
+  const folder = fill(diskFolder(), { 'tools/hello.ts': hello('one') });
+  const command = [process.execPath, join(import.meta.dir, '../../src/cli.ts'), 'dev'];
+  await using dev = await startServer({ folder, command });
+  await waitFor(() => dev.stdout().includes('"event":"started"'));
+  expect(dev.stdout()).toContain('"tools":{"tools/hello.ts":["hello"]}');
+  expect(dev.stderr()).toContain('hello (tools/hello.ts)');
+  expect(await dev.stop()).toBe(0);
+  expect(dev.stdout()).not.toContain('"tools reloaded"');
+});
 
 const COMMANDS: readonly (readonly [name: string, program: () => Promise<readonly string[]>])[] = [
   ['a command', async () => [process.execPath, join(import.meta.dir, '../../src/cli.ts')]],
