@@ -149,11 +149,22 @@ function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
     return { path: keys.join('.'), message: 'This field is required' };
   if (issue.type !== 'strict_object' || issue.expected !== 'never')
     return { path: keys.join('.'), message: issue.message };
-  const path = keys.slice(0, -1).join('.');
-  if (keys.length > 1 || !('entries' in schema)) return { path, message: 'Unknown field' };
-  const known = fieldsOf(schema);
+  const within = keys.slice(0, -1);
+  const path = within.join('.');
+  const object = schemaAt(schema, within);
+  if (object === undefined || !('entries' in object)) return { path, message: 'Unknown field' };
+  const known = fieldsOf(object);
   const hint = known.length > 0 ? `the fields are ${known.join(', ')}` : 'it takes no fields';
   return { path, message: `Unknown field; ${hint}` };
+}
+
+/** Returns the schema of a field, or of the items of a list; undefined within alternatives and records. */
+function schemaAt(schema: Schema, [key, ...rest]: readonly string[]): Schema | undefined {
+  if ('wrapped' in schema) return schemaAt(schema.wrapped as Schema, key === undefined ? [] : [key, ...rest]);
+  if (key === undefined) return schema;
+  const entries = entriesOf(schema);
+  const inside = 'item' in schema ? (schema.item as Schema) : Object.hasOwn(entries, key) ? entries[key] : undefined;
+  return inside && schemaAt(inside, rest);
 }
 
 /** Returns the issue without keys. The name of a record's field, or a tool's message, may quote what was sent. */

@@ -477,6 +477,18 @@ describe('its schemas', () => {
     expect(tool.inputSchema()).toMatchObject({ type: 'object', oneOf: [{ type: 'object' }, { type: 'object' }] });
   });
 
+  test('an unknown field within a field is told the fields there, but not among alternatives', async () => {
+    const line = v.strictObject({ name: v.string() });
+    const input = v.object({ lines: v.optional(v.array(v.nullable(line))), either: v.optional(v.union([line])) });
+    const tool = defineTool(anyone, { ...facts('nested'), ...schemas, input, run: () => ok({ said: '' }) });
+    await using app = await createTestApp({ tools: () => [tool] });
+    const odd = { name: 'x', odd: 1 };
+    expect((await app.call('nested', { lines: [odd], either: odd })).body.issues).toEqual([
+      { path: 'lines.0', message: 'Unknown field; the fields are name' },
+      { path: 'either', message: 'Unknown field' },
+    ]);
+  });
+
   test('with alternatives an unknown field is not said to be one of none', async () => {
     const input = v.variant('by', [v.strictObject({ by: v.literal('id'), id: v.string() })]);
     const tool = defineTool(anyone, { ...facts('find'), ...schemas, input, run: ({ by }) => ok({ said: by }) });
