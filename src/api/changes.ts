@@ -1,7 +1,10 @@
 // POST /changes: tells services that check keys from memory which answers they must forget. A request waits, within
 // bounds, for a poll of the change feed that brings news. What a mark is: keys/marks.ts; the changes: recent-changes.ts.
 
+import { logsUses } from '../calls/api-key.ts';
 import type { Recheck } from '../calls/proof.ts';
+import { createLruCache } from '../ground/cache.ts';
+import { LIMITS } from '../ground/limits/index.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -10,6 +13,7 @@ import type { Macs } from '../keys/marks.ts';
 import type { Change } from '../keys/older-changes.ts';
 import { CURSOR_CHARS_MAX, type RecentChanges } from '../keys/recent-changes.ts';
 import { hasEnded } from '../keys/record.ts';
+import type { LogRepeated } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import type { Route } from '../web/router.ts';
@@ -66,7 +70,7 @@ const NOT_CURRENT: Outcome = { is: 'refused', problem: UNAVAILABLE };
 
 export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' | 'refuse'> {
   const { guards, recheck, feed, recent, macs, held, countUsed, leases, ageClock } = options;
-  const allow = serviceGuard(options);
+  const allow = serviceGuard(options, firstOfEach(logsUses(options.log)));
   const scopeGuard = guards.scopes(SERVICE_SCOPE);
   const judge = createJudge(options);
 
@@ -145,6 +149,19 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
   }
 
   return { post, refuse: refuseService };
+}
+
+/** All services that may listen at once have room. One that was evicted is logged once more. */
+const LOGGED_MAX = LIMITS.listeners.total;
+
+/** Returns what logs only the first request of each service, because it listens several times a second. */
+function firstOfEach(logUse: LogRepeated): LogRepeated {
+  const logged = createLruCache<true>({ entries: LOGGED_MAX });
+  return (ids, service, fields) => {
+    if (logged.get(service)) return;
+    logged.set(service, true);
+    logUse(ids, service, fields);
+  };
 }
 
 /** Creates the function that decides on a question by what is known now. */

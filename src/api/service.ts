@@ -8,7 +8,7 @@ import type { Guards } from '../calls/guards.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
-import type { Log } from '../watch/log.ts';
+import type { Log, LogRepeated } from '../watch/log.ts';
 import { type Body, formIn } from '../web/body.ts';
 import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
@@ -42,9 +42,11 @@ export interface ServiceRequest {
 /** Resolves with the form and its caller, if he may ask. Throws a StoreOutage when his key can't be verified. */
 export type ServiceGuard = (context: RequestContext, body: Body) => Promise<Result<ServiceRequest, Problem>>;
 
-export function serviceGuard({ verifyKey, revalidateKey, guards, log }: ServiceOptions): ServiceGuard {
+/** Creates the guard. `logUse` logs each request of a good key; the same as for tools if it is left out. */
+export function serviceGuard(options: ServiceOptions, logUse?: LogRepeated): ServiceGuard {
+  const { verifyKey, revalidateKey, guards, log } = options;
   const guard = sequence<Call & ClientCall, KeyAuth, object, object>(
-    apiKeyGuard(verifyKey, log, revalidateKey),
+    apiKeyGuard(verifyKey, log, revalidateKey, logUse),
     clientIdGuard(log),
     guards.scopes(SERVICE_SCOPE),
   );

@@ -6,7 +6,7 @@ import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts
 import type { Caller, RequestIds } from '../keys/actor.ts';
 import { isJwtShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
-import type { Log } from '../watch/log.ts';
+import type { Log, LogRepeated } from '../watch/log.ts';
 import type { Credentials, RefusedKey } from '../web/context.ts';
 import type { Call, Confirm } from './call.ts';
 import type { Guard } from './guard.ts';
@@ -21,12 +21,19 @@ export type VerifyKey = (token: string, caller: Caller) => Awaitable<Verified>;
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
   xApiKey ?? bearer ?? metaApiKey;
 
+/** Returns what logs each use of a key. */
+export const logsUses = (log: Log): LogRepeated => log.repeated('API key authentication successful');
+
 /**
  * Creates the guard. `confirm` verifies a key again without counting a use. The proof isn't renewed if it is left out.
  */
-export function apiKeyGuard(verify: VerifyKey, log: Log, confirm?: VerifyKey): Guard<Call, KeyAuth> {
+export function apiKeyGuard(
+  verify: VerifyKey,
+  log: Log,
+  confirm?: VerifyKey,
+  logUse = logsUses(log),
+): Guard<Call, KeyAuth> {
   const confirmCall = confirm && confirmWith(confirm, log);
-  const logUse = log.repeated('API key authentication successful');
   function logged(verified: Verified, call: Call): Result<KeyAuth, Problem> {
     if (verified.ok) {
       const identified = identify(call, verified);

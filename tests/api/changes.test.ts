@@ -350,3 +350,25 @@ describe('bad requests', () => {
     });
   });
 });
+
+describe('the log', () => {
+  test('names each service once, however often it listens; each question of one is a line', async () => {
+    await using logged = await createTestApp();
+    const services = [await serviceOf(logged), await serviceOf(logged, 'other')];
+    const lines = async () =>
+      (await logged.log())
+        .filter(({ event }) => event === 'API key authentication successful')
+        .map(({ keyId, userId }) => [keyId, userId]);
+    for (let polls = 0; polls < 3; polls += 1) {
+      for (const one of services) expect((await changesOf(logged, one, { wait_ms: '0' })).status).toBe(200);
+    }
+    const [first, other] = services.map(({ id }) => id);
+    const once = [
+      [first, 'operator'],
+      [other, 'other'],
+    ];
+    expect(await lines()).toEqual(once);
+    for (let asked = 0; asked < 2; asked += 1) await leaseOf(logged, services[0] ?? service, 'no key');
+    expect(await lines()).toEqual([...once, [first, 'operator'], [first, 'operator']]);
+  });
+});
