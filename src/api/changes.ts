@@ -84,7 +84,8 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
     const { cursor, waitMs, used } = asked.value;
     await countUsed(used, caller);
     const answered = await listen(context, caller, { cursor, arrivedAtMs, untilMs: arrivedAtMs + waitMs });
-    return answered.ok ? jsonResponse(answered.value) : refuseService(context, answered.error);
+    if (answered.ok) return jsonResponse(answered.value);
+    return context.request.signal.aborted ? unread() : refuseService(context, answered.error);
   }
 
   /** Waits until there is a response. Throws a StoreOutage when this process can't become current. */
@@ -150,6 +151,9 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
 
   return { post, refuse: refuseService };
 }
+
+/** Creates the response that nobody reads, because the client has hung up. Its status, nginx's, is for the log. */
+const unread = (): Response => new Response(null, { status: 499 });
 
 /** All services that may listen at once have room. One that was evicted is logged once more. */
 const LOGGED_MAX = LIMITS.listeners.total;

@@ -5,6 +5,7 @@ import { openDatabase } from '../support/database-client.ts';
 import { labelled } from '../support/labels.ts';
 import { changeKeys, changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
 import { bearer, COUNTED, createTestApp, metricsOf, NO_CONNECTION, type TestApp } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const BOUND = 975;
 const MARK = /^[0-9a-f]{16}$/;
@@ -370,5 +371,26 @@ describe('the log', () => {
     expect(await lines()).toEqual(once);
     for (let asked = 0; asked < 2; asked += 1) await leaseOf(logged, services[0] ?? service, 'no key');
     expect(await lines()).toEqual([...once, [first, 'operator'], [first, 'operator']]);
+  });
+
+  test('has 499 for a service that has hung up', async () => {
+    await using logged = await createTestApp({ env: { ACCESS_LOG: '1', ...COUNTED } });
+    const by = await serviceOf(logged);
+    const { cursor } = (await changesOf(logged, by, { wait_ms: '0' })).body;
+    const hangUp = new AbortController();
+    const held = fetch(`${logged.url}/changes`, {
+      method: 'POST',
+      headers: { 'x-api-key': by.key },
+      body: new URLSearchParams({ cursor }),
+      signal: hangUp.signal,
+    }).catch(() => {});
+    const listen = async (count: number) => (await metricsOf(logged.url)).includes(`mcp_keys_listeners ${count}\n`);
+    await waitFor(() => listen(1));
+    hangUp.abort();
+    await waitFor(() => listen(0));
+    await held;
+    const line = (await logged.log()).findLast(({ route }) => route === '/changes');
+    expect(line).toMatchObject({ event: 'request', status: 499, keyId: by.id });
+    expect(line).not.toHaveProperty('code');
   });
 });
