@@ -96,10 +96,11 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     const ordered =
       newKey === null ? null : keys.order(actor, { ...newKey, server: audience.stored(request.resource) });
     if (ordered !== null && !ordered.ok) return ordered;
-    const decision: DeviceDecision = ordered === null ? { refused: true } : { order: ordered.value };
+    const by = personOf(actor);
+    const decision: DeviceDecision = ordered === null ? { refused: true, by } : { order: ordered.value };
     const newKeyOf = newKey === null ? null : actor.userId;
     const decided = await store.decide(
-      { hash, decision: JSON.stringify(decision), newKeyOf, fairnessKey: personOf(actor) },
+      { hash, decision: JSON.stringify(decision), newKeyOf, fairnessKey: by },
       clock.nowMs(),
     );
     if (decided !== 'decided') return err(decided === 'full' ? { code: 'key_limit_reached' } : NOT_FOUND);

@@ -21,7 +21,8 @@ export interface DeviceRequest {
   readonly scopes: readonly string[];
 }
 
-export type DeviceDecision = { readonly order: KeyOrder } | { readonly refused: true };
+/** It names its person (`by`: personOf), because two with the same words are two decisions. */
+export type DeviceDecision = { readonly order: KeyOrder } | { readonly refused: true; readonly by: string };
 
 export function hasEnded(endsAtMs: number, clock: Clock): boolean {
   const leftMs = endsAtMs - clock.nowMs();

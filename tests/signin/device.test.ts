@@ -108,6 +108,20 @@ test('what is refused is no key, and a decision can’t be taken back or made tw
   expect(await keysOf(app, 'alice')).toEqual([]);
 });
 
+test('of persons who decide at once, with the same words or others, one is told so, and named in the log', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
+  const subs = ['alice', 'bob', 'carol', 'dan'];
+  const decided = await Promise.all(
+    subs.map((sub, at) => person(app, 'decision', { userCode, ...(at < 3 ? { approve: false } : DECIDED) }, sub)),
+  );
+  const winners = subs.filter((_, at) => decided[at]?.status === 200);
+  expect(decided.map(({ status }) => status).sort()).toEqual([200, 404, 404, 404]);
+  expect((await poll(app, deviceCode)).status).toBe(winners.includes('dan') ? 200 : 400);
+  const lines = (await app.log()).filter(({ event }) => event === 'API key request decided');
+  expect(lines.map(({ userId }) => userId)).toEqual(winners);
+});
+
 test('who asks sooner than told is told to slow down, by five seconds each time', async () => {
   await using app = await createTestApp({ env: ENV });
   const { device_code: deviceCode } = (await ask(app)).body;
