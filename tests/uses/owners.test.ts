@@ -8,7 +8,7 @@ import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts'
 import { testClock } from '../support/clock.ts';
 import { run } from '../support/command.ts';
 import { openDatabase } from '../support/database-client.ts';
-import { readDocument } from '../support/documents.ts';
+import { ROOT, readDocument } from '../support/documents.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
@@ -22,6 +22,7 @@ import {
   createTestApp,
   eventsIn,
   failureOf,
+  TEST_SECRET,
   type TestApp,
   type TestResponse,
 } from '../support/test-app.ts';
@@ -443,8 +444,9 @@ test('the document: a plan at sign-up, two keys, the plan as a service reads it,
     readDocument('src/keys/README.md')
       .section('A plan for each customer')
       .match(/(?<=```sh\n)[^`]+/) ?? [];
-  const env = { URL: app.url, ADMIN: await app.token('root', { roles: 'keys-admin' }), ACME: await app.token('acme') };
-  const { stdout } = await run(['sh', '-c', script], { cwd: app.folder, env });
+  const env = { HOME: app.folder, JWT_SECRET: TEST_SECRET };
+  const typed = script.replace('http://127.0.0.1:3000', app.url);
+  const { stdout } = await run(['sh', '-c', typed], { cwd: ROOT, env });
   const [, web, batch, upgraded] = stdout
     .trim()
     .split('\n')
