@@ -149,28 +149,46 @@ describe('the documents for callers', () => {
     });
   });
 
-  test('a service checks keys from memory, and passes refusals on', async () => {
+  test.skipIf(Bun.which('curl') === null)('a service checks keys from memory, and passes refusals on', async () => {
     await using app = await createTestApp();
-    const service = await app.createKey('operator', { scopes: ['introspect'] });
+    const made = ROUTES.codeBlock('From memory: told, not asked', 'sh');
+    const { stdout } = await run(['sh', '-c', made], {
+      cwd: ROOT,
+      env: { URL: app.url, HOME: app.folder, JWT_SECRET: TEST_SECRET },
+    });
+    const service = JSON.parse(stdout);
     const code = ROUTES.codeBlock('From memory: told, not asked', 'ts');
-    for (const text of ['http://127.0.0.1:3000', 'mcp-key-server/verifier']) expect(code).toContain(text);
-    const file = join(app.folder, 'guard.ts');
-    const source = join(ROOT, 'src/start/package/verifier.ts');
-    writeFileSync(file, code.replace('http://127.0.0.1:3000', app.url).replace('mcp-key-server/verifier', source));
+    const typed = ['http://127.0.0.1:3000', 'mcp-key-server/verifier', 'port: 8080'];
+    for (const text of typed) expect(code).toContain(text);
+    const file = join(app.folder, 'service.ts');
+    const inPlace = [app.url, join(ROOT, 'src/start/package/verifier.ts'), 'port: 0'];
+    writeFileSync(
+      file,
+      typed.reduce((text, one, at) => text.replace(one, inPlace[at] ?? ''), code),
+    );
     Object.assign(process.env, { SERVICE_ID: service.id, SERVICE_KEY: service.key });
-    const { guard, verifier } = await import(file);
-    const ask = (headers: Record<string, string>) => guard(new Request('https://app.example', { headers }));
-    const { id, key } = await app.createKey('Zoë Ω', { rateLimit: { requests: 2, window: '1h' } });
-    const owner = { ok: true, keyId: id, owner: 'Zoë Ω' };
-    expect(await ask({ 'x-api-key': key })).toMatchObject(owner);
-    expect(await ask({ authorization: `Bearer ${key}` })).toMatchObject(owner);
-    const { response: over } = await ask({ 'x-api-key': key });
+    const { server, verifier } = await import(file);
+    const ask = async (headers: Record<string, string>) => {
+      const response = await fetch(server.url, { headers });
+      return { status: response.status, headers: response.headers, body: await response.json() };
+    };
+    await app.keys('owner', 'Zoë Ω', '--meta', 'plan=pro');
+    const { key } = await app.createKey('Zoë Ω', { rateLimit: { requests: 2, window: '1h' } });
+    const body = { hello: 'Zoë Ω', plan: 'pro' };
+    expect(await ask({ 'x-api-key': key })).toMatchObject({ status: 200, body });
+    expect(await ask({ authorization: `Bearer ${key}` })).toMatchObject({ status: 200, body });
+    const over = await ask({ 'x-api-key': key });
     expect(over.status).toBe(429);
     expect(over.headers.get('retry-after')).toBeTruthy();
     for (const headers of [{}, { 'x-api-key': 'wrong' }]) expect((await ask(headers)).status).toBe(401);
     const other = await app.createKey('bob', { scopes: ['write'] });
     expect((await ask({ 'x-api-key': other.key })).status).toBe(403);
+    const named = ROUTES.section('From memory: told, not asked').match(/A caller has ([^.]*)/)?.[1] ?? '';
+    const { ok, ...fields } = await verifier.verify((await app.createKey('alice')).key);
+    expect(ok).toBe(true);
+    expect(Object.keys(fields).sort()).toEqual([...named.matchAll(/`(\w+)`/g)].map(([, name = '']) => name).sort());
     await verifier.close();
+    await server.stop(true);
   });
 
   test('a backend signs a user token, and makes a key with it', async () => {
