@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { definePrompt, defineTool, ok } from '../../src/start/package/index.ts';
 import { call, openSse, post, request } from '../support/mcp.ts';
 import { createTestApp } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, facts, promptFacts } from '../support/tools.ts';
 
 const BYTES_MAX = 4.5 * 1024 * 1024;
 /** Each of these is two characters in JSON, and four in the text of a result. */
@@ -25,7 +25,7 @@ test('an output of the largest size is a result, over REST, /mcp, and at the end
 
 test('a larger output is a bug over every transport, and its line names tool and size', async () => {
   const prompt = definePrompt(anyone, {
-    ...facts('much_to_say'),
+    ...promptFacts('much_to_say'),
     arguments: v.object({}),
     run: () => ok({ messages: [{ role: 'user', content: { type: 'text', text: 'x'.repeat(BYTES_MAX) } }] }),
   });

@@ -10,7 +10,7 @@ import { rows } from '../support/everything.ts';
 import { type HeaderMap, openSse, post, postModern, request } from '../support/mcp.ts';
 import { type Runtime, startServer } from '../support/server-process.ts';
 import { bearer, createTestApp, insertKey, TEST_SECRET, type TestApp } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { anyone, facts, promptFacts } from '../support/tools.ts';
 
 const nothing = v.strictObject({});
 const done = () => ok({ content: [] });
@@ -28,10 +28,10 @@ const tools = ({ guards }: ToolDeps) => [
   defineTool(guards.apiKey, { ...facts('key'), input: nothing, run: done }),
 ];
 const prompts = ({ guards }: ToolDeps) => [
-  definePrompt(guards.userJwt, { ...facts('user'), arguments: nothing, run: says }),
-  definePrompt(anyone, { ...facts('open'), arguments: nothing, run: says }),
+  definePrompt(guards.userJwt, { ...promptFacts('user'), arguments: nothing, run: says }),
+  definePrompt(anyone, { ...promptFacts('open'), arguments: nothing, run: says }),
   definePrompt(sequence(guards.apiKey, guards.scopes('read', 'write')), {
-    ...facts('both'),
+    ...promptFacts('both'),
     arguments: nothing,
     run: says,
   }),

@@ -25,10 +25,10 @@ export const SERVER_TOOLS = [
 /** Lets anybody in. */
 export const anyone: Guard<Call> = () => ok({});
 
-export const facts = (name: string, description = name): ToolFacts => ({
-  name,
-  title: name,
-  description,
+export const promptFacts = (name: string, description = name) => ({ name, title: name, description });
+
+export const facts = (name: string, description?: string): ToolFacts => ({
+  ...promptFacts(name, description),
   annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
 });
 
