@@ -74,6 +74,9 @@ const isNumber = (value: unknown): boolean => Number.isFinite(value);
 const isWhole = (value: unknown, min: number, max = Number.MAX_SAFE_INTEGER): value is number =>
   Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max;
 
+/** Returns whether chat apps take the value for a widget (MCP Apps, 2026-01-26). */
+const isWidgetUri = (value: unknown): boolean => isText(value) && value.startsWith('ui://');
+
 const TEXT = rule('text', isText);
 const OBJECT = rule('an object', isObject);
 const FUNCTION = rule('a function', (value) => typeof value === 'function');
@@ -119,7 +122,7 @@ const DEFINITIONS = {
     output: optional(SCHEMA),
     annotations: optional(HINTS),
     requiresClient: optional(CAPABILITIES),
-    widget: optional(TEXT),
+    widget: optional(rule('a uri that begins with ui://', isWidgetUri)),
     sample: optional(OBJECT),
     cost: optional(rule(`a whole number from 1 to ${COST_MAX}`, (value) => isWhole(value, 1, COST_MAX))),
     run: FUNCTION,
@@ -142,7 +145,7 @@ export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknow
 /** Hosts don't show a widget of another type. */
 const WIDGET = rule(
   `${WIDGET_TYPE} for a uri that begins with ui://`,
-  (value, { uri }) => value === WIDGET_TYPE || !(uri as string).startsWith('ui://'),
+  (value, { uri }) => value === WIDGET_TYPE || !isWidgetUri(uri),
 );
 
 /** What the operator's files export as `resources`, one by one. */

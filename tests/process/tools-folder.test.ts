@@ -366,6 +366,11 @@ export const prompts = () => definePrompt({ name: 'p', title: '', description: '
     'expected the widget of a to be the uri of a resource, got "ui://a"',
   ],
   [
+    'a widget at an address that chat apps do not take',
+    tool('a').replace("name: 'a'", "widget: 'https://shop.example/widget', name: 'a'"),
+    'a: widget: expected a uri that begins with ui://, got "https://shop.example/widget"',
+  ],
+  [
     'pages that are none',
     `${tool('a')}export const resources = [{ uri: 'ui://x' }];`,
     'resources[0]: name: expected text, got undefined',
