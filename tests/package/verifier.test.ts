@@ -99,7 +99,7 @@ test.each([
       }
       await Bun.sleep(0);
     }
-    expect(late.size).toBeLessThan(20);
+    expect(late.size).toBeLessThan(60); // on a quiet machine there is none
     expect(questions(own)).toBeLessThanOrEqual(questionsMax + late.size * keys.length);
     await asks.close();
   },
