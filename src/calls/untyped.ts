@@ -32,10 +32,10 @@ function faultIn(shape: Shape, whole: JsonObject): string | null {
   return null;
 }
 
-/** Returns the first fault of all fields, or null: a misspelt one would be without effect. */
-export function faultInAll(shape: Shape, whole: JsonObject): string | null {
+/** Returns the first fault of all fields, or null: a misspelt one would be without effect. `more` may be there, too. */
+export function faultInAll(shape: Shape, whole: JsonObject, more: readonly string[] = []): string | null {
   const known = [...new Set(shape.map(({ field }) => field))];
-  const unknown = Object.keys(whole).find((field) => !known.includes(field));
+  const unknown = Object.keys(whole).find((field) => ![...known, ...more].includes(field));
   return unknown === undefined
     ? faultIn(shape, whole)
     : `${unknown}: unknown field; the fields are ${known.join(', ')}`;
@@ -45,9 +45,9 @@ export function faultInAll(shape: Shape, whole: JsonObject): string | null {
 export const assertShape = (name: string, shape: Shape, whole: JsonObject): void =>
   assertNone(name, faultIn(shape, whole));
 
-/** Throws an Error, too, for other fields. */
-export const assertAll = (name: string, shape: Shape, whole: JsonObject): void =>
-  assertNone(name, faultInAll(shape, whole));
+/** Throws an Error, too, for other fields, but those in `more`. */
+export const assertAll = (name: string, shape: Shape, whole: JsonObject, more?: readonly string[]): void =>
+  assertNone(name, faultInAll(shape, whole, more));
 
 function assertNone(name: string, fault: string | null): void {
   if (fault !== null) throw new Error(`${name}: ${fault}`);
@@ -130,6 +130,9 @@ const DEFINITIONS = {
   definePrompt: shapeOf({ ...FACTS, arguments: SCHEMA, run: FUNCTION, complete: optional(OBJECT) }),
 };
 
+/** Tools and prompts may share an object of facts, with what only the others have. */
+const DEFINED = Object.values(DEFINITIONS).flatMap((shape) => shape.map(({ field }) => field));
+
 /** Throws an Error that names the wrong field, or says that the guard before the definition is missing. */
 export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknown, definition: unknown): void {
   if (!isGuard(guard) || !isObject(definition)) {
@@ -137,7 +140,7 @@ export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknow
     throw new Error(`${define}: expected a guard, and then the definition: ${define}(${examples}, { … })`);
   }
   assertShape(define, NAMED, definition);
-  assertAll(String(definition.name), DEFINITIONS[define], definition);
+  assertAll(String(definition.name), DEFINITIONS[define], definition, DEFINED);
   const broken = OF_THE_WHOLE.find(({ fits }) => !fits(guard));
   if (broken !== undefined) throw new Error(`${definition.name}: ${broken.expected(guard)}`);
 }
