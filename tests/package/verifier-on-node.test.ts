@@ -14,7 +14,10 @@ describe.skipIf(Bun.which('node') === null)('on Node', () => {
     at = await startServers('embedded', ['bun', 'bun']);
     client = await startVerifier('node', at.url, await at.createKey('operator', ['introspect']));
   }, 180_000);
-  afterAll(() => at[Symbol.asyncDispose]());
+  afterAll(async () => {
+    await client.kill();
+    await at[Symbol.asyncDispose]();
+  });
 
   test('it checks from memory what it has asked about', async () => {
     const { key, id } = await at.createKey('alice', ['read', 'write']);
