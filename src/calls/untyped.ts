@@ -5,7 +5,6 @@ import { isProblemCode, type ProblemCode } from '../ground/problem.ts';
 import { COST_MAX } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
 import { hasLength, isObject, isScope, type JsonObject } from '../ground/text.ts';
-import { WIDGET_TYPE } from './resource.ts';
 
 interface Rule {
   /** What the message says after `expected`. */
@@ -74,9 +73,6 @@ const isNumber = (value: unknown): boolean => Number.isFinite(value);
 const isWhole = (value: unknown, min: number, max = Number.MAX_SAFE_INTEGER): value is number =>
   Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max;
 
-/** Returns whether chat apps take the value for a widget (MCP Apps, 2026-01-26). */
-const isWidgetUri = (value: unknown): boolean => isText(value) && value.startsWith('ui://');
-
 const TEXT = rule('text', isText);
 const OBJECT = rule('an object', isObject);
 const FUNCTION = rule('a function', (value) => typeof value === 'function');
@@ -122,7 +118,7 @@ const DEFINITIONS = {
     output: optional(SCHEMA),
     annotations: optional(HINTS),
     requiresClient: optional(CAPABILITIES),
-    widget: optional(rule('a uri that begins with ui://', isWidgetUri)),
+    widget: optional(TEXT),
     sample: optional(OBJECT),
     cost: optional(rule(`a whole number from 1 to ${COST_MAX}`, (value) => isWhole(value, 1, COST_MAX))),
     run: FUNCTION,
@@ -145,19 +141,13 @@ export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknow
   if (broken !== undefined) throw new Error(`${definition.name}: ${broken.expected(guard)}`);
 }
 
-/** Hosts don't show a widget of another type. */
-const WIDGET = rule(
-  `${WIDGET_TYPE} for a uri that begins with ui://`,
-  (value, { uri }) => value === WIDGET_TYPE || !isWidgetUri(uri),
-);
-
 /** What the operator's files export as `resources`, one by one. */
 export const RESOURCE = shapeOf({
   uri: TEXT,
   name: TEXT,
   title: TEXT,
   description: TEXT,
-  mimeType: [TEXT, WIDGET],
+  mimeType: TEXT,
   meta: optional(OBJECT), // clients refuse the whole list for another
   read: FUNCTION,
 });
