@@ -14,6 +14,11 @@ import { type Actor, actorFields } from './actor.ts';
 import type { Audience } from './audience.ts';
 import type { ApiKeyRecord } from './record.ts';
 
+/** The most scopes of a key. */
+export const SCOPES_MAX = 100;
+/** The most characters of a key's scopes together. They bound what a key takes in a list: at most 4 KB. */
+export const SCOPES_CHARS_MAX = 2000;
+
 export interface KeyCeilings {
   /** The scopes that exist; null: any. */
   readonly scopes: readonly string[] | null;

@@ -13,6 +13,7 @@ import { hasLength, isScope, isStorable, isVisible, splitScopes } from '../groun
 import { keysPageUrl } from '../ground/urls.ts';
 import type { Caller } from '../keys/actor.ts';
 import { type Audience, type ServersSeen, shownServer, THIS_SERVER } from '../keys/audience.ts';
+import { SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
 import type { Asked, CodeStore, OpenMax } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
 import { type Body, formIn } from '../web/body.ts';
@@ -39,8 +40,6 @@ const { each, total } = LIMITS.keyRequests;
 const OPEN_MAX: OpenMax = { each, network: LIMITS.keyRequestsOfNetwork.each, total };
 
 const NAME_CHARS_MAX = 200;
-/** What a key may have: of a stranger’s words, which stand in the database for an hour, no more is kept. */
-const SCOPES = { most: 100, charsMost: 2000 };
 
 export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   const { store, audience, clock, random, sha256, log } = options;
@@ -115,12 +114,13 @@ function requestIn(form: URLSearchParams, { nameOf }: ServersSeen) {
   return ok({ clientName, resource, scopes: firstScopes(parameter(form, 'scope') ?? '') });
 }
 
+/** Keeps what a key may have: a stranger's words stand in the database for an hour. */
 function firstScopes(list: string): readonly string[] {
-  const scopes = [...new Set(splitScopes(list).filter(isScope))].slice(0, SCOPES.most);
+  const scopes = [...new Set(splitScopes(list).filter(isScope))].slice(0, SCOPES_MAX);
   let chars = 0;
   return scopes.filter((scope) => {
     chars += scope.length;
-    return chars <= SCOPES.charsMost;
+    return chars <= SCOPES_CHARS_MAX;
   });
 }
 

@@ -17,15 +17,12 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { hasLength, isScope, isVisible, SCOPE_PATTERN } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
 import { shownServer, THIS_SERVER } from '../keys/audience.ts';
-import type { KeyCeilings } from '../keys/grants.ts';
+import { type KeyCeilings, SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
 import type { OwnKey } from '../keys/listing.ts';
 import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
 import type { ListedChild } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 
-const SCOPES_MAX = 100;
-/** The characters of all scopes of a key together. They bound what a key takes in a list: at most 4 KB. */
-const SCOPES_CHARS_MAX = 2000;
 const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years: also keeps expiresAt an exact integer
 
 // keys/grants.ts enforces the ceilings; the schema tells clients.
