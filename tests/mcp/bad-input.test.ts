@@ -1,11 +1,17 @@
 // Input that is no message, or a broken one. Each response is checked, and then that the server still works.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { openHttpSocket, postText } from '../support/http-socket.ts';
-import { openSse, post, postModern, request } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { openSse, post, request } from '../support/mcp.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 const MiB = 1024 * 1024;
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await createTestApp();
+});
+afterAll(() => app.close());
 
 describe('ids', () => {
   test.each([
@@ -17,9 +23,7 @@ describe('ids', () => {
     ['a negative integer', -7],
     ['the largest exact integer', Number.MAX_SAFE_INTEGER],
   ])('%s comes back as it was', async (_what, id) => {
-    await using app = await createTestApp();
     expect((await post(app, request('ping', undefined, id))).body).toEqual({ jsonrpc: '2.0', id, result: {} });
-    expect((await postModern(app, 'tools/list')).status).toBe(200);
   });
 
   test.each([
@@ -31,7 +35,6 @@ describe('ids', () => {
     ['an integer too large to be exact', '9007199254740993'],
     ['a number too large to be one', '1e999'],
   ])('%s is refused without an id in the response', async (_what, id) => {
-    await using app = await createTestApp();
     const { status, body } = await post(app, `{"jsonrpc":"2.0","id":${id},"method":"ping"}`);
     expect([status, body.error.code, 'id' in body]).toEqual([400, -32600, false]);
   });
@@ -52,7 +55,6 @@ describe('messages', () => {
     ['jsonrpc as a number', '{"jsonrpc":2.0,"id":1,"method":"ping"}'],
     ['a prototype', '{"__proto__":{"jsonrpc":"2.0","id":1,"method":"ping"}}'],
   ])('%s is -32600', async (_what, body) => {
-    await using app = await createTestApp();
     const response = await post(app, body);
     expect([response.status, response.body.error.code]).toEqual([400, -32600]);
   });
@@ -65,7 +67,6 @@ describe('messages', () => {
     ['two messages', '{"jsonrpc":"2.0","id":1,"method":"ping"}{}'],
     ['a byte order mark in the middle', '{"jsonrpc":"2.0",\ufeff"id":1}'],
   ])('%s is -32700 without an id', async (_what, body) => {
-    await using app = await createTestApp();
     const response = await post(app, body);
     expect([response.status, response.body]).toEqual([
       400,
@@ -78,29 +79,20 @@ describe('messages', () => {
     ['a string', 'x'],
     ['null', null],
     ['a number', 1],
-  ])('params as %s are -32602', async (_what, params) => {
-    await using app = await createTestApp();
-    const { body } = await post(app, request('tools/list', params));
-    expect([body.error.code, body.id]).toEqual([-32602, 1]);
-  });
-
-  test.each([
-    ['an array', []],
-    ['a string', 'x'],
-    ['null', null],
-    ['a number', 1],
-  ])('_meta as %s is -32602', async (_what, _meta) => {
-    await using app = await createTestApp();
-    const { status, body } = await post(app, request('tools/list', { _meta }));
+  ])('params, or _meta, as %s are -32602', async (_what, wrong) => {
+    const params = await post(app, request('tools/list', wrong));
+    expect([params.body.error.code, params.body.id]).toEqual([-32602, 1]);
+    const { status, body } = await post(app, request('tools/list', { _meta: wrong }));
     expect([status, body.error.code]).toEqual([400, -32602]);
-    const batch = await post(app, [request('tools/list', { _meta }, 1), request('ping', { _meta: {} }, 2)]);
+    const batch = await post(app, [request('tools/list', { _meta: wrong }, 1), request('ping', { _meta: {} }, 2)]);
     expect(batch.body).toMatchObject([
       { id: 1, error: { code: -32602 } },
       { id: 2, result: {} },
     ]);
-    expect((await post(app, { jsonrpc: '2.0', method: 'notifications/x', params: { _meta } })).status).toBe(400);
+    const notification = { jsonrpc: '2.0', method: 'notifications/x', params: { _meta: wrong } };
+    expect((await post(app, notification)).status).toBe(400);
     const session = await openSse(app);
-    const posted = await session.post(request('tools/list', { _meta }));
+    const posted = await session.post(request('tools/list', { _meta: wrong }));
     expect([posted.status, posted.body.error.code, posted.body.id]).toEqual([400, -32602, 1]);
     await session.drop();
   });
@@ -116,13 +108,11 @@ describe('messages', () => {
     ['arguments as text', { name: 'get_data', arguments: '{}' }],
     ['arguments null', { name: 'get_data', arguments: null }],
   ])('tools/call with %s is -32602', async (_what, params) => {
-    await using app = await createTestApp();
     const { status, body } = await post(app, request('tools/call', params));
     expect([status, body.error.code, body.id]).toEqual([200, -32602, 1]);
   });
 
   test('10,000 levels deep is a response, not a crash', async () => {
-    await using app = await createTestApp();
     const { key } = await app.createKey('alice');
     const deep = `${'['.repeat(10_000)}${']'.repeat(10_000)}`;
     const objects = `${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`;
@@ -143,33 +133,18 @@ describe('messages', () => {
 });
 
 describe('bodies', () => {
-  test.each([
-    'text/plain',
-    'application/x-www-form-urlencoded',
-    'multipart/form-data; boundary=x',
-    'application/jsonp',
-  ])('of type %s is 415', async (type) => {
-    await using app = await createTestApp();
-    const { status, body } = await post(app, request('ping'), { 'content-type': type });
-    expect([status, body.code]).toEqual([415, 'unsupported_media_type']);
-  });
-
-  test('application/json with a charset is JSON', async () => {
-    await using app = await createTestApp();
-    expect((await post(app, request('ping'), { 'content-type': 'application/json; charset=UTF-8' })).status).toBe(200);
-  });
-
-  test('of 1 MiB is read, a byte more is 413', async () => {
-    await using app = await createTestApp();
+  test('of 1 MiB, of JSON with a charset, is read, a byte more is 413, and another type 415', async () => {
     const empty = JSON.stringify(request('ping', { x: '' }));
     const filled = (bytes: number) => JSON.stringify(request('ping', { x: 'x'.repeat(bytes - empty.length) }));
-    expect((await post(app, filled(MiB))).status).toBe(200);
+    const charset = { 'content-type': 'application/json; charset=UTF-8' };
+    expect((await post(app, filled(MiB), charset)).status).toBe(200);
     const { status, body } = await post(app, filled(MiB + 1));
     expect([status, body.code]).toEqual([413, 'payload_too_large']);
+    const text = await post(app, request('ping'), { 'content-type': 'text/plain' });
+    expect([text.status, text.body.code]).toEqual([415, 'unsupported_media_type']);
   });
 
   test('cut in the middle by the client leaves the server as it was', async () => {
-    await using app = await createTestApp();
     for (let count = 0; count < 20; count += 1) {
       const { socket, closed } = await openHttpSocket(app.url);
       socket.write(postText('/mcp', '{"jsonrpc":', { 'Content-Length': '100' }), () => socket.destroy());
@@ -180,14 +155,7 @@ describe('bodies', () => {
   });
 });
 
-test.each(['https://evil.example', 'null', 'http://localhost.evil.example'])('origin %s is 403', async (origin) => {
-  await using app = await createTestApp();
-  const { status, body } = await post(app, request('ping'), { origin });
-  expect([status, body.code]).toEqual([403, 'origin_denied']);
-});
-
 test('a long text of token beginnings, which must be redacted where it is echoed, holds nobody up', async () => {
-  await using app = await createTestApp();
   const uri = 'eyJ'.repeat(300_000);
   const { body } = await post(app, request('resources/read', { uri }));
   expect(body.error.data.uri).toBe(uri);

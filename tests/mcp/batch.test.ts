@@ -1,19 +1,24 @@
 // Batches on /mcp, which only 2025-03-26 and 2024-11-05 have.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { call, META, post, request } from '../support/mcp.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const pings = (count: number) => Array.from({ length: count }, (_, index) => request('ping', undefined, index));
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await createTestApp();
+});
+afterAll(() => app.close());
 
 describe('a batch', () => {
   test.each([[{}], [{ 'mcp-protocol-version': '2025-03-26' }], [{ 'mcp-protocol-version': '2024-11-05' }]])(
     'with %j gets its responses in its order',
     async (headers) => {
-      await using app = await createTestApp();
       const { key } = await app.createKey('alice');
       const batch = [
         request('ping', undefined, 'a'),
@@ -30,26 +35,24 @@ describe('a batch', () => {
     },
   );
 
-  test.each([1, 100])('of %d gets all its responses', async (count) => {
-    await using app = await createTestApp();
+  test.each([
+    [0, 400],
+    [1, 200],
+    [100, 200],
+    [101, 400],
+  ])('of %d is %d', async (count, expected) => {
     const { status, body } = await post(app, pings(count));
-    expect([status, body.length]).toEqual([200, count]);
-  });
-
-  test.each([0, 101])('of %d is 400', async (count) => {
-    await using app = await createTestApp();
-    const { status, body } = await post(app, pings(count));
-    expect([status, body.error.code, 'id' in body]).toEqual([400, -32600, false]);
+    expect(status).toBe(expected);
+    if (status === 200) expect(body).toHaveLength(count);
+    else expect([body.error.code, 'id' in body]).toEqual([-32600, false]);
   });
 
   test.each(['2025-06-18', '2025-11-25', '2026-07-28'])('is 400 at %s', async (version) => {
-    await using app = await createTestApp();
     const { status, body } = await post(app, pings(2), { 'mcp-protocol-version': version });
     expect([status, body.error.code]).toEqual([400, -32600]);
   });
 
   test('of notifications and responses alone is 202', async () => {
-    await using app = await createTestApp();
     const { status, body } = await post(app, [
       { jsonrpc: '2.0', method: 'notifications/initialized' },
       { jsonrpc: '2.0', id: 1, result: {} },
@@ -63,15 +66,13 @@ describe('a batch', () => {
     ['a notification of 2026-07-28', { jsonrpc: '2.0', method: 'notifications/x', params: { _meta: META } }],
     ['an id twice', request('ping')],
   ])('with %s is 400 and runs nothing', async (_what, bad) => {
-    await using app = await createTestApp();
-    const user = { authorization: `Bearer ${await app.token('alice')}` };
+    const user = await bearer(app, 'carol');
     const { status, body } = await post(app, [call('create_api_key', { name: 'x', scopes: [] }), bad], user);
     expect([status, body.error.code]).toEqual([400, -32600]);
     expect((await app.call('list_api_keys', {}, user)).body.keys).toEqual([]);
   });
 
   test('refuses each element that is not a message on its own', async () => {
-    await using app = await createTestApp();
     const { status, body } = await post(app, [
       5,
       request('ping', undefined, 'a'),
@@ -131,7 +132,6 @@ describe('a batch', () => {
   });
 
   test('refuses what follows once its responses are large, pages included', async () => {
-    await using app = await createTestApp();
     const reads = Array.from({ length: 100 }, (_, id) =>
       request('resources/read', { uri: 'ui://widget/api-keys-list.html' }, id),
     );

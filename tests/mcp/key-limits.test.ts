@@ -2,70 +2,60 @@
 
 import { expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
-import { call, openSse, post, postModern } from '../support/mcp.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { type Ask, call, post, postModern, WAYS } from '../support/mcp.ts';
+import { createTestApp } from '../support/test-app.ts';
 
 const LIMITS = [
-  ['rate_limited', { rateLimit: { requests: 1, window: '1h' } }, 'Try again in 3600 s'],
-  ['quota_exceeded', { quota: { requests: 1, period: 'day' } }, 'Try again in 86400 s'],
+  ['rate_limited', { rateLimit: { requests: 1, window: '1h' } }, 'Rate limit exceeded; try again later', 3600],
+  [
+    'quota_exceeded',
+    { quota: { requests: 1, period: 'day' } },
+    'The quota of this API key is used up; try again when its period is over',
+    86_400,
+  ],
 ] as const;
-const REVISIONS = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 
-type Caller = (app: TestApp, key: string) => Promise<{ result: object; headers: Headers | null }>;
+const of =
+  (revision: string): Ask =>
+  (app, method, params, headers) =>
+    WAYS.legacy(app, method, params, { ...headers, 'mcp-protocol-version': revision });
 
-const overMcp =
-  (revision: string): Caller =>
-  async (app, key) => {
-    const headers = { 'x-api-key': key, 'mcp-protocol-version': revision };
-    const response = await post(app, call('get_data'), headers);
-    expect(response.status).toBe(200);
-    return { result: response.body.result, headers: response.headers };
-  };
-
-const overModern: Caller = async (app, key) => {
-  const response = await postModern(
-    app,
-    'tools/call',
-    { name: 'get_data', arguments: {} },
-    { headers: { 'x-api-key': key } },
-  );
-  expect(response.status).toBe(200);
-  return { result: response.body.result, headers: response.headers };
-};
-
-const overSse: Caller = async (app, key) => {
-  const session = await openSse(app, { 'x-api-key': key });
-  await session.post(call('get_data'));
-  const { result } = await session.nextMessage();
-  await session.drop();
-  return { result, headers: null };
-};
-
-const WAYS: readonly [string, Caller][] = [
-  ...REVISIONS.map((revision): [string, Caller] => [`/mcp of ${revision}`, overMcp(revision)]),
-  ['/mcp of 2026-07-28', overModern],
-  ['/sse', overSse],
-];
-
-test.each(WAYS)(
-  '%s refuses a key that is over its limit or its quota, in-band and with the time to wait',
-  async (_, callOver) => {
-    await using app = await createTestApp({
-      clock: testClock(Date.UTC(2026, 0, 2)),
-      env: { RATE_LIMIT_REQUESTS: '0' },
+test.each(LIMITS)('%s is a result over each way, with the time to wait', async (code, limits, sentence, waitS) => {
+  await using app = await createTestApp({
+    clock: testClock(Date.UTC(2026, 0, 2)),
+    env: { RATE_LIMIT_REQUESTS: '0' },
+  });
+  const older = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'].map(of);
+  for (const ask of [...Object.values(WAYS), ...older]) {
+    const { key } = await app.createKey('alice', limits);
+    const use = async () =>
+      (await ask(app, 'tools/call', { name: 'get_data', arguments: {} }, { 'x-api-key': key })).result;
+    expect(await use()).not.toHaveProperty('isError');
+    expect(await use()).toMatchObject({
+      isError: true,
+      content: [
+        { type: 'text', text: sentence },
+        { type: 'text', text: `Try again in ${waitS} s` },
+      ],
     });
-    for (const [code, limits, wait] of LIMITS) {
-      const { key } = await app.createKey('alice', limits);
-      const first = await callOver(app, key);
-      expect([code, first.result]).toEqual([code, expect.not.objectContaining({ isError: true })]);
-      const over = await callOver(app, key);
-      expect(over.result).toMatchObject({ isError: true, content: [{ type: 'text' }, { type: 'text', text: wait }] });
-      const name = code === 'quota_exceeded' ? 'quota' : 'key';
-      for (const { headers } of [first, over]) {
-        if (headers !== null) expect(headers.get('ratelimit')).toStartWith(`"${name}";r=0;`);
-      }
-      const rest = await app.useKey(key);
-      expect([rest.status, rest.body.code]).toEqual([429, code]);
+    const rest = await app.useKey(key);
+    expect([rest.status, rest.body.code]).toEqual([429, code]);
+  }
+});
+
+test('the headers say what is left, of a result and of a refusal, in both eras', async () => {
+  await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
+  for (const [code, limits] of LIMITS) {
+    const { key } = await app.createKey('alice', limits);
+    const headers = { 'x-api-key': key };
+    const responses = [
+      await post(app, call('get_data'), headers),
+      await post(app, call('get_data'), headers),
+      await postModern(app, 'tools/call', { name: 'get_data', arguments: {} }, { headers }),
+    ];
+    for (const { status, headers } of responses) {
+      expect(status).toBe(200);
+      expect(headers.get('ratelimit')).toStartWith(`"${code === 'rate_limited' ? 'key' : 'quota'}";r=0;`);
     }
-  },
-);
+  }
+});

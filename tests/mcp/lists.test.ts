@@ -1,13 +1,13 @@
 // What a caller sees: tools/list and prompts/list show what its credentials can call, over every transport and revision,
 // and looking at a key for that leaves no trace.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { definePrompt, defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
-import { type HeaderMap, openSse, post, postModern, request } from '../support/mcp.ts';
+import { type Ask, type HeaderMap, post, postModern, request, WAYS } from '../support/mcp.ts';
 import { type Runtime, startServer } from '../support/server-process.ts';
 import { bearer, createTestApp, insertKey, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { anyone, facts, promptFacts } from '../support/tools.ts';
@@ -89,31 +89,6 @@ const CREDENTIALS: Readonly<Record<string, Credentials>> = {
   },
 };
 
-type Ask = (
-  app: Pick<TestApp, 'url'>,
-  method: string,
-  headers: HeaderMap,
-  params?: Record<string, unknown>,
-  // biome-ignore lint/suspicious/noExplicitAny: tests read results of any shape
-) => Promise<any>;
-
-/** The result over each transport. */
-const OVER: Readonly<Record<string, Ask>> = {
-  '/mcp to 2025-11-25': async (app, method, headers, params) =>
-    (await post(app, request(method, params), headers)).body.result,
-  '/mcp of 2026-07-28': async (app, method, headers, { _meta: meta = {}, ...params } = {}) =>
-    (await postModern(app as TestApp, method, params, { headers, meta: meta as object })).body.result,
-  'a batch': async (app, method, headers, params) =>
-    (await post(app, [request('ping', undefined, 0), request(method, params)], headers)).body[1].result,
-  '/sse': async (app, method, headers, params) => {
-    const session = await openSse(app, headers);
-    await session.post(request(method, params));
-    const { result } = await session.nextMessage();
-    await session.drop();
-    return result;
-  },
-};
-
 const namesIn = (listed: readonly { readonly name: string }[]) => listed.map(({ name }) => name);
 
 async function seen(
@@ -122,48 +97,53 @@ async function seen(
   headers: HeaderMap,
   params?: Record<string, unknown>,
 ): Promise<Names> {
-  const list = async (of: List) => namesIn((await ask(app, `${of}/list`, headers, params))[of]);
+  const list = async (of: List) => namesIn((await ask(app, `${of}/list`, params, headers)).result[of]);
   return { tools: await list('tools'), prompts: await list('prompts') };
 }
 
 const start = (env: Record<string, string> = {}) => createTestApp({ tools, prompts, env: { ...ADMIN, ...env } });
 
-describe.each(Object.entries(OVER))('over %s', (_over, ask) => {
-  test.each(Object.entries(CREDENTIALS))('with %s', async (_with, { headers, sees }) => {
-    await using app = await start();
-    expect(await seen(app, ask, await headers(app))).toEqual(sees);
-  });
+let app: TestApp;
+/** Everybody sees all. */
+let all: TestApp;
+beforeAll(async () => {
+  app = await start();
+  all = await start({ TOOLS_LIST: 'all' });
+});
+afterAll(async () => {
+  await app.close();
+  await all.close();
+});
 
-  test('with a key in the metadata, which counts if no header has one', async () => {
-    await using app = await start();
+test.each(Object.entries(CREDENTIALS))('with %s', async (_with, { headers, sees }) => {
+  const sent = await headers(app);
+  for (const ask of Object.values(WAYS)) expect(await seen(app, ask, sent)).toEqual(sees);
+  expect(await seen(all, WAYS.legacy, await headers(all))).toEqual(ALL);
+});
+
+describe.each(Object.entries(WAYS))('over %s', (_over, ask) => {
+  test('a key in the metadata counts if no header has one; with TOOLS_LIST=all it hides nothing', async () => {
     const inMeta = { _meta: { api_key: await keyWith(app, ['read']) } };
     expect(await seen(app, ask, {}, inMeta)).toEqual(OF_READER);
     expect(await seen(app, ask, await bearer(app, 'alice'), inMeta)).toEqual(OF_USER);
     expect(await seen(app, ask, { 'x-api-key': await keyWith(app, []) }, inMeta)).toEqual(SCOPELESS);
-  });
-
-  test('with TOOLS_LIST=all everybody sees all', async () => {
-    await using app = await start({ TOOLS_LIST: 'all' });
-    for (const { headers } of Object.values(CREDENTIALS)) {
-      expect(await seen(app, ask, await headers(app))).toEqual(ALL);
-    }
+    expect(await seen(all, ask, { 'x-api-key': await keyWith(all, []) })).toEqual(ALL);
   });
 
   test('a list leaves no use, no last use and no line in the log, and completes no rotation', async () => {
-    await using app = await createTestApp();
-    const { id } = await app.createKey('alice');
-    const user = await bearer(app, 'alice');
-    const { key } = (await app.call('rotate_api_key', { keyId: id }, user)).body;
-    expect(namesIn((await ask(app, 'tools/list', { 'x-api-key': key })).tools)).toEqual(['whoami', 'get_data']);
-    const [listed] = (await app.call('list_api_keys', {}, user)).body.keys;
+    await using own = await createTestApp();
+    const { id } = await own.createKey('alice');
+    const user = await bearer(own, 'alice');
+    const { key } = (await own.call('rotate_api_key', { keyId: id }, user)).body;
+    const { tools } = (await ask(own, 'tools/list', {}, { 'x-api-key': key })).result;
+    expect(namesIn(tools)).toEqual(['whoami', 'get_data']);
+    const [listed] = (await own.call('list_api_keys', {}, user)).body.keys;
     expect([listed.lastUsedAt, listed.uses, listed.rotation.state]).toEqual([undefined, undefined, 'until_first_use']);
-    expect((await app.log()).filter(({ event }) => event.startsWith('API key authentication'))).toEqual([]);
+    expect((await own.log()).filter(({ event }) => event.startsWith('API key authentication'))).toEqual([]);
   });
 });
 
 test('a list of 2026-07-28 is private where a credential was looked at, else public; resources are public', async () => {
-  await using app = await start();
-  await using all = await start({ TOOLS_LIST: 'all' });
   const scopeOf = async (at: TestApp, method: string, headers: HeaderMap, params?: Record<string, unknown>) =>
     (await postModern(at, method, params, { headers })).body.result.cacheScope;
   const key = { 'x-api-key': await keyWith(app, []) };
@@ -181,7 +161,6 @@ test('a list of 2026-07-28 is private where a credential was looked at, else pub
 });
 
 test('a tool that is not shown is refused when it is called, as one that is shown', async () => {
-  await using app = await start();
   const key = { 'x-api-key': await keyWith(app, ['read']) };
   const refusal = async (name: string, headers: HeaderMap) => {
     const { result } = (await post(app, request('tools/call', { name }), headers)).body;
@@ -198,20 +177,17 @@ test('a tool that is not shown is refused when it is called, as one that is show
 
 test('a credential that can’t be judged now hides nothing', async () => {
   await using issuer = await createAuthorizationServer({ nowMs: () => Date.now() });
-  await using app = await start({ JWT_ISSUER: issuer.url, JWT_SECRET: '' });
+  await using own = await start({ JWT_ISSUER: issuer.url, JWT_SECRET: '' });
   issuer.overrides.set('/jwks', () => new Response('no', { status: 500 }));
-  const token = await issuer.token({ sub: 'alice', aud: app.url, exp: Date.now() / 1000 + 600 });
-  const { tools: listed } = (await post(app, request('tools/list'), { authorization: `Bearer ${token}` })).body.result;
+  const token = await issuer.token({ sub: 'alice', aud: own.url, exp: Date.now() / 1000 + 600 });
+  const { tools: listed } = (await post(own, request('tools/list'), { authorization: `Bearer ${token}` })).body.result;
   expect(namesIn(listed)).toEqual(ALL.tools);
 });
 
 test('the OpenAPI document has all tools, whoever asks', async () => {
-  await using app = await createTestApp();
-  const { key } = await app.createKey('alice');
-  const document = (await (await fetch(`${app.url}/openapi.json`, { headers: { 'x-api-key': key } })).json()) as {
-    paths: object;
-  };
-  expect(Object.keys(document.paths)).toContain('/tools/create_api_key');
+  const headers = { 'x-api-key': await keyWith(app, []) };
+  const document = await (await fetch(`${app.url}/openapi.json`, { headers })).json();
+  expect(Object.keys(document.paths)).toContain('/tools/user');
 });
 
 describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
@@ -221,8 +197,9 @@ describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
     await using callable = await startServer({ runtime, env: { JWT_SECRET: TEST_SECRET } });
     const user = await userHeaders('alice');
     const made = await callOver(callable.url, 'create_api_key', { name: 'n', scopes: [] }, user);
-    for (const ask of Object.values(OVER)) {
-      const names = async (headers: HeaderMap) => namesIn((await ask(callable, 'tools/list', headers)).tools);
+    for (const ask of Object.values(WAYS)) {
+      const names = async (headers: HeaderMap) =>
+        namesIn((await ask(callable, 'tools/list', {}, headers)).result.tools);
       expect(await names(user)).toEqual(SERVERS);
       expect(await names({ 'x-api-key': made.body.key })).toEqual(['whoami']);
       expect(await names({})).toEqual([...SERVERS, 'whoami', 'get_data']);

@@ -1,18 +1,76 @@
 // /mcp of 2026-07-28, where each request is self-contained, and headers repeat parts of it.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
-import { MODERN, modern, post, postModern, request } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { call, MODERN, modern, post, postModern, request } from '../support/mcp.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';
 const CAPABILITIES = 'io.modelcontextprotocol/clientCapabilities';
 
+const query = defineTool(anyone, {
+  ...facts('query'),
+  input: v.strictObject({
+    region: v.optional(v.pipe(v.string(), v.metadata({ 'x-mcp-header': 'Region' }))),
+    limit: v.optional(v.pipe(v.number(), v.integer(), v.metadata({ 'x-mcp-header': 'Limit' }))),
+    dry: v.optional(v.pipe(v.boolean(), v.metadata({ 'x-mcp-header': 'Dry' }))),
+    free: v.optional(v.string()),
+  }),
+  run: () => ok({ content: [] }),
+});
+
+/** What a tool requires of clients, what one declares, and what of that it lacks. */
+const NEEDS: readonly [what: string, required: object, declared: object, missing: object | null][] = [
+  ['two, of one that has one', { sampling: {}, elicitation: { form: {} } }, { elicitation: {} }, { sampling: {} }],
+  ['two, of one that has both', { sampling: {}, elicitation: { form: {} } }, { elicitation: {}, sampling: {} }, null],
+  [
+    'pages, of a client that shows forms',
+    { elicitation: { url: {} } },
+    { elicitation: {} },
+    { elicitation: { url: {} } },
+  ],
+  ['pages, of one that shows both', { elicitation: { url: {} } }, { elicitation: { form: {}, url: {} } }, null],
+  ['forms, of one that shows pages', { elicitation: {} }, { elicitation: { url: {} } }, { elicitation: { form: {} } }],
+  ['forms, of one that names no mode', { elicitation: { form: {} } }, { elicitation: {} }, null],
+  [
+    'an extension, of one with another',
+    { extensions: { 'a/x': {} } },
+    { extensions: { 'a/y': {} } },
+    { extensions: { 'a/x': {} } },
+  ],
+  ['an extension, of one with it', { extensions: { 'a/x': {} } }, { extensions: { 'a/x': { level: 1 } } }, null],
+  ['an extension with settings', { extensions: { 'a/x': { b: {} } } }, { extensions: { 'a/x': { c: 1 } } }, null],
+  ['a name that every object has', { toString: {} }, {}, { toString: {} }],
+  ['tools of sampling', { sampling: { tools: {} } }, { sampling: {} }, { sampling: { tools: {} } }],
+  ['a flag', { roots: { listChanged: true } }, { roots: { listChanged: false } }, { roots: { listChanged: true } }],
+];
+
+const needy = NEEDS.map(([what, required]) =>
+  defineTool(anyone, {
+    ...facts(what.replaceAll(/\W+/g, '_')),
+    requiresClient: required as Record<string, object>,
+    input: v.strictObject({}),
+    run: (_input, { clientCapabilities }) =>
+      ok({ content: [{ type: 'text', text: Object.keys(clientCapabilities).join() }] }),
+  }),
+);
+
+let app: TestApp;
+/** With these tools, in place of the server's. */
+let own: TestApp;
+beforeAll(async () => {
+  app = await createTestApp();
+  own = await createTestApp({ tools: () => [query, ...needy] });
+});
+afterAll(async () => {
+  await app.close();
+  await own.close();
+});
+
 describe('2026-07-28: results', () => {
   test('server/discover says what the server offers', async () => {
-    await using app = await createTestApp();
     const { status, body } = await postModern(app, 'server/discover', { cursor: 'is for lists' });
     expect(status).toBe(200);
     expect(body.result).toMatchObject({
@@ -26,62 +84,45 @@ describe('2026-07-28: results', () => {
   });
 
   test.each(['tools/list', 'resources/list', 'resources/templates/list'])('%s may be cached', async (method) => {
-    await using app = await createTestApp();
     const { result } = (await postModern(app, method)).body;
     expect(result).toMatchObject({ resultType: 'complete', ttlMs: 3_600_000, cacheScope: 'public' });
     expect(result._meta['io.modelcontextprotocol/serverInfo'].name).toBe('mcp-key-server');
   });
 
-  test('tools/call may not, and carries the same content as before', async () => {
-    await using app = await createTestApp();
+  test('tools/call may not, and carries the same content as before; a denial is in-band', async () => {
     const { key } = await app.createKey('alice');
     const { body } = await postModern(app, 'tools/call', { name: 'get_data' }, { headers: { 'x-api-key': key } });
     const { structuredContent, content, ...rest } = body.result;
     expect(structuredContent.owner).toBe('alice');
     expect(JSON.parse(content[0].text)).toEqual(structuredContent);
     expect(Object.keys(rest).sort()).toEqual(['_meta', 'resultType']);
-  });
-
-  test('a denial is in-band, with the result type', async () => {
-    await using app = await createTestApp();
-    const { status, body } = await postModern(app, 'tools/call', { name: 'get_data' });
-    expect([status, body.result.resultType, body.result.isError]).toEqual([200, 'complete', true]);
+    const denied = await postModern(app, 'tools/call', { name: 'get_data' });
+    expect([denied.status, denied.body.result]).toMatchObject([200, { resultType: 'complete', isError: true }]);
   });
 
   test('a notification is accepted', async () => {
-    await using app = await createTestApp();
-    const { status } = await post(
-      app,
-      { jsonrpc: '2.0', method: 'notifications/x' },
-      { 'mcp-protocol-version': MODERN },
-    );
-    expect(status).toBe(202);
+    const notification = { jsonrpc: '2.0', method: 'notifications/x' };
+    expect((await post(app, notification, { 'mcp-protocol-version': MODERN })).status).toBe(202);
   });
 });
 
 describe('2026-07-28: what is wrong with the envelope is 400/-32602', () => {
-  test.each([
-    ['no capabilities', { [CAPABILITIES]: undefined }],
-    ['capabilities that are no object', { [CAPABILITIES]: [] }],
-    ['capabilities null', { [CAPABILITIES]: null }],
-    ['a version that is no string', { [VERSION]: 20260728 }],
-    ['a version null', { [VERSION]: null }],
-  ])('%s', async (_what, meta) => {
-    await using app = await createTestApp();
-    const { status, body } = await postModern(app, 'tools/list', {}, { meta });
-    expect([status, body.error.code, body.id]).toEqual([400, -32602, 1]);
-  });
+  const { headers } = modern('tools/list');
+  const whole = { [CAPABILITIES]: {}, [VERSION]: MODERN };
 
   test.each([
+    ['no capabilities', { _meta: { [VERSION]: MODERN } }],
+    ['capabilities that are no object', { _meta: { ...whole, [CAPABILITIES]: [] } }],
+    ['capabilities null', { _meta: { ...whole, [CAPABILITIES]: null } }],
+    ['a version that is no string', { _meta: { ...whole, [VERSION]: 20260728 } }],
+    ['a version null', { _meta: { ...whole, [VERSION]: null } }],
     ['no _meta', {}],
     ['no version in it', { _meta: { [CAPABILITIES]: {} } }],
     ['a _meta of a wrong type', { _meta: [] }],
     ['a _meta null', { _meta: null }],
   ])('%s', async (_what, params) => {
-    await using app = await createTestApp();
-    const { headers } = modern('tools/list');
     const { status, body } = await post(app, request('tools/list', params), headers);
-    expect([status, body.error.code]).toEqual([400, -32602]);
+    expect([status, body.error.code, body.id]).toEqual([400, -32602, 1]);
   });
 });
 
@@ -118,14 +159,12 @@ describe('2026-07-28: headers that do not repeat the body are 400/-32020', () =>
       (headers) => ({ ...headers, 'mcp-name': '=?base64?/w==?=' }),
     ],
   ])('%s', async (_what, method, params, change) => {
-    await using app = await createTestApp();
     const { body: message, headers } = modern(method, params);
     const { status, body } = await post(app, message, change(headers));
     expect([status, body.error.code, body.id]).toEqual([400, -32020, 1]);
   });
 
   test('a name in base64 is the name', async () => {
-    await using app = await createTestApp();
     const { key } = await app.createKey('alice');
     const headers = { 'mcp-name': `=?base64?${btoa('get_data')}?=`, 'x-api-key': key };
     const { body } = await postModern(app, 'tools/call', { name: 'get_data' }, { headers });
@@ -133,7 +172,6 @@ describe('2026-07-28: headers that do not repeat the body are 400/-32020', () =>
   });
 
   test('a wrong version header comes before an unsupported version', async () => {
-    await using app = await createTestApp();
     const meta = { [VERSION]: '1900-01-01' };
     const mismatch = await postModern(app, 'tools/list', {}, { meta });
     expect(mismatch.body.error.code).toBe(-32020);
@@ -144,7 +182,6 @@ describe('2026-07-28: versions, methods, tools', () => {
   test.each(['1900-01-01', '2025-11-25', '2099-01-01', 'draft'])(
     'version "%s" is 400/-32022 and says which',
     async (version) => {
-      await using app = await createTestApp();
       const { status, body } = await postModern(
         app,
         'tools/list',
@@ -157,7 +194,6 @@ describe('2026-07-28: versions, methods, tools', () => {
   );
 
   test('a future version in the header alone, or in _meta alone, is 400/-32022 and says which are supported', async () => {
-    await using app = await createTestApp();
     const version = '2099-01-01';
     const inHeader = { 'mcp-protocol-version': version };
     const inMeta = { _meta: { [VERSION]: version } };
@@ -183,20 +219,17 @@ describe('2026-07-28: versions, methods, tools', () => {
     'subscriptions/listen',
     'constructor',
   ])('%s is 404/-32601', async (method) => {
-    await using app = await createTestApp();
     const { status, body } = await postModern(app, method);
     expect([status, body.error.code, body.id]).toEqual([404, -32601, 1]);
   });
 
   test('an initialize whose claim is not a version is an older client', async () => {
-    await using app = await createTestApp();
     const params = { protocolVersion: '2025-11-25', capabilities: {}, _meta: { [VERSION]: 5 } };
     const { status, body } = await post(app, request('initialize', params));
     expect([status, body.result.protocolVersion]).toEqual([200, '2025-11-25']);
   });
 
   test('an unknown tool and a missing resource are -32602 in a 200', async () => {
-    await using app = await createTestApp();
     const tool = await postModern(app, 'tools/call', { name: 'nope' });
     expect([tool.status, tool.body.error.code]).toEqual([200, -32602]);
     const resource = await postModern(app, 'resources/read', { uri: 'ui://nope' });
@@ -204,85 +237,18 @@ describe('2026-07-28: versions, methods, tools', () => {
     expect(resource.body.error.data).toEqual({ uri: 'ui://nope' });
   });
 
-  test('a tool that needs a capability of the client is refused without it, and runs with it', async () => {
-    const sampler = defineTool(anyone, {
-      ...facts('sampler'),
-      requiresClient: { sampling: {}, elicitation: { form: {} } },
-      input: v.strictObject({}),
-      run: (_input, { clientCapabilities }) =>
-        ok({ content: [{ type: 'text', text: Object.keys(clientCapabilities).join() }] }),
-    });
-    await using app = await createTestApp({ tools: () => [sampler] });
-    const refused = await postModern(
-      app,
-      'tools/call',
-      { name: 'sampler' },
-      { meta: { [CAPABILITIES]: { elicitation: {} } } },
-    );
-    expect([refused.status, refused.body.error.code]).toEqual([400, -32021]);
-    expect(refused.body.error.data).toEqual({ requiredCapabilities: { sampling: {} } });
-    const meta = { [CAPABILITIES]: { elicitation: {}, sampling: {} } };
-    const allowed = await postModern(app, 'tools/call', { name: 'sampler' }, { meta });
-    expect(allowed.body.result.content[0].text).toBe('elicitation,sampling');
-  });
-
-  test.each<[string, object, object, object | null]>([
-    [
-      'pages, of a client that shows forms',
-      { elicitation: { url: {} } },
-      { elicitation: {} },
-      { elicitation: { url: {} } },
-    ],
-    ['pages, of one that shows both', { elicitation: { url: {} } }, { elicitation: { form: {}, url: {} } }, null],
-    [
-      'forms, of one that shows pages',
-      { elicitation: {} },
-      { elicitation: { url: {} } },
-      { elicitation: { form: {} } },
-    ],
-    ['forms, of one that names no mode', { elicitation: { form: {} } }, { elicitation: {} }, null],
-    [
-      'an extension, of one with another',
-      { extensions: { 'a/x': {} } },
-      { extensions: { 'a/y': {} } },
-      { extensions: { 'a/x': {} } },
-    ],
-    ['an extension, of one with it', { extensions: { 'a/x': {} } }, { extensions: { 'a/x': { level: 1 } } }, null],
-    ['an extension with settings', { extensions: { 'a/x': { b: {} } } }, { extensions: { 'a/x': { c: 1 } } }, null],
-    ['a name that every object has', { toString: {} }, {}, { toString: {} }],
-    ['tools of sampling', { sampling: { tools: {} } }, { sampling: {} }, { sampling: { tools: {} } }],
-    ['a flag', { roots: { listChanged: true } }, { roots: { listChanged: false } }, { roots: { listChanged: true } }],
-  ])('capabilities are compared to the depth: %s', async (_what, required, declared, missing) => {
-    const needy = defineTool(anyone, {
-      ...facts('needy'),
-      requiresClient: required as Record<string, object>,
-      input: v.strictObject({}),
-      run: () => ok({ content: [] }),
-    });
-    await using app = await createTestApp({ tools: () => [needy] });
+  test.each(NEEDS)('capabilities are compared to the depth: %s', async (what, _required, declared, missing) => {
     const meta = { [CAPABILITIES]: declared };
-    const { status, body } = await postModern(app, 'tools/call', { name: 'needy' }, { meta });
+    const { status, body } = await postModern(own, 'tools/call', { name: what.replaceAll(/\W+/g, '_') }, { meta });
     expect(status).toBe(missing === null ? 200 : 400);
-    if (missing !== null) expect(body.error).toMatchObject({ code: -32021, data: { requiredCapabilities: missing } });
+    if (missing === null) expect(body.result.content[0].text).toBe(Object.keys(declared).join());
+    else expect(body.error).toMatchObject({ code: -32021, data: { requiredCapabilities: missing } });
   });
 });
 
 describe('2026-07-28: parameters that clients repeat in headers', () => {
-  const run = (input: object) => ok({ content: [{ type: 'text' as const, text: JSON.stringify(input) }] });
-  const tool = defineTool(anyone, {
-    ...facts('query'),
-    input: v.strictObject({
-      region: v.optional(v.pipe(v.string(), v.metadata({ 'x-mcp-header': 'Region' }))),
-      limit: v.optional(v.pipe(v.number(), v.integer(), v.metadata({ 'x-mcp-header': 'Limit' }))),
-      dry: v.optional(v.pipe(v.boolean(), v.metadata({ 'x-mcp-header': 'Dry' }))),
-      free: v.optional(v.string()),
-    }),
-    run,
-  });
-  const query = async (args: object, headers: Record<string, string>) => {
-    await using app = await createTestApp({ tools: () => [tool] });
-    return await postModern(app, 'tools/call', { name: 'query', arguments: args }, { headers });
-  };
+  const queried = (args: object, headers: Record<string, string>) =>
+    postModern(own, 'tools/call', { name: 'query', arguments: args }, { headers });
 
   test.each<[object, Record<string, string>]>([
     [{}, {}],
@@ -295,7 +261,7 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     [{ limit: -42 }, { 'mcp-param-limit': '=?base64?LTQy?=' }],
     [{ dry: true }, { 'mcp-param-dry': 'true' }],
   ])('%j with %j is right', async (args, headers) => {
-    const { status, body } = await query(args, headers);
+    const { status, body } = await queried(args, headers);
     expect([status, body.result?.isError]).toEqual([200, undefined]);
   });
 
@@ -313,19 +279,18 @@ describe('2026-07-28: parameters that clients repeat in headers', () => {
     [{ limit: 0 }, { 'mcp-param-limit': 'é' }],
     [{ dry: true }, { 'mcp-param-dry': 'false' }],
   ])('%j with %j is a mismatch', async (args, headers) => {
-    const { status, body } = await query(args, headers);
+    const { status, body } = await queried(args, headers);
     expect([status, body.error.code]).toEqual([400, -32020]);
   });
 
   test('older revisions know nothing of them', async () => {
-    await using app = await createTestApp({ tools: () => [tool] });
-    const { body } = await post(app, request('tools/call', { name: 'query', arguments: { region: 'eu' } }));
+    const { body } = await post(own, call('query', { region: 'eu' }));
     expect(body.result.isError).toBeUndefined();
   });
 
   test('the mark is in the listed schema', async () => {
-    await using app = await createTestApp({ tools: () => [tool] });
-    const { body } = await postModern(app, 'tools/list');
-    expect(body.result.tools[0].inputSchema.properties.limit['x-mcp-header']).toBe('Limit');
+    const { body } = await postModern(own, 'tools/list');
+    const listed = body.result.tools.find(({ name }: { name: string }) => name === 'query');
+    expect(listed.inputSchema.properties.limit['x-mcp-header']).toBe('Limit');
   });
 });

@@ -1,12 +1,12 @@
 // Prompts and completions of one's own, over every transport and revision, and a server that has none.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { definePrompt, err, form, ok, type Prompt, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp as createOwnTestApp } from '../../src/start/package/testing.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
-import { modern, openSse, post, postModern, request } from '../support/mcp.ts';
+import { type HeaderMap, modern, post, postModern, request, WAYS } from '../support/mcp.ts';
 import { createTestApp, failureOf, insertKey, type TestApp } from '../support/test-app.ts';
 import { anyone } from '../support/tools.ts';
 import { CONNECTS } from './clients.ts';
@@ -36,39 +36,42 @@ const open = (name: string, run: () => ReturnType<typeof says> = () => says(name
 
 const serve = (make: (deps: ToolDeps) => readonly Prompt[], env = {}) => createTestApp({ prompts: make, env });
 
-/** The response to a request over each transport. */
-const OVER: Readonly<Record<string, Ask>> = {
-  'POST /mcp to 2025-11-25': async (app, method, params, headers = {}) =>
-    (await post(app, request(method, params), headers)).body,
-  'POST /mcp of 2026-07-28': async (app, method, params, headers = {}) =>
-    (await postModern(app, method, params, { headers })).body,
-  'a batch': async (app, method, params, headers = {}) => (await post(app, [request(method, params)], headers)).body[0],
-  'GET /sse': async (app, method, params, headers = {}) => {
-    const session = await openSse(app, headers);
-    await session.post(request(method, params));
-    const message = await session.nextMessage();
-    await session.drop();
-    return message;
-  },
-};
-type Ask = (
-  app: TestApp,
-  method: string,
-  params: Record<string, unknown>,
-  headers?: Record<string, string>,
-  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
-) => Promise<any>;
-
 const complete = (name: string, value: string, context?: object) => ({
   ref: { type: 'ref/prompt', name: 'visit' },
   argument: { name, value },
   ...(context && { context }),
 });
 
-describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
-  test('prompts/list describes each with its arguments', async () => {
-    await using app = await serve((deps) => [visit(deps), open('plain')]);
-    expect((await ask(app, 'prompts/list', {})).result.prompts).toEqual([
+const clock = testClock();
+let refusing: () => ReturnType<typeof says> = () => says('');
+let app: TestApp;
+let reader: HeaderMap;
+beforeAll(async () => {
+  const more = [
+    open('plain'),
+    open('broken', () => refusing()),
+    definePrompt(anyone, { ...facts('full'), arguments: nothing, run: () => err({ code: 'overloaded' }) }),
+    definePrompt(anyone, {
+      ...facts('slow'),
+      arguments: nothing,
+      timeoutMs: 5,
+      run(_given, { signal }) {
+        queueMicrotask(() => clock.advance(5));
+        return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+      },
+    }),
+  ];
+  app = await createTestApp({ prompts: (deps) => [visit(deps), ...more], clock });
+  reader = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
+});
+afterAll(() => app.close());
+
+const PORTO = { name: 'visit', arguments: { city: 'Porto' } };
+
+describe.each(Object.entries(WAYS))('prompts over %s', (way, ask) => {
+  test('are listed, each with its arguments', async () => {
+    const { prompts } = (await ask(app, 'prompts/list', {})).result;
+    expect(prompts.slice(0, 2)).toEqual([
       {
         ...facts('visit'),
         arguments: [
@@ -80,18 +83,21 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
     ]);
   });
 
-  test('prompts/get runs behind the guards', async () => {
-    await using app = await serve((deps) => [visit(deps)]);
-    const key = await insertKey(app, 'alice', ['read']);
-    const params = { name: 'visit', arguments: { city: 'Porto' } };
-    const { result } = await ask(app, 'prompts/get', params, { 'x-api-key': key });
+  test('run, and complete, behind their guards', async () => {
+    const { result } = await ask(app, 'prompts/get', PORTO, reader);
     expect(result.messages).toEqual([
       { role: 'user', content: { type: 'text', text: 'alice goes to Porto in any season' } },
     ]);
-    const { error } = await ask(app, 'prompts/get', params);
-    expect(error).toEqual({ code: -31000, message: 'No API key provided', data: { code: 'missing_api_key' } });
-    const weak = await insertKey(app, 'bob');
-    const denied = await ask(app, 'prompts/get', params, { 'x-api-key': weak });
+    const found = await ask(app, 'completion/complete', complete('city', 'Par'), reader);
+    expect(found.result.completion).toEqual({ values: ['Paris', 'Parma'], total: 2, hasMore: false });
+    const context = { arguments: { city: 'Porto' } };
+    const next = await ask(app, 'completion/complete', complete('season', '', context), reader);
+    expect(next.result.completion.values).toEqual(["alice's in Porto"]);
+
+    const missing = { code: -31000, message: 'No API key provided', data: { code: 'missing_api_key' } };
+    expect((await ask(app, 'prompts/get', PORTO)).error).toEqual(missing);
+    expect((await ask(app, 'completion/complete', complete('city', 'Par'))).error).toEqual(missing);
+    const denied = await ask(app, 'prompts/get', PORTO, { 'x-api-key': await insertKey(app, 'bob') });
     expect(denied.error).toEqual({
       code: -31000,
       message: 'Insufficient permissions',
@@ -99,96 +105,30 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
     });
   });
 
-  test.each([
-    ['an unknown prompt', { name: 'nope' }],
-    ['a missing argument', { name: 'visit' }],
-    ['an unknown argument', { name: 'visit', arguments: { city: 'Porto', sk_test_secret: 'x' } }],
-    ['an argument that is no string', { name: 'visit', arguments: { city: 7 } }],
-    ['a value outside the list', { name: 'visit', arguments: { city: 'Porto', season: 'sk_test_secret' } }],
-    ['arguments of a wrong type', { name: 'visit', arguments: [] }],
-  ])('prompts/get with %s is -32602 and quotes nothing', async (_what, params) => {
-    await using app = await serve((deps) => [visit(deps)]);
-    const key = await insertKey(app, 'alice', ['read']);
-    const { error } = await ask(app, 'prompts/get', params, { 'x-api-key': key });
-    expect(error.code).toBe(-32602);
-    expect(JSON.stringify(error)).not.toContain('sk_test_secret');
-  });
-
-  test('prompts/get with no name, or another type of it, fits no header of 2026-07-28', async () => {
-    await using app = await serve((deps) => [visit(deps)]);
-    const expected = ask === OVER['POST /mcp of 2026-07-28'] ? -32020 : -32602;
+  test('with no name, or another type of it, fit no header of 2026-07-28', async () => {
     for (const params of [{}, { name: 7 }, { name: ['visit'] }]) {
-      expect((await ask(app, 'prompts/get', params)).error.code).toBe(expected);
+      expect((await ask(app, 'prompts/get', params)).error.code).toBe(way === 'modern' ? -32020 : -32602);
     }
   });
 
-  test('completion/complete runs behind the same guards', async () => {
-    await using app = await serve((deps) => [visit(deps)]);
-    const headers = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
-    const found = await ask(app, 'completion/complete', complete('city', 'Par'), headers);
-    expect(found.result.completion).toEqual({ values: ['Paris', 'Parma'], total: 2, hasMore: false });
-    const context = { arguments: { city: 'Porto' } };
-    const next = await ask(app, 'completion/complete', complete('season', '', context), headers);
-    expect(next.result.completion.values).toEqual(["alice's in Porto"]);
-    const { error } = await ask(app, 'completion/complete', complete('city', 'Par'));
-    expect(error).toMatchObject({ code: -31000, data: { code: 'missing_api_key' } });
-  });
-
-  test.each([
-    ['an unknown prompt', { ...complete('city', ''), ref: { type: 'ref/prompt', name: 'nope' } }],
-    ['an unknown resource template', { ...complete('city', ''), ref: { type: 'ref/resource', uri: 'x://{y}' } }],
-    ['an unknown kind of reference', { ...complete('city', ''), ref: { type: 'ref/tool', name: 'visit' } }],
-    ['no reference', { argument: { name: 'city', value: '' } }],
-    ['an unknown argument', complete('nope', '')],
-    ['no argument', { ref: { type: 'ref/prompt', name: 'visit' } }],
-    ['a value of a wrong type', { ...complete('city', ''), argument: { name: 'city', value: 7 } }],
-    ['a context of a wrong type', { ...complete('city', ''), context: 7 }],
-  ])('completion/complete for %s is -32602', async (_what, params) => {
-    await using app = await serve((deps) => [visit(deps)]);
-    const headers = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
-    expect((await ask(app, 'completion/complete', params, headers)).error.code).toBe(-32602);
-  });
-
-  test('a server without prompts has none of the methods', async () => {
-    await using app = await createTestApp();
+  test('have none of the methods at a server that has none', async () => {
+    await using own = await createTestApp();
     for (const method of ['prompts/list', 'prompts/get', 'completion/complete']) {
-      expect((await ask(app, method, { name: 'visit', ...complete('city', '') })).error.code).toBe(-32601);
+      expect((await ask(own, method, { name: 'visit', ...complete('city', '') })).error.code).toBe(-32601);
     }
   });
 
-  test.each<[string, () => ReturnType<typeof says>]>([
-    [
-      'an exception',
-      () => {
-        throw new Error('a bug');
-      },
-    ],
-    ['a text in place of messages', () => ok('a text' as never)],
-    ['nothing', () => ok(undefined as never)],
-    ['an error that is no problem', () => err('a text') as never],
-  ])('a bug is -32603 with the request id, and the log has the prompt: %s', async (_what, run) => {
-    await using app = await serve(() => [open('broken', run)]);
+  test('have bugs that are -32603 with the request id, and the log has the prompt', async () => {
+    refusing = () => {
+      throw new Error('a bug');
+    };
     const { error } = await ask(app, 'prompts/get', { name: 'broken' });
     expect(error).toMatchObject({ code: -32603, data: { requestId: expect.any(String) } });
-    const line = (await app.log()).find(({ event }) => event === 'internal error');
+    const line = (await app.log()).findLast(({ event }) => event === 'internal error');
     expect(line).toMatchObject({ prompt: 'broken', requestId: error.data.requestId });
   });
 
-  test('a refusal by the prompt itself, and one that is out of time, are -31000', async () => {
-    const clock = testClock();
-    const prompts = () => [
-      definePrompt(anyone, { ...facts('full'), arguments: nothing, run: () => err({ code: 'overloaded' }) }),
-      definePrompt(anyone, {
-        ...facts('slow'),
-        arguments: nothing,
-        timeoutMs: 5,
-        run(_given, { signal }) {
-          queueMicrotask(() => clock.advance(5));
-          return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
-        },
-      }),
-    ];
-    await using app = await createTestApp({ prompts, clock });
+  test('refuse, and run out of time, with -31000', async () => {
     for (const [name, code] of [
       ['full', 'overloaded'],
       ['slow', 'tool_timeout'],
@@ -196,6 +136,41 @@ describe.each(Object.entries(OVER))('prompts over %s', (_name, ask) => {
       expect((await ask(app, 'prompts/get', { name })).error).toMatchObject({ code: -31000, data: { code } });
     }
   });
+});
+
+test.each([
+  ['an unknown prompt', { name: 'nope' }],
+  ['a missing argument', { name: 'visit' }],
+  ['an unknown argument', { name: 'visit', arguments: { city: 'Porto', sk_test_secret: 'x' } }],
+  ['an argument that is no string', { name: 'visit', arguments: { city: 7 } }],
+  ['a value outside the list', { name: 'visit', arguments: { city: 'Porto', season: 'sk_test_secret' } }],
+  ['arguments of a wrong type', { name: 'visit', arguments: [] }],
+])('prompts/get with %s is -32602 and quotes nothing', async (_what, params) => {
+  const { error } = await WAYS.legacy(app, 'prompts/get', params, reader);
+  expect(error.code).toBe(-32602);
+  expect(JSON.stringify(error)).not.toContain('sk_test_secret');
+});
+
+test.each([
+  ['an unknown prompt', { ...complete('city', ''), ref: { type: 'ref/prompt', name: 'nope' } }],
+  ['an unknown resource template', { ...complete('city', ''), ref: { type: 'ref/resource', uri: 'x://{y}' } }],
+  ['an unknown kind of reference', { ...complete('city', ''), ref: { type: 'ref/tool', name: 'visit' } }],
+  ['no reference', { argument: { name: 'city', value: '' } }],
+  ['an unknown argument', complete('nope', '')],
+  ['no argument', { ref: { type: 'ref/prompt', name: 'visit' } }],
+  ['a value of a wrong type', { ...complete('city', ''), argument: { name: 'city', value: 7 } }],
+  ['a context of a wrong type', { ...complete('city', ''), context: 7 }],
+])('completion/complete for %s is -32602', async (_what, params) => {
+  expect((await WAYS.legacy(app, 'completion/complete', params, reader)).error.code).toBe(-32602);
+});
+
+test.each<[string, () => ReturnType<typeof says>]>([
+  ['a text in place of messages', () => ok('a text' as never)],
+  ['an error that is no problem', () => err('a text') as never],
+])('a bug is also %s', async (_what, run) => {
+  refusing = run;
+  const { error } = await WAYS.legacy(app, 'prompts/get', { name: 'broken' });
+  expect(error).toMatchObject({ code: -32603, data: { requestId: expect.any(String) } });
 });
 
 test('an argument that nothing completes has no suggestions, whatever its name', async () => {
@@ -300,12 +275,10 @@ describe('what is announced', () => {
   });
 
   test('with a prompt that completes the server announces prompts and completions', async () => {
-    await using app = await serve((deps) => [visit(deps)]);
     expect(await capabilities(app)).toEqual(['completions', 'extensions', 'prompts', 'resources', 'tools']);
   });
 
   test('in 2026-07-28 the list may be cached, and Mcp-Name must name the prompt', async () => {
-    await using app = await serve(() => [open('plain')]);
     const { result } = (await postModern(app, 'prompts/list')).body;
     expect(result).toMatchObject({ resultType: 'complete', ttlMs: 3_600_000, cacheScope: 'public' });
     const got = (await postModern(app, 'prompts/get', { name: 'plain' })).body.result;
@@ -319,7 +292,7 @@ describe('what is announced', () => {
 test('a call of a prompt counts against the rate limit of its key, and its response says so', async () => {
   await using app = await serve((deps) => [visit(deps)], { RATE_LIMIT_REQUESTS: '2' });
   const headers = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
-  const get = () => post(app, request('prompts/get', { name: 'visit', arguments: { city: 'Porto' } }), headers);
+  const get = () => post(app, request('prompts/get', PORTO), headers);
   expect((await get()).headers.get('ratelimit')).toStartWith('"key";r=1;');
   await post(app, request('completion/complete', complete('city', '')), headers);
   const refused = await get();
@@ -359,20 +332,17 @@ describe('a definition that can not work stops the start', () => {
   });
 });
 
-describe.each(CONNECTS)('%s', (_name, connect) => {
-  test('lists, gets and completes', async () => {
-    await using app = await serve((deps) => [visit(deps)]);
-    const client = await connect(app.url, { 'x-api-key': await insertKey(app, 'alice', ['read']) });
-    expect((await client.listPrompts()).prompts.map(({ name }) => name)).toEqual(['visit']);
-    const { messages } = await client.getPrompt({ name: 'visit', arguments: { city: 'Porto', season: 'winter' } });
-    expect(messages).toMatchObject([{ content: { text: 'alice goes to Porto in winter' } }]);
-    const { completion } = await client.complete({
-      ref: { type: 'ref/prompt', name: 'visit' },
-      argument: { name: 'city', value: 'Po' },
-    });
-    expect(completion.values).toEqual(['Porto']);
-    await client.close();
+test.each(CONNECTS)('%s lists, gets and completes', async (_name, connect) => {
+  const client = await connect(app.url, reader);
+  expect((await client.listPrompts()).prompts.map(({ name }) => name)).toContain('visit');
+  const { messages } = await client.getPrompt({ name: 'visit', arguments: { city: 'Porto', season: 'winter' } });
+  expect(messages).toMatchObject([{ content: { text: 'alice goes to Porto in winter' } }]);
+  const { completion } = await client.complete({
+    ref: { type: 'ref/prompt', name: 'visit' },
+    argument: { name: 'city', value: 'Po' },
   });
+  expect(completion.values).toEqual(['Porto']);
+  await client.close();
 });
 
 test('a program starts with prompts of its own', async () => {

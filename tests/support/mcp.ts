@@ -173,3 +173,43 @@ export async function openSse(app: Pick<TestApp, 'url'>, headers: HeaderMap = {}
     drop: () => events.cancel(),
   };
 }
+
+/** Sends a request, and returns the message that responds to it. */
+export type Ask = (
+  app: Pick<TestApp, 'url'>,
+  method: string,
+  params?: Record<string, unknown>,
+  headers?: HeaderMap,
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
+) => Promise<any>;
+
+/** Every way to speak MCP to a server. */
+export const WAYS: Readonly<Record<'legacy' | 'modern' | 'batch' | 'sse', Ask>> = {
+  legacy: async (app, method, params, headers) => (await post(app, request(method, params), headers)).body,
+  async modern(app, method, { _meta: meta = {}, ...params } = {}, headers = {}) {
+    return (await postModern(app, method, params, { headers, meta: meta as object })).body;
+  },
+  batch: async (app, method, params, headers) =>
+    (await post(app, [request('ping', undefined, 0), request(method, params)], headers)).body[1],
+  async sse(app, method, params, headers) {
+    const session = await openSse(app, headers);
+    await session.post(request(method, params));
+    const message = await session.nextMessage();
+    await session.drop();
+    return message;
+  },
+};
+
+/** Calls a tool over each of these ways, one after the other; returns the messages that respond. */
+export async function callOverWays(
+  app: Pick<TestApp, 'url'>,
+  tool: string,
+  { args = {}, headers = {}, ...more }: { args?: object; headers?: HeaderMap; _meta?: object } = {},
+  // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
+): Promise<any[]> {
+  const messages = [];
+  for (const ask of Object.values(WAYS)) {
+    messages.push(await ask(app, 'tools/call', { name: tool, arguments: args, ...more }, headers));
+  }
+  return messages;
+}

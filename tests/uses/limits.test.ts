@@ -283,32 +283,6 @@ test('calls of a key with limit and quota read and write nothing; a transaction 
   expect(sent()).toEqual([3, 2, keys.length]);
 });
 
-test('the limits of a key hold over /mcp, in-band, with the headers', async () => {
-  await using app = await createTestApp({ clock: onMidnight() });
-  const { key } = await app.createKey('alice', { quota: { requests: 1, period: 'day' } });
-  const call = () =>
-    fetch(`${app.url}/mcp`, {
-      method: 'POST',
-      headers: {
-        'content-type': 'application/json',
-        accept: 'application/json, text/event-stream',
-        'mcp-protocol-version': '2025-06-18',
-        'x-api-key': key,
-      },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name: 'whoami', arguments: {} } }),
-    });
-  const first = await call();
-  expect(first.headers.get('ratelimit')).toBe('"key";r=999;t=3600, "quota";r=0;t=86400');
-  const over = await call();
-  expect([over.status, over.headers.get('ratelimit')]).toEqual([200, '"key";r=999;t=3600, "quota";r=0;t=86400']);
-  const { result } = await over.json();
-  expect(result).toMatchObject({ isError: true });
-  expect(result.content.map(({ text }: { text: string }) => text)).toEqual([
-    'The quota of this API key is used up; try again when its period is over',
-    'Try again in 86400 s',
-  ]);
-});
-
 test('the calls of a person are limited by USER_RATE_LIMIT, and nobody else is', async () => {
   await using app = await createTestApp({ env: { USER_RATE_LIMIT: '2/1m' } });
   const list = async (sub: string) => app.call('list_api_keys', {}, await bearer(app, sub));
