@@ -27,8 +27,12 @@ test.each([
   expect((await present(app, issuer)).status).toBe(200);
 });
 
-const UNUSABLE: [string, Record<string, unknown> | null, string][] = [
-  ['is nowhere', null, 'answered 404'],
+const METADATA = '/.well-known/oauth-authorization-server';
+
+/** What it says beside its issuer and key set, or in place of a response. */
+const UNUSABLE: [string, Record<string, unknown> | ((issuer: Issuer) => Response), string][] = [
+  ['is nowhere', () => new Response('', { status: 404 }), 'answered 404'],
+  ['redirects to good metadata', ({ url }) => Response.redirect(`${url}/good`, 302), 'answered 302'],
   ['names another issuer', { issuer: 'http://127.0.0.1:1' }, 'names another issuer'],
   ['names no issuer', { issuer: undefined }, 'names no issuer'],
   ['names an issuer that is no text', { issuer: 5 }, 'names no issuer'],
@@ -36,34 +40,29 @@ const UNUSABLE: [string, Record<string, unknown> | null, string][] = [
   ['names a key set that is no URL', { jwks_uri: '/jwks' }, 'names no key set'],
   ['names a file', { jwks_uri: 'file:///etc/jwks' }, 'names a key set that is not served over https'],
   ['names plain http elsewhere', { jwks_uri: 'http://192.0.2.1/' }, 'names a key set that is not served over https'],
+  ...['null', '[]', '"text"', '<html>', ''].map((text): (typeof UNUSABLE)[number] => [
+    `reads ${text}`,
+    () => new Response(text),
+    'is not a JSON object',
+  ]),
 ];
 
-test.each(UNUSABLE)('metadata that %s is 503, and asked for again a second later', async (_, metadata, reason) => {
-  await using issuer = await createIssuer({ ...(metadata ? { metadata } : { metadataAt: '/elsewhere' }) });
+test.each(UNUSABLE)('metadata that %s is 503, and asked for again a second later', async (_, unusable, reason) => {
+  await using issuer = await createIssuer();
   await using app = await appFor(issuer.url);
+  const good = { issuer: issuer.url, jwks_uri: issuer.jwksUrl };
+  issuer.overrides.set(METADATA, () =>
+    typeof unusable === 'function' ? unusable(issuer) : Response.json({ ...good, ...unusable }),
+  );
+  issuer.overrides.set('/good', () => Response.json(good));
   expect((await present(app, issuer)).body).toMatchObject({ status: 503, code: 'auth_unavailable' });
   expect((await app.log()).find(({ event }) => event === 'key set out of reach')?.reason).toBe(
     `the issuer's metadata ${reason}`,
   );
-  const good = { issuer: issuer.url, jwks_uri: issuer.jwksUrl };
+  expect(issuer.hits('/good')).toBe(0);
   issuer.overrides.set('/.well-known/openid-configuration', () => Response.json(good));
   app.clock.advance(1000);
   expect((await present(app, issuer)).status).toBe(200);
-});
-
-test.each(['null', '[]', '"text"', '<html>', ''])('metadata that reads %j is 503', async (text) => {
-  await using issuer = await createIssuer();
-  issuer.overrides.set('/.well-known/oauth-authorization-server', () => new Response(text));
-  await using app = await appFor(issuer.url);
-  expect((await present(app, issuer)).body.code).toBe('auth_unavailable');
-});
-
-test('metadata that redirects to good metadata is 503', async () => {
-  await using issuer = await createIssuer({ metadataAt: '/good' });
-  issuer.overrides.set('/.well-known/oauth-authorization-server', () => Response.redirect(`${issuer.url}/good`, 302));
-  await using app = await appFor(issuer.url);
-  expect((await present(app, issuer)).body.code).toBe('auth_unavailable');
-  expect(issuer.hits('/good')).toBe(0);
 });
 
 test('a key set that moves is found when the old one is five minutes old', async () => {
@@ -72,9 +71,7 @@ test('a key set that moves is found when the old one is five minutes old', async
   expect((await present(app, issuer)).status).toBe(200);
   issuer.overrides.set(JWKS_PATH, () => new Response('gone', { status: 410 }));
   issuer.overrides.set('/moved', () => Response.json({ keys: issuer.keys.map(({ jwk }) => jwk) }));
-  issuer.overrides.set('/.well-known/oauth-authorization-server', () =>
-    Response.json({ issuer: issuer.url, jwks_uri: `${issuer.url}/moved` }),
-  );
+  issuer.overrides.set(METADATA, () => Response.json({ issuer: issuer.url, jwks_uri: `${issuer.url}/moved` }));
   app.clock.advance(5 * 60_000);
   expect((await present(app, issuer)).status).toBe(200);
 });
@@ -85,5 +82,5 @@ test('no metadata is fetched if JWT_JWKS_URL names the key set', async () => {
     env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url, JWT_JWKS_URL: issuer.jwksUrl },
   });
   expect((await present(app, issuer)).status).toBe(200);
-  expect(issuer.hits('/.well-known/oauth-authorization-server')).toBe(0);
+  expect(issuer.hits(METADATA)).toBe(0);
 });

@@ -1,202 +1,198 @@
-// User JWTs: those of an issuer, and odd ones put together by hand. The plain rules are in user-jwt.test.ts, the key
-// set's own in key-set.test.ts.
+// User JWTs of an issuer: what they must say, and attacks on their signatures. Those of a secret are in user-jwt.test.ts,
+// the key set over the network in jwks.test.ts.
 
-import { describe, expect, test } from 'bun:test';
-import { exportSPKI } from 'jose';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { exportSPKI, type JWTPayload } from 'jose';
 import { encodePart, handmade } from '../support/handmade-token.ts';
-import { createIssuer, createKey } from '../support/issuer.ts';
-import { createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
+import { createIssuer, createKey, type Issuer, type IssuerKey, JWKS_PATH } from '../support/issuer.ts';
+import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
+import { expectRefused } from './refused-token.ts';
 
-const present = (app: TestApp, token: string): Promise<TestResponse> =>
-  app.call('list_api_keys', {}, { authorization: `Bearer ${token}` });
-
-const HS256 = { alg: 'HS256', typ: 'JWT' };
-const claims = (app: TestApp, more: Record<string, unknown> = {}) => ({
-  sub: 'alice',
-  exp: Math.floor(app.clock.nowMs() / 1000) + 3600,
-  ...more,
+let issuer: Issuer;
+let app: TestApp;
+let first: IssuerKey;
+beforeAll(async () => {
+  issuer = await createIssuer();
+  app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
+  first = issuer.keys[0] ?? (await createKey());
+});
+afterAll(async () => {
+  await app.close();
+  await issuer[Symbol.asyncDispose]();
 });
 
-async function expectRefused(app: TestApp, token: string, reason?: string): Promise<void> {
-  const response = await present(app, token);
-  expect(response.body).toMatchObject({ status: 401, code: 'invalid_token' });
-  expect(response.body.detail).toBe(
-    token.startsWith('sk_') ? 'This tool needs a user token; an API key was sent' : 'Invalid or expired user token',
-  );
-  expect(response.headers.get('www-authenticate')).toStartWith('Bearer error="invalid_token"');
-  const text = await app.logText();
-  expect(text).not.toContain(token);
-  const line = (await app.log()).findLast(({ event }) => event === 'Invalid user token');
-  expect(line).toMatchObject({ level: 'warn', requestId: response.body.requestId });
-  if (reason !== undefined) expect(line?.reason).toBe(reason);
+const exp = (at: TestApp) => Math.floor(at.clock.nowMs() / 1000) + 3600;
+const claims = (changed: JWTPayload = {}) => ({
+  sub: 'alice',
+  aud: app.url,
+  iss: issuer.url,
+  exp: exp(app),
+  ...changed,
+});
+const tokenOf = (changed: JWTPayload, options?: Parameters<Issuer['token']>[1]) =>
+  issuer.token(claims(changed), options);
+const statusOf = async (token: string, at = app) =>
+  (await at.call('list_api_keys', {}, { authorization: `Bearer ${token}` })).status;
+
+/** With another key set than `first` alone. */
+async function withKeys(keys: readonly IssuerKey[], check: () => Promise<void>): Promise<void> {
+  issuer.keys = [...keys];
+  app.clock.advance(5 * 60_000); // it is fetched again
+  await check();
+  issuer.keys = [first];
+  app.clock.advance(5 * 60_000);
 }
 
-describe('signature and header', () => {
-  const now = (app: TestApp) => claims(app);
-  const REFUSED: [string, (app: TestApp) => string][] = [
-    ['no alg', (app) => handmade({ typ: 'JWT' }, now(app))],
-    ['alg of a wrong type', (app) => handmade({ alg: ['HS256'] }, now(app))],
-    ['an alg that is a property name', (app) => handmade({ alg: 'constructor' }, now(app))],
-    ['an empty crit', (app) => handmade({ ...HS256, crit: [] }, now(app))],
-    ['an unencoded payload', (app) => handmade({ ...HS256, crit: ['b64'], b64: false }, now(app))],
-    ['a header that is no object', (app) => handmade('"HS256"', now(app))],
-    ['a header that is no JSON', (app) => handmade('{', now(app))],
-    ['no signature', (app) => handmade(HS256, now(app)).replace(/\.[^.]*$/, '.')],
-    ['two parts', (app) => handmade(HS256, now(app)).replace(/\.[^.]*$/, '')],
-    ['four parts', (app) => `${handmade(HS256, now(app))}.e30`],
-    ['five parts, as an encrypted token has', () => 'e30.e30.e30.e30.e30'],
-    ['an API key', () => `sk_test_${'0'.repeat(64)}`],
-  ];
-  test.each(REFUSED)('a token with %s is refused', async (_, make) => {
-    await using app = await createTestApp();
-    await expectRefused(app, make(app));
-  });
-
-  test('headers that bring keys, or point to them, are ignored: the secret decides', async () => {
-    await using app = await createTestApp();
-    const evil = 'a secret of the sender, 32 bytes long';
-    const pointing = {
-      ...HS256,
-      jwk: { kty: 'oct', k: encodePart(evil) },
-      jku: 'http://127.0.0.1:1/',
-      x5u: 'http://127.0.0.1:1/',
-      kid: '../../etc/passwd',
-      zip: 'DEF',
-    };
-    expect((await present(app, handmade(pointing, claims(app)))).status).toBe(200);
-    expect((await present(app, handmade(pointing, claims(app), evil))).status).toBe(401);
-  });
-
-  test('a token of 12,000 characters is read, one too long for a header is refused', async () => {
-    await using app = await createTestApp();
-    expect((await present(app, handmade(HS256, claims(app, { padding: 'x'.repeat(8500) })))).status).toBe(200);
-    const huge = await present(app, handmade(HS256, claims(app, { padding: 'x'.repeat(60_000) })));
-    expect(huge.status).toBeOneOf([401, 431]);
-  });
-});
-
-describe('claims', () => {
-  const REFUSED: [string, Record<string, unknown>, string][] = [
-    ['no exp', { exp: undefined }, 'missing required "exp" claim'],
-    ['nbf in the far future', { nbf: 99_999_999_999 }, '"nbf" claim timestamp check failed'],
-    ['sub with NUL', { sub: 'bob\0x' }, 'sub must be 1 to 255 characters without controls'],
-  ];
-  test.each(REFUSED)('a token with %s is refused, and the log says why', async (_, changed, reason) => {
-    await using app = await createTestApp();
-    await expectRefused(app, handmade(HS256, claims(app, changed)), reason);
-  });
-
-  test('when a claim is given twice, the last one counts (RFC 7519 section 4)', async () => {
-    await using app = await createTestApp();
-    const { exp } = claims(app);
-    const twice = handmade(HS256, `{"sub":"alice","sub":"bob","exp":1,"exp":${exp}}`);
-    await app.createKey('bob');
-    expect((await present(app, twice)).body.keys).toHaveLength(1);
-    const expired = await present(app, handmade(HS256, `{"sub":"alice","exp":${exp},"exp":1}`));
-    expect(expired.body).toMatchObject({ code: 'invalid_token', detail: 'The user token has expired' });
-  });
-});
-
 describe('issuer and audience', () => {
-  test('with an issuer the audience is one of this server’s own addresses', async () => {
-    await using issuer = await createIssuer();
-    const env = { JWT_SECRET: undefined, JWT_ISSUER: issuer.url, PUBLIC_URL: 'https://keys.example/service' };
-    await using app = await createTestApp({ env });
-    const of = (aud: unknown) => issuer.token(claims(app, { aud }));
+  test('the audience is one of this server’s own addresses, or what JWT_AUDIENCE says', async () => {
+    const base = { JWT_SECRET: undefined, JWT_ISSUER: issuer.url };
     const own = ['', '/service', '/service/mcp', '/service/sse'].map((path) => `https://keys.example${path}`);
-    for (const aud of [...own, [...own, 'https://other.example']])
-      expect((await present(app, await of(aud))).status).toBe(200);
     const foreign = [
       'https://keys.example/service/other',
       'https://keys.example:444',
       'http://keys.example',
       'keys.example',
+      [],
+      7,
+      undefined,
     ];
-    for (const aud of [...foreign, [], 7, undefined]) await expectRefused(app, await of(aud));
-  });
-
-  test('JWT_AUDIENCE replaces them', async () => {
-    await using issuer = await createIssuer();
-    await using app = await createTestApp({
-      env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url, JWT_AUDIENCE: 'keys' },
-    });
-    expect((await present(app, await issuer.token(claims(app, { aud: 'keys' })))).status).toBe(200);
-    await expectRefused(app, await issuer.token(claims(app, { aud: app.url })));
+    for (const [env, good, bad] of [
+      [{ PUBLIC_URL: 'https://keys.example/service' }, [...own, [...own, 'https://other.example']], foreign],
+      [{ JWT_AUDIENCE: 'keys' }, ['keys'], own],
+    ] as const) {
+      await using other = await createTestApp({ env: { ...base, ...env } });
+      const of = (aud: unknown) => issuer.token({ sub: 'alice', exp: exp(other), aud });
+      for (const aud of good) expect([aud, await statusOf(await of(aud), other)]).toEqual([aud, 200]);
+      for (const aud of bad) await expectRefused(other, await of(aud));
+    }
   });
 
   test('a token of another issuer is refused even if the key set holds its key', async () => {
-    await using issuer = await createIssuer();
-    await using app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
-    const aud = app.url;
-    expect((await present(app, await issuer.token(claims(app, { aud })))).status).toBe(200);
-    await expectRefused(app, await issuer.token(claims(app, { aud, iss: `${issuer.url}/` })));
-    await expectRefused(app, await issuer.token(claims(app, { aud, iss: undefined })));
+    expect(await statusOf(await tokenOf({}))).toBe(200);
+    for (const iss of [`${issuer.url}/`, undefined]) await expectRefused(app, await tokenOf({ iss } as JWTPayload));
   });
 });
 
-describe('against a key set', () => {
-  test('HS256 with the public key as the secret is refused, in every form the key has', async () => {
-    await using issuer = await createIssuer();
-    await using app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
+test('what can’t be a token of the issuer is refused without asking for its keys', async () => {
+  await using own = await createIssuer();
+  await using unasked = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: own.url } });
+  await expectRefused(unasked, 'hello', 'malformed');
+  await expectRefused(unasked, handmade({ alg: 'HS256' }, claims()), 'algorithm not accepted');
+  expect(own.hits(JWKS_PATH)).toBe(0);
+});
+
+describe('a token of another algorithm is refused', () => {
+  test.each([
+    'hs256',
+    'HS256 ',
+    'ＨＳ256',
+    'HS1',
+    'none',
+    'nOnE',
+    'none\0',
+    '__proto__',
+    'dir',
+    'A256GCMKW',
+    'RSA-OAEP',
+  ])('%j', async (alg) => {
+    const header = { alg, kid: 'first' };
+    const unsigned = `${encodePart(header)}.${encodePart(claims())}.`;
+    for (const token of [handmade(header, claims()), unsigned, `${unsigned}AA`]) await expectRefused(app, token);
+  });
+
+  test('if alg is given twice, the last one counts, and it is checked', async () => {
+    await expectRefused(app, handmade('{"alg":"ES256","alg":"HS256"}', claims()));
+  });
+
+  test('HS256 with the public key as the secret, in every form the key has', async () => {
     const key = await createKey('RS256', 'first');
-    issuer.keys = [key];
-    const payload = claims(app, { aud: app.url, iss: issuer.url });
-    const publicKey = await crypto.subtle.importKey(
-      'jwk',
-      key.jwk,
-      { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' },
-      true,
-      ['verify'],
-    );
-    const pem = await exportSPKI(publicKey);
-    for (const secret of [
-      pem,
-      pem.trim(),
-      JSON.stringify(key.jwk),
-      key.jwk.n ?? '',
-      Buffer.from(key.jwk.n ?? '', 'base64url'),
+    const algorithm = { name: 'RSASSA-PKCS1-v1_5', hash: 'SHA-256' };
+    const pem = await exportSPKI(await crypto.subtle.importKey('jwk', key.jwk, algorithm, true, ['verify']));
+    const n = key.jwk.n ?? '';
+    await withKeys([key], async () => {
+      for (const secret of [pem, pem.trim(), JSON.stringify(key.jwk), n, Buffer.from(n, 'base64url')])
+        for (const alg of ['HS256', 'none'])
+          await expectRefused(app, handmade({ alg, kid: 'first' }, claims(), secret), 'algorithm not accepted');
+    });
+  });
+
+  test('a key is used with its own algorithm only', async () => {
+    const rsa = await createKey('PS256', 'rsa');
+    const signed = `${encodePart({ alg: 'RS256', kid: 'rsa' })}.${encodePart(claims())}`;
+    // The issuer's key, and a signature of another scheme.
+    const scheme = { name: 'RSA-PSS', saltLength: 32 };
+    const signature = await crypto.subtle.sign(scheme, rsa.privateKey, Buffer.from(signed));
+    await withKeys([first, rsa], () => expectRefused(app, `${signed}.${Buffer.from(signature).toString('base64url')}`));
+  });
+});
+
+describe('a forged signature of an elliptic curve is refused (CVE-2022-21449 and its kin)', () => {
+  const signature = (r: Uint8Array, s: Uint8Array) => Buffer.concat([r, s]).toString('base64url');
+  const zero = Buffer.alloc(32);
+  const one = Buffer.from([...Buffer.alloc(31), 1]);
+  const order = Buffer.from('ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551', 'hex');
+  test.each([
+    ['of zeros', signature(zero, zero)],
+    ['of ones', signature(one, one)],
+    ['of the order', signature(order, order)],
+    ['of nothing', ''],
+    ['half as long', zero.toString('base64url')],
+    ['in DER', Buffer.from('3006020100020100', 'hex').toString('base64url')],
+    ['too long', Buffer.alloc(4096, 1).toString('base64url')],
+  ])('%s', async (_, made) => {
+    await expectRefused(app, `${encodePart({ alg: 'ES256', kid: 'first' })}.${encodePart(claims())}.${made}`);
+  });
+
+  test('a good signature under other claims, cut short, extended or changed', async () => {
+    const [header, payload, made = ''] = (await tokenOf({})).split('.');
+    for (const token of [
+      `${header}.${encodePart(claims({ sub: 'root' }))}.${made}`,
+      `${header}.${payload}.${made.slice(0, -4)}`,
+      `${header}.${payload}.${made}AAAA`,
+      `${header}.${payload}.${made.replace(/^./, (first) => (first === 'A' ? 'B' : 'A'))}`,
     ]) {
-      await expectRefused(app, handmade({ ...HS256, kid: 'first' }, payload, secret), 'algorithm not accepted');
+      await expectRefused(app, token);
     }
-    await expectRefused(app, `${encodePart({ alg: 'none', kid: 'first' })}.${encodePart(payload)}.`);
-    await expectRefused(app, handmade({ alg: 'none', kid: 'first' }, payload, pem), 'algorithm not accepted');
   });
+});
 
-  test('what can’t be a token of the issuer is refused without asking for its keys', async () => {
-    await using issuer = await createIssuer();
-    await using app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
-    await expectRefused(app, 'hello', 'malformed');
-    await expectRefused(app, handmade(HS256, claims(app)), 'algorithm not accepted');
-    expect(issuer.hits('/jwks')).toBe(0);
-  });
-
+describe('keys', () => {
   test('a key that comes with the token is not trusted', async () => {
-    await using issuer = await createIssuer();
     await using evil = await createIssuer();
-    await using app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
     const key = await createKey('ES256', 'first');
     evil.keys = [key];
     const header = { jwk: key.jwk, jku: evil.jwksUrl, x5u: evil.jwksUrl };
-    const payload = claims(app, { aud: app.url });
-    await expectRefused(app, await issuer.token(payload, { key, header }));
-    await expectRefused(app, await issuer.token(payload, { key, header: { ...header, kid: evil.jwksUrl } }));
-    expect(evil.hits('/jwks')).toBe(0);
+    await expectRefused(app, await tokenOf({}, { key, header }));
+    await expectRefused(app, await tokenOf({}, { key, header: { ...header, kid: evil.jwksUrl } }));
+    expect(evil.hits(JWKS_PATH)).toBe(0);
   });
 
-  const KIDS: unknown[] = [
-    '../../../dev/null',
-    "' OR 1=1 --",
-    '__proto__',
-    'first\0',
-    '',
-    7,
-    null,
-    ['first'],
-    { a: 1 },
-  ];
-  test.each(KIDS.map((kid) => [kid]))('kid %j names no key', async (kid) => {
-    await using issuer = await createIssuer();
-    await using app = await createTestApp({ env: { JWT_SECRET: undefined, JWT_ISSUER: issuer.url } });
-    await expectRefused(app, await issuer.token(claims(app, { aud: app.url }), { header: { kid } }));
+  test.each([
+    ['../../../dev/null'],
+    ["' OR 1=1 --"],
+    ['__proto__'],
+    ['first\0'],
+    [''],
+    [7],
+    [null],
+    [['first']],
+    [{ a: 1 }],
+  ])('kid %j names no key', async (kid: unknown) => {
+    await expectRefused(app, await tokenOf({}, { header: { kid } }));
+  });
+
+  test('a shared secret or a key for encryption in a key set is not used', async () => {
+    const k = Buffer.from(TEST_SECRET).toString('base64url');
+    const secret = { ...first, jwk: { kty: 'oct', k, kid: 'secret', alg: 'HS256' } };
+    const [encryption, noOps] = [await createKey('ES256', 'encryption'), await createKey('ES256', 'no-ops')];
+    const useless = [
+      { ...encryption, jwk: { ...encryption.jwk, use: 'enc' } },
+      { ...noOps, jwk: { ...noOps.jwk, key_ops: ['sign'] } },
+    ];
+    await withKeys([first, secret, ...useless], async () => {
+      expect(await statusOf(await tokenOf({}))).toBe(200);
+      await expectRefused(app, handmade({ alg: 'HS256', kid: 'secret' }, claims()));
+      for (const key of [encryption, noOps]) await expectRefused(app, await tokenOf({}, { key }));
+    });
   });
 });
