@@ -135,7 +135,9 @@ export const runtime: Runtime = {
   exit: (code) => Deno.exit(code),
 };
 
-if (import.meta.main) {
+async function main(): Promise<void> {
   const isDev = Deno.args[0] === 'dev';
   await start(runtime, {}, isDev ? (await import('./start/watch-tools.ts')).watchTools : undefined);
 }
+
+if (import.meta.main) void main();

@@ -121,4 +121,4 @@ export const runtime: Runtime = {
   exit: (code) => process.exit(code),
 };
 
-if (import.meta.main) await start(runtime);
+if (import.meta.main) void start(runtime);

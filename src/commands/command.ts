@@ -114,3 +114,11 @@ export const mainOf =
   (command: Pick<Command, 'run'>, as: string) =>
   (args: readonly string[], streams: IoStreams = process): Promise<number> =>
     runCommand(command, args, { streams, as });
+
+/**
+ * Runs a command as the whole of this process. Modules don't await it at their top level, which CommonJS can't, and
+ * Bun makes bytecode of CommonJS.
+ */
+export async function endWith(main: ReturnType<typeof mainOf>): Promise<void> {
+  process.exitCode = await main(process.argv.slice(2));
+}

@@ -12,4 +12,4 @@ export const dev = command({
   run: () => startAsCommand(watchTools),
 });
 
-if (import.meta.main) await start((await thisRuntime()).runtime, {}, watchTools);
+if (import.meta.main) void thisRuntime().then(({ runtime }) => start(runtime, {}, watchTools));

@@ -4,7 +4,7 @@
 import { parseConfig } from '../config/config.ts';
 import { listeningOrigin } from '../ground/server-address.ts';
 import { reasonOf } from '../ground/text.ts';
-import { command, mainOf } from './command.ts';
+import { command, endWith, mainOf } from './command.ts';
 import { CommandError } from './io.ts';
 
 const TIMEOUT_MS = 3000;
@@ -31,4 +31,4 @@ export const health = command({
 
 export const main = mainOf(health, 'health');
 
-if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
+if (import.meta.main) void endWith(main);

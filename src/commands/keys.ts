@@ -1,7 +1,7 @@
 // `bun run keys <verb>`: what an operator does with anybody's keys, in the configured database, beside running servers.
 // The verbs are in keys/.
 
-import { asksForHelp, type Command, loadCommand, type Modules, mainOf } from './command.ts';
+import { asksForHelp, type Command, endWith, loadCommand, type Modules, mainOf } from './command.ts';
 import type { Io } from './io.ts';
 
 export const VERBS: Modules<Command> = {
@@ -41,4 +41,4 @@ export const keys: Pick<Command, 'run'> = {
 
 export const main = mainOf(keys, 'keys');
 
-if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
+if (import.meta.main) void endWith(main);

@@ -10,7 +10,7 @@ import { reasonOf } from '../ground/text.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { developmentSecret } from '../users/dev-secret.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../users/identity.ts';
-import { command, mainOf } from './command.ts';
+import { command, endWith, mainOf } from './command.ts';
 import { CommandError, type Io } from './io.ts';
 import { flag, kind, many, needed, optional } from './options.ts';
 
@@ -79,4 +79,4 @@ function pageAddress(config: Config): string {
 
 export const main = mainOf(token, 'token');
 
-if (import.meta.main) process.exitCode = await main(process.argv.slice(2));
+if (import.meta.main) void endWith(main);
