@@ -47,13 +47,6 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime: Runtime) => 
     },
   );
 
-  test('a folder where the database should be is said in one line', async () => {
-    const folder = diskFolder();
-    const { code, stderr } = await runToExit({ env: { DATABASE_URL: `file:${folder}` }, runtime });
-    const said = `mcp-key-server: DATABASE_URL: expected a file, but this is a folder, got "${folder}"\n`;
-    expect({ code, stderr }).toEqual({ code: 1, stderr: said });
-  });
-
   test('a port that is in use: the database is as it was', async () => {
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', () => resolve()));

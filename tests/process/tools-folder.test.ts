@@ -479,7 +479,7 @@ describe('TOOLS_DIR', () => {
     ['is a file', 'tools/a.ts', 'ENOTDIR'],
   ])('stops the start if it %s', async (_, name, reason) => {
     const toolsDir = join(folderWith({ 'tools/a.ts': tool('a') }), name);
-    expect(await failingStart({ TOOLS_DIR: toolsDir })).toEqual({
+    expect(await failingStart({ TOOLS_DIR: toolsDir })).toMatchObject({
       code: 1,
       stderr: `mcp-key-server: ${expected}, got "${toolsDir}" (${reason})\n`,
     });

@@ -10,13 +10,18 @@ class Exit extends Error {
   }
 }
 
-/** What a start with this environment says before it ends, and its exit code. */
-export async function failingStart(env: Readonly<Record<string, string>>): Promise<{ code: number; stderr: string }> {
+/** What a start with this environment writes before it ends, and its exit code. */
+export async function failingStart(
+  env: Readonly<Record<string, string>>,
+): Promise<{ code: number; stderr: string; stdout: string }> {
   let stderr = '';
+  let stdout = '';
   const starting = start({
     ...runtime,
     env: { PORT: '0', DATABASE_URL: `file:${folderWith({})}/keys.db`, ...env } as typeof runtime.env,
-    writeOut: async () => {},
+    async writeOut(chunk) {
+      stdout += new TextDecoder().decode(chunk);
+    },
     writeErr(text) {
       stderr += text;
     },
@@ -35,5 +40,5 @@ export async function failingStart(env: Readonly<Record<string, string>>): Promi
     },
   );
   if (code === null) throw new Error('the server started');
-  return { code, stderr };
+  return { code, stderr, stdout };
 }

@@ -316,3 +316,20 @@ test.each<[string, Env, readonly object[], readonly object[]]>([
   for (const changed of good) expect(await statusOf(token(changed), own)).toBe(200);
   for (const changed of bad) await expectRefused(own, token(changed));
 });
+
+test('with another JWT_SECRET tokens of the old one are refused, unless it is the previous one; every key goes on working', async () => {
+  const before = await createTestApp({ store: 'embedded' });
+  const old = await before.token('alice');
+  const { key } = await before.createKey('alice');
+  await before.close();
+  for (const [more, status] of [
+    [{}, 401],
+    [{ JWT_SECRET_PREVIOUS: TEST_SECRET }, 200],
+  ] as const) {
+    const env = { JWT_SECRET: OTHER_SECRET, ...more };
+    await using after = await createTestApp({ store: 'embedded', folder: before.folder, env });
+    const own = handmade(HS256, claims(), OTHER_SECRET);
+    expect([await statusOf(old, after), await statusOf(own, after)]).toEqual([status, 200]);
+    expect((await after.useKey(key)).status).toBe(200);
+  }
+});
