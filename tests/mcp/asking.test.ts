@@ -1,6 +1,6 @@
 // Tools that ask before they answer (2026-07-28, multi round-trip requests): rounds, responses, and who can be asked.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import * as v from 'valibot';
 import { definePrompt, defineTool, ok } from '../../src/start/package/index.ts';
@@ -20,14 +20,26 @@ import {
   round,
   serveAsking,
 } from '../support/asking.ts';
-import { call, eventReader, fetchMcp, modern, openSse, post, postModern } from '../support/mcp.ts';
-import { createTestApp } from '../support/test-app.ts';
+import { eventReader, fetchMcp, type HeaderMap, modern, post, postModern, WAYS } from '../support/mcp.ts';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
+
+let app: TestApp;
+/** Anybody may call its tool. */
+let open: TestApp;
+let headers: HeaderMap;
+beforeAll(async () => {
+  app = await serveAsking();
+  open = await createTestApp({ tools: () => [everything] });
+  headers = await keyOf(app);
+});
+afterAll(async () => {
+  await app.close();
+  await open.close();
+});
 
 describe('rounds', () => {
   test('a call ends after several rounds of one or more questions', async () => {
-    await using app = await serveAsking();
-    const headers = await keyOf(app);
     const first = await round(app, 'greet', { headers });
     expect(first.status).toBe(200);
     expect(first.result).toEqual({
@@ -63,8 +75,6 @@ describe('rounds', () => {
   });
 
   test('only what is missing is asked again, and an answer of an earlier round stays', async () => {
-    await using app = await serveAsking();
-    const headers = await keyOf(app);
     const half = await round(app, 'greet', { headers, params: { inputResponses: { who: ALICE, color: BLUE } } });
     expect(Object.keys(half.result.inputRequests)).toEqual(['haiku']);
     const others = { haiku: HAIKU, color: accept({ color: 'red' }) };
@@ -74,17 +84,15 @@ describe('rounds', () => {
   });
 
   test('responses without a state count', async () => {
-    await using app = await serveAsking();
     const params = { inputResponses: { who: ALICE, color: BLUE, haiku: HAIKU } };
-    const { result } = await round(app, 'greet', { headers: await keyOf(app), params });
+    const { result } = await round(app, 'greet', { headers, params });
     expect(result.structuredContent.answers.who).toEqual(ALICE);
   });
 
   test('responses that nobody asked for are ignored, and not carried on', async () => {
-    await using app = await serveAsking();
     const nobodys = { unknown: accept({ x: 1 }), toString: ALICE, ['__proto__']: ALICE };
     const { result, state } = await round(app, 'greet', {
-      headers: await keyOf(app),
+      headers,
       params: { inputResponses: { ...nobodys, color: BLUE } },
     });
     expect(Object.keys(result.inputRequests)).toEqual(['who']);
@@ -92,8 +100,6 @@ describe('rounds', () => {
   });
 
   test.each(['decline', 'cancel'])('%s is an answer, with content or without', async (action) => {
-    await using app = await serveAsking();
-    const headers = await keyOf(app);
     for (const who of [{ action }, { action, content: null }, { action, content: { name: 7 } }]) {
       const { result } = await round(app, 'ask', { headers, params: { inputResponses: { who } } });
       expect(result.structuredContent.answers).toEqual({ who: { action } });
@@ -106,8 +112,6 @@ describe('rounds', () => {
     ['with another field alone', accept({ age: 7 })],
     ['with a name that every object has', accept({ toString: 'Alice' })],
   ])('an accepted form %s is asked for again', async (_what, who) => {
-    await using app = await serveAsking();
-    const headers = await keyOf(app);
     const { result, state } = await round(app, 'greet', { headers, params: { inputResponses: { who } } });
     expect([result.resultType, Object.keys(result.inputRequests)]).toEqual(['input_required', ['who']]);
     expect(payloadOf(state).responses).toEqual({});
@@ -117,8 +121,6 @@ describe('rounds', () => {
   });
 
   test('a field that the form does not have is ignored, and not carried on', async () => {
-    await using app = await serveAsking();
-    const headers = await keyOf(app);
     const who = accept({ name: 'Alice', nickname: 'sk_test_secret', ['__proto__']: { age: 7 } });
     const asked = await round(app, 'ask', { headers, params: { inputResponses: { who } } });
     expect(asked.result.structuredContent.answers).toEqual({ who: ALICE });
@@ -127,15 +129,15 @@ describe('rounds', () => {
   });
 
   test('every round counts against the rate limit, and passes the guards', async () => {
-    await using app = await serveAsking({ RATE_LIMIT_REQUESTS: '2' });
-    const headers = await keyOf(app);
-    const first = await round(app, 'greet', { headers });
+    await using own = await serveAsking({ RATE_LIMIT_REQUESTS: '2' });
+    const headers = await keyOf(own);
+    const first = await round(own, 'greet', { headers });
     const params = { inputResponses: { who: ALICE }, requestState: first.state };
-    const second = await round(app, 'greet', { headers, params });
+    const second = await round(own, 'greet', { headers, params });
     expect([first, second].map((one) => one.headers.get('ratelimit')?.split(';')[1])).toEqual(['r=1', 'r=0']);
-    const third = await round(app, 'greet', { headers, params });
+    const third = await round(own, 'greet', { headers, params });
     expect(third.result).toMatchObject({ isError: true, resultType: 'complete' });
-    const stranger = await round(app, 'greet', { headers: {}, params });
+    const stranger = await round(own, 'greet', { headers: {}, params });
     expect(stranger.result.content[0].text).toBe('No API key provided');
   });
 
@@ -150,16 +152,15 @@ describe('rounds', () => {
         return Promise.resolve(asked.ok ? ok({ answers: asked.value }) : asked);
       },
     });
-    await using app = await createTestApp({ tools: () => [slow] });
-    const { body, headers } = modern('tools/call', { name: 'slow' }, { [CAPABILITIES]: ALL, progressToken: 1 });
-    const response = await fetchMcp(app, body, headers);
+    await using own = await createTestApp({ tools: () => [slow] });
+    const made = modern('tools/call', { name: 'slow' }, { [CAPABILITIES]: ALL, progressToken: 1 });
+    const response = await fetchMcp(own, made.body, made.headers);
     if (response.body === null) throw new Error('no body');
     const [told, asked] = (await eventReader(response.body).rest()).map(({ data }) => JSON.parse(data));
     expect([told.method, asked.result.resultType]).toEqual(['notifications/progress', 'input_required']);
   });
 
   test('SDK v2 answers two forms in one round', async () => {
-    await using app = await createTestApp({ tools: () => [everything] });
     const client = new Client(
       { name: 'test', version: '1.0.0' },
       { capabilities: ALL, versionNegotiation: { mode: { pin: '2026-07-28' } } },
@@ -168,7 +169,7 @@ describe('rounds', () => {
       action: 'accept',
       content: message === 'Who?' ? { name: 'Alice' } : { haiku: 'An old pond' },
     }));
-    await client.connect(new StreamableHTTPClientTransport(new URL(`${app.url}/mcp`)));
+    await client.connect(new StreamableHTTPClientTransport(new URL(`${open.url}/mcp`)));
     const { structuredContent } = await client.callTool({ name: 'everything', arguments: {} });
     expect(structuredContent).toEqual({
       answers: {
@@ -180,7 +181,7 @@ describe('rounds', () => {
   });
 
   test('a prompt asks as a tool does', async () => {
-    await using app = await createTestApp({
+    await using own = await createTestApp({
       prompts: ({ guards }) => [
         definePrompt(guards.apiKey, {
           name: 'letter',
@@ -196,11 +197,11 @@ describe('rounds', () => {
         }),
       ],
     });
-    const headers = await keyOf(app);
+    const headers = await keyOf(own);
     const get = async (to: string, more: object = {}) =>
       (
         await postModern(
-          app,
+          own,
           'prompts/get',
           { name: 'letter', arguments: { to }, ...more },
           { headers, meta: { [CAPABILITIES]: ALL } },
@@ -216,7 +217,7 @@ describe('rounds', () => {
 });
 
 describe('responses of a wrong form are -32602, and nothing of them is repeated', () => {
-  test.each([
+  test.each<[string, unknown]>([
     ['a number', { who: 12345 }],
     ['null', { who: null }],
     ['an array', { who: [] }],
@@ -229,23 +230,18 @@ describe('responses of a wrong form are -32602, and nothing of them is repeated'
     ['that are null', null],
     ['that are a string', 'sk_test_secret'],
   ])('%s', async (_what, inputResponses) => {
-    await using app = await serveAsking();
-    const { status, error } = await round(app, 'ask', { headers: await keyOf(app), params: { inputResponses } });
+    const { status, error } = await round(app, 'ask', { headers, params: { inputResponses } });
     expect([status, error.code]).toEqual([200, -32602]);
     expect(JSON.stringify(error)).not.toContain('sk_test_secret');
   });
 
   test('what is wrong is named by its question', async () => {
-    await using app = await serveAsking();
-    const params = { inputResponses: { who: accept({ name: 7 }) } };
-    const { error } = await round(app, 'ask', { headers: await keyOf(app), params });
+    const { error } = await round(app, 'ask', { headers, params: { inputResponses: { who: accept({ name: 7 }) } } });
     expect(error.data.issues).toEqual([{ path: 'who.name', message: 'Expected string' }]);
   });
 });
 
 test('what a response has beside the answer is not carried on, however deep it is', async () => {
-  await using app = await serveAsking();
-  const headers = await keyOf(app);
   const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
   const { body, headers: mirrored } = modern(
     'tools/call',
@@ -270,12 +266,10 @@ describe('all responses to a call together', () => {
     ['at the limit in characters of three bytes go on to the next round', 'xx', '鍵', 0, 'input_required'],
     ['above it in bytes, not in characters, are -32602', 'xxx', '鍵', 3, -32602],
   ])('%s', async (_what, start, character, above, expected) => {
-    await using app = await serveAsking();
     const bytesOf = (text: string) => new TextEncoder().encode(text).length;
     const overhead = bytesOf(JSON.stringify({ who: accept({ name: start }) }));
     const name = start + character.repeat(Math.floor((BYTES_MAX - overhead + above) / bytesOf(character)));
     const params = { inputResponses: { who: accept({ name }) } };
-    const headers = await keyOf(app);
     const { result, error, state } = await round(app, 'greet', { headers, params });
     expect(result?.resultType ?? error.code).toBe(expected);
     if (above > 0) return;
@@ -286,6 +280,8 @@ describe('all responses to a call together', () => {
 });
 
 describe('who can be asked', () => {
+  const UNAVAILABLE = { who: { action: 'unavailable' }, haiku: { action: 'unavailable' } };
+
   test.each([
     ['nothing', {}, []],
     ['forms', ALL, ['who', 'haiku']],
@@ -294,34 +290,23 @@ describe('who can be asked', () => {
     ['its model and its folders', { sampling: {}, roots: {} }, []],
     ['values that are no objects', { elicitation: true }, []],
   ])('a client that declares %s', async (_what, capabilities, asked) => {
-    await using app = await createTestApp({ tools: () => [everything] });
-    const { result } = await round(app, 'everything', { headers: {}, capabilities });
+    const { result } = await round(open, 'everything', { headers: {}, capabilities });
     expect(Object.keys(result.inputRequests ?? {})).toEqual(asked);
     if (asked.length > 0) return;
-    const unavailable = { action: 'unavailable' };
-    expect(result.structuredContent.answers).toEqual({ who: unavailable, haiku: unavailable });
-  });
-
-  test('what a client did not declare is unavailable, even if it answers', async () => {
-    await using app = await createTestApp({ tools: () => [everything] });
-    const params = { inputResponses: { who: ALICE } };
-    const { result } = await round(app, 'everything', { headers: {}, capabilities: {}, params });
-    const unavailable = { action: 'unavailable' };
-    expect(result.structuredContent.answers).toEqual({ who: unavailable, haiku: unavailable });
+    const answering = { headers: {}, capabilities, params: { inputResponses: { who: ALICE } } };
+    for (const { structuredContent } of [result, (await round(open, 'everything', answering)).result]) {
+      expect(structuredContent).toEqual({ answers: UNAVAILABLE });
+    }
   });
 
   test('nobody over REST, over /sse, in a batch, or with an older revision, whatever they send', async () => {
-    await using app = await createTestApp({ tools: () => [everything] });
-    const sent = { inputResponses: { who: ALICE }, requestState: 'x', _meta: { [CAPABILITIES]: ALL } };
-    const message = call('everything', {}, sent);
-    const session = await openSse(app);
-    await session.post(message);
-    const unavailable = { action: 'unavailable' };
-    const answers = { who: unavailable, haiku: unavailable };
-    expect((await app.call('everything')).body).toEqual({ answers });
-    expect((await session.nextMessage()).result.structuredContent).toEqual({ answers });
-    expect((await post(app, message)).body.result.structuredContent).toEqual({ answers });
-    expect((await post(app, [message])).body[0].result.structuredContent).toEqual({ answers });
-    await session.drop();
+    expect((await open.call('everything')).body).toEqual({ answers: UNAVAILABLE });
+    const params = {
+      ...{ name: 'everything', arguments: {}, inputResponses: { who: ALICE }, requestState: 'x' },
+      _meta: { [CAPABILITIES]: ALL },
+    };
+    for (const ask of [WAYS.legacy, WAYS.batch, WAYS.sse]) {
+      expect((await ask(open, 'tools/call', params)).result.structuredContent).toEqual({ answers: UNAVAILABLE });
+    }
   });
 });

@@ -29,69 +29,58 @@ async function startWhose() {
   });
   const owners = Array.from({ length: KEYS }, (_, index) => `owner-${index}`);
   const keys = await Promise.all(owners.map((owner) => insertKey(app, owner)));
-  return { app, owners, keys };
+  return { app, keys };
 }
 
-/**
- * Runs CALLS calls, AT_A_TIME at a time; `callAs` makes one for the key of that index and returns the owner it heard.
- */
-async function wrongResponses(callAs: (key: number) => Promise<string>): Promise<string[]> {
+/** Makes a call with the key of this index, and returns the owner it heard. */
+type CallAs = (key: number) => Promise<string>;
+
+/** Runs CALLS calls in AT_A_TIME lanes; `callsOf` makes what calls in one, with the key of its index or with any. */
+async function wrongResponses(callsOf: (lane: number) => Promise<CallAs>, ownKey = false): Promise<string[]> {
   const wrong: string[] = [];
   let made = 0;
-  const lane = async (_: unknown, number: number) => {
+  const run = async (_: unknown, lane: number) => {
+    const callAs = await callsOf(lane);
     while (made < CALLS) {
-      const key = (made * 7 + number) % KEYS;
+      const key = (ownKey ? lane : made * 7 + lane) % KEYS;
       made += 1;
       const owner = await callAs(key);
       if (owner !== `owner-${key}`) wrong.push(`${owner} instead of owner-${key}`);
     }
   };
-  await Promise.all(Array.from({ length: AT_A_TIME }, lane));
+  await Promise.all(Array.from({ length: AT_A_TIME }, run));
   return wrong;
 }
 
-test('no cross-talk on /mcp before 2026-07-28', async () => {
-  const { app, keys } = await startWhose();
-  const body = JSON.stringify(call('whose'));
-  const wrong = await wrongResponses(async (key) => {
-    const response = await post(app, body, { 'x-api-key': keys[key] ?? '' });
-    return response.body.result.structuredContent.owner;
-  });
-  expect(wrong).toEqual([]);
-  await app.close();
-}, 180_000);
-
-test('no cross-talk on /mcp of 2026-07-28', async () => {
-  const { app, keys } = await startWhose();
-  const { body, headers } = modern('tools/call', { name: 'whose' });
-  const wrong = await wrongResponses(async (key) => {
-    const response = await post(app, JSON.stringify(body), { ...headers, 'x-api-key': keys[key] ?? '' });
-    return response.body.result.structuredContent.owner;
-  });
-  expect(wrong).toEqual([]);
-  await app.close();
-}, 180_000);
+test.each([
+  ['before 2026-07-28', { body: call('whose'), headers: {} }],
+  ['of 2026-07-28', modern('tools/call', { name: 'whose' })],
+])(
+  'no cross-talk on /mcp %s',
+  async (_era, { body, headers }) => {
+    const { app, keys } = await startWhose();
+    const callAs: CallAs = async (key) => {
+      const response = await post(app, JSON.stringify(body), { ...headers, 'x-api-key': keys[key] ?? '' });
+      return response.body.result.structuredContent.owner;
+    };
+    expect(await wrongResponses(async () => callAs)).toEqual([]);
+    await app.close();
+  },
+  180_000,
+);
 
 test('no cross-talk on /sse', async () => {
   const { app, keys } = await startWhose();
-  const body = JSON.stringify(call('whose'));
   // A session belongs to one owner: each lane has a stream, and calls with the key of that owner.
-  const sessions = await Promise.all(
-    Array.from({ length: AT_A_TIME }, (_, lane) => openSse(app, { 'x-api-key': keys[lane % KEYS] ?? '' })),
-  );
-  const wrong: string[] = [];
-  let made = 0;
-  await Promise.all(
-    sessions.map(async (session, lane) => {
-      while (made < CALLS) {
-        made += 1;
-        const { status } = await session.post(body);
-        const owner = (await session.nextMessage()).result.structuredContent.owner;
-        if (status !== 202 || owner !== `owner-${lane % KEYS}`) wrong.push(`${owner} on the stream of lane ${lane}`);
-      }
-    }),
-  );
-  expect(wrong).toEqual([]);
+  const onStream = async (lane: number): Promise<CallAs> => {
+    const session = await openSse(app, { 'x-api-key': keys[lane % KEYS] ?? '' });
+    return async () => {
+      const { status } = await session.post(call('whose'));
+      if (status !== 202) return `status ${status}`;
+      return (await session.nextMessage()).result.structuredContent.owner;
+    };
+  };
+  expect(await wrongResponses(onStream, true)).toEqual([]);
   await app.close();
 }, 180_000);
 

@@ -86,74 +86,47 @@ describe('a client of 2026-07-28', () => {
   });
 });
 
-describe('an older client on /mcp can’t say what it shows', () => {
-  test('an older client on /mcp gets key_not_shown, also after an initialize that declared widgets', async () => {
-    const capabilities = Object.values(WITH_WIDGETS)[0];
-    await post(app, request('initialize', { protocolVersion: '2025-11-25', capabilities, clientInfo: {} }));
-    await expectNotShown(async () => [(await post(app, call('create_api_key', INPUT), headers)).body]);
-  });
-
-  test('an older client on /mcp gets key_not_shown in a batch too', async () => {
-    const batch = [1, 2].map((id) => ({ ...call('create_api_key', INPUT), id }));
-    await expectNotShown(async () => (await post(app, batch, headers)).body);
-  });
-
-  test('an older client that declares widgets as in 2026-07-28 gets key_not_shown too', async () => {
-    const claimed = call('create_api_key', INPUT, { _meta: WITH_WIDGETS });
-    await expectNotShown(async () => [(await post(app, claimed, headers)).body]);
-    const { status } = await post(app, claimed, { ...headers, 'mcp-protocol-version': MODERN });
-    expect(status).toBe(400);
-  });
+test('an older client on /mcp can’t say what it shows, in initialize or as in 2026-07-28, nor in a batch', async () => {
+  const capabilities = Object.values(WITH_WIDGETS)[0];
+  await post(app, request('initialize', { protocolVersion: '2025-11-25', capabilities, clientInfo: {} }));
+  const plain = call('create_api_key', INPUT);
+  const claimed = call('create_api_key', INPUT, { _meta: WITH_WIDGETS });
+  for (const message of [plain, claimed]) {
+    await expectNotShown(async () => [(await post(app, message, headers)).body]);
+  }
+  await expectNotShown(async () => (await post(app, [plain, { ...plain, id: 2 }], headers)).body);
+  expect((await post(app, claimed, { ...headers, 'mcp-protocol-version': MODERN })).status).toBe(400);
 });
 
-describe('a session of /sse', () => {
-  const initialize = (capabilities: unknown) =>
-    request('initialize', { protocolVersion: '2024-11-05', capabilities, clientInfo: {} }, 0);
-
-  test('a session of /sse that declared widgets in initialize gets the key in _meta', async () => {
-    const sse = await openSse(app, headers);
-    await sse.post(initialize(Object.values(WITH_WIDGETS)[0]), headers);
+test.each([
+  ['declared widgets in initialize gets the key in _meta', Object.values(WITH_WIDGETS)[0]],
+  ['did not gets key_not_shown', {}],
+  ['declared nonsense gets key_not_shown', null],
+  ['never sent initialize gets key_not_shown', undefined],
+])('a session of /sse that %s', async (what, capabilities) => {
+  const sse = await openSse(app, headers);
+  if (capabilities !== undefined) {
+    await sse.post(request('initialize', { protocolVersion: '2024-11-05', capabilities, clientInfo: {} }, 0));
     await sse.nextMessage();
-    await sse.post(call('create_api_key', INPUT), headers);
-    await expectInMetaAlone((await sse.nextMessage()).result);
-    await sse.drop();
-  });
-
-  test.each([
-    ['did not', {}],
-    ['declared nonsense', null],
-  ])('that %s gets key_not_shown', async (_, capabilities) => {
-    const sse = await openSse(app, headers);
-    await sse.post(initialize(capabilities), headers);
-    await sse.nextMessage();
-    await expectNotShown(async () => {
-      await sse.post(call('create_api_key', INPUT), headers);
-      return [await sse.nextMessage()];
-    });
-    await sse.drop();
-  });
-
-  test('a session of /sse that never sent initialize gets key_not_shown', async () => {
-    const sse = await openSse(app, headers);
-    await expectNotShown(async () => {
-      await sse.post(call('create_api_key', INPUT), headers);
-      return [await sse.nextMessage()];
-    });
-    await sse.drop();
-  });
+  }
+  const create = async () => {
+    await sse.post(call('create_api_key', INPUT));
+    return sse.nextMessage();
+  };
+  if (what.endsWith('in _meta')) await expectInMetaAlone((await create()).result);
+  else await expectNotShown(async () => [await create()]);
+  await sse.drop();
 });
 
-describe('rotation follows the same rule', () => {
-  test('the new secret is in _meta, or the key stays as it is', async () => {
-    const { id, key } = await app.createKey('alice');
-    const rotation = { name: 'rotate_api_key', arguments: { keyId: id, overlapHours: 0 } };
-    const refused = await post(app, call('rotate_api_key', rotation.arguments), headers);
-    expect(refused.body.result.content[0].text).toStartWith('A new key is not shown');
-    expect((await app.useKey(key)).status).toBe(200);
-    const { body } = await postModern(app, 'tools/call', rotation, { headers, meta: WITH_WIDGETS });
-    await expectInMetaAlone(body.result);
-    expect((await app.useKey(key)).status).toBe(401);
-  });
+test('a new secret of a rotation is in _meta, too, or the key stays as it is', async () => {
+  const { id, key } = await app.createKey('alice');
+  const rotation = { name: 'rotate_api_key', arguments: { keyId: id, overlapHours: 0 } };
+  const refused = await post(app, call('rotate_api_key', rotation.arguments), headers);
+  expect(refused.body.result.content[0].text).toStartWith('A new key is not shown');
+  expect((await app.useKey(key)).status).toBe(200);
+  const { body } = await postModern(app, 'tools/call', rotation, { headers, meta: WITH_WIDGETS });
+  await expectInMetaAlone(body.result);
+  expect((await app.useKey(key)).status).toBe(401);
 });
 
 test('REST has the key in its response as ever', async () => {

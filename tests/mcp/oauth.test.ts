@@ -1,13 +1,14 @@
 // OAuth as clients meet it: the challenge leads them to the authorization server, and its token opens the tools. The
 // clients are the official ones of both SDK generations; the authorization server is real and on loopback.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { type AuthorizationServer, createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
+import { rows } from '../support/everything.ts';
 import { call, modern, openSse, post, request } from '../support/mcp.ts';
 import { createSignIn } from '../support/oauth-client.ts';
-import { CLIENTS, isUnauthorized, ofV1 } from '../support/oauth-clients.ts';
+import { CLIENTS, type ClientKind, isUnauthorized, ofV1 } from '../support/oauth-clients.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
 type Env = Record<string, string | undefined>;
@@ -70,78 +71,80 @@ const structured = async (result: Promise<unknown>) =>
   ((await result) as { structuredContent: unknown }).structuredContent;
 const CREATE = { name: 'create_api_key', arguments: { name: 'by OAuth', scopes: ['read'] } };
 
-describe.each(Object.entries(CLIENTS))('%s', (_client, { path, connection }) => {
-  test.each(Object.entries(PLACES))(
-    '%s, the call is challenged, the user signs in, the call succeeds',
-    async (_place, make) => {
-      await using there = await make();
-      const { app, server, publicUrl } = there;
-      const { provider, signIn, authorizationUrl } = createSignIn();
-      const client = connection(new URL(publicUrl + path), provider);
-      await client.connect();
-      expect((await client.listTools()).tools.map(({ name }) => name)).toContain('create_api_key');
-      expect(authorizationUrl()).toBeNull(); // nothing so far needed a user
+type SignIn = readonly [place: string, client: string];
+const [ROOT = '', ...ELSEWHERE] = Object.keys(PLACES);
+const [FIRST = '', ...OTHERS] = Object.keys(CLIENTS);
+/** Each client, and each place. */
+const USUAL: readonly SignIn[] = [
+  ...Object.keys(CLIENTS).map((client): SignIn => [ROOT, client]),
+  ...ELSEWHERE.map((place): SignIn => [place, FIRST]),
+];
+const ALL = [...USUAL, ...ELSEWHERE.flatMap((place) => OTHERS.map((client): SignIn => [place, client]))];
 
-      const refused = await client.callTool(CREATE).catch((error: unknown) => error);
-      expect(isUnauthorized(refused)).toBe(true);
-      expect(authorizationUrl()?.origin).toBe(new URL(server.url).origin);
+test.each(rows(ALL, USUAL.length))(
+  '%s, %s is challenged, the user signs in, the call succeeds',
+  async (placeName, clientName) => {
+    const { path, connection } = CLIENTS[clientName] as ClientKind;
+    await using there = await (PLACES[placeName] ?? place)();
+    const { app, server, publicUrl } = there;
+    const { provider, signIn, authorizationUrl } = createSignIn();
+    const client = connection(new URL(publicUrl + path), provider);
+    await client.connect();
+    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('create_api_key');
+    expect(authorizationUrl()).toBeNull(); // nothing so far needed a user
 
-      await client.finishAuth(await signIn());
-      expect(server.issuedFor).toEqual([publicUrl + path]);
-      const created = await structured(client.callTool(CREATE)); // the same connection goes on
-      const { id, key } = created as { id: string; key: string };
-      expect(key).toMatch(/^sk_test_/);
-      const listed = await structured(client.callTool({ name: 'list_api_keys', arguments: {} }));
-      expect(listed).toMatchObject({ keys: [{ id, name: 'by OAuth' }] });
-      expect((await app.useKey(key)).body.owner).toBe('alice');
-      await client.close();
-    },
-  );
-});
+    const refused = await client.callTool(CREATE).catch((error: unknown) => error);
+    expect(isUnauthorized(refused)).toBe(true);
+    expect(authorizationUrl()?.origin).toBe(new URL(server.url).origin);
 
-describe.each(Object.entries(CLIENTS).filter(([, { path }]) => path === '/mcp'))(
-  '%s',
-  (_client, { path, connection }) => {
-    test('with MCP_AUTH=eager, a client that connects without a credential is sent to sign in first', async () => {
-      await using there = await place({ MCP_AUTH: 'eager' });
-      const { server, publicUrl } = there;
-      const { provider, signIn } = createSignIn();
-      const first = connection(new URL(publicUrl + path), provider);
-      const refused = await first.connect().catch((error: unknown) => error);
-      expect(isUnauthorized(refused)).toBe(true);
-      await first.finishAuth(await signIn());
-      expect(server.issuedFor).toEqual([publicUrl + path]);
-      const second = connection(new URL(publicUrl + path), provider);
-      await second.connect();
-      expect(await structured(second.callTool(CREATE))).toMatchObject({ name: 'by OAuth' });
-      await second.close();
-    });
+    await client.finishAuth(await signIn());
+    expect(server.issuedFor).toEqual([publicUrl + path]);
+    const created = await structured(client.callTool(CREATE)); // the same connection goes on
+    const { id, key } = created as { id: string; key: string };
+    expect(key).toMatch(/^sk_test_/);
+    const listed = await structured(client.callTool({ name: 'list_api_keys', arguments: {} }));
+    expect(listed).toMatchObject({ keys: [{ id, name: 'by OAuth' }] });
+    expect((await app.useKey(key)).body.owner).toBe('alice');
+    await client.close();
+  },
+);
+
+test.each(Object.entries(CLIENTS).filter(([, { path }]) => path === '/mcp'))(
+  'with MCP_AUTH=eager, %s without a credential is sent to sign in first',
+  async (_client, { path, connection }) => {
+    await using there = await place({ MCP_AUTH: 'eager' });
+    const { server, publicUrl } = there;
+    const { provider, signIn } = createSignIn();
+    const first = connection(new URL(publicUrl + path), provider);
+    const refused = await first.connect().catch((error: unknown) => error);
+    expect(isUnauthorized(refused)).toBe(true);
+    await first.finishAuth(await signIn());
+    expect(server.issuedFor).toEqual([publicUrl + path]);
+    const second = connection(new URL(publicUrl + path), provider);
+    await second.connect();
+    expect(await structured(second.callTool(CREATE))).toMatchObject({ name: 'by OAuth' });
+    await second.close();
   },
 );
 
 const PING = request('ping');
 
-describe('the challenge on /mcp', () => {
-  const challengeAt = (origin: string) => `resource_metadata="${origin}/.well-known/oauth-protected-resource/mcp"`;
+const challengeAt = ({ url }: TestApp, path = '/mcp') =>
+  `Bearer realm="mcp-key-server", scope="openid", resource_metadata="${url}/.well-known/oauth-protected-resource${path}"`;
 
+describe('the challenge on /mcp', () => {
   test('comes for a user tool with no token and with a bad one, in both eras', async () => {
     await using there = await place();
     const { app } = there;
-    const none = await post(app, call('list_api_keys'));
-    expect([none.status, none.headers.get('www-authenticate')]).toEqual([
-      401,
-      `Bearer realm="mcp-key-server", scope="openid", ${challengeAt(app.url)}`,
-    ]);
+    const { body, headers } = modern('tools/call', { name: 'list_api_keys' });
+    for (const none of [await post(app, call('list_api_keys')), await post(app, body, headers)]) {
+      expect([none.status, none.headers.get('www-authenticate')]).toEqual([401, challengeAt(app)]);
+    }
     const bad = await post(app, call('list_api_keys'), { authorization: 'Bearer x' });
+    const invalid = 'error="invalid_token", error_description="Invalid or expired user token"';
     expect([bad.status, bad.headers.get('www-authenticate')]).toEqual([
       401,
-      `Bearer error="invalid_token", error_description="Invalid or expired user token", scope="openid", ${challengeAt(app.url)}`,
-    ]);
-    const { body, headers } = modern('tools/call', { name: 'list_api_keys' });
-    const asked = await post(app, body, headers);
-    expect([asked.status, asked.headers.get('www-authenticate')]).toEqual([
-      none.status,
-      none.headers.get('www-authenticate'),
+      challengeAt(app).replace('realm="mcp-key-server"', invalid),
     ]);
   });
 
@@ -169,9 +172,15 @@ describe('the challenge on /mcp', () => {
 });
 
 describe('eager', () => {
+  let there: Place;
+  let app: TestApp;
+  beforeAll(async () => {
+    there = await place({ MCP_AUTH: 'eager' });
+    ({ app } = there);
+  });
+  afterAll(() => there[Symbol.asyncDispose]());
+
   test('challenges any POST without a credential, unless the request itself is refused first', async () => {
-    await using there = await place({ MCP_AUTH: 'eager' });
-    const { app } = there;
     for (const body of [
       PING,
       [PING],
@@ -181,10 +190,7 @@ describe('eager', () => {
       7,
     ]) {
       const { status, headers } = await post(app, body);
-      expect([status, headers.get('www-authenticate')]).toEqual([
-        401,
-        `Bearer realm="mcp-key-server", scope="openid", resource_metadata="${app.url}/.well-known/oauth-protected-resource/mcp"`,
-      ]);
+      expect([status, headers.get('www-authenticate')]).toEqual([401, challengeAt(app)]);
     }
     expect((await post(app, '{')).body.error.code).toBe(-32700);
     expect((await post(app, PING, { 'content-type': 'text/plain' })).status).toBe(415);
@@ -193,35 +199,26 @@ describe('eager', () => {
   });
 
   test('is content with any credential but a bearer token that is none: the tool decides whether it is the right one', async () => {
-    await using there = await place({ MCP_AUTH: 'eager' });
-    const { app } = there;
     expect((await post(app, PING, { 'x-api-key': 'x' })).body.result).toEqual({});
     expect((await post(app, PING, { 'x-api-key': 'x', authorization: 'Bearer x' })).body.result).toEqual({});
     expect((await post(app, PING, { authorization: 'Basic eDp5' })).status).toBe(401);
-    const inMeta = await post(app, call('get_data', {}, { _meta: { api_key: 'x' } }));
-    expect(inMeta.body.result.content[0].text).toBe('Invalid or expired API key');
-    const inArguments = await post(app, call('get_data', { _meta: { api_key: 'x' } }));
-    expect(inArguments.body.result.content[0].text).toBe('Invalid or expired API key');
+    const inMeta = call('get_data', {}, { _meta: { api_key: 'x' } });
+    for (const message of [inMeta, call('get_data', { _meta: { api_key: 'x' } })]) {
+      expect((await post(app, message)).body.result.content[0].text).toBe('Invalid or expired API key');
+    }
     expect((await post(app, call('get_data', {}, { _meta: { api_key: '' } }))).status).toBe(401);
-    expect(
-      (await post(app, [{ ...PING, id: 2 }, call('get_data', {}, { _meta: { api_key: 'x' } })])).body,
-    ).toHaveLength(2);
+    expect((await post(app, [{ ...PING, id: 2 }, inMeta])).body).toHaveLength(2);
   });
 
-  test('MCP_AUTH=eager does not change REST', async () => {
-    await using there = await place({ MCP_AUTH: 'eager' });
-    expect((await there.app.call('get_data')).body.code).toBe('missing_api_key');
+  test('does not change REST, and does not challenge /sse', async () => {
+    expect((await app.call('get_data')).body.code).toBe('missing_api_key');
+    const { provider, authorizationUrl } = createSignIn();
+    const client = ofV1(new SSEClientTransport(new URL(`${there.publicUrl}/sse`), { authProvider: provider }));
+    await client.connect();
+    expect((await client.listTools()).tools).not.toBeEmpty();
+    expect(authorizationUrl()).toBeNull();
+    await client.close();
   });
-});
-
-test('MCP_AUTH=eager does not challenge /sse', async () => {
-  await using there = await place({ MCP_AUTH: 'eager' });
-  const { provider, authorizationUrl } = createSignIn();
-  const client = ofV1(new SSEClientTransport(new URL(`${there.publicUrl}/sse`), { authProvider: provider }));
-  await client.connect();
-  expect((await client.listTools()).tools).not.toBeEmpty();
-  expect(authorizationUrl()).toBeNull();
-  await client.close();
 });
 
 test('the challenge on /messages is the response to the POST, and names the metadata of /sse', async () => {
@@ -229,10 +226,7 @@ test('the challenge on /messages is the response to the POST, and names the meta
   const { app } = there;
   const session = await openSse(app);
   const refused = await session.post(call('list_api_keys'));
-  expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
-    401,
-    `Bearer realm="mcp-key-server", scope="openid", resource_metadata="${app.url}/.well-known/oauth-protected-resource/sse"`,
-  ]);
+  expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([401, challengeAt(app, '/sse')]);
   expect((await session.post(PING)).status).toBe(202);
   await session.drop();
 });

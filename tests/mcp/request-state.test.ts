@@ -1,16 +1,25 @@
 // requestState: what a client carries from one round of a call to the next, and may not change, lend or keep.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { StoreOutage } from '../../src/ground/result.ts';
 import { createRequestStates } from '../../src/mcp/client.ts';
 import { defineTool, err, ok } from '../../src/start/package/index.ts';
 import { ALICE, keyOf, output, payloadOf, person, round, serveAsking } from '../support/asking.ts';
 import { testClock } from '../support/clock.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import type { HeaderMap } from '../support/mcp.ts';
+import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const TTL_MS = 10 * 60 * 1000;
+
+let app: TestApp;
+let headers: HeaderMap;
+beforeAll(async () => {
+  app = await serveAsking({ LOG_LEVEL: 'debug' });
+  headers = await keyOf(app);
+});
+afterAll(() => app.close());
 
 describe('a state is refused with -32602', () => {
   const good = { arguments: { city: 'Rome' }, inputResponses: { who: ALICE } };
@@ -27,8 +36,6 @@ describe('a state is refused with -32602', () => {
     ['that is no string', () => 7 as unknown as string],
     ['that is null', () => null as unknown as string],
   ])('%s', async (_what, change) => {
-    await using app = await serveAsking();
-    const headers = await keyOf(app);
     const { state } = await round(app, 'ask', { headers, params: { arguments: { city: 'Rome' } } });
     const params = { ...good, requestState: change(state) };
     const { status, error } = await round(app, 'ask', { headers, params });
@@ -37,8 +44,6 @@ describe('a state is refused with -32602', () => {
   });
 
   test('the state of another caller, tool or input is refused', async () => {
-    await using app = await serveAsking();
-    const headers = await keyOf(app);
     const { state: requestState } = await round(app, 'ask', { headers, params: { arguments: { city: 'Rome' } } });
     const bob = await keyOf(app, 'bob');
     const second = await keyOf(app); // a key is a caller, not its owner
@@ -55,7 +60,6 @@ describe('a state is refused with -32602', () => {
   });
 
   test('the state of another user is refused; a newer token of the same user is accepted', async () => {
-    await using app = await serveAsking();
     const { state } = await round(app, 'mine', { headers: await bearer(app, 'alice') });
     const params = { inputResponses: { who: ALICE }, requestState: state };
     expect((await round(app, 'mine', { headers: await bearer(app, 'bob'), params })).error.code).toBe(-32602);
@@ -65,8 +69,6 @@ describe('a state is refused with -32602', () => {
   });
 
   test('a state ten minutes old is refused; until then it can be repeated', async () => {
-    await using app = await serveAsking();
-    const headers = await keyOf(app);
     const { state } = await round(app, 'ask', { headers });
     const params = { inputResponses: { who: ALICE }, requestState: state };
     const codes: unknown[] = [];
@@ -93,10 +95,10 @@ test('a state is of the input as it was sent, whatever the schema makes of it', 
       return asked.ok ? ok({ answers: day.toISOString().slice(0, 10) }) : asked;
     },
   });
-  await using app = await createTestApp({ tools: () => [dated] });
-  const { state } = await round(app, 'dated', { headers: {}, params: { arguments: { day: '2026-01-01' } } });
+  await using own = await createTestApp({ tools: () => [dated] });
+  const { state } = await round(own, 'dated', { headers: {}, params: { arguments: { day: '2026-01-01' } } });
   const answered = (day: string) =>
-    round(app, 'dated', {
+    round(own, 'dated', {
       headers: {},
       params: { arguments: { day }, inputResponses: { who: ALICE }, requestState: state },
     });
@@ -105,8 +107,6 @@ test('a state is of the input as it was sent, whatever the schema makes of it', 
 });
 
 test('the order of the fields of an input does not matter', async () => {
-  await using app = await serveAsking();
-  const headers = await keyOf(app);
   const { state } = await round(app, 'ask', { headers, params: { arguments: { title: 'a', city: 'b' } } });
   const params = { arguments: { city: 'b', title: 'a' }, inputResponses: { who: ALICE }, requestState: state };
   expect((await round(app, 'ask', { headers, params })).result.resultType).toBe('complete');
@@ -142,8 +142,7 @@ describe('the secret that signs states', () => {
   });
 
   test('the signing secret is neither in a state nor in the log', async () => {
-    await using app = await serveAsking({ LOG_LEVEL: 'debug' });
-    const { state } = await round(app, 'ask', { headers: await keyOf(app) });
+    const { state } = await round(app, 'ask', { headers });
     expect(Object.keys(payloadOf(state))).toEqual(['expiresAtMs', 'responses']);
     expect(await app.logText()).not.toContain(state);
   });

@@ -1,23 +1,38 @@
 // The HTTP+SSE transport of 2024-11-05: GET /sse and POST /messages.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool, err, ok, type Problem } from '../../src/start/package/index.ts';
+import { defineTool } from '../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
 import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';
-import { sessionsOf } from '../support/sse-socket.ts';
+import { postTo, sessionsOf } from '../support/sse-socket.ts';
 import { bearer, createTestApp, NO_CONNECTION, readResponse, type TestApp } from '../support/test-app.ts';
-import { anyone, facts, NOT_JSON, steeredTool } from '../support/tools.ts';
+import { anyone, facts, steeredTool } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} }, 0);
 
+const NO_SESSION = {
+  type: 'about:blank',
+  title: 'Not Found',
+  status: 404,
+  detail: 'No such session here; behind a balancer /sse needs sticky routing',
+  code: 'session_not_found',
+  requestId: expect.stringMatching(/./),
+};
+
+let app: TestApp;
+beforeAll(async () => {
+  app = await createTestApp();
+});
+afterAll(() => app.close());
+
 describe('GET /sse', () => {
   test('is an event stream that first says where to post', async () => {
-    await using app = await createTestApp();
-    const response = await fetch(`${app.url}/sse`);
+    const response = await fetch(`${app.url}/sse`, { headers: { origin: 'http://localhost:1' } });
+    expect(response.headers.get('access-control-allow-origin')).toBe('http://localhost:1');
     expect(response.headers.get('content-type')).toBe('text/event-stream');
     expect(response.headers.get('cache-control')).toContain('no-cache');
     expect(response.headers.get('x-accel-buffering')).toBe('no');
@@ -39,33 +54,22 @@ describe('GET /sse', () => {
   });
 
   test('POST is 405, so that clients that try the newer transport first fall back', async () => {
-    await using app = await createTestApp();
     const { status, headers } = await fetch(`${app.url}/sse`, { method: 'POST', body: '{}' });
     expect([status, headers.get('allow')]).toEqual([405, 'GET, HEAD']);
   });
 
   test('HEAD opens no session', async () => {
-    await using app = await createTestApp();
+    const before = await sessionsOf(app.url);
     // Bypasses the runtime, which would end the body of a response to HEAD, and a session with it.
-    const { status, headers } = await app.handler.fetch(
-      new Request(`${app.url}/sse`, { method: 'HEAD' }),
-      NO_CONNECTION,
-    );
-    expect([status, headers.get('content-type'), await sessionsOf(app.url)]).toEqual([200, 'text/event-stream', 0]);
-  });
-
-  test('refuses a foreign origin and accepts an allowed one', async () => {
-    await using app = await createTestApp();
-    expect((await fetch(`${app.url}/sse`, { headers: { origin: 'https://evil.example' } })).status).toBe(403);
-    const response = await fetch(`${app.url}/sse`, { headers: { origin: 'http://localhost:1' } });
-    expect(response.headers.get('access-control-allow-origin')).toBe('http://localhost:1');
-    await response.body?.cancel();
+    const head = new Request(`${app.url}/sse`, { method: 'HEAD' });
+    const { status, headers } = await app.handler.fetch(head, NO_CONNECTION);
+    expect([status, headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+    expect(await sessionsOf(app.url)).toBe(before);
   });
 });
 
 describe('POST /messages', () => {
   test('is 202, and the response comes on the stream', async () => {
-    await using app = await createTestApp();
     const session = await openSse(app);
     const { status, body } = await session.post(initialize);
     expect([status, body]).toEqual([202, '']);
@@ -78,19 +82,14 @@ describe('POST /messages', () => {
   });
 
   test.each([
-    ['no session id', '/messages', 400],
-    ['an empty one', '/messages?sessionId=', 400],
-    ['an unknown one', '/messages?sessionId=00000000-0000-4000-8000-000000000000', 404],
-    ['one that is no id', '/messages?sessionId=__proto__', 404],
-  ])('%s', async (_what, path, expected) => {
-    await using app = await createTestApp();
-    const response = await fetch(app.url + path, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(request('ping')),
-    });
-    expect(response.status).toBe(expected);
-    expect(await response.text()).not.toContain('tool');
+    ['no session id', '/messages', 400, { code: 'invalid_input' }],
+    ['an empty one', '/messages?sessionId=', 400, { code: 'invalid_input' }],
+    ['an unknown one', '/messages?sessionId=00000000-0000-4000-8000-000000000000', 404, NO_SESSION],
+    ['one that is no id', '/messages?sessionId=__proto__', 404, NO_SESSION],
+  ])('%s', async (_what, path, status, problem) => {
+    const response = await readResponse(await postTo(app.url + path, request('ping')));
+    expect(response).toMatchObject({ status, body: problem });
+    expect(JSON.stringify(response.body)).not.toContain('tool');
   });
 
   test.each<[string, string, Record<string, string>, number, unknown]>([
@@ -102,7 +101,6 @@ describe('POST /messages', () => {
     ['another media type', '{}', { 'content-type': 'text/plain' }, 415, undefined],
     ['too much', JSON.stringify(request('ping', { x: 'x'.repeat(1024 * 1024) })), {}, 413, undefined],
   ])('%s is an error in the response to the POST', async (_what, message, headers, status, code) => {
-    await using app = await createTestApp();
     const session = await openSse(app);
     const response = await session.post(message, headers);
     expect([response.status, response.body.error?.code]).toEqual([status, code]);
@@ -111,7 +109,6 @@ describe('POST /messages', () => {
   });
 
   test('each is authenticated by its own headers', async () => {
-    await using app = await createTestApp();
     const { key } = await app.createKey('alice');
     const session = await openSse(app);
     await session.post(call('get_data'));
@@ -124,15 +121,11 @@ describe('POST /messages', () => {
     expect((await session.nextMessage()).result.structuredContent.keys).toHaveLength(1);
   });
 
-  test.each([
-    ['an exception', () => Promise.reject(new Error('oops'))],
-    ['content that JSON cannot express', () => ok(NOT_JSON)],
-    ['an error that is no problem', async () => err('a text' as never)],
-    ['a problem that is not whole', async () => err({ code: 'insufficient_scope' } as Problem)],
-  ])('a bug fails its own request, not the stream: %s', async (_what, run) => {
+  test('a bug fails its own request, not the stream', async () => {
+    const run = () => Promise.reject(new Error('oops'));
     const broken = defineTool(anyone, { ...facts('broken'), input: v.strictObject({}), run });
-    await using app = await createTestApp({ tools: () => [broken] });
-    const session = await openSse(app);
+    await using own = await createTestApp({ tools: () => [broken] });
+    const session = await openSse(own);
     await session.post(call('broken'));
     expect(await session.nextMessage()).toMatchObject({ id: 1, error: { code: -32603 } });
     await session.post(request('ping', undefined, 2));
@@ -140,15 +133,6 @@ describe('POST /messages', () => {
   });
 });
 
-const NO_SESSION = {
-  type: 'about:blank',
-  title: 'Not Found',
-  status: 404,
-  detail: 'No such session here; behind a balancer /sse needs sticky routing',
-  code: 'session_not_found',
-  requestId: expect.stringMatching(/./),
-};
-const UNKNOWN_SESSION = '00000000-0000-4000-8000-000000000000';
 const cancelled = (requestId: unknown) => ({
   jsonrpc: '2.0',
   method: 'notifications/cancelled',
@@ -175,7 +159,6 @@ const NOBODYS = ['no credential', 'a token that is none', 'a key that is none'];
 
 describe('a session belongs to somebody', () => {
   test.each(HERS)('opened with %s: others find nothing there, and change nothing', async (opener) => {
-    await using app = await createTestApp();
     const all = await credentialsIn(app);
     if (opener === 'a token of hers and a key of another user') delete all['a token of another user'];
     const session = await openSse(app, all[opener]);
@@ -191,16 +174,9 @@ describe('a session belongs to somebody', () => {
       expect(await session.nextMessage()).toEqual({ jsonrpc: '2.0', id: who, result: {} });
       expect((await session.nextMessage()).id).toBe(1);
     }
-    const elsewhere = await fetch(`${app.url}/messages?sessionId=${UNKNOWN_SESSION}`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(request('ping')),
-    });
-    expect([elsewhere.status, await elsewhere.json()]).toEqual([404, NO_SESSION]);
   });
 
   test.each(NOBODYS)('opened with %s, to nobody, until a valid credential is sent to it', async (opener) => {
-    await using app = await createTestApp();
     const all = await credentialsIn(app);
     const session = await openSse(app, all[opener]);
     const as = (who: string) => ({ authorization: '', 'x-api-key': '', ...all[who] });
@@ -215,7 +191,6 @@ describe('a session belongs to somebody', () => {
   });
 
   test('a key in _meta makes it somebody’s, too, and opens it with any message', async () => {
-    await using app = await createTestApp();
     const session = await openSse(app);
     const meta = { _meta: { api_key: (await app.createKey('alice')).key } };
     expect((await session.post(call('get_data', {}, meta))).status).toBe(202);
@@ -236,22 +211,6 @@ describe('a session belongs to somebody', () => {
     const session = await openSse(app, await bearer(app, 'alice'));
     app.clock.sleep(2 * 3_600_000); // awake, it would cut off a stream of which nobody reads a comment
     expect((await session.post(request('ping'), await bearer(app, 'alice'))).status).toBe(202);
-  });
-
-  test('calls of a session cannot be cancelled by another user', async () => {
-    const steered = steeredTool();
-    await using app = await createTestApp({ tools: () => [steered.tool] });
-    const alice = await bearer(app, 'alice');
-    const session = await openSse(app, alice);
-    await session.post(call('steered'));
-    await steered.running;
-    for (const headers of [{ authorization: '' }, await bearer(app, 'mallory'), { authorization: 'Bearer nonsense' }]) {
-      expect((await session.post(cancelled(1), headers)).status).toBe(404);
-    }
-    expect(steered.isAborted()).toBe(false);
-    expect((await session.post(cancelled(1))).status).toBe(202);
-    await steered.aborted;
-    steered.finish();
   });
 
   test('calls with the owner’s credential are told, in-band, when it has ended; nothing else may be sent with it', async () => {
@@ -370,15 +329,18 @@ describe('calls', () => {
     expect((await session.nextMessage()).id).toBe('next');
   });
 
-  test('notifications/cancelled aborts the call, which then gets no response', async () => {
+  test('notifications/cancelled of its owner aborts the call, which then gets no response', async () => {
     const steered = steeredTool();
     await using app = await createTestApp({ tools: () => [steered.tool] });
-    const session = await openSse(app);
+    const session = await openSse(app, await bearer(app, 'alice'));
     await session.post(call('steered'));
     await steered.running;
     for (const other of [2, '1', null, undefined, {}]) await session.post(cancelled(other));
+    for (const headers of [{ authorization: '' }, await bearer(app, 'mallory'), { authorization: 'Bearer nonsense' }]) {
+      expect((await session.post(cancelled(1), headers)).status).toBe(404);
+    }
     expect(steered.isAborted()).toBe(false);
-    await session.post(cancelled(1));
+    expect((await session.post(cancelled(1))).status).toBe(202);
     await steered.aborted;
     steered.finish();
     await session.post(request('ping', undefined, 'next'));
