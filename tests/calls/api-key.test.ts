@@ -33,26 +33,14 @@ test("get_data returns the owner, the key and sample rows, never the key's text"
   expect(JSON.stringify(body)).not.toContain(key);
 });
 
-describe('the places', () => {
-  test('a key is read from X-API-Key', async () => expect(await owner({ x: good })).toBe('alice'));
-  test('a key is read from Authorization: Bearer', async () =>
-    expect(await owner({ auth: `Bearer ${good}` })).toBe('alice'));
-  test('the scheme Bearer is read in any case', async () =>
-    expect(await owner({ auth: `bearer ${good}` })).toBe('alice'));
-  test('the scheme Bearer may be followed by several spaces', async () =>
-    expect(await owner({ auth: `Bearer   ${good}` })).toBe('alice'));
-  test('a key is read from _meta.api_key', async () => expect(await owner({ meta: good })).toBe('alice'));
-  test('a key in the query string is not read', async () => {
-    const response = await fetch(`${app.url}/tools/get_data?api_key=${good}&x-api-key=${good}`, { method: 'POST' });
-    expect((await response.json()).code).toBe('missing_api_key');
-  });
-  test('a key in a field of the input is not read', async () => {
-    expect((await app.call('get_data', { api_key: good })).body.code).toBe('missing_api_key');
-  });
-});
-
-describe('the first present decides', () => {
+describe('where a key is found', () => {
   test.each([
+    ['in X-API-Key', () => ({ x: good }), 'alice'],
+    ['in Authorization: Bearer', () => ({ auth: `Bearer ${good}` }), 'alice'],
+    ['in Authorization with the scheme in lower case', () => ({ auth: `bearer ${good}` }), 'alice'],
+    ['in Authorization behind several spaces', () => ({ auth: `Bearer   ${good}` }), 'alice'],
+    ['in _meta.api_key', () => ({ meta: good }), 'alice'],
+    // The first present decides.
     ['X-API-Key before Authorization', () => ({ x: good, auth: `Bearer ${other}` }), 'alice'],
     ['X-API-Key before _meta', () => ({ x: good, meta: other }), 'alice'],
     ['Authorization before _meta', () => ({ auth: `Bearer ${good}`, meta: other }), 'alice'],
@@ -60,19 +48,12 @@ describe('the first present decides', () => {
     ['a wrong X-API-Key before a right _meta', () => ({ x: 'x', meta: good }), 'invalid_api_key'],
     ['a wrong Authorization before a right _meta', () => ({ auth: `Bearer ${BAD}`, meta: good }), 'invalid_api_key'],
     ['a right X-API-Key before a wrong rest', () => ({ x: good, auth: `Bearer ${BAD}`, meta: BAD }), 'alice'],
-  ])('%s', async (_what, at, expected) => {
-    expect(await owner(at())).toBe(expected);
-  });
-});
-
-describe('present means a non-empty string', () => {
-  test.each([
+    // Present means a text that isn't empty.
     ['an empty X-API-Key', () => ({ x: '', auth: `Bearer ${good}` }), 'alice'],
     ['an X-API-Key of spaces', () => ({ x: '  ', meta: good }), 'alice'],
     ['Authorization of another scheme', () => ({ auth: 'Basic YTpi', meta: good }), 'alice'],
     ['Bearer without a value', () => ({ auth: 'Bearer', meta: good }), 'alice'],
     ['Bearer and a space', () => ({ auth: 'Bearer ', meta: good }), 'alice'],
-    ['a key without scheme', () => ({ auth: good }), 'missing_api_key'],
     ['an empty _meta.api_key', () => ({ meta: '' }), 'missing_api_key'],
     ['a number in _meta.api_key', () => ({ meta: 1 }), 'missing_api_key'],
     ['a list in _meta.api_key', () => ({ meta: [good] }), 'missing_api_key'],
@@ -81,16 +62,15 @@ describe('present means a non-empty string', () => {
     expect(await owner(at())).toBe(expected);
   });
 
-  test('a _meta that is no object holds no key', async () => {
-    for (const _meta of [null, [], 'text', 1]) {
-      expect((await app.call('get_data', { _meta })).body.code).toBe('missing_api_key');
+  test('not in the query, a field of the input, a _meta that is no object, or what that inherits', async () => {
+    const query = await fetch(`${app.url}/tools/get_data?api_key=${good}&x-api-key=${good}`, { method: 'POST' });
+    expect((await query.json()).code).toBe('missing_api_key');
+    for (const input of [{ api_key: good }, ...[null, [], 'text', 1].map((_meta) => ({ _meta }))]) {
+      expect((await app.call('get_data', input)).body.code).toBe('missing_api_key');
     }
-  });
-
-  test('a key that _meta inherits does not count', async () => {
-    const body = `{"_meta":{"__proto__":{"api_key":"${good}"}}}`;
-    const response = await sendOverSocket(app.url, postText('/tools/get_data', body));
-    expect(JSON.parse(response.body).code).toBe('missing_api_key');
+    const inherited = `{"_meta":{"__proto__":{"api_key":"${good}"}}}`;
+    const { body } = await sendOverSocket(app.url, postText('/tools/get_data', inherited));
+    expect(JSON.parse(body).code).toBe('missing_api_key');
   });
 });
 
@@ -161,11 +141,6 @@ describe('both kinds at once', () => {
     }
   });
 
-  test('a user token is no key', async () => {
-    expect(await owner({ auth: `Bearer ${await app.token('alice')}` })).toBe('invalid_api_key');
-    expect(await owner({ x: await app.token('alice') })).toBe('invalid_api_key');
-  });
-
   test('the wrong kind is told by its shape: nothing is looked up, and the log has the reason', async () => {
     await using fresh = await createTestApp({ env: COUNTED });
     const { key } = await fresh.createKey('alice');
@@ -224,9 +199,8 @@ describe('both kinds at once', () => {
     }
   });
 
-  test('a user token in X-API-Key or _meta is not read', async () => {
+  test('a user token in _meta or in the query is not read', async () => {
     const token = await app.token('alice');
-    expect((await app.call('list_api_keys', {}, { 'x-api-key': token })).body.code).toBe('missing_token');
     expect((await app.call('list_api_keys', { _meta: { api_key: token } })).body.code).toBe('missing_token');
     const response = await fetch(`${app.url}/tools/list_api_keys?access_token=${token}`, { method: 'POST' });
     expect((await response.json()).code).toBe('missing_token');

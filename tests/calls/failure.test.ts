@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, err, type Failure, failure } from '../../src/start/package/index.ts';
-import { call, openSse, post } from '../support/mcp.ts';
+import { call, callOverWays, post } from '../support/mcp.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
@@ -28,26 +28,25 @@ afterAll(() => app.close());
 const SHOP_CLOSED: Failure = { status: 503, code: 'shop_closed', detail: 'The shop is closed', retryAfterS: 90 };
 
 describe('an invalid_input of a tool', () => {
-  test('is in its own words alone, over REST, MCP and /sse', async () => {
-    invalid = [{ path: 'id', message: 'No such page' }];
+  test.each([
+    ['one issue', [{ path: 'id', message: 'No such page' }], 'id: No such page'],
+    [
+      'several, of the input as a whole too',
+      [
+        { path: '', message: 'Expected either a or b' },
+        { path: 'c.0', message: 'Expected another' },
+      ],
+      'Expected either a or b; c.0: Expected another',
+    ],
+    ['none', [], 'The input does not fit the schema of the tool'],
+  ])('is in its own words alone, over REST and MCP: %s', async (_what, issues, text) => {
+    invalid = issues;
     const { status, body } = await app.call('refuse');
-    expect([status, body.code, body.detail, body.issues]).toEqual([400, 'invalid_input', 'id: No such page', invalid]);
-    const result = { content: [{ type: 'text', text: 'id: No such page' }], isError: true };
-    expect((await post(app, call('refuse'))).body.result).toEqual(result);
-    const session = await openSse(app);
-    await session.post(call('refuse'));
-    expect((await session.nextMessage()).result).toEqual(result);
-  });
-
-  test('may have several issues, of the input as a whole, or none', async () => {
-    const textOf = async () => (await post(app, call('refuse'))).body.result.content[0].text;
-    invalid = [
-      { path: '', message: 'Expected either a or b' },
-      { path: 'c.0', message: 'Expected another' },
-    ];
-    expect(await textOf()).toBe('Expected either a or b; c.0: Expected another');
-    invalid = [];
-    expect(await textOf()).toBe('The input does not fit the schema of the tool');
+    expect([status, body.code, body.detail, body.issues]).toEqual([400, 'invalid_input', text, issues]);
+    for (const { result } of await callOverWays(app, 'refuse')) {
+      expect(result).toMatchObject({ content: [{ type: 'text', text }], isError: true });
+      expect(result.content).toHaveLength(1);
+    }
   });
 });
 
@@ -75,23 +74,13 @@ describe('a failure', () => {
 
   test('is a result over MCP, with the seconds in a second text', async () => {
     fails = SHOP_CLOSED;
-    const result = {
-      content: [
-        { type: 'text', text: 'The shop is closed' },
-        { type: 'text', text: 'Try again in 90 s' },
-      ],
-      isError: true,
-    };
-    expect((await post(app, call('fail'))).body.result).toEqual(result);
-    expect((await post(app, [call('fail')])).body[0].result).toEqual(result);
-    const session = await openSse(app);
-    await session.post(call('fail'));
-    expect((await session.nextMessage()).result).toEqual(result);
+    const text = (text: string) => ({ type: 'text', text });
+    for (const { result } of await callOverWays(app, 'fail')) {
+      expect([result.isError, result.content]).toEqual([true, [text('The shop is closed'), text('Try again in 90 s')]]);
+    }
     fails = { status: 404, code: 'no_such_order', detail: 'There is no such order' };
-    expect((await post(app, call('fail'))).body.result).toEqual({
-      content: [{ type: 'text', text: 'There is no such order' }],
-      isError: true,
-    });
+    const { result } = (await post(app, call('fail'))).body;
+    expect(result).toEqual({ content: [text('There is no such order')], isError: true });
   });
 
   test.each<[number, string]>([

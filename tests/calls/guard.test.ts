@@ -1,9 +1,9 @@
 // Guards compose: order, first refusal, and a wrong order that does not compile (the type checker runs this file too).
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, err, type Guard, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
-import { createTestApp, insertKey } from '../support/test-app.ts';
+import { createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ who: v.string() }) };
@@ -87,33 +87,33 @@ export const wrong = ({ guards }: ToolDeps) => [
   }),
 ];
 
-test('every required scope must be held, by exact string', async () => {
-  await using app = await createTestApp({ tools });
-  const outcome = async (...scopes: string[]) =>
-    (await app.call('right_order', {}, { 'x-api-key': await insertKey(app, 'alice', scopes) })).status;
-  expect(await outcome('read', 'write')).toBe(200);
-  expect(await outcome('x', 'write', 'read')).toBe(200);
-  expect(await outcome('read')).toBe(403);
-  expect(await outcome('write')).toBe(403);
-  expect(await outcome()).toBe(403);
-  expect(await outcome('admin')).toBe(403);
-  expect(await outcome('Read', 'write')).toBe(403);
-  expect(await outcome('read:all', 'write')).toBe(403);
-  expect(await outcome('read,write')).toBe(403);
+let app: TestApp;
+beforeAll(async () => {
+  app = await createTestApp({ tools });
 });
+afterAll(() => app.close());
 
 test.each([
-  ['read:orders', 200],
-  ['read', 403],
-  ['read:', 403],
-  ['read:*', 403],
-  ['*', 403],
-  ['read:orders:all', 403],
-  ['orders', 403],
-])('a scope is no pattern and no prefix: %s at a tool for read:orders is %d', async (scope, status) => {
-  await using app = await createTestApp({ tools });
-  const key = await insertKey(app, 'alice', [scope]);
-  expect((await app.call('orders', {}, { 'x-api-key': key })).status).toBe(status);
+  ['right_order', ['read', 'write'], 200],
+  ['right_order', ['x', 'write', 'read'], 200],
+  ['right_order', ['read'], 403],
+  ['right_order', ['write'], 403],
+  ['right_order', [], 403],
+  ['right_order', ['admin'], 403],
+  ['right_order', ['Read', 'write'], 403],
+  ['right_order', ['read:all', 'write'], 403],
+  ['right_order', ['read,write'], 403],
+  // A scope is no pattern and no prefix.
+  ['orders', ['read:orders'], 200],
+  ['orders', ['read'], 403],
+  ['orders', ['read:'], 403],
+  ['orders', ['read:*'], 403],
+  ['orders', ['*'], 403],
+  ['orders', ['read:orders:all'], 403],
+  ['orders', ['orders'], 403],
+])('every scope that a tool requires must be held, by exact string: %s with %j is %d', async (tool, scopes, status) => {
+  const key = await insertKey(app, 'alice', scopes);
+  expect((await app.call(tool, {}, { 'x-api-key': key })).status).toBe(status);
 });
 
 test('without scopes none are held, and a text of two is neither', async () => {
@@ -122,7 +122,7 @@ test('without scopes none are held, and a text of two is neither', async () => {
     () =>
       ok({ auth });
   const schemas = { input: v.strictObject({}), output: v.strictObject({}), run: () => ok({}) };
-  await using app = await createTestApp({
+  await using own = await createTestApp({
     tools: ({ guards }) => {
       const behind = (guard: Guard<Call, { readonly auth: object }>, ...scopes: readonly string[]) =>
         Object.assign(sequence(guard, guards.scopes(...scopes)), { requiredScopes: [] }); // for no key
@@ -132,27 +132,11 @@ test('without scopes none are held, and a text of two is neither', async () => {
       ];
     },
   });
-  const statusOf = async (tool: string) => (await app.call(tool)).status;
+  const statusOf = async (tool: string) => (await own.call(tool)).status;
   expect(await Promise.all(['none', 'text_of_two'].map(statusOf))).toEqual([403, 403]);
 });
 
-test('a sequence demands the scopes of all its guards, also of sequences within', async () => {
-  await using app = await createTestApp({
-    tools: ({ guards }) => {
-      const two = sequence(guards.apiKey, guards.scopes('read', 'write'));
-      const all = sequence(two, guards.scopes('admin'));
-      expect([two.requiredScopes, all.requiredScopes]).toEqual([
-        ['read', 'write'],
-        ['read', 'write', 'admin'],
-      ]);
-      return [];
-    },
-  });
-  expect(app.url).toStartWith('http');
-});
-
 test('a tool behind three or four guards runs with what they added, and states the last limit', async () => {
-  await using app = await createTestApp({ tools });
   const key = await insertKey(app, 'alice', ['read']);
   const three = await app.call('three_guards', {}, { 'x-api-key': key });
   expect(three).toMatchObject({ status: 200, body: { who: expect.stringMatching(/./) } });
@@ -164,6 +148,20 @@ test('a tool behind three or four guards runs with what they added, and states t
 });
 
 describe('sequence', () => {
+  test('a sequence demands the scopes of all its guards, also of sequences within', async () => {
+    let demanded: unknown;
+    const demanding = ({ guards }: ToolDeps) => {
+      const two = sequence(guards.apiKey, guards.scopes('read', 'write'));
+      demanded = [two.requiredScopes, sequence(two, guards.scopes('admin')).requiredScopes];
+      return [];
+    };
+    await using _ = await createTestApp({ tools: demanding });
+    expect(demanded).toEqual([
+      ['read', 'write'],
+      ['read', 'write', 'admin'],
+    ]);
+  });
+
   const addsA: Guard<object, { a: number }> = () => ok({ a: 1 });
   const addsB: Guard<{ a: number }, { b: number }> = ({ a }) => ok({ b: a + 1 });
   const addsC: Guard<{ a: number; b: number }, { c: number }> = ({ a, b }) => ok({ c: a + b + 1 });

@@ -22,20 +22,13 @@ const SHOP = v.object({
   TOOL_SHOP_TIMEOUT_MS: v.optional(v.pipe(v.string(), v.toNumber(), v.integer()), '1000'),
 });
 
-test('are those that the tool declares, made what its schema makes of them', async () => {
-  const env = { TOOL_SHOP_URL: 'https://shop.example', TOOL_SHOP_TIMEOUT_MS: '250', TOOL_OTHER: 'x' };
-  await using app = await appWith(SHOP, env);
+test.each([
+  ['are those that the tool declares, made what its schema makes of them', { TOOL_SHOP_TIMEOUT_MS: '250' }, 250],
+  ['have defaults, also where a variable is set to nothing', { TOOL_SHOP_TIMEOUT_MS: '' }, 1000],
+])('%s', async (_what, env, TOOL_SHOP_TIMEOUT_MS) => {
+  await using app = await appWith(SHOP, { TOOL_SHOP_URL: 'https://shop.example', TOOL_OTHER: 'x', ...env });
   const { body } = await app.call('show');
-  expect(JSON.parse(body.content[0].text)).toEqual({
-    TOOL_SHOP_URL: 'https://shop.example',
-    TOOL_SHOP_TIMEOUT_MS: 250,
-  });
-});
-
-test('have defaults, also where a variable is set to nothing', async () => {
-  await using app = await appWith(SHOP, { TOOL_SHOP_URL: 'https://shop.example', TOOL_SHOP_TIMEOUT_MS: '' });
-  const { body } = await app.call('show');
-  expect(JSON.parse(body.content[0].text).TOOL_SHOP_TIMEOUT_MS).toBe(1000);
+  expect(JSON.parse(body.content[0].text)).toEqual({ TOOL_SHOP_URL: 'https://shop.example', TOOL_SHOP_TIMEOUT_MS });
 });
 
 describe('the start stops, and shows no value,', () => {

@@ -1,6 +1,6 @@
 // A tool as its author defines it: time, cancellation, output that fits its schema, bugs.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
@@ -15,45 +15,35 @@ import {
   type ToolDeps,
 } from '../../src/start/package/index.ts';
 import { CAPABILITIES } from '../support/asking.ts';
-import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { call, modern, openSse, post, request } from '../support/mcp.ts';
+import { call, callOverWays, modern, post, request } from '../support/mcp.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { createTestApp, failureOf } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { createTestApp, failureOf, type LogLine, type TestApp } from '../support/test-app.ts';
+import { anyone, facts, steeredTool } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ said: v.string() }) };
 
 describe('time', () => {
-  test('a tool that takes longer than its time is given up with 504, and its signal says so', async () => {
-    let stopped: unknown;
-    const clock = testClock();
-    await using app = await createTestApp({
-      clock,
-      tools: () => [
-        defineTool(anyone, {
-          ...facts('slow'),
-          ...schemas,
-          timeoutMs: 50,
-          run(_input, { signal }) {
-            queueMicrotask(() => clock.advance(50));
-            return new Promise((resolve) => {
-              signal.addEventListener('abort', () => {
-                stopped = signal.reason;
-                resolve(ok({ said: 'too late' }));
-              });
-            });
-          },
-        }),
-      ],
-    });
-    const { status, body } = await app.call('slow');
-    expect({ status, code: body.code }).toEqual({ status: 504, code: 'tool_timeout' });
-    expect(body.detail).toBe('The call took longer than it may; what it began may go on');
-    expect(stopped).toBeInstanceOf(Error);
+  test('a tool that takes longer than its time is given up, and its signal, its caller and the log say why', async () => {
+    const [slow, overMcp, quick] = ['slow', 'over_mcp', 'quick'].map((name) => steeredTool({ name, timeoutMs: 50 }));
+    if (!slow || !overMcp || !quick) throw new Error('not made');
+    await using app = await createTestApp({ tools: () => [slow.tool, overMcp.tool, quick.tool] });
+    const asked = [app.call('slow'), post(app, call('over_mcp')), app.call('quick')] as const;
+    for (const { running } of [slow, overMcp, quick]) await running;
+    app.clock.advance(49);
+    expect([slow.isAborted(), overMcp.isAborted()]).toEqual([false, false]);
+    quick.finish();
+    expect((await asked[2]).status).toBe(200);
+    app.clock.advance(1);
+    const detail = 'The call took longer than it may; what it began may go on';
+    const { status, body } = await asked[0];
+    expect({ status, code: body.code, detail: body.detail }).toEqual({ status: 504, code: 'tool_timeout', detail });
+    expect((await asked[1]).body.result).toEqual({ content: [{ type: 'text', text: detail }], isError: true });
+    expect(await slow.aborted).toBeInstanceOf(Error);
     const told = { level: 'warn', event: 'tool out of time', tool: 'slow', requestId: body.requestId };
     expect(await app.log()).toContainEqual(expect.objectContaining(told));
+    for (const { finish } of [slow, overMcp]) finish();
   });
 
   test('one that its client cancels is logged as that, and as no tool that is too slow', async () => {
@@ -92,120 +82,110 @@ describe('time', () => {
     const make = () => defineTool(anyone, { ...facts('odd'), ...schemas, timeoutMs, run: () => ok({ said: '' }) });
     expect(make).toThrow(`odd: timeoutMs: expected above 0 and at most ${2 ** 31 - 1}, got ${timeoutMs}`);
   });
-
-  test('one that returns in time is not stopped', async () => {
-    const clock = testClock();
-    await using app = await createTestApp({
-      clock,
-      tools: () => [
-        defineTool(anyone, {
-          ...facts('quick'),
-          ...schemas,
-          timeoutMs: 1000,
-          run: async () => {
-            await Promise.resolve(); // its time has begun
-            clock.advance(999);
-            return ok({ said: 'in time' });
-          },
-        }),
-      ],
-    });
-    expect((await app.call('quick')).body).toEqual({ said: 'in time' });
-  });
 });
 
-describe('a bug in a tool is 500 with nothing but a requestId, and the log has the rest', () => {
-  const broken = (run: () => never | Promise<never>) => (deps: ToolDeps) => [
-    defineTool(deps.guards.rateLimit({ requests: 5, window: '1m', key: () => undefined }), {
-      ...facts('broken'),
-      ...schemas,
-      run,
-    }),
-  ];
-
-  test.each([
-    [
-      'a throw',
-      () => {
-        throw new Error('the inside story');
-      },
+/** What the tools of this app do, when they are called. */
+let run: (input: { readonly id?: string | undefined }) => unknown = () => ok({ said: '' });
+const counted = v.looseObject({ n: v.optional(v.number()) });
+const odd = v.strictObject({ prices: v.optional(v.record(v.string(), v.number()), {}), id: v.optional(v.string()) });
+let app: TestApp;
+beforeAll(async () => {
+  const told = { ...schemas, run: () => run({}) as never };
+  app = await createTestApp({
+    tools: ({ guards }: ToolDeps) => [
+      defineTool(anyone, { ...facts('says'), ...told }),
+      defineTool(anyone, { ...facts('takes'), ...told, input: odd, run: (input) => run(input) as never }),
+      defineTool(anyone, { ...facts('counts'), ...told, output: counted }),
+      defineTool(anyone, { ...facts('blocks'), input: v.strictObject({}), run: () => run({}) as never }),
+      defineTool(guards.rateLimit({ requests: 5, window: '1m', key: () => undefined }), {
+        ...facts('limited'),
+        ...told,
+      }),
+      defineTool(() => run({}) as never, { ...facts('guarded'), ...schemas, run: () => ok({ said: 'said' }) }),
+      defineTool(anyone, { ...facts('fine'), ...schemas, run: () => ok({ said: 'said' }) }),
     ],
-    ['a rejection', () => Promise.reject(new Error('the inside story'))],
-  ])('%s', async (_what, run) => {
-    await using app = await createTestApp({ tools: broken(run) });
-    const { status, headers, body } = await app.call('broken');
-    expect(status).toBe(500);
-    expect(body).toEqual({
+  });
+});
+afterAll(() => app.close());
+
+/** Calls a tool whose call fails as by a bug; returns the line of the log about it. */
+async function bugOf(tool: string): Promise<LogLine | undefined> {
+  const { status, body } = await app.call(tool);
+  expect({ status, body }).toEqual({
+    status: 500,
+    body: {
       type: 'about:blank',
       title: 'Internal Server Error',
       status: 500,
       detail: 'Something went wrong on the server',
       code: 'internal',
       requestId: expect.any(String),
-    });
-    expect(headers.get('ratelimit-policy')).toBe('"key";q=5;w=60');
-    expect(headers.get('ratelimit')).toBe('"key";r=4;t=60'); // the call counted
-    const line = (await app.log()).find(({ requestId }) => requestId === body.requestId);
-    expect(line).toMatchObject({ level: 'error', tool: 'broken', error: expect.stringContaining('the inside story') });
-    expect((await app.call('broken')).status).toBe(500);
-    const toPage = await app.call('broken', {}, { origin: 'http://localhost:1' });
-    expect(toPage.headers.get('access-control-allow-origin')).toBe('http://localhost:1');
+    },
   });
+  const line = (await app.log()).find(({ requestId }) => requestId === body.requestId);
+  expect(line).toMatchObject({ level: 'error', event: 'internal error', tool });
+  return line;
+}
 
-  test('what JSON has no form for, thrown: it fails its own call, in a batch and on a stream too', async () => {
-    const cyclic: Record<string, unknown> = {};
-    cyclic.self = cyclic;
-    await using app = await createTestApp({ tools: broken(() => Promise.reject(cyclic)) });
-    expect((await app.call('broken')).status).toBe(500);
-    const batch = await post(app, [call('broken'), request('ping', undefined, 2)]);
-    expect(batch.body).toMatchObject([{ error: { code: -32603 } }, { id: 2, result: {} }]);
-    const session = await openSse(app);
-    await session.post(call('broken'));
-    expect(await session.nextMessage()).toMatchObject({ error: { code: -32603 } });
-    const bugs = (await app.log()).filter(({ level }) => level === 'error');
-    expect(bugs.map(({ tool }) => tool)).toEqual(['broken', 'broken', 'broken']);
-  });
+describe('a bug in a tool is 500 with nothing but a requestId, and the log has the rest', () => {
+  const story = new Error('the inside story');
+  const returns = (value: unknown) => () => value;
 
-  test.each([
-    ['wrong', { said: 1 }, 'said: Expected string'],
-    ['missing', {}, 'said: This field is required'],
-    ['too much', { said: 'x', more: 'secret' }, 'Unknown field; the fields are said'],
-  ])('output that does not fit its schema, of which only the log says why: %s', async (_what, output, why) => {
-    await using app = await createTestApp({
-      tools: () => [defineTool(anyone, { ...facts('odd'), ...schemas, run: () => ok(output as { said: string }) })],
-    });
-    const { status, body } = await app.call('odd');
-    expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal' });
-    expect(JSON.stringify(body)).not.toContain('said');
-    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
-    expect(line?.error).toContain(`odd: the output does not fit its schema: ${why}`);
+  test.each<[string, string, typeof run, string]>([
+    [
+      'a throw',
+      'says',
+      () => {
+        throw story;
+      },
+      'the inside story',
+    ],
+    ['a rejection', 'says', () => Promise.reject(story), 'the inside story'],
+    [
+      'wrong output',
+      'says',
+      returns(ok({ said: 1 })),
+      'says: the output does not fit its schema: said: Expected string',
+    ],
+    ['missing output', 'says', returns(ok({})), 'schema: said: This field is required'],
+    ['too much', 'says', returns(ok({ said: 'x', more: 'secret' })), 'schema: Unknown field; the fields are said'],
+    ['Infinity', 'counts', returns(ok({ n: Infinity })), "has a number that JSON can't express: Infinity\n"],
+    ['-Infinity', 'counts', returns(ok({ n: -Infinity })), "has a number that JSON can't express: -Infinity\n"],
+    ['NaN', 'counts', returns(ok({ deep: [{ n: 1 }, { n: NaN }] })), "has a number that JSON can't express: NaN\n"],
+    ['a bare object', 'says', returns({ said: 'x' }), 'says: expected run to return ok(…) or err(…)'],
+    ['nothing', 'says', returns(undefined), 'says: expected run to return ok(…) or err(…)'],
+  ])('%s', async (_what, tool, told, why) => {
+    run = told;
+    const line = await bugOf(tool);
+    expect(line?.error).toContain(why);
     expect(line?.error).not.toContain('secret');
   });
 
-  const counted = v.looseObject({ n: v.optional(v.number()) });
-  class Counter {
-    readonly start = Number.NaN;
-    toJSON() {
-      return { n: 7 };
+  test('its call counts, and a page may read that it failed', async () => {
+    run = () => Promise.reject(story);
+    const { headers } = await app.call('limited', {}, { origin: 'http://localhost:1' });
+    expect(headers.get('ratelimit-policy')).toBe('"key";q=5;w=60');
+    expect(headers.get('ratelimit')).toBe('"key";r=4;t=60');
+    expect(headers.get('access-control-allow-origin')).toBe('http://localhost:1');
+  });
+
+  test('what JSON has no form for, thrown: it fails its own call, over each way', async () => {
+    const cyclic: Record<string, unknown> = {};
+    cyclic.self = cyclic;
+    run = () => Promise.reject(cyclic);
+    expect((await bugOf('says'))?.error).toBe('object without a JSON form');
+    for (const { error } of await callOverWays(app, 'says')) expect(error.code).toBe(-32603);
+  });
+
+  test('what JSON makes of an object counts', async () => {
+    class Counter {
+      readonly start = Number.NaN;
+      toJSON() {
+        return { n: 7 };
+      }
     }
-  }
-  test.each([
-    ['Infinity', { n: Number.POSITIVE_INFINITY }],
-    ['-Infinity', { n: Number.NEGATIVE_INFINITY }],
-    ['NaN', { deep: [{ n: 1 }, { n: Number.NaN }] }],
-  ])('a number that JSON has no form for, which would be null: %s', async (number, output) => {
-    await using app = await createTestApp({
-      tools: () => [
-        defineTool(anyone, { ...facts('count'), ...schemas, output: counted, run: () => ok(output) }),
-        defineTool(anyone, { ...facts('right'), ...schemas, output: counted, run: () => ok({ a: new Counter() }) }),
-      ],
-    });
-    const { status, body } = await app.call('count');
-    expect({ status, code: body.code }).toEqual({ status: 500, code: 'internal' });
-    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
-    expect(line).toMatchObject({ tool: 'count', requestId: body.requestId });
-    expect(line?.error).toContain(`count: the output has a number that JSON can't express: ${number}\n`);
-    expect((await app.call('right')).body).toEqual({ a: { n: 7 } });
+    run = () => ok({ a: new Counter() });
+    expect((await app.call('counts')).body).toEqual({ a: { n: 7 } });
   });
 
   const text = { type: 'text', text: 'fine' };
@@ -237,73 +217,12 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     ['isError as text', { content: [text], isError: 'no' }, 'isError: Expected boolean'],
     ['a number', { content: [{ ...text, _meta: { n: Number.NaN } }] }, undefined],
   ])('content that MCP does not know, which clients would refuse: %s', async (_what, content, why) => {
-    const input = v.strictObject({});
-    await using app = await createTestApp({
-      tools: () => [defineTool(anyone, { ...facts('blocks'), input, run: () => ok(content as ToolContent) })],
-    });
-    expect(await app.call('blocks')).toMatchObject({ status: 500, body: { code: 'internal' } });
+    run = () => ok(content as ToolContent);
+    const line = await bugOf('blocks');
     expect((await post(app, call('blocks'))).body.error.code).toBe(-32603);
-    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
-    expect(line?.tool).toBe('blocks');
     const said = why === undefined ? 'the output has a number' : 'it returns what is no content of MCP: ';
     expect(line?.error).toContain(`blocks: ${said}`);
     expect(line?.error).toContain(why ?? 'NaN');
-  });
-
-  test.each([
-    ['a bare object', { said: 'x' }],
-    ['nothing', undefined],
-  ])('%s returned instead of a result', async (_what, returned) => {
-    await using app = await createTestApp({
-      tools: () => [defineTool(anyone, { ...facts('bare'), ...schemas, run: () => returned as never })],
-    });
-    expect((await app.call('bare')).status).toBe(500);
-    const [line] = (await app.log()).filter(({ event }) => event === 'internal error');
-    expect(line?.error).toContain('bare: expected run to return ok(…) or err(…)');
-  });
-
-  test('its words on bad input are kept, over REST and MCP', async () => {
-    const issues = [{ path: 'day', message: 'Expected a working day' }];
-    const problem = { code: 'invalid_input', issues, detail: 'Nothing is delivered then' } as const;
-    await using app = await createTestApp({
-      tools: () => [defineTool(anyone, { ...facts('picky'), ...schemas, run: () => err(problem) })],
-    });
-    const { status, body } = await app.call('picky');
-    expect([status, body.detail, body.issues]).toEqual([400, problem.detail, issues]);
-    const { result } = (await post(app, call('picky'))).body;
-    expect(result.content[0].text).toBe('Nothing is delivered then:\n- day: Expected a working day');
-  });
-
-  test('a key that was sent comes back neither in its words nor in the path of an issue', async () => {
-    const key = `sk_live_${'0a'.repeat(32)}`;
-    const input = v.strictObject({
-      prices: v.optional(v.record(v.string(), v.number()), {}),
-      id: v.optional(v.string()),
-    });
-    const run = ({ id = '' }) =>
-      err({ code: 'invalid_input', issues: [{ path: 'id', message: `No page ${id}` }] } as const);
-    await using app = await createTestApp({
-      tools: () => [
-        defineTool(anyone, { ...facts('picky'), ...schemas, input, run }),
-        defineTool(anyone, {
-          ...facts('says'),
-          ...schemas,
-          input,
-          run: ({ id = '' }) => err({ code: 'invalid_input', issues: [{ path: id, message: 'No' }], detail: `${id}?` }),
-        }),
-      ],
-    });
-    expect((await app.call('picky', { prices: { [key]: 'x' } })).body.issues).toEqual([
-      { path: 'prices.[redacted]', message: 'Expected number' },
-    ]);
-    const { body } = await app.call('picky', { id: key });
-    expect([body.detail, body.issues]).toEqual([
-      'id: No page [redacted]',
-      [{ path: 'id', message: 'No page [redacted]' }],
-    ]);
-    const said = (await app.call('says', { id: key })).body;
-    expect([said.detail, said.issues]).toEqual(['[redacted]?', [{ path: '[redacted]', message: 'No' }]]);
-    expect(JSON.stringify((await post(app, call('says', { id: key }))).body)).not.toContain(key);
   });
 
   test('without a guard it is refused, with what to write', () => {
@@ -352,28 +271,15 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     { code: 'internal' },
   ];
 
-  test('a problem that is not whole: it fails its own call, whatever the transport, and the log names the tool', async () => {
-    let problem: unknown;
-    const said = 'said';
-    await using app = await createTestApp({
-      tools: () => [
-        defineTool(anyone, { ...facts('run'), ...schemas, run: () => err(problem as Problem) }),
-        defineTool(() => err(problem as Problem), { ...facts('guard'), ...schemas, run: () => ok({ said }) }),
-        defineTool(anyone, { ...facts('fine'), ...schemas, run: () => ok({ said }) }),
-      ],
-    });
-    for (problem of NOT_WHOLE) {
-      for (const name of ['run', 'guard']) {
-        const { status, body } = await app.call(name);
-        expect({ problem, status, code: body.code }).toEqual({ problem, status: 500, code: 'internal' });
-        const batch = await post(app, [call(name), { ...call('fine'), id: 2 }]);
-        expect({ problem, status: batch.status }).toEqual({ problem, status: 200 });
-        const [failed, fine] = batch.body;
+  test('a problem that is not whole: it fails its own call, and the log names the tool', async () => {
+    for (const problem of NOT_WHOLE) {
+      run = () => err(problem as Problem);
+      for (const name of ['says', 'guarded']) {
+        expect({ problem, bug: await bugOf(name) }).toMatchObject({ problem, bug: { tool: name } });
+        const [failed, fine] = (await post(app, [call(name), { ...call('fine'), id: 2 }])).body;
         expect(failed.error).toMatchObject({ code: -32603, message: 'Something went wrong on the server' });
-        expect(fine.result.structuredContent).toEqual({ said });
+        expect(fine.result.structuredContent).toEqual({ said: 'said' });
       }
-      const bugs = (await app.log()).filter(({ event }) => event === 'internal error').slice(-4);
-      expect(bugs.map(({ tool }) => tool)).toEqual(['run', 'run', 'guard', 'guard']);
     }
   });
 
@@ -385,12 +291,37 @@ describe('a bug in a tool is 500 with nothing but a requestId, and the log has t
     { code: 'rotation_under_way', untilMs: 0 },
     { code: 'not_found' },
   ])('but a problem of the server is a refusal: $code', async (problem) => {
-    await using app = await createTestApp({
-      tools: () => [defineTool(anyone, { ...facts('refuses'), ...schemas, run: () => err(problem) })],
-    });
-    expect((await app.call('refuses')).body.code).toBe(problem.code);
-    expect((await post(app, [call('refuses')])).body[0].result.isError).toBe(true);
+    run = () => err(problem);
+    expect((await app.call('says')).body.code).toBe(problem.code);
+    expect((await post(app, [call('says')])).body[0].result.isError).toBe(true);
   });
+});
+
+test('the words of a tool on bad input are kept, over REST and MCP', async () => {
+  const issues = [{ path: 'day', message: 'Expected a working day' }];
+  const problem = { code: 'invalid_input', issues, detail: 'Nothing is delivered then' } as const;
+  run = () => err(problem);
+  const { status, body } = await app.call('says');
+  expect([status, body.detail, body.issues]).toEqual([400, problem.detail, issues]);
+  const { result } = (await post(app, call('says'))).body;
+  expect(result.content[0].text).toBe('Nothing is delivered then:\n- day: Expected a working day');
+});
+
+test('a key that was sent comes back neither in its words nor in the path of an issue', async () => {
+  const key = `sk_live_${'0a'.repeat(32)}`;
+  expect((await app.call('takes', { prices: { [key]: 'x' } })).body.issues).toEqual([
+    { path: 'prices.[redacted]', message: 'Expected number' },
+  ]);
+  run = ({ id }) => err({ code: 'invalid_input', issues: [{ path: 'id', message: `No page ${id}` }] });
+  const { body } = await app.call('takes', { id: key });
+  expect([body.detail, body.issues]).toEqual([
+    'id: No page [redacted]',
+    [{ path: 'id', message: 'No page [redacted]' }],
+  ]);
+  run = ({ id }) => err({ code: 'invalid_input', issues: [{ path: id, message: 'No' }], detail: `${id}?` });
+  const said = (await app.call('takes', { id: key })).body;
+  expect([said.detail, said.issues]).toEqual(['[redacted]?', [{ path: '[redacted]', message: 'No' }]]);
+  expect(JSON.stringify((await post(app, call('takes', { id: key }))).body)).not.toContain(key);
 });
 
 test('a tool without an output schema returns its content blocks', async () => {
@@ -403,10 +334,7 @@ test('a tool without an output schema returns its content blocks', async () => {
     { type: 'resource', resource: { uri: 'a:b', text: 'x' } },
     { type: 'resource', resource: { uri: 'a:b', blob: '', mimeType: 'a/b' } },
   ];
-  const input = v.strictObject({});
-  await using app = await createTestApp({
-    tools: () => [defineTool(anyone, { ...facts('blocks'), input, run: () => ok({ content, isError: true }) })],
-  });
+  run = () => ok({ content, isError: true });
   expect((await app.call('blocks')).body).toEqual({ content, isError: true });
   expect((await post(app, call('blocks'))).body.result).toEqual({ content, isError: true });
 });
@@ -442,24 +370,41 @@ describe('a name that cannot be used stops the start', () => {
 
 describe('its schemas', () => {
   const part = v.strictObject({ b: v.string() });
-  test.each([
-    ['a missing field', v.strictObject({ a: v.string() }), {}, 'a', 'This field is required'],
-    ['one of an object that drops others', v.object({ a: v.string() }), {}, 'a', 'This field is required'],
-    ['one of an object that keeps others', v.looseObject({ a: v.string() }), {}, 'a', 'This field is required'],
-    ['one of an object inside', v.strictObject({ a: part }), { a: {} }, 'a.b', 'This field is required'],
+  const value = (schema: v.GenericSchema) => v.strictObject({ value: schema });
+  const REQUIRED = 'This field is required';
+  const byId = v.variant('by', [v.strictObject({ by: v.literal('id'), id: v.string() })]);
+  const within = v.object({ lines: v.optional(v.array(v.nullable(part))), either: v.optional(v.union([part])) });
+  const isNever = v.pipe(
+    v.string(),
+    v.check(() => false),
+  );
+  type Row = readonly [what: string, schema: v.GenericSchema<Record<string, unknown>>, given: object, ...string[]];
+  test.each<Row>([
+    ['a missing field', v.strictObject({ a: v.string() }), {}, 'a', REQUIRED],
+    ['one of an object that drops others', v.object({ a: v.string() }), {}, 'a', REQUIRED],
+    ['one of an object that keeps others', v.looseObject({ a: v.string() }), {}, 'a', REQUIRED],
+    ['one of an object inside', v.strictObject({ a: part }), { a: {} }, 'a.b', REQUIRED],
     ['text in place of an object', v.strictObject({ a: part }), { a: 'x' }, 'a', 'Expected Object'],
     ['the same in a list', v.strictObject({ a: v.array(part) }), { a: [5] }, 'a.0', 'Expected Object'],
-  ])(
-    '%s is told from other mistakes',
-    async (_what, schema: v.GenericSchema<Record<string, unknown>>, input, path, message) => {
-      const tool = defineTool(anyone, { ...facts('told'), ...schemas, input: schema, run: () => ok({ said: '' }) });
-      await using app = await createTestApp({ tools: () => [tool] });
-      expect((await app.call('told', input)).body).toMatchObject({
-        code: 'invalid_input',
-        issues: [{ path, message }],
-      });
-    },
-  );
+    [
+      'an unknown field within a field',
+      within,
+      { lines: [{ b: '', odd: 1 }] },
+      'lines.0',
+      'Unknown field; the fields are b',
+    ],
+    ['but not among alternatives', within, { either: { b: '', odd: 1 } }, 'either', 'Unknown field'],
+    ['nor with alternatives', byId, { by: 'id', id: 'x', odd: 1 }, '', 'Unknown field'],
+    ['a format', value(v.pipe(v.number(), v.integer())), { value: 1.5 }, 'value', 'Expected integer'],
+    ['another', value(v.pipe(v.string(), v.isoDate())), { value: 'soon' }, 'value', 'Expected iso date'],
+    ['a conversion', value(v.pipe(v.string(), v.toNumber())), { value: 'ten' }, 'value', 'Expected a number'],
+    ['a function', value(isNever), { value: 'x' }, 'value', 'Expected another value'],
+    ['words of its own', value(v.pipe(v.string(), v.email('Expected mail'))), { value: 'x' }, 'value', 'Expected mail'],
+  ])('say of input what was expected: %s', async (_what, input, given, path, message) => {
+    const tool = defineTool(anyone, { ...facts('take'), ...schemas, input, run: () => ok({ said: '' }) });
+    await using own = await createTestApp({ tools: () => [tool] });
+    expect((await own.call('take', given)).body).toMatchObject({ code: 'invalid_input', issues: [{ path, message }] });
+  });
 
   test('the input schema of a tool must be of an object: another root does not compile', () => {
     // @ts-expect-error: MCP clients would refuse the whole list of tools
@@ -475,49 +420,6 @@ describe('its schemas', () => {
     ]);
     const tool = defineTool(anyone, { ...facts('find'), ...schemas, input, run: ({ by }) => ok({ said: by }) });
     expect(tool.inputSchema()).toMatchObject({ type: 'object', oneOf: [{ type: 'object' }, { type: 'object' }] });
-  });
-
-  test('an unknown field within a field is told the fields there, but not among alternatives', async () => {
-    const line = v.strictObject({ name: v.string() });
-    const input = v.object({ lines: v.optional(v.array(v.nullable(line))), either: v.optional(v.union([line])) });
-    const tool = defineTool(anyone, { ...facts('nested'), ...schemas, input, run: () => ok({ said: '' }) });
-    await using app = await createTestApp({ tools: () => [tool] });
-    const odd = { name: 'x', odd: 1 };
-    expect((await app.call('nested', { lines: [odd], either: odd })).body.issues).toEqual([
-      { path: 'lines.0', message: 'Unknown field; the fields are name' },
-      { path: 'either', message: 'Unknown field' },
-    ]);
-  });
-
-  test('with alternatives an unknown field is not said to be one of none', async () => {
-    const input = v.variant('by', [v.strictObject({ by: v.literal('id'), id: v.string() })]);
-    const tool = defineTool(anyone, { ...facts('find'), ...schemas, input, run: ({ by }) => ok({ said: by }) });
-    await using app = await createTestApp({ tools: () => [tool] });
-    expect((await app.call('find', { by: 'id', id: 'x', odd: 1 })).body.issues).toEqual([
-      { path: '', message: 'Unknown field' },
-    ]);
-  });
-
-  test.each([
-    ['a format', v.pipe(v.number(), v.integer()), 1.5, 'Expected integer'],
-    ['another', v.pipe(v.string(), v.isoDate()), 'soon', 'Expected iso date'],
-    ['a conversion', v.pipe(v.string(), v.toNumber()), 'ten', 'Expected a number'],
-    [
-      'a function',
-      v.pipe(
-        v.string(),
-        v.check(() => false),
-      ),
-      'x',
-      'Expected another value',
-    ],
-    ['one with a message of its own', v.pipe(v.string(), v.email('Expected an address')), 'x', 'Expected an address'],
-  ])('say of a value what was expected: %s', async (_what, value, given, message) => {
-    const input = v.strictObject({ value });
-    await using app = await createTestApp({
-      tools: () => [defineTool(anyone, { ...facts('take'), ...schemas, input, run: () => ok({ said: 'x' }) })],
-    });
-    expect((await app.call('take', { value: given })).body.issues).toEqual([{ path: 'value', message }]);
   });
 
   test('have checks that JSON Schema has no words for, which are left out of what clients are told', () => {

@@ -187,19 +187,6 @@ describe('JWT_SCOPE_CLAIM', () => {
   });
 });
 
-describe('an API key', () => {
-  test.each([
-    ['X-API-Key', (key: string) => ({ 'x-api-key': key })],
-    ['Authorization', (key: string) => ({ authorization: `Bearer ${key}` })],
-  ])('never creates a key, whatever its scopes, in %s', async (_, headers) => {
-    await using app = await createTestApp();
-    const { key } = await app.createKey('alice', { scopes: ['admin', 'create_api_key'] });
-    const { status } = await app.call('create_api_key', { name: 'n', scopes: [] }, headers(key));
-    expect(status).toBe(401);
-    expect(await keysOf(app)).toHaveLength(1);
-  });
-});
-
 describe('update', () => {
   test('obeys the same ceilings, and changes nothing when it is refused', async () => {
     await using app = await createTestApp({ env: { KEY_SCOPES: 'read write', JWT_SCOPE_CLAIM: 'scope' } });

@@ -5,7 +5,8 @@ import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp, type TestApp } from '../../src/start/package/testing.ts';
 import { labelled } from '../support/labels.ts';
-import { call, openSse, post, postModern } from '../support/mcp.ts';
+import { callOverWays } from '../support/mcp.ts';
+import { facts } from '../support/tools.ts';
 
 const TRACE_ID = '4bf92f3577b34da6a3ce929d0e0e4736';
 const PARENT_ID = '00f067aa0ba902b7';
@@ -15,10 +16,7 @@ const OTHER = `00-${OTHER_ID}-${PARENT_ID}-00`;
 
 const traceTool = ({ guards }: ToolDeps) =>
   defineTool(guards.apiKey, {
-    name: 'trace',
-    title: 'Trace',
-    description: 'Returns the trace it was called in.',
-    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    ...facts('trace'),
     input: v.strictObject({}),
     output: v.strictObject({ trace: v.any() }),
     run: (_input, { trace }) => ok({ trace: trace ?? null }),
@@ -38,6 +36,7 @@ const traceOf = async (traceparent: string, input: object = {}) =>
 describe('the header', () => {
   test('gives a tool the trace, and the log its id', async () => {
     expect(await traceOf(SAMPLED)).toEqual({ traceId: TRACE_ID, parentId: PARENT_ID, sampled: true });
+    expect(await traceOf(`01-${TRACE_ID}-${PARENT_ID}-01-more`)).toMatchObject({ traceId: TRACE_ID });
     expect(await traceOf(OTHER)).toEqual({ traceId: OTHER_ID, parentId: PARENT_ID, sampled: false });
     const lines = (await app.log()).filter(({ traceId }) => traceId === OTHER_ID);
     expect(lines.map(({ event }) => event)).toEqual(['API key authentication successful']);
@@ -68,10 +67,6 @@ describe('the header', () => {
     expect((await app.log()).at(-1)).toMatchObject({ event: 'Invalid or expired API key', traceId: OTHER_ID });
   });
 
-  test('of a later version may have more parts', async () => {
-    expect(await traceOf(`01-${TRACE_ID}-${PARENT_ID}-01-more`)).toMatchObject({ traceId: TRACE_ID });
-  });
-
   test.each(
     labelled([
       '',
@@ -89,30 +84,14 @@ describe('the header', () => {
   });
 });
 
-describe('_meta comes before the header', () => {
+test('a trace in _meta comes before the header, over REST and each way of MCP', async () => {
   const meta = { _meta: { traceparent: OTHER } };
-
-  test('over REST a trace in _meta comes before the header', async () => {
-    expect(await traceOf(SAMPLED, meta)).toMatchObject({ traceId: OTHER_ID });
-    expect(await traceOf(SAMPLED, { _meta: { traceparent: 'malformed' } })).toMatchObject({ traceId: TRACE_ID });
-  });
-
-  test('over MCP a trace in _meta comes before the header, in every revision and in batches', async () => {
-    const both = { ...headers, traceparent: SAMPLED };
-    const legacy = await post(app, call('trace', {}, meta), both);
-    const modern = await postModern(
-      app,
-      'tools/call',
-      { name: 'trace', arguments: {} },
-      { meta: meta._meta, headers: both },
-    );
-    const batch = await post(app, [call('trace', {}, meta)], both);
-    const session = await openSse(app, both);
-    await session.post(call('trace', {}, meta));
-    const streamed = await session.nextMessage();
-    await session.drop();
-    for (const { result } of [legacy.body, modern.body, batch.body[0], streamed]) {
-      expect(result.structuredContent.trace).toMatchObject({ traceId: OTHER_ID });
-    }
-  });
+  expect(await traceOf(SAMPLED, meta)).toMatchObject({ traceId: OTHER_ID });
+  expect(await traceOf(SAMPLED, { _meta: { traceparent: 'malformed' } })).toMatchObject({ traceId: TRACE_ID });
+  for (const { result } of await callOverWays(app, 'trace', {
+    headers: { ...headers, traceparent: SAMPLED },
+    ...meta,
+  })) {
+    expect(result.structuredContent.trace).toMatchObject({ traceId: OTHER_ID });
+  }
 });
