@@ -1,7 +1,7 @@
 // The package, installed from its tarball into a project of its own: what it has, its types, and that it runs.
 
 import { beforeAll, describe, expect, test } from 'bun:test';
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { dependencies } from '../../package.json';
@@ -27,12 +27,13 @@ const SERVER = TOOLS_README.codeBlock('As a package', 'ts')
   .replace("';\n\n", "';\nimport { resources } from './page.ts';\n\n")
   .replace('[listOrders] }', '[listOrders], resources }');
 
+const EARLIER = ['mcp-key-server', 'old.js', 'types/old.d.ts'];
 let tarball = '';
 let project = '';
 
 /** A project with a tool, a page, a test and a program. Nothing but the package is installed. */
 beforeAll(async () => {
-  tarball = await packPackage();
+  tarball = await packPackage(EARLIER);
   project = projectFolder();
   await output([process.execPath, 'install'], { cwd: project, env: productionEnv(project) });
 }, 180_000);
@@ -77,6 +78,11 @@ test('it has the built files alone, and fits in 2 MB', async () => {
   expect(built.filter((path) => !/\.(js|cjs|cjs\.jsc|d\.ts)$/.test(path))).toEqual([]);
   expect(built.length).toBeGreaterThan(20);
   expect(statSync(tarball).size).toBeLessThan(2_000_000);
+});
+
+test('its build leaves the executable of an earlier one alone, and nothing else', () => {
+  const left = [...EARLIER, 'cli.js'].map((file) => existsSync(join(tarball, '../dist', file)));
+  expect(left).toEqual([true, false, false, true]);
 });
 
 test('it brings the four run-time packages of the server, and what these need', () => {

@@ -9,7 +9,6 @@ import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { productionEnv, productionFolder } from '../support/production.ts';
 import { startServer, USUAL_RUNTIME } from '../support/server-process.ts';
-import { copyOfSource } from '../support/source.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -108,11 +107,6 @@ describe('bun run test', () => {
   const FILES = { 'probe.test.ts': probe('beside'), 'probe.alone.test.ts': probe('alone', FAILS) };
   const PASSED = '1 passed, 0 failed, 0 skipped';
   const FAILED = '0 passed, 1 failed, 0 skipped';
-
-  test('leaves out what measures, which --measured runs alone', async () => {
-    expect(await runTests(FILES)).toMatchObject({ code: 0, total: PASSED });
-    expect(await runTests(FILES, ['--measured'])).toMatchObject({ code: 1, total: FAILED });
-  });
 
   test('runs what its arguments choose', async () => {
     expect(await runTests(FILES, ['./tests/probe.test.ts'])).toMatchObject({ code: 0, total: PASSED });
@@ -214,6 +208,8 @@ test('start installs what the lock names for run time, and nothing that only dev
 });
 
 describe('the version of Bun', () => {
+  const CHECK = 'sh src/commands/with-bun src/commands/bun-version.js && ';
+
   /** The repository as it is checked out, with a package.json of its own; nothing is installed. */
   function checkout(packageManager: string): string {
     const folder = productionFolder();
@@ -221,21 +217,32 @@ describe('the version of Bun', () => {
     return folder;
   }
 
-  const run = (folder: string, script: string) =>
-    runCommand([process.execPath, 'run', '--silent', script], { cwd: folder, env: productionEnv(folder) });
+  test.each(['start', 'start:deno', 'test'])('is looked at before `%s` installs anything', (script) => {
+    expect(scripts[script]).toStartWith(`${CHECK}bun install `);
+  });
 
-  test.each(['start', 'start:deno', 'test'])(
-    'one that is too old ends `%s` before anything is installed, and says which is needed',
-    async (script) => {
-      const folder = checkout('bun@1.100.0');
-      const { code, stdout, stderr } = await run(folder, script);
-      expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
-      expect(stderr).toContain(`mcp-key-server: expected Bun 1.100.0 or newer, but this is ${Bun.version}.`);
-      expect(stderr).toContain(`npx -y bun@1.100.0 run ${script}\n`);
-      expect(stderr).toContain('bash -s bun-v1.100.0\n');
-      expect(existsSync(join(folder, 'node_modules'))).toBe(false);
-    },
-  );
+  test('that is too old ends a script, which says which is needed', async () => {
+    const cwd = checkout('bun@1.100.0');
+    const command = [process.execPath, 'run', '--silent', 'start:deno'];
+    const { code, stdout, stderr } = await runCommand(command, { cwd, env: productionEnv(cwd) });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toContain(`mcp-key-server: expected Bun 1.100.0 or newer, but this is ${Bun.version}.`);
+    expect(stderr).toContain('npx -y bun@1.100.0 run start:deno\n');
+    expect(stderr).toContain('bash -s bun-v1.100.0\n');
+    expect(existsSync(join(cwd, 'node_modules'))).toBe(false);
+  });
+
+  test('where there is none on the PATH, a script says what to type', async () => {
+    const PATH = temporaryFolder();
+    for (const program of ['sh', 'sed']) symlinkSync(Bun.which(program) ?? '', join(PATH, program));
+    const env = { PATH, npm_lifecycle_event: 'test' };
+    const stderr = `mcp-key-server: Bun is not on the PATH; with Node.js: npx -y ${PACKAGE.packageManager} run test\n`;
+    expect(await runCommand(['/bin/sh', '-c', scripts.test ?? ''], { cwd: ROOT, env })).toEqual({
+      code: 1,
+      stdout: '',
+      stderr,
+    });
+  });
 
   test.each([`bun@${Bun.version}`, 'bun@1.0.30', 'bun@0.99.0'])('this one passes where %s is needed', (needed) => {
     const { exitCode, stderr } = Bun.spawnSync([process.execPath, 'src/commands/bun-version.js'], {
@@ -264,35 +271,9 @@ test.skipIf(USUAL_RUNTIME === 'deno')(
   },
 );
 
-test.each(['start', 'start:deno', 'test'])('npm run %s without Bun on the PATH says what to type', async (name) => {
-  const folder = productionFolder();
-  const PATH = temporaryFolder();
-  for (const program of ['sh', 'sed']) symlinkSync(Bun.which(program) ?? '', join(PATH, program));
-  const { code, stdout, stderr } = await runCommand(['/bin/sh', '-c', scripts[name] ?? ''], {
-    cwd: folder,
-    env: { PATH, npm_lifecycle_event: name },
-  });
-  const said = `mcp-key-server: Bun is not on the PATH; with Node.js: npx -y ${PACKAGE.packageManager} run ${name}\n`;
-  expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: '', stderr: said });
-});
-
-describe('bun run build', () => {
-  const build = (cwd: string) =>
-    runCommand([process.execPath, 'src/commands/build.ts'], { cwd, env: productionEnv(cwd) });
-
-  test('where start alone has installed packages, it says what to run first', async () => {
-    const stderr = 'mcp-key-server: expected the development packages; first run: bun install\n';
-    expect(await build(productionFolder())).toEqual({ code: 1, stdout: '', stderr });
-  });
-
-  test('it leaves the executable alone, and nothing else of an earlier build', async () => {
-    const root = copyOfSource();
-    mkdirSync(join(root, 'dist/types'), { recursive: true });
-    for (const file of ['mcp-key-server', 'old.js', 'types/old.d.ts']) writeFileSync(join(root, 'dist', file), 'old');
-    expect((await build(root)).code).toBe(0);
-    const left = ['mcp-key-server', 'old.js', 'types/old.d.ts', 'cli.js'].map((file) =>
-      existsSync(join(root, 'dist', file)),
-    );
-    expect(left).toEqual([true, false, false, true]);
-  });
+test('bun run build, where start alone has installed packages, says what to run first', async () => {
+  const cwd = productionFolder();
+  const stderr = 'mcp-key-server: expected the development packages; first run: bun install\n';
+  const command = [process.execPath, 'src/commands/build.ts'];
+  expect(await runCommand(command, { cwd, env: productionEnv(cwd) })).toEqual({ code: 1, stdout: '', stderr });
 });

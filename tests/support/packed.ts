@@ -5,12 +5,14 @@ import { join } from 'node:path';
 import { version } from '../../package.json';
 import { output } from './command.ts';
 import { ROOT } from './documents.ts';
+import { fill } from './folder.ts';
 import { productionEnv } from './production.ts';
 import { copyOfSource } from './source.ts';
 
-/** The path of the tarball. */
-export async function packPackage(): Promise<string> {
+/** The path of the tarball. `earlier`: files of an earlier build, below dist/. */
+export async function packPackage(earlier: readonly string[] = []): Promise<string> {
   const root = copyOfSource();
+  fill(root, Object.fromEntries(earlier.map((file) => [join('dist', file), 'of an earlier build'])));
   for (const file of ['README.md', 'LICENSE']) cpSync(join(ROOT, file), join(root, file));
   await output([process.execPath, 'pm', 'pack'], { cwd: root, env: productionEnv(root) });
   return join(root, `mcp-key-server-${version}.tgz`);
