@@ -4,6 +4,7 @@
 import { DAY_S } from '../ground/limits/rates.ts';
 import { MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
 import type { Database, Statement } from './database.ts';
+import { dropLeftBehind } from './left-behind.ts';
 
 /** Rows that one transaction removes, which blocks a local file's process for some 10 ms. */
 const SLICE_ROWS = 250;
@@ -114,24 +115,10 @@ SELECT c.row, c.window_s, c.number, c.instance FROM ${slice} CROSS JOIN key_coun
 
 const HOLDERS = [holdersIn('api_keys', 'h.row'), holdersIn('holders', '-h.row')];
 
-// With this the names of the tables begin that backup/restore.ts sends ahead. The one of this very name says since when.
-// The underscore: they are not taken for ours (schema.ts).
-export const RESTORING = '_restoring';
-/** Far longer than a restore takes: one that is under way must not lose what it has sent ahead. */
-const LEFT_BEHIND_S = 24 * 3600;
-
-/** Drops what was sent ahead by a restore that was killed: it takes as much room as the keys, in each backup too. */
-async function dropLeftBehind(db: Database): Promise<void> {
-  const ahead = await db.read({ sql: `SELECT name FROM sqlite_master WHERE name GLOB '${RESTORING}*'` });
-  if (!ahead.some(({ name }) => name === RESTORING)) return;
-  const old = await db.read({ sql: `SELECT 1 FROM ${RESTORING} WHERE begun_s < unixepoch() - ${LEFT_BEHIND_S}` });
-  if (old.length > 0) await db.writeAll(ahead.map(({ name }) => ({ sql: `DROP TABLE IF EXISTS ${name}` })));
-}
-
 /** Removes all records that are old: of codes, exchanges, events and changes. */
 export async function removeRecords(db: Database, run: Run): Promise<void> {
   for (const removal of REMOVALS) while (await removed(db, removal, run)) await sleep(PAUSE_MS);
-  await dropLeftBehind(db);
+  await dropLeftBehind(db, { rows: SLICE_ROWS, after: () => sleep(PAUSE_MS) });
 }
 
 /** Carries out a removal once. Returns whether there may be more to remove. */

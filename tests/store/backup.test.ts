@@ -1,4 +1,5 @@
-// A backup of a remote database, and one put back: all of it is there, and nothing of the way it went.
+// A backup of a remote database, and one put back: all of it is there, and nothing of the way it went, whatever others write
+// meanwhile, and wherever it is killed.
 
 import { expect, test } from 'bun:test';
 import { appendFileSync, copyFileSync, type PathLike, statSync } from 'node:fs';
@@ -8,13 +9,14 @@ import { backUp } from '../../src/store/backup/backup.ts';
 import { compare } from '../../src/store/backup/compare.ts';
 import { withBackup } from '../../src/store/backup/file.ts';
 import { restore } from '../../src/store/backup/restore.ts';
-import type { Statement } from '../../src/store/database.ts';
+import type { Database, Statement } from '../../src/store/database.ts';
 import { openStore } from '../../src/store/open.ts';
 import { removeOld } from '../../src/store/upkeep.ts';
 import { callOver } from '../support/client.ts';
-import { openDatabase } from '../support/database-client.ts';
-import { rows } from '../support/everything.ts';
+import { type Client, openDatabase } from '../support/database-client.ts';
+import { everything, rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { keysCommand } from '../support/keys-command.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
@@ -76,7 +78,7 @@ test.each(rows(['embedded', 'remote'] as const, 1))(
     void withBackup(file, temporaryFolder(), (backup) => restore(config, db, backup));
     await sentAhead.promise;
     const left = await ahead();
-    expect(left).toEqual(expect.arrayContaining(['_restoring', '_restoring_api_keys', '_restoring_key_events']));
+    expect(left).toEqual(expect.arrayContaining(['_restoring', '_restoring_key_rows', '_restoring_key_events']));
     const upkeep = { clock: systemClock, eventDays: 400, usageDays: 31 };
     await removeOld(store.db, upkeep);
     await client.execute('UPDATE _restoring SET begun_s = begun_s - 86390');
@@ -85,7 +87,9 @@ test.each(rows(['embedded', 'remote'] as const, 1))(
     await client.execute('UPDATE _restoring SET begun_s = begun_s - 20');
     await removeOld(store.db, upkeep);
     expect(await ahead()).toEqual([]);
-    await withBackup(file, temporaryFolder(), (backup) => restore(config, store.db, backup));
+    const next = await openStore(config, OPTIONS); // the killed one holds its copy of the backup
+    started.defer(next.close);
+    await withBackup(file, temporaryFolder(), (backup) => restore(config, next.db, backup));
     expect((await client.execute('SELECT count(*) AS n FROM api_keys')).rows[0]?.n).toBe(3);
     expect(await ahead()).toEqual([]);
   },
@@ -163,4 +167,156 @@ test('a file that somebody writes to while it is copied is copied anew, or refus
   expect(writes).toBe(2);
   const refused = withBackup(other, temporaryFolder(), keysOf, writtenMeanwhile(Number.POSITIVE_INFINITY));
   await expect(refused).rejects.toThrow('of a database in use take one with keys backup');
+});
+
+const NEW_KEYS = `INSERT INTO api_keys (row, id, user_id, name, key_hash, scopes, active, created_at_ms)
+SELECT value, lower(hex(randomblob(16))), 'later', 'n', lower(hex(randomblob(32))), '[]', 1, 1 FROM json_each(?)`;
+
+/** Runs `also` before the transaction that puts the backup back. */
+const before = (db: Database, also: (all: readonly Statement[]) => Promise<unknown>): Database => ({
+  ...db,
+  async writeAll(all) {
+    if (all.some(({ sql }) => sql.startsWith('ALTER TABLE'))) await also(all);
+    return db.writeAll(all);
+  },
+});
+
+/** All that a restore takes from the backup. */
+async function restored(client: Client) {
+  const all = async (sql: string) => (await client.execute(sql)).rows;
+  return {
+    keys: (await all('SELECT * FROM api_keys ORDER BY row')).map(({ last_used_at_ms, ...key }) => key),
+    counts: await all('SELECT * FROM key_counts ORDER BY row, window_s, number, instance'),
+    uses: await all('SELECT * FROM key_uses ORDER BY row'),
+    owners: await all('SELECT * FROM owners ORDER BY owner'),
+    holders: await all('SELECT * FROM holders ORDER BY row'),
+  };
+}
+
+const schemaOf = async (client: Client) =>
+  (await client.execute("SELECT type, name, tbl_name, replace(sql, '\"', '') AS sql FROM sqlite_master ORDER BY name"))
+    .rows;
+
+const eventsOf = async (client: Client) =>
+  (await client.execute('SELECT seq, key_id, owner, kind FROM key_events ORDER BY seq')).rows;
+
+async function changeKeys(client: Client, rowsFrom: number): Promise<void> {
+  await client.batch([
+    { sql: `UPDATE api_keys SET active = 0 WHERE row = ${rowsFrom}` },
+    { sql: `DELETE FROM api_keys WHERE row IN (${rowsFrom + 1}, (SELECT max(row) FROM api_keys))` },
+    { sql: NEW_KEYS, args: [`[${rowsFrom + 1}, ${1000 + rowsFrom}, null]`] }, // a number that was given before, and others
+    // Two keys change their secrets, a rotation is begun, and one gets another id by hand.
+    { sql: `UPDATE api_keys SET key_hash = 'moving' WHERE row = ${rowsFrom + 2}` },
+    {
+      sql: `UPDATE api_keys SET key_hash = (SELECT key_hash FROM api_keys WHERE row = ${rowsFrom + 4}) || 'x' WHERE row = ${rowsFrom + 3}`,
+    },
+    {
+      sql: `UPDATE api_keys SET second_hash = 'next ${rowsFrom}', second_is = 'next', rotations = 1 WHERE row = ${rowsFrom + 5}`,
+    },
+    { sql: `UPDATE api_keys SET id = 'another ${rowsFrom}', metadata = '{}' WHERE row = ${rowsFrom + 6}` },
+    { sql: `UPDATE api_keys SET limit_requests = 5, limit_window_s = 60 WHERE row = ${rowsFrom + 7}` },
+    { sql: `UPDATE api_keys SET key_hash = 'moved ${rowsFrom}' WHERE key_hash = 'moving'` },
+    `INSERT INTO key_counts (row, window_s, number, instance, uses) VALUES (${rowsFrom}, 86400, unixepoch() / 86400, 1, 5)`,
+    `INSERT INTO owners (owner, keys_max) VALUES ('owner ${rowsFrom}', 5)`,
+    `INSERT INTO holders (owner) VALUES ('owner ${rowsFrom}')`,
+    `INSERT INTO key_uses (row, last_used_at_ms) VALUES (${rowsFrom}, 5)`,
+  ]);
+}
+
+test.each(rows(['embedded', 'remote'] as const, 1))(
+  '%s: what changes before a restore and while it runs is as in the backup after it; no event is lost',
+  async (mode) => {
+    await using started = new AsyncDisposableStack();
+    const { config, store, client } = await databaseOf(mode, started);
+    const file = await backupOf(100);
+    await withBackup(file, temporaryFolder(), (backup) => restore(config, store.db, backup));
+    await changeKeys(client, 80); // these are in the backup that counts
+    const counted = join(temporaryFolder(), 'backup.db');
+    const env = config.mode === 'embedded' ? { DATABASE_URL: `file:${config.path}` } : { DATABASE_URL: config.url };
+    expect((await keysCommand(env, ['backup', counted])).code).toBe(0);
+    const [wanted, schema] = [await restored(client), await schemaOf(client)];
+    await changeKeys(client, 10);
+    const between = async () => {
+      await changeKeys(client, 30);
+      expect(await restored(client)).not.toEqual(wanted);
+    };
+    let events: unknown[] = [];
+    const db = before(store.db, async (all) => {
+      expect(all.filter(({ sql }) => /^CREATE (UNIQUE )?INDEX|^DROP TABLE (?!_)/.test(sql))).toEqual([]); // others wait
+      await between();
+      events = await eventsOf(client);
+    });
+    await withBackup(counted, temporaryFolder(), (backup) => restore(config, db, backup));
+    expect(await restored(client)).toEqual(wanted);
+    expect(await schemaOf(client)).toEqual(schema);
+    expect((await eventsOf(client)).slice(0, -1)).toEqual(events as never);
+    expect((await client.execute('PRAGMA integrity_check')).rows).toEqual([{ integrity_check: 'ok' }]);
+  },
+);
+
+const MANY = 10_001;
+
+test('more keys than are replaced one by one are replaced together, with what changes meanwhile', async () => {
+  await using started = new AsyncDisposableStack();
+  const { config, store, client } = await databaseOf('embedded', started);
+  const schema = await schemaOf(client);
+  const file = await backupOf(MANY);
+  const copy = openDatabase(`file:${file}`);
+  const wanted = await restored(copy);
+  copy.close();
+  await client.execute({ sql: NEW_KEYS, args: ['[1, 2]'] });
+  const db = before(store.db, () => client.execute({ sql: NEW_KEYS, args: ['[null]'] }));
+  await withBackup(file, temporaryFolder(), (backup) => restore(config, db, backup));
+  expect(await restored(client)).toEqual(wanted);
+  expect(await schemaOf(client)).toEqual(schema);
+  const events = await eventsOf(client);
+  expect(events.length).toBe(MANY + 4); // three of others, and the restore
+  expect(events.at(-1)?.kind).toBe('restored');
+});
+
+/** Not every write is the last one in `bun run test`. */
+const WRITES_AT_ONCE = 6;
+
+test('a restore that is killed at any of its writes leaves the keys of before, or the backup; its tables go after a day', async () => {
+  const file = await backupOf(20);
+  const copy = openDatabase(`file:${file}`);
+  const wanted = await restored(copy);
+  copy.close();
+  const states = new Set<string>();
+  for (let writes = 0, isOver = false; !isOver; writes += everything ? 1 : WRITES_AT_ONCE) {
+    await using started = new AsyncDisposableStack();
+    const { config, store, client } = await databaseOf('embedded', started);
+    await client.execute({ sql: NEW_KEYS, args: ['[3, 40]'] });
+    await changeKeys(client, 40);
+    const [old, schema] = [await restored(client), await schemaOf(client)];
+    let left = writes;
+    const killed = Promise.withResolvers<'killed'>();
+    const until = <T>(write: () => Promise<T>): Promise<T> => {
+      left -= 1;
+      if (left >= 0) return write();
+      killed.resolve('killed');
+      return new Promise<never>(() => {});
+    };
+    const db: Database = {
+      ...store.db,
+      write: (statement) => until(() => store.db.write(statement)),
+      writeAll: (all) => until(() => store.db.writeAll(all)),
+    };
+    const done = withBackup(file, temporaryFolder(), (backup) => restore(config, db, backup));
+    isOver = (await Promise.race([done, killed.promise])) !== 'killed';
+    const now = JSON.stringify(await restored(client));
+    const is = now === JSON.stringify(wanted) ? 'new' : now === JSON.stringify(old) ? 'old' : 'neither';
+    states.add(is);
+    expect(is).not.toBe('neither');
+    const env = { DATABASE_URL: `file:${config.mode === 'embedded' ? config.path : ''}` };
+    const beside = join(temporaryFolder(), 'beside.db');
+    expect((await keysCommand(env, ['backup', beside])).code).toBe(0);
+    await client.execute(NEW_KEYS.replace('?', "'[null]'")); // a server goes on
+    if ((await client.execute("SELECT 1 FROM sqlite_master WHERE name = '_restoring'")).rows.length > 0)
+      await client.execute('UPDATE _restoring SET begun_s = begun_s - 86500');
+    await removeOld(store.db, OPTIONS);
+    expect(await schemaOf(client)).toEqual(schema);
+    expect((await client.execute('PRAGMA integrity_check')).rows).toEqual([{ integrity_check: 'ok' }]);
+  }
+  expect([...states].sort()).toEqual(['new', 'old']);
 });

@@ -4,18 +4,20 @@ import { outageIn } from '../../ground/result.ts';
 import { sleep } from '../../ground/runtime.ts';
 import { pagesOf, putRows } from '../copying.ts';
 import { type Database, firstOf, type Row, type Statement } from '../database.ts';
+import { dropLeft, EMPTIED, type Emptying, RESTORING } from '../left-behind.ts';
 import type { DatabaseConfig } from '../place.ts';
-import { RESTORING } from '../removals.ts';
+import { copyMissingEvents, differentKeys, sendMissingEvents } from './differences.ts';
 import type { Backup } from './file.ts';
 import { copyInPieces, pauseAfter } from './pieces.ts';
 
-/** Replaced as a whole. */
-const REPLACED = ['api_keys', 'key_uses', 'key_counts', 'owners', 'holders'];
-/** Only added to: who was blocked since stays blocked, and no event is forgotten. */
-const MERGED = ['blocked_owners', 'key_events'];
+const KEYS = 'api_keys';
+const EVENTS = 'key_events';
+/** Replaced as a whole: new tables take the place of those before. */
+const REPLACED = ['key_uses', 'key_counts', 'owners', 'holders'];
 /** Taken over only by a new database: in one that is in use, a secret may have been replaced because it leaked. */
 const SECRETS = 'server_secrets';
-const TABLES = [...REPLACED, ...MERGED, SECRETS];
+/** Sent ahead as they are. Who was blocked since stays blocked. */
+const SENT = [...REPLACED, 'blocked_owners', SECRETS];
 const PAGE_ROWS = 500;
 /** Rows of a file that are put in at once: others wait 10 ms to write. */
 const PIECE_ROWS = 2000;
@@ -30,17 +32,14 @@ const LOG_PAUSE_MS_MAX = 20;
 /** Returns the table that another one's rows are sent to ahead. */
 const aheadOf = (table: string) => `${RESTORING}_${table}`;
 
-const AHEAD_EVENTS = aheadOf('key_events');
+const AHEAD_EVENTS = aheadOf(EVENTS);
+/** Has the numbers of keys that are replaced one by one. */
+const KEY_ROWS = aheadOf('key_rows');
 
 /** Other events under the numbers of the backup's, as a new database has after its first key, are moved to the end. */
-const MOVE_EVENTS = `UPDATE key_events
-SET seq = seq + (SELECT max(seq) FROM (SELECT seq FROM key_events UNION ALL SELECT seq FROM ${AHEAD_EVENTS}))
-WHERE EXISTS (SELECT 1 FROM ${AHEAD_EVENTS} b WHERE b.seq = key_events.seq
-AND (b.at_ms, b.owner, b.key_id, b.kind) IS NOT (key_events.at_ms, key_events.owner, key_events.key_id, key_events.kind))`;
-
-/** The trail says that from here on the keys are again as they were after the backup's newest event. */
-const ADD_EVENT = `INSERT INTO key_events (owner, kind, how, backup_seq)
-SELECT '', 'restored', 'command', coalesce(max(seq), 0) FROM ${AHEAD_EVENTS}`;
+const MOVE_EVENTS = `UPDATE ${EVENTS}
+SET seq = seq + max((SELECT max(seq) FROM ${EVENTS}), (SELECT max(seq) FROM ${AHEAD_EVENTS}))
+WHERE seq IN (SELECT seq FROM ${AHEAD_EVENTS})`;
 
 /** Takes over the backup's server secrets: OAuth clients keep their registrations, which other secrets would end. */
 const TAKE_SECRETS = `UPDATE ${SECRETS} SET value = b.value FROM ${aheadOf(SECRETS)} b WHERE b.name = ${SECRETS}.name`;
@@ -48,33 +47,81 @@ const TAKE_SECRETS = `UPDATE ${SECRETS} SET value = b.value FROM ${aheadOf(SECRE
 /** Every process forgets what it knows. */
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
 
-const SET_MARK = [`DROP TABLE IF EXISTS ${RESTORING}`, `CREATE TABLE ${RESTORING} AS SELECT unixepoch() AS begun_s`];
-
-const DROP_AHEAD = [RESTORING, ...TABLES.map(aheadOf)].map((table) => ({ sql: `DROP TABLE IF EXISTS ${table}` }));
-
-const INDEXES = `SELECT sql FROM sqlite_master
-WHERE type = 'index' AND tbl_name IN ('${REPLACED.join("', '")}') AND sql IS NOT NULL`;
+const INDEXES = `SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = '${KEYS}' AND sql IS NOT NULL`;
 const TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'";
+const NEWEST = `SELECT coalesce((SELECT max(seq) FROM ${EVENTS}), 0) AS event,
+coalesce((SELECT max(seq) FROM changes), 0) AS change`;
+const NEWEST_EVENT = `SELECT coalesce(max(seq), 0) AS event FROM ${EVENTS}`;
 
-/** Triggers are off meanwhile: a restore is not a change by a user, and has one event of its own. */
-const putBack = (triggers: readonly Row[], indexes: readonly Row[], isNew: boolean): Statement[] =>
+interface Prepared {
+  /** The table with the backup's keys. */
+  readonly source: string;
+  /** Keys are replaced one by one: those that differ, and those that changed while the others were compared. */
+  readonly oneByOne: boolean;
+  /** The newest event and change before keys were compared. */
+  readonly newest: Row;
+  readonly newestInBackup: Row;
+  readonly triggers: readonly Row[];
+  readonly indexes: readonly Row[];
+  readonly isNew: boolean;
+}
+
+/** Returns the statements of the one transaction. Triggers are off meanwhile: a restore has one event of its own. */
+const putBack = ({ newestInBackup, triggers, isNew, ...keys }: Prepared): Statement[] =>
   [
     ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
-    ...REPLACED.flatMap((table) => [`DROP TABLE ${table}`, `ALTER TABLE ${aheadOf(table)} RENAME TO ${table}`]),
-    ...indexes.map(({ sql }) => String(sql)),
+    ...(keys.oneByOne ? replaceKeys(keys) : replaceAllKeys(keys)),
+    ...REPLACED.flatMap((table) => [
+      `ALTER TABLE ${table} RENAME TO ${EMPTIED}_${table}`,
+      `ALTER TABLE ${aheadOf(table)} RENAME TO ${table}`,
+    ]),
     MOVE_EVENTS,
-    ...MERGED.map((table) => `INSERT INTO ${table} SELECT * FROM ${aheadOf(table)} WHERE true ON CONFLICT DO NOTHING`),
-    ADD_EVENT,
+    `INSERT INTO ${EVENTS} SELECT * FROM ${AHEAD_EVENTS}`,
+    `INSERT INTO blocked_owners SELECT * FROM ${aheadOf('blocked_owners')} WHERE true ON CONFLICT DO NOTHING`,
+    // From here on the keys are again as they were after the backup's newest event.
+    `INSERT INTO ${EVENTS} (owner, kind, how, backup_seq) VALUES ('', 'restored', 'command', ${newestInBackup.event})`,
     'DELETE FROM children', // no backup has any
     ...(isNew ? [TAKE_SECRETS] : []),
     ...triggers.map(({ sql }) => String(sql)),
     NEW_ID,
   ].map((sql) => ({ sql }));
 
+type Keys = Pick<Prepared, 'source' | 'newest' | 'indexes'>;
+
+/** Finds what has changed since by events and changes, as it is in the database and as it is in the backup. */
+function replaceKeys({ source, newest }: Keys): string[] {
+  const byId = `id IN (SELECT key_id FROM ${EVENTS} WHERE seq > ${newest.event} AND key_id IS NOT NULL)`;
+  const hashes = `(SELECT key_hash FROM changes WHERE seq > ${newest.change})`;
+  const changed = [byId, `key_hash IN ${hashes}`, `second_hash IN ${hashes}`].flatMap((isChanged) =>
+    [KEYS, source].map((table) => `SELECT row FROM ${table} WHERE ${isChanged}`),
+  );
+  return [
+    `INSERT OR IGNORE INTO ${KEY_ROWS} ${changed.join(' UNION ')}`,
+    `DELETE FROM ${KEYS} WHERE row IN (SELECT row FROM ${KEY_ROWS})`,
+    `INSERT INTO ${KEYS} SELECT * FROM ${source} WHERE row IN (SELECT row FROM ${KEY_ROWS})`,
+    `DROP TABLE ${KEY_ROWS}`,
+  ];
+}
+
+const replaceAllKeys = ({ indexes }: Keys): string[] => [
+  `DROP TABLE ${KEYS}`,
+  `ALTER TABLE ${aheadOf(KEYS)} RENAME TO ${KEYS}`,
+  ...indexes.map(({ sql }) => String(sql)),
+];
+
+/** How rows get into the database, by where that is. */
+interface Way {
+  /** Puts all rows of a table into the table ahead, which is empty. */
+  send(table: string): Promise<void>;
+  sendMissingEvents(): Promise<void>;
+  readonly emptying: Emptying;
+}
+
 /**
- * Sends the rows ahead into tables of their own, which then replace those before: others can write meanwhile, and `sqld`
- * ends a transaction after 5 s, which 100,000 insertions would take. If the transaction is sent twice, the second fails,
- * because the first has used up what was sent ahead. `isNew`: the database holds nothing that a server could rely on.
+ * Sends what differs ahead, and new tables for what changes with each use of a key; others can write meanwhile. The one
+ * transaction at the end takes as long as the keys that differ, and if these are many as long as new indexes. If it is sent
+ * twice, the second fails, because the first has used up what was sent ahead. `isNew`: the database holds nothing that a
+ * server could rely on.
  */
 export async function restore(
   { mode }: DatabaseConfig,
@@ -82,43 +129,90 @@ export async function restore(
   backup: Backup,
   { isNew } = { isNew: false },
 ): Promise<void> {
-  const read = (sql: string, ...args: string[]) => db.read({ sql, args });
-  const idOf = async () => firstOf(await read('SELECT database_id FROM feed')).database_id;
+  const isFile = mode === 'embedded';
+  const way = isFile ? wayOfFile(db) : wayOverNetwork(db, backup);
+  const idOf = async () => firstOf(await db.read({ sql: 'SELECT database_id FROM feed' })).database_id;
   const idBefore = await idOf();
-  const send = mode === 'embedded' ? copyRows : sendRows;
+  if (isFile) await db.read({ sql: 'ATTACH ? AS backup', args: [backup.path] }); // in a transaction SQLite would refuse it
   try {
-    await db.writeAll(SET_MARK.map((sql) => ({ sql })));
-    for (const table of TABLES) {
-      const [made] = await read("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", table);
-      await db.writeAll([
-        { sql: `DROP TABLE IF EXISTS ${aheadOf(table)}` }, // of a restore that was interrupted
-        { sql: String(made?.sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${aheadOf(table)}`) },
-      ]);
-      await send(db, backup, table);
-    }
-    const all = putBack(await read(TRIGGERS), await read(INDEXES), isNew);
-    await db.writeAll([...all, ...DROP_AHEAD]).catch(async (outage) => {
+    await dropLeft(db, way.emptying); // of a restore that was interrupted
+    await db.writeAll([{ sql: `CREATE TABLE ${RESTORING} AS SELECT unixepoch() AS begun_s` }]);
+    const all = putBack({
+      ...(await sendKeys(db, way, isFile)),
+      newestInBackup: firstOf(await backup.read({ sql: NEWEST_EVENT })),
+      triggers: await db.read({ sql: TRIGGERS }),
+      isNew,
+    });
+    await db.writeAll(all).catch(async (outage) => {
       if ((await idOf()) === idBefore) throw outage; // else it was done by the try before
     });
   } finally {
-    await db.writeAll(DROP_AHEAD).catch(outageIn);
+    await dropLeft(db, way.emptying).catch(outageIn);
+    if (isFile) await db.read({ sql: 'DETACH backup' });
   }
-  if (mode === 'embedded') await giveBackRoom(db);
+  if (isFile) await giveBackRoom(db);
+}
+
+/** Sends everything ahead, and says what is to be done with the keys. */
+async function sendKeys(db: Database, way: Way, isFile: boolean) {
+  for (const table of SENT) await sendTable(db, way, table);
+  await makeAhead(db, EVENTS);
+  await way.sendMissingEvents();
+  if (!isFile) await sendTable(db, way, KEYS);
+  const source = isFile ? `backup.${KEYS}` : aheadOf(KEYS);
+  const newest = firstOf(await db.read({ sql: NEWEST }));
+  const different = await differentKeys(db, source);
+  if (different === null) {
+    if (isFile) await sendTable(db, way, KEYS);
+  } else {
+    await db.writeAll([
+      { sql: `CREATE TABLE ${KEY_ROWS} (row INTEGER PRIMARY KEY)` },
+      { sql: `INSERT INTO ${KEY_ROWS} SELECT value FROM json_each(?)`, args: [JSON.stringify(different)] },
+    ]);
+  }
+  return { source, newest, oneByOne: different !== null, indexes: await db.read({ sql: INDEXES }) };
+}
+
+async function sendTable(db: Database, way: Way, table: string): Promise<void> {
+  await makeAhead(db, table);
+  await way.send(table);
+}
+
+async function makeAhead(db: Database, table: string): Promise<void> {
+  const { sql } = firstOf(
+    await db.read({ sql: "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", args: [table] }),
+  );
+  await db.writeAll([{ sql: String(sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${aheadOf(table)}`) }]);
 }
 
 /** Copies within SQLite, in a twentieth of the time; each piece in a transaction of its own, so that others can write. */
-async function copyRows(db: Database, { path }: Backup, table: string): Promise<void> {
-  await db.read({ sql: 'ATTACH ? AS backup', args: [path] }); // in a transaction SQLite would refuse it
-  try {
-    const put = async (piece: Statement): Promise<void> => {
-      await db.write({ ...piece, unsynced: true });
-      await restartLog(db);
-    };
-    await copyInPieces(db, { table, from: 'backup', into: aheadOf(table), rows: PIECE_ROWS, put });
-  } finally {
-    await db.read({ sql: 'DETACH backup' });
-  }
+function wayOfFile(db: Database): Way {
+  const put = async (piece: Statement): Promise<void> => {
+    await db.write({ ...piece, unsynced: true });
+    await restartLog(db);
+  };
+  return {
+    send: (table) => copyInPieces(db, { table, from: 'backup', into: aheadOf(table), rows: PIECE_ROWS, put }),
+    sendMissingEvents: () => copyMissingEvents(db, AHEAD_EVENTS, put),
+    emptying: {
+      rows: PIECE_ROWS,
+      async after(beganMs) {
+        await restartLog(db);
+        await pauseAfter(beganMs);
+      },
+    },
+  };
 }
+
+/** Sends pages of rows: `sqld` ends a transaction after 5 s. */
+const wayOverNetwork = (db: Database, backup: Backup): Way => ({
+  async send(table) {
+    for await (const rows of pagesOf(backup.read, table, PAGE_ROWS))
+      await db.writeAll(putRows('IGNORE', aheadOf(table), rows));
+  },
+  sendMissingEvents: () => sendMissingEvents(db, backup, AHEAD_EVENTS),
+  emptying: { rows: PAGE_ROWS, after: async () => {} },
+});
 
 /**
  * Begins the log anew once it is long. While servers write, what a piece moves into the file is never all: the log would
@@ -143,8 +237,4 @@ async function giveBackRoom(db: Database): Promise<void> {
     [before, left] = [left, await freePages()];
     await pauseAfter(beganMs);
   }
-}
-
-async function sendRows(db: Database, { read }: Backup, table: string): Promise<void> {
-  for await (const rows of pagesOf(read, table, PAGE_ROWS)) await db.writeAll(putRows('IGNORE', aheadOf(table), rows));
 }

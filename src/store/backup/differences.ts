@@ -1,0 +1,90 @@
+// What a backup has that the database has not, found in pieces along the primary key. Nobody waits for it.
+
+import { pagesOf, putRows } from '../copying.ts';
+import { type Database, firstOf, type Row, type Statement } from '../database.ts';
+import { type Backup, letSignalsIn } from './file.ts';
+import { pauseAfter } from './pieces.ts';
+
+/** Rows that are compared at once, in some 30 ms. */
+const COMPARED_ROWS = 10_000;
+/** Keys that differ, at most. More take longer to put in than new tables. */
+const DIFFERENT_MAX = 10_000;
+/** Rows that are put in at once: others wait 10 ms to write. */
+const PUT_ROWS = 2000;
+const PAGE_ROWS = 500;
+
+/**
+ * Returns the numbers of the rows of `api_keys` that are other ones in `source`, or in one of both alone; null: they are too
+ * many. A last use alone is no difference: the upkeep notes it in the row of each key in use.
+ */
+export async function differentKeys(db: Database, source: string): Promise<readonly number[] | null> {
+  const columns = await db.read({ sql: COLUMNS });
+  const of = (table: string) => `(${columns.map(({ name }) => `${table}.${name}`)})`;
+  const sql = `SELECT b.row FROM ${source} b LEFT JOIN api_keys k ON k.row = b.row
+WHERE b.row > ?1 AND b.row <= ?2 AND ${of('b')} IS NOT ${of('k')}
+UNION ALL SELECT k.row FROM api_keys k WHERE k.row > ?1 AND k.row <= ?2
+AND NOT EXISTS (SELECT 1 FROM ${source} b WHERE b.row = k.row) LIMIT ${DIFFERENT_MAX + 1}`;
+  const rows: number[] = [];
+  for await (const args of rangesOf(db, source, 'row')) {
+    rows.push(...(await db.read({ sql, args })).map(({ row }) => Number(row)));
+    if (rows.length > DIFFERENT_MAX) return null;
+  }
+  return rows;
+}
+
+const COLUMNS = "SELECT name FROM pragma_table_info('api_keys') WHERE name NOT IN ('row', 'last_used_at_ms')";
+
+/** Yields ranges, from after the first number up to the second, that hold all integers: so many rows of `table` at a time. */
+async function* rangesOf(db: Database, table: string, key: string): AsyncGenerator<readonly [number, number]> {
+  const sql = `SELECT max(${key}) AS last FROM (SELECT ${key} FROM ${table} WHERE ${key} > ? ORDER BY ${key} LIMIT ${COMPARED_ROWS})`;
+  for (let after = Number.MIN_SAFE_INTEGER; ; ) {
+    const { last = null } = firstOf(await db.read({ sql, args: [after] }));
+    yield [after, Number(last ?? Number.MAX_SAFE_INTEGER)];
+    if (last === null) return;
+    after = Number(last);
+    await letSignalsIn();
+  }
+}
+
+const IDENTITY = ['at_ms', 'owner', 'key_id', 'kind'];
+const isOther = (columns: (name: string) => string) =>
+  `(${IDENTITY.map((name) => `e.${name}`)}) IS NOT (${IDENTITY.map(columns)})`;
+
+const MISSING_IN_FILE = `SELECT b.seq FROM backup.key_events b LEFT JOIN key_events e ON e.seq = b.seq
+WHERE b.seq > ?1 AND b.seq <= ?2 AND ${isOther((name) => `b.${name}`)}`;
+
+/** Puts the events that the attached `backup` has, and the database has not, into a table. */
+export async function copyMissingEvents(db: Database, into: string, put: (piece: Statement) => Promise<unknown>) {
+  const sql = `INSERT INTO ${into} SELECT * FROM backup.key_events WHERE seq IN (SELECT value FROM json_each(?))`;
+  for await (const args of rangesOf(db, 'backup.key_events', 'seq')) {
+    const missing = (await db.read({ sql: MISSING_IN_FILE, args })).map(({ seq }) => Number(seq));
+    for (let at = 0; at < missing.length; at += PUT_ROWS) {
+      const beganMs = performance.now();
+      await put({ sql, args: [JSON.stringify(missing.slice(at, at + PUT_ROWS))] });
+      await pauseAfter(beganMs);
+    }
+  }
+}
+
+const MISSING = `SELECT p.key AS at FROM json_each(?) p LEFT JOIN key_events e ON e.seq = p.value ->> 'seq'
+WHERE ${isOther((name) => `p.value ->> '${name}'`)}`;
+
+/** Sends the events that the backup has, and the database has not, to a table. */
+export async function sendMissingEvents(db: Database, { read }: Backup, into: string): Promise<void> {
+  const asked = ({ seq = null, at_ms = null, owner = null, key_id = null, kind = null }: Row) => ({
+    seq,
+    at_ms,
+    owner,
+    key_id,
+    kind,
+  });
+  for await (const rows of pagesOf(read, 'key_events', PAGE_ROWS)) {
+    const missing = await db.read({ sql: MISSING, args: [JSON.stringify(rows.map(asked))] });
+    const statements = putRows(
+      'IGNORE',
+      into,
+      missing.map(({ at }) => rows[Number(at)] ?? {}),
+    );
+    if (statements.length > 0) await db.writeAll(statements);
+  }
+}
