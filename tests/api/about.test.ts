@@ -1,25 +1,24 @@
 // GET /: says where a leaked key is ended and where a request came from, and repeats nothing that is no address.
 
-import { expect, test } from 'bun:test';
-import { createTestApp } from '../support/test-app.ts';
+import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { createTestApp, type TestApp } from '../support/test-app.ts';
 
-test('all transports are named', async () => {
-  await using app = await createTestApp();
+let app: TestApp;
+beforeAll(async () => {
+  app = await createTestApp();
+});
+afterAll(() => app.close());
+
+test('it names all transports, and tells whoever finds a key where to end it', async () => {
   const text = await (await fetch(app.url)).text();
   expect(text).toMatch(/\/mcp +MCP.*\n.*\/sse +MCP.*\n.*\/tools\/<tool_name> the same tools over plain HTTP/);
-});
-
-test('whoever finds a key is told where to end it', async () => {
-  await using app = await createTestApp();
-  const text = await (await fetch(app.url)).text();
   const address = /^ +(\S+) +ends a leaked API key/m.exec(text)?.[1] ?? app.url;
   const { key } = await app.createKey('alice');
   expect((await fetch(address, { method: 'POST', body: new URLSearchParams({ token: key }) })).status).toBe(200);
-  expect((await app.call('get_data', {}, { 'x-api-key': key })).status).toBe(401);
+  expect((await app.useKey(key)).status).toBe(401);
 });
 
 test('the address is that of the client as budgets see it', async () => {
-  await using app = await createTestApp();
   await using behind = await createTestApp({ env: { TRUST_PROXY: '1' } });
   const seen = async (url: string, forwarded: string) => {
     const text = await (await fetch(url, { headers: { 'x-forwarded-for': forwarded } })).text();
@@ -32,7 +31,6 @@ test('the address is that of the client as budgets see it', async () => {
 });
 
 test('a browser gets the same text as a page with links, everybody else plain text', async () => {
-  await using app = await createTestApp();
   const get = (accept?: string) => fetch(app.url, { headers: accept === undefined ? {} : { accept } });
   const text = await (await get('text/plain')).text();
   for (const accept of [undefined, '*/*', 'text/*', 'application/json', 'text/html;q=0, */*']) {

@@ -195,26 +195,18 @@ describe('who waits', () => {
   });
 
   test.each([
-    ['revoked', 401, 'invalid_client', (id: string) => ['revoke', id, '--yes']],
-    ['without the scope', 403, 'insufficient_scope', (id: string) => ['update', id, '--scope', 'read']],
-  ] as const)('is refused as soon as its key is %s', async (_, status, error, command) => {
-    const own = await serviceOf(app, 'carol');
-    const { cursor } = (await changesOf(app, own, {})).body;
-    const waiting = changesOf(app, own, { cursor, wait_ms: '487' });
-    expect(await settled(waiting)).toBe(false);
-    await app.keys(...command(own.id));
-    app.clock.advance(251);
-    expect(await waiting).toMatchObject({ status, body: { error } });
-  });
-
-  test('is refused when its key has expired', async () => {
-    const own = await serviceOf(app, 'carol', { expiresInDays: 1 });
+    ['revoked', 401, 'invalid_client', (id: string) => app.keys('revoke', id, '--yes')],
+    ['without the scope', 403, 'insufficient_scope', (id: string) => app.keys('update', id, '--scope', 'read')],
+    ['expired', 401, 'invalid_client', () => app.clock.advance(100)],
+  ] as const)('is refused as soon as its key is %s', async (what, status, error, end) => {
+    const own = await serviceOf(app, 'carol', { expiresInDays: what === 'expired' ? 1 : 2 });
     app.clock.advance(86_400_000 - 100);
     const { cursor } = (await changesOf(app, own, {})).body;
     const waiting = changesOf(app, own, { cursor, wait_ms: '487' });
     expect(await settled(waiting)).toBe(false);
+    await end(own.id);
     app.clock.advance(251);
-    expect(await waiting).toMatchObject({ status: 401, body: { error: 'invalid_client' } });
+    expect(await waiting).toMatchObject({ status, body: { error } });
   });
 
   test('gets 503 while the database is away, with Retry-After', async () => {
@@ -228,19 +220,24 @@ describe('who waits', () => {
     expect(headers.get('retry-after')).toBe('1');
   });
 
-  test('is forgotten when its client hangs up', async () => {
-    const { cursor } = (await now()).body;
-    const gone = new AbortController();
-    const body = new URLSearchParams({ cursor, wait_ms: '487' });
-    const headers = { 'x-api-key': service.key };
-    const { signal } = gone;
-    const waiting = fetch(`${app.url}/changes`, { method: 'POST', headers, body, signal }).catch(() => null);
-    await Bun.sleep(50);
-    expect(await metricsOf(app.url)).toContain('mcp_keys_listeners 1\n');
-    gone.abort();
-    await waiting;
-    await Bun.sleep(50);
-    expect(await metricsOf(app.url)).toContain('mcp_keys_listeners 0\n');
+  test('is forgotten when its client hangs up, and is 499 in the log', async () => {
+    await using logged = await createTestApp({ env: { ACCESS_LOG: '1', ...COUNTED } });
+    const by = await serviceOf(logged);
+    const hangUp = new AbortController();
+    const held = fetch(`${logged.url}/changes`, {
+      method: 'POST',
+      headers: { 'x-api-key': by.key },
+      body: new URLSearchParams({ cursor: (await changesOf(logged, by, { wait_ms: '0' })).body.cursor }),
+      signal: hangUp.signal,
+    }).catch(() => {});
+    const listen = async (count: number) => (await metricsOf(logged.url)).includes(`mcp_keys_listeners ${count}\n`);
+    await waitFor(() => listen(1));
+    hangUp.abort();
+    await waitFor(() => listen(0));
+    await held;
+    const line = (await logged.log()).findLast(({ route }) => route === '/changes');
+    expect(line).toMatchObject({ event: 'request', status: 499, keyId: by.id });
+    expect(line).not.toHaveProperty('code');
   });
 
   test('is answered when the server stops', async () => {
@@ -352,45 +349,22 @@ describe('bad requests', () => {
   });
 });
 
-describe('the log', () => {
-  test('names each service once, however often it listens; each question of one is a line', async () => {
-    await using logged = await createTestApp();
-    const services = [await serviceOf(logged), await serviceOf(logged, 'other')];
-    const lines = async () =>
-      (await logged.log())
-        .filter(({ event }) => event === 'API key authentication successful')
-        .map(({ keyId, userId }) => [keyId, userId]);
-    for (let polls = 0; polls < 3; polls += 1) {
-      for (const one of services) expect((await changesOf(logged, one, { wait_ms: '0' })).status).toBe(200);
-    }
-    const [first, other] = services.map(({ id }) => id);
-    const once = [
-      [first, 'operator'],
-      [other, 'other'],
-    ];
-    expect(await lines()).toEqual(once);
-    for (let asked = 0; asked < 2; asked += 1) await leaseOf(logged, services[0] ?? service, 'no key');
-    expect(await lines()).toEqual([...once, [first, 'operator'], [first, 'operator']]);
-  });
-
-  test('has 499 for a service that has hung up', async () => {
-    await using logged = await createTestApp({ env: { ACCESS_LOG: '1', ...COUNTED } });
-    const by = await serviceOf(logged);
-    const { cursor } = (await changesOf(logged, by, { wait_ms: '0' })).body;
-    const hangUp = new AbortController();
-    const held = fetch(`${logged.url}/changes`, {
-      method: 'POST',
-      headers: { 'x-api-key': by.key },
-      body: new URLSearchParams({ cursor }),
-      signal: hangUp.signal,
-    }).catch(() => {});
-    const listen = async (count: number) => (await metricsOf(logged.url)).includes(`mcp_keys_listeners ${count}\n`);
-    await waitFor(() => listen(1));
-    hangUp.abort();
-    await waitFor(() => listen(0));
-    await held;
-    const line = (await logged.log()).findLast(({ route }) => route === '/changes');
-    expect(line).toMatchObject({ event: 'request', status: 499, keyId: by.id });
-    expect(line).not.toHaveProperty('code');
-  });
+test('the log names each service once, however often it listens; each question of one is a line', async () => {
+  await using logged = await createTestApp();
+  const services = [await serviceOf(logged), await serviceOf(logged, 'other')];
+  const lines = async () =>
+    (await logged.log())
+      .filter(({ event }) => event === 'API key authentication successful')
+      .map(({ keyId, userId }) => [keyId, userId]);
+  for (let polls = 0; polls < 3; polls += 1) {
+    for (const one of services) expect((await changesOf(logged, one, { wait_ms: '0' })).status).toBe(200);
+  }
+  const [first, other] = services.map(({ id }) => id);
+  const once = [
+    [first, 'operator'],
+    [other, 'other'],
+  ];
+  expect(await lines()).toEqual(once);
+  for (let asked = 0; asked < 2; asked += 1) await leaseOf(logged, services[0] ?? service, 'no key');
+  expect(await lines()).toEqual([...once, [first, 'operator'], [first, 'operator']]);
 });

@@ -12,10 +12,12 @@ import { waitFor } from '../support/wait-for.ts';
 
 setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
-test('while the store responds: 200 and ok', async () => {
+const healthOf = async ({ url }: { url: string }) => readResponse(await fetch(`${url}/mcp/health`));
+
+test('while the store responds: 200 and ok; its uptime counts the time that the machine slept', async () => {
   await using app = await createTestApp();
   app.clock.advance(61_500);
-  const { status, headers, body } = await readResponse(await fetch(`${app.url}/mcp/health`));
+  const { status, headers, body } = await healthOf(app);
   expect(status).toBe(200);
   expect(headers.get('content-type')).toBe('application/json');
   expect(headers.get('cache-control')).toBe('no-store');
@@ -28,20 +30,14 @@ test('while the store responds: 200 and ok', async () => {
     sessions: 0,
   });
   expect(body.protocolVersions).toBeArray();
-});
-
-test('its uptime counts the time that the machine slept', async () => {
-  await using app = await createTestApp();
-  app.clock.advance(1000);
   app.clock.sleep(3_600_000);
-  expect((await readResponse(await fetch(`${app.url}/mcp/health`))).body.uptimeSeconds).toBe(3601);
+  expect((await healthOf(app)).body.uptimeSeconds).toBe(3661);
 });
 
 test('names the process, as the ids of its requests do', async () => {
   await using app = await createTestApp();
   await using other = await createTestApp();
-  const instanceOf = async ({ url }: TestApp) =>
-    (await readResponse(await fetch(`${url}/mcp/health`))).body.instance as string;
+  const instanceOf = async (app: TestApp) => (await healthOf(app)).body.instance as string;
   const instance = await instanceOf(app);
   expect(instance).toMatch(/^[0-9a-f]{12}$/);
   expect(await instanceOf(app)).toBe(instance);
@@ -53,7 +49,7 @@ test('says what a replica does, if there is one', async () => {
   await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
   const env = { ...sqld.env, DATABASE_URL: proxy.url, DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') };
-  const storeOf = async ({ url }: TestApp) => (await readResponse(await fetch(`${url}/mcp/health`))).body.store;
+  const storeOf = async (app: TestApp) => (await healthOf(app)).body.store;
   await using without = await createTestApp({ store: storeOn(sqld.env) });
   await using app = await createTestApp({ store: storeOn(env) });
   await waitFor(async () => (await storeOf(app)).replica === 'in_use');
@@ -78,7 +74,7 @@ test('says what a replica does, if there is one', async () => {
 test('while it does not: 503 and unavailable, and GET / still responds', async () => {
   await using app = await createTestApp();
   await app.loseStore();
-  const { status, headers, body } = await readResponse(await fetch(`${app.url}/mcp/health`));
+  const { status, headers, body } = await healthOf(app);
   expect(status).toBe(503);
   expect(headers.get('retry-after')).toBe('1');
   expect(body).toMatchObject({ status: 'unavailable', store: { ok: false } });
@@ -93,7 +89,7 @@ describe('what asking costs the database', () => {
   const RETRY_EVERY_MS = LAG_MAX_MS / 16;
   const PATIENT = { REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
 
-  const statusOf = async ({ url }: { url: string }) => (await fetch(`${url}/mcp/health`)).status;
+  const statusOf = async (app: TestApp) => (await healthOf(app)).status;
 
   async function during(count: () => number, ask: () => Promise<unknown>): Promise<number> {
     const before = count();

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool, err, failure, ok } from '../../src/start/package/index.ts';
 import { openDatabase } from '../support/database-client.ts';
-import { call, eventReader, fetchMcp, modern, openSse, post, request } from '../support/mcp.ts';
+import { type Ask, call, eventReader, fetchMcp, post, request, WAYS } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
@@ -42,11 +42,7 @@ async function start(): Promise<Started> {
           return ok({ done: true });
         },
       }),
-      defineTool(guards.apiKey, {
-        ...facts('quick'),
-        ...schema,
-        run: () => ok({ done: true }),
-      }),
+      defineTool(guards.apiKey, { ...facts('quick'), ...schema, run: () => ok({ done: true }) }),
       defineTool(guards.apiKey, {
         ...facts('failing'),
         ...schema,
@@ -103,70 +99,47 @@ function inBand({ result }: any): Outcome {
 
 const OF_STATUS: Record<number, Outcome> = { 200: 'success', 401: 'refused', 503: 'later' };
 
-type Transport = (started: Started) => Promise<readonly (Outcome | undefined)[]>;
+type Use = (started: Started) => Promise<readonly (Outcome | undefined)[]>;
 
-const TRANSPORTS: Record<string, Transport> = {
-  REST: async ({ app, key }) => [OF_STATUS[(await app.call('slow', {}, { 'x-api-key': key })).status]],
-  '/mcp until 2025': async ({ app, key }) => [inBand((await post(app, call('slow'), { 'x-api-key': key })).body)],
-  '/mcp 2026-07-28': async ({ app, key }) => {
-    const { body, headers } = modern('tools/call', { name: 'slow', arguments: {} });
-    return [inBand((await post(app, body, { ...headers, 'x-api-key': key })).body)];
-  },
-  'a batch, in which the first call was done before': async ({ app, key }) => {
-    const batch = [call('quick'), { ...call('slow'), id: 2 }, request('ping', {}, 3)];
-    const { body } = await post(app, batch, { 'x-api-key': key });
-    expect(body).toHaveLength(3);
-    return body.slice(0, 2).map(inBand);
-  },
-  'a stream with progress': async ({ app, key }) => {
-    const body = call('slow', {}, { _meta: { progressToken: 'p' } });
-    const response = await fetchMcp(app, body, { 'x-api-key': key });
-    expect(response.headers.get('content-type')).toBe('text/event-stream');
-    const events = await eventReader(response.body as ReadableStream<Uint8Array>).rest();
-    return [inBand(JSON.parse(events.at(-1)?.data ?? ''))];
-  },
-  '/sse': async ({ app, key }) => {
-    const session = await openSse(app, { 'x-api-key': key });
-    await session.post(call('slow'));
-    const message = await session.nextMessage();
-    await session.drop();
-    return [inBand(message)];
-  },
+const rest: Use = async ({ app, key }) => [OF_STATUS[(await app.call('slow', {}, { 'x-api-key': key })).status]];
+const over =
+  (ask: Ask): Use =>
+  async ({ app, key }) => [inBand(await ask(app, 'tools/call', { name: 'slow' }, { 'x-api-key': key }))];
+
+const WAYS_OUT: readonly [string, Use][] = [
+  ['REST', rest],
+  ['/mcp until 2025', over(WAYS.legacy)],
+  ['/mcp 2026-07-28', over(WAYS.modern)],
+  [
+    'a batch, in which the first call was done before',
+    async ({ app, key }) => {
+      const batch = [call('quick'), { ...call('slow'), id: 2 }, request('ping', {}, 3)];
+      const { body } = await post(app, batch, { 'x-api-key': key });
+      expect(body).toHaveLength(3);
+      return body.slice(0, 2).map(inBand);
+    },
+  ],
+  [
+    'a stream with progress',
+    async ({ app, key }) => {
+      const body = call('slow', {}, { _meta: { progressToken: 'p' } });
+      const response = await fetchMcp(app, body, { 'x-api-key': key });
+      expect(response.headers.get('content-type')).toBe('text/event-stream');
+      const events = await eventReader(response.body as ReadableStream<Uint8Array>).rest();
+      return [inBand(JSON.parse(events.at(-1)?.data ?? ''))];
+    },
+  ],
+  ['/sse', over(WAYS.sse)],
+];
+
+const endAndSleep = async ({ app, revoke }: Started) => {
+  await revoke();
+  app.clock.sleep(LAG_MAX_MS);
 };
 
-describe.each(Object.entries(TRANSPORTS))('%s', (_, use) => {
-  const expectAll = async (started: Started, outcome: Outcome) => {
-    for (const seen of await use(started)) expect(seen).toBe(outcome);
-  };
-
-  test('a machine that slept while the tool ran, and the key was revoked elsewhere: refused', async () => {
-    await using started = await start();
-    started.during = async () => {
-      await started.revoke();
-      started.app.clock.sleep(LAG_MAX_MS);
-    };
-    await expectAll(started, 'refused');
-  });
-
-  test('a tool that took longer than the bound, and the key was revoked elsewhere: refused', async () => {
-    await using started = await start();
-    started.during = async () => {
-      await started.revoke();
-      started.app.clock.advance(LAG_MAX_MS);
-    };
-    await expectAll(started, 'refused');
-  });
-
-  test('a call that ran past the bound is 503 if the store is away by then', async () => {
-    await using started = await start();
-    started.during = async () => {
-      await started.app.loseStore();
-      started.app.clock.sleep(LAG_MAX_MS);
-    };
-    await expectAll(started, 'later');
-  });
-
-  test('the key is good: success, and the one use that it is', async () => {
+test.each(WAYS_OUT)(
+  '%s: after a sleep while the tool ran, success and one use if the key is good, and refused if it was revoked elsewhere',
+  async (_, use) => {
     await using started = await start();
     const { app, key } = started;
     const calledAtMs = app.clock.nowMs();
@@ -178,7 +151,27 @@ describe.each(Object.entries(TRANSPORTS))('%s', (_, use) => {
     expect(Date.parse(await lastUse())).toBe(calledAtMs);
     const { headers } = await app.call('quick', {}, { 'x-api-key': key });
     expect(headers.get('ratelimit')).toStartWith(`"key";r=${1000 - responses.length - 1};`);
-  });
+    started.during = () => endAndSleep(started);
+    for (const seen of await use(started)) expect(seen).toBe('refused');
+  },
+);
+
+test('a tool that took longer than the bound, and the key was revoked elsewhere: refused', async () => {
+  await using started = await start();
+  started.during = async () => {
+    await started.revoke();
+    started.app.clock.advance(LAG_MAX_MS);
+  };
+  expect(await rest(started)).toEqual(['refused']);
+});
+
+test.each(WAYS_OUT.slice(0, 2))('%s: 503 if the store is away by then', async (_, use) => {
+  await using started = await start();
+  started.during = async () => {
+    await started.app.loseStore();
+    started.app.clock.sleep(LAG_MAX_MS);
+  };
+  expect(await use(started)).toEqual(['later']);
 });
 
 test('a call that ends within the bound is not verified again', async () => {
@@ -192,11 +185,8 @@ test('a call that ends within the bound is not verified again', async () => {
 
 test('a refusal after the call is logged like one before it', async () => {
   await using started = await start();
-  const { app, key, revoke } = started;
-  started.during = async () => {
-    await revoke();
-    app.clock.sleep(LAG_MAX_MS);
-  };
+  const { app, key } = started;
+  started.during = () => endAndSleep(started);
   const { body } = await app.call('slow', {}, { 'x-api-key': key });
   const lines = (await app.log()).filter(({ requestId }) => requestId === body.requestId);
   expect(lines).toMatchObject([
@@ -206,11 +196,6 @@ test('a refusal after the call is logged like one before it', async () => {
 });
 
 describe('what leaves beside results', () => {
-  const endAndSleep = async ({ app, revoke }: Started) => {
-    await revoke();
-    app.clock.sleep(LAG_MAX_MS);
-  };
-
   test('a failure in the words of a tool', async () => {
     await using started = await start();
     const { app, key } = started;

@@ -2,7 +2,6 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { childOf } from '../support/children.ts';
-import { labelled } from '../support/labels.ts';
 import { changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
 import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
 
@@ -31,21 +30,18 @@ describe('the answer', () => {
     expect(new Set(body.marks).size).toBe(2);
   });
 
-  test.each(labelled(['', 'x', '0'.repeat(200), `0.${'0'.repeat(16)}`, `9999.${'0'.repeat(16)}`]))(
-    'counts once with the cursor %s',
-    async (_label, lease) => {
+  test('counts once with the cursor of nobody, or of another database', async () => {
+    await using other = await createTestApp();
+    const foreign = await cursorOf(other, await serviceOf(other));
+    for (const lease of ['', 'x', '0'.repeat(200), `0.${'0'.repeat(16)}`, `9999.${'0'.repeat(16)}`, foreign]) {
       const { key } = await app.createKey('alice');
       const { body } = await lent(key, { lease });
-      expect(body).toMatchObject({ active: true, marks: expect.any(Array), fresh_ms: expect.any(Number) });
+      expect([lease, body]).toMatchObject([
+        lease,
+        { active: true, marks: expect.any(Array), fresh_ms: expect.any(Number) },
+      ]);
       expect(body).not.toHaveProperty('lease_ms');
-    },
-  );
-
-  test('counts once with the cursor of another database', async () => {
-    await using other = await createTestApp();
-    const { key } = await app.createKey('alice');
-    const { body } = await lent(key, { lease: await cursorOf(other, await serviceOf(other)) });
-    expect(body).not.toHaveProperty('lease_ms');
+    }
   });
 
   test('ends with the key, to the millisecond', async () => {
@@ -149,20 +145,15 @@ describe('the units of a lease', () => {
     expect(body.lease_ms).toBe(units === 0 ? undefined : 300_000);
   });
 
-  test('none of a window below 10 s', async () => {
-    await using own = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1000', RATE_LIMIT_WINDOW: '9s' } });
+  test.each([
+    ['none of a window below 10 s', { RATE_LIMIT_WINDOW: '9s' }, { lease_ms: undefined }],
+    ['no list where nothing binds', { RATE_LIMIT_REQUESTS: '0' }, { lease_ms: 300_000, lease_uses: [] }],
+  ])('%s', async (_, env, expected) => {
+    await using own = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1000', ...env } });
     const asks = await serviceOf(own);
     const { key } = await own.createKey('alice');
     const { body } = await leaseOf(own, asks, key, { lease: await cursorOf(own, asks) });
-    expect(body).not.toHaveProperty('lease_ms');
-  });
-
-  test('no list where nothing binds', async () => {
-    await using own = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
-    const asks = await serviceOf(own);
-    const { key } = await own.createKey('alice');
-    const { body } = await leaseOf(own, asks, key, { lease: await cursorOf(own, asks) });
-    expect(body).toMatchObject({ lease_ms: 300_000, lease_uses: [] });
+    expect({ lease_ms: body.lease_ms, lease_uses: body.lease_uses }).toMatchObject(expected);
   });
 
   test('what remains, where that is less; the question is a use, and refused as one', async () => {
@@ -255,18 +246,13 @@ describe('what a service tells', () => {
   });
 });
 
-describe('without a lease', () => {
-  test('nothing changes: no member more, no use, and used and cost say nothing', async () => {
-    const { key, id } = await app.createKey('gina');
-    const plain = (await leaseOf(app, service, key, {})).body;
-    expect(await leaseOf(app, service, key, { used: 'anything', cost: 'x' })).toMatchObject({
-      status: 200,
-      body: plain,
-    });
-    expect(Object.keys(plain)).not.toContain('marks');
-    const [listed] = (await listedKeys(app, 'gina')).filter((one) => one.id === id);
-    expect(listed).not.toHaveProperty('uses');
-  });
+test('without a lease nothing changes: no member more, no use, and used and cost say nothing', async () => {
+  const { key, id } = await app.createKey('gina');
+  const plain = (await leaseOf(app, service, key, {})).body;
+  expect(await leaseOf(app, service, key, { used: 'anything', cost: 'x' })).toMatchObject({ status: 200, body: plain });
+  expect(Object.keys(plain)).not.toContain('marks');
+  const [listed] = (await listedKeys(app, 'gina')).filter((one) => one.id === id);
+  expect(listed).not.toHaveProperty('uses');
 });
 
 test.each([

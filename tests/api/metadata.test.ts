@@ -1,6 +1,6 @@
 // RFC 9728 metadata, and the challenge that leads to it.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 const AUTHORIZATION_SERVER = 'https://login.example/tenant';
@@ -10,17 +10,18 @@ const metadataAt = async (app: TestApp, path: string, init: RequestInit = {}) =>
   readResponse(await fetch(`${new URL(app.url).origin}/.well-known/oauth-protected-resource${path}`, init));
 
 describe('with an authorization server', () => {
-  test.each([
-    ['', ''],
-    ['/mcp', '/mcp'],
-    ['/sse', '/sse'],
-  ])('the document of "%s" names its own address', async (path, resource) => {
-    await using app = await createTestApp({ env: WITH_SERVER });
+  let app: TestApp;
+  beforeAll(async () => {
+    app = await createTestApp({ env: WITH_SERVER });
+  });
+  afterAll(() => app.close());
+
+  test.each(['', '/mcp', '/sse'])('the document of "%s" names its own address', async (path) => {
     const response = await metadataAt(app, path);
     expect(response.status).toBe(200);
     expect(response.headers.get('content-type')).toBe('application/json');
     expect(response.body).toEqual({
-      resource: `${app.url}${resource}`,
+      resource: `${app.url}${path}`,
       authorization_servers: [AUTHORIZATION_SERVER],
       scopes_supported: ['openid'],
       bearer_methods_supported: ['header'],
@@ -28,23 +29,24 @@ describe('with an authorization server', () => {
     });
   });
 
-  test.each(['', '/mcp', '/sse'])('PUBLIC_URL with a path has its document of "%s" at the root', async (path) => {
+  test('PUBLIC_URL with a path has its documents at the root', async () => {
     const env = { ...WITH_SERVER, PUBLIC_URL: 'https://example.org/keys/', BASE_PATH: '/behind' };
-    await using app = await createTestApp({ env });
-    expect((await metadataAt(app, `/keys${path}`)).body.resource).toBe(`https://example.org/keys${path}`);
-    expect((await metadataAt(app, path)).status).toBe(404);
-    expect((await metadataAt(app, `/behind${path}`)).status).toBe(404);
-    const below = await fetch(`${app.url}/.well-known/oauth-protected-resource/keys${path}`);
-    expect(below.status).toBe(404);
+    await using behind = await createTestApp({ env });
+    for (const path of ['', '/mcp', '/sse']) {
+      expect((await metadataAt(behind, `/keys${path}`)).body.resource).toBe(`https://example.org/keys${path}`);
+      expect((await metadataAt(behind, path)).status).toBe(404);
+      expect((await metadataAt(behind, `/behind${path}`)).status).toBe(404);
+      const below = await fetch(`${behind.url}/.well-known/oauth-protected-resource/keys${path}`);
+      expect(below.status).toBe(404);
+    }
   });
 
   test('BASE_PATH is the path if there is no PUBLIC_URL', async () => {
-    await using app = await createTestApp({ env: { ...WITH_SERVER, BASE_PATH: '/keys' } });
-    expect((await metadataAt(app, '/keys/mcp')).body.resource).toBe(`${app.url}/mcp`);
+    await using below = await createTestApp({ env: { ...WITH_SERVER, BASE_PATH: '/keys' } });
+    expect((await metadataAt(below, '/keys/mcp')).body.resource).toBe(`${below.url}/mcp`);
   });
 
   test('any page may read it, HEAD works, POST does not', async () => {
-    await using app = await createTestApp({ env: WITH_SERVER });
     const headers = { origin: 'https://elsewhere.example' };
     expect((await metadataAt(app, '/mcp', { headers })).headers.get('access-control-allow-origin')).toBe('*');
     const head = await metadataAt(app, '/mcp', { method: 'HEAD' });
@@ -65,10 +67,10 @@ describe('with an authorization server', () => {
   });
 
   test('a JWT tool’s refusal leads there, with and without a token; a key tool’s does not', async () => {
-    await using app = await createTestApp({ env: { ...WITH_SERVER, PUBLIC_URL: 'https://example.org/keys' } });
+    await using named = await createTestApp({ env: { ...WITH_SERVER, PUBLIC_URL: 'https://example.org/keys' } });
     const address = 'https://example.org/.well-known/oauth-protected-resource/keys';
     const challenge = async (tool: string, headers?: Record<string, string>) =>
-      (await app.call(tool, {}, headers)).headers.get('www-authenticate');
+      (await named.call(tool, {}, headers)).headers.get('www-authenticate');
     expect(await challenge('list_api_keys')).toBe(
       `Bearer realm="mcp-key-server", scope="openid", resource_metadata="${address}"`,
     );

@@ -11,10 +11,16 @@ const env = { METRICS_TOKEN: 'a-token-for-scrapers', OAUTH_REDIRECTS: 'loopback'
 const EVIL = 'https://evil.example';
 
 let app: TestApp;
+let production: TestApp;
 beforeAll(async () => {
   app = await createTestApp({ env });
+  const live = { NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example', ALLOWED_HOSTS: 'localhost' };
+  production = await createTestApp({ env: { ...env, ...live } });
 });
-afterAll(() => app.close());
+afterAll(async () => {
+  await app.close();
+  await production.close();
+});
 
 const send = async (route: RouteFacts, init: RequestInit, at = app) => {
   const response = await fetch(at.url + pathOf(route), init);
@@ -28,17 +34,14 @@ const send = async (route: RouteFacts, init: RequestInit, at = app) => {
 describe.each(rows)('%s', (_name, route) => {
   const isAny = route.method === 'any';
 
-  test('is there, and says what it is not asked with', async () => {
-    expect((await send(route, { method: methodOf(route) })).status).not.toBe(404);
+  test('is there, forbids sniffing, and says what it is not asked with', async () => {
+    const { status, headers } = await send(route, { method: methodOf(route) });
+    expect(status).not.toBe(404);
+    expect(headers.get('x-content-type-options')).toBe('nosniff');
     const wrong = await send(route, { method: 'DELETE' });
     const allow = route.method.replace('GET', 'GET, HEAD');
     if (isAny) expect(wrong.status).toBe(401);
     else expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, allow]);
-  });
-
-  test('forbids sniffing', async () => {
-    const { headers } = await send(route, { method: methodOf(route) });
-    expect(headers.get('x-content-type-options')).toBe('nosniff');
   });
 
   test('checks the host', async () => {
@@ -59,9 +62,6 @@ describe.each(rows)('%s', (_name, route) => {
   });
 
   test('in production takes no credential over plain HTTP', async () => {
-    await using production = await createTestApp({
-      env: { ...env, NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example', ALLOWED_HOSTS: 'localhost' },
-    });
     const headers = { 'x-api-key': `sk_live_${'0'.repeat(64)}` };
     const { status, body } = await send(route, { method: methodOf(route), headers }, production);
     if (route.takesPlainHttp) expect(status).toBe(401);

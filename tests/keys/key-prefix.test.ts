@@ -10,6 +10,7 @@ import { bearer, createTestApp, failureOf, type TestApp } from '../support/test-
 test.each([
   [{ KEY_PREFIX: 'acme' }, /^acme_test_[0-9a-f]{64}$/],
   [{ KEY_PREFIX: 'a1' }, /^a1_test_[0-9a-f]{64}$/],
+  [{ NODE_ENV: 'production' }, /^sk_live_[0-9a-f]{64}$/],
   [{ KEY_PREFIX: '012345678901', NODE_ENV: 'production' }, /^012345678901_live_[0-9a-f]{64}$/],
 ])('row %#: new keys look as KEY_PREFIX says, and work', async (env, shape) => {
   await using app = await createTestApp({ env: { ...env, TRUST_PROXY: '1' } });
