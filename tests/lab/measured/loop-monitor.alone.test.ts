@@ -1,11 +1,10 @@
 // The monitor sees the pauses it is there for, and nothing else.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
-import { join } from 'node:path';
+import { LOOP_MONITOR } from '../../support/loop-pauses.ts';
 
 setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 
-const MONITOR = join(import.meta.dir, 'loop-monitor.ts');
 const PAUSE_MS = 60;
 
 /**
@@ -16,7 +15,7 @@ async function longestPauseMs(code: string, times: number): Promise<number> {
   const script = `let times = 0; const later = () => setTimeout(() => {
     ${code}; if ((times += 1) === ${times}) process.exit(); later();
   }, 15 + times % 10); later();`;
-  const child = Bun.spawn([process.execPath, '--preload', MONITOR, '-e', script], { stderr: 'pipe' });
+  const child = Bun.spawn([process.execPath, '--preload', LOOP_MONITOR, '-e', script], { stderr: 'pipe' });
   return JSON.parse((await new Response(child.stderr).text()).trim()).longestPausesMs[0];
 }
 
