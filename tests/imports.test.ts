@@ -227,12 +227,11 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
     'lab/bench/edge.ts',
     'lab/bench/micro.ts',
     'lab/bench/servers/bare.ts',
-    'lab/bench/servers/flat.ts',
     'lab/measured/lru-cache.alone.test.ts',
   ],
 };
 /** May only become fewer. */
-const INSIDE_MAX = 40;
+const INSIDE_MAX = 39;
 /** What programs import and operators type. */
 const ENTRY = /^(start\/package\/|commands\/[\w-]+\.ts$|main)/;
 

@@ -4,10 +4,7 @@ import { join } from 'node:path';
 import type { BodyRead, CannedResponse } from './loads.ts';
 import { type Process, startProcess } from './process.ts';
 
-export const MAIN = join(import.meta.dir, '../../../src/main.ts');
-
-/** A script of servers/. */
-export const serverScript = (name: string) => join(import.meta.dir, 'servers', `${name}.ts`);
+const MAIN = join(import.meta.dir, '../../../src/main.ts');
 
 export const BENCH_SECRET = 'a secret for benchmarks, of more than 32 bytes';
 
@@ -34,4 +31,4 @@ export const startBatchedBare = (response: CannedResponse): Promise<Process> =>
 
 /** A script of servers/, with its arguments. */
 export const startOther = (name: string, ...args: readonly string[]): Promise<Process> =>
-  startProcess({ name, command: [process.execPath, serverScript(name), ...args] });
+  startProcess({ name, command: [process.execPath, join(import.meta.dir, 'servers', `${name}.ts`), ...args] });

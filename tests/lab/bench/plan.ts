@@ -8,34 +8,20 @@ export interface Plan {
   readonly warmupRequests: number;
   /** A slow server's warm-up ends after this long, with fewer requests. */
   readonly warmupSMax: number;
-  /** Rounds that must contain a flush of last uses, which comes every 3 s. */
-  readonly flushRounds: number;
-  readonly flushRoundS: number;
-  readonly starts: number;
-  /** Different keys, each used once. */
-  readonly keysUsed: number;
 }
 
-/** About half an hour, on two cores. */
+/** Some minutes, on two cores. */
 export const FULL: Plan = {
   rounds: 5,
   roundS: 2,
   warmupRequests: 300_000,
   warmupSMax: 15,
-  flushRounds: 3,
-  flushRoundS: 8,
-  starts: 15,
-  keysUsed: 1_000_000,
 };
 
-/** A few minutes. Half warmed up, so its figures are lower, and vary. */
+/** Half warmed up, so its figures are lower, and vary. */
 export const QUICK: Plan = {
   rounds: 2,
   roundS: 1,
   warmupRequests: 20_000,
   warmupSMax: 1,
-  flushRounds: 1,
-  flushRoundS: 4,
-  starts: 5,
-  keysUsed: 100_000,
 };

@@ -1,11 +1,11 @@
-// `bun run bench --profile`: where the processor time of one request goes, in the bare server, the flat script and this
-// server. Samples each process with perf (Linux), and looks at which code a sample is in and what called it.
+// `bun run bench --profile`: where the processor time of one request goes, in the bare server and in this one. Samples each
+// process with perf (Linux), and looks at which code a sample is in and what called it.
 
 import { join } from 'node:path';
 import { temporaryFolder } from '../../support/folder.ts';
 import { buildDatabase } from './database.ts';
 import { type Load, mcp2025GetData, mcp2026GetData, responseTo, restGetData } from './loads.ts';
-import { startBare, startOther, startOurs } from './ours.ts';
+import { startBare, startOurs } from './ours.ts';
 import type { Plan } from './plan.ts';
 import type { Process } from './process.ts';
 import { markdown } from './report.ts';
@@ -32,16 +32,15 @@ export async function profileTable(plan: Plan): Promise<string> {
     'MCP 2026-07-28': mcp2026GetData(key),
   };
   await using ours = await startOurs(path);
-  await using flat = await startOther('flat', path);
   const rows: string[][] = [];
   for (const [name, load] of Object.entries(loads)) {
     await using bare = await startBare(await responseTo(ours, load));
     const columns = [];
-    for (const server of [bare, flat, ours]) columns.push(await profiled(server, load, plan));
+    for (const server of [bare, ours]) columns.push(await profiled(server, load, plan));
     rows.push([`**${name}**`, ...columns.map((us) => PARTS.reduce((sum, part) => sum + us[part], 0).toFixed(1))]);
     for (const part of PARTS) rows.push([part, ...columns.map((us) => us[part].toFixed(1))]);
   }
-  return markdown([['µs a request', 'bare', 'flat script', 'this server'], ['---', '---:', '---:', '---:'], ...rows]);
+  return markdown([['µs a request', 'bare', 'this server'], ['---', '---:', '---:'], ...rows]);
 }
 
 async function profiled(

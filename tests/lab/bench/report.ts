@@ -10,8 +10,6 @@ export interface Row {
   readonly measured: Measured;
   /** What it is compared with: a server that gives the same response, and does nothing else. */
   readonly bare?: Measured;
-  /** The flat script, which does the same. */
-  readonly flat?: Measured;
 }
 
 /** A goal for this server. */
@@ -45,28 +43,16 @@ export function planLine(plan: Plan): string {
   return `wrk, ${CONNECTIONS} connections, ${rounds} interleaved rounds of ${roundS} s, medians, ${warmup}`;
 }
 
-const HEAD = [
-  'Case',
-  'Requests/s',
-  '× bare',
-  '× flat',
-  'p50 ms',
-  'p99 ms',
-  'p99 × bare',
-  'CPU µs',
-  'RSS MB',
-  'Warm-up',
-];
+const HEAD = ['Case', 'Requests/s', '× bare', 'p50 ms', 'p99 ms', 'p99 × bare', 'CPU µs', 'RSS MB', 'Warm-up'];
 
 export const LEGEND =
-  '× bare: against the bare row above it. × flat: against a script that does all of it by hand, without structure. CPU µs: of the server, for each request; the steadiest figure on a busy machine. RSS after the last round. Warm-up in requests.';
+  '× bare: against the bare row above it. CPU µs: of the server, for each request; the steadiest figure on a busy machine. RSS after the last round. Warm-up in requests.';
 
 export function table(rows: readonly Row[]): string {
-  const cells = rows.map(({ name, measured, bare, flat }) => [
+  const cells = rows.map(({ name, measured, bare }) => [
     name,
     Math.round(figure(measured, perSecond)).toLocaleString('en'),
     bare ? ratio(measured, bare, perSecond).toFixed(2) : '',
-    flat ? ratio(measured, flat, perSecond).toFixed(2) : '',
     figure(measured, p50Ms).toFixed(2),
     figure(measured, p99Ms).toFixed(2),
     bare ? ratio(measured, bare, p99Ms).toFixed(2) : '',

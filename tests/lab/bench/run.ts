@@ -4,44 +4,20 @@
 import { FULL, QUICK } from './plan.ts';
 import { isPerfThere, profileTable } from './profile.ts';
 import { type Findings, LEGEND, machineLine, planLine, type Section, table, verdict } from './report.ts';
-import { bigDatabase } from './sections/big-database.ts';
-import { counters } from './sections/counters.ts';
-import { creating } from './sections/creating.ts';
-import { flood } from './sections/flood.ts';
-import { forServices } from './sections/for-services.ts';
-import { garbage } from './sections/garbage.ts';
-import { growing } from './sections/growing.ts';
 import { hotPath } from './sections/hot-path.ts';
-import { keysInUse } from './sections/keys-in-use.ts';
-import { listing } from './sections/listing.ts';
-import { manyKeysInUse } from './sections/many-keys.ts';
 import { memory } from './sections/memory.ts';
-import { newcomers } from './sections/newcomers.ts';
 import { oneFile } from './sections/one-file.ts';
-import { starting } from './sections/starting.ts';
 import { steps } from './sections/steps.ts';
 import { isWrkThere } from './wrk.ts';
 
 const SECTIONS = new Map<string, Section>([
   ['hot-path', hotPath],
   ['steps', steps],
-  ['garbage', garbage],
-  ['for-services', forServices],
-  ['listing', listing],
-  ['keys-in-use', keysInUse],
-  ['many-keys', manyKeysInUse],
-  ['flood', flood],
-  ['newcomers', newcomers],
-  ['creating', creating],
   ['one-file', oneFile],
-  ['starting', starting],
-  ['counters', counters],
-  ['big-database', bigDatabase],
-  ['growing', growing],
   ['memory', memory],
 ]);
-/** Only in a full run, or when named: they can't be made short. */
-const SLOW: readonly string[] = ['newcomers', 'big-database', 'growing', 'memory'];
+/** Only in a full run, or when named: it can't be made short. */
+const SLOW: readonly string[] = ['memory'];
 
 const USAGE = `usage: bun run bench [--quick] [--profile | ${[...SECTIONS.keys()].join(' | ')} …]`;
 

@@ -1,1 +1,0 @@
-// Nothing: what starting Bun itself costs.
