@@ -42,7 +42,6 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/kills/foreign-writer.ts: hold % LONG_EVERY === 0 ? LONG_HOLD_MS : Math.random() * HOLD_MS_MAX':
     'another program holds the file',
   'lab/kills/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
-  'lab/lag.ts: 500 + 500 * Math.random()': 'the same',
   'lab/kills/child-endings.ts: 300 + 300 * Math.random()': 'a child ends between two polls',
   'lab/measured/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',
