@@ -1,13 +1,13 @@
 // A start that fails for anything but the database leaves the database to the version before, which can be started again.
 
 import { describe, expect, test } from 'bun:test';
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { rows } from '../support/everything.ts';
-import { diskFolder } from '../support/folder.ts';
+import { failingStartOn } from '../support/failing-start.ts';
+import { diskFolder, fill } from '../support/folder.ts';
 import { MIGRATIONS, oldDatabase } from '../support/old-database.ts';
-import { type Runtime, runToExit, startServer } from '../support/server-process.ts';
+import { type Runtime, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
 const TOOL = `import { defineTool, ok, sequence, v } from 'mcp-key-server';
@@ -21,18 +21,24 @@ export default (deps) => {
 const BEFORE = MIGRATIONS.slice(0, -1);
 
 describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime: Runtime) => {
-  async function failsOn(env: Record<string, string>, tool?: string) {
-    const folder = diskFolder();
-    mkdirSync(join(folder, 'data'));
+  /** A folder with a database of the version before, and a connection to it. */
+  async function withOld() {
+    const folder = fill(diskFolder(), { 'data/.keep': '' });
     const { old } = await oldDatabase(BEFORE, join(folder, 'data/keys.db'));
-    if (tool !== undefined) {
-      mkdirSync(join(folder, 'tools'));
-      writeFileSync(join(folder, 'tools/own.ts'), tool);
-    }
-    const { code, stderr } = await runToExit({ env: { JWT_SECRET: TEST_SECRET, ...env }, folder, runtime });
-    const { rows } = await old.execute('SELECT count(*) AS applied FROM schema_migrations');
-    old.close();
-    return { code, stderr, applied: Number(rows[0]?.applied) };
+    const applied = async () => {
+      const { rows } = await old.execute('SELECT count(*) AS applied FROM schema_migrations');
+      old.close();
+      return Number(rows[0]?.applied);
+    };
+    return { folder, applied };
+  }
+
+  async function failsOn(env: Record<string, string>, tool?: string) {
+    const { folder, applied } = await withOld();
+    const own = { JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${folder}/data/keys.db` };
+    const tools = tool === undefined ? {} : { TOOLS_DIR: join(fill(folder, { 'tools/own.ts': tool }), 'tools') };
+    const { code, stderr } = await failingStartOn(runtime, { ...own, ...tools, ...env });
+    return { code, stderr, applied: await applied() };
   }
 
   test.each([
@@ -60,13 +66,9 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime: Runtime) => 
   });
 
   test('a start that succeeds has migrated, and a request that comes first is answered', async () => {
-    const folder = diskFolder();
-    mkdirSync(join(folder, 'data'));
-    const { old } = await oldDatabase(BEFORE, join(folder, 'data/keys.db'));
+    const { folder, applied } = await withOld();
     await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET }, folder, runtime });
     expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
-    const { rows } = await old.execute('SELECT count(*) AS applied FROM schema_migrations');
-    expect(Number(rows[0]?.applied)).toBe(MIGRATIONS.length);
-    old.close();
+    expect(await applied()).toBe(MIGRATIONS.length);
   });
 });

@@ -19,7 +19,7 @@ import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
-import { failingStart } from '../support/failing-start.ts';
+import { failingStartOn } from '../support/failing-start.ts';
 import { diskFolder, fill, temporaryFolder } from '../support/folder.ts';
 import { runToExit, type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
@@ -218,9 +218,7 @@ const contentOf = (folder: string) =>
     })
     .sort();
 
-/** On Deno as a process: there the runtime is another. */
-const failing = (env: Record<string, string>) =>
-  USUAL_RUNTIME === 'deno' ? runToExit({ env: { JWT_SECRET: '', ...env } }) : failingStart(env);
+const failing = (env: Record<string, string>) => failingStartOn(USUAL_RUNTIME, env);
 
 describe('a start that fails is one line and a non-zero exit', () => {
   test('as a process too: a bad value, and nothing is made', async () => {

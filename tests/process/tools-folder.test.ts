@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
 import { exampleTool, ROOT, readDocument } from '../support/documents.ts';
 import { rows } from '../support/everything.ts';
-import { failingStart } from '../support/failing-start.ts';
+import { failingStart, failingStartOn } from '../support/failing-start.ts';
 import { diskFolder, fill, folderWith, temporaryFolder } from '../support/folder.ts';
 import { modern, post, request } from '../support/mcp.ts';
 import { commandOf, type Runtime, runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
@@ -30,12 +30,15 @@ const start = (runtime: Runtime, files: Readonly<Record<string, string>>, env: R
   startServer({ runtime, folder: fill(diskFolder(), files), env: { JWT_SECRET: TEST_SECRET, ...env } });
 
 /** What a start that must fail says of these files: on Bun it fails in this process. */
-async function failure(files: Readonly<Record<string, string>>, env: Record<string, string> = {}, runtime = 'bun') {
+async function failure(
+  files: Readonly<Record<string, string>>,
+  env: Record<string, string> = {},
+  runtime: Runtime = 'bun',
+) {
   const folder = fill(diskFolder(), files);
   const { TOOLS_DIR = 'tools', ...more } = env;
   const all = { ...more, TOOLS_DIR: join(folder, TOOLS_DIR) };
-  const { code, stderr } =
-    runtime === 'deno' ? await runToExit({ runtime, folder, env: all }) : await failingStart(all);
+  const { code, stderr } = await failingStartOn(runtime, all);
   expect({ code, lines: stderr.match(/\n/g)?.length }).toEqual({ code: 1, lines: 1 });
   expect(stderr).toStartWith('mcp-key-server: ');
   return stderr.trim().slice('mcp-key-server: '.length).replaceAll(`${folder}/`, '');

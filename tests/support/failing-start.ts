@@ -3,6 +3,7 @@
 import { runtime } from '../../src/main.ts';
 import { start } from '../../src/start/server.ts';
 import { folderWith } from './folder.ts';
+import { type Runtime, runToExit } from './server-process.ts';
 
 class Exit extends Error {
   constructor(readonly code: number) {
@@ -10,10 +11,10 @@ class Exit extends Error {
   }
 }
 
+type Env = Readonly<Record<string, string>>;
+
 /** What a start with this environment writes before it ends, and its exit code. */
-export async function failingStart(
-  env: Readonly<Record<string, string>>,
-): Promise<{ code: number; stderr: string; stdout: string }> {
+export async function failingStart(env: Env): Promise<{ code: number; stderr: string; stdout: string }> {
   let stderr = '';
   let stdout = '';
   const starting = start({
@@ -42,3 +43,7 @@ export async function failingStart(
   if (code === null) throw new Error('the server started');
   return { code, stderr, stdout };
 }
+
+/** The same on a runtime: on Deno, which is another program, as a process. */
+export const failingStartOn = (runtime: Runtime, env: Env) =>
+  runtime === 'deno' ? runToExit({ runtime, env }) : failingStart(env);
