@@ -9,7 +9,14 @@ import { createIssuer } from '../support/issuer.ts';
 import { call, post, request } from '../support/mcp.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
 import { openSseSocket, postTo } from '../support/sse-socket.ts';
-import { createTestApp, readResponse, TEST_SECRET, type TestApp, type TestResponse } from '../support/test-app.ts';
+import {
+  createTestApp,
+  failureOf,
+  readResponse,
+  TEST_SECRET,
+  type TestApp,
+  type TestResponse,
+} from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const PRODUCTION = { NODE_ENV: 'production' };
@@ -20,36 +27,36 @@ const KEY = `sk_live_${'0'.repeat(64)}`;
 describe('start', () => {
   const env = PRODUCTION;
 
-  test('is refused with an issuer that can’t be reached, or names no key set', async () => {
+  test('is refused with an issuer that can’t be reached, or names another, or none', async () => {
     const gone = await createIssuer();
     await gone[Symbol.asyncDispose]();
     const unreachable = await runToExit({ env: { ...env, JWT_ISSUER: gone.url } });
     expect(unreachable.code).toBe(1);
     expect(unreachable.stderr).toContain('JWT_ISSUER: expected an issuer whose metadata names its key set');
     expect(unreachable.stderr).toContain(`got "${gone.url}"`);
+    const refusalOf = (JWT_ISSUER: string) =>
+      failureOf(createTestApp({ env: { ...env, JWT_SECRET: undefined, JWT_ISSUER } }));
     await using other = await createIssuer({ metadata: { issuer: 'http://127.0.0.1:1' } });
-    expect((await runToExit({ env: { ...env, JWT_ISSUER: other.url } })).stderr).toContain('names another issuer');
+    expect(await refusalOf(other.url)).toContain('names another issuer');
     await using nobody = await createIssuer({ metadata: { issuer: undefined } });
-    expect((await runToExit({ env: { ...env, JWT_ISSUER: nobody.url } })).stderr).toContain(
-      "but the issuer's metadata names no issuer, got",
+    expect(await refusalOf(nobody.url)).toContain("but the issuer's metadata names no issuer, got");
+  });
+
+  // Also in development, where an issuer that is away stops nothing.
+  test.each([
+    ['/', '', false],
+    ['', '/', true],
+  ])('is refused where the issuer has "%s" at its end, and JWT_ISSUER "%s"', async (named, written, isKeySetNamed) => {
+    await using issuer = await createIssuer();
+    const metadata = Response.json({ issuer: issuer.url + named, jwks_uri: issuer.jwksUrl });
+    issuer.overrides.set('/.well-known/oauth-authorization-server', () => metadata.clone());
+    const set = issuer.url + written;
+    const keySet = isKeySetNamed && { JWT_JWKS_URL: issuer.jwksUrl };
+    const { code, stderr } = await runToExit({ env: { JWT_ISSUER: set, ...keySet } });
+    expect(code).toBe(1);
+    expect(stderr).toContain(
+      `JWT_ISSUER: expected "${issuer.url}${named}" (the issuer's metadata names another issuer), got "${set}"`,
     );
-    // Also in development, where an issuer that is away stops nothing.
-    for (const [named, written] of [
-      ['/', ''],
-      ['', '/'],
-    ]) {
-      await using slash = await createIssuer({ metadata: {} });
-      const set = slash.url + written;
-      const metadata = Response.json({ issuer: slash.url + named, jwks_uri: slash.jwksUrl });
-      slash.overrides.set('/.well-known/oauth-authorization-server', () => metadata.clone());
-      for (const more of [{}, { JWT_JWKS_URL: slash.jwksUrl }]) {
-        const { code, stderr } = await runToExit({ env: { JWT_ISSUER: set, ...more } });
-        expect(code).toBe(1);
-        expect(stderr).toContain(
-          `JWT_ISSUER: expected "${slash.url}${named}" (the issuer's metadata names another issuer), got "${set}"`,
-        );
-      }
-    }
   });
 
   test.each<[string, (issuer: string) => Record<string, string>]>([

@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { codeFor, handOver, register } from '../support/hand-over.ts';
-import { call, openSse, post, postModern } from '../support/mcp.ts';
+import { type Ask, call, post, WAYS } from '../support/mcp.ts';
 import { bearer, createTestApp, eventsIn, listedKeys, type TestApp } from '../support/test-app.ts';
 
 const OTHER = 'https://other.example/mcp';
@@ -46,38 +46,23 @@ const introspect = (resources: readonly string[]) => async (token: string) => {
 const pasted = (resource: () => string | null) => async (key: string) =>
   (await handOver((await register(app)).page({ resource: resource() }), { key })).status === 303;
 
-const GET_DATA = call('get_data');
+const over = (ask: Ask) => async (key: string) =>
+  !(await ask(app, 'tools/call', { name: 'get_data', arguments: {} }, { 'x-api-key': key })).result.isError;
 
 /** Each door: whether it takes a key that is bound to none, to this server, to another. */
 const DOORS: Readonly<
   Record<string, readonly [(key: string) => Promise<boolean>, none: boolean, own: boolean, other: boolean]>
 > = {
   REST: [async (key) => (await app.useKey(key)).status === 200, true, true, false],
-  '/mcp': [async (key) => !(await post(app, GET_DATA, { 'x-api-key': key })).body.result.isError, true, true, false],
+  '/mcp': [over(WAYS.legacy), true, true, false],
   '/mcp, Bearer': [
-    async (key) => (await post(app, GET_DATA, { authorization: `Bearer ${key}` })).status === 200,
+    async (key) => (await post(app, call('get_data'), { authorization: `Bearer ${key}` })).status === 200,
     true,
     true,
     false,
   ],
-  '/mcp 2026-07-28': [
-    async (key) =>
-      !(await postModern(app, 'tools/call', { name: 'get_data' }, { headers: { 'x-api-key': key } })).body.result
-        .isError,
-    true,
-    true,
-    false,
-  ],
-  '/sse': [
-    async (key) => {
-      const session = await openSse(app);
-      await session.post(GET_DATA, { 'x-api-key': key });
-      return !(await session.nextMessage()).result.isError;
-    },
-    true,
-    true,
-    false,
-  ],
+  '/mcp 2026-07-28': [over(WAYS.modern), true, true, false],
+  '/sse': [over(WAYS.sse), true, true, false],
   '/verify': [verify(''), true, true, false],
   '/verify for this server': [(key) => verify(`resource=${app.url}/mcp/`)(key), true, true, false],
   '/verify for the other': [verify(`resource=${OTHER}`), true, false, true],
@@ -167,21 +152,14 @@ test.each([
   'https://other.example/MCP',
   1,
   null,
+  '😀'.repeat(2000), // which are as many characters as they look
 ])('a key can’t be bound to %p', async (resource) => {
-  const { status, body } = await app.call(
-    'create_api_key',
-    { name: 'n', scopes: [], resource },
-    await bearer(app, 'alice'),
-  );
+  const input = { name: 'n', scopes: [], resource };
+  const { status, body } = await app.call('create_api_key', input, await bearer(app, 'alice'));
   expect([status, body.code, body.issues[0].path]).toEqual([400, 'invalid_input', 'resource']);
-});
-
-test('a key can’t be bound to 2,000 emoji, which are as many characters as they look', async () => {
-  const request = { name: 'n', scopes: [], resource: '😀'.repeat(2000) };
-  const { body } = await app.call('create_api_key', request, await bearer(app, 'alice'));
-  expect(body.issues).toEqual([
-    { path: 'resource', message: `Expected one of ${[app.url, OTHER, 'https://third.example'].join(', ')}` },
-  ]);
+  if (typeof resource !== 'string') return;
+  const known = [app.url, OTHER, 'https://third.example'];
+  expect(body.issues[0].message).toBe(`Expected one of ${known.join(', ')}`);
 });
 
 test('a key that is bound otherwise while it has a code is not handed out', async () => {

@@ -7,7 +7,7 @@ import { StoreOutage } from '../../src/ground/result.ts';
 import { countingSleep } from '../../src/ground/runtime.ts';
 import { createFeed } from '../../src/keys/feed.ts';
 import type { KeyStore } from '../../src/keys/store.ts';
-import { createLog } from '../../src/start/package/index.ts';
+import { type Clock, createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
@@ -24,7 +24,7 @@ describe('memory is current', () => {
   };
 
   /** A feed with a bound of a second, over a store that only responds to polls. */
-  function feedOver(changesAfter: () => Promise<FeedPage>, clock = testClock()) {
+  function feedOver(changesAfter: () => Promise<FeedPage>, clock: Clock = testClock()) {
     const log = createLog({ level: 'error', clock, write: async () => {} });
     const store = { changesAfter } as unknown as KeyStore;
     const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
@@ -99,6 +99,21 @@ describe('memory is current', () => {
     polls[1]?.(NOTHING_NEW);
     await after;
   });
+
+  test('a poll that was under way during a sleep proves nothing', async () => {
+    const inner = testClock();
+    const polls: ((page: FeedPage) => void)[] = [];
+    using feed = feedOver(() => new Promise((resolve) => polls.push(resolve)), countingSleep(inner));
+    const current = feed.ensureFresh();
+    inner.sleep(3_600_000);
+    polls[0]?.(NOTHING_NEW);
+    await Bun.sleep(0);
+    expect(feed.current()).toBe(false);
+    expect(polls).toHaveLength(2);
+    polls[1]?.(NOTHING_NEW);
+    await current;
+    expect(feed.current()).toBe(true);
+  });
 });
 
 /** What keeps the change with seq 2 from a process that has seen seq 1. */
@@ -142,26 +157,3 @@ WHERE i < ${others}) SELECT 'other', unixepoch() * 1000 FROM n`;
     expect((await app.useKey(key)).status).toBe(401);
   },
 );
-
-test('a poll that was under way during a sleep proves nothing', async () => {
-  const inner = testClock();
-  const clock = countingSleep(inner);
-  const of = { databaseId: 'd', prunedSeq: 0, mark: null };
-  const page: FeedPage = { ...of, newestSeq: 0, newestMark: null, holdsForeign: false, changes: [] };
-  const polls: (() => void)[] = [];
-  const store = {
-    changesAfter: () => new Promise((resolve) => polls.push(() => resolve(page))),
-  } as unknown as KeyStore; // all that a feed needs of it
-  const log = createLog({ level: 'error', clock, write: async () => {} });
-  const feed = createFeed({ store, clock, log, lagMaxMs: 1000 });
-  const current = feed.ensureFresh();
-  inner.sleep(3_600_000);
-  polls[0]?.();
-  await Bun.sleep(0);
-  expect(feed.current()).toBe(false);
-  expect(polls).toHaveLength(2);
-  polls[1]?.();
-  await current;
-  expect(feed.current()).toBe(true);
-  feed.stop();
-});

@@ -1,9 +1,9 @@
 // Who may give what to a key: KEY_SCOPES, JWT_SCOPE_CLAIM, KEY_MAX_DAYS, at creation and at an update.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { createIssuer } from '../support/issuer.ts';
-import { call, callAll, post } from '../support/mcp.ts';
+import { call, callAll, post, WAYS } from '../support/mcp.ts';
 import { actorFor, bearer, createTestApp, failureOf, type TestApp } from '../support/test-app.ts';
 
 const MS_PER_DAY = 86_400_000;
@@ -14,43 +14,43 @@ async function create(app: TestApp, input: Record<string, unknown>, claims: Reco
   return app.call('create_api_key', { name: 'n', scopes: [], ...input }, headers);
 }
 
-const keysOf = async (app: TestApp, claims: Record<string, unknown> = {}) => {
-  const headers = { authorization: `Bearer ${await app.token('alice', claims)}` };
-  return (await app.call('list_api_keys', {}, headers)).body.keys as { scopes: string[] }[];
+const keysOf = async (app: TestApp) =>
+  (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.keys as { scopes: string[] }[];
+
+let app: TestApp;
+const serveAll = (env: Record<string, string>) => {
+  beforeAll(async () => {
+    app = await createTestApp({ env });
+  });
+  afterAll(() => app.close());
 };
+/** What clients are told of the input of create_api_key. */
+const inputSchema = async () => (await WAYS.legacy(app, 'tools/list')).result.tools[0].inputSchema;
 
 describe('KEY_SCOPES', () => {
-  const env = { KEY_SCOPES: 'read write:orders' };
-
-  test.each([[[]], [['read']], [['write:orders', 'read']], [['read', 'read']]])('%j are granted', async (scopes) => {
-    await using app = await createTestApp({ env });
-    expect((await create(app, { scopes })).body.scopes).toEqual(scopes);
-  });
+  serveAll({ KEY_SCOPES: 'read write:orders' });
 
   test('another scope is bad input, which names those that exist, not the one that was sent; nothing is made', async () => {
-    await using app = await createTestApp({ env });
     const { status, body } = await create(app, { scopes: ['read', 'Read', 'write', 'admin'] });
     expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
     const message = 'Expected one of read, write:orders';
     expect(body.issues).toEqual(['scopes.1', 'scopes.2', 'scopes.3'].map((path) => ({ path, message })));
     expect(JSON.stringify(body)).not.toContain('admin');
+    const hundred = await create(app, { scopes: Array.from({ length: 100 }, (_, index) => `x${index}`) });
+    expect(hundred.body.issues).toHaveLength(10);
     expect(await keysOf(app)).toEqual([]);
   });
 
-  test('a hundred wrong scopes are ten issues', async () => {
-    await using app = await createTestApp({ env });
-    const { body } = await create(app, { scopes: Array.from({ length: 100 }, (_, index) => `x${index}`) });
-    expect(body.issues).toHaveLength(10);
+  test.each([[[]], [['read']], [['write:orders', 'read']], [['read', 'read']]])('%j are granted', async (scopes) => {
+    expect((await create(app, { scopes })).body.scopes).toEqual(scopes);
   });
 
   test('tools/list and OpenAPI show them as an enum', async () => {
-    await using app = await createTestApp({ env });
-    const { body } = await post(app, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
-    const [tool] = body.result.tools;
-    expect(tool.inputSchema.properties.scopes.items).toEqual({ type: 'string', enum: ['read', 'write:orders'] });
+    const schema = await inputSchema();
+    expect(schema.properties.scopes.items).toEqual({ type: 'string', enum: ['read', 'write:orders'] });
     const openapi = await (await fetch(`${app.url}/openapi.json`)).json();
-    const { schema } = openapi.paths['/tools/create_api_key'].post.requestBody.content['application/json'];
-    expect(schema).toEqual(tool.inputSchema);
+    const { requestBody } = openapi.paths['/tools/create_api_key'].post;
+    expect(requestBody.content['application/json'].schema).toEqual(schema);
   });
 
   test('a tool that needs a scope outside stops the start', async () => {
@@ -61,7 +61,13 @@ describe('KEY_SCOPES', () => {
 });
 
 describe('KEY_MAX_DAYS', () => {
-  const env = { KEY_MAX_DAYS: '30' };
+  serveAll({ KEY_MAX_DAYS: '30' });
+  const issues = [{ path: 'expiresInDays', message: 'Expected a number above 0 and at most 30' }];
+
+  test.each([30.000001, 31, 36_500])('%p days are refused, and nothing is made', async (expiresInDays) => {
+    expect(await create(app, { expiresInDays })).toMatchObject({ status: 400, body: { issues } });
+    expect(await keysOf(app)).toEqual([]);
+  });
 
   test.each([
     [undefined, 30],
@@ -69,33 +75,18 @@ describe('KEY_MAX_DAYS', () => {
     [29.5, 29.5],
     [0.001, 0.001],
   ])('%p days become %p', async (expiresInDays, days) => {
-    await using app = await createTestApp({ env });
     const { body } = await create(app, { expiresInDays });
     expect(body.expiresAt).toBe(Math.round(app.clock.nowMs() + days * MS_PER_DAY));
   });
 
-  test.each([30.000001, 31, 36_500])('%p days are refused', async (expiresInDays) => {
-    await using app = await createTestApp({ env });
-    const { status, body } = await create(app, { expiresInDays });
-    expect(status).toBe(400);
-    expect(body.issues).toEqual([{ path: 'expiresInDays', message: 'Expected a number above 0 and at most 30' }]);
-    expect(await keysOf(app)).toEqual([]);
-  });
-
   test('a rotation lets no key live longer', async () => {
-    await using app = await createTestApp({ env });
     const { id } = await app.createKey('alice');
-    const input = { keyId: id, expiresInDays: 31 };
-    const { status, body } = await app.call('rotate_api_key', input, await bearer(app, 'alice'));
-    expect(status).toBe(400);
-    expect(body.issues).toEqual([{ path: 'expiresInDays', message: 'Expected a number above 0 and at most 30' }]);
+    const rotated = await app.call('rotate_api_key', { keyId: id, expiresInDays: 31 }, await bearer(app, 'alice'));
+    expect(rotated).toMatchObject({ status: 400, body: { issues } });
   });
 
   test('the schema says so', async () => {
-    await using app = await createTestApp({ env });
-    const { body } = await post(app, { jsonrpc: '2.0', id: 1, method: 'tools/list' });
-    const { maximum, description } = body.result.tools[0].inputSchema.properties.expiresInDays;
-    expect({ maximum, description }).toEqual({
+    expect((await inputSchema()).properties.expiresInDays).toMatchObject({
       maximum: 30,
       description: 'Days until the key expires, fractions allowed. Without it it is 30.',
     });
@@ -104,21 +95,8 @@ describe('KEY_MAX_DAYS', () => {
 
 describe('JWT_SCOPE_CLAIM', () => {
   const env = { JWT_SCOPE_CLAIM: 'scope' };
+  serveAll(env);
   const long = Array.from({ length: 1000 }, (_, index) => `s${index}`);
-
-  test.each([
-    ['text', 'read write', ['write', 'read']],
-    ['one of it', 'read write', ['read']],
-    ['text with more spaces', '  read   write ', ['read', 'write']],
-    ['a list', ['read', 'write'], ['read', 'write']],
-    ['twice the same', ['read', 'read'], ['read', 'read']],
-    ['a thousand scopes', long, ['s999']],
-    ['nothing of nothing', '', []],
-    ['nothing without the claim', undefined, []],
-  ])('%s: granted', async (_, scope, scopes) => {
-    await using app = await createTestApp({ env });
-    expect((await create(app, { scopes }, { scope })).body.scopes).toEqual(scopes);
-  });
 
   test.each([
     ['one more', 'read write', ['read', 'write', 'admin']],
@@ -133,11 +111,9 @@ describe('JWT_SCOPE_CLAIM', () => {
     ['a list with something else in it', ['read', 1], ['read']],
     ['a list of lists', [['read']], ['read']],
   ])('%s: refused over REST and MCP, and nothing is made', async (_, scope, scopes) => {
-    await using app = await createTestApp({ env });
-    const { status, body } = await create(app, { scopes }, { scope });
+    const { body } = await create(app, { scopes }, { scope });
     const detail = 'You may not give a key these scopes';
     expect(body).toMatchObject({ status: 403, code: 'scope_not_granted', detail });
-    expect(status).toBe(403);
     const headers = { authorization: `Bearer ${await app.token('alice', { scope })}` };
     const { body: mcp } = await post(app, call('create_api_key', { name: 'n', scopes }), headers);
     expect(mcp.result.isError).toBe(true);
@@ -145,18 +121,30 @@ describe('JWT_SCOPE_CLAIM', () => {
     expect(sentence.text).toBe(detail);
     expect(hint.text).toStartWith('You may give these scopes: ');
     expect(await keysOf(app)).toEqual([]);
-    const lines = (await app.log()).filter(({ event }) => event === 'Scope not granted');
-    expect(lines).toHaveLength(2);
-    expect(lines[0]).toMatchObject({ level: 'warn', userId: 'alice', requestId: body.requestId });
+    const [rest, overMcp] = (await app.log()).filter(({ event }) => event === 'Scope not granted').slice(-2);
+    expect(rest).toMatchObject({ level: 'warn', userId: 'alice', requestId: body.requestId });
+    expect(overMcp).toMatchObject({ level: 'warn', userId: 'alice' });
+  });
+
+  test.each([
+    ['text', 'read write', ['write', 'read']],
+    ['one of it', 'read write', ['read']],
+    ['text with more spaces', '  read   write ', ['read', 'write']],
+    ['a list', ['read', 'write'], ['read', 'write']],
+    ['twice the same', ['read', 'read'], ['read', 'read']],
+    ['a thousand scopes', long, ['s999']],
+    ['nothing of nothing', '', []],
+    ['nothing without the claim', undefined, []],
+  ])('%s: granted', async (_, scope, scopes) => {
+    expect((await create(app, { scopes }, { scope })).body.scopes).toEqual(scopes);
   });
 
   test('a claim whose name is a property of every object grants nothing', async () => {
-    await using app = await createTestApp({ env: { JWT_SCOPE_CLAIM: '__proto__' } });
-    expect((await create(app, { scopes: ['read'] })).status).toBe(403);
+    await using odd = await createTestApp({ env: { JWT_SCOPE_CLAIM: '__proto__' } });
+    expect((await create(odd, { scopes: ['read'] })).status).toBe(403);
   });
 
   test('the second token of a person counts for itself, not by what is remembered of the first', async () => {
-    await using app = await createTestApp({ env });
     for (const [scope, status] of [
       ['read', 200],
       ['write', 403],
@@ -168,12 +156,12 @@ describe('JWT_SCOPE_CLAIM', () => {
   test('the tokens of an issuer are read like those of a secret', async () => {
     await using issuer = await createIssuer();
     const own = { JWT_SECRET: undefined, JWT_ISSUER: issuer.url, JWT_SCOPE_CLAIM: '_scopes' };
-    await using app = await createTestApp({ env: own });
-    const exp = Math.floor(app.clock.nowMs() / 1000) + 3600;
-    const token = await issuer.token({ sub: 'alice', aud: app.url, exp, _scopes: ['read'] });
+    await using signed = await createTestApp({ env: own });
+    const exp = Math.floor(signed.clock.nowMs() / 1000) + 3600;
+    const token = await issuer.token({ sub: 'alice', aud: signed.url, exp, _scopes: ['read'] });
     const headers = { authorization: `Bearer ${token}` };
     const status = async (scopes: string[]) =>
-      (await app.call('create_api_key', { name: 'n', scopes }, headers)).status;
+      (await signed.call('create_api_key', { name: 'n', scopes }, headers)).status;
     expect([await status(['read']), await status(['write']), await status(['read'])]).toEqual([200, 403, 200]);
   });
 
@@ -187,21 +175,19 @@ describe('JWT_SCOPE_CLAIM', () => {
   });
 });
 
-describe('update', () => {
-  test('obeys the same ceilings, and changes nothing when it is refused', async () => {
-    await using app = await createTestApp({ env: { KEY_SCOPES: 'read write', JWT_SCOPE_CLAIM: 'scope' } });
-    const { id } = (await create(app, { scopes: ['read'] }, { scope: 'read' })).body;
-    const alice = { ...actorFor('alice'), grantable: ['read'] };
-    const codeOf = async (scopes: string[]) => {
-      const updated = await app.update(alice, id, { name: 'new', scopes });
-      return updated.ok ? 'ok' : updated.error.code;
-    };
-    expect(await codeOf(['admin'])).toBe('invalid_input');
-    expect(await codeOf(['read', 'write'])).toBe('scope_not_granted');
-    expect(await keysOf(app)).toMatchObject([{ name: 'n', scopes: ['read'] }]);
-    expect(await codeOf(['read', 'read'])).toBe('ok');
-    expect(await keysOf(app)).toMatchObject([{ name: 'new', scopes: ['read', 'read'] }]);
-  });
+test('an update obeys the same ceilings, and changes nothing when it is refused', async () => {
+  await using app = await createTestApp({ env: { KEY_SCOPES: 'read write', JWT_SCOPE_CLAIM: 'scope' } });
+  const { id } = (await create(app, { scopes: ['read'] }, { scope: 'read' })).body;
+  const alice = { ...actorFor('alice'), grantable: ['read'] };
+  const codeOf = async (scopes: string[]) => {
+    const updated = await app.update(alice, id, { name: 'new', scopes });
+    return updated.ok ? 'ok' : updated.error.code;
+  };
+  expect(await codeOf(['admin'])).toBe('invalid_input');
+  expect(await codeOf(['read', 'write'])).toBe('scope_not_granted');
+  expect(await keysOf(app)).toMatchObject([{ name: 'n', scopes: ['read'] }]);
+  expect(await codeOf(['read', 'read'])).toBe('ok');
+  expect(await keysOf(app)).toMatchObject([{ name: 'new', scopes: ['read', 'read'] }]);
 });
 
 test('no sequence of calls gives a key a scope outside its creator’s claim at that time', async () => {
