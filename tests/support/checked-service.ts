@@ -160,3 +160,21 @@ export async function lastYesAfter(
   }
   return lastMs - endedAtMs;
 }
+
+/**
+ * Ends a key in each way, all at once. Returns those that were let in later than `boundMs` after their end was
+ * acknowledged, with how much later.
+ */
+export async function lateEndings(
+  at: Servers,
+  boundMs: number,
+  letsIn: (key: string) => Promise<boolean>,
+): Promise<[how: string, lastMs: number][]> {
+  const last = Object.entries(ENDINGS).map(async ([how, end]): Promise<[string, number]> => {
+    const made = await at.createKey(`${how} ${Math.random()}`);
+    const isIn = () => letsIn(made.key);
+    while (!(await isIn())) await Bun.sleep(10);
+    return [how, await lastYesAfter(() => end(at, made), isIn, 1200)];
+  });
+  return (await Promise.all(last)).filter(([, lastMs]) => lastMs > boundMs);
+}
