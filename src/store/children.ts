@@ -4,7 +4,7 @@ import { type ChildRecord, DELEGATE, scopesUnder } from '../keys/child.ts';
 import { type PresentedKey, presentedHash } from '../keys/record.ts';
 import type { ChildName, ChildrenMax, ChildStore, EndedChild, ListPlace } from '../keys/store.ts';
 import { scopesFrom } from './columns.ts';
-import type { Database, Row, Value } from './database.ts';
+import { type Database, listIn, type Row, type Value } from './database.ts';
 import { hasChanged } from './key-changes.ts';
 import { hasSecret, rowBy } from './rows.ts';
 
@@ -17,7 +17,7 @@ export const CHILD = `iif(c.id IS NULL, NULL, json_array(${FIELDS.replaceAll(/\w
 /** Returns a child. It shares the texts that its parent has, too: many children have one parent. */
 export function childOf(json: Value | undefined, parent: PresentedKey | null = null): ChildRecord {
   const [id, owner, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs, endedAtMs] =
-    JSON.parse(String(json)); // written by CHILD
+    listIn(json); // written by CHILD
   return {
     id,
     userId: parent?.userId === owner ? parent?.userId : owner,

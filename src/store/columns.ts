@@ -5,7 +5,7 @@ import { memoize } from '../ground/cache.ts';
 import type { Metadata } from '../ground/metadata.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
-import { held, type Row, type Value } from './database.ts';
+import { held, listIn, type Row, textIn, type Value, wholeIn } from './database.ts';
 
 /**
  * `number`: one that may have been typed by hand, beyond what JavaScript holds. `free`: text of any length, which counts
@@ -22,12 +22,12 @@ interface Field<T> {
 
 const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
   columns: { [column]: kind },
-  read: (row) => String(row[column]),
+  read: (row) => textIn(row, column),
   write: (value) => [value],
 });
 
 /** Returns one array for equal scopes, which many keys have. It is frozen, because tools of one's own see it. */
-export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(JSON.parse(json)));
+export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(listIn(json)));
 
 /** Returns one object for equal metadata, which many keys have. It is frozen like scopes. */
 const metadataFrom = memoize((json: string): Metadata => Object.freeze(JSON.parse(json)));
@@ -44,17 +44,17 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
   },
   active: {
     columns: { active: 'plain' },
-    read: (row) => row.active === 1,
+    read: (row) => wholeIn(row, 'active') === 1,
     write: (active) => [Number(active)],
   },
   createdAtMs: {
     columns: { created_at_ms: 'number' },
-    read: (row) => Number(row.created_at_ms),
+    read: (row) => wholeIn(row, 'created_at_ms'),
     write: (createdAtMs) => [createdAtMs],
   },
   expiresAtMs: {
     columns: { expires_at_ms: 'number' },
-    read: (row) => row.expires_at_ms as number | null,
+    read: (row) => (row.expires_at_ms === null ? null : wholeIn(row, 'expires_at_ms')),
     write: (expiresAtMs) => [expiresAtMs],
   },
   second: {
@@ -68,7 +68,7 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
   },
   rotations: {
     columns: { rotations: 'number' },
-    read: (row) => Number(row.rotations),
+    read: (row) => wholeIn(row, 'rotations'),
     write: (rotations) => [rotations],
   },
   rateLimit: {

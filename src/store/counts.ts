@@ -3,7 +3,7 @@
 
 import { DAY_S, dayAt, monthOf } from '../ground/limits/rates.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
-import type { Database, Value } from './database.ts';
+import { type Database, listIn, type Value } from './database.ts';
 
 /**
  * Sums the units of all processes in windows of a holder. Versions before had a row for each process; those count too.
@@ -40,7 +40,7 @@ export function countArgs({ nowMs, key, owner }: CountsAsOf = NOTHING_ASKED): (n
 /** Returns null where nothing was counted. The sum of no counts is NULL. */
 export function countsOf(counts: Value | undefined): KeyCounts | null {
   if (counts == null) return null;
-  const [window, day, month] = JSON.parse(String(counts)) as (number | null)[];
+  const [window, day, month] = listIn(counts) as (number | null)[];
   return { window: window ?? 0, day: day ?? 0, month: month ?? 0 };
 }
 
@@ -116,6 +116,6 @@ export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
 
   async usesByDay(keyIds, firstDay) {
     const rows = await db.read({ sql: USES_BY_DAY, args: [JSON.stringify(keyIds), firstDay] });
-    return new Map(rows.map(({ id, days }) => [String(id), new Map(JSON.parse(String(days)) as [number, number][])]));
+    return new Map(rows.map(({ id, days }) => [String(id), new Map(listIn(days) as [number, number][])]));
   },
 });

@@ -61,9 +61,40 @@ export class UnusableDatabase extends Error {
 
 /** Returns the first row of a statement that always has one. Throws a StoreOutage where the database sent none. */
 export function firstOf([row]: readonly Row[]): Row {
-  if (row === undefined) throw new StoreOutage('the database sent no row where there is always one');
+  if (row === undefined) throw wrong('no row where there is always one');
   return row;
 }
+
+/** Returns a whole number of a row. Throws a StoreOutage for anything else: the database sent something else. */
+export function wholeIn(row: Row, column: string): number {
+  const value = row[column];
+  if (typeof value === 'number' && Number.isSafeInteger(value)) return value;
+  throw wrong(`no whole number as ${column}`);
+}
+
+/** Returns a text of a row, as `wholeIn` does. */
+export function textIn(row: Row, column: string): string {
+  const value = row[column];
+  if (typeof value === 'string') return value;
+  throw wrong(`no text as ${column}`);
+}
+
+/** Returns a list that is in JSON, as `wholeIn` does. */
+export function listIn(json: Value | undefined) {
+  const list = parsed(json);
+  if (Array.isArray(list)) return list;
+  throw wrong('no list where there is always one');
+}
+
+function parsed(json: Value | undefined): unknown {
+  try {
+    return JSON.parse(String(json));
+  } catch {
+    return null;
+  }
+}
+
+const wrong = (what: string) => new StoreOutage(`the database sent ${what}`);
 
 /** Clamps a number that was typed by hand to what JavaScript holds exactly: beyond it the driver throws. */
 export const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;

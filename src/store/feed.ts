@@ -1,7 +1,7 @@
 // A page of the change feed: how it is read, and what its rows say.
 
 import { type ChangeMark, FEED_PAGE_MAX, type FeedPage } from '../ground/change-feed.ts';
-import { firstOf, type Row } from './database.ts';
+import { firstOf, type Row, textIn, wholeIn } from './database.ts';
 
 /** Args: the seq after which to read. The change with that seq comes along, if it is still there, for its mark. */
 export const CHANGES = `SELECT f.database_id, f.pruned_seq, max(f.pruned_seq, coalesce(n.seq, 0)) AS newest_seq,
@@ -15,16 +15,16 @@ export function pageOf(rows: readonly Row[], seq: number): FeedPage {
   const listed = rows
     .filter((row) => row.seq !== null)
     .map((row) => ({
-      seq: Number(row.seq),
-      changed: String(row.key_hash),
+      seq: wholeIn(row, 'seq'),
+      changed: textIn(row, 'key_hash'),
       mark: `${row.changed_at_ms}${row.key_hash}`,
     }));
   const seen = listed[0]?.seq === seq ? listed.shift() : undefined;
   return {
-    databaseId: String(first.database_id),
-    prunedSeq: Number(first.pruned_seq),
+    databaseId: textIn(first, 'database_id'),
+    prunedSeq: wholeIn(first, 'pruned_seq'),
     mark: seen?.mark ?? null,
-    newestSeq: Number(first.newest_seq),
+    newestSeq: wholeIn(first, 'newest_seq'),
     newestMark: first.newest_mark as ChangeMark,
     holdsForeign: first.holds_foreign === 1,
     changes: listed.slice(0, FEED_PAGE_MAX),

@@ -3,7 +3,7 @@
 import { memoize } from '../ground/cache.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import type { OwnerSettings } from '../keys/record.ts';
-import type { Row, Value } from './database.ts';
+import { listIn, type Row, type Value } from './database.ts';
 
 const COLUMNS = {
   rateLimit: ['limit_requests', 'limit_window_s'],
@@ -18,7 +18,7 @@ o.quota_requests, o.quota_period, o.keys_max, json(o.metadata)) END AS owner_set
 
 /** Returns one object for equal settings, which many owners have. */
 const settingsFrom = memoize((json: string): OwnerSettings => {
-  const [requests, windowS, quotaRequests, period, keysMax, metadata] = JSON.parse(json);
+  const [requests, windowS, quotaRequests, period, keysMax, metadata] = listIn(json);
   return {
     rateLimit: requests === null ? null : limitOf(requests, windowS),
     quota: quotaRequests === null ? null : { requests: quotaRequests, period: period as Quota['period'] },

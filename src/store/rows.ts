@@ -6,7 +6,7 @@ import type { ListedKey, PresentedKey } from '../keys/record.ts';
 import type { KeyEvent } from '../keys/store.ts';
 import { recordOf } from './columns.ts';
 import { COUNTED_USE } from './counts.ts';
-import { held, type Row } from './database.ts';
+import { held, listIn, type Row, textIn, wholeIn } from './database.ts';
 import { ownerSettingsOf } from './owner-settings.ts';
 
 /** Returns the row of the key with a secret of this hash: two index searches, the second only if the first fails. */
@@ -33,7 +33,7 @@ export function presentedOf(row: Row): PresentedKey {
   const record = recordOf(row);
   const presented = record.second?.hash === row.presented_hash ? record.second : null;
   return Object.assign(record, {
-    blocked: row.blocked === 1,
+    blocked: wholeIn(row, 'blocked') === 1,
     owner: ownerSettingsOf(row),
     presented: presented?.is ?? ('in_force' as const),
     secretEndsAtMs: presented?.endsAtMs ?? null,
@@ -41,8 +41,8 @@ export function presentedOf(row: Row): PresentedKey {
 }
 
 export const eventOf = (row: Row): KeyEvent => ({
-  seq: Number(row.seq),
-  atMs: Number(row.at_ms),
+  seq: wholeIn(row, 'seq'),
+  atMs: wholeIn(row, 'at_ms'),
   keyId: row.key_id as string | null,
   owner: row.owner === '' ? null : String(row.owner),
   kind: row.kind as KeyEvent['kind'],
@@ -55,7 +55,7 @@ export const eventOf = (row: Row): KeyEvent => ({
   secret: row.secret as KeyEvent['secret'],
   backupSeq: row.backup_seq as number | null,
   client: row.client as string | null,
-  fields: row.fields === null ? null : JSON.parse(String(row.fields)),
+  fields: row.fields === null ? null : listIn(row.fields),
 });
 
 export const listedOf = (row: Row): ListedKey => ({
@@ -69,4 +69,5 @@ const positionFrom = memoize((text: string): FeedPosition => {
 });
 
 /** Returns a row's position: one object for equal ones, however many records were read at one. */
-export const positionOf = (row: Row): FeedPosition => positionFrom(`${row.newest_seq} ${row.database_id}`);
+export const positionOf = (row: Row): FeedPosition =>
+  positionFrom(`${wholeIn(row, 'newest_seq')} ${textIn(row, 'database_id')}`);

@@ -22,6 +22,14 @@ const changed = (change: (result: Result) => void) => (text: string) => {
   return JSON.stringify(body);
 };
 
+interface Cell {
+  readonly type: string;
+  readonly value?: string;
+}
+
+const each = (of: (cell: Cell) => Cell) =>
+  changed((result) => Object.assign(result, { rows: result.rows.map((row) => (row as Cell[]).map(of)) }));
+
 const ANSWERS: Record<string, (text: string) => string> = {
   'no rows': changed((result) => Object.assign(result, { rows: [] })),
   'neither rows nor columns': changed((result) => Object.assign(result, { rows: [], cols: [] })),
@@ -29,6 +37,12 @@ const ANSWERS: Record<string, (text: string) => string> = {
     for (const [at, col] of cols.entries()) col.name = `c${at}`;
   }),
   'fewer columns': changed((result) => Object.assign(result, { cols: [] })),
+  'nothing in each column': each(() => ({ type: 'null' })),
+  'other text in each column': each(() => ({ type: 'text', value: 'x' })),
+  'other numbers in each column': each(() => ({ type: 'integer', value: '7' })),
+  'text for numbers': each((cell) => (cell.type === 'integer' ? { ...cell, type: 'text' } : cell)),
+  'a statement broken off': () =>
+    '{"results":[{"type":"error","error":{"message":"interrupted","code":"SQLITE_INTERRUPT"}},{"type":"ok","response":{"type":"close"}}]}',
   'no results': () => '{"results":[]}',
   'an empty object': () => '{}',
   'an empty body': () => '',
