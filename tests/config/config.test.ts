@@ -275,14 +275,8 @@ const BOUNDS: readonly {
   {
     name: 'RATE_LIMIT_WINDOW',
     read: (config) => config.rateLimit.windowMs,
-    accepted: [
-      ['1s', 1000],
-      ['30s', 30_000],
-      ['5m', 300_000],
-      ['2h', 7_200_000],
-      ['1d', 86_400_000],
-    ],
-    refused: ['0s', '1', '1w', '1H', '1.5h', '-1h', 'h', '1h ', '1000ms'],
+    accepted: [['5m', 300_000]], // the others are in ground/duration.test.ts
+    refused: ['0s'],
     expected: 'a window like 30s, 5m, 1h or 1d',
   },
   {

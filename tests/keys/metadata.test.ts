@@ -5,6 +5,7 @@ import { defineTool, ok, type ToolDeps, v } from '../../src/start/package/index.
 import { openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { labelled } from '../support/labels.ts';
+import { leaseOf, serviceOf } from '../support/service.ts';
 import { STORE_MODES, startStore, type TestStore } from '../support/store-mode.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
@@ -51,20 +52,12 @@ const headerOf = async (key: string, on = app) => {
 };
 
 test('what an admin sets is handed on, over the owner’s, to services, tools and admins, and to no list of the owner', async () => {
-  const service = await app.createKey('service', { scopes: ['introspect'] });
+  const service = await serviceOf(app);
   const { id, key } = await app.createKey('alice');
-  const introspected = async () => {
-    const response = await fetch(`${app.url}/introspect`, {
-      method: 'POST',
-      headers: { 'x-api-key': service.key },
-      body: new URLSearchParams({ token: key }),
-    });
-    return ((await response.json()) as { metadata?: unknown }).metadata;
-  };
   const said = async () => ({
     tool: await toolIsTold(key),
     whoami: (await app.call('whoami', {}, { 'x-api-key': key })).body.metadata,
-    introspect: await introspected(),
+    introspect: (await leaseOf(app, service, key, {})).body.metadata,
     verify: (await headerOf(key))[1],
   });
   expect(await said()).toEqual({ tool: null, whoami: null, introspect: undefined, verify: '' });

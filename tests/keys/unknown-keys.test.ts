@@ -11,7 +11,6 @@ import { createLookupBudgets, createUnknownKeys } from '../../src/keys/unknown-k
 import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
 import { record } from '../support/embedded.ts';
-import { callAll } from '../support/mcp.ts';
 import { bearer, COUNTED, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -307,21 +306,6 @@ describe('statements for unknown keys', () => {
     expect((await find('x')).ok).toBe(true);
   });
 });
-
-test('many honest keys behind one address, all at once, are served', async () => {
-  await using app = await createTestApp({ env: { REVOCATION_LAG_MAX_MS: '60000' } });
-  const keys: string[] = [];
-  for (let user = 0; user < 12; user += 1) {
-    const inputs = Array(100).fill({ name: 'test key', scopes: ['read'] });
-    const created = await callAll(app, 'create_api_key', inputs, await bearer(app, `user-${user}`));
-    keys.push(...created.map(({ structuredContent }) => structuredContent.key));
-  }
-  expect(keys).toHaveLength(1200);
-  for (let start = 0; start < keys.length; start += 50) {
-    const responses = await Promise.all(keys.slice(start, start + 50).map((key) => app.useKey(key)));
-    expect(responses.map(({ status }) => status)).toEqual(Array(50).fill(200));
-  }
-}, 180_000);
 
 test('keys that could not be read use up the budget too', async () => {
   await using app = await createTestApp({ env: COUNTED });

@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
 import { startProxy } from '../support/proxy.ts';
+import { leaseOf, serviceOf } from '../support/service.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
 import { bearer, COUNTED, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
@@ -177,13 +178,8 @@ describe('uses', () => {
   test('an introspection and a refused call are validations, and no uses', async () => {
     await using app = await createTestApp();
     const { key } = await app.createKey('alice', { rateLimit: { requests: 1, window: '1m' } });
-    const service = await app.createKey('bob', { scopes: ['introspect'] });
-    const asked = await fetch(`${app.url}/introspect`, {
-      method: 'POST',
-      headers: { 'x-api-key': service.key, 'content-type': 'application/x-www-form-urlencoded' },
-      body: `token=${key}`,
-    });
-    expect(await asked.json()).toMatchObject({ active: true });
+    const service = await serviceOf(app);
+    expect((await leaseOf(app, service, key, {})).body).toMatchObject({ active: true });
     expect((await listed(app))[0]).toMatchObject({ lastUsedAt: app.clock.nowMs() });
     expect((await listed(app))[0].uses).toBeUndefined();
     await app.useKey(key);

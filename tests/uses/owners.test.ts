@@ -13,7 +13,8 @@ import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { labelled } from '../support/labels.ts';
-import { call, post } from '../support/mcp.ts';
+import { call, callAll, post } from '../support/mcp.ts';
+import { leaseOf, serviceOf } from '../support/service.ts';
 import { startStore, storeOn } from '../support/store-mode.ts';
 import { startPrimary } from '../support/template.ts';
 import {
@@ -26,6 +27,7 @@ import {
   type TestApp,
   type TestResponse,
 } from '../support/test-app.ts';
+import { facts } from '../support/tools.ts';
 import { advanceUntil } from '../support/wait-for.ts';
 
 const ADMINS = { ADMIN_CLAIM: 'roles=keys-admin' };
@@ -46,12 +48,8 @@ test('a limit and quota of an owner count for all keys, and a refusal by either 
   await using app = await createTestApp({ clock: onMidnight(), env: ADMINS });
   const keys = [await keyOf(app), await keyOf(app, 'alice', { rateLimit: { requests: 1, window: '1m' } })] as const;
   const other = await keyOf(app, 'bob');
-  const set = await setOwner(app, {
-    owner: 'alice',
-    rateLimit: { requests: 3, window: '1m' },
-    quota: { requests: 4, period: 'month' },
-  });
   const plan = { rateLimit: { requests: 3, window: '1m' }, quota: { requests: 4, period: 'month' } };
+  const set = await setOwner(app, { owner: 'alice', ...plan });
   expect(set).toMatchObject({ status: 200, body: { ...NOTHING_SET, ...plan, owner: 'alice', keys: 2 } });
   expect(limitsOf(await app.useKey(keys[1]))).toEqual([
     '"key";q=1;w=60, "owner";q=3;w=60, "owner-quota";q=4;w=2678400',
@@ -109,13 +107,8 @@ test('whoami, introspection and the list show what is left of the plan; of an ow
     keysMax: 2,
     uses: { today: 2, last30Days: [2] },
   });
-  const service = await keyOf(app, 'service', { scopes: ['introspect'] });
-  const asked = await fetch(`${app.url}/introspect`, {
-    method: 'POST',
-    headers: { 'x-api-key': service, 'content-type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({ token: key }),
-  });
-  expect(await asked.json()).toMatchObject({ active: true, limit: 10, remaining: 9 });
+  const { body } = await leaseOf(app, await serviceOf(app), key, {});
+  expect(body).toMatchObject({ active: true, limit: 10, remaining: 9 });
 });
 
 describe('settings', () => {
@@ -145,7 +138,6 @@ describe('settings', () => {
     expect(await app.keys('owners', '--json')).not.toContain(owner);
   });
 
-  const names = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, at) => [`n${at}`, '']));
   test.each(
     labelled([
       { owner: '' },
@@ -155,12 +147,7 @@ describe('settings', () => {
       { owner: 'a', keysMax: -1 },
       { owner: 'a', keysMax: 10_001 },
       { owner: 'a', keysMax: 1.5 },
-      { owner: 'a', metadata: { Plan: 'x' } },
-      { owner: 'a', metadata: { plan: 1 } },
-      { owner: 'a', metadata: names(21) },
-      { owner: 'a', metadata: { plan: 'x'.repeat(201) } },
-      { owner: 'a', metadata: { plan: '\ud800' } },
-      { owner: 'a', metadata: { a: 'é'.repeat(166) } },
+      { owner: 'a', metadata: { Plan: 'x' } }, // and all else in keys/metadata.test.ts
       { owner: 'a', metadata: [] },
       { owner: 'a', plan: 'pro' },
     ]),
@@ -170,7 +157,8 @@ describe('settings', () => {
   });
 
   test('at their bounds are taken', async () => {
-    const most = { keysMax: 10_000, metadata: { ...names(19), n: 'x'.repeat(200) } };
+    const names = Array.from({ length: 19 }, (_, at) => [`n${at}`, '']);
+    const most = { keysMax: 10_000, metadata: { ...Object.fromEntries(names), n: 'x'.repeat(200) } };
     expect((await setOwner(app, { owner: 'most', ...most })).body).toMatchObject(most);
   });
 
@@ -201,7 +189,8 @@ test('owners are listed by name, whoever has keys, settings or a block, a page a
     ['b', 2, null],
     ['c', 0, null],
   ]);
-  for (let at = 0; at < 100; at += 1) await app.keys('owner', `x${at}`, '--keys', '5');
+  const more = Array.from({ length: 100 }, (_, at) => ({ owner: `x${at}`, keysMax: 5 }));
+  await callAll(app, 'admin_update_owner', more, await adminOf(app));
   const first = (await page()).body;
   expect(first.owners).toHaveLength(100);
   const second = (await page({ cursor: first.nextCursor })).body;
@@ -298,10 +287,7 @@ const costing =
   (cost: number) =>
   ({ guards }: ToolDeps) =>
     defineTool(guards.apiKey, {
-      name: `costs_${cost}`,
-      title: 'Costs',
-      description: 'Costs.',
-      annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+      ...facts(`costs_${cost}`),
       cost,
       input: v.strictObject({}),
       output: v.strictObject({}),
@@ -369,8 +355,9 @@ test.each([0, 1.5, 1001, '5'])('a tool that costs %p stops the start', async (co
   expect(await failureOf(made)).toContain('cost: expected a whole number from 1 to 1000');
 });
 
-describe.each(rows(['file', 'remote', 'replica'] as const, 1))('on two processes that share a %s', (mode) => {
-  test('a change of a plan is seen within the bound, an unseen key comes with it, and calls read nothing', async () => {
+test.each(rows(['file', 'remote', 'replica'] as const, 1))(
+  'on two processes that share a %s a change of a plan is seen within the bound, an unseen key comes with it, and calls read nothing',
+  async (mode) => {
     await using primary = await startPrimary();
     const clock = onMidnight();
     const place = {
@@ -395,8 +382,8 @@ describe.each(rows(['file', 'remote', 'replica'] as const, 1))('on two processes
     const before = await second.storeReads();
     for (let calls = 0; calls < 20; calls += 1) for (const key of keys) await second.useKey(key);
     expect(await second.storeReads()).toBe(before);
-  });
-});
+  },
+);
 
 test.each([0, 3])(
   'a plan counts on a key in memory, also if %d times 4,000 other owners get one, too',

@@ -2,9 +2,8 @@
 
 import { describe, expect, test } from 'bun:test';
 import { sendOverSocket } from '../support/http-socket.ts';
-import { labelled } from '../support/labels.ts';
 import { call, post } from '../support/mcp.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 async function requestsOf(app: TestApp) {
   return (await app.log()).filter(({ event }) => event === 'request');
@@ -19,7 +18,7 @@ test('each request is one line, with what it asked for, how it ended, and who as
   await app.call('list_api_keys', {}, await bearer(app, 'alice'));
   await post(app, call('get_data'), { 'x-api-key': key });
   await app.call('no_such_tool');
-  await fetch(`${app.url}/nowhere`);
+  const { requestId } = (await readResponse(await fetch(`${app.url}/nowhere`))).body;
   const lines = (await requestsOf(app)).slice(seen);
   expect(
     lines.map(({ method, route, tool, status, keyId, userId }) => [method, route, tool, status, keyId, userId]),
@@ -34,6 +33,7 @@ test('each request is one line, with what it asked for, how it ended, and who as
   for (const line of lines) {
     expect(line).toMatchObject({ level: 'info', address: '127.0.0.1', durationMs: 0, requestId: expect.any(String) });
   }
+  expect(lines.at(-1)).toMatchObject({ requestId });
 });
 
 test('the line of a key has its name and owner; that of /verify the path that a trusted proxy sent, without its query', async () => {
@@ -121,15 +121,6 @@ test('the line of a refusal has its code, on every transport; of what is not ref
   ]);
 });
 
-test('the line comes with the response, and has the time that it took', async () => {
-  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
-  const { key } = await app.createKey('alice');
-  app.clock.advance(10);
-  await app.useKey(key);
-  const refused = await app.useKey('no key');
-  expect((await requestsOf(app)).at(-1)).toMatchObject({ requestId: refused.body.requestId, status: 401 });
-});
-
 test('without ACCESS_LOG there is no such line', async () => {
   await using app = await createTestApp();
   await app.useKey('no key');
@@ -149,15 +140,15 @@ describe('X-Request-Id', () => {
     expect(await idOf(app, 'x'.repeat(128))).toMatchObject({ requestId: 'x'.repeat(128) });
   });
 
-  test.each(labelled(['x'.repeat(129), 'a b', 'a"b', 'é', '', `sk_live_${'0'.repeat(64)}`]))(
-    'is not taken as %s',
-    async (_label, sent) => {
-      await using app = await createTestApp({ env: { TRUST_PROXY: '1' } });
-      const { echoed, requestId } = await idOf(app, sent);
-      expect(echoed).toBeNull();
-      expect(requestId).toMatch(/^[0-9a-f]{12}-\w+$/);
-    },
-  );
+  test('is not taken where it is no id', async () => {
+    await using app = await createTestApp({ env: { TRUST_PROXY: '1' } });
+    for (const sent of ['x'.repeat(129), 'a b', 'a"b', 'é', '', `sk_live_${'0'.repeat(64)}`]) {
+      expect([sent, await idOf(app, sent)]).toEqual([
+        sent,
+        { echoed: null, requestId: expect.stringMatching(/^[0-9a-f]{12}-\w+$/) },
+      ]);
+    }
+  });
 
   test('an X-Request-Id that does not come from a trusted proxy is ignored', async () => {
     await using app = await createTestApp();

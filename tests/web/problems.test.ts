@@ -1,6 +1,6 @@
 // What a refusal looks like. Which request gets which refusal is tested where the request belongs.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, err, type Guard, ok } from '../../src/start/package/index.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
@@ -116,10 +116,11 @@ const PROBLEMS: readonly {
     code: 'store_unavailable',
     status: 503,
     title: 'Service Unavailable',
-    ask: async (app) => {
-      const headers = await bearer(app, 'alice');
-      await app.loseStore();
-      return post(app, 'list_api_keys', '{}', headers);
+    async ask() {
+      await using away = await createTestApp();
+      const headers = await bearer(away, 'alice');
+      await away.loseStore();
+      return await post(away, 'list_api_keys', '{}', headers);
     },
     headers: { 'retry-after': /^[1-9]\d*$/ },
   },
@@ -132,9 +133,15 @@ const post = (app: TestApp, tool: string, body: string, headers: Record<string, 
     body,
   });
 
-describe.each([...PROBLEMS])('$code', ({ code, status, title, ask, detail, headers = {}, members }) => {
-  test(`is ${status} as problem+json, with a requestId`, async () => {
-    await using app = await createTestApp();
+let app: TestApp;
+beforeAll(async () => {
+  app = await createTestApp();
+});
+afterAll(() => app.close());
+
+test.each(PROBLEMS)(
+  '$code is $status as problem+json, with a requestId',
+  async ({ code, status, title, ask, detail, headers = {}, members }) => {
     const response = await ask(app);
     const body = (await response.json()) as Record<string, unknown>;
     expect(response.status).toBe(status);
@@ -152,8 +159,8 @@ describe.each([...PROBLEMS])('$code', ({ code, status, title, ask, detail, heade
     for (const [name, value] of Object.entries(headers)) expect(response.headers.get(name)).toMatch(value);
     if (!('www-authenticate' in headers)) expect(response.headers.get('www-authenticate')).toBeNull();
     if (!('retry-after' in headers)) expect(response.headers.get('retry-after')).toBeNull();
-  });
-});
+  },
+);
 
 test.each([
   ['{', 'The body is not JSON'],
@@ -162,14 +169,12 @@ test.each([
   ['null', 'The body must be one JSON object'],
   ['"a text"', 'The body must be one JSON object'],
 ])('%p as a body: no JSON, and no object, are told apart', async (body, detail) => {
-  await using app = await createTestApp();
   const said = (await (await post(app, 'list_api_keys', body, {})).json()) as Record<string, unknown>;
   if (detail === undefined) expect(said.code).toBe('missing_token');
   else expect(said).toMatchObject({ status: 400, code: 'invalid_json', detail });
 });
 
 test('a mistyped tool is told where the names are, without its own', async () => {
-  await using app = await createTestApp();
   const { body } = await app.call('creat_api_key', { name: 'n' });
   expect(body.code).toBe('tool_not_found');
   expect(body.detail).toContain('/openapi.json');
@@ -177,37 +182,38 @@ test('a mistyped tool is told where the names are, without its own', async () =>
 });
 
 test('every response has a requestId of its own', async () => {
-  await using app = await createTestApp();
   const ids = await Promise.all(Array.from({ length: 50 }, async () => (await app.call('get_data')).body.requestId));
   expect(new Set(ids).size).toBe(50);
 });
 
-test('unknown, revoked, expired and malformed keys read the same; the log tells them apart', async () => {
-  await using app = await createTestApp();
-  const revoked = await app.createKey('alice');
-  const expired = await app.createKey('alice', { expiresInDays: 1 });
-  await app.call('revoke_api_key', { keyId: revoked.id }, await bearer(app, 'alice'));
-  app.clock.advance(86_400_001);
-  const keys = [`sk_test_${'0'.repeat(64)}`, revoked.key, expired.key, 'nonsense'];
+test('unknown, revoked, expired and malformed keys read the same; the log tells them apart, and names those on record', async () => {
+  await using own = await createTestApp();
+  const revoked = await own.createKey('alice');
+  const expired = await own.createKey('bob', { expiresInDays: 1 });
+  await own.call('revoke_api_key', { keyId: revoked.id }, await bearer(own, 'alice'));
+  own.clock.advance(86_400_001);
   const responses = [];
-  for (const key of keys) {
-    const { headers, body } = await app.useKey(key);
+  for (const key of [`sk_test_${'0'.repeat(64)}`, revoked.key, expired.key, 'nonsense']) {
+    const { headers, body } = await own.useKey(key);
     const { requestId: _, ...said } = body;
     responses.push(JSON.stringify([said, headers.get('www-authenticate'), headers.get('ratelimit')]));
   }
   expect(new Set(responses).size).toBe(1);
-  const reasons = (await app.log())
-    .filter(({ event }) => event === 'Invalid or expired API key')
-    .map(({ level, reason }) => ({ level, reason }));
-  expect(reasons).toEqual(['unknown', 'revoked', 'expired', 'malformed'].map((reason) => ({ level: 'warn', reason })));
+  const lines = (await own.log()).filter(({ event }) => event === 'Invalid or expired API key');
+  expect(lines.map(({ level, reason, keyId, userId }) => ({ level, reason, keyId, userId }))).toEqual([
+    { level: 'warn', reason: 'unknown', keyId: undefined, userId: undefined },
+    { level: 'warn', reason: 'revoked', keyId: revoked.id, userId: 'alice' },
+    { level: 'warn', reason: 'expired', keyId: expired.id, userId: 'bob' },
+    { level: 'warn', reason: 'malformed', keyId: undefined, userId: undefined },
+  ]);
 });
 
 test('a store that is away is 503 for every tool, never a bad credential, and never a lost response', async () => {
-  await using app = await createTestApp();
-  const { key, id } = await app.createKey('alice');
-  const alice = await bearer(app, 'alice');
-  await app.loseStore();
-  app.clock.advance(2000);
+  await using own = await createTestApp();
+  const { key, id } = await own.createKey('alice');
+  const alice = await bearer(own, 'alice');
+  await own.loseStore();
+  own.clock.advance(2000);
   for (const [tool, input, headers] of [
     ['create_api_key', { name: 'n', scopes: [] }, alice],
     ['list_api_keys', {}, alice],
@@ -215,7 +221,7 @@ test('a store that is away is 503 for every tool, never a bad credential, and ne
     ['delete_api_key', { keyId: id }, alice],
     ['get_data', {}, { 'x-api-key': key }],
   ] as const) {
-    const { status, body } = await app.call(tool, input, headers);
+    const { status, body } = await own.call(tool, input, headers);
     expect({ tool, status, code: body.code }).toEqual({ tool, status: 503, code: 'store_unavailable' });
   }
 });
@@ -223,8 +229,8 @@ test('a store that is away is 503 for every tool, never a bad credential, and ne
 test('a guard of one’s own may ask for what is no scope: the challenge names the scopes alone', async () => {
   const guard: Guard<Call> = () => err({ code: 'insufficient_scope', required: ['say "hi"', 'read'] });
   const tool = defineTool(guard, { ...facts('guarded'), input: v.strictObject({}), run: () => ok({ content: [] }) });
-  await using app = await createTestApp({ tools: () => [tool] });
-  const { status, headers } = await app.call('guarded', {});
+  await using own = await createTestApp({ tools: () => [tool] });
+  const { status, headers } = await own.call('guarded', {});
   expect(status).toBe(403);
   expect(headers.get('www-authenticate')).toEndWith(', scope="read"');
 });

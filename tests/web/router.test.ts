@@ -1,6 +1,6 @@
 // Which path leads to which route.
 
-import { describe, expect, test } from 'bun:test';
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { methodOf, pathOf, rows } from '../support/tables.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
@@ -20,10 +20,19 @@ async function asked(app: TestApp, method: string, path: string, base = '') {
   return [response.status, response.headers.get('content-type'), body];
 }
 
+let app: TestApp;
+let below: TestApp;
+beforeAll(async () => {
+  app = await createTestApp({ env });
+  below = await createTestApp({ env: { ...env, BASE_PATH: '/api' } });
+});
+afterAll(async () => {
+  await app.close();
+  await below.close();
+});
+
 describe('a slash at the end of a path is ignored', () => {
   test.each(ROUTES)('%s %s', async (method, path) => {
-    await using app = await createTestApp({ env });
-    await using below = await createTestApp({ env: { ...env, BASE_PATH: '/api' } });
     const without = await asked(app, method, path);
     expect(without[0]).not.toBe(404);
     expect(await asked(app, method, `${path}/`)).toEqual(without);
@@ -31,7 +40,6 @@ describe('a slash at the end of a path is ignored', () => {
   });
 
   test('one alone, and not that of a path with nothing at it', async () => {
-    await using app = await createTestApp();
     const problem = { status: 404, code: 'not_found', detail: 'No such route' };
     for (const path of ['/mcp//', '/nothing', '/nothing/', '/mcp/health/x']) {
       expect(await (await fetch(app.url + path)).json()).toMatchObject(problem);
@@ -42,15 +50,12 @@ describe('a slash at the end of a path is ignored', () => {
   });
 
   test.each(['/health', '/healthz/', '/ready'])('%s says where health is, whatever the host', async (path) => {
-    await using app = await createTestApp({ env: { BASE_PATH: '/api' } });
-    const headers = { host: 'probe.internal' };
-    const response = await fetch(`${app.url}${path}`, { headers });
+    const response = await fetch(`${below.url}${path}`, { headers: { host: 'probe.internal' } });
     expect(response.status).toBe(404);
     expect((await response.json()).detail).toBe('No such route; health is at /api/mcp/health');
   });
 
   test('a method that the route lacks is named as one', async () => {
-    await using app = await createTestApp();
     const response = await fetch(`${app.url}/mcp/`, { method: 'DELETE' });
     expect([response.status, response.headers.get('allow')]).toEqual([405, 'POST']);
     expect(await response.json()).toMatchObject({ detail: 'This path takes POST alone' });
