@@ -129,7 +129,7 @@ test('the example tools, put where the documents say, compile and respond', asyn
   const checked = await run([join(ROOT, 'node_modules/.bin/tsc'), '--noEmit'], { cwd: root });
   expect(checked).toEqual({ code: 0, stdout: '', stderr: '' });
   writeFileSync(join(root, 'tools/list-orders.test.ts'), TOOLS_README.codeBlock('Tests', 'ts'));
-  const tested = await run([process.execPath, 'test', './tools'], { cwd: root });
+  const tested = await run([process.execPath, 'test', '--timeout', '180000', './tools'], { cwd: root });
   expect({ code: tested.code, said: tested.stderr }).toEqual({ code: 0, said: expect.stringContaining(' 2 pass\n') });
 
   // A shop that nobody reaches: its port is closed.

@@ -35,7 +35,7 @@ test('the compiler knows the package, and says where a tool does not fit', async
 }, 240_000);
 
 test("a tool's test runs there", async () => {
-  const { code, stderr } = await run([process.execPath, 'test'], { cwd: folder, env });
+  const { code, stderr } = await run([process.execPath, 'test', '--timeout', '180000'], { cwd: folder, env });
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(' 1 pass\n') });
 }, 180_000);
 

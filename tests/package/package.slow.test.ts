@@ -113,7 +113,7 @@ test('a project checks against its types: tsc, strict, with no other package, an
 }, 180_000); // compilers, on whatever else runs
 
 test("a project's own test runs against an app of the package", async () => {
-  const { code, stderr } = await run([process.execPath, 'test'], { cwd: project });
+  const { code, stderr } = await run([process.execPath, 'test', '--timeout', '180000'], { cwd: project });
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.stringContaining(' 1 pass\n') });
 });
 

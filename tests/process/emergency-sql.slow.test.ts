@@ -38,7 +38,9 @@ async function keysOn({ url }: ServerProcess) {
   const alice = await userHeaders('alice');
   return {
     async create(): Promise<string> {
-      return (await callOver(url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice)).body.key;
+      const { status, body } = await callOver(url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
+      expect(status).toBe(200);
+      return body.key;
     },
     /** Until it is known: on a busy machine a server without a poll of late says 503, which is right. */
     async use(key: string): Promise<number> {
