@@ -8,7 +8,7 @@ import { exchange } from '../support/children.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { CALLBACK, codeFor, handOver, makeForConnection, register, sentBack } from '../support/hand-over.ts';
-import { askAsPerson, askForKey, pollForKey } from '../support/key-request.ts';
+import { askAsPerson, askForKey, pollForKey, postForm } from '../support/key-request.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -111,17 +111,17 @@ test('of many who redeem a code at once one gets the key, and the key lives on',
   expect(refused[0]).toMatchObject({ level: 'warn', keyId: id, reason: 'redeemed before' });
 });
 
-test.each([
-  ['revoke_api_key', 0],
-  ['delete_api_key', 0],
-])('a key that has ended meanwhile (%s) is not handed out', async (tool) => {
-  await using app = await createTestApp({ env: ENV });
-  const client = await register(app);
-  const { id, key } = await app.createKey('alice');
-  const code = await codeFor(client, key);
-  await app.call(tool, { keyId: id }, await bearer(app, 'alice'));
-  expect(await client.redeem(code)).toEqual({ status: 400, body: { error: 'invalid_grant' } });
-});
+test.each(['revoke_api_key', 'delete_api_key'])(
+  'a key that has ended meanwhile (%s) is not handed out',
+  async (tool) => {
+    await using app = await createTestApp({ env: ENV });
+    const client = await register(app);
+    const { id, key } = await app.createKey('alice');
+    const code = await codeFor(client, key);
+    await app.call(tool, { keyId: id }, await bearer(app, 'alice'));
+    expect(await client.redeem(code)).toEqual({ status: 400, body: { error: 'invalid_grant' } });
+  },
+);
 
 test('a key that is handed out all the time has to wait, so that the trail grows slowly; others don’t', async () => {
   await using app = await createTestApp({ env: ENV, store: 'embedded' });
@@ -235,15 +235,13 @@ test('metadata, registration and token are for pages of any origin; the page tha
 });
 
 test('in production over plain HTTP no key is asked for and none handed out', async () => {
-  const env = { ...ENV, NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example' };
+  const env = { ...ENV, OAUTH_DEVICE: '1', NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example' };
   await using app = await createTestApp({ env });
-  const statuses = await Promise.all([
-    fetch(`${app.url}/authorize`),
-    fetch(`${app.url}/authorize`, { method: 'POST', headers: { origin: 'https://keys.example' } }),
-    fetch(`${app.url}/token`, { method: 'POST' }),
-  ]);
-  expect(statuses.map(({ status }) => status)).toEqual([403, 403, 403]);
-  expect(await statuses[2]?.json()).toEqual({ error: 'https_required' });
+  const opened = await fetch(`${app.url}/authorize`);
+  const posted = await fetch(`${app.url}/authorize`, { method: 'POST', headers: { origin: 'https://keys.example' } });
+  expect([opened.status, posted.status]).toEqual([403, 403]);
+  for (const { status, body } of [await postForm(app, '/token', {}), await askForKey(app)])
+    expect({ status, body }).toEqual({ status: 403, body: { error: 'https_required' } });
 });
 
 describe('the trail', () => {

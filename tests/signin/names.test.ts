@@ -11,8 +11,8 @@ import { createIssuer } from '../support/issuer.ts';
 import { askAsPerson, askForKey, pollForKey } from '../support/key-request.ts';
 import { call, post } from '../support/mcp.ts';
 import { createSignIn } from '../support/oauth-client.ts';
-import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
-import { startServer } from '../support/server-process.ts';
+import { CLIENTS, signedIn } from '../support/oauth-clients.ts';
+import { type Runtime, startServer } from '../support/server-process.ts';
 import { bearer, createTestApp, listedKeys, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 
 const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', RATE_LIMIT_REQUESTS: '0' };
@@ -252,32 +252,29 @@ test('the audience of a user token goes by no Host', async () => {
   expect(await status(`http://192.0.2.7:${portOf(app)}`, `192.0.2.7:${portOf(app)}`)).toBe(401);
 });
 
-describe.each(['SDK v1 over Streamable HTTP', 'SDK v2 over Streamable HTTP'])('%s signs in', (name) => {
-  test.each(
-    rows(
-      [
-        ['at localhost', 'bun', '127.0.0.1', 'localhost'],
-        ['at a server that listens everywhere', 'bun', '0.0.0.0', '127.0.0.1'],
-        ['at localhost', 'deno', '127.0.0.1', 'localhost'],
-      ] as const,
-      2,
-    ),
-  )('%s, on %s', async (_, runtime, HOST, host) => {
-    await using server = await startServer({ runtime, env: { ...ENV, HOST, JWT_SECRET: TEST_SECRET } });
-    const origin = `http://${host}:${portOf(server)}`;
-    const { connection } = CLIENTS[name] ?? {};
-    if (connection === undefined) throw new Error('no such client');
-    const input = { name: 'n', scopes: ['read'] };
-    const { key } = (await callOver(server.url, 'create_api_key', input, await userHeaders('alice'))).body;
-    const { provider, signIn } = createSignIn((page) => handOver(page, { key }));
-    const client = connection(new URL(`${origin}/mcp`), provider);
-    expect(isUnauthorized(await client.connect().catch((error: unknown) => error))).toBe(true);
-    await client.finishAuth(await signIn());
-    const again = connection(new URL(`${origin}/mcp`), provider);
-    await again.connect();
-    expect(await again.callTool({ name: 'get_data', arguments: {} })).toMatchObject({
-      structuredContent: { owner: 'alice' },
-    });
-    await again.close();
+const [V1, V2] = ['SDK v1 over Streamable HTTP', 'SDK v2 over Streamable HTTP'] as const;
+const SIGN_INS: readonly [string, string, Runtime, string, string][] = [
+  [V1, 'at localhost', 'bun', '127.0.0.1', 'localhost'],
+  [V2, 'at a server that listens everywhere', 'bun', '0.0.0.0', '127.0.0.1'],
+  [V1, 'at a server that listens everywhere', 'bun', '0.0.0.0', '127.0.0.1'],
+  [V2, 'at localhost', 'bun', '127.0.0.1', 'localhost'],
+  [V1, 'at localhost', 'deno', '127.0.0.1', 'localhost'],
+  [V2, 'at localhost', 'deno', '127.0.0.1', 'localhost'],
+];
+test.each(rows(SIGN_INS, 2))('%s signs in %s, on %s', async (name, _, runtime, HOST, host) => {
+  await using server = await startServer({ runtime, env: { ...ENV, HOST, JWT_SECRET: TEST_SECRET } });
+  const kind = CLIENTS[name];
+  if (kind === undefined) throw new Error('no such client');
+  const input = { name: 'n', scopes: ['read'] };
+  const { key } = (await callOver(server.url, 'create_api_key', input, await userHeaders('alice'))).body;
+  const url = new URL(`http://${host}:${portOf(server)}/mcp`);
+  const client = await signedIn(
+    kind,
+    url,
+    createSignIn((page) => handOver(page, { key })),
+  );
+  expect(await client.callTool({ name: 'get_data', arguments: {} })).toMatchObject({
+    structuredContent: { owner: 'alice' },
   });
+  await client.close();
 });

@@ -4,6 +4,7 @@ import { expect, test } from 'bun:test';
 import fc from 'fast-check';
 import { isAdmitted } from '../../src/signin/redirects.ts';
 import { parseConfig } from '../../src/start/package/index.ts';
+import { everything } from '../support/everything.ts';
 
 const HOSTED = ['https://client.example/back', 'https://chat.example/oauth/*', 'app.example://back'];
 const config = parseConfig({ OAUTH_REDIRECTS: ['loopback', ...HOSTED].join(' ') });
@@ -52,7 +53,7 @@ test('a redirect that is admitted leads where it seems to', () => {
       const [, scheme, , rest = ''] = /^([a-z.]+:)\/\/([^/?]*)(.*)$/.exec(uri) ?? [];
       expect(href).toBe(`${scheme}//${host}${scheme !== 'app.example:' && !rest.startsWith('/') ? '/' : ''}${rest}`);
     }),
-    { seed: 1, numRuns: 100_000 },
+    { seed: 1, numRuns: everything ? 100_000 : 20_000 },
   );
-  expect(admitted).toBeGreaterThan(1000);
+  expect(admitted).toBeGreaterThan(200);
 });

@@ -83,3 +83,19 @@ export const CLIENTS: Readonly<Record<string, ClientKind>> = {
 /** What every client throws that has to sign in first. */
 export const isUnauthorized = (error: unknown): boolean =>
   error instanceof UnauthorizedError || error instanceof v2.UnauthorizedError;
+
+/** A client that has signed in: from a 401 over the page to a connection. */
+export async function signedIn(
+  kind: ClientKind,
+  url: URL,
+  { provider, signIn }: Pick<SignIn, 'provider' | 'signIn'>,
+  fetch?: FetchLike,
+): Promise<Connection> {
+  const refused = kind.connection(url, provider, fetch);
+  const error = await refused.connect().catch((error: unknown) => error);
+  if (!isUnauthorized(error)) throw new Error(`it was not told to sign in: ${error}`);
+  await refused.finishAuth(await signIn());
+  const client = kind.connection(url, provider, fetch);
+  await client.connect();
+  return client;
+}

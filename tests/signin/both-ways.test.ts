@@ -1,5 +1,5 @@
-// What bounds a key bounds one that is made by a click and one that a program asks for: teams, an operator's ceilings, and
-// what is lowered between decision and redemption.
+// A key that is made by a click, and one that a program asks for: which server it is for, that there is one, and that what
+// bounds every key bounds it: teams, an operator's ceilings, blocks, and what is lowered between decision and redemption.
 
 import { describe, expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
@@ -7,7 +7,8 @@ import { makeForConnection, type Registered, register } from '../support/hand-ov
 import { askAsPerson, askForKey, pollForKey } from '../support/key-request.ts';
 import { createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
-const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
+const OTHER = 'https://other.example/mcp';
+const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', OAUTH_RESOURCES: OTHER };
 const DECIDED = { name: 'n', scopes: ['read'] };
 
 type User = Record<string, string>;
@@ -24,13 +25,14 @@ interface Asked {
   redeem(app?: TestApp): Promise<Response>;
 }
 
-const WAYS: Readonly<Record<string, (app: TestApp) => Promise<Asked>>> = {
-  async 'by a click'(app) {
+/** `resource`: another server than this. */
+const WAYS: Readonly<Record<string, (app: TestApp, resource?: string) => Promise<Asked>>> = {
+  async 'by a click'(app, resource) {
     const client: Registered = await register(app);
     let code = '';
     return {
       async decide(user, decided = DECIDED) {
-        const response = await makeForConnection(app, client.page(), user, decided);
+        const response = await makeForConnection(app, client.page(resource ? { resource } : {}), user, decided);
         const body = (await response.json()) as { location?: string };
         code = new URL(body.location ?? app.url).searchParams.get('code') ?? '';
         return { status: response.status, body };
@@ -38,8 +40,8 @@ const WAYS: Readonly<Record<string, (app: TestApp) => Promise<Asked>>> = {
       redeem: (at = app) => client.redeem(code, {}, {}, at),
     };
   },
-  async 'for a program'(app) {
-    const { body } = await askForKey(app);
+  async 'for a program'(app, resource) {
+    const { body } = await askForKey(app, resource ? { resource } : {});
     return {
       decide: (user, decided = DECIDED) =>
         askAsPerson(app, 'decision', { userCode: body.user_code, approve: true, ...decided }, user),
@@ -55,6 +57,46 @@ const userOf = async (app: TestApp, sub: string, claims = {}): Promise<User> => 
 const listed = async (app: TestApp, user: User) => (await app.call('list_api_keys', {}, user)).body.keys;
 
 describe.each(Object.entries(WAYS))('%s', (_, ask) => {
+  test('for another server the key is bound to that', async () => {
+    await using app = await createTestApp({ env: ENV });
+    const user = await userOf(app, 'alice');
+    const asked = await ask(app, `${OTHER}/`);
+    await asked.decide(user);
+    const { access_token: key } = (await asked.redeem()).body;
+    expect(await listed(app, user)).toMatchObject([{ resource: OTHER }]);
+    expect((await app.useKey(key)).status).toBe(401);
+  });
+
+  test('of a hundred who redeem at once one gets a key, and one is made', async () => {
+    await using app = await createTestApp({ env: ENV });
+    const user = await userOf(app, 'alice');
+    const asked = await ask(app);
+    await asked.decide(user);
+    const answers = await Promise.all(Array.from({ length: 100 }, () => asked.redeem()));
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(1);
+    expect(answers.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(99);
+    expect(await listed(app, user)).toHaveLength(1);
+    expect((await eventsIn(app)).filter(({ kind }) => kind === 'created')).toHaveLength(1);
+  });
+
+  test('an owner who was blocked since, or has as many keys as they may, gets none', async () => {
+    await using app = await createTestApp({ env: ENV, store: 'embedded' });
+    const [alice, bob] = [await userOf(app, 'alice'), await userOf(app, 'bob')];
+    const [ofAlice, ofBob] = [await ask(app), await ask(app)];
+    await ofAlice.decide(alice);
+    await ofBob.decide(bob);
+    await app.keys('block', 'alice', '--yes');
+    await app.keys('owner', 'bob', '--keys', '1');
+    await app.createKey('bob');
+    for (const asked of [ofAlice, ofBob]) {
+      expect(await asked.redeem()).toMatchObject({ status: 400, body: { error: 'invalid_grant' } });
+    }
+    const again = await ask(app);
+    app.clock.advance(1001);
+    expect((await again.decide(alice)).body).toMatchObject({ status: 403, code: 'user_blocked' });
+    expect((await again.decide(bob)).body).toMatchObject({ status: 409, code: 'key_limit_reached' });
+  });
+
   test('the key is the team’s, and the trail says who decided', async () => {
     await using app = await createTestApp({ env: { ...ENV, JWT_OWNER_CLAIM: 'org' } });
     const asked = await ask(app);
@@ -93,10 +135,11 @@ describe.each(Object.entries(WAYS))('%s', (_, ask) => {
     ['KEY_SCOPES', { KEY_SCOPES: 'write', SAMPLE_TOOL: '0' }],
     ['KEY_MAX_DAYS', { KEY_MAX_DAYS: '1' }],
     ['KEY_QUOTA', { KEY_QUOTA: '5/day' }],
+    ['OAUTH_RESOURCES', { OAUTH_RESOURCES: undefined }],
   ])('a ceiling that was lowered after the decision (%s) holds', async (_name, changed) => {
     const clock = testClock();
     const before = await createTestApp({ env: ENV, store: 'embedded', clock });
-    const asked = await ask(before);
+    const asked = await ask(before, OTHER);
     const quota = { requests: 100, period: 'day' };
     expect((await asked.decide(await userOf(before, 'alice'), { ...DECIDED, expiresInDays: 2, quota })).status).toBe(
       200,
