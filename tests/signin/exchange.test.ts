@@ -172,26 +172,47 @@ test('it needs HTTPS in production, and no variable; metadata names it only wher
   expect(metadata).toMatchObject({ grant_types_supported: expect.arrayContaining([EXCHANGE]) });
 });
 
-describe('a child ends with its parent, and comes back with it', () => {
-  test.each<[string, (app: TestApp, parent: { id: string; key: string }) => Promise<unknown>]>([
-    ['revoked', async (app, { id }) => app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice'))],
-    ['deleted', async (app, { id }) => app.call('delete_api_key', { keyId: id }, await bearer(app, 'alice'))],
+type End = (app: TestApp, made: { id: string; key: string; owner: string }) => Promise<unknown>;
+const byTool =
+  (tool: string, more: object = {}): End =>
+  async (app, { id, owner }) =>
+    app.call(tool, { keyId: id, ...more }, await bearer(app, owner));
+
+/** How any key ends, and how the trail calls it. */
+const ENDS: readonly [string, End, string][] = [
+  ['revoke_api_key', byTool('revoke_api_key'), 'tool'],
+  ['delete_api_key', byTool('delete_api_key'), 'tool'],
+  [
+    'POST /revoke',
+    (app, { key }) => fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) }),
+    'possession',
+  ],
+  ['keys revoke', (app, { id }) => app.keys('revoke', id, '--yes'), 'command'],
+];
+
+/** A parent of an owner of its own, in an app for many; and whose rows may be changed by hand. */
+describe('a child ends', () => {
+  let app: TestApp;
+  let owners = 0;
+  beforeAll(async () => {
+    app = await createTestApp({ store: 'embedded' });
+  });
+  afterAll(() => app.close());
+  async function makeParent() {
+    owners += 1;
+    const owner = `owner ${owners}`;
+    return { owner, ...(await app.createKey(owner, PARENT)) };
+  }
+
+  test.each<[string, End]>([
+    ...ENDS.map(([how, end]): [string, End] => [how, end]),
     ['narrowed', (app, { id }) => app.keys('update', id, '--scope', 'read')],
-    ['blocked', (app) => app.keys('block', 'alice', '--yes')],
-    [
-      'rotated at once',
-      async (app, { id }) => app.call('rotate_api_key', { keyId: id, overlapHours: 0 }, await bearer(app, 'alice')),
-    ],
-    [
-      'ended by possession',
-      (app, { key }) => fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) }),
-    ],
-    ['revoked by command', (app, { id }) => app.keys('revoke', id, '--yes')],
+    ['blocked', (app, { owner }) => app.keys('block', owner, '--yes')],
+    ['rotated at once', byTool('rotate_api_key', { overlapHours: 0 })],
     ['revoked in a shell', (app, { id }) => run(app, `UPDATE api_keys SET active = 0 WHERE id = '${id}'`)],
     ['expired', async (app) => app.clock.advance(31 * 24 * HOUR_MS)],
-  ])('%s', async (_, end) => {
-    await using app = await createTestApp({ store: 'embedded' });
-    const parent = await app.createKey('alice', PARENT);
+  ])('with its parent: %s', async (_, end) => {
+    const parent = await makeParent();
     const child = await childOf(app, parent.key, { expires_in: '86400' });
     expect(await statusOf(app, child.key)).toBe(200);
     await end(app, parent);
@@ -200,6 +221,23 @@ describe('a child ends with its parent, and comes back with it', () => {
     expect((await verify(app, child.key)).headers.get('x-key-parent')).toBe('');
   });
 
+  test.each<[string, End, string]>([
+    ...ENDS,
+    ['a shell', (app, { id }) => run(app, `UPDATE children SET ended_at_ms = 1 WHERE id = '${id}'`), 'sql'],
+    ['a shell, deleted', (app, { id }) => run(app, `DELETE FROM children WHERE id = '${id}'`), 'sql'],
+  ])('alone, by %s, with an event under its parent', async (_, end, how) => {
+    const { owner, ...parent } = await makeParent();
+    const [child, other] = [await childOf(app, parent.key), await childOf(app, parent.key)];
+    expect([await statusOf(app, child.key), await statusOf(app, other.key)]).toEqual([200, 200]);
+    await end(app, { ...child, owner });
+    app.clock.advance(1001);
+    expect([await statusOf(app, child.key), await statusOf(app, other.key)]).toEqual([401, 200]);
+    expect((await eventsIn(app)).at(-1)).toMatchObject({ kind: 'child_ended', keyId: parent.id, owner, how });
+    expect(await listedKeys(app, owner)).toMatchObject([{ id: parent.id, children: 1, active: true }]);
+  });
+});
+
+describe('a child goes with its parent', () => {
   test('a rotated parent keeps them until the old secret ends, which is the end that they name', async () => {
     await using app = await createTestApp();
     const parent = await app.createKey('alice', PARENT);
@@ -236,38 +274,6 @@ describe('a child ends with its parent, and comes back with it', () => {
 });
 
 describe('a child alone', () => {
-  const ENDS: readonly [string, (app: TestApp, child: { id: string; key: string }) => Promise<unknown>, string][] = [
-    [
-      'revoke_api_key',
-      async (app, { id }) => app.call('revoke_api_key', { keyId: id }, await bearer(app, 'alice')),
-      'tool',
-    ],
-    [
-      'delete_api_key',
-      async (app, { id }) => app.call('delete_api_key', { keyId: id }, await bearer(app, 'alice')),
-      'tool',
-    ],
-    [
-      'POST /revoke',
-      (app, { key }) => fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) }),
-      'possession',
-    ],
-    ['keys revoke', (app, { id }) => app.keys('revoke', id, '--yes'), 'command'],
-    ['a shell', (app, { id }) => run(app, `UPDATE children SET ended_at_ms = 1 WHERE id = '${id}'`), 'sql'],
-    ['a shell, deleted', (app, { id }) => run(app, `DELETE FROM children WHERE id = '${id}'`), 'sql'],
-  ];
-  test.each([...ENDS])('ends by %s, with an event under its parent', async (_, end, how) => {
-    await using app = await createTestApp({ store: 'embedded' });
-    const parent = await app.createKey('alice', PARENT);
-    const [child, other] = [await childOf(app, parent.key), await childOf(app, parent.key)];
-    expect([await statusOf(app, child.key), await statusOf(app, other.key)]).toEqual([200, 200]);
-    await end(app, child);
-    app.clock.advance(1001);
-    expect([await statusOf(app, child.key), await statusOf(app, other.key)]).toEqual([401, 200]);
-    expect((await eventsIn(app)).at(-1)).toMatchObject({ kind: 'child_ended', keyId: parent.id, owner: 'alice', how });
-    expect(await listedKeys(app, 'alice')).toMatchObject([{ id: parent.id, children: 1, active: true }]);
-  });
-
   test('is nobody’s but its owner’s to end, is not rotated, not pasted, and not among the keys', async () => {
     await using app = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback' } });
     const parent = await app.createKey('alice', PARENT);

@@ -1,6 +1,6 @@
 // A key by a click, for a client known by its document too, and one for a program without a browser, where processes and
-// databases are far apart, on Deno, and behind a proxy with a path: each step at another process. processes.test.ts has
-// processes beside each other.
+// databases are beside each other or far apart, on Deno, and behind a proxy with a path: each step at another process.
+// processes.slow.test.ts has keys that are pasted.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
@@ -55,6 +55,19 @@ async function far(modes: readonly [StoreMode, StoreMode], runtime: Runtime, mor
   return { publicUrl, doors, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
+/** Two processes on one file. */
+async function beside(more: Env): Promise<Place> {
+  const stack = new AsyncDisposableStack();
+  const store = stack.use(await startStore('embedded', diskFolder()));
+  const publicUrl = 'http://127.0.0.1:1';
+  const env = { ...ENV, PUBLIC_URL: publicUrl, ...store.env(), ...more };
+  const doors = [
+    stack.use(await startServer({ env })),
+    stack.use(await startServer({ env, runtime: 'deno' })),
+  ] as const;
+  return { publicUrl, doors, [Symbol.asyncDispose]: () => stack.disposeAsync() };
+}
+
 /** `strips`: the proxy takes the path off, and the servers know it only from PUBLIC_URL. */
 async function behindCaddy(strips: boolean, more: Env): Promise<Place> {
   const stack = new AsyncDisposableStack();
@@ -90,6 +103,7 @@ async function behindCaddy(strips: boolean, more: Env): Promise<Place> {
 }
 
 const PLACES: [string, boolean, (more?: Env) => Promise<Place>][] = [
+  ['a file, one on Deno', false, (more = {}) => beside(more)],
   ['a primary 50 ms away', false, (more = {}) => far(['remote', 'remote'], USUAL_RUNTIME, more)],
   ['replicas of it', false, (more = {}) => far(['replica', 'replica'], USUAL_RUNTIME, more)],
   ['on Deno, one with a replica', false, (more = {}) => far(['remote', 'replica'], 'deno', more)],

@@ -1,15 +1,13 @@
-// Several processes on one database hand out keys together: registered at one, asked for at another.
+// Several processes on one database hand out keys that are pasted: registered at one, asked for at another.
+// places.slow.test.ts has keys that are made, lab/kills/handing-out.test.ts processes that are killed.
 
 import { describe, expect, test } from 'bun:test';
 import { userHeaders } from '../support/client.ts';
 import { callServer, startCluster, useKey } from '../support/cluster.ts';
 import { rows } from '../support/everything.ts';
-import { temporaryFolder } from '../support/folder.ts';
-import { makeForConnection, type Registered, register } from '../support/hand-over.ts';
-import { askAsPerson, askForKey, pollForKey } from '../support/key-request.ts';
-import { type Runtime, type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
+import { type Registered, register } from '../support/hand-over.ts';
+import { type Runtime, USUAL_RUNTIME } from '../support/server-process.ts';
 import type { StoreMode } from '../support/store-mode.ts';
-import { TEST_SECRET } from '../support/test-app.ts';
 import { refusedWithin } from '../support/wait-for.ts';
 
 const LAG_MAX_MS = 1000;
@@ -55,92 +53,6 @@ describe.each(rows(PLACES, 1))('%s, the other on %s', (mode, runtime) => {
     expect(await useKey(a, next.key)).toBe(200);
   }, 180_000);
 });
-
-const ENV = { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', PUBLIC_URL: 'http://127.0.0.1:1' };
-const DECIDED = { approve: true, name: 'agent', scopes: ['read'], expiresInDays: 1 };
-
-describe.each(rows(PLACES, 1))('%s, the other on %s: a program without a browser', (mode, runtime) => {
-  test('asks at A, is decided on at B, and gets a key at A, once; so does a client by a click', async () => {
-    await using cluster = await startCluster([mode, mode], ENV, [runtime, USUAL_RUNTIME]);
-    const [a, b] = cluster.servers;
-    if (a === undefined || b === undefined) throw new Error('two servers were asked for');
-    const alice = await userHeaders('alice');
-    const { device_code: deviceCode, user_code: userCode } = (await askForKey(a)).body;
-    expect((await pollForKey(b, deviceCode)).body.error).toBe('authorization_pending');
-    const decision = { userCode, ...DECIDED };
-    expect((await askAsPerson(b, 'decision', decision, alice)).status).toBe(200);
-    expect((await askAsPerson(a, 'decision', decision, alice)).status).toBe(404);
-    const raced = await Promise.all(
-      Array.from({ length: 20 }, (_, at) => pollForKey(at % 2 === 0 ? a : b, deviceCode)),
-    );
-    const [got] = raced.filter(({ status }) => status === 200);
-    expect(raced.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(19);
-    expect(await useKey(b, got?.body.access_token ?? '')).toBe(200);
-
-    const registered = await register(a);
-    const clicked = await makeForConnection(b, registered.page(), alice);
-    const { location } = (await clicked.json()) as { location: string };
-    const code = new URL(location).searchParams.get('code') ?? '';
-    const redeemed = await Promise.all([a, b, a, b].map((server) => registered.redeem(code, {}, {}, server)));
-    expect(redeemed.filter(({ status }) => status === 200)).toHaveLength(1);
-    expect((await callServer(a, 'list_api_keys', {}, alice)).body.keys).toHaveLength(2);
-  }, 180_000);
-});
-
-describe('kill -9 between all steps loses nothing, and makes nothing twice:', () => {
-  /** A server that is killed before each next step. */
-  async function* lives() {
-    const options = { folder: temporaryFolder(), env: { ...ENV, JWT_SECRET: TEST_SECRET } };
-    for (;;) {
-      await using server = await startServer(options);
-      yield server;
-    }
-  }
-  const listed = async (server: ServerProcess) =>
-    (await callServer(server, 'list_api_keys', {}, await userHeaders('alice'))).body.keys;
-
-  test('a program asks, a person decides, the program gets the key', async () => {
-    const alice = await userHeaders('alice');
-    await using servers = lives();
-    const next = async () => (await servers.next()).value as ServerProcess;
-    const { device_code: deviceCode, user_code: userCode } = (await askForKey(await next())).body;
-    expect((await askAsPerson(await next(), 'request', { userCode }, alice)).status).toBe(200);
-    expect((await askAsPerson(await next(), 'decision', { userCode, ...DECIDED }, alice)).status).toBe(200);
-    const { body } = await pollForKey(await next(), deviceCode);
-    const last = await next();
-    expect((await pollForKey(last, deviceCode)).body.error).toBe('invalid_grant');
-    expect(await useKey(last, body.access_token)).toBe(200);
-    expect(await listed(last)).toMatchObject([{ id: body.key_id }]);
-  }, 180_000);
-
-  test('a client registers, a person opens the page and decides, the client redeems the code', async () => {
-    const alice = await userHeaders('alice');
-    await using servers = lives();
-    const next = async () => (await servers.next()).value as ServerProcess;
-    const client = await register(await next());
-    const page = client.page();
-    expect((await fetch((await next()).url + page.pathname + page.search)).status).toBe(200);
-    const clicked = await makeForConnection(await next(), page, alice);
-    const { location } = (await clicked.json()) as { location: string };
-    const code = new URL(location).searchParams.get('code') ?? '';
-    const { body } = await client.redeem(code, {}, {}, await next());
-    const last = await next();
-    expect((await client.redeem(code, {}, {}, last)).body.error).toBe('invalid_grant');
-    expect(await useKey(last, String(body.access_token))).toBe(200);
-    expect(await listed(last)).toHaveLength(1);
-  }, 180_000);
-});
-
-test('a client that was registered before a restart is known after it', async () => {
-  const options = { folder: temporaryFolder(), env: { OAUTH_REDIRECTS: 'loopback' } };
-  const before = await startServer(options);
-  const { search } = (await register(before)).page();
-  expect(await before.stop()).toBe(0);
-  await using after = await startServer(options);
-  const page = `${after.url}/authorize${search}`;
-  expect((await fetch(page)).status).toBe(200);
-  expect((await fetch(page.replace('client_id=W', 'client_id=V'))).status).toBe(400);
-}, 180_000);
 
 /** The code that the page of this process gives for a key. */
 async function codeAt(url: string, origin: string, { page }: Registered, key: string): Promise<string> {
