@@ -1,12 +1,9 @@
 // GET /: says where a leaked key is ended and where a request came from, and repeats nothing that is no address.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { afterAll, expect, test } from 'bun:test';
+import { createTestApp } from '../support/test-app.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 afterAll(() => app.close());
 
 test('it names all transports, and tells whoever finds a key where to end it', async () => {

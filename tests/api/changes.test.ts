@@ -1,21 +1,17 @@
 // POST /changes: what services that check keys from memory are told, when, and for how long they wait.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { openDatabase } from '../support/database-client.ts';
 import { labelled } from '../support/labels.ts';
 import { changeKeys, changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
-import { bearer, COUNTED, createTestApp, metricsOf, NO_CONNECTION, type TestApp } from '../support/test-app.ts';
+import { bearer, COUNTED, createTestApp, metricsOf, NO_CONNECTION } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const BOUND = 975;
 const MARK = /^[0-9a-f]{16}$/;
 
-let app: TestApp;
-let service: Service;
-beforeAll(async () => {
-  app = await createTestApp({ env: COUNTED });
-  service = await serviceOf(app);
-});
+const app = await createTestApp({ env: COUNTED });
+const service = await serviceOf(app);
 afterAll(() => app.close());
 
 const now = async (cursor = '', fields: Record<string, string> = {}) =>

@@ -1,6 +1,6 @@
 // POST /introspect, asked by services that accept this server's keys: RFC 7662, as their libraries speak it.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import {
   allowInsecureRequests,
   ClientSecretBasic,
@@ -16,24 +16,18 @@ import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } 
 const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
 const INACTIVE = { active: false };
 
-let app: TestApp;
-let service: { id: string; key: string };
-let scopeless: { id: string; key: string };
-let key: string;
-let id: string;
-beforeAll(async () => {
-  app = await createTestApp({ env: { PUBLIC_URL: 'https://keys.example' } });
-  service = await app.createKey('operator', { scopes: ['introspect'] });
-  scopeless = await app.createKey('operator', { scopes: ['introspection', 'INTROSPECT'] });
-  ({ key, id } = await app.createKey('alice', { name: 'ci', scopes: ['read', 'write'], expiresInDays: 1.00001 }));
-});
+const app = await createTestApp({ env: { PUBLIC_URL: 'https://keys.example' } });
+const service = await app.createKey('operator', { scopes: ['introspect'] });
+const scopeless = await app.createKey('operator', { scopes: ['introspection', 'INTROSPECT'] });
+const { key, id } = await app.createKey('alice', { name: 'ci', scopes: ['read', 'write'], expiresInDays: 1.00001 });
+const asUser = await bearer(app, 'operator');
 afterAll(() => app.close());
 
 const FORM = { 'content-type': 'application/x-www-form-urlencoded' };
 const basic = (user: string, secret: string) => ({ authorization: `Basic ${btoa(`${user}:${secret}`)}` });
-const own = () => basic(service.id, service.key);
+const own: Record<string, string> = basic(service.id, service.key);
 
-const send = async (body: string, headers: Record<string, string> = own(), of = app): Promise<TestResponse> =>
+const send = async (body: string, headers: Record<string, string> = own, of = app): Promise<TestResponse> =>
   readResponse(await fetch(`${of.url}/introspect`, { method: 'POST', headers: { ...FORM, ...headers }, body }));
 const ask = (token: string, headers?: Record<string, string>, of?: TestApp) =>
   send(new URLSearchParams({ token }).toString(), headers, of);
@@ -177,42 +171,39 @@ test('unknown, malformed, revoked, deleted, expired; a user token; NUL: inactive
 });
 
 describe('who asks', () => {
-  test.each([
-    ['Basic', () => own(), ''],
-    ['Basic, percent-encoded', () => basic(service.id, service.key.replaceAll('_', '%5F')), ''],
-    ['Bearer', () => ({ authorization: `Bearer ${service.key}` }), ''],
-    ['X-API-Key', () => ({ 'x-api-key': service.key }), ''],
-    ['the form', () => ({}), () => `&client_id=${service.id}&client_secret=${service.key}`],
-    ['Basic, whatever the form says', () => own(), '&client_id=x&client_secret=y'],
-    ['X-API-Key, whatever Basic says', () => ({ ...basic('x', 'y'), 'x-api-key': service.key }), ''],
-    ['Basic, with the id in the form too', () => own(), () => `&client_id=${service.id}`],
-  ] as [string, () => Record<string, string>, string | (() => string)][])('%s', async (_, headers, more) => {
-    const response = await send(`token=${key}${typeof more === 'string' ? more : more()}`, headers());
+  test.each<[string, Record<string, string>, string]>([
+    ['Basic', own, ''],
+    ['Basic, percent-encoded', basic(service.id, service.key.replaceAll('_', '%5F')), ''],
+    ['Bearer', { authorization: `Bearer ${service.key}` }, ''],
+    ['X-API-Key', { 'x-api-key': service.key }, ''],
+    ['the form', {}, `&client_id=${service.id}&client_secret=${service.key}`],
+    ['Basic, whatever the form says', own, '&client_id=x&client_secret=y'],
+    ['X-API-Key, whatever Basic says', { ...basic('x', 'y'), 'x-api-key': service.key }, ''],
+    ['Basic, with the id in the form too', own, `&client_id=${service.id}`],
+  ])('%s', async (_, headers, more) => {
+    const response = await send(`token=${key}${more}`, headers);
     expect(response.body).toMatchObject({ active: true });
   });
 
-  test.each([
-    ['nobody', () => ({}), ''],
-    ['another id', () => basic(id, service.key), ''],
-    ['no id', () => basic('', service.key), ''],
-    ['a wrong key', () => basic(service.id, UNKNOWN), ''],
-    ['an empty secret', () => basic(service.id, ''), ''],
-    ['Basic that is no base64', () => ({ authorization: 'Basic ~~~' }), ''],
-    ['Basic with broken percent-encoding', () => basic(service.id, '%zz'), ''],
-    ['Basic without a colon', () => ({ authorization: `Basic ${btoa(service.key)}` }), ''],
-    ['a wrong key in X-API-Key, before a good one', () => ({ ...own(), 'x-api-key': UNKNOWN }), ''],
-    ['the form, with another id', () => ({}), () => `&client_id=${id}&client_secret=${service.key}`],
-    ['the form, without an id', () => ({}), () => `&client_secret=${service.key}`],
-    ['an id alone', () => ({}), () => `&client_id=${service.id}`],
-    ['a user', () => bearer(app, 'operator'), ''],
-  ] as [string, () => Record<string, string> | Promise<Record<string, string>>, string | (() => string)][])(
-    '%s: 401',
-    async (_, headers, more) => {
-      const response = await send(`token=${key}${typeof more === 'string' ? more : more()}`, await headers());
-      expectError(response, 401, 'invalid_client');
-      expect(response.headers.get('www-authenticate')).toStartWith('Basic realm=');
-    },
-  );
+  test.each<[string, Record<string, string>, string]>([
+    ['nobody', {}, ''],
+    ['another id', basic(id, service.key), ''],
+    ['no id', basic('', service.key), ''],
+    ['a wrong key', basic(service.id, UNKNOWN), ''],
+    ['an empty secret', basic(service.id, ''), ''],
+    ['Basic that is no base64', { authorization: 'Basic ~~~' }, ''],
+    ['Basic with broken percent-encoding', basic(service.id, '%zz'), ''],
+    ['Basic without a colon', { authorization: `Basic ${btoa(service.key)}` }, ''],
+    ['a wrong key in X-API-Key, before a good one', { ...own, 'x-api-key': UNKNOWN }, ''],
+    ['the form, with another id', {}, `&client_id=${id}&client_secret=${service.key}`],
+    ['the form, without an id', {}, `&client_secret=${service.key}`],
+    ['an id alone', {}, `&client_id=${service.id}`],
+    ['a user', asUser, ''],
+  ])('%s: 401', async (_, headers, more) => {
+    const response = await send(`token=${key}${more}`, headers);
+    expectError(response, 401, 'invalid_client');
+    expect(response.headers.get('www-authenticate')).toStartWith('Basic realm=');
+  });
 
   test('a key without the scope: 403', async () => {
     const response = await ask(key, basic(scopeless.id, scopeless.key));
@@ -257,14 +248,14 @@ describe('bad requests', () => {
     'text/plain',
     `${FORM['content-type']}; charset=latin1`,
   ])('%s: 415', async (type) => {
-    expectError(await send(JSON.stringify({ token: key }), { ...own(), 'content-type': type }), 415, 'invalid_request');
+    expectError(await send(JSON.stringify({ token: key }), { ...own, 'content-type': type }), 415, 'invalid_request');
   });
 
   test('a charset of UTF-8 is taken, and a body in chunks', async () => {
-    const charset = { ...own(), 'content-type': `${FORM['content-type']}; charset=UTF-8` };
+    const charset = { ...own, 'content-type': `${FORM['content-type']}; charset=UTF-8` };
     expect((await send(`token=${key}`, charset)).body.active).toBe(true);
     const body = `token=${key}`;
-    const head = `POST /introspect HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${FORM['content-type']}\r\nAuthorization: ${own().authorization}\r\n`;
+    const head = `POST /introspect HTTP/1.1\r\nHost: localhost\r\nContent-Type: ${FORM['content-type']}\r\nAuthorization: ${own.authorization}\r\n`;
     const chunked = await sendOverSocket(
       app.url,
       `${head}Transfer-Encoding: chunked\r\n\r\n5\r\n${body.slice(0, 5)}\r\n${(body.length - 5).toString(16)}\r\n${body.slice(5)}\r\n0\r\n\r\n`,
@@ -282,15 +273,15 @@ describe('bad requests', () => {
     const got = await readResponse(await fetch(`${app.url}/introspect`));
     expectError(got, 405, 'invalid_request');
     expect(got.headers.get('allow')).toBe('POST');
-    expectError(await ask(key, { ...own(), origin: 'https://evil.example' }), 403, 'origin_denied');
+    expectError(await ask(key, { ...own, origin: 'https://evil.example' }), 403, 'origin_denied');
   });
 
   test('plain HTTP in production is 403, before anything is read', async () => {
     await using production = await createTestApp({ env: { NODE_ENV: 'production', TRUST_PROXY: '1' } });
-    for (const headers of [own(), {}, { 'x-api-key': service.key }] as Record<string, string>[]) {
+    for (const headers of [own, {}, { 'x-api-key': service.key }] as Record<string, string>[]) {
       expectError(await ask(key, headers, production), 403, 'https_required');
     }
-    expectError(await ask(key, { ...own(), 'x-forwarded-proto': 'https' }, production), 401, 'invalid_client');
+    expectError(await ask(key, { ...own, 'x-forwarded-proto': 'https' }, production), 401, 'invalid_client');
   });
 });
 

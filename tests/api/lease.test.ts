@@ -1,16 +1,12 @@
 // POST /introspect with a field `lease`: an answer that a service may remember, and the uses that it tells of later.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { childOf } from '../support/children.ts';
-import { changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
+import { changesOf, leaseOf, serviceOf } from '../support/service.ts';
 import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
 
-let app: TestApp;
-let service: Service;
-beforeAll(async () => {
-  app = await createTestApp();
-  service = await serviceOf(app);
-});
+const app = await createTestApp();
+const service = await serviceOf(app);
 afterAll(() => app.close());
 
 const cursorOf = async (of = app, by = service): Promise<string> =>

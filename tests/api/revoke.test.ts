@@ -1,6 +1,6 @@
 // POST /revoke: whoever has a key ends it. What each secret ends, what is understood, and what a caller may learn.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
 import { startProxy } from '../support/proxy.ts';
@@ -35,10 +35,7 @@ const rotate = async (app: TestApp, keyId: string, overlapHours = 1): Promise<st
   return body.key;
 };
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 afterAll(() => app.close());
 
 describe('understood', () => {

@@ -1,22 +1,18 @@
 // Every route of the table, in each sweep: none is forgotten when one is added.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { readDocument, unquoted } from '../support/documents.ts';
 import { sendOverSocket } from '../support/http-socket.ts';
 import { methodOf, pathOf, type RouteFacts, rows } from '../support/tables.ts';
-import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
+import { createTestApp, readResponse } from '../support/test-app.ts';
 
 /** Everything is on. */
 const env = { METRICS_TOKEN: 'a-token-for-scrapers', OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
 const EVIL = 'https://evil.example';
 
-let app: TestApp;
-let production: TestApp;
-beforeAll(async () => {
-  app = await createTestApp({ env });
-  const live = { NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example', ALLOWED_HOSTS: 'localhost' };
-  production = await createTestApp({ env: { ...env, ...live } });
-});
+const app = await createTestApp({ env });
+const live = { NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example', ALLOWED_HOSTS: 'localhost' };
+const production = await createTestApp({ env: { ...env, ...live } });
 afterAll(async () => {
   await app.close();
   await production.close();

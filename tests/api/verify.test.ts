@@ -17,12 +17,8 @@ import {
   type TestResponse,
 } from '../support/test-app.ts';
 
-let app: TestApp;
-let key: string;
-beforeAll(async () => {
-  app = await createTestApp();
-  ({ key } = await app.createKey('alice', { scopes: ['read', 'write'], expiresInDays: 1 }));
-});
+const app = await createTestApp();
+const { key } = await app.createKey('alice', { scopes: ['read', 'write'], expiresInDays: 1 });
 afterAll(() => app.close());
 
 const ask = async (

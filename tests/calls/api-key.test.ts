@@ -1,18 +1,13 @@
 // Where a key is found, which one decides, and what is refused.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
-import { bearer, COUNTED, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, COUNTED, createTestApp } from '../support/test-app.ts';
 
-let app: TestApp;
-let good: string; // alice's
-let other: string; // bob's
 const BAD = `sk_test_${'0'.repeat(64)}`;
-beforeAll(async () => {
-  app = await createTestApp();
-  good = (await app.createKey('alice')).key;
-  other = (await app.createKey('bob')).key;
-});
+const app = await createTestApp();
+const good = (await app.createKey('alice')).key; // alice's
+const other = (await app.createKey('bob')).key; // bob's
 afterAll(() => app.close());
 
 /** The owner of the data, or the code of the refusal. */
@@ -35,31 +30,31 @@ test("get_data returns the owner, the key and sample rows, never the key's text"
 
 describe('where a key is found', () => {
   test.each([
-    ['in X-API-Key', () => ({ x: good }), 'alice'],
-    ['in Authorization: Bearer', () => ({ auth: `Bearer ${good}` }), 'alice'],
-    ['in Authorization with the scheme in lower case', () => ({ auth: `bearer ${good}` }), 'alice'],
-    ['in Authorization behind several spaces', () => ({ auth: `Bearer   ${good}` }), 'alice'],
-    ['in _meta.api_key', () => ({ meta: good }), 'alice'],
+    ['in X-API-Key', { x: good }, 'alice'],
+    ['in Authorization: Bearer', { auth: `Bearer ${good}` }, 'alice'],
+    ['in Authorization with the scheme in lower case', { auth: `bearer ${good}` }, 'alice'],
+    ['in Authorization behind several spaces', { auth: `Bearer   ${good}` }, 'alice'],
+    ['in _meta.api_key', { meta: good }, 'alice'],
     // The first present decides.
-    ['X-API-Key before Authorization', () => ({ x: good, auth: `Bearer ${other}` }), 'alice'],
-    ['X-API-Key before _meta', () => ({ x: good, meta: other }), 'alice'],
-    ['Authorization before _meta', () => ({ auth: `Bearer ${good}`, meta: other }), 'alice'],
-    ['a wrong X-API-Key before a right Authorization', () => ({ x: BAD, auth: `Bearer ${good}` }), 'invalid_api_key'],
-    ['a wrong X-API-Key before a right _meta', () => ({ x: 'x', meta: good }), 'invalid_api_key'],
-    ['a wrong Authorization before a right _meta', () => ({ auth: `Bearer ${BAD}`, meta: good }), 'invalid_api_key'],
-    ['a right X-API-Key before a wrong rest', () => ({ x: good, auth: `Bearer ${BAD}`, meta: BAD }), 'alice'],
+    ['X-API-Key before Authorization', { x: good, auth: `Bearer ${other}` }, 'alice'],
+    ['X-API-Key before _meta', { x: good, meta: other }, 'alice'],
+    ['Authorization before _meta', { auth: `Bearer ${good}`, meta: other }, 'alice'],
+    ['a wrong X-API-Key before a right Authorization', { x: BAD, auth: `Bearer ${good}` }, 'invalid_api_key'],
+    ['a wrong X-API-Key before a right _meta', { x: 'x', meta: good }, 'invalid_api_key'],
+    ['a wrong Authorization before a right _meta', { auth: `Bearer ${BAD}`, meta: good }, 'invalid_api_key'],
+    ['a right X-API-Key before a wrong rest', { x: good, auth: `Bearer ${BAD}`, meta: BAD }, 'alice'],
     // Present means a text that isn't empty.
-    ['an empty X-API-Key', () => ({ x: '', auth: `Bearer ${good}` }), 'alice'],
-    ['an X-API-Key of spaces', () => ({ x: '  ', meta: good }), 'alice'],
-    ['Authorization of another scheme', () => ({ auth: 'Basic YTpi', meta: good }), 'alice'],
-    ['Bearer without a value', () => ({ auth: 'Bearer', meta: good }), 'alice'],
-    ['Bearer and a space', () => ({ auth: 'Bearer ', meta: good }), 'alice'],
-    ['an empty _meta.api_key', () => ({ meta: '' }), 'missing_api_key'],
-    ['a number in _meta.api_key', () => ({ meta: 1 }), 'missing_api_key'],
-    ['a list in _meta.api_key', () => ({ meta: [good] }), 'missing_api_key'],
-    ['null in _meta.api_key', () => ({ meta: null }), 'missing_api_key'],
+    ['an empty X-API-Key', { x: '', auth: `Bearer ${good}` }, 'alice'],
+    ['an X-API-Key of spaces', { x: '  ', meta: good }, 'alice'],
+    ['Authorization of another scheme', { auth: 'Basic YTpi', meta: good }, 'alice'],
+    ['Bearer without a value', { auth: 'Bearer', meta: good }, 'alice'],
+    ['Bearer and a space', { auth: 'Bearer ', meta: good }, 'alice'],
+    ['an empty _meta.api_key', { meta: '' }, 'missing_api_key'],
+    ['a number in _meta.api_key', { meta: 1 }, 'missing_api_key'],
+    ['a list in _meta.api_key', { meta: [good] }, 'missing_api_key'],
+    ['null in _meta.api_key', { meta: null }, 'missing_api_key'],
   ])('%s', async (_what, at, expected) => {
-    expect(await owner(at())).toBe(expected);
+    expect(await owner(at)).toBe(expected);
   });
 
   test('not in the query, a field of the input, a _meta that is no object, or what that inherits', async () => {
@@ -77,25 +72,25 @@ describe('where a key is found', () => {
 describe('a key changed in the slightest is refused', () => {
   const flip = (key: string, at: number) => key.slice(0, at) + (key[at] === '0' ? '1' : '0') + key.slice(at + 1);
   test.each([
-    ['first character of the random part', () => flip(good, 8)],
-    ['last character', () => flip(good, good.length - 1)],
-    ['upper-cased', () => good.toUpperCase()],
-    ['random part upper-cased', () => `sk_test_${good.slice(8).toUpperCase()}`],
-    ['truncated', () => good.slice(0, -1)],
-    ['a character too many', () => `${good}0`],
-    ['twice', () => `${good}${good}`],
-    ['a space inside', () => `${good.slice(0, 20)} ${good.slice(20)}`],
-    ['a space before (two after Bearer)', () => ` ${good}`],
-    ['a space after', () => `${good} `],
-    ['a newline after', () => `${good}\n`],
-    ['NUL after', () => `${good}\0`],
-    ['without prefix', () => good.slice(8)],
-    ['another prefix', () => good.replace('sk_test', 'pk_test')],
-    ['the prefix of the other environment', () => good.replace('sk_test', 'sk_live')],
-    ['a text of 100,000 characters', () => 'a'.repeat(100_000)],
-    ['a lone surrogate', () => `${good}\ud800`],
+    ['first character of the random part', flip(good, 8)],
+    ['last character', flip(good, good.length - 1)],
+    ['upper-cased', good.toUpperCase()],
+    ['random part upper-cased', `sk_test_${good.slice(8).toUpperCase()}`],
+    ['truncated', good.slice(0, -1)],
+    ['a character too many', `${good}0`],
+    ['twice', `${good}${good}`],
+    ['a space inside', `${good.slice(0, 20)} ${good.slice(20)}`],
+    ['a space before (two after Bearer)', ` ${good}`],
+    ['a space after', `${good} `],
+    ['a newline after', `${good}\n`],
+    ['NUL after', `${good}\0`],
+    ['without prefix', good.slice(8)],
+    ['another prefix', good.replace('sk_test', 'pk_test')],
+    ['the prefix of the other environment', good.replace('sk_test', 'sk_live')],
+    ['a text of 100,000 characters', 'a'.repeat(100_000)],
+    ['a lone surrogate', `${good}\ud800`],
   ])('%s', async (_what, key) => {
-    expect(await owner({ meta: key() })).toBe('invalid_api_key');
+    expect(await owner({ meta: key })).toBe('invalid_api_key');
   });
 
   test('two X-API-Key headers are one wrong key', async () => {

@@ -1,9 +1,9 @@
 // Guards compose: order, first refusal, and a wrong order that does not compile (the type checker runs this file too).
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, err, type Guard, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
-import { createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
+import { createTestApp, insertKey } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ who: v.string() }) };
@@ -87,10 +87,7 @@ export const wrong = ({ guards }: ToolDeps) => [
   }),
 ];
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp({ tools });
-});
+const app = await createTestApp({ tools });
 afterAll(() => app.close());
 
 test.each([

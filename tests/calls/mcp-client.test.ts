@@ -1,19 +1,15 @@
 // `mcp-key-server/testing`, as tests of tools use it: above all `app.mcp`.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { afterAll, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
-import { createTestApp, type TestApp } from '../../src/start/package/testing.ts';
+import { createTestApp } from '../../src/start/package/testing.ts';
 import closeOrder from '../recipes/tools/close-order.ts';
 import countLines from '../recipes/tools/count-lines.ts';
 import { facts } from '../support/tools.ts';
 
-let app: TestApp;
-let key: string;
-beforeAll(async () => {
-  app = await createTestApp({ tools: [closeOrder, countLines] });
-  ({ key } = await app.createKey('alice'));
-});
+const app = await createTestApp({ tools: [closeOrder, countLines] });
+const { key } = await app.createKey('alice');
 afterAll(() => app.close());
 
 const close = (options?: object, era?: string) =>

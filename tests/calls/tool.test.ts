@@ -1,6 +1,6 @@
 // A tool as its author defines it: time, cancellation, output that fits its schema, bugs.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
@@ -18,7 +18,7 @@ import { CAPABILITIES } from '../support/asking.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { call, callOverWays, modern, post, request } from '../support/mcp.ts';
 import { storeOn } from '../support/store-mode.ts';
-import { createTestApp, failureOf, type LogLine, type TestApp } from '../support/test-app.ts';
+import { createTestApp, failureOf, type LogLine } from '../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -88,23 +88,20 @@ describe('time', () => {
 let run: (input: { readonly id?: string | undefined }) => unknown = () => ok({ said: '' });
 const counted = v.looseObject({ n: v.optional(v.number()) });
 const odd = v.strictObject({ prices: v.optional(v.record(v.string(), v.number()), {}), id: v.optional(v.string()) });
-let app: TestApp;
-beforeAll(async () => {
-  const told = { ...schemas, run: () => run({}) as never };
-  app = await createTestApp({
-    tools: ({ guards }: ToolDeps) => [
-      defineTool(anyone, { ...facts('says'), ...told }),
-      defineTool(anyone, { ...facts('takes'), ...told, input: odd, run: (input) => run(input) as never }),
-      defineTool(anyone, { ...facts('counts'), ...told, output: counted }),
-      defineTool(anyone, { ...facts('blocks'), input: v.strictObject({}), run: () => run({}) as never }),
-      defineTool(guards.rateLimit({ requests: 5, window: '1m', key: () => undefined }), {
-        ...facts('limited'),
-        ...told,
-      }),
-      defineTool(() => run({}) as never, { ...facts('guarded'), ...schemas, run: () => ok({ said: 'said' }) }),
-      defineTool(anyone, { ...facts('fine'), ...schemas, run: () => ok({ said: 'said' }) }),
-    ],
-  });
+const told = { ...schemas, run: () => run({}) as never };
+const app = await createTestApp({
+  tools: ({ guards }: ToolDeps) => [
+    defineTool(anyone, { ...facts('says'), ...told }),
+    defineTool(anyone, { ...facts('takes'), ...told, input: odd, run: (input) => run(input) as never }),
+    defineTool(anyone, { ...facts('counts'), ...told, output: counted }),
+    defineTool(anyone, { ...facts('blocks'), input: v.strictObject({}), run: () => run({}) as never }),
+    defineTool(guards.rateLimit({ requests: 5, window: '1m', key: () => undefined }), {
+      ...facts('limited'),
+      ...told,
+    }),
+    defineTool(() => run({}) as never, { ...facts('guarded'), ...schemas, run: () => ok({ said: 'said' }) }),
+    defineTool(anyone, { ...facts('fine'), ...schemas, run: () => ok({ said: 'said' }) }),
+  ],
 });
 afterAll(() => app.close());
 

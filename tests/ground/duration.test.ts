@@ -1,13 +1,10 @@
 // Spans of time as people write them: in the window of a key's limit, and of the server's.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { afterAll, expect, test } from 'bun:test';
 import { parseConfig } from '../../src/start/package/index.ts';
-import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, listedKeys } from '../support/test-app.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } }); // which bounds no limit of a key
-});
+const app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } }); // which bounds no limit of a key
 afterAll(() => app.close());
 
 const limitOf = (window: string) => ({ name: 'n', scopes: [], rateLimit: { requests: 1, window } });

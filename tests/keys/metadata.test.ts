@@ -1,13 +1,13 @@
 // Data of the operator's own on a key: who sets it, where it is handed on, and what it must be.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { afterAll, expect, test } from 'bun:test';
 import { defineTool, ok, type ToolDeps, v } from '../../src/start/package/index.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { labelled } from '../support/labels.ts';
 import { leaseOf, serviceOf } from '../support/service.ts';
-import { STORE_MODES, startStore, type TestStore } from '../support/store-mode.ts';
-import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+import { STORE_MODES, startStore } from '../support/store-mode.ts';
+import { bearer, createTestApp, eventsIn } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const ENV = { ADMIN_CLAIM: 'sub=root' };
@@ -22,15 +22,10 @@ const told = ({ guards }: ToolDeps) =>
     run: (_, { auth }) => ok({ metadata: auth.metadata }),
   });
 
-let store: TestStore;
-let app: TestApp;
+const store = await startStore('embedded');
+const app = await createTestApp({ env: ENV, store });
 /** Another process, with a tool of somebody's own. */
-let other: TestApp;
-beforeAll(async () => {
-  store = await startStore('embedded');
-  app = await createTestApp({ env: ENV, store });
-  other = await createTestApp({ store, tools: (deps) => [told(deps)] });
-});
+const other = await createTestApp({ store, tools: (deps) => [told(deps)] });
 afterAll(async () => {
   await app.close();
   await other.close();

@@ -1,16 +1,12 @@
 // A key that is verified without being used: pasted into a page, or looked at, as by a client that redeems a code for it.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { codeFor, handOver, type Registered, register } from '../support/hand-over.ts';
+import { afterAll, expect, test } from 'bun:test';
+import { codeFor, handOver, register } from '../support/hand-over.ts';
 import { postModern } from '../support/mcp.ts';
-import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, eventsIn } from '../support/test-app.ts';
 
-let app: TestApp;
-let client: Registered;
-beforeAll(async () => {
-  app = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback' } });
-  client = await register(app);
-});
+const app = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback' } });
+const client = await register(app);
 afterAll(() => app.close());
 
 const listed = async () => (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.keys[0];

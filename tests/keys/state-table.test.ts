@@ -1,17 +1,14 @@
 // The states and transitions of a key, row by row, with a clock moved by hand. Each row ends with what the store holds.
 
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'bun:test';
-import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
+import { afterAll, beforeEach, describe, expect, test } from 'bun:test';
+import { bearer, createTestApp, listedKeys } from '../support/test-app.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-let app: TestApp;
 /** Another for each test. */
 let owner = '';
 let owners = 0;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 beforeEach(() => {
   owners += 1;
   owner = `owner ${owners}`;

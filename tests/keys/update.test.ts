@@ -1,14 +1,11 @@
 // The service-level update of name and scopes. No tool offers it, so it is called directly.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
-import { actorFor, bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
+import { afterAll, expect, test } from 'bun:test';
+import { actorFor, bearer, createTestApp, listedKeys } from '../support/test-app.ts';
 
 const alice = actorFor('alice');
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 afterAll(() => app.close());
 
 const seen = async (keyId: string) => {

@@ -1,6 +1,6 @@
 // Tools that ask before they answer (2026-07-28, multi round-trip requests): rounds, responses, and who can be asked.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import * as v from 'valibot';
 import { definePrompt, defineTool, ok } from '../../src/start/package/index.ts';
@@ -20,19 +20,14 @@ import {
   round,
   serveAsking,
 } from '../support/asking.ts';
-import { eventReader, fetchMcp, type HeaderMap, modern, post, postModern, WAYS } from '../support/mcp.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { eventReader, fetchMcp, modern, post, postModern, WAYS } from '../support/mcp.ts';
+import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
-let app: TestApp;
+const app = await serveAsking();
 /** Anybody may call its tool. */
-let open: TestApp;
-let headers: HeaderMap;
-beforeAll(async () => {
-  app = await serveAsking();
-  open = await createTestApp({ tools: () => [everything] });
-  headers = await keyOf(app);
-});
+const open = await createTestApp({ tools: () => [everything] });
+const headers = await keyOf(app);
 afterAll(async () => {
   await app.close();
   await open.close();

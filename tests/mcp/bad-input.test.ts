@@ -1,16 +1,13 @@
 // Input that is no message, or a broken one. Each response is checked, and then that the server still works.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { openHttpSocket, postText } from '../support/http-socket.ts';
 import { openSse, post, request } from '../support/mcp.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { createTestApp } from '../support/test-app.ts';
 
 const MiB = 1024 * 1024;
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 afterAll(() => app.close());
 
 describe('ids', () => {

@@ -1,18 +1,15 @@
 // Batches on /mcp, which only 2025-03-26 and 2024-11-05 have.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
 import { call, META, post, request } from '../support/mcp.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const pings = (count: number) => Array.from({ length: count }, (_, index) => request('ping', undefined, index));
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 afterAll(() => app.close());
 
 describe('a batch', () => {

@@ -1,16 +1,13 @@
 // /mcp up to 2025-11-25: initialize, lifecycle, the version header, methods.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { type HeaderMap, post, request } from '../support/mcp.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { createTestApp } from '../support/test-app.ts';
 
 const CAPABILITIES = { tools: {}, resources: {}, extensions: { 'io.modelcontextprotocol/ui': {} } };
 const VERSIONS = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 afterAll(() => app.close());
 
 const initialize = (protocolVersion: unknown) =>

@@ -1,7 +1,7 @@
 // What a caller sees: tools/list and prompts/list show what its credentials can call, over every transport and revision,
 // and looking at a key for that leaves no trace.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { definePrompt, defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
@@ -103,13 +103,9 @@ async function seen(
 
 const start = (env: Record<string, string> = {}) => createTestApp({ tools, prompts, env: { ...ADMIN, ...env } });
 
-let app: TestApp;
+const app = await start();
 /** Everybody sees all. */
-let all: TestApp;
-beforeAll(async () => {
-  app = await start();
-  all = await start({ TOOLS_LIST: 'all' });
-});
+const all = await start({ TOOLS_LIST: 'all' });
 afterAll(async () => {
   await app.close();
   await all.close();

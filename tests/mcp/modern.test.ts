@@ -1,10 +1,10 @@
 // /mcp of 2026-07-28, where each request is self-contained, and headers repeat parts of it.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { call, MODERN, modern, post, postModern, request } from '../support/mcp.ts';
-import { createTestApp, type TestApp } from '../support/test-app.ts';
+import { createTestApp } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 const VERSION = 'io.modelcontextprotocol/protocolVersion';
@@ -57,13 +57,9 @@ const needy = NEEDS.map(([what, required]) =>
   }),
 );
 
-let app: TestApp;
+const app = await createTestApp();
 /** With these tools, in place of the server's. */
-let own: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-  own = await createTestApp({ tools: () => [query, ...needy] });
-});
+const own = await createTestApp({ tools: () => [query, ...needy] });
 afterAll(async () => {
   await app.close();
   await own.close();

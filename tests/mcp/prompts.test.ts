@@ -1,12 +1,12 @@
 // Prompts and completions of one's own, over every transport and revision, and a server that has none.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { definePrompt, err, form, ok, type Prompt, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { createTestApp as createOwnTestApp } from '../../src/start/package/testing.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
-import { type HeaderMap, modern, post, postModern, request, WAYS } from '../support/mcp.ts';
+import { modern, post, postModern, request, WAYS } from '../support/mcp.ts';
 import { createTestApp, failureOf, insertKey, type TestApp } from '../support/test-app.ts';
 import { anyone } from '../support/tools.ts';
 import { CONNECTS } from './clients.ts';
@@ -44,26 +44,22 @@ const complete = (name: string, value: string, context?: object) => ({
 
 const clock = testClock();
 let refusing: () => ReturnType<typeof says> = () => says('');
-let app: TestApp;
-let reader: HeaderMap;
-beforeAll(async () => {
-  const more = [
-    open('plain'),
-    open('broken', () => refusing()),
-    definePrompt(anyone, { ...facts('full'), arguments: nothing, run: () => err({ code: 'overloaded' }) }),
-    definePrompt(anyone, {
-      ...facts('slow'),
-      arguments: nothing,
-      timeoutMs: 5,
-      run(_given, { signal }) {
-        queueMicrotask(() => clock.advance(5));
-        return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
-      },
-    }),
-  ];
-  app = await createTestApp({ prompts: (deps) => [visit(deps), ...more], clock });
-  reader = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
-});
+const more = [
+  open('plain'),
+  open('broken', () => refusing()),
+  definePrompt(anyone, { ...facts('full'), arguments: nothing, run: () => err({ code: 'overloaded' }) }),
+  definePrompt(anyone, {
+    ...facts('slow'),
+    arguments: nothing,
+    timeoutMs: 5,
+    run(_given, { signal }) {
+      queueMicrotask(() => clock.advance(5));
+      return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    },
+  }),
+];
+const app = await createTestApp({ prompts: (deps) => [visit(deps), ...more], clock });
+const reader = { 'x-api-key': await insertKey(app, 'alice', ['read']) };
 afterAll(() => app.close());
 
 const PORTO = { name: 'visit', arguments: { city: 'Porto' } };

@@ -1,6 +1,6 @@
 // The HTTP+SSE transport of 2024-11-05: GET /sse and POST /messages.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool } from '../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
@@ -23,10 +23,7 @@ const NO_SESSION = {
   requestId: expect.stringMatching(/./),
 };
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 afterAll(() => app.close());
 
 describe('GET /sse', () => {

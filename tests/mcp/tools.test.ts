@@ -1,16 +1,13 @@
 // Tools and resources over /mcp: lists, credentials, denials, what is returned and in which media type.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, err, ok, type Problem, type ToolContent } from '../../src/start/package/index.ts';
 import { call, callOverWays, post, postModern, request, WAYS } from '../support/mcp.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
 import { anyone, facts, NOT_JSON, SERVER_TOOLS } from '../support/tools.ts';
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 afterAll(() => app.close());
 
 const textOf = (body: { result: { content: { text: string }[] } }) => body.result.content[0]?.text;

@@ -1,11 +1,11 @@
 // Counts of uses when the clock is not as it should be, and over the ends of days and months: no quota is given twice, and
 // none is lost for longer than its period.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
+import { afterAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { type CountingProcess, insertCounted, openStill, processesOn, type Quota, type Store } from './shared-usage.ts';
+import { type CountingProcess, insertCounted, openStill, processesOn, type Quota } from './shared-usage.ts';
 
 setDefaultTimeout(180_000);
 
@@ -14,10 +14,7 @@ const DAY_MS = 24 * HOUR_MS;
 /** Longer than from a first use to its exchange. */
 const EXCHANGED_MS = 4000;
 
-let store: Store;
-beforeAll(async () => {
-  store = await openStill({ mode: 'embedded', path: join(temporaryFolder(), 'keys.db') });
-});
+const store = await openStill({ mode: 'embedded', path: join(temporaryFolder(), 'keys.db') });
 afterAll(() => store.close());
 
 async function counting(startMs: number, quota: Quota | null, count = 1) {

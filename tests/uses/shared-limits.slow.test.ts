@@ -1,21 +1,13 @@
 // A limit or quota that processes share, over schedules of any kind: what is promised of how early a call is refused, how
 // many are accepted beyond the limit, and what is counted in the end. Real processes are in ../process.
 
-import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test';
+import { afterAll, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { countedOf } from '../store/tables.ts';
 import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import {
-  type Counted,
-  type CountingProcess,
-  insertCounted,
-  openStill,
-  processesOn,
-  type Store,
-  type Way,
-} from './shared-usage.ts';
+import { type Counted, type CountingProcess, insertCounted, openStill, processesOn, type Way } from './shared-usage.ts';
 
 setDefaultTimeout(120_000);
 
@@ -27,11 +19,8 @@ const WINDOW_S = 20;
 const START_MS = Date.UTC(2028, 1, 29, 23, 59, 57);
 const HALF_SECOND_TICKS = 500 / TICK_MS;
 
-let store: Store;
-beforeAll(async () => {
-  const path = join(temporaryFolder(), 'keys.db');
-  store = await openStill({ mode: 'embedded', path });
-});
+const path = join(temporaryFolder(), 'keys.db');
+const store = await openStill({ mode: 'embedded', path });
 afterAll(() => store.close());
 
 /** The number of the period in which a time lies. */

@@ -1,6 +1,6 @@
 // GET /metrics: who may read it, and that it counts what was asked, no more and no less.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { definePrompt, defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
@@ -25,10 +25,7 @@ async function scrape(app: TestApp): Promise<Map<string, number>> {
   );
 }
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp({ env: METRICS });
-});
+const app = await createTestApp({ env: METRICS });
 afterAll(() => app.close());
 
 describe('who may read it', () => {

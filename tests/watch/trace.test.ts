@@ -1,9 +1,9 @@
 // traceparent (W3C Trace Context): its trace id is in the log, and tools get it; a malformed one is ignored.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
-import { createTestApp, type TestApp } from '../../src/start/package/testing.ts';
+import { createTestApp } from '../../src/start/package/testing.ts';
 import { labelled } from '../support/labels.ts';
 import { callOverWays } from '../support/mcp.ts';
 import { facts } from '../support/tools.ts';
@@ -22,12 +22,8 @@ const traceTool = ({ guards }: ToolDeps) =>
     run: (_input, { trace }) => ok({ trace: trace ?? null }),
   });
 
-let app: TestApp;
-let headers: { 'x-api-key': string };
-beforeAll(async () => {
-  app = await createTestApp({ tools: [(deps) => [traceTool(deps)]] });
-  headers = { 'x-api-key': (await app.createKey('alice')).key };
-});
+const app = await createTestApp({ tools: [(deps) => [traceTool(deps)]] });
+const headers = { 'x-api-key': (await app.createKey('alice')).key };
 afterAll(() => app.close());
 
 const traceOf = async (traceparent: string, input: object = {}) =>

@@ -1,18 +1,14 @@
 // Media type, size and syntax of a body, with a length and without.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { isWhole, openHttpSocket, parseResponse, postText, sendOverSocket } from '../support/http-socket.ts';
 import { labelled } from '../support/labels.ts';
-import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp, readResponse } from '../support/test-app.ts';
 
 const BODY_BYTES_MAX = 1024 * 1024;
 
-let app: TestApp;
-let alice: { authorization: string };
-beforeAll(async () => {
-  app = await createTestApp();
-  alice = await bearer(app, 'alice');
-});
+const app = await createTestApp();
+const alice = await bearer(app, 'alice');
 afterAll(() => app.close());
 
 const LIST = '/tools/list_api_keys';

@@ -1,6 +1,6 @@
 // Which hosts are accepted, and which pages may call. When credentials need HTTPS is in routes/production.test.ts.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
@@ -10,10 +10,7 @@ const asked = (app: TestApp, host: string, path = '/') =>
 const from = (app: TestApp, origin: string, init: RequestInit = {}, path = '/tools/get_data') =>
   fetch(app.url + path, { method: 'POST', ...init, headers: { origin, ...init.headers } });
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 afterAll(() => app.close());
 
 describe('host', () => {

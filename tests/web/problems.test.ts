@@ -1,6 +1,6 @@
 // What a refusal looks like. Which request gets which refusal is tested where the request belongs.
 
-import { afterAll, beforeAll, expect, test } from 'bun:test';
+import { afterAll, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, err, type Guard, ok } from '../../src/start/package/index.ts';
 import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
@@ -133,10 +133,7 @@ const post = (app: TestApp, tool: string, body: string, headers: Record<string, 
     body,
   });
 
-let app: TestApp;
-beforeAll(async () => {
-  app = await createTestApp();
-});
+const app = await createTestApp();
 afterAll(() => app.close());
 
 test.each(PROBLEMS)(

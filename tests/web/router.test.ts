@@ -1,6 +1,6 @@
 // Which path leads to which route.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { methodOf, pathOf, rows } from '../support/tables.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 
@@ -20,12 +20,8 @@ async function asked(app: TestApp, method: string, path: string, base = '') {
   return [response.status, response.headers.get('content-type'), body];
 }
 
-let app: TestApp;
-let below: TestApp;
-beforeAll(async () => {
-  app = await createTestApp({ env });
-  below = await createTestApp({ env: { ...env, BASE_PATH: '/api' } });
-});
+const app = await createTestApp({ env });
+const below = await createTestApp({ env: { ...env, BASE_PATH: '/api' } });
 afterAll(async () => {
   await app.close();
   await below.close();
