@@ -3,8 +3,8 @@
 /** Under what name a host hands a widget what the model must not see. */
 const WIDGET_DATA = 'mcp-key-server/widget';
 
-/** `widget`: another delivery of a new key. `rotated` and `leaked`: rotations of a key. */
-export const DATA_SETS = ['few', 'empty', '1000', 'hostile', 'error', 'widget', 'rotated', 'leaked'] as const;
+/** `widget`: another delivery of a new key. `rotated`: one that was rotated. */
+export const DATA_SETS = ['few', 'empty', '1000', 'hostile', 'error', 'widget', 'rotated'] as const;
 export type DataSet = (typeof DATA_SETS)[number];
 
 /** What a host hands to a widget: the arguments of the call, and its result. */
@@ -86,15 +86,10 @@ const newName = (data: DataSet) => (data === 'hostile' ? HOSTILE_NAMES.slice(0, 
 const newScopes = (data: DataSet) =>
   data === 'hostile' ? HOSTILE_SCOPES : data === 'empty' ? [] : ['read:orders', 'read:products'];
 
-const OVERLAP_HOURS = new Map<DataSet, number>([
-  ['rotated', 24],
-  ['leaked', 0],
-]);
+const OVERLAP_HOURS = 24;
 
-function inputOf(data: DataSet) {
-  const overlapHours = OVERLAP_HOURS.get(data);
-  return overlapHours === undefined ? newKey(data) : { keyId: sampleId(0), overlapHours };
-}
+const inputOf = (data: DataSet) =>
+  data === 'rotated' ? { keyId: sampleId(0), overlapHours: OVERLAP_HOURS } : newKey(data);
 
 const newKey = (data: DataSet) => ({
   name: newName(data),
@@ -114,8 +109,6 @@ function keyPart(data: DataSet): { key?: string; warning: string } {
 
 function created(data: DataSet) {
   const { warning, ...how } = keyPart(data);
-  const overlapHours = OVERLAP_HOURS.get(data);
-  const state = overlapHours === 0 ? 'ended' : 'until_first_use';
   return {
     id: sampleId(0),
     ...how,
@@ -123,7 +116,7 @@ function created(data: DataSet) {
     scopes: newScopes(data),
     expiresAt: data === 'empty' ? null : Date.now() + 30 * DAY_MS,
     warning,
-    ...(overlapHours !== undefined && { previous: { state, overlapHours } }),
+    ...(data === 'rotated' && { previous: { state: 'until_first_use', overlapHours: OVERLAP_HOURS } }),
   };
 }
 
