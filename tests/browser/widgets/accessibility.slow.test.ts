@@ -9,11 +9,11 @@ const SERIOUS = ['serious', 'critical'] as const;
 const AS_IT_IS = async () => {};
 const SHOWN: readonly (readonly [string, string, (preview: Preview) => Promise<void>])[] = [
   ['a few keys', 'data=few', AS_IT_IS],
-  ['nothing', 'data=empty', async () => {}],
-  ['hostile names', 'data=hostile', async () => {}],
-  ['an error', 'data=error', async () => {}],
-  ['a rotated key, narrow', 'data=rotated&width=320', async () => {}],
-  ['a list without actions, narrow', 'calls=off&width=320', async () => {}],
+  ['nothing', 'data=empty', AS_IT_IS],
+  ['hostile names', 'data=hostile', AS_IT_IS],
+  ['an error', 'data=error', AS_IT_IS],
+  ['a rotated key, narrow', 'data=rotated&width=320', AS_IT_IS],
+  ['a list without actions, narrow', 'calls=off&width=320', AS_IT_IS],
   [
     'the key and a question',
     'data=few',
@@ -67,7 +67,7 @@ describeInBrowser('axe-core finds nothing serious', (browser) => {
             await frame.locator(`[data-theme=${theme}]`).waitFor({ state: 'attached' });
             expect(await findings(frame, theme, SERIOUS)).toEqual([]);
           }
-          if (act === AS_IT_IS) expect(await findings(shown.page.mainFrame(), theme, SERIOUS)).toEqual([]);
+          if (what === 'a few keys') expect(await findings(shown.page.mainFrame(), theme, SERIOUS)).toEqual([]);
         }
       });
     });
@@ -87,26 +87,9 @@ describeInBrowser("in colours of a person's own", (browser) => {
   });
 });
 
-describeInBrowser('a screen reader', (browser) => {
-  const preview = withPreview(browser);
-
-  test('a screen reader is told once what to do with a new key', async () => {
-    await preview('widget=api-key-created', async ({ created }) => {
-      await created.getByRole('button', { name: 'Show key' }).waitFor();
-      const spoken = await created.locator('body').ariaSnapshot();
-      expect(spoken.match(/store it where/g)).toEqual(['store it where']);
-    });
-  });
-
-  test('a screen reader is told how many keys a search finds', async () => {
-    await preview('widget=api-keys-list&data=1000', async ({ list }) => {
-      await list.getByRole('searchbox').fill('ADMIN:users');
-      await list.getByRole('status').getByText('200 of 1,000 keys').waitFor();
-    });
-  });
-
+describeInBrowser('a screen reader', () => {
   const alone = withPreview(isolatingBrowser); // what it is told of one frame
-  test('a screen reader is told what is at stake with the first button of a question', async () => {
+  test('is told what is at stake with the first button of a question', async () => {
     await alone('widget=api-keys-list', async ({ page, list, frame }) => {
       await list.getByRole('button', { name: 'Delete old laptop' }).click();
       const session = await page.context().newCDPSession(await frame('api-keys-list'));

@@ -17,16 +17,17 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   const open = withPreview(browser);
   const preview: WithPreview = (query, use) => open(`widget=api-keys-list&${query}`, use);
 
-  test('shows each key with its state in words and with an icon, and times in words with the exact one on hover', async () => {
+  test('shows each key with its state in words and with an icon, times with the exact one on hover, id and fingerprint', async () => {
     await preview('', async ({ list }) => {
-      await rowOf(list, 'CI pipeline').waitFor();
+      const ci = rowOf(list, 'CI pipeline');
+      await ci.waitFor();
       const states = await rows(list).locator('.state').allTextContents();
       expect(states).toEqual(['Active', 'Active', 'Expires soon', 'Active', 'Expired', 'Revoked']);
       const icons = await rows(list)
         .locator('.state path')
         .evaluateAll((all) => all.map((path) => path.getAttribute('d')));
       expect(new Set(icons).size).toBe(4);
-      const times = rowOf(list, 'CI pipeline').locator('time');
+      const times = ci.locator('time');
       expect(await times.allTextContents()).toEqual(['24 days ago', 'in 11 months', '3 minutes ago']);
       expect(await times.first().getAttribute('title')).toMatch(/20\d\d.*\d:\d\d:\d\d/);
       expect(await rowOf(list, 'billing export').locator('.when').allTextContents()).toEqual([
@@ -34,13 +35,8 @@ describeInBrowser('the widget api-keys-list', (browser) => {
         'Expires in 30 days',
         'Not used yet',
       ]);
-    });
-  });
 
-  test('shows id and fingerprint of a key, and finds it by them', async () => {
-    await preview('', async ({ list }) => {
       await button(list, 'More about CI pipeline').click();
-      const ci = rowOf(list, 'CI pipeline');
       await ci.getByText('Fingerprint', { exact: true }).waitFor();
       expect(await ci.locator('dd').allTextContents()).toEqual(['0001'.repeat(8), '000100010001']);
       await button(list, 'More about partner integration').click();
@@ -52,44 +48,31 @@ describeInBrowser('the widget api-keys-list', (browser) => {
         ...['Fingerprint, new key', '000300030003'],
       ]);
     });
-    await preview('data=1000', async ({ list }) => {
-      await list.getByRole('searchbox').fill('03E503E503E5');
-      await list.getByText('1 of 1,000 keys').waitFor();
-    });
   });
 
-  test('says how to make the first key when there is none', async () => {
-    await preview('data=empty', async ({ list }) => {
-      await list.getByRole('heading', { name: 'No API keys yet' }).waitFor();
-      await list.getByText('Create an API key named').waitFor();
-    });
-  });
-
-  test('sorts by what is chosen, and keeps the order when it is searched', async () => {
+  test('sorts by what is chosen, filters by state and by text in name, scope, id or fingerprint, and says how many are left', async () => {
     await preview('data=1000', async ({ list }) => {
+      const search = list.getByRole('searchbox');
       const by = async (order: string) => {
         await list.getByRole('combobox', { name: 'Sort by' }).selectOption(`Sort: ${order}`);
         return [(await names(list))[0], (await names(list)).at(-1)];
       };
-      await list.getByRole('searchbox').fill('000100');
+      await search.fill('000100');
       expect(await by('created')).toEqual(['CI 2', 'mobile app 257']);
       expect(await by('name')).toEqual(['CI 2', 'nightly backup 17']);
-      await list.getByRole('searchbox').fill('');
+      await search.fill('');
       expect(await by('name')).toEqual(['billing export 1', 'status page 1000']);
       expect((await by('state'))[0]).toBe('billing export 1');
       expect(new Set((await list.locator('.state').allTextContents()).slice(-166))).toEqual(new Set(['Revoked']));
       expect(await by('created')).toEqual(['billing export 1', 'status page 1000']);
-    });
-  });
 
-  test('filters by state and by text in name, scope or id', async () => {
-    await preview('data=1000', async ({ list }) => {
-      const search = list.getByRole('searchbox');
+      await search.fill('03E503E503E5');
+      await list.getByText('1 of 1,000 keys').waitFor();
       await search.fill('CI 2');
       await list.getByText(/^\d+ of 1,000 keys$/).waitFor();
       expect(new Set((await names(list)).map((name) => name.slice(0, 4)))).toEqual(new Set(['CI 2']));
       await search.fill('ADMIN:users');
-      await list.getByText('200 of 1,000 keys').waitFor();
+      await list.getByRole('status').getByText('200 of 1,000 keys').waitFor(); // a screen reader is told
       await button(list, 'Revoked 166').click();
       expect(new Set(await list.locator('.state').allTextContents())).toEqual(new Set(['Revoked']));
       await search.fill('nothing like this');
@@ -97,19 +80,28 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('revokes after a question in the row, and shows it there', async () => {
+  test('revokes after a question in the row, and shows it there; deletes after another, and the row leaves the list', async () => {
     await preview('', async ({ page, list }) => {
       await button(list, 'More about CI pipeline').click();
       await button(list, 'Revoke CI pipeline').click();
-      const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
-      await question.getByText('Programs that use it are refused at once, elsewhere within a second.').waitFor();
-      await question.getByRole('button', { name: 'Revoke' }).click();
+      const revoke = list.getByRole('group', { name: 'Revoke CI pipeline?' });
+      await revoke.getByText('Programs that use it are refused at once, elsewhere within a second.').waitFor();
+      await revoke.getByRole('button', { name: 'Revoke' }).click();
       await list.getByText('API key revoked successfully').waitFor();
       expect(await stateOf(list, 'CI pipeline')).toBe('Revoked');
       expect(await button(list, 'Revoke CI pipeline').count()).toBe(0);
       await button(list, 'Revoked 2').waitFor();
       await page.getByText('tools/call #2').click();
       await page.getByText('"name": "revoke_api_key"').waitFor();
+
+      await button(list, 'Delete old laptop').click();
+      const remove = list.getByRole('group', { name: 'Delete old laptop?' });
+      await remove.getByText('This cannot be undone.').waitFor();
+      await remove.getByRole('button', { name: 'Delete' }).click();
+      await list.getByText('API key deleted permanently').waitFor();
+      await list.getByText('5 keys', { exact: true }).waitFor();
+      expect(await names(list)).not.toContain('old laptop');
+      expect(await button(list, 'Expired 1').count()).toBe(0);
     });
   });
 
@@ -146,19 +138,6 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('deletes after a question in the row, which then leaves the list', async () => {
-    await preview('', async ({ list }) => {
-      await button(list, 'Delete old laptop').click();
-      const question = list.getByRole('group', { name: 'Delete old laptop?' });
-      await question.getByText('This cannot be undone.').waitFor();
-      await question.getByRole('button', { name: 'Delete' }).click();
-      await list.getByText('API key deleted permanently').waitFor();
-      await list.getByText('5 keys', { exact: true }).waitFor();
-      expect(await names(list)).not.toContain('old laptop');
-      expect(await button(list, 'Expired 1').count()).toBe(0);
-    });
-  });
-
   test('shows a failure in the row it belongs to, and lets try again or leave it', async () => {
     await preview('calls=fail', async ({ page, list }) => {
       await button(list, 'More about CI pipeline').click();
@@ -174,13 +153,6 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await question.getByRole('button', { name: 'Cancel' }).click();
       expect(await stateOf(list, 'CI pipeline')).toBe('Active');
       expect(await question.count()).toBe(0);
-    });
-  });
-
-  test('offers none of them if the host does not let widgets call tools', async () => {
-    await preview('calls=off', async ({ list }) => {
-      await list.getByText('CI pipeline', { exact: true }).waitFor();
-      expect(await list.getByRole('button', { name: /^(Rotate|Revoke|Delete) / }).count()).toBe(0);
     });
   });
 
@@ -288,7 +260,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('shows above the keys what counts for all of them together, with a bar for the quota', async () => {
+  test('shows above the keys what counts for all of them together, with a bar for the quota; and how to make the first', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
       await initialize();
       const owner = {
@@ -305,15 +277,20 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       ]);
       const bar = line.getByRole('progressbar', { name: 'Quota used' });
       expect(await bar.evaluate((element) => (element as HTMLProgressElement).position)).toBe(0.24);
+      await post(toolResult(listOf()));
+      await frame.getByRole('heading', { name: 'No API keys yet' }).waitFor();
+      await frame.getByText('Create an API key named').waitFor();
     });
   });
 
-  test('offers no next page where the host does not let widgets call tools', async () => {
+  test('offers no call where the host does not let widgets call tools', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
       await initialize();
       await post(toolResult({ ...listOf('newest'), nextCursor: '17-3' }));
-      await frame.getByText('newest', { exact: true }).waitFor();
-      expect(await frame.getByRole('button', { name: 'Show more' }).count()).toBe(0);
+      await frame.getByRole('button', { name: 'More about newest' }).click();
+      await frame.getByText('Id', { exact: true }).waitFor();
+      const calls = frame.getByRole('button', { name: /^(Rotate|Revoke|Delete) |^Show more$/ });
+      expect(await calls.allTextContents()).toEqual([]);
     });
   });
 });
