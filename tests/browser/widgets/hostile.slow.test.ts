@@ -24,11 +24,17 @@ const overflowing = (frame: Frame) =>
 describeInBrowser('both widgets', (browser) => {
   const preview = withPreview(browser);
 
-  test('show hostile names and scopes as the text they are, and run none of it', async () => {
+  test('show hostile names and scopes as the text they are, run none of it, and say when a name is blank or hides characters', async () => {
     await preview('data=hostile', async ({ created, list, frame }) => {
       await list.getByText('13 keys', { exact: true }).waitFor();
       const shown = await list.locator('.name bdi').allTextContents();
       expect(shown).toEqual(hostileKeys.map(({ name }) => name));
+      const said = await list
+        .locator('.name')
+        .evaluateAll((all) => all.map((name) => name.querySelector('.warn')?.textContent));
+      const hidden = '(has hidden characters)';
+      expect(said.filter(Boolean)).toEqual([hidden, hidden, '(blank name)', hidden]); // nothing of an honest one
+      expect(said.indexOf('(blank name)')).toBe(6);
       await rows(list).first().getByText('97 more').click();
       const scopes = rows(list).first().getByRole('list', { name: 'Scopes' }).locator('bdi');
       expect(await scopes.allInnerTexts()).toEqual(hostileKeys[0]?.scopes ?? []);
@@ -41,18 +47,6 @@ describeInBrowser('both widgets', (browser) => {
         );
         expect(made).toBe(1); // the widget's own script
       }
-    });
-  });
-
-  test('say when a name is blank or hides characters, and nothing of an honest one', async () => {
-    await preview('data=hostile&widget=api-keys-list', async ({ list }) => {
-      await list.getByText('13 keys', { exact: true }).waitFor();
-      const said = await list
-        .locator('.name')
-        .evaluateAll((all) => all.map((name) => name.querySelector('.warn')?.textContent));
-      const hidden = '(has hidden characters)';
-      expect(said.filter(Boolean)).toEqual([hidden, hidden, '(blank name)', hidden]);
-      expect(said.indexOf('(blank name)')).toBe(6);
     });
   });
 

@@ -12,6 +12,16 @@ const DEJAVU = "* { font-family: 'DejaVu Sans' !important }";
 // What a person may set for all text (WCAG 2.2, 1.4.12).
 const SPACED = '* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important }';
 
+const AS_IT_IS = '* { }';
+const TWICE = '* { font-size: 26px !important }';
+
+/** Looks at the frame with this style, which then goes. */
+async function withStyle({ frame }: BareHost, content: string, look: () => Promise<void>) {
+  const tag = await frame.addStyleTag({ content });
+  await look();
+  await tag.evaluate((style) => (style as Element).remove());
+}
+
 async function resize({ page, frame }: BareHost, widthPx: number) {
   await page.evaluate((width) => {
     const element = document.querySelector('iframe');
@@ -68,11 +78,19 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   const many = listOf(...Array.from({ length: 30 }, (_, index) => `key ${index}`));
 
-  test('is no taller than the host lets it be', async () => {
+  test('is no taller than the host lets it be, and has buttons that look like buttons before they are hovered', async () => {
     await withList(many, async (host) => {
       await resize(host, 800);
       expect(await host.frame.locator('html').evaluate((root) => root.getBoundingClientRect().height)).toBe(500);
       expect(await host.frame.locator('.scroll').evaluate((scroll) => scroll.scrollHeight)).toBeGreaterThan(500);
+      const looks = await host.frame.locator('.buttons button').evaluateAll((buttons) =>
+        buttons.map((button) => {
+          const { borderTopStyle, borderTopWidth, borderTopColor } = getComputedStyle(button);
+          return { borderTopStyle, borderTopWidth, isSeen: !/^rgba\(.*, 0\)$/.test(borderTopColor) };
+        }),
+      );
+      const seen = { borderTopStyle: 'solid', borderTopWidth: '1px', isSeen: true };
+      expect(looks).toEqual(Array(2 * many.keys.length).fill(seen));
     });
   });
 
@@ -80,23 +98,24 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   const soon = { active: true, createdAt: Date.now() - 330 * DAY_MS, expiresAt: Date.now() + 3 * DAY_MS, rotation };
   const long = listOf('W'.repeat(60), 'partner integration with a name that goes on and on').keys;
 
-  for (const [widthPx, css, what] of [
-    [320, '', 'in a narrow host'],
-    [800, '', 'in a wide host'],
-    [800, SPACED, 'in text that is spaced out'],
-    [800, '* { font-size: 26px !important }', 'in text of twice the size'],
-    [480, '* { font-size: 26px !important }', 'in text of twice the size, narrow'],
-  ] as const) {
-    test(`lays no text on another and breaks no word of a button ${what}`, async () => {
-      await withList({ keys: long.map((key) => ({ ...key, ...soon })) }, async (host) => {
+  test('lays no text on another and breaks no word of a button, in narrow and wide hosts and in any text', async () => {
+    await withList({ keys: long.map((key) => ({ ...key, ...soon })) }, async (host) => {
+      for (const more of await host.frame.getByRole('button', { name: /^More about/ }).all()) await more.click();
+      await host.frame.locator('dd').first().waitFor();
+      for (const [widthPx, css] of [
+        [320, AS_IT_IS],
+        [800, AS_IT_IS],
+        [800, SPACED],
+        [800, TWICE],
+        [480, TWICE],
+      ] as const) {
         await resize(host, widthPx);
-        if (css !== '') await host.frame.addStyleTag({ content: css });
-        for (const more of await host.frame.getByRole('button', { name: /^More about/ }).all()) await more.click();
-        await host.frame.locator('dd').first().waitFor();
-        expect(await faults(host.frame)).toEqual([]);
-      });
+        await withStyle(host, css, async () => {
+          expect({ widthPx, css, faults: await faults(host.frame) }).toEqual({ widthPx, css, faults: [] });
+        });
+      }
     });
-  }
+  });
 
   const MINUTE_MS = 60_000;
   const [first, second] = listOf('one', 'two').keys;
@@ -106,40 +125,27 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       { ...second, expiresAt: Date.now() + 58 * MINUTE_MS, active: false },
     ],
   };
-  for (const widthPx of [320, 480, 781, 840]) {
-    for (const [css, font] of [
-      ['', 'the usual font'],
-      [DEJAVU, 'a wide font'],
-    ] as const) {
-      test(`breaks no time, and lines the times up, at ${widthPx} px in ${font}`, async () => {
-        await withList(times, async (host) => {
-          await resize(host, widthPx);
-          if (css !== '') await host.frame.addStyleTag({ content: css });
-          expect(await faults(host.frame)).toEqual([]);
-          const found = await host.frame.evaluate(() => ({
+  test('breaks no time, and lines the times up, at each width and in a wide font', async () => {
+    await withList(times, async (host) => {
+      for (const [widthPx, css] of [320, 480, 781, 840].flatMap((width) => [
+        [width, AS_IT_IS] as const,
+        [width, DEJAVU] as const,
+      ])) {
+        await resize(host, widthPx);
+        await withStyle(host, css, async () => {
+          const { lefts, ...found } = await host.frame.evaluate(() => ({
             lines: Array.from(document.querySelectorAll('time'), (time) => time.getClientRects().length),
             lefts: Array.from(document.querySelectorAll('.scroll > ul > li'), (row) =>
               Array.from(row.querySelectorAll('.when'), (time) => time.getBoundingClientRect().left),
             ),
             isTooWide: document.documentElement.scrollWidth > innerWidth,
           }));
-          expect(found.lines).toEqual([1, 1, 1, 1]);
-          expect(new Set(found.lefts.map((lefts) => JSON.stringify(lefts))).size).toBe(1);
-          expect(found.isTooWide).toBe(false);
+          const columns = new Set(lefts.map((ofRow) => JSON.stringify(ofRow))).size;
+          expect({ widthPx, css, ...found, columns, faults: await faults(host.frame) }).toEqual({
+            ...{ widthPx, css, lines: [1, 1, 1, 1], isTooWide: false, columns: 1, faults: [] },
+          });
         });
-      });
-    }
-  }
-
-  test('has buttons in its rows that look like buttons before they are hovered', async () => {
-    await withList(listOf('one'), async ({ frame }) => {
-      const looks = await frame.locator('.buttons button').evaluateAll((buttons) =>
-        buttons.map((button) => {
-          const { borderTopStyle, borderTopWidth, borderTopColor } = getComputedStyle(button);
-          return { borderTopStyle, borderTopWidth, isSeen: !/^rgba\(.*, 0\)$/.test(borderTopColor) };
-        }),
-      );
-      expect(looks).toEqual(Array(2).fill({ borderTopStyle: 'solid', borderTopWidth: '1px', isSeen: true }));
+      }
     });
   });
 });

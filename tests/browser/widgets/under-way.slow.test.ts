@@ -38,7 +38,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       true,
     );
 
-  test('leaves the focus where the person has gone while the response was awaited', async () => {
+  test('leaves the focus where the person has gone while the response was awaited, also where a count changes', async () => {
     await withList(['slow', 'other', 'third'], async (host) => {
       const { frame, post } = host;
       await confirm(frame, 'Revoke', 'slow');
@@ -52,13 +52,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await frame.getByRole('button', { name: 'Active 2' }).focus();
       await post(await responseTo(host, SUCCESS));
       expect(await focused(frame)).toBe('Active 2');
-    });
-  });
-
-  test('keeps the focus on the chosen state when its count changes', async () => {
-    await withList(['slow', 'other'], async (host) => {
-      const { frame, post } = host;
-      await confirm(frame, 'Revoke', 'slow');
+      await confirm(frame, 'Revoke', 'third');
       await frame.getByRole('button', { name: 'Active 2' }).focus();
       await post(await responseTo(host, SUCCESS));
       await frame.getByRole('button', { name: 'Active 1' }).waitFor();
@@ -78,19 +72,15 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('keeps the search in sight while a newer, shorter list is searched by it', async () => {
-    await withList([...'12345678'], async ({ frame, post }) => {
+  test('keeps the search in sight in a newer, shorter list, and moves the focus to what it says of an empty one', async () => {
+    await withList([...'12345678'], async (host) => {
+      const { frame, post } = host;
       await frame.getByRole('searchbox').fill('8');
       await post(toolResult(listOf('1', '2')));
       await frame.getByText('No key matches.').waitFor();
       await frame.getByRole('searchbox').fill('');
       await frame.getByText('2 keys', { exact: true }).waitFor();
-    });
-  });
-
-  test('moves the focus to what it says once the last key is deleted', async () => {
-    await withList(['last'], async (host) => {
-      const { frame, post } = host;
+      await post(toolResult(listOf('last')));
       await confirm(frame, 'Delete', 'last');
       await post(await responseTo(host, SUCCESS));
       await frame.getByRole('heading', { name: 'No API keys yet' }).waitFor();
@@ -98,7 +88,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('keeps a row in sight while its response is awaited, whatever is searched, without an older success', async () => {
+  test('keeps a row in sight while its response is awaited, whatever is searched, without an older success, and tries again without the old failure', async () => {
     await withList([...'12345678'], async (host) => {
       const { frame, post } = host;
       await confirm(frame, 'Revoke', '1');
@@ -109,19 +99,10 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await post(await responseTo(host, FAILURE));
       await frame.getByRole('alert').getByText('Out of reach').waitFor();
       expect(await frame.getByText('Done as asked').count()).toBe(0);
-    });
-  });
-
-  test('shows no old failure while it tries again', async () => {
-    await withList(['one'], async (host) => {
-      const { frame, post } = host;
-      await confirm(frame, 'Revoke', 'one');
-      await post(await responseTo(host, FAILURE));
-      await frame.getByRole('alert').getByText('Out of reach').waitFor();
       await frame.getByRole('button', { name: 'Try again' }).click();
       await frame.getByRole('button', { name: 'Revoking…' }).waitFor();
-      expect(await frame.getByRole('group', { name: 'Revoke one?' }).getByRole('paragraph').textContent()).toBe(
-        'Revoke one? Programs that use it are refused at once, elsewhere within a second.',
+      expect(await frame.getByRole('group', { name: 'Revoke 2?' }).getByRole('paragraph').textContent()).toBe(
+        'Revoke 2? Programs that use it are refused at once, elsewhere within a second.',
       );
     });
   });
