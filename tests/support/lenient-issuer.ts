@@ -12,8 +12,8 @@ export interface Answers {
   readonly sendsIss?: boolean;
 }
 
-/** An issuer that signs in alice at once, or does it wrong. */
-export async function lenientIssuer(answers: Answers, nowMs: () => number): Promise<Issuer> {
+/** An issuer that signs in alice at once, or does it as wrong as `answers` says now. */
+export async function lenientIssuer(answers: () => Answers, nowMs: () => number): Promise<Issuer> {
   const issuer = await createIssuer();
   const { url } = issuer;
   issuer.overrides.set('/.well-known/oauth-authorization-server', () =>
@@ -22,7 +22,7 @@ export async function lenientIssuer(answers: Answers, nowMs: () => number): Prom
       jwks_uri: issuer.jwksUrl,
       authorization_endpoint: `${url}/authorize`,
       token_endpoint: `${url}/token`,
-      authorization_response_iss_parameter_supported: answers.sendsIss ?? true,
+      authorization_response_iss_parameter_supported: answers().sendsIss ?? true,
     }),
   );
   let resource = '';
@@ -33,16 +33,17 @@ export async function lenientIssuer(answers: Answers, nowMs: () => number): Prom
     back.searchParams.set('code', 'a-code');
     back.searchParams.set('state', asked.get('state') ?? '');
     back.searchParams.set('iss', url);
-    answers.back?.(back.searchParams);
+    answers().back?.(back.searchParams);
     return Response.redirect(back.href, 302);
   });
   issuer.overrides.set('/token', async () => {
     const nowS = Math.floor(nowMs() / 1000);
-    const claims = { sub: 'alice', aud: resource, iat: nowS, exp: nowS + 3600, ...answers.claims };
-    const body = answers.refusal ?? { access_token: await issuer.token(claims), token_type: 'Bearer' };
+    const { claims: own, refusal, withoutCors } = answers();
+    const claims = { sub: 'alice', aud: resource, iat: nowS, exp: nowS + 3600, ...own };
+    const body = refusal ?? { access_token: await issuer.token(claims), token_type: 'Bearer' };
     return Response.json(body, {
-      status: answers.refusal === undefined ? 200 : 400,
-      headers: answers.withoutCors ? {} : { 'access-control-allow-origin': '*' },
+      status: refusal === undefined ? 200 : 400,
+      headers: withoutCors ? {} : { 'access-control-allow-origin': '*' },
     });
   });
   return issuer;

@@ -1,14 +1,28 @@
-// The pages /keys and /authorize for people who see little, in some of their states.
+// The pages /keys and /authorize for people who see little, in each of their states.
 
-import { test } from 'bun:test';
-import { describeInBrowser } from '../../support/browser.ts';
-import { expectNoFindings, SOME } from './axe.ts';
-import { AUTHORIZE, STATES } from './states.ts';
+import { expect, test } from 'bun:test';
+import { describeInBrowser, takePage } from '../../support/browser.ts';
+import { rows } from '../../support/everything.ts';
+import { findings } from '../axe.ts';
+import { AUTHORIZE, appIn, openIn, STATES } from './states.ts';
+
+/** Those that `bun run test` looks at, too. */
+const USUAL = ['sign-in', 'keys', 'form-limits', 'asked-for', 'authorize', 'authorize-refused'];
+const ALL = [...STATES, ...AUTHORIZE].sort((a, b) => USUAL.indexOf(b.name) - USUAL.indexOf(a.name));
 
 describeInBrowser('axe-core finds nothing', (browser) => {
-  test.each(
-    [...STATES, ...AUTHORIZE].filter(({ name }) => SOME.includes(name)).map((state) => [state.name, state] as const),
-  )('in the state %s, light and dark, and nothing is wider than 320 px', (_, state) =>
-    expectNoFindings(browser(), state),
-  );
+  for (const state of rows(ALL, USUAL.length)) {
+    test(`in the state ${state.name}, light and dark, and nothing is wider than 320 px`, async () => {
+      await using app = await appIn(state);
+      const options = { viewport: { width: 320, height: 900 }, reducedMotion: 'reduce' } as const;
+      await using taken = await takePage(browser(), options);
+      const { page } = taken;
+      await openIn(state, page, app);
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme });
+        expect(await findings(page, colorScheme)).toEqual([]);
+        expect(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth)).toBe(true);
+      }
+    });
+  }
 });

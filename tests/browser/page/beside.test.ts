@@ -5,6 +5,7 @@ import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
 import { describeInBrowser, takePage } from '../../support/browser.ts';
 import { register } from '../../support/hand-over.ts';
+import { askForKey } from '../../support/key-request.ts';
 import { createTestApp, type Env, type TestApp } from '../../support/test-app.ts';
 import { beside } from './customer-app.ts';
 import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
@@ -17,8 +18,7 @@ describeInBrowser('beside an app', (browser) => {
     async (file) => {
       await using there = await beside(file, { OAUTH_DEVICE: '1', OAUTH_REDIRECTS: 'https://client.example/back' });
       const { app, customers } = there;
-      const asking = await fetch(`${app.url}/device_authorization`, { method: 'POST', body: new URLSearchParams() });
-      const { user_code: code } = (await asking.json()) as { user_code: string };
+      const { user_code: code } = (await askForKey(app)).body;
       const client = await register(app, ['https://client.example/back']);
       const connect = `#connect=${encodeURIComponent(client.page().search.slice(1))}`;
       await withKeysPage(browser(), app, { at: `#ask=${code}`, issuer: customers.url }, async ({ page, context }) => {
@@ -67,11 +67,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     env: { KEYS_PAGE_SIGN_IN: 'https://app.example/keys' },
     stays: (page) => page.getByRole('button', { name: 'Sign in at app.example' }).waitFor(),
   },
-  'somebody is signed in': {
-    before: asAlice,
-    stays: (page) => page.getByText('Signed in as alice').waitFor(),
-  },
-  'a new key is shown': {
+  'somebody is signed in, and a new key is shown': {
     async before(page, app) {
       await asAlice(page, app);
       await page.getByRole('textbox', { name: 'Name' }).fill('ci');
@@ -79,11 +75,13 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
       await page.getByRole('button', { name: 'Create key' }).click();
       await page.getByRole('button', { name: 'Show key' }).click();
     },
-    stays: (page) =>
-      page
+    async stays(page) {
+      await page.getByText('Signed in as alice').waitFor();
+      await page
         .getByRole('group', { name: 'API key' })
         .getByText(/^sk_test_\w{64}$/)
-        .waitFor(),
+        .waitFor();
+    },
   },
   'a connection waits': {
     env: { OAUTH_REDIRECTS: 'https://client.example/back' },

@@ -2,21 +2,14 @@
 
 import { expect, test } from 'bun:test';
 import { describeInBrowser } from '../../support/browser.ts';
+import { childOf } from '../../support/children.ts';
 import { appForBrowser, withKeysPage } from './keys-page.ts';
 
 describeInBrowser('keys of a key', (browser) => {
   test('are counted and listed in its row, and one is ended there, alone', async () => {
     await using app = await appForBrowser();
     const { key } = await app.createKey('alice', { name: 'orchestrator', scopes: ['read', 'delegate'] });
-    const make = async (name: string) => {
-      const form = {
-        grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
-        ...{ subject_token: key, subject_token_type: 'urn:ietf:params:oauth:token-type:access_token' },
-        ...{ scope: 'read', client_name: name },
-      };
-      const response = await fetch(`${app.url}/token`, { method: 'POST', body: new URLSearchParams(form) });
-      return ((await response.json()) as { access_token: string }).access_token;
-    };
+    const make = async (name: string) => (await childOf(app, key, { client_name: name })).key;
     const children = [await make('first agent'), await make('second agent')];
     const statuses = () => Promise.all(children.map(async (child) => (await app.useKey(child)).status));
     expect(await statuses()).toEqual([200, 200]);

@@ -1,5 +1,5 @@
-// A customer's whole way on the page /keys beside their app, from the app's sign-in to the end of a key: with the mouse,
-// and with the keyboard alone.
+// A customer's whole way on the page /keys beside their app, from the app's sign-in to the end of a key, with the keyboard
+// alone.
 
 import { expect, test } from 'bun:test';
 import type { Locator, Page } from 'playwright-core';
@@ -8,55 +8,38 @@ import { findings } from '../axe.ts';
 import { beside } from './customer-app.ts';
 import { historyOf, type OpenPage, withKeysPage } from './keys-page.ts';
 
-/** What a person does with an element. Each leaves the focus where the page puts it. */
-interface Hands {
-  press(what: Locator): Promise<void>;
-  type(into: Locator, text: string): Promise<void>;
-  paste(into: Locator): Promise<void>;
-  toggle(what: Locator): Promise<void>;
-}
-
-const mouse = ({ keyboard }: Page): Hands => ({
-  press: (what) => what.click(),
-  toggle: (what) => what.click(),
-  async type(into, text) {
-    await into.click({ clickCount: 3 });
-    await keyboard.type(text);
-  },
-  async paste(into) {
-    await into.click();
-    await keyboard.press('Control+V');
-  },
-});
-
 const STOPS_MAX = 60;
 
-/** Hands that press Tab until they are there, and look at each stop whether one sees where the focus is. */
-function keys({ keyboard }: Page, look: () => Promise<unknown>): Hands {
+/**
+ * Hands that press Tab until they are there, and fail at each stop where one doesn't see where the focus is. Each leaves the
+ * focus where the page puts it.
+ */
+function handsOn(page: Page) {
+  const { keyboard } = page;
   async function reach(what: Locator) {
     await what.waitFor();
     for (let stops = 0; stops < STOPS_MAX; stops += 1) {
       if (await what.evaluate((element) => element === document.activeElement)) return;
       await keyboard.press('Tab');
-      await look();
+      await expectSeen(page);
     }
     throw new Error(`not reached with Tab: ${what}`);
   }
   return {
-    async press(what) {
+    async press(what: Locator) {
       await reach(what);
       await keyboard.press('Enter');
     },
-    async toggle(what) {
+    async toggle(what: Locator) {
       await reach(what);
       await keyboard.press('Space');
     },
-    async type(into, text) {
+    async type(into: Locator, text: string) {
       await reach(into);
       await keyboard.press('Control+A');
       await keyboard.type(text);
     },
-    async paste(into) {
+    async paste(into: Locator) {
       await reach(into);
       await keyboard.press('Control+V');
     },
@@ -105,8 +88,10 @@ async function expectNowhere(key: string, { app }: There, { page, requests }: Op
   for (const place of [...requests, ...(await historyOf(page)), await app.logText()]) expect(place).not.toContain(key);
 }
 
-/** Goes the whole way. `look` judges each state. */
-async function goThrough({ app }: There, { page }: OpenPage, hands: Hands, look: () => Promise<void>): Promise<string> {
+/** Goes the whole way, with a look at each state; returns the key. */
+async function goThrough({ app }: There, { page }: OpenPage): Promise<string> {
+  const hands = handsOn(page);
+  const look = () => expectNoFindings(page);
   const button = (name: string | RegExp) => page.getByRole('button', { name, exact: true });
   const checkbox = (name: string) => page.getByRole('checkbox', { name, exact: true });
 
@@ -177,27 +162,18 @@ async function goThrough({ app }: There, { page }: OpenPage, hands: Hands, look:
   return key;
 }
 
-describeInBrowser('a customer makes, uses, changes, finds and ends a key beside their app', (browser) => {
-  test('with the mouse', async () => {
-    await using there = await beside('express');
-    const { app, customers } = there;
-    await withKeysPage(browser(), app, { issuer: customers.url }, async (open) => {
-      const key = await goThrough(there, open, mouse(open.page), async () => {});
-      await expectNowhere(key, there, open);
-      expect((await app.useKey(key)).status).toBe(401);
-      await open.context.clearCookies();
+describeInBrowser(
+  'a customer makes, uses, changes, finds and ends a key beside their app with the keyboard alone',
+  (browser) => {
+    test('the focus is always seen and never lost, axe finds nothing on the way, and the key is left nowhere', async () => {
+      await using there = await beside('bun');
+      const { app, customers } = there;
+      await withKeysPage(browser(), app, { issuer: customers.url }, async (open) => {
+        const key = await goThrough(there, open);
+        await expectNowhere(key, there, open);
+        expect((await app.useKey(key)).status).toBe(401);
+        await open.context.clearCookies();
+      });
     });
-  });
-
-  test('with the keyboard alone: the focus is always seen and never lost, and axe finds nothing on the way', async () => {
-    await using there = await beside('bun');
-    const { app, customers } = there;
-    await withKeysPage(browser(), app, { issuer: customers.url }, async (open) => {
-      const { page } = open;
-      const hands = keys(page, () => expectSeen(page));
-      const key = await goThrough(there, open, hands, () => expectNoFindings(page));
-      expect((await app.useKey(key)).status).toBe(401);
-      await open.context.clearCookies();
-    });
-  });
-});
+  },
+);

@@ -92,6 +92,35 @@ const leftBehind = (page: Page) =>
     caches: (await caches.keys()).length,
   }));
 
+export interface ClientServer extends AsyncDisposable {
+  /** Where a person is sent back to. */
+  readonly callback: string;
+  /** What it was asked for. */
+  readonly asked: readonly { readonly url: URL; readonly referrer: string | null; readonly cookie: string | null }[];
+}
+
+/** A client's own server, which says "connected"; `respond` in place of that. */
+export function clientServer(
+  respond = (_url: URL) =>
+    new Response('<title>connected</title>connected', { headers: { 'content-type': 'text/html' } }),
+): ClientServer {
+  const asked: ClientServer['asked'][number][] = [];
+  const server = Bun.serve({
+    hostname: '127.0.0.1',
+    port: 0,
+    fetch({ method, url, headers }) {
+      const from = { referrer: headers.get('referer'), cookie: headers.get('cookie') };
+      if (method === 'GET' && !url.endsWith('/favicon.ico')) asked.push({ url: new URL(url), ...from });
+      return respond(new URL(url));
+    },
+  });
+  return {
+    callback: `http://127.0.0.1:${server.port}/callback`,
+    asked,
+    [Symbol.asyncDispose]: () => server.stop(true),
+  };
+}
+
 /** All addresses of the session's history. */
 export async function historyOf(page: Page): Promise<string[]> {
   const session = await page.context().newCDPSession(page);

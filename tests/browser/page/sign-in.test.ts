@@ -16,11 +16,14 @@ const appOf = ({ url }: { readonly url: string }, env = {}) =>
 const begin = (page: Page) => page.getByRole('button', { name: /^Sign in with (127\.0\.0\.1|localhost):/ }).click();
 
 describeInBrowser('with a certified issuer', (browser) => {
-  test('a person signs in, and neither code nor token is left in any address', async () => {
+  test('who is not let in reads why; a person signs in, and neither code nor token is left in any address', async () => {
     await using issuer = await createOpenidProvider();
     await using app = await appOf(issuer);
     await issuer.begin('keys-page', `${app.url}/keys`);
     await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page, requests }) => {
+      await begin(page);
+      await page.getByRole('link', { name: /Cancel/ }).click();
+      await page.getByText(/did not sign you in: .*aborted/).waitFor();
       await begin(page);
       await page.getByPlaceholder('Enter any login').fill('alice');
       await page.getByPlaceholder('and password').fill('any');
@@ -29,7 +32,7 @@ describeInBrowser('with a certified issuer', (browser) => {
       await page.getByText('Signed in as alice').waitFor();
       expect(page.url()).toBe(`${app.url}/keys`);
       expect((await historyOf(page)).join(' ')).not.toMatch(/code=|state=|token/);
-      const [opened, left, ...later] = requests;
+      const [opened, , left, ...later] = requests; // it has left twice
       expect(opened).toBe(`GET ${app.url}/keys`);
       const asked = new URL(left?.slice('GET '.length) ?? '');
       expect(asked.origin + asked.pathname).toBe(`${issuer.url}/auth`);
@@ -46,77 +49,114 @@ describeInBrowser('with a certified issuer', (browser) => {
       expect(later).toEqual([`POST ${issuer.url}/token`, `POST ${app.url}/tools/list_api_keys`]);
     });
   });
-
-  test('whom the issuer does not let in reads why', async () => {
-    await using issuer = await createOpenidProvider();
-    await using app = await appOf(issuer);
-    await issuer.begin('keys-page', `${app.url}/keys`);
-    await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
-      await begin(page);
-      await page.getByRole('link', { name: /Cancel/ }).click();
-      await page.getByText(/did not sign you in: .*aborted/).waitFor();
-      await page.getByRole('button', { name: /^Sign in with/ }).waitFor();
-    });
-  });
 });
 
 describeInBrowser('with an issuer that is wrong', (browser) => {
   const REDEEMED = ['POST /token'];
-  const NOTHING_SENT: readonly string[] = [];
-  test.each<[string, Answers, RegExp, readonly string[]]>([
-    [
-      'a state of another sign-in',
-      { back: (back) => back.set('state', 'another') },
-      /does not belong to/,
-      NOTHING_SENT,
-    ],
-    ['no state', { back: (back) => back.delete('state') }, /does not belong to/, NOTHING_SENT],
-    ["another issuer's name", { back: (back) => back.set('iss', 'https://evil.example') }, /did not come from/, []],
-    ['no name, though it sends one', { back: (back) => back.delete('iss') }, /did not come from/, NOTHING_SENT],
-    [
-      'an error',
-      {
+  interface Wrong {
+    readonly what: string;
+    readonly answers: Answers;
+    readonly said: RegExp;
+    /** What the page has sent; nothing unless given. */
+    readonly sent?: readonly string[];
+  }
+  const WRONG: readonly Wrong[] = [
+    {
+      what: 'a state of another sign-in',
+      answers: { back: (back) => back.set('state', 'another') },
+      said: /does not belong to/,
+    },
+    { what: 'no state', answers: { back: (back) => back.delete('state') }, said: /does not belong to/ },
+    {
+      what: "another issuer's name",
+      answers: { back: (back) => back.set('iss', 'https://evil.example') },
+      said: /did not come from/,
+    },
+    {
+      what: 'no name, though it sends one',
+      answers: { back: (back) => back.delete('iss') },
+      said: /did not come from/,
+    },
+    {
+      what: 'an error',
+      answers: {
         back(back) {
           back.delete('code');
           back.set('error', 'access_denied');
         },
       },
-      /did not sign you in: access_denied\./,
-      NOTHING_SENT,
-    ],
-    ['a refusal of the code', { refusal: { error: 'invalid_grant' } }, /gave no token: invalid_grant\./, REDEEMED],
-    ['a token endpoint without CORS', { withoutCors: true }, /does not let this page ask/, REDEEMED],
-    [
-      'a token for another audience',
-      { claims: { aud: 'https://other.example' } },
-      /it was not signed for this server/,
-      [...REDEEMED, 'POST /tools/list_api_keys'],
-    ],
-  ])('%s: nobody is signed in, the page says why and offers it again', async (_, answers, said, sent) => {
+      said: /did not sign you in: access_denied\./,
+    },
+    {
+      what: 'a refusal of the code',
+      answers: { refusal: { error: 'invalid_grant' } },
+      said: /gave no token: invalid_grant\./,
+      sent: REDEEMED,
+    },
+    {
+      what: 'markup as an error',
+      answers: { refusal: { error: '<img src=x onerror=alert(1)>' } },
+      said: /gave no token: <img src=x onerror=alert\(1\)>\.$/,
+      sent: REDEEMED,
+    },
+    {
+      what: 'a token over two lines',
+      answers: { refusal: { access_token: 'a\r\nX-Evil: 1' } },
+      said: /^This is not a token\.$/,
+      sent: REDEEMED,
+    },
+    {
+      what: 'a token that is none',
+      answers: { refusal: { access_token: { toString: 'x' } } },
+      said: /gave no token/,
+      sent: REDEEMED,
+    },
+    {
+      what: 'a token for another audience',
+      answers: { claims: { aud: 'https://other.example' } },
+      said: /it was not signed for this server/,
+      sent: [...REDEEMED, 'POST /tools/list_api_keys'],
+    },
+  ];
+  const WITHOUT_CORS: Wrong = {
+    what: 'a token endpoint without CORS',
+    answers: { withoutCors: true },
+    said: /does not let this page ask/,
+    sent: REDEEMED,
+  };
+
+  test.each([
+    ['what it sends', WRONG, false],
+    ['what the browser refuses', [WITHOUT_CORS], true],
+  ])('%s: nobody is signed in, the page says why and offers it again', async (_, all, quiet) => {
+    let answers: Answers = {};
     let nowMs = Date.now;
-    await using issuer = await lenientIssuer(answers, () => nowMs());
+    await using issuer = await lenientIssuer(
+      () => answers,
+      () => nowMs(),
+    );
     await using app = await appOf(issuer);
     nowMs = app.clock.nowMs;
-    const isRefusedByBrowser = answers.withoutCors === true;
-    await withKeysPage(
-      browser(),
-      app,
-      { issuer: issuer.url, quiet: isRefusedByBrowser },
-      async ({ page, requests }) => {
+    await withKeysPage(browser(), app, { issuer: issuer.url, quiet }, async ({ page, requests }) => {
+      for (const { what, said, sent = [], answers: wrong } of all) {
+        answers = wrong;
+        await page.goto(`${app.url}/keys`);
+        const before = requests.length;
         await begin(page);
         await page.getByRole('alert').getByText(said).waitFor();
         await page.getByRole('button', { name: /^Sign in with/ }).waitFor();
         expect(page.url()).toBe(`${app.url}/keys`);
         expect(await page.getByRole('button', { name: 'Refresh' }).count()).toBe(0);
         const { origin } = new URL(issuer.url);
-        const posts = requests.filter((request) => request.startsWith('POST'));
-        expect(posts.map((request) => request.replace(app.url, '').replace(origin, ''))).toEqual([...sent]);
-      },
-    );
+        const posts = requests.slice(before).filter((request) => request.startsWith('POST'));
+        const paths = posts.map((request) => request.replace(app.url, '').replace(origin, ''));
+        expect({ what, sent: paths }).toEqual({ what, sent: [...sent] });
+      }
+    });
   });
 
   test('an issuer that never names itself is believed without it', async () => {
-    await using issuer = await lenientIssuer({ sendsIss: false, back: (back) => back.delete('iss') }, Date.now);
+    await using issuer = await lenientIssuer(() => ({ sendsIss: false, back: (back) => back.delete('iss') }), Date.now);
     await using app = await appOf(issuer);
     await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
       await begin(page);
@@ -140,7 +180,7 @@ describeInBrowser('with an issuer that is wrong', (browser) => {
 
 describeInBrowser('a browser that keeps nothing for the page', (browser) => {
   test('lets a person in with a token, and says why the issuer has to wait', async () => {
-    await using issuer = await lenientIssuer({}, Date.now);
+    await using issuer = await lenientIssuer(() => ({}), Date.now);
     await using app = await appOf(issuer);
     const context = await browser().newContext();
     try {
@@ -168,7 +208,10 @@ describeInBrowser('a browser that keeps nothing for the page', (browser) => {
 describeInBrowser('a token that expires while somebody types', (browser) => {
   test('is said so, and what was typed is there after signing in again', async () => {
     let app: TestApp | undefined;
-    await using issuer = await lenientIssuer({}, () => app?.clock.nowMs() ?? Date.now());
+    await using issuer = await lenientIssuer(
+      () => ({}),
+      () => app?.clock.nowMs() ?? Date.now(),
+    );
     await using opened = await appOf(issuer);
     app = opened;
     await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {

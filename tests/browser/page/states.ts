@@ -5,9 +5,9 @@ import { type DocumentServer, serveDocuments, trustAll } from '../../support/cli
 import { testClock } from '../../support/clock.ts';
 import { register } from '../../support/hand-over.ts';
 import { createIssuer } from '../../support/issuer.ts';
+import { askForKey } from '../../support/key-request.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
-import type { Env } from '../../support/test-app.ts';
-import { createTestApp, type TestApp } from '../../support/test-app.ts';
+import { createTestApp, type Env, type TestApp } from '../../support/test-app.ts';
 
 const DAY_MS = 86_400_000;
 /** How often a key was used on each of two days. Older uses may not be written yet when the clock moves on by days. */
@@ -48,7 +48,7 @@ export const STATES: readonly State[] = [
   { name: 'sign-in', shows: text('Or paste a user token') },
   {
     name: 'sign-in-issuer',
-    env: async () => ({ ...ISSUER, JWT_ISSUER: (await lenientIssuer({}, Date.now)).url }),
+    env: async () => ({ ...ISSUER, JWT_ISSUER: (await lenientIssuer(() => ({}), Date.now)).url }),
     shows: (page) => page.getByRole('button', { name: /^Sign in with/ }).waitFor(),
   },
   {
@@ -255,9 +255,7 @@ export const STATES: readonly State[] = [
     env: async () => ({ OAUTH_DEVICE: '1' }),
     who: ['alice'],
     async act(page, app) {
-      const body = new URLSearchParams({ client_name: 'nightly deploy', scope: 'read deploy' });
-      const response = await fetch(`${app.url}/device_authorization`, { method: 'POST', body });
-      const { user_code: code } = (await response.json()) as { user_code: string };
+      const { user_code: code } = (await askForKey(app, { client_name: 'nightly deploy', scope: 'read deploy' })).body;
       await text('Signed in as alice')(page);
       await page.evaluate((hash) => location.assign(hash), `#ask=${code}`);
       await page.getByRole('button', { name: 'Yes, it shows this code' }).click();

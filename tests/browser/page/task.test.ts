@@ -4,81 +4,57 @@ import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
 import { describeInBrowser, stopClock, takePage } from '../../support/browser.ts';
 import { register } from '../../support/hand-over.ts';
+import { askForKey, pollForKey } from '../../support/key-request.ts';
 import { lenientIssuer } from '../../support/lenient-issuer.ts';
-import { bearer, type TestApp } from '../../support/test-app.ts';
-import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
+import { listedKeys, type TestApp } from '../../support/test-app.ts';
+import { appForBrowser, clientServer, historyOf, withKeysPage } from './keys-page.ts';
 
 const CONNECT = { OAUTH_REDIRECTS: 'loopback https://client.example/back' };
 const DEVICE = { OAUTH_DEVICE: '1' };
-const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 
-const keysOf = async (app: TestApp, sub: string) =>
-  (await app.call('list_api_keys', {}, await bearer(app, sub))).body.keys as Record<string, unknown>[];
 const pasteToken = async (page: Page, token: string) => {
   await page.getByLabel('Or paste a user token').fill(token);
   await page.keyboard.press('Enter');
 };
 
-/** A client's own server, and what it was asked for. */
-function clientServer() {
-  const asked: URL[] = [];
-  const referrers: (string | null)[] = [];
-  const server = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch({ url, headers }) {
-      if (!url.endsWith('/favicon.ico')) {
-        asked.push(new URL(url));
-        referrers.push(headers.get('referer'));
-      }
-      return new Response('<title>connected</title>connected', { headers: { 'content-type': 'text/html' } });
-    },
-  });
-  return { asked, referrers, callback: `http://127.0.0.1:${server.port}/callback`, close: () => server.stop(true) };
-}
-
 describeInBrowser('a key for a connection', (browser) => {
   test('is made by a click on /authorize, a sign-in and a click, with what the person chose', async () => {
     await using app = await appForBrowser({ env: CONNECT });
-    const server = clientServer();
+    await using server = clientServer();
     const client = await register(app, [server.callback]);
     await using taken = await takePage(browser());
     const { page } = taken;
-    try {
-      await page.goto(client.page({ scope: 'read write delegate' }).href);
-      await page.getByRole('link', { name: 'Make a key for this connection' }).click();
-      await page.getByRole('heading', { name: 'Sign in' }).waitFor();
-      expect(page.url()).toBe(`${app.url}/keys`);
-      await pasteToken(page, await app.token('alice'));
-      await page.getByRole('heading', { name: /handed to a program on this computer/ }).waitFor();
-      await page.getByText(`The key is good for ${app.url} alone.`).waitFor();
-      const scope = (name: string) => page.getByRole('checkbox', { name, exact: true });
-      expect([await scope('read').isChecked(), await scope('write').isChecked()]).toEqual([true, true]);
-      const delegate = page.getByRole('checkbox', { name: 'delegate (may make keys that end with it)' });
-      expect(await delegate.isChecked()).toBe(false);
-      expect(await page.getByLabel('Expires').inputValue()).toBe('90');
-      await scope('write').uncheck();
-      await page.getByRole('textbox', { name: 'Name' }).fill('my client');
-      await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
-      await page.getByText('connected').waitFor();
-      expect(server.referrers).toEqual([null]);
-      const code = server.asked[0]?.searchParams.get('code') ?? '';
-      expect(server.asked[0]?.searchParams.get('state')).toBe('of the client');
-      expect(await keysOf(app, 'alice')).toEqual([]); // it is made when it is fetched
-      const { body } = await client.redeem(code);
-      expect((await app.useKey(String(body.access_token))).status).toBe(200);
-      expect(await keysOf(app, 'alice')).toMatchObject([{ name: 'my client', scopes: ['read'], resource: app.url }]);
-      expect((await historyOf(page)).join(' ')).not.toMatch(/connect=|token/);
+    await page.goto(client.page({ scope: 'read write delegate' }).href);
+    await page.getByRole('link', { name: 'Make a key for this connection' }).click();
+    await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+    expect(page.url()).toBe(`${app.url}/keys`);
+    await pasteToken(page, await app.token('alice'));
+    await page.getByRole('heading', { name: /handed to a program on this computer/ }).waitFor();
+    await page.getByText(`The key is good for ${app.url} alone.`).waitFor();
+    const scope = (name: string) => page.getByRole('checkbox', { name, exact: true });
+    expect([await scope('read').isChecked(), await scope('write').isChecked()]).toEqual([true, true]);
+    const delegate = page.getByRole('checkbox', { name: 'delegate (may make keys that end with it)' });
+    expect(await delegate.isChecked()).toBe(false);
+    expect(await page.getByLabel('Expires').inputValue()).toBe('90');
+    await scope('write').uncheck();
+    await page.getByRole('textbox', { name: 'Name' }).fill('my client');
+    await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
+    await page.getByText('connected').waitFor();
+    expect(server.asked.map(({ referrer }) => referrer)).toEqual([null]);
+    const code = server.asked[0]?.url.searchParams.get('code') ?? '';
+    expect(server.asked[0]?.url.searchParams.get('state')).toBe('of the client');
+    expect(await listedKeys(app, 'alice')).toEqual([]); // it is made when it is fetched
+    const { body } = await client.redeem(code);
+    expect((await app.useKey(String(body.access_token))).status).toBe(200);
+    expect(await listedKeys(app, 'alice')).toMatchObject([{ name: 'my client', scopes: ['read'], resource: app.url }]);
+    expect((await historyOf(page)).join(' ')).not.toMatch(/connect=|token/);
 
-      await page.goto(`${app.url}/keys#token=${await app.token('alice')}`);
-      await page.getByText(`for ${app.url}`).waitFor(); // the list says what it is for
-    } finally {
-      await server.close();
-    }
+    await page.goto(`${app.url}/keys#token=${await app.token('alice')}`);
+    await page.getByText(`for ${app.url}`).waitFor(); // the list says what it is for
   });
 
   test('survives the sign-in at an issuer; scopes that the person may not give are not ticked, and named', async () => {
-    await using issuer = await lenientIssuer({ claims: { may: 'read' } }, Date.now);
+    await using issuer = await lenientIssuer(() => ({ claims: { may: 'read' } }), Date.now);
     await using app = await appForBrowser({
       env: {
         ...CONNECT,
@@ -109,45 +85,31 @@ describeInBrowser('a key for a connection', (browser) => {
       await page.getByRole('alert').getByText('not one that the program has registered').waitFor();
       const back = page.getByRole('link', { name: 'Paste a key instead, or cancel' });
       expect(await back.getAttribute('href')).toBe(`${app.url}/authorize?${query}`);
-      expect(await keysOf(app, 'alice')).toEqual([]);
+      expect(await listedKeys(app, 'alice')).toEqual([]);
     });
   });
 
   test('that is asked for by two clients in one link goes to neither', async () => {
     await using app = await appForBrowser({ env: CONNECT });
-    const server = clientServer();
-    try {
-      const shown = await register(app, ['https://client.example/back']);
-      const other = await register(app, [server.callback]);
-      const query = `${shown.page().search.slice(1)}&${other.page().search.slice(1)}`;
-      const at = `#connect=${encodeURIComponent(query)}`;
-      await withKeysPage(browser(), app, { at }, async ({ page }) => {
-        await page.getByText('The request has a parameter twice').waitFor();
-        await pasteToken(page, await app.token('alice'));
-        await page.getByRole('heading', { name: 'New key' }).waitFor();
-        await page.evaluate((hash) => location.assign(hash), at);
-        await page.getByRole('status').getByText('The request has a parameter twice').waitFor();
-        expect(await page.getByRole('button', { name: 'Make the key and hand it over' }).count()).toBe(0);
-      });
-      expect(server.asked).toEqual([]);
-    } finally {
-      await server.close();
-    }
+    await using server = clientServer();
+    const shown = await register(app, ['https://client.example/back']);
+    const other = await register(app, [server.callback]);
+    const query = `${shown.page().search.slice(1)}&${other.page().search.slice(1)}`;
+    const at = `#connect=${encodeURIComponent(query)}`;
+    await withKeysPage(browser(), app, { at }, async ({ page }) => {
+      await page.getByText('The request has a parameter twice').waitFor();
+      await pasteToken(page, await app.token('alice'));
+      await page.getByRole('heading', { name: 'New key' }).waitFor();
+      await page.evaluate((hash) => location.assign(hash), at);
+      await page.getByRole('status').getByText('The request has a parameter twice').waitFor();
+      expect(await page.getByRole('button', { name: 'Make the key and hand it over' }).count()).toBe(0);
+    });
+    expect(server.asked).toEqual([]);
   });
 });
 
 describeInBrowser('a key for a program without a browser', (browser) => {
-  const ask = async (app: TestApp, form: Record<string, string> = {}) => {
-    const response = await fetch(`${app.url}/device_authorization`, {
-      method: 'POST',
-      body: new URLSearchParams({ client_name: 'backup <b>', scope: 'read deploy', ...form }),
-    });
-    return (await response.json()) as Record<string, string>;
-  };
-  const poll = async (app: TestApp, code = '') => {
-    const body = new URLSearchParams({ grant_type: DEVICE_GRANT, device_code: code });
-    return (await (await fetch(`${app.url}/token`, { method: 'POST', body })).json()) as Record<string, string>;
-  };
+  const ask = async (app: TestApp) => (await askForKey(app, { client_name: 'backup <b>', scope: 'read deploy' })).body;
   const link = async (app: TestApp) => ({ at: `#token=${await app.token('alice')}` });
 
   test('is made with what the person chose, once the code is typed', async () => {
@@ -158,7 +120,7 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       await page.getByLabel('The code that the program shows').fill('bcdf-ghjk');
       await page.keyboard.press('Enter');
       await page.getByRole('alert').waitFor(); // another code
-      await page.getByLabel('The code that the program shows').fill((asked.user_code ?? '').toLowerCase());
+      await page.getByLabel('The code that the program shows').fill(asked.user_code.toLowerCase());
       await page.keyboard.press('Enter');
       await page.getByText('“backup <b>”, in its own words').waitFor();
       await page.getByText('127.0.0.1, just now').waitFor();
@@ -171,13 +133,13 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       await page.getByRole('button', { name: 'Make the key', exact: true }).click();
       await page.getByText('The program gets its key when it asks next').waitFor();
       app.clock.advance(10_000);
-      const { access_token: key, scope } = await poll(app, asked.device_code);
-      expect([key?.startsWith('sk_test_'), scope]).toEqual([true, 'deploy']);
+      const { access_token: key, scope } = (await pollForKey(app, asked.device_code)).body;
+      expect([key.startsWith('sk_test_'), scope]).toEqual([true, 'deploy']);
       const made = page.getByRole('button', { name: 'Rotate backup <b>' });
       // By itself: it looks every five seconds, and each look takes as long as the machine needs.
       while (!(await made.isVisible())) await page.clock.runFor(1000);
       await page.getByText('The list has a new key.').waitFor();
-      expect(await page.content()).not.toContain(key ?? '');
+      expect(await page.content()).not.toContain(key);
     });
   });
 
@@ -193,7 +155,7 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       await page.evaluate((hash) => location.assign(hash), (await link(app)).at);
       await page.getByRole('heading', { name: 'Sign in as alice?' }).waitFor();
       await page.getByRole('button', { name: 'Sign in as alice' }).click();
-      await page.getByText(asked.user_code ?? '', { exact: true }).waitFor();
+      await page.getByText(asked.user_code, { exact: true }).waitFor();
     });
   });
 
@@ -218,17 +180,17 @@ describeInBrowser('a key for a program without a browser', (browser) => {
   test('is refused, after the code of the link was confirmed', async () => {
     await using app = await appForBrowser({ env: DEVICE });
     const asked = await ask(app);
-    const at = asked.verification_uri_complete?.replace(`${app.url}/keys`, '') ?? '';
+    const at = asked.verification_uri_complete.replace(`${app.url}/keys`, '');
     expect(at).toStartWith('#ask=');
     await withKeysPage(browser(), app, { at }, async ({ page }) => {
       expect(page.url()).toBe(`${app.url}/keys`);
       await pasteToken(page, await app.token('alice'));
-      await page.getByText(asked.user_code ?? '', { exact: true }).waitFor();
+      await page.getByText(asked.user_code, { exact: true }).waitFor();
       await page.getByRole('button', { name: 'Yes, it shows this code' }).click();
       await page.getByRole('button', { name: 'Refuse' }).click();
       await page.getByText('Refused: the program gets no key.').waitFor();
       app.clock.advance(10_000);
-      expect(await poll(app, asked.device_code)).toEqual({ error: 'access_denied' });
+      expect((await pollForKey(app, asked.device_code)).body).toEqual({ error: 'access_denied' });
       expect((await historyOf(page)).join(' ')).not.toContain('ask=');
     });
   });

@@ -9,7 +9,7 @@ import type { Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { run } from '../../support/command.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import type { TestApp } from '../../support/test-app.ts';
+import { listedKeys, type TestApp } from '../../support/test-app.ts';
 import { appForBrowser, historyOf, type OpenPage, withKeysPage } from './keys-page.ts';
 
 const link = async (app: TestApp, sub: string, claims = {}) => ({ at: `#token=${await app.token(sub, claims)}` });
@@ -32,7 +32,7 @@ async function copied({ page }: OpenPage, name: string): Promise<string> {
   return page.evaluate(() => navigator.clipboard.readText());
 }
 
-const statusOf = async (app: TestApp, key: string) => (await app.call('get_data', {}, { 'x-api-key': key })).status;
+const statusOf = async (app: TestApp, key: string) => (await app.useKey(key)).status;
 
 describeInBrowser('a new key', (browser) => {
   test('works with each of the settings that are shown around it, until it is rotated and revoked', async () => {
@@ -117,11 +117,9 @@ describeInBrowser('a new key', (browser) => {
       await page.getByText('Limit 10 a minute').waitFor();
       await page.getByText('Quota 500 a day').waitFor();
     });
-    const headers = { authorization: `Bearer ${await app.token('alice')}` };
-    const { body } = await app.call('list_api_keys', {}, headers);
-    const days = (body.keys[0].expiresAt - app.clock.nowMs()) / 86_400_000;
-    expect(Math.round(days)).toBe(7);
-    expect(body.keys).toMatchObject([
+    const keys = await listedKeys(app, 'alice');
+    expect(Math.round((keys[0].expiresAt - app.clock.nowMs()) / 86_400_000)).toBe(7);
+    expect(keys).toMatchObject([
       { name, scopes: ['write'], rateLimit: { requests: 10, window: '1m' }, quota: { requests: 500, period: 'day' } },
     ]);
   });
@@ -350,7 +348,7 @@ describeInBrowser('where no credential may be sent', (browser) => {
   });
 });
 
-describeInBrowser('with the keyboard alone', (browser) => {
+describeInBrowser('with the keyboard and a screen reader alone', (browser) => {
   /** What has the focus; fails if nothing has. */
   async function focused(page: Page): Promise<string> {
     const label = await page.evaluate(() => {
@@ -362,9 +360,9 @@ describeInBrowser('with the keyboard alone', (browser) => {
     return label;
   }
 
-  test('a key is created, copied, rotated, revoked and deleted, and the focus is never lost', async () => {
+  test('a key is read out, and one is created, copied, rotated, revoked and deleted; the focus is never lost', async () => {
     await using app = await appForBrowser();
-    await app.createKey('alice', { name: 'another' });
+    await app.createKey('alice', { name: 'another', scopes: ['read', 'write'] });
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
       const until = async (name: string) => {
         for (let tabs = 0; tabs < 50; tabs++) {
@@ -378,6 +376,17 @@ describeInBrowser('with the keyboard alone', (browser) => {
         await page.keyboard.press('Enter');
       };
       await page.getByText('1 key', { exact: true }).waitFor();
+      expect(await page.getByRole('list', { name: 'Keys' }).ariaSnapshot()).toBe(`- list "Keys":
+  - listitem:
+    - text: another
+    - list "Scopes":
+      - listitem: read
+      - listitem: write
+    - text: Active Created
+    - time: just now
+    - text: Never expires Not used yet
+    - button "Rotate another": Rotate
+    - button "More about another": …`);
       expect(await focused(page)).toBe('Create a key');
       await page.keyboard.press('Enter');
       expect(await focused(page)).toBe('name');
@@ -414,27 +423,6 @@ describeInBrowser('with the keyboard alone', (browser) => {
       await press('Delete');
       await page.getByText('1 key', { exact: true }).waitFor();
       expect(await focused(page)).toBe('More about another');
-    });
-  });
-});
-
-describeInBrowser('a screen reader', (browser) => {
-  test('is told of each key its name, scopes, state, times and what can be done', async () => {
-    await using app = await appForBrowser();
-    await app.createKey('alice', { name: 'CI', scopes: ['read', 'write'] });
-    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
-      await page.getByText('1 key', { exact: true }).waitFor();
-      expect(await page.getByRole('list', { name: 'Keys' }).ariaSnapshot()).toBe(`- list "Keys":
-  - listitem:
-    - text: CI
-    - list "Scopes":
-      - listitem: read
-      - listitem: write
-    - text: Active Created
-    - time: just now
-    - text: Never expires Not used yet
-    - button "Rotate CI": Rotate
-    - button "More about CI": …`);
     });
   });
 });

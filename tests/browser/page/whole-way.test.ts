@@ -12,7 +12,7 @@ import { createSignIn } from '../../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../../support/oauth-clients.ts';
 import { createOpenidProvider } from '../../support/openid-provider.ts';
 import { eventsIn, type TestApp } from '../../support/test-app.ts';
-import { appForBrowser, historyOf, withKeysPage } from './keys-page.ts';
+import { appForBrowser, clientServer, historyOf, withKeysPage } from './keys-page.ts';
 
 const ISSUER = { JWT_SECRET: '', KEYS_PAGE_CLIENT_ID: 'keys-page', ACCESS_LOG: '1', LOG_LEVEL: 'debug' };
 
@@ -57,61 +57,46 @@ describeInBrowser('from "connect" to the first call', (browser) => {
     const env = { ...ISSUER, JWT_ISSUER: issuer.url, OAUTH_REDIRECTS: 'loopback' };
     await using app = await appForBrowser({ env, store: 'embedded' });
     await issuer.begin('keys-page', `${app.url}/keys`);
-    let back: URL | undefined;
-    let referrer: string | null | undefined;
-    let traffic: string[] = [];
-    let history: string[] = [];
-    const callback = Bun.serve({
-      hostname: '127.0.0.1',
-      port: 0,
-      fetch(request) {
-        if (!request.url.endsWith('/favicon.ico')) referrer = request.headers.get('referer');
-        back ??= new URL(request.url);
-        return new Response('<title>connected</title>connected', { headers: { 'content-type': 'text/html' } });
-      },
-    });
-    try {
-      const { provider, authorizationUrl } = createSignIn(undefined, undefined, `${callback.url}callback`);
-      const url = new URL(`${app.url}/mcp`);
-      const first = kind.connection(url, provider);
-      expect(isUnauthorized(await first.connect().catch((error: unknown) => error))).toBe(true);
+    await using server = clientServer();
+    const { provider, authorizationUrl } = createSignIn(undefined, undefined, server.callback);
+    const url = new URL(`${app.url}/mcp`);
+    const first = kind.connection(url, provider);
+    expect(isUnauthorized(await first.connect().catch((error: unknown) => error))).toBe(true);
 
-      await using taken = await takePage(browser());
-      const { page } = taken;
-      traffic = trafficOf(page);
-      await page.goto(authorizationUrl()?.href ?? '');
-      await page.getByRole('link', { name: 'Make a key for this connection' }).click();
-      await signInAt(page, 'alice');
-      await page.getByRole('heading', { name: /handed to a program on this computer/ }).waitFor();
-      expect(await page.getByRole('checkbox', { name: 'read', exact: true }).isChecked()).toBe(true);
-      await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
-      await page.getByText('connected').waitFor();
-      history = await historyOf(page);
-      const left = await page.context().storageState();
-      const { origin } = new URL(app.url);
-      expect(left.origins.filter((place) => place.origin === origin)).toEqual([]);
+    await using taken = await takePage(browser());
+    const { page } = taken;
+    const traffic = trafficOf(page);
+    await page.goto(authorizationUrl()?.href ?? '');
+    await page.getByRole('link', { name: 'Make a key for this connection' }).click();
+    await signInAt(page, 'alice');
+    await page.getByRole('heading', { name: /handed to a program on this computer/ }).waitFor();
+    expect(await page.getByRole('checkbox', { name: 'read', exact: true }).isChecked()).toBe(true);
+    await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
+    await page.getByText('connected').waitFor();
+    const history = await historyOf(page);
+    const left = await page.context().storageState();
+    const { origin } = new URL(app.url);
+    expect(left.origins.filter((place) => place.origin === origin)).toEqual([]);
 
-      await first.finishAuth((back as URL).searchParams);
-      const client = kind.connection(url, provider);
-      await client.connect();
-      const result = (await client.callTool({ name: 'get_data', arguments: {} })) as { structuredContent: object };
-      expect(result.structuredContent).toMatchObject({ owner: 'alice', key: { name: 'test, on this computer' } });
-      await client.close();
+    const [back] = server.asked;
+    await first.finishAuth(back?.url.searchParams ?? new URLSearchParams());
+    const client = kind.connection(url, provider);
+    await client.connect();
+    const result = (await client.callTool({ name: 'get_data', arguments: {} })) as { structuredContent: object };
+    expect(result.structuredContent).toMatchObject({ owner: 'alice', key: { name: 'test, on this computer' } });
+    await client.close();
 
-      const key = (await provider.tokens())?.access_token ?? '';
-      const code = (back as URL).searchParams.get('code') ?? '';
-      expect(key).toMatch(/^sk_test_[0-9a-f]{64}$/);
-      expect(await tracesOf(app, [key, key.slice('sk_test_'.length), code])).toEqual([]);
-      expect(traffic.filter((text) => text.includes(key))).toEqual([]);
-      expect(history.join(' ')).not.toMatch(/connect=|sk_test_/);
-      expect(referrer).toBeNull();
-      expect((await eventsIn(app)).map(({ kind: what, how, actor }) => [what, how, actor])).toEqual([
-        ['created', 'oauth', 'alice'],
-        ['connected', 'oauth', '127.0.0.1'],
-      ]);
-    } finally {
-      await callback.stop(true);
-    }
+    const key = (await provider.tokens())?.access_token ?? '';
+    const code = back?.url.searchParams.get('code') ?? '';
+    expect(key).toMatch(/^sk_test_[0-9a-f]{64}$/);
+    expect(await tracesOf(app, [key, key.slice('sk_test_'.length), code])).toEqual([]);
+    expect(traffic.filter((text) => text.includes(key))).toEqual([]);
+    expect(history.join(' ')).not.toMatch(/connect=|sk_test_/);
+    expect(back?.referrer).toBeNull();
+    expect((await eventsIn(app)).map(({ kind: what, how, actor }) => [what, how, actor])).toEqual([
+      ['created', 'oauth', 'alice'],
+      ['connected', 'oauth', '127.0.0.1'],
+    ]);
   });
 
   test('a program without a browser, whose link is opened: key and codes are nowhere but with it', async () => {
