@@ -103,7 +103,7 @@ export class Call {
     this.asking = extras?.asking;
   }
 
-  /** Asks the person, the model or the client behind this call. */
+  /** Asks the person behind this call. */
   get ask(): Ask {
     return askThrough(this.asking);
   }
