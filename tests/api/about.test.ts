@@ -6,9 +6,8 @@ import { createTestApp } from '../support/test-app.ts';
 const app = await createTestApp();
 afterAll(() => app.close());
 
-test('it names all transports, and tells whoever finds a key where to end it', async () => {
+test('whoever finds a key is told where to end it', async () => {
   const text = await (await fetch(app.url)).text();
-  expect(text).toMatch(/\/mcp +MCP.*\n.*\/sse +MCP.*\n.*\/tools\/<tool_name> the same tools over plain HTTP/);
   const address = /^ +(\S+) +ends a leaked API key/m.exec(text)?.[1] ?? app.url;
   const { key } = await app.createKey('alice');
   expect((await fetch(address, { method: 'POST', body: new URLSearchParams({ token: key }) })).status).toBe(200);

@@ -152,20 +152,6 @@ describe('credentials over plain HTTP', () => {
     expect((await fetch(`${app.url}/mcp/health`)).status).toBe(200);
   });
 
-  test('comes after host, origin, route and method, before the body', async () => {
-    const headers = { 'x-api-key': KEY, 'content-type': 'text/plain' };
-    const code = async (path: string, init: RequestInit) =>
-      (await readResponse(await fetch(app.url + path, init))).body.code;
-    expect(await code('/tools/get_data', { headers: { ...headers, host: 'evil.example' } })).toBe('host_denied');
-    expect(await code('/tools/get_data', { headers: { ...headers, origin: 'https://evil.example' } })).toBe(
-      'origin_denied',
-    );
-    expect(await code('/nowhere', { headers })).toBe('not_found');
-    expect(await code('/tools/nope', { method: 'POST', headers, body: '{' })).toBe('tool_not_found');
-    expect(await code('/tools/get_data', { headers })).toBe('method_not_allowed');
-    expect(await code('/tools/get_data', { method: 'POST', headers, body: '{' })).toBe('https_required');
-  });
-
   test('outside production it is accepted', async () => {
     await using development = await createTestApp();
     const { body, headers } = await development.useKey(KEY);

@@ -1,4 +1,5 @@
-// Where a key is found, which one decides, and what is refused.
+// Where a key is found, and what is refused. Which of several credentials decides, of each tool and over each transport, is
+// in ../security/authorization.test.ts.
 
 import { afterAll, describe, expect, test } from 'bun:test';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
@@ -7,7 +8,6 @@ import { bearer, COUNTED, createTestApp } from '../support/test-app.ts';
 const BAD = `sk_test_${'0'.repeat(64)}`;
 const app = await createTestApp();
 const good = (await app.createKey('alice')).key; // alice's
-const other = (await app.createKey('bob')).key; // bob's
 afterAll(() => app.close());
 
 /** The owner of the data, or the code of the refusal. */
@@ -30,21 +30,10 @@ test("get_data returns the owner, the key and sample rows, never the key's text"
 
 describe('where a key is found', () => {
   test.each([
-    ['in X-API-Key', { x: good }, 'alice'],
-    ['in Authorization: Bearer', { auth: `Bearer ${good}` }, 'alice'],
     ['in Authorization with the scheme in lower case', { auth: `bearer ${good}` }, 'alice'],
     ['in Authorization behind several spaces', { auth: `Bearer   ${good}` }, 'alice'],
-    ['in _meta.api_key', { meta: good }, 'alice'],
-    // The first present decides.
-    ['X-API-Key before Authorization', { x: good, auth: `Bearer ${other}` }, 'alice'],
-    ['X-API-Key before _meta', { x: good, meta: other }, 'alice'],
-    ['Authorization before _meta', { auth: `Bearer ${good}`, meta: other }, 'alice'],
-    ['a wrong X-API-Key before a right Authorization', { x: BAD, auth: `Bearer ${good}` }, 'invalid_api_key'],
     ['a wrong X-API-Key before a right _meta', { x: 'x', meta: good }, 'invalid_api_key'],
     ['a wrong Authorization before a right _meta', { auth: `Bearer ${BAD}`, meta: good }, 'invalid_api_key'],
-    ['a right X-API-Key before a wrong rest', { x: good, auth: `Bearer ${BAD}`, meta: BAD }, 'alice'],
-    // Present means a text that isn't empty.
-    ['an empty X-API-Key', { x: '', auth: `Bearer ${good}` }, 'alice'],
     ['an X-API-Key of spaces', { x: '  ', meta: good }, 'alice'],
     ['Authorization of another scheme', { auth: 'Basic YTpi', meta: good }, 'alice'],
     ['Bearer without a value', { auth: 'Bearer', meta: good }, 'alice'],
@@ -58,8 +47,14 @@ describe('where a key is found', () => {
   });
 
   test('not in the query, a field of the input, a _meta that is no object, or what that inherits', async () => {
-    const query = await fetch(`${app.url}/tools/get_data?api_key=${good}&x-api-key=${good}`, { method: 'POST' });
-    expect((await query.json()).code).toBe('missing_api_key');
+    const token = await app.token('alice');
+    for (const [path, code] of [
+      [`get_data?api_key=${good}&x-api-key=${good}`, 'missing_api_key'],
+      [`list_api_keys?access_token=${token}`, 'missing_token'],
+    ]) {
+      const response = await fetch(`${app.url}/tools/${path}`, { method: 'POST' });
+      expect((await response.json()).code).toBe(code);
+    }
     for (const input of [{ api_key: good }, ...[null, [], 'text', 1].map((_meta) => ({ _meta }))]) {
       expect((await app.call('get_data', input)).body.code).toBe('missing_api_key');
     }
@@ -128,14 +123,6 @@ describe('both kinds at once', () => {
     expect(bobs.body.keys[0].id).toBe(body.id);
   });
 
-  test('management tools never accept a key, in any place', async () => {
-    for (const tool of ['create_api_key', 'list_api_keys', 'revoke_api_key', 'delete_api_key']) {
-      expect((await app.call(tool, {}, { 'x-api-key': good })).body.code).toBe('missing_token');
-      expect((await app.call(tool, { _meta: { api_key: good } })).body.code).toBe('missing_token');
-      expect((await app.call(tool, {}, { authorization: `Bearer ${good}` })).body.code).toBe('invalid_token');
-    }
-  });
-
   test('the wrong kind is told by its shape: nothing is looked up, and the log has the reason', async () => {
     await using fresh = await createTestApp({ env: COUNTED });
     const { key } = await fresh.createKey('alice');
@@ -176,28 +163,12 @@ describe('both kinds at once', () => {
     ]);
   });
 
-  test('a credential in Authorization without Bearer is not read, and the sentence says so', async () => {
-    const { key } = await app.createKey('alice');
-    const token = await app.token('alice');
-    const said = async (tool: string, authorization: string) => (await app.call(tool, {}, { authorization })).body;
-    const why = 'expected "Bearer " before it in Authorization';
-    expect(await said('get_data', key)).toMatchObject({
-      code: 'missing_api_key',
-      detail: `No API key provided: ${why}`,
-    });
-    expect(await said('list_api_keys', token)).toMatchObject({
-      code: 'missing_token',
-      detail: `No user token provided: ${why}`,
-    });
-    for (const other of ['Bearer', 'Basic YWxpY2U6c2VjcmV0', 'Negotiate', `Token ${key}`]) {
-      expect(await said('get_data', other)).toMatchObject({ detail: 'No API key provided' });
+  test('a key in Authorization without Bearer is not read, and the sentence says so, but of no other scheme', async () => {
+    const said = async (authorization: string) => (await app.call('get_data', {}, { authorization })).body;
+    const detail = 'No API key provided';
+    expect((await said(good)).detail).toBe(`${detail}: expected "Bearer " before it in Authorization`);
+    for (const other of ['Bearer', 'Basic YWxpY2U6c2VjcmV0', 'Negotiate', `Token ${good}`]) {
+      expect(await said(other)).toMatchObject({ code: 'missing_api_key', detail });
     }
-  });
-
-  test('a user token in _meta or in the query is not read', async () => {
-    const token = await app.token('alice');
-    expect((await app.call('list_api_keys', { _meta: { api_key: token } })).body.code).toBe('missing_token');
-    const response = await fetch(`${app.url}/tools/list_api_keys?access_token=${token}`, { method: 'POST' });
-    expect((await response.json()).code).toBe('missing_token');
   });
 });

@@ -1,4 +1,5 @@
-// Tools and resources over /mcp: lists, credentials, denials, what is returned and in which media type.
+// Tools and resources over /mcp: lists, denials, what is returned and in which media type. Who may call what is in
+// ../security/authorization.test.ts.
 
 import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
@@ -63,51 +64,7 @@ describe('tools/list', () => {
   });
 });
 
-describe('credentials', () => {
-  test('the places of a key, in their order; the first present decides', async () => {
-    const key = async (owner: string) => (await app.createKey(owner)).key;
-    const [header, token, meta, args] = [await key('header'), await key('token'), await key('meta'), await key('args')];
-    const full = call('get_data', { _meta: { api_key: args } }, { _meta: { api_key: meta } });
-    const owner = async (body: unknown, headers = {}) =>
-      (await post(app, body, headers)).body.result.structuredContent?.owner;
-    expect(await owner(full, { 'x-api-key': header, authorization: `Bearer ${token}` })).toBe('header');
-    expect(await owner(full, { authorization: `Bearer ${token}` })).toBe('token');
-    expect(await owner(full, { authorization: 'Basic eDp5', 'x-api-key': '' })).toBe('meta');
-    expect(await owner(call('get_data', { _meta: { api_key: args } }))).toBe('args');
-    const refused = await post(app, full, { 'x-api-key': 'wrong' });
-    expect(textOf(refused.body)).toBe('Invalid or expired API key');
-  });
-
-  test('a management tool takes a user token in Authorization and no key anywhere', async () => {
-    const { key } = await app.createKey('alice');
-    const list = (headers: Record<string, string>, more = {}) => post(app, call('list_api_keys', {}, more), headers);
-    expect((await list(await bearer(app, 'alice'))).body.result.structuredContent.keys).toHaveLength(1);
-    const wrongKind = 'This tool needs a user token; an API key was sent';
-    expect(textOf((await list({ 'x-api-key': key })).body)).toBe(wrongKind);
-    expect(textOf((await list({ authorization: `Bearer ${key}` })).body)).toBe(wrongKind);
-    expect(textOf((await list({}, { _meta: { api_key: key } })).body)).toBe(wrongKind);
-  });
-
-  test('both kinds in one request serve both kinds of tools', async () => {
-    const { key } = await app.createKey('robot');
-    const headers = { ...(await bearer(app, 'dora')), 'x-api-key': key };
-    expect((await post(app, call('list_api_keys'), headers)).body.result.structuredContent.keys).toEqual([]);
-    expect((await post(app, call('get_data'), headers)).body.result.structuredContent.owner).toBe('robot');
-  });
-});
-
-describe('denials are in-band, and no challenge', () => {
-  test.each<[string, string, Record<string, string>]>([
-    ['No user token provided', 'list_api_keys', {}],
-    ['Invalid or expired user token', 'list_api_keys', { authorization: 'Bearer x.y.z' }],
-    ['No API key provided', 'get_data', {}],
-    ['Invalid or expired API key', 'get_data', { 'x-api-key': 'nonsense' }],
-  ])('%s', async (sentence, tool, sent) => {
-    const { status, body, headers } = await post(app, call(tool), sent);
-    expect([status, body.result]).toEqual([200, { content: [{ type: 'text', text: sentence }], isError: true }]);
-    expect(headers.get('www-authenticate')).toBeNull();
-  });
-
+describe('denials are in-band', () => {
   test('the first text is the sentence, the second what helps: the scopes, the seconds', async () => {
     await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1', RATE_LIMIT_WINDOW: '30s' } });
     const { key } = await app.createKey('alice', { scopes: ['write'] });
@@ -183,8 +140,9 @@ describe('denials are in-band, and no challenge', () => {
   });
 });
 
-test('a denial before it counts has the whole rate limit in its headers; a list, which has none, no header', async () => {
-  expect((await post(app, call('get_data'))).headers.get('ratelimit')).toBe('"key";r=1000;t=3600');
+test('a denial before it counts has the whole rate limit in its headers, and no challenge; a list, which has none, no header', async () => {
+  const { headers } = await post(app, call('get_data'));
+  expect([headers.get('ratelimit'), headers.get('www-authenticate')]).toEqual(['"key";r=1000;t=3600', null]);
   const key = { 'x-api-key': (await app.createKey('alice')).key };
   expect((await post(app, request('tools/list'), key)).headers.get('ratelimit')).toBeNull();
 });
