@@ -1,5 +1,5 @@
 // REUSE_PORT: several processes on Bun listen on one port, on one database file. Linux gives each its share of the
-// connections.
+// connections. What processes on a file share is in store/ and uses/.
 
 import { expect, test } from 'bun:test';
 import { copyFileSync } from 'node:fs';
@@ -19,7 +19,7 @@ import {
   sharing,
 } from '../support/shared-port.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
-import { refusedWithin, waitFor } from '../support/wait-for.ts';
+import { refusedWithin } from '../support/wait-for.ts';
 
 const BOUND_MS = 250;
 
@@ -36,40 +36,6 @@ test('a key made by one process works in the other at once, and ends there withi
     expect((await here.call('get_data', {}, headers)).status).toBe(401);
     await refusedWithin(BOUND_MS, async () => (await there.call('get_data', {}, headers)).status, { sinceMs });
   }
-});
-
-test('the last use in one process is listed by the other', async () => {
-  await using started = new AsyncDisposableStack();
-  const { url, startTwo } = sharing(started);
-  await startTwo();
-  const [here, there] = await connectedToBoth(url);
-  const { headers } = await makeKey(here);
-  const beforeMs = Date.now();
-  expect((await here.call('get_data', {}, headers)).status).toBe(200);
-  let lastUsedAt: number | undefined;
-  await waitFor(async () => {
-    const { body } = await there.call('list_api_keys', {}, await userHeaders('alice'));
-    lastUsedAt = body.keys?.[0].lastUsedAt; // none when lists are asked for faster than one person may
-    return lastUsedAt !== undefined;
-  });
-  expect(lastUsedAt).toBeWithin(beforeMs, Date.now());
-});
-
-test('the processes share the limit of a key: none is refused early, and soon each refuses', async () => {
-  await using started = new AsyncDisposableStack();
-  const { url, startTwo } = sharing(started, { RATE_LIMIT_REQUESTS: '2', RATE_LIMIT_WINDOW: '366d' });
-  await startTwo();
-  const [first, second] = await connectedToBoth(url);
-  const { headers } = await makeKey(first);
-  const call = async ({ call }: typeof first) => (await call('get_data', {}, headers)).status;
-  expect([await call(first), await call(first), await call(first)]).toEqual([200, 200, 429]);
-  let accepted = 2;
-  await waitFor(async () => {
-    const status = await call(second);
-    if (status === 200) accepted += 1;
-    return status === 429;
-  });
-  expect(accepted).toBeLessThanOrEqual(4); // as many as the processes together
 });
 
 test('GET /sse says that it needs a single process, and GET / does not name it', async () => {

@@ -17,7 +17,7 @@ import {
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
-import { callOver, userHeaders } from '../support/client.ts';
+import { callOver, userHeaders, userToken } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { failingStartOn } from '../support/failing-start.ts';
 import { diskFolder, fill, temporaryFolder } from '../support/folder.ts';
@@ -114,6 +114,8 @@ describe('in a folder that everybody may look into', () => {
     const servers = await Promise.all([startServer({ folder, env }), startServer({ folder, env })]);
     const made = { 'keys.db': 0o600, 'keys.db-wal': 0o600, 'keys.db-shm': 0o600, 'jwt-secret': 0o600 };
     expect(modesIn(folder)).toEqual(made);
+    const headers = await userHeaders('alice', readFileSync(join(folder, 'jwt-secret'), 'utf8').trim());
+    for (const { url } of servers) expect((await callOver(url, 'list_api_keys', {}, headers)).status).toBe(200);
     for (const server of servers) expect(await server.stop()).toBe(0);
   });
 
@@ -207,6 +209,15 @@ test('the first line of the log says what runs, and shows no secret', async () =
   expect(server.stdout()).not.toContain(TEST_SECRET);
 });
 
+test('a database out of reach is named without user-info and query', async () => {
+  const url = 'http://user:hunter2@127.0.0.1:9/?authToken=hunter2';
+  await using server = await startServer({ env: { ...JWT, DATABASE_URL: url } });
+  expect((await fetch(`${server.url}/mcp/health`)).status).toBe(503);
+  expect(await server.stop()).toBe(0);
+  expect(server.stderr()).toContain('http://127.0.0.1:9/');
+  expect(server.stdout() + server.stderr()).not.toContain('hunter2');
+});
+
 /** What is in a folder, below it too; without what SQLite keeps beside a database while it is open. */
 const contentOf = (folder: string) =>
   readdirSync(folder, { recursive: true, withFileTypes: true })
@@ -233,15 +244,38 @@ describe('a start that fails is one line and a non-zero exit', () => {
     expect([code, stderr.trimEnd().split('\n').length]).toEqual([1, 2]);
   });
 
-  test('secrets are never echoed', async () => {
-    const { stderr } = await failing({
-      JWT_SECRET: 'hunter2-short',
-      DATABASE_URL: 'postgres://user:hunter2@db.example/x?password=hunter2',
-      DATABASE_AUTH_TOKEN: 'hunter2',
-      PUBLIC_URL: 'https://user:hunter2@keys.example',
-    });
-    for (const variable of ['JWT_SECRET', 'DATABASE_URL']) expect(stderr).toContain(variable);
-    expect(stderr).not.toContain('hunter2');
+  test('a secret in a variable, right or wrong, is never echoed, and the variable is named', async () => {
+    for (const secret of [`sk_live_${'7e'.repeat(32)}`, await userToken('a database')]) {
+      const remote = { ...JWT, DATABASE_URL: 'http://127.0.0.1:9' };
+      const wrong: Record<string, string>[] = [
+        { PORT: secret },
+        { LOG_LEVEL: secret },
+        { RATE_LIMIT_WINDOW: secret },
+        { JWT_ISSUER: secret },
+        { JWT_JWKS_URL: `https://user:${secret}@id.example/${secret}`, JWT_SECRET: secret },
+        { PUBLIC_URL: `https://user:${secret}@keys.example` },
+        { DATABASE_URL: secret },
+        { DATABASE_URL: `ftp://user:${secret}@db.example/?authToken=${secret}` },
+        { TLS_CERT_FILE: `/nowhere/${secret}`, TLS_KEY_FILE: `/nowhere/${secret}` },
+        { JWT_SECRET: secret.slice(0, 31) },
+        { ...remote, DATABASE_AUTH_TOKEN: `${secret}\nsecond line` },
+        { ...remote, DATABASE_AUTH_TOKEN: `${secret}é\u0100` },
+      ];
+      for (const env of wrong) {
+        const { code, stderr, stdout } = await failing(env);
+        expect({ env, code }).toEqual({ env, code: 1 });
+        for (const part of [secret.slice(0, 31), secret.slice(-20)]) expect(stderr + stdout).not.toContain(part);
+        expect(stderr).toMatch(/[A-Z]+_?[A-Z_]+: /);
+      }
+    }
+  });
+
+  test('the token of a database that does not accept it is not in the refusal', async () => {
+    await using sqld = await startSqld({ auth: true });
+    const token = await userToken('a database');
+    const { code, stderr, stdout } = await failing({ ...JWT, ...sqld.env, DATABASE_AUTH_TOKEN: token });
+    expect([code, stderr]).toEqual([1, expect.stringContaining('DATABASE_AUTH_TOKEN')]);
+    expect(stderr + stdout).not.toContain(token.slice(-20));
   });
 
   test('the start is refused when its port is in use', async () => {
