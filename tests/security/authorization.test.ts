@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
+import { rows } from '../support/everything.ts';
 import { type HeaderMap, META, MODERN, openSse } from '../support/mcp.ts';
 import { problemText, publicPart, type ServerCode } from '../support/tables.ts';
 import { createTestApp, TEST_SECRET, type TestApp } from '../support/test-app.ts';
@@ -237,8 +238,27 @@ const TRANSPORTS: Readonly<Record<string, Ask>> = {
   '/sse': askSse,
 };
 
-describe.each(Object.entries(TRANSPORTS))('over %s', (_transport, ask) => {
-  test.each(Object.entries(EXPECTED))('with %s', async (name, [managing, reading]) => {
+/** Over REST all of them; elsewhere one of each kind, as one guard decides for all. */
+const OF_EACH_KIND = [
+  'nothing',
+  'a user token',
+  'an expired user token',
+  'a user token without Bearer',
+  'a key in X-API-Key',
+  'a key in Authorization',
+  'a key in _meta',
+  'a key without the scope',
+  'a revoked key in _meta',
+  'a user token and a key in _meta',
+  'a bad key before a good one',
+];
+const ALL = Object.entries(EXPECTED);
+const ofEachKind = ALL.filter(([name]) => OF_EACH_KIND.includes(name));
+const others = ALL.filter(([name]) => !OF_EACH_KIND.includes(name));
+
+describe.each(Object.entries(TRANSPORTS))('over %s', (transport, ask) => {
+  const credentials = transport === 'POST /tools' ? ALL : rows([...ofEachKind, ...others], ofEachKind.length);
+  test.each([...credentials])('with %s', async (name, [managing, reading]) => {
     const credential = carried.get(name);
     if (credential === undefined) throw new Error(`no credential is called ${name}`);
     for (const [tool, input] of Object.entries(INPUTS)) {

@@ -12,6 +12,8 @@ import { SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 
 let app: TestApp;
 let secrets: string[];
+/** One of each form: a key, a token, a hash. */
+let forms: string[];
 let user: Record<string, string>;
 let service: { id: string; key: string };
 beforeAll(async () => {
@@ -23,7 +25,9 @@ beforeAll(async () => {
   await app.call('revoke_api_key', { keyId: revoked.id }, user);
   const never = `sk_live_${'ab'.repeat(32)}`;
   const hash = Bun.SHA256.hash(key, 'hex');
-  secrets = [key, revoked.key, never, await app.token('alice'), await userToken('a database'), hash];
+  const token = await app.token('alice');
+  secrets = [key, revoked.key, never, token, await userToken('a database'), hash];
+  forms = [key, token, hash];
 });
 afterAll(() => app.close());
 
@@ -178,7 +182,7 @@ test('pages and lists: any header, the path, the query', async () => {
         },
       },
     ];
-    for (const secret of secrets) await Promise.all(sentWith(secret).map((sent) => expectKept(secret, sent)));
+    for (const secret of forms) await Promise.all(sentWith(secret).map((sent) => expectKept(secret, sent)));
   }
 });
 

@@ -2,7 +2,6 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { childOf } from '../support/children.ts';
-import { labelled } from '../support/labels.ts';
 import { call, post } from '../support/mcp.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startStore, storeOn } from '../support/store-mode.ts';
@@ -90,10 +89,8 @@ test('lists the keys of all owners or of one, newest first, 100 a page, each onc
   expect(body.nextCursor).toBeUndefined(); // nothing follows
   expect(new Set(body.keys.map(({ owner }: { owner: string }) => owner))).toEqual(new Set(['owner 1']));
   expect(body.keys[0]).toMatchObject({ id: ids[199], active: true, scopes: ['read'], fingerprint: expect.any(String) });
-});
-
-test.each([['x'], ['0'], ['-1'], ['1e3'], ['']])('the cursor %j is bad input', async (cursor) => {
-  expect((await list({ cursor })).body).toMatchObject({ code: 'invalid_input', issues: [{ path: 'cursor' }] });
+  for (const cursor of ['x', '0', '-1', '1e3', ''])
+    expect((await list({ cursor })).body).toMatchObject({ code: 'invalid_input', issues: [{ path: 'cursor' }] });
 });
 
 test('children stand with their parent as a number, end alone or with it, and can’t be changed', async () => {
@@ -114,7 +111,7 @@ test('children stand with their parent as a number, end alone or with it, and ca
   expect((await list({ owner: 'ina' })).body.keys[0]).not.toHaveProperty('children');
 });
 
-test('revokes all keys of an owner, at once, and leaves an event with the admin for each', async () => {
+test('revokes all keys of an owner, at once, and leaves an event with the admin for each, and their ids in the log', async () => {
   const keys = [await app.createKey('mallory'), await app.createKey('mallory')];
   const other = await app.createKey('nora');
   expect((await app.useKey(keys[0]?.key ?? '')).status).toBe(200);
@@ -127,6 +124,9 @@ test('revokes all keys of an owner, at once, and leaves an event with the admin 
     { kind: 'revoked', how: 'tool', actor: 'root' },
     { kind: 'revoked', how: 'tool', actor: 'root' },
   ]);
+  const lines = (await app.log()).filter(({ event }) => event === 'API keys revoked by an admin');
+  const logged = lines.flatMap((line) => line.keyIds as string[]);
+  for (const { id } of keys) expect(logged).toContain(id);
 });
 
 test('revokes keys by id, of whatever owner, and passes over unknown ones', async () => {
@@ -136,17 +136,11 @@ test('revokes keys by id, of whatever owner, and passes over unknown ones', asyn
   expect((await app.useKey(two.key)).status).toBe(401);
 });
 
-test.each(
-  labelled([
-    {},
-    { owner: 'a', keyIds: ['b'] },
-    { keyIds: [] },
-    { keyIds: Array.from({ length: 101 }, () => 'x') },
-    { all: true },
-  ]),
-)('%s is bad input, and changes nothing', async (_label, input) => {
+test('what names neither an owner nor keys, or both, is bad input, and changes nothing', async () => {
   const { key } = await app.createKey('quinn');
-  expect(await revoke(input)).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
+  const many = Array.from({ length: 101 }, () => 'x');
+  for (const input of [{}, { owner: 'a', keyIds: ['b'] }, { keyIds: [] }, { keyIds: many }, { all: true }])
+    expect(await revoke(input)).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
   expect((await app.useKey(key)).status).toBe(200);
 });
 
@@ -279,8 +273,10 @@ describe('admin_update_key', () => {
     expect((await kept).body).toMatchObject({ code: 'scope_not_granted' });
   });
 
-  test.each(
-    labelled([
+  test('bad input changes nothing', async () => {
+    const { id } = await app.createKey('wim');
+    const [before] = (await list({ owner: 'wim' })).body.keys;
+    for (const input of [
       {},
       { name: '' },
       { name: ' ' },
@@ -292,11 +288,10 @@ describe('admin_update_key', () => {
       { rateLimit: { requests: 1, window: 'soon' } },
       { quota: { requests: 1, period: 'year' } },
       { active: true },
-    ]),
-  )('%s is bad input, and changes nothing', async (_label, input) => {
-    const { id } = await app.createKey('wim');
-    const [before] = (await list({ owner: 'wim' })).body.keys;
-    expect(await update({ keyId: id, ...input })).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
+    ]) {
+      const { body } = await update({ keyId: id, ...input });
+      expect({ input, ...body }).toMatchObject({ input, status: 400, code: 'invalid_input' });
+    }
     expect((await list({ owner: 'wim' })).body.keys[0]).toEqual(before);
   });
 
@@ -317,13 +312,4 @@ describe('admin_update_key', () => {
     const refused = await post(app, call('admin_update_key', { keyId: id, name: 'n' }), await withRoles('none'));
     expect(refused.body.result).toMatchObject({ isError: true, content: [{ text: 'Only an admin may do this' }] });
   });
-});
-
-test('the log has the ids of all keys that an admin revoked', async () => {
-  await using other = await createTestApp({ env: { ADMIN_CLAIM: 'sub=root' } });
-  const made = await Promise.all(Array.from({ length: 3 }, () => other.createKey('mallory')));
-  const { body } = await other.call('admin_revoke_keys', { owner: 'mallory' }, await bearer(other, 'root'));
-  expect(body).toEqual({ revoked: 3 });
-  const lines = (await other.log()).filter(({ event }) => event === 'API keys revoked by an admin');
-  expect(lines.flatMap(({ keyIds }) => keyIds as string[]).sort()).toEqual(made.map(({ id }) => id).sort());
 });

@@ -1,6 +1,6 @@
 // What list_api_keys shows, and the input of revoke_api_key and delete_api_key.
 
-import { describe, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import { bearer, createTestApp } from '../support/test-app.ts';
 
 test('the list is newest first, and within one millisecond the later created comes first', async () => {
@@ -51,24 +51,17 @@ test('a key that has expired says so, from the millisecond after its last on', a
   expect(await expired()).toBe(true);
 });
 
-describe.each(['revoke_api_key', 'delete_api_key'])('%s', (tool) => {
-  test.each([
-    ['missing', {}],
-    ['null', { keyId: null }],
-    ['number', { keyId: 1 }],
-    ['array', { keyId: ['a'] }],
-    ['201 characters', { keyId: 'a'.repeat(201) }],
-    ['another field', { keyId: 'a', force: true }],
-  ])('%s is refused', async (_what, input) => {
+test.each(['revoke_api_key', 'delete_api_key'])(
+  '%s takes any text of up to 200 characters, and nothing else',
+  async (tool) => {
     await using app = await createTestApp();
-    const { status, body } = await app.call(tool, input, await bearer(app, 'alice'));
-    expect({ status, code: body.code }).toEqual({ status: 400, code: 'invalid_input' });
-  });
-
-  test('any text of up to 200 characters is taken as an id, though no key has it', async () => {
-    await using app = await createTestApp();
-    for (const keyId of ['', 'x', 'a'.repeat(200), '😀'.repeat(200)]) {
-      expect((await app.call(tool, { keyId }, await bearer(app, 'alice'))).status).toBe(200);
+    const alice = await bearer(app, 'alice');
+    for (const keyId of ['', 'x', 'a'.repeat(200), '😀'.repeat(200)]) // though no key has it
+      expect((await app.call(tool, { keyId }, alice)).status).toBe(200);
+    const wrong = [undefined, null, 1, ['a'], 'a'.repeat(201)].map((keyId) => ({ keyId }));
+    for (const input of [...wrong, { keyId: 'a', force: true }]) {
+      const { body } = await app.call(tool, input, alice);
+      expect({ input, ...body }).toMatchObject({ input, status: 400, code: 'invalid_input' });
     }
-  });
-});
+  },
+);
