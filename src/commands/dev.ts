@@ -27,7 +27,7 @@ function dev(): void {
   };
   for (const folder of [SRC, join(SRC, '../db')]) watch(folder, { recursive: true }, changed);
   let server = serve(); // last: no change after it has read a file is missed
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, async () => {
       clearTimeout(settling);
       await restarting;

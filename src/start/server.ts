@@ -79,6 +79,12 @@ function fail(runtime: Runtime, lines: readonly string[]): never {
   return runtime.exit(1);
 }
 
+const endsOf = (runtime: Runtime) => ({
+  onSignal: runtime.onSignal,
+  exit: runtime.exit,
+  fail: (error: unknown) => fail(runtime, [String(error)]),
+});
+
 async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, watch?: Watch): Promise<void> {
   if (config.reusePort && !runtime.sharesPorts) {
     throw new Error(expected('REUSE_PORT', 'to be unset; only Bun on Linux shares a port among processes'));
@@ -98,6 +104,10 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
     return files ?? [];
   };
   const inFolder = watch === undefined ? await read() : []; // a mistake in one leaves the port to others
+  let end = () => flushLog(log);
+  // Before anything is waited for: no signal would reach the first process of a container without a handler. After tool
+  // files: one that never ends to load would keep the handler from running.
+  obeySignals({ ...endsOf(runtime), shutDown: () => end(), clock, log });
   // With a shared port last: other processes take the requests meanwhile.
   const door = config.reusePort ? null : await listen(runtime, config, tls);
   const listening = listeningOrigin(config, door?.server.port ?? config.port);
@@ -131,14 +141,7 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   await service.open(); // last: a start that fails must not have migrated, or the version before could not start again
   const { server, answerBy } = door ?? (await listen(runtime, config, tls));
   answerBy(service.app.fetch);
-  obeySignals({
-    onSignal: runtime.onSignal,
-    exit: runtime.exit,
-    fail: (error) => fail(runtime, [String(error)]),
-    shutDown: () => shutDown(service, server, log), // the one that serves then
-    clock,
-    log,
-  });
+  end = () => shutDown(service, server, log); // the one that serves then
   if (watch !== undefined) {
     const replace = (next: PreparedService): PreparedService => {
       const before = service;

@@ -8,10 +8,10 @@ import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { deafClient } from '../support/deaf-client.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { diskFolder, temporaryFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
 import { keysCommand } from '../support/keys-command.ts';
-import { type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
+import { commandOf, type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { saying, toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -56,6 +56,26 @@ test.each<[NodeJS.Signals, string, Record<string, string>]>([
     expect(await server.exited).toBe(0);
     expect(performance.now() - startedMs).toBeLessThan(STOP_MS_MAX);
     expect(events(server)).toMatchObject([{ event: 'started' }, { event: 'stopping', signal }, { event: 'stopped' }]);
+  },
+);
+
+// The first process of a container gets no signal that it has no handler for.
+test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(
+  '%s: a server that still waits for its database has a handler',
+  async (signal) => {
+    using silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } });
+    const server = Bun.spawn(commandOf(USUAL_RUNTIME), {
+      cwd: diskFolder(),
+      env: { PATH: process.env.PATH, PORT: '0', ...JWT, DATABASE_URL: `http://127.0.0.1:${silent.port}` },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    const lines: string[] = [];
+    for await (const chunk of server.stdout) {
+      lines.push(new TextDecoder().decode(chunk));
+      if (lines.length === 1) server.kill(signal);
+    }
+    expect(lines.join('')).toMatch(new RegExp(`"started".*\\n.*"stopping","signal":"${signal}"`));
+    expect(await server.exited).toBe(0);
   },
 );
 
