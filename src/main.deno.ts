@@ -66,10 +66,20 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
   while (rest.length > 0) rest = rest.subarray(await Deno.stdout.write(rest));
 }
 
+/** Returns the same as Bun for bytes that are not UTF-8. Deno throws an error that quotes them. */
+function variable(name: string): string | undefined {
+  try {
+    return Deno.env.get(name);
+  } catch (error) {
+    if ((error as Error).name === 'InvalidData') return '\u{fffd}';
+    throw error;
+  }
+}
+
 /** Read by name, which needs no permission for the whole environment; the settings of tools when a tool asks. */
-const env = new Proxy<Env>(Object.fromEntries(NAMES.map((name) => [name, Deno.env.get(name)])), {
+const env = new Proxy<Env>(Object.fromEntries(NAMES.map((name) => [name, variable(name)])), {
   get: (known, name) =>
-    typeof name === 'string' && name.startsWith('TOOL_') ? Deno.env.get(name) : known[name as keyof Env],
+    typeof name === 'string' && name.startsWith('TOOL_') ? variable(name) : known[name as keyof Env],
 });
 
 /** The folder whose modules are read anew, as a URL, and how often they were forgotten. */

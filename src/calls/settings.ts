@@ -27,6 +27,8 @@ export const settingsIn =
       if (!isName(name)) throw new Error(`settings: expected names like TOOL_SHOP_URL, got ${JSON.stringify(name)}`);
       declared.add(name);
       const value = env[name];
+      // What a runtime puts in place of other bytes: two secrets could be one with it.
+      if (value?.includes('\u{fffd}')) throw new Error(`${name}: expected text in UTF-8`);
       if (value) values[name] = value;
     }
     const parsed = parseReadable(schema, values);

@@ -31,7 +31,11 @@ const of = <T, Unset>(
   shown: Variable<T>['shown'] = (value) => value,
 ): Variable<T | Unset> => ({ what, parse, unset, shown });
 
-const text = <Unset>(unset: Unset) => of('text', (value) => value, unset);
+const anyText = <Unset>(unset: Unset) => of('text', (value) => value, unset);
+
+/** Takes text, but with no space at an end, which is never meant and would match nothing. */
+const text = <Unset>(unset: Unset) =>
+  of('text without space at its ends', (value) => (value.trim() === value ? value : null), unset);
 
 /** A value that looks right and never works. */
 interface Slip {
@@ -40,11 +44,17 @@ interface Slip {
   readonly what: string;
 }
 
+/** What a runtime puts in place of bytes that are not UTF-8. Two secrets could be one with it. */
+const NOT_UTF8: Slip = { isIn: (value) => value.includes('\u{fffd}'), what: 'text in UTF-8' };
 const UNEXPANDED: Slip = {
-  isIn: (value) => /^(?:file:(?:\/\/)?)?(?:~|%7e|\$\w|\$\{|%24)/i.test(value),
-  what: 'a path without ~ or $NAME at its start, which nobody expands',
+  isIn: (value) => /^(?:file:(?:\/{2,3})?)?\s*(?:["'`~]|%7e|\$[\w{(]|%24|%[a-z_]{3,}%)/i.test(value),
+  what: 'a path without ~, $NAME or quotes at its start: nobody expands them',
 };
-const COMMA: Slip = { isIn: (value) => value.includes(','), what: 'a list with spaces between, not commas' };
+/** A comma, or a semicolon before the next URL. */
+const COMMA: Slip = {
+  isIn: (value) => /,|;\w+:\/\//.test(value),
+  what: 'a list with spaces between, not commas',
+};
 const COMMA_OR_STAR: Slip = {
   isIn: (value) => /[,*]/.test(value),
   what: 'URLs with spaces between, without comma and *',
@@ -53,7 +63,7 @@ const STAR: Slip = { isIn: (value) => value.includes('*'), what: 'no *: no patte
 
 const except = <T>(slip: Slip, variable: Variable<T>): Variable<T> => ({ ...variable, slip });
 
-const path = except(UNEXPANDED, text(null));
+const path = except(UNEXPANDED, anyText(null));
 
 const matching = (pattern: RegExp) => (value: string) => (pattern.test(value) ? value : null);
 
@@ -80,7 +90,7 @@ const listOf = (parse: (item: string) => string | null) => (value: string) => {
 
 const outlinedUrls = (value: string) => splitScopes(value).map(outlinedUrl).join(' ');
 
-const bareHostName = (value: string) => matching(/^[\w.-]+$/)(value.toLowerCase());
+const bareHostName = (value: string) => matching(/^\w[\w.-]*$/)(value.toLowerCase());
 
 function scopeNames(value: string): readonly string[] | null {
   const names = splitScopes(value);
@@ -111,7 +121,7 @@ const jwtSecret = secret(`at least ${JWT_SECRET_BYTES_MIN} bytes`, (value) =>
 const SCOPES = 'scopes with spaces between, each 1-100 printable ASCII characters without quote or backslash';
 
 export const VARIABLES = {
-  NODE_ENV: text('development'),
+  NODE_ENV: anyText('development'),
   HOST: of('an address or host name', matching(/^[\w.:-]+$/), '127.0.0.1'),
   PORT: integer(0, 65535, 3000),
   REUSE_PORT: flag(false),
@@ -225,7 +235,7 @@ export function valuesOf(env: Env): { readonly values: Values; readonly faults: 
   const faults = new Map<string, string>();
   const values = Object.entries<Variable<unknown>>(VARIABLES).map(([name, { what, parse, unset, shown, slip }]) => {
     const value = env[name as keyof Env];
-    const slipped = value && slip?.isIn(value) ? slip : undefined;
+    const slipped = value ? [NOT_UTF8, slip].find((one) => one?.isIn(value)) : undefined;
     const parsed = value && !slipped ? parse(value) : unset;
     if (value && (slipped || parsed === null)) faults.set(name, expected(name, slipped?.what ?? what, shown?.(value)));
     return [name, parsed ?? unset];

@@ -21,8 +21,14 @@ export function outlinedUrl(url: string): string {
 /** What a URL parser drops: two URLs on lines of their own would read as one. */
 const DROPPED = /[\t\n\r]/;
 
-/** Returns the URL; null for a text that is none as it stands. Space around it is no fault. */
-export const parseUrl = (value: string): URL | null => (DROPPED.test(value.trim()) ? null : URL.parse(value));
+/** A name or an address, as a URL parser leaves it. It lets other signs through, of which no host has any. */
+const HOST = /^(?:[\w.-]*|\[.*\])$/;
+
+/** Returns the URL; null for a text that is none as it stands, or of no host. Space around it is no fault. */
+export function parseUrl(value: string): URL | null {
+  const url = DROPPED.test(value.trim()) ? null : URL.parse(value);
+  return url !== null && HOST.test(url.hostname) ? url : null;
+}
 
 function webUrl(value: string): URL | null {
   const url = parseUrl(value);

@@ -2,7 +2,7 @@
 // written: a normalized one could lead elsewhere.
 
 import { splitScopes } from '../ground/text.ts';
-import { publicUrl, trustedUrl } from '../ground/urls.ts';
+import { parseUrl, publicUrl, trustedUrl } from '../ground/urls.ts';
 
 export interface Redirects {
   readonly exact: readonly string[];
@@ -69,7 +69,7 @@ function isRule(uri: string): boolean {
   if (scheme !== 'https') return !NO_APP.has(scheme) && isPlain(uri) && !uri.includes('*') && !/:\/*$/.test(uri);
   const bare = uri.endsWith('/*') ? uri.slice(0, -1) : uri;
   // As a URL parser writes it: other spellings are never sent, or name another host than it seems.
-  const { href, host } = URL.parse(bare) ?? { href: '', host: '' };
+  const { href, host } = parseUrl(bare) ?? { href: '', host: '' };
   if (bare !== uri && bare.includes('?')) return false; // the query would be open
   return isPlain(bare) && !bare.includes('*') && (href === bare || href === `${bare}/`) && host !== '';
 }

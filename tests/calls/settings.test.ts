@@ -40,6 +40,12 @@ describe('the start stops, and shows no value,', () => {
   const strict = v.strictObject({ TOOL_KEY: v.pipe(v.string(), v.minLength(8)) });
   test.each<[string, SettingsSchema, Env, string]>([
     ['for one that is missing', SHOP, {}, 'TOOL_SHOP_URL: expected a value, but it is not set'],
+    [
+      'for one that is not UTF-8',
+      SHOP,
+      { TOOL_SHOP_URL: 'https://x\u{fffd}' },
+      'TOOL_SHOP_URL: expected text in UTF-8',
+    ],
     ['for one that is empty', SHOP, { TOOL_SHOP_URL: '' }, 'TOOL_SHOP_URL: expected a value, but it is not set'],
     ['for a missing one of a strict schema', strict, {}, 'TOOL_KEY: expected a value, but it is not set'],
     ['for one that is wrong', SHOP, { TOOL_SHOP_URL: 'secret value' }, 'TOOL_SHOP_URL: expected the URL of the shop'],

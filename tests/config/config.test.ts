@@ -729,6 +729,13 @@ describe('what looks right and never works stops the start', () => {
     ['ALLOWED_ORIGINS', 'chrome-extension://*', 'origins like https://app.example, with commas between'],
     ['OAUTH_REDIRECTS', 'https://a.example/cb,https://b.example/cb', 'a list with spaces between, not commas'],
     ['OAUTH_REDIRECTS', 'loopback, https://b.example/cb', 'a list with spaces between, not commas'],
+    ['OAUTH_REDIRECTS', 'https://a.example/cb;https://b.example/cb', 'a list with spaces between, not commas'],
+    ['ALLOWED_HOSTS', '.keys.example', 'host names without port, with commas between'],
+    ...['JWT_ISSUER', 'JWT_AUDIENCE', 'JWT_SCOPE_CLAIM', 'JWT_OWNER_CLAIM', 'KEYS_PAGE_CLIENT_ID'].map((name) => [
+      name,
+      'text ',
+      'text without space at its ends',
+    ]),
     ['KEY_SCOPES', 'read,write', 'a list with spaces between, not commas'],
     ['KEYS_PAGE_SCOPE', 'openid, email', 'a list with spaces between, not commas'],
     ['JWT_SCOPES', 'openid,email', 'a list with spaces between, not commas'],
@@ -738,15 +745,52 @@ describe('what looks right and never works stops the start', () => {
       'file:$HOME/keys.db',
       'file:$'.concat('{HOME}/keys.db'),
       'file:~bob/keys.db',
-    ].map((url) => ['DATABASE_URL', url, 'a path without ~ or $NAME at its start, which nobody expands']),
+      'file:$(pwd)/keys.db',
+      'file:`pwd`/keys.db',
+      'file: ~/keys.db',
+      'file:///~/keys.db',
+      "file:'$HOME/keys.db'",
+      'file:"keys.db"',
+    ].map((url) => ['DATABASE_URL', url, 'a path without ~, $NAME or quotes at its start: nobody expands them']),
     ...['DATABASE_REPLICA_FILE', 'TOOLS_DIR', 'TLS_CERT_FILE', 'TLS_KEY_FILE'].flatMap((name) =>
-      ['~/x', '$HOME/x'].map((path) => [name, path, 'a path without ~ or $NAME at its start, which nobody expands']),
+      ['~/x', '$HOME/x', '$(pwd)/x', ' ~/x', '"x"', '%HOME%/x'].map((path) => [
+        name,
+        path,
+        'a path without ~, $NAME or quotes at its start: nobody expands them',
+      ]),
     ),
   ])('%s=%s', (name, value, what) => {
     expect(faults({ [name as string]: value })).toContain(`${name}: expected ${what}, got ${JSON.stringify(value)}`);
   });
 
-  test.each(['file:./~/keys.db', "file:./it's $HOME/my.db", 'file:/data/~x.db', 'file:a$b.db'])(
+  // A URL parser takes all of these, and no host has such a name.
+  test.each(['a.example,https://b.example', 'a.example;https://b.example', '$HOST', '%2A.example', '{tenant}.example'])(
+    'no URL is one of the host %s',
+    (rest) => {
+      const url = `https://${rest}/x`;
+      const names = [
+        'PUBLIC_URL',
+        'OAUTH_RESOURCES',
+        'JWT_JWKS_URL',
+        'JWT_ISSUER',
+        'KEYS_PAGE_SIGN_IN',
+        'DATABASE_URL',
+      ];
+      for (const name of names) {
+        expect(faults({ [name]: url }).join()).toStartWith(`${name}: expected `);
+      }
+    },
+  );
+
+  test('what is not UTF-8 is refused in each variable', () => {
+    const names = ['NODE_ENV', 'HOST', 'PUBLIC_URL', 'DATABASE_URL', 'JWT_JWKS_URL', 'JWT_OWNER_CLAIM', 'TOOLS_DIR'];
+    for (const name of [...names, 'DATABASE_AUTH_TOKEN', 'JWT_SECRET_PREVIOUS', 'METRICS_TOKEN']) {
+      expect(faults({ [name]: `${'x'.repeat(40)}\u{fffd}` }).join()).toStartWith(`${name}: expected text in UTF-8`);
+    }
+    expect(faults({ JWT_SECRET: '\u{fffd}'.repeat(40) })).toEqual(['JWT_SECRET: expected text in UTF-8']);
+  });
+
+  test.each(['file:./~/keys.db', 'file:%C3%BC.db', "file:./it's $HOME/my.db", 'file:/data/~x.db', 'file:a$b.db'])(
     '%s is a path',
     (url) => {
       expect(faults({ DATABASE_URL: url })).toEqual([]);

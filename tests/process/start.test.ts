@@ -19,9 +19,10 @@ import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders, userToken } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
+import { rows } from '../support/everything.ts';
 import { failingStartOn } from '../support/failing-start.ts';
 import { diskFolder, fill, temporaryFolder } from '../support/folder.ts';
-import { runToExit, type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
+import { commandOf, runToExit, type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { newDatabaseAt } from '../support/template.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -277,6 +278,16 @@ describe('a start that fails is one line and a non-zero exit', () => {
     expect([code, stderr]).toEqual([1, expect.stringContaining('DATABASE_AUTH_TOKEN')]);
     expect(stderr + stdout).not.toContain(token.slice(-20));
   });
+
+  test.each(rows(['bun', 'deno'] as const, 1))(
+    'on %s: a secret that is not UTF-8 is refused, not changed',
+    async (runtime) => {
+      const given = `JWT_SECRET=$(printf '${'x'.repeat(40)}\\374') exec "$@"`;
+      const command = ['sh', '-c', given, 'sh', ...commandOf(runtime)];
+      const { code, stderr } = await runToExit({ command, runtime, folder: diskFolder() });
+      expect({ code, stderr }).toEqual({ code: 1, stderr: 'mcp-key-server: JWT_SECRET: expected text in UTF-8\n' });
+    },
+  );
 
   test('the start is refused when its port is in use', async () => {
     const taken = createServer();
