@@ -1,7 +1,7 @@
 // `keys header`: the header for a host, from a key that stays in a file, asked for once, or from a child of it.
 
 import { expect, test } from 'bun:test';
-import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
 import { askAsPerson } from '../support/key-request.ts';
@@ -144,4 +144,12 @@ test.each<[string, object, object]>([
     expect(statSync(host.file).size).toBeLessThan(2000);
     expect(keyIn((await host.header(app.url)).stdout)).toBe(key);
   }
+});
+
+test('a folder that is not absolute is not made: the key is kept where it would be without it', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const home = temporaryFolder();
+  const env = { XDG_CONFIG_HOME: '~/.config', HOME: home } as object;
+  expect((await keysCommand(env, ['header', app.url])).code).toBe(1);
+  expect(existsSync(join(home, '.config/mcp-key-server/keys.json'))).toBe(true);
 });

@@ -3,7 +3,7 @@
 
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 import * as v from 'valibot';
 import { sleep } from '../../ground/runtime.ts';
 import { CommandError, type IoStreams } from '../io.ts';
@@ -36,8 +36,10 @@ const LOCK_PAUSE_MS = 25;
 /** Runs `use` with what is kept of the server, and keeps what it leaves there, also when it throws. */
 export async function withKept<T>({ env }: IoStreams, server: string, use: (kept: Kept) => Promise<T>): Promise<T> {
   // Neither is a variable of the server's.
-  const { XDG_CONFIG_HOME, HOME } = env as Readonly<Record<string, string | undefined>>;
-  const folder = join(XDG_CONFIG_HOME || join(HOME || homedir(), '.config'), 'mcp-key-server');
+  const { XDG_CONFIG_HOME = '', HOME } = env as Readonly<Record<string, string | undefined>>;
+  // A relative path counts as none (XDG Base Directory Specification): `~/.config` would be a folder of this one.
+  const configs = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(HOME || homedir(), '.config');
+  const folder = join(configs, 'mcp-key-server');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, 'keys.json');
   return locked(`${path}.lock`, async () => {
