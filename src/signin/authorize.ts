@@ -4,7 +4,7 @@
 import type { Problem } from '../ground/problem.ts';
 import type { Awaitable } from '../ground/result.ts';
 import { excerptOf } from '../watch/redact.ts';
-import { formIn } from '../web/body.ts';
+import { formIn, isUtf8 } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { problemResponse } from '../web/problem-response.ts';
 import { queryOf, type Route } from '../web/router.ts';
@@ -46,7 +46,11 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
 
   return {
     takes: hasPage ? 'json_or_form' : 'form',
-    get: (context) => respond(context, queryOf(context.request.url), showForm),
+    get(context) {
+      const { url } = context.request;
+      // Else another `state` would come back to the client than it has sent.
+      return isUtf8(url) ? respond(context, queryOf(url), showForm) : errorPage('The request is not UTF-8.');
+    },
     post(context, body) {
       // A user token is no cookie: only who has it can send it.
       if (hasPage && isJson(context)) return click(context, body);

@@ -37,10 +37,22 @@ const FIELDS_MAX = 100;
 /** A form with more fields counts as empty: routes say what is missing. */
 const FORM_FORMAT = formatOf('application/x-www-form-urlencoded', (text) => {
   if (text.split('&', FIELDS_MAX + 1).length > FIELDS_MAX) return new URLSearchParams();
-  // Throws for bytes that are not UTF-8, for which URLSearchParams would put U+FFFD. A `%` alone stands for itself.
-  decodeURIComponent(text.replace(LONE_PERCENT, '%25'));
+  if (!isUtf8(text)) throw new URIError();
   return new URLSearchParams(text);
 });
+
+/**
+ * Returns whether each `%XX` in a form or query is UTF-8, for which URLSearchParams would put U+FFFD. A `%` alone stands
+ * for itself.
+ */
+export function isUtf8(text: string): boolean {
+  try {
+    decodeURIComponent(text.replace(LONE_PERCENT, '%25'));
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 const LONE_PERCENT = /%(?![0-9a-f]{2})/gi;
 

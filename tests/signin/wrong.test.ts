@@ -191,6 +191,14 @@ describe('what is wrong with the client or its redirect is a page', () => {
     }
   });
 
+  test.each(['%FC', '%ED%A0%80', '%C3'])('a state of %s, which is not UTF-8: no other comes back', async (state) => {
+    for (const responseType of ['code', 'token']) {
+      const url = client.page({ state: null, response_type: responseType });
+      const response = await fetch(`${url}&state=${state}`, { redirect: 'manual' });
+      expect([response.status, response.headers.get('location')]).toEqual([400, null]);
+    }
+  });
+
   test('a client whose redirect has left OAUTH_REDIRECTS since', async () => {
     const { folder } = app;
     await using narrower = await createTestApp({ env: { OAUTH_REDIRECTS: HOSTED }, folder, store: 'embedded' });
