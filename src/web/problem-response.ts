@@ -94,21 +94,31 @@ export function problemHeaders(common: HeadersInit, problem: Problem, challenge?
 
 /**
  * Creates a response with {"error": …} (RFC 6749 §5.2): the problem's name in OAuth unless another is given, with its
- * usual status and headers. A service passes on whose limit is used up.
+ * usual status and headers. A service passes on whose limit is used up, and a person reads what is wrong with a request.
  */
 export function oauthErrorResponse(problem: Problem, challenge: string | null, error?: string): Response {
   const { status, code, detail } = publicPart(problem);
-  const body = { error: error ?? protocolNames(problem).oauth ?? code, ...limitMembers(problem, detail) };
+  const body = { error: error ?? protocolNames(problem).oauth ?? code, ...describing(problem, detail) };
   const headers = problemHeaders(UNCACHED_JSON_HEADERS, problem, challenge);
   return withCode(new Response(JSON.stringify(body), { status, headers }), body.error);
 }
 
-/** Returns whose limit is used up, and the sentence about it if it isn't that of the code. */
-function limitMembers(problem: Problem, detail: string) {
-  if (problem.code !== 'rate_limited' && problem.code !== 'quota_exceeded') return {};
+/** Problems that are described where there is more to say than their code does. None of it is of a credential. */
+const DESCRIBED: readonly string[] = [
+  'rate_limited',
+  'quota_exceeded',
+  'method_not_allowed',
+  'unsupported_media_type',
+  'invalid_json',
+];
+
+/** Returns whose limit is used up, and the sentence about the problem if it isn't that of the code. */
+function describing(problem: Problem, detail: string) {
+  const { code } = problem;
+  if (code === 'tool_failure' || !DESCRIBED.includes(code)) return {};
   return {
-    ...(detail !== problemText(problem.code).detail && { error_description: detail }),
-    ...(problem.of !== undefined && { of: problem.of }),
+    ...(detail !== problemText(code).detail && { error_description: detail }),
+    ...('of' in problem && problem.of !== undefined && { of: problem.of }),
   };
 }
 

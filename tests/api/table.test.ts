@@ -38,6 +38,7 @@ describe.each(rows)('%s', (_name, route) => {
     const allow = route.method.replace('GET', 'GET, HEAD');
     if (isAny) expect(wrong.status).toBe(401);
     else expect([wrong.status, wrong.headers.get('allow')]).toEqual([405, allow]);
+    if (!isAny) expect(JSON.stringify(wrong.body)).toContain('This path takes ');
   });
 
   test('checks the host', async () => {
