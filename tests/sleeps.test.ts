@@ -22,7 +22,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/load/unread-streams.ts: WATCHED_MS': 'memory that is not given back grows meanwhile',
   'support/callers.ts: leftMs + 2000': 'near midnight, until a new day has begun: the counts of a day begin anew',
   // The load lasts so long.
-  'lab/load/overload.ts: FLOOD_MS': 'a flood',
+  'lab/load/overload.alone.test.ts: FLOOD_MS': 'a flood',
   'lab/soak/soak.ts: (seconds / windows) * 1000': 'a window of the soak',
   'lab/bill.ts: SETTLED_MS': 'what a start reads is over',
   // The pace of a load.
@@ -37,7 +37,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   // At a random or a different moment each time.
   'mcp/cross-talk.slow.test.ts: Math.random() * 4': 'a tool responds',
   'lab/kills/chaos-runs.ts: Math.random() * DOWN_MS_MAX': 'the primary comes back',
-  'lab/kills/handing-out.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
+  'lab/kills/handing-out.test.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
   'lab/kills/kill-rounds.ts: Math.random() * LIFE_MS_MAX': 'a process is killed',
   'lab/kills/foreign-writer.ts: hold % LONG_EVERY === 0 ? LONG_HOLD_MS : Math.random() * HOLD_MS_MAX':
     'another program holds the file',

@@ -4,12 +4,11 @@
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { useKey } from '../support/cluster.ts';
-import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type RowsProxy, startRowsProxy } from '../support/rows-proxy.ts';
 import { type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
-import { newKey } from './bench/database.ts';
+import { addKeys } from './bench/database.ts';
 import { BENCH_SECRET } from './bench/ours.ts';
 import { markdown } from './bench/report.ts';
 
@@ -24,30 +23,23 @@ const { values, positionals } = parseArgs({
 });
 const measuredMs = Number(values.seconds) * 1000;
 const [root] = positionals;
-const keys = Array.from({ length: KEYS }, newKey);
 
 function startOn(url: string, env: Record<string, string> = {}) {
   const all = { JWT_SECRET: BENCH_SECRET, RATE_LIMIT_REQUESTS: '1000000', DATABASE_URL: url, ...env };
   return startServer({ env: all, ...(root !== undefined && { root }) });
 }
 
-async function fill(url: string): Promise<void> {
+async function fill(url: string): Promise<string[]> {
   await using maker = await startOn(url); // makes the schema
   await untilOpen(maker);
-  const db = openDatabase(url);
-  await db.execute({
-    sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
-SELECT value ->> 0, 'alice', 'k', value ->> 1, '["read"]', 1, ?2 FROM json_each(?1)`,
-    args: [JSON.stringify(keys.map(({ id, hash }) => [id, hash])), Date.now()],
-  });
-  db.close();
+  return addKeys(url, KEYS);
 }
 
 /** Uses keys until their counts have been exchanged: their rows come all at once, every few seconds. */
 async function useUntilExchange(proxy: RowsProxy, server: ServerProcess): Promise<void> {
   const exchanges = () => proxy.rows('AS uses FROM (').statements; // the totals come last
   for (const before = exchanges(); exchanges() === before; ) {
-    for (const { key } of keys) await useKey(server, key);
+    for (const key of keys) await useKey(server, key);
     await Bun.sleep(ROUND_MS);
   }
 }
@@ -71,7 +63,7 @@ async function rowsOf(url: string, isBusy: boolean, env: Record<string, string>)
 }
 
 await using sqld = await startSqld();
-await fill(sqld.url);
+const keys = await fill(sqld.url);
 const lines: string[][] = [];
 for (const isReplica of [false, true]) {
   for (const isBusy of [false, true]) {

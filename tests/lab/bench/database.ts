@@ -37,6 +37,16 @@ export function newKey() {
   return { key, id: randomBytes(16).toString('hex'), hash: createHash('sha256').update(key).digest('hex') };
 }
 
+/** Adds so many keys of alice to the database at `url`; returns them. */
+export async function addKeys(url: string, count: number): Promise<string[]> {
+  const made = Array.from({ length: count }, newKey);
+  const client = openDatabase(url);
+  const records = JSON.stringify(made.map(({ id, hash }) => [id, 'alice', hash]));
+  await client.execute({ sql: INSERT, args: [records, Date.now() - count, '["read"]'] });
+  client.close();
+  return made.map(({ key }) => key);
+}
+
 /** A database with `inUse` keys to send, which have `scopes`, and `others` nobody sends. */
 export async function buildDatabase(inUse: number, others = 0, scopes = '["read"]'): Promise<BenchDatabase> {
   const path = join(temporaryFolder(), 'keys.db');

@@ -3,14 +3,13 @@
 // src/store/README.md has the figures.
 
 import { callOver } from '../../support/client.ts';
-import { openDatabase } from '../../support/database-client.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { STORE_MODES, storeEnvOn } from '../../support/store-mode.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
-import { newKey } from './database.ts';
+import { addKeys, newKey } from './database.ts';
 import { median } from './measure.ts';
 import { machineLine, markdown } from './report.ts';
 
@@ -24,20 +23,6 @@ const GUESSES_MS = 5000;
 const QUIET_MS = 80_000;
 /** Long enough that no call is refused because a busy machine holds a poll up. */
 const LAG_MAX_MS = '10000';
-
-/** Keys as they are on the primary. */
-async function fill(url: string, count: number): Promise<readonly string[]> {
-  const made = Array.from({ length: count }, newKey);
-  const rows = made.map(({ id, hash }) => [id, hash]);
-  const db = openDatabase(url);
-  await db.execute({
-    sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
-SELECT value ->> 0, 'alice', 'k', value ->> 1, '["read"]', 1, ?2 FROM json_each(?1)`,
-    args: [JSON.stringify(rows), Date.now()],
-  });
-  db.close();
-  return made.map(({ key }) => key);
-}
 
 /** Calls with these keys from so many connections, each of an address of its own; the statuses and times they take. */
 async function callWith(server: ServerProcess, connections: number, next: () => string | undefined) {
@@ -99,7 +84,7 @@ for (const mode of STORE_MODES.filter((one) => one !== 'embedded')) {
   await using server = await startServer({ env: { ...env, ...store } });
   const health = async () => (await (await fetch(`${server.url}/mcp/health`)).json()) as { store: Health };
   await waitFor(async () => (await health()).store.ok);
-  const keys = await fill(sqld.url, ALONE + AT_ONCE);
+  const keys = await addKeys(sqld.url, ALONE + AT_ONCE);
   const last = keys.at(-1) ?? '';
   await waitFor(async () => (await callOver(server.url, 'get_data', {}, { 'x-api-key': last })).status === 200);
   if (mode === 'replica') await waitFor(async () => (await health()).store.replica === 'in_use');

@@ -4,6 +4,7 @@
 import { CLIENTS, startVerifier } from '../../support/verifier-process.ts';
 import { buildDatabase } from './database.ts';
 import { introspectKey, type Load, verifyKey } from './loads.ts';
+import { median } from './measure.ts';
 import { startOurs } from './ours.ts';
 import { QUICK } from './plan.ts';
 import { machineLine, markdown } from './report.ts';
@@ -49,11 +50,8 @@ async function asked({ path: to, method = 'POST', headers, body }: Load): Promis
     await response.text();
     found.push((performance.now() - begunMs) * 1000);
   }
-  return medianOf(found.slice(REQUESTS / 2));
+  return median(found.slice(REQUESTS / 2));
 }
-
-const medianOf = (values: readonly number[]): number =>
-  [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
 
 const row = (name: string, us: number, perSecond: number): string[] => [
   name,

@@ -3,6 +3,7 @@
 
 import { buildDatabase } from './database.ts';
 import { introspectKey, verifyKey } from './loads.ts';
+import { median } from './measure.ts';
 import { startOurs } from './ours.ts';
 import { machineLine, markdown } from './report.ts';
 import { drive } from './wrk.ts';
@@ -78,8 +79,6 @@ async function listen(caller: string): Promise<() => void> {
   };
 }
 
-const medianOf = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
-
 const found: Record<'without' | 'with', Round[]> = { without: [], with: [] };
 let [heardInS, memoryMb, idleUs] = [0, 0, 0];
 for (let at = 0; at < ROUNDS; at += 1) {
@@ -100,10 +99,10 @@ for (let at = 0; at < ROUNDS; at += 1) {
   for (const end of ends) end();
   await Bun.sleep(COOLED_MS);
 }
-const us = { without: medianOf(found.without.map((one) => one.us)), with: medianOf(found.with.map((one) => one.us)) };
+const us = { without: median(found.without.map((one) => one.us)), with: median(found.with.map((one) => one.us)) };
 const rates = {
-  without: medianOf(found.without.map((one) => one.perSecond)),
-  with: medianOf(found.with.map((one) => one.perSecond)),
+  without: median(found.without.map((one) => one.perSecond)),
+  with: median(found.with.map((one) => one.perSecond)),
 };
 const rows = [
   ['Listeners', "µs of the server's processor time a request", '/verify a second'],

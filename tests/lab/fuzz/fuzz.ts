@@ -1,9 +1,9 @@
 // The fuzzer: a real server in a process of its own, inputs made from a seed, and a watch on everything that must hold:
 // its responses, log, streams, life and memory.
 
-import { readFileSync } from 'node:fs';
 import { setPriority } from 'node:os';
 import fc from 'fast-check';
+import { residentMbOf } from '../../support/server-process.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { type Input, inputs } from './inputs.ts';
 import { eventsFault, faultOf, logFault } from './invariants.ts';
@@ -109,7 +109,7 @@ export async function fuzz(options: FuzzOptions): Promise<Figures> {
       const streamed = eventsFault(streams.received(), planted);
       if (streamed !== null) throw new Error(`seed ${seed + round}: on a stream: ${streamed}`);
       figures.healthMsMax = Math.max(figures.healthMsMax, (await health(target)).ms);
-      figures.rssMb.push(rssMb(server.pid));
+      figures.rssMb.push(Math.round(residentMbOf(server.pid)));
       figures.seconds = elapsedS();
       if (figures.inputs - tidied > 20_000) {
         tidied = figures.inputs;
@@ -162,9 +162,6 @@ async function health(target: Target): Promise<{ readonly status: number; readon
   if (status !== 200 && !(status === 503 && target.trouble !== null)) throw new Error(`health responded ${status}`);
   return { status, ms: performance.now() - startedAtMs };
 }
-
-const rssMb = (pid: number): number =>
-  Math.round(Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1024);
 
 /** Deletes the keys that were made on the way: a list of 1,000 keys is long, and lists are not what is tested. */
 async function tidy(target: Target, { tokens, keyIds }: PlantedSecrets): Promise<void> {

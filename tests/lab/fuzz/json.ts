@@ -1,7 +1,10 @@
-// JSON gone wrong: values of wrong types and sizes, trees changed in a few places, and texts that are no JSON any more.
+// Bodies: JSON gone wrong: values of wrong types and sizes, trees changed in a few places, and texts that are no JSON any more.
 // A text here is its bytes, one character each (latin1), so that it can hold what is not UTF-8.
 
 import fc from 'fast-check';
+
+export const JSON_TYPE = ['Content-Type', 'application/json'] as const;
+export const FORM_TYPE = ['Content-Type', 'application/x-www-form-urlencoded'] as const;
 
 export const bytesOf = (text: string): string => Buffer.from(text, 'utf8').toString('latin1');
 

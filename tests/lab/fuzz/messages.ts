@@ -1,10 +1,11 @@
 // Requests that make sense: every route, every transport, every protocol revision, with every kind of credential.
 
 import fc from 'fast-check';
+import { MODERN } from '../../support/mcp.ts';
 import { PATHS } from '../../support/tables.ts';
 import { SERVER_TOOLS as TOOLS } from '../../support/tools.ts';
-import { bytesOf, jsonText, mutated, oddValue } from './json.ts';
-import { FORM_TYPE, ofServices } from './of-services.ts';
+import { bytesOf, FORM_TYPE, JSON_TYPE, jsonText, mutated, oddValue } from './json.ts';
+import { ofServices } from './of-services.ts';
 import type { PlantedSecrets } from './planted-secrets.ts';
 import { signingIn } from './signing-in.ts';
 import { forgedTokens } from './tokens.ts';
@@ -21,9 +22,6 @@ export interface HttpRequest {
 type HeaderList = HttpRequest['headers'];
 
 const LEGACY = ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25'];
-const MODERN = '2026-07-28';
-
-const JSON_TYPE = ['Content-Type', 'application/json'] as const;
 
 /** Text that fits into a header: no line ends, no NUL. */
 export const oddHeaderValue = (secrets: readonly string[]): fc.Arbitrary<string> =>

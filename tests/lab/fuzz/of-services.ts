@@ -1,14 +1,10 @@
 // What other services send: they ask for a key, listen to changes, and programs exchange a key for a child.
 
 import fc from 'fast-check';
-import { bytesOf } from './json.ts';
+import { ACCESS_TOKEN, EXCHANGE } from '../../support/children.ts';
+import { bytesOf, FORM_TYPE } from './json.ts';
 import type { Draft } from './messages.ts';
 import type { PlantedSecrets } from './planted-secrets.ts';
-
-export const FORM_TYPE = ['Content-Type', 'application/x-www-form-urlencoded'] as const;
-
-const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
-const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
 const form = (target: string, fields: readonly (readonly string[])[]): Draft => ({
   method: 'POST',

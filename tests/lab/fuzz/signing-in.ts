@@ -3,9 +3,10 @@
 
 import { createHash } from 'node:crypto';
 import fc from 'fast-check';
+import { CALLBACK } from '../../support/hand-over.ts';
 import type { ParsedResponse } from '../../support/http-responses.ts';
 import { DEVICE_GRANT } from '../../support/key-request.ts';
-import { bytesOf, jsonText, mutated } from './json.ts';
+import { bytesOf, FORM_TYPE, JSON_TYPE, jsonText, mutated } from './json.ts';
 import type { Draft } from './messages.ts';
 import type { PlantedSecrets } from './planted-secrets.ts';
 import type { Target } from './settings.ts';
@@ -20,17 +21,14 @@ export interface PlantedClient {
   readonly programs: readonly { readonly device_code: string; readonly user_code: string }[];
 }
 
-const REDIRECT = 'http://127.0.0.1:9/callback';
 const VERIFIER = 'v'.repeat(43);
 const CODES = 20;
 const PROGRAMS = 40;
-const FORM_TYPE = ['Content-Type', 'application/x-www-form-urlencoded'] as const;
-const JSON_TYPE = ['Content-Type', 'application/json'] as const;
 
 const authorization = (clientId: string): Record<string, string> => ({
   response_type: 'code',
   client_id: clientId,
-  redirect_uri: REDIRECT,
+  redirect_uri: CALLBACK,
   code_challenge: createHash('sha256').update(VERIFIER).digest('base64url'),
   code_challenge_method: 'S256',
   state: 's',
@@ -43,7 +41,7 @@ export async function plantClient(target: Target, key: string): Promise<PlantedC
   const { origin } = new URL(((await metadata.json()) as { issuer: string }).issuer);
   const post = (path: string, body: string, type: string) =>
     target.fetch(path, { method: 'POST', body, headers: { 'content-type': type, origin }, redirect: 'manual' });
-  const registered = await post('/register', JSON.stringify({ redirect_uris: [REDIRECT] }), 'application/json');
+  const registered = await post('/register', JSON.stringify({ redirect_uris: [CALLBACK] }), 'application/json');
   const { client_id: id } = (await registered.json()) as { client_id: string };
   const form = new URLSearchParams({ ...authorization(id), key }).toString();
   const codes = await Promise.all(
@@ -119,8 +117,8 @@ export function signingIn(planted: PlantedSecrets): fc.Arbitrary<Draft> {
     fc.constantFrom(
       'http://127.0.0.1:1/callback',
       'http://127.0.0.1.:9/callback',
-      `${REDIRECT}#`,
-      `${REDIRECT}\r\nX: y`,
+      `${CALLBACK}#`,
+      `${CALLBACK}\r\nX: y`,
     ),
     fc.string(),
   );
