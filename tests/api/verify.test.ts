@@ -1,7 +1,8 @@
 // /verify, asked as a proxy asks: any method, with the original request's headers.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { runElsewhere } from '../support/elsewhere.ts';
+import { join } from 'node:path';
+import { openDatabase } from '../support/database-client.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
 import { FORGED, IDENTITY } from '../support/identity.ts';
 import { labelled } from '../support/labels.ts';
@@ -103,6 +104,7 @@ describe('a good key', () => {
 
 test('an id that was typed into the database is percent-encoded', async () => {
   await using file = await createTestApp({ store: 'embedded' });
+  const db = openDatabase(`file:${join(file.folder, 'keys.db')}`);
   for (const [id, encoded] of [
     ['from\nthe shell', 'from%0Athe%20shell'],
     ['a\rb', 'a%0Db'],
@@ -111,11 +113,12 @@ test('an id that was typed into the database is percent-encoded', async () => {
     ['key-1', 'key-1'],
   ] as const) {
     const made = await file.createKey('alice', { scopes: ['read'] });
-    runElsewhere(file.folder, 'UPDATE api_keys SET id = ? WHERE id = ?', [id, made.id]);
+    await db.execute({ sql: 'UPDATE api_keys SET id = ? WHERE id = ?', args: [id, made.id] });
     const response = await ask({ 'x-api-key': made.key }, { of: file });
     expect(response.status).toBe(200);
     expect(identityOf(response)).toEqual([encoded, 'alice', 'test%20key', 'read', '', '', '']);
   }
+  db.close();
 });
 
 describe('where the key is', () => {

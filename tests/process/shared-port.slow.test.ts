@@ -6,7 +6,7 @@ import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Certificate, makeCertificate } from '../support/certificate.ts';
 import { userHeaders } from '../support/client.ts';
-import { temporaryFolder } from '../support/folder.ts';
+import { folderWith, temporaryFolder } from '../support/folder.ts';
 import { isShown } from '../support/http-socket.ts';
 import { runToExit, type ServerOptions, startServer } from '../support/server-process.ts';
 import {
@@ -68,8 +68,11 @@ test('a process that does not share finds the port in use, and so does one that 
   expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining('is in use') });
 });
 
+/** Loaded before a server, which then takes this machine for one that is not Linux. */
+const OTHER_SYSTEM = "Object.defineProperty(process, 'platform', { value: 'darwin' });";
+
 test.each<[string, Partial<ServerOptions>]>([
-  ['systems other than Linux', { preload: [join(import.meta.dir, '../support/other-system.ts')] }],
+  ['systems other than Linux', { preload: [join(folderWith({ 'other.ts': OTHER_SYSTEM }), 'other.ts')] }],
   ['Deno', { runtime: 'deno' }],
 ])('%s: the start is refused', async (_, options) => {
   const { code, stderr } = await runToExit({ runtime: 'bun', env: { PORT: '3000', REUSE_PORT: '1' }, ...options });

@@ -2,8 +2,7 @@
 // there are, and how long after one was acknowledged the service still lets somebody in.
 
 import { join } from 'node:path';
-import { SignJWT } from 'jose';
-import { callOver } from './client.ts';
+import { callOver, userHeaders } from './client.ts';
 import { served } from './cluster.ts';
 import { diskFolder } from './folder.ts';
 import { keysCommand } from './keys-command.ts';
@@ -33,13 +32,6 @@ export interface Servers extends AsyncDisposable {
 }
 
 const ADMIN = { roles: ['keys-admin'] };
-
-const userHeaders = async (sub: string, claims: object = {}) => ({
-  authorization: `Bearer ${await new SignJWT({ sub, ...claims })
-    .setProtectedHeader({ alg: 'HS256' })
-    .setExpirationTime('1h')
-    .sign(new TextEncoder().encode(TEST_SECRET))}`,
-});
 
 /** Deno may write no replica on the memory disk. */
 function envOn(store: TestStore): Record<string, string> {
@@ -122,7 +114,7 @@ export const ENDINGS: Readonly<Record<string, (at: Servers, made: MadeKey) => Pr
   narrowed: (at, { id }) => at.keys('update', id, '--scope', 'other'),
   'of a blocked owner': (at, { owner }) => at.keys('block', owner),
   'of an owner whom an admin blocks': async (at, { owner }) =>
-    callTool(at, 'admin_update_owner', { owner, blocked: true }, await userHeaders('admin', ADMIN)),
+    callTool(at, 'admin_update_owner', { owner, blocked: true }, await userHeaders('admin', TEST_SECRET, ADMIN)),
 };
 
 const asOwner = async (at: Servers, { id, owner }: MadeKey, tool: string, input = {}): Promise<void> =>

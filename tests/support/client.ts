@@ -3,14 +3,14 @@
 import { SignJWT } from 'jose';
 import { readResponse, TEST_SECRET, type TestResponse } from './test-app.ts';
 
-export const userToken = (sub: string, secret = TEST_SECRET): Promise<string> =>
-  new SignJWT({ sub })
+export const userToken = (sub: string, secret = TEST_SECRET, claims: object = {}): Promise<string> =>
+  new SignJWT({ sub, ...claims })
     .setProtectedHeader({ alg: 'HS256' })
     .setExpirationTime('1h')
     .sign(new TextEncoder().encode(secret));
 
-export const userHeaders = async (sub: string, secret?: string) => ({
-  authorization: `Bearer ${await userToken(sub, secret)}`,
+export const userHeaders = async (sub: string, secret?: string, claims?: object) => ({
+  authorization: `Bearer ${await userToken(sub, secret, claims)}`,
 });
 
 export async function callOver(
