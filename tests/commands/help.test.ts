@@ -31,7 +31,9 @@ test.each([
   }
 });
 
-test('the usage of a verb is made of what it takes', async () => {
+test('the usage of all names every verb, and that of a verb is made of what it takes', async () => {
+  const { stdout } = await inProcess(keys, {}, ['--help']);
+  for (const verb of Object.keys(VERBS)) expect(stdout).toMatch(new RegExp(`^  ${verb}\\b`, 'm'));
   const usageOf = async (...verb: string[]) =>
     (await inProcess(keys, {}, [...verb, '--help'])).stdout.split('\n', 1)[0];
   expect(await usageOf('update')).toBe(
