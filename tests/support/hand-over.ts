@@ -16,14 +16,14 @@ export const unescaped = (text: string): string =>
   text.replaceAll('&quot;', '"').replaceAll('&lt;', '<').replaceAll('&gt;', '>').replaceAll('&amp;', '&');
 
 /** Opens the page at `url` and posts its form with what is typed; returns the response. */
-export async function handOver(url: URL, typed: Record<string, string>): Promise<Response> {
-  const page = await fetch(url, { redirect: 'manual' });
+export async function handOver(url: URL, typed: Record<string, string>, headers = {}): Promise<Response> {
+  const page = await fetch(url, { headers, redirect: 'manual' });
   const html = await page.text();
   if (page.status !== 200) throw new Error(`the page responded ${page.status}: ${html}`);
   const form = fieldsOf(html);
   for (const [name, value] of Object.entries(typed)) form.set(name, value);
   const action = unescaped(/<form [^>]*action="([^"]*)"/.exec(html)?.[1] ?? '');
-  return fetch(action, { method: 'POST', body: form, headers: { origin: url.origin }, redirect: 'manual' });
+  return fetch(action, { method: 'POST', body: form, headers: { origin: url.origin, ...headers }, redirect: 'manual' });
 }
 
 /** What the page of keys sends for a person who makes a key for the connection; returns the response. */
@@ -105,7 +105,7 @@ export async function register(door: Door, redirectUris: readonly string[] = [CA
 }
 
 /** The code that a client gets for a key. */
-export async function codeFor(client: Registered, key: string): Promise<string> {
-  const back = await sentBack(await handOver(client.page(), { key }));
+export async function codeFor(client: Registered, key: string, headers = {}): Promise<string> {
+  const back = await sentBack(await handOver(client.page(), { key }, headers));
   return back.get('code') ?? '';
 }

@@ -1,8 +1,10 @@
-// What floods leave to others when the primary is far away, beside the same on a file: a stranger who guesses keys, from
-// one network or from 300, and a user who changes keys as fast as he can. `SERVER_RUNTIME=deno` runs them there.
+// What floods leave to others when the primary is far away, beside the same on a file: a stranger who guesses keys, or sends
+// codes, from one network or from 300, and a user who changes keys as fast as he can. `SERVER_RUNTIME=deno` runs them there.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
+import { randomBytes } from 'node:crypto';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { codeFor, type Registered, register } from '../../support/hand-over.ts';
 import { postText } from '../../support/http-socket.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { startServer, USUAL_RUNTIME } from '../../support/server-process.ts';
@@ -29,10 +31,14 @@ interface Place {
   readonly mode: 'remote' | 'replica';
 }
 
+const near = (delayMs: number | null): Place => ({
+  name: delayMs === null ? 'a file' : `a primary ${delayMs} ms away`,
+  delayMs,
+  mode: 'remote',
+});
+
 const PLACES: readonly Place[] = [
-  { name: 'a file', delayMs: null, mode: 'remote' },
-  { name: 'a primary 20 ms away', delayMs: 20, mode: 'remote' },
-  { name: 'a primary 100 ms away', delayMs: 100, mode: 'remote' },
+  ...[null, 20, 100].map(near),
   ...(USUAL_RUNTIME === 'bun' ? [{ name: 'a replica 100 ms away', delayMs: 100, mode: 'replica' } as const] : []),
 ];
 
@@ -45,13 +51,12 @@ async function startThere({ delayMs, mode }: Place) {
     const proxy = stack.use(await startProxy(sqld.url, { delayMs }));
     store = storeEnvOn({ ...sqld.env, DATABASE_URL: proxy.url }, mode);
   }
-  const env = { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', LOG_LEVEL: 'warn', RATE_LIMIT_REQUESTS: '0', ...store };
-  const server = stack.use(await startServer({ env }));
+  const env = { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', LOG_LEVEL: 'warn', RATE_LIMIT_REQUESTS: '0' };
+  const server = stack.use(await startServer({ env: { ...env, OAUTH_REDIRECTS: 'loopback', ...store } }));
   // The tables are made over the same distance.
   await waitFor(async () => (await fetch(`${server.url}/mcp/health`)).status === 200);
   return {
     url: server.url,
-    log: server.stdout,
     [Symbol.asyncDispose]: () => stack.disposeAsync(),
   };
 }
@@ -70,21 +75,20 @@ const UNSEEN = 13;
 /** With a primary 50 ms away: one statement that is under way, their own, and what a busy machine adds. */
 const UNSEEN_MS_MAX = 150;
 
-const FLOODS: [string, (count: number) => string][] = [
-  ['one network', () => '192.0.2.1'],
-  ['300 networks', (count) => `2001:db8:0:${(count % 300).toString(16)}::1`],
-];
-const NEAR_AND_FAR = [null, 20, 50].flatMap((delayMs) =>
-  FLOODS.map(([from, addressOf]) => ({
-    name: delayMs === null ? 'a file' : `a primary ${delayMs} ms away`,
-    from,
-    addressOf,
-    place: { name: '', delayMs, mode: 'remote' } satisfies Place,
-  })),
-);
+const ONE_NETWORK = () => '192.0.2.1';
+const MANY_NETWORKS = (count: number) => `2001:db8:0:${(count % 300).toString(16)}::1`;
 
-test.each(NEAR_AND_FAR)(
-  'with $name, beside guesses from $from, unseen keys are served at the first try and at once',
+/** Each flood beside each of these. */
+const nearAndFar = <Flood extends object>(floods: readonly Flood[]) =>
+  [null, 20, 50].flatMap((delayMs) => floods.map((flood) => ({ ...flood, place: near(delayMs) })));
+
+test.each(
+  nearAndFar([
+    { from: 'one network', addressOf: ONE_NETWORK },
+    { from: '300 networks', addressOf: MANY_NETWORKS },
+  ]),
+)(
+  'with $place.name, beside guesses from $from, unseen keys are served at the first try and at once',
   async ({ place, addressOf }) => {
     await using server = await startThere(place);
     const { url } = server;
@@ -106,6 +110,61 @@ test.each(NEAR_AND_FAR)(
     expect(list.ms).toBeLessThan(HONEST_MS_MAX);
   },
 );
+
+test.each(
+  nearAndFar([
+    { flood: 'replays of one code from one network', isReplay: true, addressOf: ONE_NETWORK },
+    { flood: 'made-up codes from one network', isReplay: false, addressOf: ONE_NETWORK },
+    { flood: 'made-up codes from 300 networks', isReplay: false, addressOf: MANY_NETWORKS },
+  ]),
+)(
+  'with $place.name, beside $flood, a key is handed out, and a rotated one first used',
+  async ({ place, isReplay, addressOf }) => {
+    await using server = await startThere(place);
+    const { url } = server;
+    const alice = await userHeaders('alice');
+    const create = async () => (await timed(url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice)).body;
+    const client = await register(server);
+    const replayed = await codeFor(client, (await create()).key, HONEST);
+    expect((await client.redeem(replayed, {}, HONEST)).status).toBe(200);
+    const { key } = await create();
+    const rotated = await create();
+    const rotating = { keyId: rotated.id, overlapHours: 1 };
+    const { key: next } = (await timed(url, 'rotate_api_key', rotating, alice)).body;
+
+    let count = 0;
+    const attacker = await attack(
+      url,
+      { connections: 300, perSMax: PER_S_MAX },
+      {
+        next() {
+          count += 1;
+          const code = isReplay ? replayed : randomBytes(32).toString('base64url');
+          return redemption(client, code, addressOf(count));
+        },
+      },
+    );
+    await waitFor(() => attacker.answered > 1200);
+    const startedMs = performance.now();
+    const [redeemed, used] = await Promise.all([
+      codeFor(client, key, HONEST).then((code) => client.redeem(code, {}, HONEST)),
+      timed(url, 'get_data', {}, { 'x-api-key': next }),
+    ]);
+    const tookMs = performance.now() - startedMs;
+    attacker.end();
+    expect([redeemed.status, redeemed.body.access_token, used.status]).toEqual([200, key, 200]);
+    expect(tookMs).toBeLessThan(HONEST_MS_MAX);
+  },
+);
+
+/** A POST /token as it goes over a socket. */
+function redemption({ clientId, verifier }: Registered, code: string, address: string): string {
+  const fields = { grant_type: 'authorization_code', code, code_verifier: verifier, client_id: clientId };
+  return postText('/token', new URLSearchParams(fields).toString(), {
+    'Content-Type': 'application/x-www-form-urlencoded',
+    'X-Forwarded-For': address,
+  });
+}
 
 describe.each([...PLACES])('with $name', (place) => {
   test.each([
