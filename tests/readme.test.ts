@@ -26,7 +26,6 @@ const README = readDocument('README.md');
 const CONFIG_README = readDocument('src/config/README.md');
 const HTTP_README = readDocument('src/web/README.md');
 const LIMITS_README = readDocument('src/ground/limits/README.md');
-const ROUTES_README = readDocument('src/api/README.md');
 const TOOLS_README = readDocument('src/tools/README.md');
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
 
@@ -173,27 +172,6 @@ test('what is shown of an example stands in its file', () => {
     TOOLS_README.codeBlocks(title, 'ts').filter((lines) => !flush(exampleTool(file)).includes(flush(lines)));
   expect(strange('Settings', 'shop-hours.ts')).toEqual([]);
   expect(strange('Asking', 'close-order.ts')).toEqual([]);
-});
-
-test('the table of routes: each is there, and takes the method it names', async () => {
-  await using app = await createTestApp({
-    env: { METRICS_TOKEN: 'x'.repeat(16), OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' },
-  });
-  const allowed = await Promise.all(
-    ROUTES_README.table('Routes').map(async ([method = '', path]) => {
-      const url = app.url + unquoted(path).replace('<tool_name>', 'get_data');
-      const { status, headers } = await fetch(url, { method: 'PUT' });
-      const allow = headers.get('allow')?.split(', ');
-      const named =
-        method === 'any'
-          ? status === 401
-          : unquoted(method)
-              .split(', ')
-              .every((one) => allow?.includes(one));
-      return { path, isThere: status !== 404, named };
-    }),
-  );
-  expect(allowed).toEqual(ROUTES_README.table('Routes').map(([, path]) => ({ path, isThere: true, named: true })));
 });
 
 test('the table of errors: every code there is, with its status', () => {
