@@ -92,7 +92,6 @@ function classifyError(error: unknown, { status, failure }: Wire): Failure {
 }
 
 function classifyStatus(status: number): Failure {
-  if (status === 400) throw new Error('the database could not read a statement'); // text that ground/text.ts should refuse
   if (status === 401 || status === 403) {
     const what = status === 401 ? 'a token that this database accepts' : 'a token that may read and write';
     return permanent('refused', expected('DATABASE_AUTH_TOKEN', `${what}, but it answered ${status}`));

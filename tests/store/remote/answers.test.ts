@@ -30,6 +30,9 @@ interface Cell {
 const each = (of: (cell: Cell) => Cell) =>
   changed((result) => Object.assign(result, { rows: result.rows.map((row) => (row as Cell[]).map(of)) }));
 
+/** What a proxy says to plain HTTP at its port for HTTPS. */
+const BAD_REQUEST = '<h1>400 Bad Request</h1>';
+
 const ANSWERS: Record<string, (text: string) => string> = {
   'no rows': changed((result) => Object.assign(result, { rows: [] })),
   'neither rows nor columns': changed((result) => Object.assign(result, { rows: [], cols: [] })),
@@ -48,6 +51,7 @@ const ANSWERS: Record<string, (text: string) => string> = {
   'an empty body': () => '',
   'half of it': (text) => text.slice(0, text.length / 2),
   'a page': () => '<h1>Welcome</h1>',
+  'a page that says 400': () => BAD_REQUEST,
 };
 
 /** In front of a primary, whose answers are changed from `turn` on. */
@@ -61,7 +65,8 @@ function startAnswering({ url }: Sqld) {
       const body = await request.text();
       const response = await fetch(url + pathname, { method: request.method, headers: request.headers, body });
       const text = await response.text();
-      return new Response(answer?.(text) ?? text, { status: response.status });
+      const said = answer?.(text) ?? text;
+      return new Response(said, { status: said === BAD_REQUEST ? 400 : response.status });
     },
   });
   return {
