@@ -117,13 +117,7 @@ function routesOf(options: ApiOptions): readonly Route[] {
     changes: changesRoute(options),
     revoke: revokeRoute(options.revokeTokens),
     ...signInRoutes,
-    health: [
-      { path: `${basePath}${ROUTES.health.path}`, get: options.health },
-      ...HEALTH_ELSEWHERE.map((path) => ({
-        path: `${basePath}${path}`,
-        missing: { code: 'not_found', healthAt: `${basePath}${ROUTES.health.path}` } as const,
-      })),
-    ],
+    health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: options.health }],
     metrics:
       metrics && metricsToken ? { get: metricsRoute({ token: metricsToken, sha256, text: metrics.text }) } : null,
     preview: { get: previewRoute(options) },
@@ -137,8 +131,14 @@ function routesOf(options: ApiOptions): readonly Route[] {
   });
 }
 
-/** Other paths of the health check, which probes try first. */
-const HEALTH_ELSEWHERE = ['/health', '/healthz', '/ready', '/readyz', '/live', '/livez'];
+/** Returns other paths for the health check, which probes try first: below BASE_PATH and without it. */
+function healthElsewhere(basePath: string) {
+  const missing = { code: 'not_found', healthAt: basePath + ROUTES.health.path } as const;
+  const paths = ['/health', '/healthz', '/ready', '/readyz', '/live', '/livez', ROUTES.health.path];
+  return [...paths, ...paths.map((path) => basePath + path)]
+    .filter((path) => path !== basePath)
+    .map((path) => ({ path, missing }));
+}
 
 /** The handlers of a route, at its path of the table or at others. Null: it is switched off. */
 export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;

@@ -45,8 +45,10 @@ describe('a slash at the end of a path is ignored', () => {
     });
   });
 
-  test.each(['/health', '/healthz/', '/ready'])('%s says where health is, whatever the host', async (path) => {
-    const response = await fetch(`${below.url}${path}`, { headers: { host: 'probe.internal' } });
+  const elsewhere = ['/api/health', '/api/healthz/', '/api/ready', '/health', '/livez', '/mcp/health'];
+
+  test.each(elsewhere)('%s says where health is, whatever the host', async (path) => {
+    const response = await fetch(new URL(path, below.url), { headers: { host: 'probe.internal' } });
     expect(response.status).toBe(404);
     expect((await response.json()).detail).toBe('No such route; health is at /api/mcp/health');
   });
