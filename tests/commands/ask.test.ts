@@ -59,6 +59,8 @@ test.each(
     { expires_in: 0 },
     { expires_in: 1e12 },
     { verification_uri_complete: 'open this' },
+    { verification_uri_complete: 'javascript:alert(1)' },
+    { verification_uri_complete: 'file:///etc/passwd' },
     { user_code: 'x'.repeat(3000) },
     { device_code: 'x'.repeat(70_000) },
   ]),

@@ -17,7 +17,7 @@ const short = v.pipe(v.string(), v.minLength(1), v.maxLength(2000));
 const begun = v.object({
   device_code: short,
   user_code: short,
-  verification_uri_complete: v.pipe(short, v.url()),
+  verification_uri_complete: v.pipe(short, v.url(), v.regex(/^https?:/i)),
   expires_in: seconds,
   interval: v.optional(seconds, 5),
 });
