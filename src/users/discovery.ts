@@ -36,8 +36,9 @@ export class IssuerMismatch extends IssuerOutage {
   readonly named: string;
 
   constructor(named: string) {
-    super(`${METADATA} names another issuer`);
-    this.named = named.slice(0, NAMED_CHARS_MAX);
+    const shown = named.slice(0, NAMED_CHARS_MAX);
+    super(`${METADATA} names another issuer, ${JSON.stringify(shown)}`);
+    this.named = shown;
   }
 }
 
@@ -134,14 +135,14 @@ async function fetchObject(what: string, address: string, signal: AbortSignal): 
   });
   if (status !== 200) throw unusable(`answered ${status}`);
   if (body === null) throw unusable('is too large');
-  const document = parseJson(new TextDecoder().decode(body));
+  const document = parseJson(body);
   if (isObject(document)) return document;
   throw unusable('is not a JSON object');
 }
 
-function parseJson(text: string): unknown {
+function parseJson(body: Uint8Array): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body));
   } catch {
     return null;
   }

@@ -94,7 +94,7 @@ async function verificationKeys(
 function refuse(issuer: string, error: unknown): never {
   const what =
     error instanceof IssuerMismatch
-      ? `${JSON.stringify(error.named)} (${error.reason})`
+      ? `${JSON.stringify(error.named)} (the issuer's metadata names another issuer)`
       : `an issuer whose metadata names its key set, but ${issuerOutageIn(error).reason}`;
   throw new Error(expected('JWT_ISSUER', what, issuer));
 }

@@ -33,13 +33,14 @@ const METADATA = '/.well-known/oauth-authorization-server';
 const UNUSABLE: [string, Record<string, unknown> | ((issuer: Issuer) => Response), string][] = [
   ['is nowhere', () => new Response('', { status: 404 }), 'answered 404'],
   ['redirects to good metadata', ({ url }) => Response.redirect(`${url}/good`, 302), 'answered 302'],
-  ['names another issuer', { issuer: 'http://127.0.0.1:1' }, 'names another issuer'],
+  ['names another issuer', { issuer: 'http://127.0.0.1:1' }, 'names another issuer, "http://127.0.0.1:1"'],
   ['names no issuer', { issuer: undefined }, 'names no issuer'],
   ['names an issuer that is no text', { issuer: 5 }, 'names no issuer'],
   ['names no key set', { jwks_uri: undefined }, 'names no key set'],
   ['names a key set that is no URL', { jwks_uri: '/jwks' }, 'names no key set'],
   ['names a file', { jwks_uri: 'file:///etc/jwks' }, 'names a key set that is not served over https'],
   ['names plain http elsewhere', { jwks_uri: 'http://192.0.2.1/' }, 'names a key set that is not served over https'],
+  ['is not UTF-8', () => new Response(Buffer.from('{"issuer":"Z\xfcrich"}', 'latin1')), 'is not a JSON object'],
   ...['null', '[]', '"text"', '<html>', ''].map((text): (typeof UNUSABLE)[number] => [
     `reads ${text}`,
     () => new Response(text),
