@@ -11,7 +11,7 @@ export const isStorable = (text: string): boolean => !CONTROL.test(text) && text
  * A character that can be seen: no white space, no format character, none that is drawn as nothing (UAX #44,
  * Default_Ignorable_Code_Point, with the Hangul fillers), nor the blank ones that Unicode counts as symbols and letters.
  */
-const VISIBLE = /[^\p{White_Space}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800\u{16fe4}\u{1d159}]/u;
+const VISIBLE = /[^\p{White_Space}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800\ufffc\u{16fe4}\u{1d159}]/u;
 
 /** Returns true for a text in which something can be seen: a name that people tell apart. */
 export const isVisible = (text: string): boolean => VISIBLE.test(text);

@@ -74,7 +74,7 @@ describe('name', () => {
     ['blank', '   '],
     ['blank in Unicode', '\u00a0\u2003'],
     ['of what nobody sees', '\u200b\u3164\u2800\u115f\u1160\uffa0\u{e0041}\ufe0f\u2060\ufeff\u00ad'],
-    ...['\u200b', '\u3164', '\u2800', '\u115f', '\u180e'].map((char): [string, string] => [
+    ...['\u200b', '\u3164', '\u2800', '\u115f', '\u180e', '\ufffc'].map((char): [string, string] => [
       `${char.codePointAt(0)?.toString(16)}`,
       char,
     ]),

@@ -68,7 +68,7 @@ export const pill = (at, words, isPressed, act) =>
 // Characters that don't show, except joiners, direction marks, variation selectors and flag tags: those have honest
 // uses.
 const UNSEEN = /(?!\p{Variation_Selector}|[\u200c-\u200f\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/u;
-const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800]*$/u;
+const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800\ufffc]*$/u;
 
 /** Draws a name that anyone may have chosen: isolated from the text around it, with a word where it hides something. */
 export function nameOf(name) {
