@@ -47,7 +47,6 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'support/proxy.ts: delayMs': 'the primary is far away',
   'support/proxy.ts: lateMs': 'a statement arrives once more, later',
   'lab/kills/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',
-  'process/kill.test.ts: 50 + ((round * 37) % 150)': 'a process is killed',
 };
 
 const CALL = /(?<![.\w])(?:Bun\.sleep(?:Sync)?|(?<=await )sleep|(setTimeout))\(/g;

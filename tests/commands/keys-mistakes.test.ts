@@ -58,6 +58,7 @@ const WRONG = [
   ['create', '--user', 'u', '--name', 'n', '--days', 'x'],
   ['create', '--user', 'u', '--name', 'n', '--days', ''],
   ['create', '--user', 'u', '--name', 'Z\u{fffd}rich'], // how a runtime shows bytes that are not UTF-8
+  ['create', '--ask', 'http://keys.example'], // what is sent there anybody could read
   ['create', '--ask', 'https://127.0.0.1:1', '--days', '3'],
   ['create', '--ask', 'https://127.0.0.1:1', '--user', 'u'],
   ['revoke', '--user', 'alice', '--user', 'bob', '--yes'],

@@ -4,7 +4,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test';
 import { callOver } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
-import { startServer } from '../support/server-process.ts';
+import { logOf, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -34,13 +34,9 @@ test.each(rows(['bun', 'deno'] as const, 1))(
     ] as const) {
       expect((await callOver(server.url, tool, { ms })).status).toBe(200);
     }
-    const found = () =>
-      server
-        .stdout()
-        .split('\n')
-        .filter((line) => line.endsWith('}') && line.includes('"event loop blocked"'));
+    const found = () => logOf(server).filter(({ event }) => event === 'event loop blocked');
     await waitFor(() => found().length > 1);
-    const lines = found().map((line) => JSON.parse(line));
+    const lines = found();
     expect(lines).toMatchObject([
       { level: 'warn', event: 'event loop blocked', perhaps: 'busy' },
       { level: 'warn', event: 'event loop blocked', perhaps: 'other' },

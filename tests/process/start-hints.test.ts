@@ -9,7 +9,7 @@ import { output } from '../support/command.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
 import { createIssuer, JWKS_PATH } from '../support/issuer.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { logOf, type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -17,15 +17,8 @@ import { waitFor } from '../support/wait-for.ts';
 const ROOT = join(import.meta.dir, '../..');
 const DAY_MS = 86_400_000;
 
-const linesOf = (server: ServerProcess) =>
-  server
-    .stdout()
-    .split('\n')
-    .filter((line) => line.endsWith('}'))
-    .map((line) => JSON.parse(line));
-
 async function logged(server: ServerProcess, event: string): Promise<Record<string, unknown>> {
-  const find = () => linesOf(server).find((line) => line.event === event);
+  const find = () => logOf(server).find((line) => line.event === event);
   await waitFor(() => find() !== undefined);
   return find();
 }
@@ -124,6 +117,6 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
     const server = await startServer({ runtime, env });
     await waitFor(() => issuer.hits(JWKS_PATH) > 0);
     expect(await server.stop()).toBe(0);
-    expect(linesOf(server).filter(({ level }) => level !== 'info')).toEqual([]);
+    expect(logOf(server).filter(({ level }) => level !== 'info')).toEqual([]);
   });
 });

@@ -22,7 +22,7 @@ import { openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { failingStartOn } from '../support/failing-start.ts';
 import { diskFolder, fill, temporaryFolder } from '../support/folder.ts';
-import { commandOf, runToExit, type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
+import { commandOf, logOf, runToExit, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { newDatabaseAt } from '../support/template.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -32,14 +32,6 @@ const JWT = { JWT_SECRET: TEST_SECRET };
 const OPEN_WARNING = 'warning: HOST is open to the network';
 const HTTPS_WARNING = 'warning: in production no credential is accepted without HTTPS';
 
-const linesOf = (log: string) =>
-  log
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => JSON.parse(line));
-/** What it has logged so far. */
-const lines = (server: ServerProcess) => linesOf(server.stdout());
-
 test('with no configuration at all it serves on loopback, keeps keys in ./data, makes its secret once, and says how to sign in', async () => {
   const server = await startServer();
   expect(server.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
@@ -47,7 +39,7 @@ test('with no configuration at all it serves on loopback, keeps keys in ./data, 
   expect(server.stderr()).toContain(`${server.url}/mcp`);
   expect(server.stderr()).toMatch(/\bbun(@[\d.]+)? run token --sub alice\n/);
   await waitFor(() => server.stdout() !== '');
-  expect(lines(server)).toEqual([
+  expect(logOf(server)).toEqual([
     {
       time: expect.any(String),
       level: 'info',
@@ -157,7 +149,7 @@ test('what is surely not as it is meant is a warning, after the first line; what
   await using first = await startServer({ env: { ...production, ...useless } });
   for (const warning of [OPEN_WARNING, HTTPS_WARNING]) expect(first.stderr()).toContain(warning);
   await first.stop();
-  expect(lines(first).slice(0, 4)).toMatchObject([
+  expect(logOf(first).slice(0, 4)).toMatchObject([
     { level: 'info', event: 'started', environment: 'production' },
     { level: 'warn', event: 'variable without effect', variable: 'MCP_AUTH' },
     {
@@ -191,8 +183,8 @@ test('the first line of the log says what runs, and shows no secret', async () =
     JWT_AUDIENCE: 'keys',
   };
   await using server = await startServer({ env });
-  await waitFor(() => lines(server).length > 0);
-  expect(lines(server)[0]).toMatchObject({
+  await waitFor(() => logOf(server).length > 0);
+  expect(logOf(server)[0]).toMatchObject({
     event: 'started',
     environment: 'staging',
     store: 'remote',
@@ -305,7 +297,7 @@ describe('a start that fails is one line and a non-zero exit', () => {
     const env = { ...JWT, DATABASE_URL: `file:${folder}/keys.db`, MCP_AUTH: 'eager' };
     const { code, stdout } = await failing(env);
     expect(code).toBe(1);
-    expect(linesOf(stdout)).toMatchObject([
+    expect(logOf({ stdout: () => stdout })).toMatchObject([
       { level: 'info', event: 'started' },
       { level: 'warn', event: 'variable without effect', variable: 'MCP_AUTH' },
     ]);

@@ -11,7 +11,7 @@ import { deafClient } from '../support/deaf-client.ts';
 import { diskFolder, temporaryFolder } from '../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../support/http-socket.ts';
 import { keysCommand } from '../support/keys-command.ts';
-import { commandOf, type ServerProcess, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
+import { commandOf, logOf, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { saying, toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -25,13 +25,6 @@ const STOP_MS_MAX = 10_000;
 const NOTICED_MS = 150;
 const LONG_CHARS = 1_000_000;
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
-const events = (server: ServerProcess) =>
-  server
-    .stdout()
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => JSON.parse(line) as { event: string; signal?: string });
-
 const { certFile: TLS_CERT_FILE, keyFile: TLS_KEY_FILE, cert } = makeCertificate();
 
 test.each<[NodeJS.Signals, string, Record<string, string>]>([
@@ -55,7 +48,7 @@ test.each<[NodeJS.Signals, string, Record<string, string>]>([
     server.signal(signal);
     expect(await server.exited).toBe(0);
     expect(performance.now() - startedMs).toBeLessThan(STOP_MS_MAX);
-    expect(events(server)).toMatchObject([{ event: 'started' }, { event: 'stopping', signal }, { event: 'stopped' }]);
+    expect(logOf(server)).toMatchObject([{ event: 'started' }, { event: 'stopping', signal }, { event: 'stopped' }]);
   },
 );
 
@@ -216,7 +209,7 @@ test('a stop that meets a bug ends with 1, says what it was, and its log is whol
   await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key }); // before a stop it is written at some time or other
   expect(await server.stop()).toBe(1);
   expect(server.stderr()).toContain('a bug');
-  expect(events(server).at(-1)).toMatchObject({ event: 'stopping' });
+  expect(logOf(server).at(-1)).toMatchObject({ event: 'stopping' });
 });
 
 describe('a second signal', () => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { callOver } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
 import { diskFolder, fill } from '../support/folder.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { logOf, type ServerProcess, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { toolFile } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -28,15 +28,8 @@ const LEFT_BEHIND: Readonly<Record<string, string>> = {
   'a throw in a microtask': "queueMicrotask(() => { throw new Error('left behind'); });",
 };
 
-const linesOf = (server: ServerProcess) =>
-  server
-    .stdout()
-    .split('\n')
-    .filter((line) => line.endsWith('}'))
-    .map((line) => JSON.parse(line));
-
 async function internalError(server: ServerProcess): Promise<Record<string, unknown>> {
-  const find = () => linesOf(server).find(({ event }) => event === 'internal error');
+  const find = () => logOf(server).find(({ event }) => event === 'internal error');
   await waitFor(() => find() !== undefined);
   return find();
 }
@@ -65,7 +58,7 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime) => {
     const leaves = Object.values(LEFT_BEHIND).join('\n');
     const folder = fill(diskFolder(), { 'tools/careless.ts': `${working('careless', '')}${leaves}` });
     await using server = await startServer({ runtime, folder, env: { JWT_SECRET: TEST_SECRET } });
-    await waitFor(() => linesOf(server).filter(({ event }) => event === 'internal error').length === 5);
+    await waitFor(() => logOf(server).filter(({ event }) => event === 'internal error').length === 5);
     expect((await callOver(server.url, 'careless')).status).toBe(200);
   });
 

@@ -7,7 +7,7 @@ import { type FrontProxy, isMissing, startFrontProxy } from '../support/front-pr
 import { handOver, register } from '../support/hand-over.ts';
 import { FORGED } from '../support/identity.ts';
 import { createSignIn } from '../support/oauth-client.ts';
-import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
+import { CLIENTS, isUnauthorized, signedIn } from '../support/oauth-clients.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { freePorts } from '../support/sqld.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -93,13 +93,9 @@ describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behin
 
   test.each(KINDS)('%s signs in, calls its tool, and is refused within the bound of a revocation', async (_, kind) => {
     const { id, key } = await create(['read']);
-    const { provider, signIn } = createSignIn((page) => handOver(page, { key }));
     const url = new URL(`${proxy.url}/mcp`);
-    const first = kind.connection(url, provider, trusting);
-    expect(isUnauthorized(await first.connect().catch((error: unknown) => error))).toBe(true);
-    await first.finishAuth(await signIn());
-    const client = kind.connection(url, provider, trusting);
-    await client.connect();
+    const signIn = createSignIn((page) => handOver(page, { key }));
+    const client = await signedIn(kind, url, signIn, trusting);
     expect(await client.callTool(WHOSE)).toMatchObject({ content: [{ text: `alice ${id}` }] });
     for (const headers of seen) {
       expect([headers.get('authorization'), headers.get('x-api-key')]).toEqual([null, null]);

@@ -73,9 +73,3 @@ test('a server that takes no requests is a line', async () => {
   );
   expect(await program.exited).toBe(1);
 });
-
-test('an address over plain HTTP elsewhere is refused before anything is sent', async () => {
-  const program = Bun.spawn([...COMMAND, 'http://keys.example'], { stdout: 'pipe', stderr: 'pipe' });
-  expect(await new Response(program.stderr).text()).toStartWith('keys: --ask: expected the https URL of a server\n');
-  expect(await program.exited).toBe(2);
-});

@@ -1,6 +1,6 @@
-// A key by a click, for a client known by its document too, and one for a program without a browser, where processes and
-// databases are beside each other or far apart, on Deno, and behind a proxy with a path: each step at another process.
-// processes.slow.test.ts has keys that are pasted.
+// A key that is pasted, one by a click, for a client known by its document too, and one for a program without a browser,
+// where processes and databases are beside each other or far apart, on Deno, and behind a proxy with a path: each step at
+// another process.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { userHeaders } from '../support/client.ts';
 import { type DocumentServer, serveDocuments } from '../support/client-documents.ts';
 import { diskFolder, temporaryFolder } from '../support/folder.ts';
 import { isMissing, startFrontProxy } from '../support/front-proxy.ts';
-import { CALLBACK, makeForConnection, type Registered, register } from '../support/hand-over.ts';
+import { CALLBACK, makeForConnection, type Registered, register, sentBack } from '../support/hand-over.ts';
 import { askAsPerson, askForKey, type Door, pollForKey } from '../support/key-request.ts';
 import { startProxy } from '../support/proxy.ts';
 import { type Runtime, startServer, USUAL_RUNTIME } from '../support/server-process.ts';
@@ -159,7 +159,7 @@ async function codeIn(clicked: Response, publicUrl: string): Promise<string> {
 
 for (const [name, isSkipped, start] of PLACES) {
   describe.skipIf(isSkipped)(name, () => {
-    test('by a click, then for a program', async () => {
+    test('pasted, by a click, then for a program', async () => {
       await using place = await start();
       const { doors, publicUrl } = place;
       const [a, b] = doors;
@@ -177,6 +177,15 @@ for (const [name, isSkipped, start] of PLACES) {
       const alice = await userHeaders('alice');
       const client = await register(a);
       const page = client.page({ resource: `${publicUrl}/mcp` });
+      const { key } = (await call(a, 'create_api_key', { ...DECIDED, resource: publicUrl }, alice)).body;
+      const form = new URLSearchParams([...page.searchParams, ['key', key]]);
+      const pasting = { method: 'POST', body: form, headers: { origin }, redirect: 'manual' } as const;
+      const pasted = await sentBack(await ask(`${b.url}/authorize`, pasting));
+      const redeemPasted = (door: Door) => client.redeem(pasted.get('code') ?? '', {}, {}, door);
+      expect(winnerOf(await race(doors, redeemPasted))).toBe(key);
+      await expectWhole(place, key, alice);
+      await call(b, 'delete_api_key', { keyId: (await call(b, 'list_api_keys', {}, alice)).body.keys[0].id }, alice);
+
       const html = await (await ask(`${b.url}/authorize${page.search}`)).text();
       expect(html).toContain(`href="${publicUrl}/keys#connect=`);
       expect((await ask(`${b.url}/keys`)).status).toBe(200);
@@ -193,6 +202,7 @@ for (const [name, isSkipped, start] of PLACES) {
       expect(shown).toMatchObject({ clientName: 'agent', address: '127.0.0.1', resource: publicUrl });
       const decision = { userCode, approve: true, ...DECIDED };
       expect((await askAsPerson(b, 'decision', decision, bob)).body).toEqual({ approved: true });
+      expect((await askAsPerson(a, 'decision', decision, bob)).status).toBe(404); // it was decided
       await expectWhole(place, winnerOf(await race(doors, (door) => pollForKey(door, deviceCode))), bob);
     });
 

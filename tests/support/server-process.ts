@@ -30,6 +30,14 @@ export interface ServerProcess extends AsyncDisposable {
   readonly exited: Promise<number>;
 }
 
+/** The whole lines of its log so far. */
+// biome-ignore lint/suspicious/noExplicitAny: tests read lines of any event
+export const logOf = ({ stdout }: Pick<ServerProcess, 'stdout'>): any[] =>
+  stdout()
+    .split('\n')
+    .filter((line) => line.endsWith('}'))
+    .map((line) => JSON.parse(line));
+
 /** Resolves when it has opened its database, which may be after it listens. */
 export const untilOpen = ({ url }: ServerProcess): Promise<number> =>
   waitFor(async () => (await fetch(`${url}/mcp/health`)).ok);
