@@ -101,30 +101,9 @@ describe('NODE_ENV', () => {
   });
 
   test.each([
-    ...[
-      'pro',
-      'product',
-      'prod',
-      'PROD',
-      'prd',
-      'live',
-      'Live',
-      'Production',
-      'PRODUCTION',
-      'prod1',
-      'production ',
-      ' production',
-    ],
-    ...[
-      'produciton',
-      'prodution',
-      'productoin',
-      'proudction',
-      'productions',
-      'produktion',
-      'production.',
-      'porduciton',
-    ],
+    ...'pro product prod PROD prd live Live Production PRODUCTION prod1'.split(' '),
+    ...'produciton prodution productoin proudction productions produktion production. porduciton'.split(' '),
+    ...['production ', ' production'],
   ])('%p is surely meant to be production, and stops the start', (name) => {
     expect(faults({ NODE_ENV: name })).toEqual([
       `NODE_ENV: expected "production", or a name unlike it (did you mean "production"?), got ${JSON.stringify(name)}`,

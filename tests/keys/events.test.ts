@@ -206,29 +206,27 @@ SELECT i + 1 FROM n WHERE i < 150000) SELECT 'id', 'bob', 'created', 'sql' FROM 
   });
 });
 
-describe('owners who are blocked', () => {
-  test('blocking and unblocking an owner, by whatever way, is announced in the feed and in the audit trail', async () => {
-    await using app = await createTestApp({ store: 'embedded' });
-    const { key } = await app.createKey('alice');
-    expect((await app.useKey(key)).status).toBe(200);
-    const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-    const by = JSON.stringify({ how: 'command', actor: null, requestId: null, address: null });
-    await db.execute({ sql: "INSERT INTO blocked_owners (owner, changed_by) VALUES ('alice', ?)", args: [by] });
-    await db.execute({
-      sql: "UPDATE blocked_owners SET deleting = 1, changed_by = ? WHERE owner = 'alice'",
-      args: [by],
-    });
-    await db.execute("INSERT INTO blocked_owners (owner) VALUES ('alice')");
-    await db.execute("DELETE FROM blocked_owners WHERE owner = 'alice'");
-    db.close();
-    expect(await announced(databaseOf(app))).toEqual(Array(4).fill('owner:alice'));
-    expect((await eventsIn(app)).slice(1)).toMatchObject([
-      { kind: 'blocked', how: 'command', owner: 'alice', keyId: null, fingerprint: null },
-      { kind: 'unblocked', how: 'command', owner: 'alice' },
-      { kind: 'blocked', how: 'sql', owner: 'alice' },
-      { kind: 'unblocked', how: 'sql', owner: 'alice' },
-    ]);
-    app.clock.advance(1001);
-    expect((await app.useKey(key)).status).toBe(200);
+test('blocking and unblocking an owner, by whatever way, is announced in the feed and in the audit trail', async () => {
+  await using app = await createTestApp({ store: 'embedded' });
+  const { key } = await app.createKey('alice');
+  expect((await app.useKey(key)).status).toBe(200);
+  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const by = JSON.stringify({ how: 'command', actor: null, requestId: null, address: null });
+  await db.execute({ sql: "INSERT INTO blocked_owners (owner, changed_by) VALUES ('alice', ?)", args: [by] });
+  await db.execute({
+    sql: "UPDATE blocked_owners SET deleting = 1, changed_by = ? WHERE owner = 'alice'",
+    args: [by],
   });
+  await db.execute("INSERT INTO blocked_owners (owner) VALUES ('alice')");
+  await db.execute("DELETE FROM blocked_owners WHERE owner = 'alice'");
+  db.close();
+  expect(await announced(databaseOf(app))).toEqual(Array(4).fill('owner:alice'));
+  expect((await eventsIn(app)).slice(1)).toMatchObject([
+    { kind: 'blocked', how: 'command', owner: 'alice', keyId: null, fingerprint: null },
+    { kind: 'unblocked', how: 'command', owner: 'alice' },
+    { kind: 'blocked', how: 'sql', owner: 'alice' },
+    { kind: 'unblocked', how: 'sql', owner: 'alice' },
+  ]);
+  app.clock.advance(1001);
+  expect((await app.useKey(key)).status).toBe(200);
 });

@@ -1,6 +1,6 @@
 // Rotation as programs live through it: under load, and with responses that get lost.
 
-import { describe, expect, test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import { rotateUnderLoad } from '../lab/load/rotation-load.ts';
 import { seeded } from '../support/model-user.ts';
 import { bearer, createTestApp } from '../support/test-app.ts';
@@ -27,8 +27,9 @@ test('8 rotations of a key at once: each has a secret, and one of them is good b
   expect((await app.useKey(key)).status).toBe(200);
 });
 
-describe.each([1, 2])('a program that loses every other response, and rotates for hours (seed %d)', (seed) => {
-  test('a program that rotates and loses every other response always has a working secret, and there are never three', async () => {
+test.each([1, 2])(
+  'a program that rotates for hours and loses every other response always has a working secret, and there are never three (seed %d)',
+  async (seed) => {
     await using app = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '0' } });
     const random = seeded(seed);
     const isLost = () => random() < 0.5;
@@ -72,5 +73,6 @@ describe.each([1, 2])('a program that loses every other response, and rotates fo
       expect(accepted).toBeGreaterThan(0);
     }
     expect(rotations).toBeGreaterThan(5);
-  }, 180_000);
-});
+  },
+  180_000,
+);

@@ -21,19 +21,18 @@ const query = defineTool(anyone, {
   run: () => ok({ content: [] }),
 });
 
+const PAGES = { elicitation: { url: {} } };
+const FORMS = { elicitation: { form: {} } };
+const NO_MODE = { elicitation: {} };
+const SAMPLING = { sampling: {} };
 /** What a tool requires of clients, what one declares, and what of that it lacks. */
 const NEEDS: readonly [what: string, required: object, declared: object, missing: object | null][] = [
-  ['two, of one that has one', { sampling: {}, elicitation: { form: {} } }, { elicitation: {} }, { sampling: {} }],
-  ['two, of one that has both', { sampling: {}, elicitation: { form: {} } }, { elicitation: {}, sampling: {} }, null],
-  [
-    'pages, of a client that shows forms',
-    { elicitation: { url: {} } },
-    { elicitation: {} },
-    { elicitation: { url: {} } },
-  ],
-  ['pages, of one that shows both', { elicitation: { url: {} } }, { elicitation: { form: {}, url: {} } }, null],
-  ['forms, of one that shows pages', { elicitation: {} }, { elicitation: { url: {} } }, { elicitation: { form: {} } }],
-  ['forms, of one that names no mode', { elicitation: { form: {} } }, { elicitation: {} }, null],
+  ['two, of one that has one', { ...SAMPLING, ...FORMS }, NO_MODE, SAMPLING],
+  ['two, of one that has both', { ...SAMPLING, ...FORMS }, { ...NO_MODE, ...SAMPLING }, null],
+  ['pages, of a client that shows forms', PAGES, NO_MODE, PAGES],
+  ['pages, of one that shows both', PAGES, { elicitation: { form: {}, url: {} } }, null],
+  ['forms, of one that shows pages', NO_MODE, PAGES, FORMS],
+  ['forms, of one that names no mode', FORMS, NO_MODE, null],
   [
     'an extension, of one with another',
     { extensions: { 'a/x': {} } },
@@ -43,7 +42,7 @@ const NEEDS: readonly [what: string, required: object, declared: object, missing
   ['an extension, of one with it', { extensions: { 'a/x': {} } }, { extensions: { 'a/x': { level: 1 } } }, null],
   ['an extension with settings', { extensions: { 'a/x': { b: {} } } }, { extensions: { 'a/x': { c: 1 } } }, null],
   ['a name that every object has', { toString: {} }, {}, { toString: {} }],
-  ['tools of sampling', { sampling: { tools: {} } }, { sampling: {} }, { sampling: { tools: {} } }],
+  ['tools of sampling', { sampling: { tools: {} } }, SAMPLING, { sampling: { tools: {} } }],
   ['a flag', { roots: { listChanged: true } }, { roots: { listChanged: false } }, { roots: { listChanged: true } }],
 ];
 

@@ -226,37 +226,33 @@ describe('responses that are ready at the same moment', () => {
   });
 });
 
-describe('a stream that nobody reads', () => {
-  test('a stream that is not read is cut off once its buffer is full, and its session ends', async () => {
-    await using app = await createTestApp();
-    const stream = await openSseSocket(app.url);
-    stream.pause();
-    await postUntilCutOff(stream);
-    expect(await sessionsOf(app.url)).toBe(0);
-    stream.drop();
-  }, 180_000);
-});
+test('a stream that is not read is cut off once its buffer is full, and its session ends', async () => {
+  await using app = await createTestApp();
+  const stream = await openSseSocket(app.url);
+  stream.pause();
+  await postUntilCutOff(stream);
+  expect(await sessionsOf(app.url)).toBe(0);
+  stream.drop();
+}, 180_000);
 
-describe('an orderly stop', () => {
-  test('a graceful stop ends idle streams at once, and others when their calls are done', async () => {
-    const steered = steeredTool();
-    await using app = await createTestApp({ tools: () => [steered.tool] });
-    const [idle, busy] = [await openSse(app), await openSse(app)];
-    await busy.post(call('steered'));
-    await steered.running;
-    app.handler.endStreams();
-    let isIdle = false;
-    const whenIdle = app.handler.idle().then(() => {
-      isIdle = true;
-    });
-    expect(await idle.events.next()).toBeUndefined();
-    expect((await fetch(`${app.url}/sse`)).status).toBe(503);
-    expect(await sessionsOf(app.url)).toBe(1);
-    expect(isIdle).toBe(false);
-    steered.finish();
-    await whenIdle;
-    expect((await busy.nextMessage()).id).toBe(1);
-    expect(await busy.events.next()).toBeUndefined();
-    expect(await sessionsOf(app.url)).toBe(0);
+test('a graceful stop ends idle streams at once, and others when their calls are done', async () => {
+  const steered = steeredTool();
+  await using app = await createTestApp({ tools: () => [steered.tool] });
+  const [idle, busy] = [await openSse(app), await openSse(app)];
+  await busy.post(call('steered'));
+  await steered.running;
+  app.handler.endStreams();
+  let isIdle = false;
+  const whenIdle = app.handler.idle().then(() => {
+    isIdle = true;
   });
+  expect(await idle.events.next()).toBeUndefined();
+  expect((await fetch(`${app.url}/sse`)).status).toBe(503);
+  expect(await sessionsOf(app.url)).toBe(1);
+  expect(isIdle).toBe(false);
+  steered.finish();
+  await whenIdle;
+  expect((await busy.nextMessage()).id).toBe(1);
+  expect(await busy.events.next()).toBeUndefined();
+  expect(await sessionsOf(app.url)).toBe(0);
 });

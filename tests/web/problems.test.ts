@@ -3,161 +3,120 @@
 import { afterAll, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, err, type Guard, ok } from '../../src/start/package/index.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
+import { bearer, createTestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
-/** One request for each code, and what must come with the response. */
-const PROBLEMS: readonly {
-  code: string;
-  status: number;
-  title: string;
-  ask: (app: TestApp) => Promise<Response>;
-  detail?: string;
-  headers?: Record<string, string | RegExp>;
-  /** Members beside those that every problem has. */
-  members?: object;
-}[] = [
-  {
-    code: 'invalid_json',
-    status: 400,
-    title: 'Bad Request',
-    ask: (app) => post(app, 'get_data', '{', {}),
-  },
-  {
-    code: 'invalid_input',
-    status: 400,
-    title: 'Bad Request',
-    ask: async (app) => post(app, 'revoke_api_key', '{}', await bearer(app, 'alice')),
-    members: { issues: [{ path: 'keyId', message: expect.stringMatching(/./) }] },
-  },
-  {
-    code: 'missing_token',
-    status: 401,
-    title: 'Unauthorized',
-    ask: (app) => post(app, 'list_api_keys', '{}', {}),
-    headers: { 'www-authenticate': 'Bearer realm="mcp-key-server"' },
-  },
-  {
-    code: 'invalid_token',
-    status: 401,
-    title: 'Unauthorized',
-    ask: (app) => post(app, 'list_api_keys', '{}', { authorization: 'Bearer x' }),
-    headers: { 'www-authenticate': /^Bearer error="invalid_token", error_description="[^"]+"$/ },
-  },
-  {
-    code: 'missing_api_key',
-    status: 401,
-    title: 'Unauthorized',
-    ask: (app) => post(app, 'get_data', '{}', {}),
-    headers: { 'www-authenticate': 'Bearer realm="mcp-key-server"' },
-  },
-  {
-    code: 'invalid_api_key',
-    status: 401,
-    title: 'Unauthorized',
-    ask: (app) => post(app, 'get_data', '{}', { 'x-api-key': 'x' }),
-    detail: 'Invalid or expired API key',
-    headers: { 'www-authenticate': /^Bearer error="invalid_token", error_description="[^"]+"$/ },
-  },
-  {
-    code: 'insufficient_scope',
-    status: 403,
-    title: 'Forbidden',
-    ask: async (app) =>
-      post(app, 'get_data', '{}', { 'x-api-key': (await app.createKey('alice', { scopes: ['admin', 'READ'] })).key }),
-    detail: 'Insufficient permissions',
-    members: { requiredScopes: ['read'] },
-    headers: {
-      'www-authenticate':
-        'Bearer error="insufficient_scope", error_description="Insufficient permissions", scope="read"',
-    },
-  },
-  {
-    code: 'origin_denied',
-    status: 403,
-    title: 'Forbidden',
-    ask: (app) => post(app, 'get_data', '{}', { origin: 'https://evil.example' }),
-  },
-  {
-    code: 'host_denied',
-    status: 403,
-    title: 'Forbidden',
-    ask: (app) => post(app, 'get_data', '{}', { host: 'evil.example' }),
-  },
-  { code: 'not_found', status: 404, title: 'Not Found', ask: (app) => fetch(`${app.url}/nope`) },
-  { code: 'tool_not_found', status: 404, title: 'Not Found', ask: (app) => post(app, 'nope', '{}', {}) },
-  {
-    code: 'session_not_found',
-    status: 404,
-    title: 'Not Found',
-    ask: (app) => fetch(`${app.url}/messages?sessionId=x`, { method: 'POST', body: '{}' }),
-    detail: 'No such session here; behind a balancer /sse needs sticky routing',
-  },
-  {
-    code: 'method_not_allowed',
-    status: 405,
-    title: 'Method Not Allowed',
-    ask: (app) => fetch(`${app.url}/tools/get_data`),
-    headers: { allow: 'POST' },
-  },
-  {
-    code: 'payload_too_large',
-    status: 413,
-    title: 'Content Too Large',
-    ask: (app) => post(app, 'get_data', ' '.repeat(1_048_577), {}),
-  },
-  {
-    code: 'unsupported_media_type',
-    status: 415,
-    title: 'Unsupported Media Type',
-    ask: (app) => post(app, 'get_data', '{}', { 'content-type': 'text/plain' }),
-  },
-  {
-    code: 'store_unavailable',
-    status: 503,
-    title: 'Service Unavailable',
-    async ask() {
-      await using away = await createTestApp();
-      const headers = await bearer(away, 'alice');
-      await away.loseStore();
-      return await post(away, 'list_api_keys', '{}', headers);
-    },
-    headers: { 'retry-after': /^[1-9]\d*$/ },
-  },
-];
+const app = await createTestApp();
+const alice = await bearer(app, 'alice');
+afterAll(() => app.close());
 
-const post = (app: TestApp, tool: string, body: string, headers: Record<string, string>) =>
-  fetch(`${app.url}/tools/${tool}`, {
+const post = (tool: string, body: string, headers: Record<string, string> = {}, at = app) =>
+  fetch(`${at.url}/tools/${tool}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...headers },
     body,
   });
 
-const app = await createTestApp();
-afterAll(() => app.close());
+const TITLES: Readonly<Record<number, string>> = {
+  400: 'Bad Request',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'Not Found',
+  405: 'Method Not Allowed',
+  413: 'Content Too Large',
+  415: 'Unsupported Media Type',
+  503: 'Service Unavailable',
+};
 
-test.each(PROBLEMS)(
-  '$code is $status as problem+json, with a requestId',
-  async ({ code, status, title, ask, detail, headers = {}, members }) => {
-    const response = await ask(app);
-    const body = (await response.json()) as Record<string, unknown>;
-    expect(response.status).toBe(status);
-    expect(response.headers.get('content-type')).toBe('application/problem+json');
-    expect(response.headers.get('cache-control')).toBe('no-store');
-    expect(body).toEqual({
-      type: 'about:blank',
-      title,
-      status,
-      detail: detail ?? expect.stringMatching(/./),
-      code,
-      requestId: expect.stringMatching(/./),
-      ...members,
-    });
-    for (const [name, value] of Object.entries(headers)) expect(response.headers.get(name)).toMatch(value);
-    if (!('www-authenticate' in headers)) expect(response.headers.get('www-authenticate')).toBeNull();
-    if (!('retry-after' in headers)) expect(response.headers.get('retry-after')).toBeNull();
-  },
-);
+/** What must come with a response. */
+interface More {
+  readonly detail?: string;
+  readonly headers?: Readonly<Record<string, string | RegExp>>;
+  /** Members beside those that every problem has. */
+  readonly members?: object;
+}
+
+const CHALLENGE = { 'www-authenticate': 'Bearer realm="mcp-key-server"' };
+const INVALID = { 'www-authenticate': /^Bearer error="invalid_token", error_description="[^"]+"$/ };
+const LACKS_READ = 'Bearer error="insufficient_scope", error_description="Insufficient permissions", scope="read"';
+const scopeless = await app.createKey('alice', { scopes: ['admin', 'READ'] });
+
+/** One request for each code. */
+const PROBLEMS: readonly [code: string, status: number, ask: () => Promise<Response>, more?: More][] = [
+  ['invalid_json', 400, () => post('get_data', '{')],
+  [
+    'invalid_input',
+    400,
+    () => post('revoke_api_key', '{}', alice),
+    { members: { issues: [{ path: 'keyId', message: expect.stringMatching(/./) }] } },
+  ],
+  ['missing_token', 401, () => post('list_api_keys', '{}'), { headers: CHALLENGE }],
+  ['invalid_token', 401, () => post('list_api_keys', '{}', { authorization: 'Bearer x' }), { headers: INVALID }],
+  ['missing_api_key', 401, () => post('get_data', '{}'), { headers: CHALLENGE }],
+  [
+    'invalid_api_key',
+    401,
+    () => post('get_data', '{}', { 'x-api-key': 'x' }),
+    { detail: 'Invalid or expired API key', headers: INVALID },
+  ],
+  [
+    'insufficient_scope',
+    403,
+    () => post('get_data', '{}', { 'x-api-key': scopeless.key }),
+    {
+      detail: 'Insufficient permissions',
+      members: { requiredScopes: ['read'] },
+      headers: { 'www-authenticate': LACKS_READ },
+    },
+  ],
+  ['origin_denied', 403, () => post('get_data', '{}', { origin: 'https://evil.example' })],
+  ['host_denied', 403, () => post('get_data', '{}', { host: 'evil.example' })],
+  ['not_found', 404, () => fetch(`${app.url}/nope`)],
+  ['tool_not_found', 404, () => post('nope', '{}')],
+  [
+    'session_not_found',
+    404,
+    () => fetch(`${app.url}/messages?sessionId=x`, { method: 'POST', body: '{}' }),
+    { detail: 'No such session here; behind a balancer /sse needs sticky routing' },
+  ],
+  ['method_not_allowed', 405, () => fetch(`${app.url}/tools/get_data`), { headers: { allow: 'POST' } }],
+  ['payload_too_large', 413, () => post('get_data', ' '.repeat(1_048_577))],
+  ['unsupported_media_type', 415, () => post('get_data', '{}', { 'content-type': 'text/plain' })],
+  [
+    'store_unavailable',
+    503,
+    async () => {
+      await using away = await createTestApp();
+      await away.loseStore();
+      return await post('list_api_keys', '{}', await bearer(away, 'alice'), away);
+    },
+    { headers: { 'retry-after': /^[1-9]\d*$/ } },
+  ],
+];
+
+const rows = PROBLEMS.map(([code, status, ask, more = {}]) => [code, status, ask, more] as const);
+
+test.each(rows)('%s is %d as problem+json, with a requestId', async (code, status, ask, more) => {
+  const { detail = expect.stringMatching(/./), headers = {}, members } = more;
+  const response = await ask();
+  const body = (await response.json()) as Record<string, unknown>;
+  expect(response.status).toBe(status);
+  expect(response.headers.get('content-type')).toBe('application/problem+json');
+  expect(response.headers.get('cache-control')).toBe('no-store');
+  expect(body).toEqual({
+    type: 'about:blank',
+    title: TITLES[status],
+    status,
+    detail,
+    code,
+    requestId: expect.stringMatching(/./),
+    ...members,
+  });
+  for (const [name, value] of Object.entries(headers)) expect(response.headers.get(name)).toMatch(value);
+  for (const name of ['www-authenticate', 'retry-after']) {
+    if (!(name in headers)) expect(response.headers.get(name)).toBeNull();
+  }
+});
 
 test.each([
   ['{', 'The body is not JSON'],
@@ -166,7 +125,7 @@ test.each([
   ['null', 'The body must be one JSON object'],
   ['"a text"', 'The body must be one JSON object'],
 ])('%p as a body: no JSON, and no object, are told apart', async (body, detail) => {
-  const said = (await (await post(app, 'list_api_keys', body, {})).json()) as Record<string, unknown>;
+  const said = (await (await post('list_api_keys', body)).json()) as Record<string, unknown>;
   if (detail === undefined) expect(said.code).toBe('missing_token');
   else expect(said).toMatchObject({ status: 400, code: 'invalid_json', detail });
 });
