@@ -66,7 +66,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       expect(new Set((await list.locator('.state').allTextContents()).slice(-166))).toEqual(new Set(['Revoked']));
       expect(await by('created')).toEqual(['billing export 1', 'status page 1000']);
 
-      await search.fill('03E503E503E5');
+      await search.fill('F000000003E5');
       await list.getByText('1 of 1,000 keys').waitFor();
       await search.fill('CI 2');
       await list.getByText(/^\d+ of 1,000 keys$/).waitFor();

@@ -151,4 +151,4 @@ function numbered(index: number, nowMs: number): SampleKey {
 
 const sampleId = (index: number) => index.toString(16).padStart(4, '0').repeat(8);
 
-const sampleFingerprint = (index: number) => sampleId(index).slice(0, 12);
+const sampleFingerprint = (index: number) => `f${index.toString(16).padStart(11, '0')}`;
