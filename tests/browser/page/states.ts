@@ -106,6 +106,16 @@ export const STATES: readonly State[] = [
         .waitFor(),
   },
   {
+    name: 'renaming',
+    who: ['alice'],
+    hasKeys: true,
+    async act(page) {
+      await page.getByRole('button', { name: 'More about CI pipeline' }).click();
+      await page.getByRole('button', { name: 'Rename: CI pipeline' }).click();
+    },
+    shows: (page) => page.getByRole('textbox', { name: 'Name' }).waitFor(),
+  },
+  {
     name: 'narrowed',
     who: ['alice'],
     hasKeys: true,

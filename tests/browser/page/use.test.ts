@@ -349,32 +349,41 @@ describeInBrowser('where no credential may be sent', (browser) => {
 });
 
 describeInBrowser('with the keyboard and a screen reader alone', (browser) => {
-  /** What has the focus; fails if nothing has. */
+  /** What has the focus; fails if nothing has, or if one doesn't see where it is. */
   async function focused(page: Page): Promise<string> {
-    const label = await page.evaluate(() => {
+    const { label, isSeen } = await page.evaluate(() => {
       const { activeElement: element } = document;
-      if (element === null || element === document.body) return null;
-      return element.ariaLabel ?? (element.textContent?.trim() || element.id);
+      if (element === null || element === document.body) return { label: 'nothing', isSeen: false };
+      const { outlineStyle, outlineWidth } = getComputedStyle(element);
+      const { top, bottom } = element.getBoundingClientRect();
+      const hasOutline = outlineStyle !== 'none' && Number.parseFloat(outlineWidth) > 0;
+      const field = element instanceof HTMLInputElement ? element.name : element.id;
+      return {
+        label: element.ariaLabel ?? (element.textContent?.trim() || field),
+        isSeen: hasOutline && top >= 0 && bottom <= innerHeight,
+      };
     });
-    if (label === null) throw new Error('nothing has the focus');
+    expect({ label, isSeen }).toEqual({ label, isSeen: true });
     return label;
   }
 
-  test('a key is read out, and one is created, copied, rotated, revoked and deleted; the focus is never lost', async () => {
+  /** Presses Tab until an element has the focus. */
+  async function reach(page: Page, name: string): Promise<void> {
+    for (let tabs = 0; tabs < 60; tabs++) {
+      if ((await focused(page)) === name) return;
+      await page.keyboard.press('Tab');
+    }
+    throw new Error(`${name} was not reached`);
+  }
+  const press = async (page: Page, name: string) => {
+    await reach(page, name);
+    await page.keyboard.press('Enter');
+  };
+
+  test('a key is read out, and one is created, copied, rotated, revoked and deleted; the focus is always seen and never lost', async () => {
     await using app = await appForBrowser();
     await app.createKey('alice', { name: 'another', scopes: ['read', 'write'] });
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
-      const until = async (name: string) => {
-        for (let tabs = 0; tabs < 50; tabs++) {
-          if ((await focused(page)) === name) return;
-          await page.keyboard.press('Tab');
-        }
-        throw new Error(`${name} was not reached`);
-      };
-      const press = async (name: string) => {
-        await until(name);
-        await page.keyboard.press('Enter');
-      };
       await page.getByText('1 key', { exact: true }).waitFor();
       expect(await page.getByRole('list', { name: 'Keys' }).ariaSnapshot()).toBe(`- list "Keys":
   - listitem:
@@ -393,36 +402,76 @@ describeInBrowser('with the keyboard and a screen reader alone', (browser) => {
       await page.keyboard.type('made by hand');
       await page.keyboard.press('Enter'); // which makes no key without scopes
       await page.keyboard.press('Space');
-      await press('Create key');
+      await press(page, 'Create key');
       await page.getByRole('heading', { name: 'made by hand' }).waitFor();
       expect(await focused(page)).toBe('New key of made by hand');
-      await press('Show key');
+      await press(page, 'Show key');
       expect(await focused(page)).toBe('Hide key');
       const key = (await page.getByRole('group', { name: 'API key' }).locator('code').textContent()) ?? '';
-      await press('Copy');
+      await press(page, 'Copy');
       await page.getByText('Copied. Paste it where it is kept safe.').waitFor();
       expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(key);
-      await press('I have saved it');
+      await press(page, 'I have saved it');
       expect(await focused(page)).toBe('Create a key');
-      await press('Rotate made by hand');
+      await press(page, 'Rotate made by hand');
       await page.keyboard.press('ArrowDown'); // it leaked
-      await press('Rotate');
+      await press(page, 'Rotate');
       await page.getByRole('group', { name: 'New key of made by hand' }).waitFor();
       expect(await focused(page)).toBe('Copy');
-      await press('I have saved it');
+      await press(page, 'I have saved it');
       expect(await focused(page)).toBe('More about made by hand');
       await page.keyboard.press('Enter');
-      await press('Revoke made by hand');
+      await press(page, 'Revoke made by hand');
       expect(await focused(page)).toBe('Cancel');
       await page.keyboard.press('Shift+Tab');
-      await press('Revoke');
+      await press(page, 'Revoke');
       await page.getByText('API key revoked successfully').waitFor();
       expect(await focused(page)).toBe('Delete made by hand');
       await page.keyboard.press('Enter');
       await page.keyboard.press('Shift+Tab');
-      await press('Delete');
+      await press(page, 'Delete');
       await page.getByText('1 key', { exact: true }).waitFor();
       expect(await focused(page)).toBe('More about another');
+    });
+  });
+
+  test('a key is found by pasting, renamed and narrowed, and the list asked for anew; the focus comes back', async () => {
+    await using app = await appForBrowser();
+    const { key } = await app.createKey('alice', { name: 'in my .env', scopes: ['read', 'write'] });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
+      await page.getByText('Not used yet').waitFor();
+      expect((await app.useKey(key)).status).toBe(200);
+      await page.getByRole('button', { name: 'Refresh' }).press('Enter');
+      await page.getByText('Last used').waitFor();
+      expect(await focused(page)).toBe('Refresh');
+      await page.evaluate((copied) => navigator.clipboard.writeText(copied), key);
+      await page.getByRole('searchbox').focus();
+      await page.keyboard.press('Control+V');
+      await page.getByText('It is this one.').waitFor();
+      expect(await focused(page)).toBe('More about in my .env');
+      await page.getByText(/^Made by alice/).waitFor();
+      await press(page, 'Rename: in my .env');
+      expect(await focused(page)).toBe('Name');
+      await page.keyboard.press('Control+A');
+      await page.keyboard.type('of the shop');
+      await page.keyboard.press('Enter');
+      await page.getByText(/^Renamed by alice/).waitFor();
+      expect(await focused(page)).toBe('Rename: of the shop');
+      await press(page, 'Fewer scopes: of the shop');
+      expect(await focused(page)).toBe('scope');
+      await page.keyboard.press('Space');
+      await press(page, 'Save');
+      await page.getByText(/^Scopes changed by alice/).waitFor();
+      expect(await focused(page)).toBe('Fewer scopes: of the shop');
+      expect((await app.useKey(key)).status).toBe(403); // "read" was the first
+      const said = page.getByRole('list', { name: 'History' }).getByRole('listitem');
+      expect((await said.allTextContents()).map((text) => text.split(',')[0])).toEqual([
+        'Scopes changed by alice',
+        'Renamed by alice',
+        'Made by alice',
+      ]);
+      await page.getByRole('button', { name: 'More about of the shop' }).press('Enter'); // closed again
+      expect(await focused(page)).toBe('More about of the shop');
     });
   });
 });

@@ -209,15 +209,17 @@ describeInBrowser('the preview page', (browser) => {
       expect(await list.locator('html').getAttribute('data-theme')).toBe(theme);
       const created = page.frameLocator(`iframe[title="api-key-created, ${theme}"]`);
       await created.getByRole('heading', { name: 'billing export' }).waitFor();
-      const rotate = list.getByRole('button', { name: 'Rotate CI pipeline' });
-      await untilReached(page, rotate); // the frames above have become smaller
-      await rotate.click();
-      await list.getByRole('group', { name: 'Rotate CI pipeline?' }).getByRole('button', { name: 'Rotate' }).click();
-      await list.getByRole('group', { name: 'New key of CI pipeline' }).waitFor();
-      await list.getByRole('button', { name: 'Delete old laptop' }).click();
-      await list.getByRole('group', { name: 'Delete old laptop?' }).getByRole('button', { name: 'Delete' }).click();
-      await list.getByText('5 keys', { exact: true }).waitFor();
     }
+    const list = page.frameLocator('iframe[title="api-keys-list, dark"]');
+    const rotate = list.getByRole('button', { name: 'Rotate CI pipeline' });
+    await untilReached(page, rotate); // the frames above have become smaller
+    await rotate.click();
+    await list.getByRole('group', { name: 'Rotate CI pipeline?' }).getByRole('button', { name: 'Rotate' }).click();
+    await list.getByRole('group', { name: 'New key of CI pipeline' }).waitFor();
+    await list.getByRole('button', { name: 'Delete old laptop' }).click();
+    await list.getByRole('group', { name: 'Delete old laptop?' }).getByRole('button', { name: 'Delete' }).click();
+    await list.getByText('5 keys', { exact: true }).waitFor();
+    await page.frameLocator('iframe[title="api-keys-list, light"]').getByText('6 keys', { exact: true }).waitFor();
     expect(misdeeds).toEqual([]);
   });
 
