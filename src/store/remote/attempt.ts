@@ -60,12 +60,12 @@ interface Failure {
 }
 
 /**
- * Fetches within a time. `again`: on a new connection. When one died silently, those that were opened with it died too.
+ * Fetches within a time. A redirect is a response: it could lead statements to another server, or past TLS. `again`: on a new connection. When one died silently, those that were opened with it died too.
  */
 async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
   try {
     const signal = AbortSignal.timeout(withinMs);
-    const response = await fetch(request, { signal, ...(again && { keepalive: false }) });
+    const response = await fetch(request, { signal, redirect: 'manual', ...(again && { keepalive: false }) });
     const body = await response.arrayBuffer(); // within the deadline too
     wire.status = response.status;
     return new Response(body, { status: response.status, headers: response.headers });

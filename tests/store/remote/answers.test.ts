@@ -30,10 +30,12 @@ interface Cell {
 const each = (of: (cell: Cell) => Cell) =>
   changed((result) => Object.assign(result, { rows: result.rows.map((row) => (row as Cell[]).map(of)) }));
 
-/** What a proxy says to plain HTTP at its port for HTTPS. */
-const BAD_REQUEST = '<h1>400 Bad Request</h1>';
+/** Another place, where its answers are as they should be. */
+const ELSEWHERE = '/elsewhere';
 
-const ANSWERS: Record<string, (text: string) => string> = {
+type Answer = (text: string) => string | Response;
+
+const ANSWERS: Record<string, Answer> = {
   'no rows': changed((result) => Object.assign(result, { rows: [] })),
   'neither rows nor columns': changed((result) => Object.assign(result, { rows: [], cols: [] })),
   'columns of other names': changed(({ cols }) => {
@@ -51,22 +53,24 @@ const ANSWERS: Record<string, (text: string) => string> = {
   'an empty body': () => '',
   'half of it': (text) => text.slice(0, text.length / 2),
   'a page': () => '<h1>Welcome</h1>',
-  'a page that says 400': () => BAD_REQUEST,
+  // What a proxy says to plain HTTP at its port for HTTPS.
+  'a page that says 400': () => new Response('<h1>400 Bad Request</h1>', { status: 400 }),
+  'a redirect': () => new Response(null, { status: 307, headers: { location: `${ELSEWHERE}/v2/pipeline` } }),
 };
 
 /** In front of a primary, whose answers are changed from `turn` on. */
 function startAnswering({ url }: Sqld) {
-  let answer: ((text: string) => string) | null = null;
+  let answer: Answer | null = null;
   const server = Bun.serve({
     port: 0,
     hostname: '127.0.0.1',
     async fetch(request) {
-      const { pathname } = new URL(request.url);
+      const [, elsewhere, pathname = ''] = new RegExp(`^(${ELSEWHERE})?(.*)`).exec(new URL(request.url).pathname) ?? [];
       const body = await request.text();
       const response = await fetch(url + pathname, { method: request.method, headers: request.headers, body });
       const text = await response.text();
-      const said = answer?.(text) ?? text;
-      return new Response(said, { status: said === BAD_REQUEST ? 400 : response.status });
+      const said = (elsewhere === undefined ? answer?.(text) : null) ?? text;
+      return said instanceof Response ? said : new Response(said, { status: response.status });
     },
   });
   return {
