@@ -85,15 +85,20 @@ function oddNumberIn(value: unknown): number | undefined {
   return undefined;
 }
 
-/** Returns a parser of callers' input for a schema of a tool's author. It bounds the depth where the schema may not. */
+/**
+ * Returns a parser of callers' input for a schema of a tool's author. It bounds depth and numbers where the schema may
+ * not.
+ */
 export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   const parse = parserOf(schema);
   const known = fieldsOf(schema);
   return (input) => {
-    const fields = isObject(input) ? Object.entries(input) : [];
-    const [deep] = fields.find(([, value]) => !nestsWithin(value, DEPTH_MAX)) ?? [];
-    if (deep === undefined) return parse(input);
-    return err({ code: 'invalid_input', issues: [{ path: known.includes(deep) ? deep : '', message: TOO_DEEP }] });
+    for (const [name, value] of isObject(input) ? Object.entries(input) : []) {
+      const message = excessIn(value, DEPTH_MAX);
+      if (message === null) continue;
+      return err({ code: 'invalid_input', issues: [{ path: known.includes(name) ? name : '', message }] });
+    }
+    return parse(input);
   };
 }
 
@@ -103,13 +108,22 @@ const entriesOf = (schema: Schema): Readonly<Record<string, Schema>> =>
 const fieldsOf = (schema: Schema): readonly string[] => Object.keys(entriesOf(schema));
 
 const TOO_DEEP = `Expected values nested at most ${DEPTH_MAX} deep`;
+const TOO_LARGE = `Expected numbers of at most ${Number.MAX_VALUE}`;
 
-/** Returns whether no value is nested in more than `levels` others. */
-function nestsWithin(value: unknown, levels: number): boolean {
-  if (typeof value !== 'object' || value === null) return true;
-  if (levels === 0) return false;
+/**
+ * Returns what is wrong if a value is nested in more than `levels` others, or a number was read as infinite: JSON writes
+ * that as null, so an input with it could not be told from another one. Null: nothing is.
+ */
+function excessIn(value: unknown, levels: number): string | null {
+  if (typeof value === 'number') return Number.isFinite(value) ? null : TOO_LARGE;
+  if (typeof value !== 'object' || value === null) return null;
+  if (levels === 0) return TOO_DEEP;
   const inside: readonly unknown[] = Array.isArray(value) ? value : Object.values(value);
-  return inside.every((one) => nestsWithin(one, levels - 1));
+  for (const one of inside) {
+    const excess = excessIn(one, levels - 1);
+    if (excess !== null) return excess;
+  }
+  return null;
 }
 
 /**

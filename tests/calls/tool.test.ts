@@ -500,4 +500,19 @@ describe('its schemas', () => {
       expect(content[0].text).not.toContain('sk_live_pasted'); // a field that is unknown is not named
     },
   );
+
+  test('refuse input with a number too large to be one, which another input could not be told from', async () => {
+    await using app = await createTestApp({ tools: nestedTools });
+    for (const tree of ['1e999', '-1e999', '{"inside":{"n":[1e999]}}']) {
+      const response = await fetch(`${app.url}/tools/asks`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: `{"tree":${tree}}`,
+      });
+      expect([response.status, (await response.json()).issues]).toEqual([
+        400,
+        [{ path: 'tree', message: `Expected numbers of at most ${Number.MAX_VALUE}` }],
+      ]);
+    }
+  });
 });
