@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { lateEndings, type Servers, startServers } from '../support/checked-service.ts';
 import { run } from '../support/command.ts';
-import { rows } from '../support/everything.ts';
+import { everything, rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type Asked, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -64,14 +64,15 @@ describe.skipIf(python === null)('with python3', () => {
     expect(await client.ask({ key: '' })).toMatchObject({ status: 401, code: 'missing_api_key' });
   });
 
-  test('of 20,000 checks of 200 keys at most 1,000 are questions', async () => {
+  const ROUNDS = everything ? 10 : 4;
+  test(`of ${2000 * ROUNDS} checks of 200 keys few are questions`, async () => {
     const keys: string[] = [];
     for (let made = 0; made < 200; made += 1) keys.push((await at.createKey('carol')).key);
     const before = questions();
     let good = 0;
-    for (let round = 0; round < 10; round += 1) good += (await client.ask({ keys, times: 10 })).good;
-    expect(good).toBeGreaterThan(19_000); // on a machine slower than the bound some are 503
-    expect(questions() - before).toBeLessThanOrEqual(1000);
+    for (let round = 0; round < ROUNDS; round += 1) good += (await client.ask({ keys, times: 10 })).good;
+    expect(good).toBeGreaterThan(1900 * ROUNDS); // on a machine slower than the bound some are 503
+    expect(questions() - before).toBeLessThanOrEqual(200 * (1 + Math.ceil((10 * ROUNDS) / 25)));
   }, 180_000);
 
   test('a key is held to its limit', async () => {
