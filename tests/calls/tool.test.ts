@@ -5,7 +5,6 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import {
-  type ContentBlock,
   defineTool,
   err,
   form,
@@ -19,7 +18,7 @@ import { temporaryFolder } from '../support/folder.ts';
 import { call, callOverWays, modern, post, request } from '../support/mcp.ts';
 import { storeOn } from '../support/store-mode.ts';
 import { createTestApp, failureOf, type LogLine } from '../support/test-app.ts';
-import { anyone, facts, steeredTool } from '../support/tools.ts';
+import { anyone, CONTENT_BLOCKS, facts, steeredTool } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const schemas = { input: v.strictObject({}), output: v.strictObject({ said: v.string() }) };
@@ -321,19 +320,20 @@ test('a key that was sent comes back neither in its words nor in the path of an 
   expect(JSON.stringify((await post(app, call('takes', { id: key }))).body)).not.toContain(key);
 });
 
-test('a tool without an output schema returns its content blocks', async () => {
-  const annotations = { audience: ['user' as const], priority: 0.5, lastModified: '2026-01-02T03:04:05+01:00' };
-  const content: ContentBlock[] = [
-    { type: 'text', text: 'hello', annotations, _meta: { a: [1, null] } },
-    { type: 'image', data: 'aGk=', mimeType: 'image/png' },
-    { type: 'audio', data: 'aG\nk', mimeType: 'audio/wav' },
-    { type: 'resource_link', uri: 'a:b', name: 'b', size: 7, icons: [{ src: 'a:c', sizes: ['any'], theme: 'dark' }] },
-    { type: 'resource', resource: { uri: 'a:b', text: 'x' } },
-    { type: 'resource', resource: { uri: 'a:b', blob: '', mimeType: 'a/b' } },
-  ];
-  run = () => ok({ content, isError: true });
-  expect((await app.call('blocks')).body).toEqual({ content, isError: true });
-  expect((await post(app, call('blocks'))).body.result).toEqual({ content, isError: true });
+test.each<[string, ToolContent]>([
+  ['blocks of each kind, as of a failure', { content: CONTENT_BLOCKS, isError: true }],
+  [
+    'a time with its distance from UTC',
+    { content: [{ type: 'text', text: '', annotations: { lastModified: '2026-01-02T03:04:05+01:00' } }] },
+  ],
+  ['nothing', { content: [] }],
+])('a tool without an output schema returns %s, over REST and each way of MCP', async (_what, content) => {
+  run = () => ok(content);
+  expect((await app.call('blocks')).body).toEqual(content);
+  for (const { result } of await callOverWays(app, 'blocks')) {
+    const { _meta, resultType, ...rest } = result;
+    expect([resultType ?? 'complete', rest]).toEqual(['complete', content]);
+  }
 });
 
 describe('a name that cannot be used stops the start', () => {

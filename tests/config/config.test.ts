@@ -130,7 +130,7 @@ describe('NODE_ENV', () => {
 const BOUNDS: readonly {
   name: string;
   read: (config: Config) => unknown;
-  accepted: readonly (readonly [string, unknown])[];
+  accepted: Readonly<Record<string, unknown>>;
   /** Shown as it is, unless it is a pair whose second text says how. */
   refused: readonly (string | readonly [string, string])[];
   expected: string;
@@ -138,45 +138,33 @@ const BOUNDS: readonly {
   {
     name: 'PORT',
     read: (config) => config.port,
-    accepted: [
-      ['0', 0],
-      ['1', 1],
-      ['65535', 65535],
-    ],
+    accepted: { '0': 0, '1': 1, '65535': 65535 },
     refused: ['65536', '-1', '80a', '1.5', ' 80', '0x50', '1e3', 'NaN', '99999999999999999999'],
     expected: '0-65535',
   },
   {
     name: 'HOST',
     read: (config) => config.host,
-    accepted: [
-      ['0.0.0.0', '0.0.0.0'],
-      ['::1', '::1'],
-      ['keys.example', 'keys.example'],
-    ],
+    accepted: { '0.0.0.0': '0.0.0.0', '::1': '::1', 'keys.example': 'keys.example' },
     refused: ['http://x', 'a b', 'a/b'],
     expected: 'an address or host name',
   },
   {
     name: 'BASE_PATH',
     read: (config) => config.basePath,
-    accepted: [
-      ['/keys', '/keys'],
-      ['/a/b-c_d.e~f', '/a/b-c_d.e~f'],
-      ['/.a/..b/...', '/.a/..b/...'],
-    ],
+    accepted: { '/keys': '/keys', '/a/b-c_d.e~f': '/a/b-c_d.e~f', '/.a/..b/...': '/.a/..b/...' },
     refused: ['keys', '/keys/', '/', '//keys', '/a?b', '/a b', '/ü', '/..', '/a/../b', '/./a', '/.'],
     expected: 'a path like /keys, without a slash at its end',
   },
   {
     name: 'PUBLIC_URL',
     read: (config) => config.publicUrl,
-    accepted: [
-      ['https://keys.example', 'https://keys.example'],
-      ['https://keys.example/', 'https://keys.example'],
-      ['http://keys.example:8080/a/b/', 'http://keys.example:8080/a/b'],
-      ['https://KEYS.example/A?', 'https://keys.example/A'],
-    ],
+    accepted: {
+      'https://keys.example': 'https://keys.example',
+      'https://keys.example/': 'https://keys.example',
+      'http://keys.example:8080/a/b/': 'http://keys.example:8080/a/b',
+      'https://KEYS.example/A?': 'https://keys.example/A',
+    },
     refused: [
       'keys.example',
       'ftp://keys.example',
@@ -191,97 +179,74 @@ const BOUNDS: readonly {
   {
     name: 'REVOCATION_LAG_MAX_MS',
     read: (config) => config.revocationLagMaxMs,
-    accepted: [
-      ['250', 250],
-      ['1000', 1000],
-      ['60000', 60_000],
-    ],
+    accepted: { '250': 250, '1000': 1000, '60000': 60_000 },
     refused: ['249', '60001', '0', '-1', '1s', '1000.5'],
     expected: '250-60000',
   },
   {
     name: 'KEY_CACHE_MB',
     read: (config) => config.keyCacheBytes / 1024 / 1024,
-    accepted: [
-      ['8', 8],
-      ['4096', 4096],
-    ],
+    accepted: { '8': 8, '4096': 4096 },
     refused: ['7', '4097', '64MB'],
     expected: '8-4096',
   },
   {
     name: 'KEY_SCOPES',
     read: (config) => config.keyCeilings.scopes,
-    accepted: [
-      ['read', ['read']],
-      [' read  write:orders read', ['read', 'write:orders']],
-      ['a'.repeat(100), ['a'.repeat(100)]],
-    ],
+    accepted: {
+      read: ['read'],
+      ' read  write:orders read': ['read', 'write:orders'],
+      ['a'.repeat(100)]: ['a'.repeat(100)],
+    },
     refused: [' ', 'a"b', 'a\\b', 'é', 'read\twrite', 'a'.repeat(101)],
     expected: 'scopes with spaces between, each 1-100 printable ASCII characters without quote or backslash',
   },
   {
     name: 'KEY_MAX_DAYS',
     read: (config) => config.keyCeilings.daysMax,
-    accepted: [
-      ['1', 1],
-      ['36500', 36_500],
-    ],
+    accepted: { '1': 1, '36500': 36_500 },
     refused: ['0', '36501', '0.5', '30d'],
     expected: '1-36500',
   },
   {
     name: 'KEY_REVEAL',
     read: (config) => config.keyReveal,
-    accepted: [
-      ['result', 'result'],
-      ['widget', 'widget'],
-    ],
+    accepted: { result: 'result', widget: 'widget' },
     refused: ['Widget', 'none', '1'],
     expected: 'result or widget',
   },
   {
     name: 'RATE_LIMIT_REQUESTS',
     read: (config) => config.rateLimit.requests,
-    accepted: [
-      ['0', 0],
-      ['1', 1],
-      ['5000', 5000],
-    ],
+    accepted: { '0': 0, '1': 1, '5000': 5000 },
     refused: ['-1', '1.5', 'many'],
     expected: '0-1000000000',
   },
   {
     name: 'RATE_LIMIT_WINDOW',
     read: (config) => config.rateLimit.windowMs,
-    accepted: [['5m', 300_000]], // the others are in ground/duration.test.ts
+    accepted: { '5m': 300_000 }, // the others are in ground/duration.test.ts
     refused: ['0s'],
     expected: 'a window like 30s, 5m, 1h or 1d',
   },
   {
     name: 'MCP_AUTH',
     read: (config) => config.mcpAuth,
-    accepted: [
-      ['lazy', 'lazy'],
-      ['eager', 'eager'],
-    ],
+    accepted: { lazy: 'lazy', eager: 'eager' },
     refused: ['Eager', '1'],
     expected: 'lazy or eager',
   },
   {
     name: 'OAUTH_REDIRECTS',
     read: (config) => config.connect?.redirects,
-    accepted: [
-      ['loopback', { exact: [], prefixes: [], loopback: true }],
-      [
-        'https://a.example/back https://b.example/c/* app.example://back',
-        {
-          exact: ['https://a.example/back', 'app.example://back'],
-          prefixes: ['https://b.example/c/'],
-          loopback: false,
-        },
-      ],
-    ],
+    accepted: {
+      loopback: { exact: [], prefixes: [], loopback: true },
+      'https://a.example/back https://b.example/c/* app.example://back': {
+        exact: ['https://a.example/back', 'app.example://back'],
+        prefixes: ['https://b.example/c/'],
+        loopback: false,
+      },
+    },
     refused: [
       'http://127.0.0.1/',
       'https://A.example/',
@@ -303,84 +268,74 @@ const BOUNDS: readonly {
   {
     name: 'OAUTH_RESOURCES',
     read: (config) => config.connect,
-    accepted: [['https://a.example/mcp/ http://127.0.0.1:1/mcp', null]], // no key is handed out
+    accepted: { 'https://a.example/mcp/ http://127.0.0.1:1/mcp': null }, // no key is handed out
     refused: ['http://a.example/mcp', ['https://a.example/mcp?b', 'https://a.example/mcp?…'], 'a.example'],
     expected: 'https URLs (http on loopback only) without query and fragment, with spaces between',
   },
   {
     name: 'JWT_SCOPES',
     read: (config) => config.jwtScopes,
-    accepted: [['openid api://x/keys openid', ['openid', 'api://x/keys']]],
+    accepted: { 'openid api://x/keys openid': ['openid', 'api://x/keys'] },
     refused: ['openid offline_access', 'a"b'],
     expected: 'scopes with spaces between, without offline_access',
   },
   {
     name: 'TRUST_PROXY',
     read: (config) => config.trustProxy,
-    accepted: [
-      ['0', 0],
-      ['1', 1],
-      ['32', 32],
-    ],
+    accepted: { '0': 0, '1': 1, '32': 32 },
     refused: ['33', '-1', '1.5', 'true', 'yes'],
     expected: '0-32',
   },
   {
     name: 'SAMPLE_TOOL',
     read: (config) => config.sampleTool,
-    accepted: [
-      ['0', false],
-      ['1', true],
-    ],
+    accepted: { '0': false, '1': true },
     refused: ['false', 'no', '2'],
     expected: '0 or 1',
   },
   {
     name: 'LOG_LEVEL',
     read: (config) => config.logLevel,
-    accepted: ['debug', 'info', 'warn', 'error'].map((level) => [level, level] as const),
+    accepted: { debug: 'debug', info: 'info', warn: 'warn', error: 'error' },
     refused: ['INFO', 'trace', 'off'],
     expected: 'debug or info or warn or error',
   },
   {
     name: 'ALLOWED_ORIGINS',
     read: (config) => config.allowedOrigins,
-    accepted: [
-      ['https://app.example', ['https://app.example']],
-      ['https://a.example, http://b.example:8080', ['https://a.example', 'http://b.example:8080']],
-    ],
+    accepted: {
+      'https://app.example': ['https://app.example'],
+      'https://a.example, http://b.example:8080': ['https://a.example', 'http://b.example:8080'],
+    },
     refused: ['*', 'app.example', 'https://app.example/path', 'https://a.example,', 'null'],
     expected: 'origins like https://app.example, with commas between',
   },
   {
     name: 'ALLOWED_HOSTS',
     read: (config) => config.allowedHosts,
-    accepted: [
-      ['keys.example', ['keys.example']],
-      ['A.example,b.example', ['a.example', 'b.example']],
-    ],
+    accepted: { 'keys.example': ['keys.example'], 'A.example,b.example': ['a.example', 'b.example'] },
     refused: ['keys.example:80', 'https://keys.example', '*', 'a,,b'],
     expected: 'host names without port, with commas between',
   },
   {
     name: 'JWT_JWKS_URL',
     read: (config) => (config.jwt.kind === 'jwks' ? config.jwt.url.href : null),
-    accepted: [
-      ['https://id.example/keys', 'https://id.example/keys'],
-      ['http://127.0.0.1:9/keys', 'http://127.0.0.1:9/keys'],
-      ['http://localhost/keys', 'http://localhost/keys'],
-    ],
+    accepted: {
+      'https://id.example/keys': 'https://id.example/keys',
+      'http://127.0.0.1:9/keys': 'http://127.0.0.1:9/keys',
+      'http://localhost/keys': 'http://localhost/keys',
+    },
     refused: ['http://id.example/keys', 'id.example', 'file:///keys'],
     expected: 'an https URL (http on loopback only)',
   },
   {
     name: 'JWT_ISSUER',
     read: (config) => config.jwtIssuer,
-    accepted: [
-      ['https://id.example', 'https://id.example'],
-      ['https://id.example/', 'https://id.example/'],
-      ['http://[::1]:9/x', 'http://[::1]:9/x'],
-    ],
+    accepted: {
+      'https://id.example': 'https://id.example',
+      'https://id.example/': 'https://id.example/',
+      'http://[::1]:9/x': 'http://[::1]:9/x',
+    },
     refused: [
       'http://id.example',
       'issuer',
@@ -393,7 +348,7 @@ const BOUNDS: readonly {
 
 for (const { name, read, accepted, refused, expected } of BOUNDS) {
   describe(name, () => {
-    test.each(accepted.map(([value, meaning]) => ({ value, meaning })))('accepts $value', ({ value, meaning }) => {
+    test.each(Object.entries(accepted))('accepts %s', (value, meaning) => {
       expect(read(parsed({ [name]: value }))).toEqual(meaning);
     });
 

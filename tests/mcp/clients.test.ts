@@ -2,11 +2,11 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { type ContentBlock, defineTool, ok } from '../../src/start/package/index.ts';
+import { defineTool, ok } from '../../src/start/package/index.ts';
 import { userHeaders } from '../support/client.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { createTestApp, TEST_SECRET } from '../support/test-app.ts';
-import { anyone, facts, SERVER_TOOLS as TOOLS } from '../support/tools.ts';
+import { anyone, CONTENT_BLOCKS, facts, SERVER_TOOLS as TOOLS } from '../support/tools.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { CONNECTS, type Connect, type Connected, type ToolResult } from './clients.ts';
 
@@ -114,18 +114,10 @@ const shapes = {
   tree: { schema: tree, value: { children: [{ children: [] }] } },
   nullable: { schema: v.nullable(v.picklist([1, 'a'])), value: null },
 };
-const BLOCKS: ContentBlock[] = [
-  { type: 'text', text: 'a', annotations: { audience: ['user'], priority: 0.5, lastModified: '2026-01-02T03:04:05Z' } },
-  { type: 'image', data: 'aGk=', mimeType: 'image/png' },
-  { type: 'audio', data: 'aG\nk', mimeType: 'audio/wav' },
-  { type: 'resource_link', uri: 'a:b', name: 'b', size: 7, icons: [{ src: 'a:c', sizes: ['any'], theme: 'dark' }] },
-  { type: 'resource', resource: { uri: 'a:b', text: 'x' } },
-  { type: 'resource', resource: { uri: 'a:b', blob: '', mimeType: 'a/b' } },
-];
 
 test.each(CONNECTS)('%s takes what tools of one’s own may return', async (_name, connect) => {
   const input = v.strictObject({});
-  const content = defineTool(anyone, { ...facts('content'), input, run: () => ok({ content: BLOCKS }) });
+  const content = defineTool(anyone, { ...facts('content'), input, run: () => ok({ content: CONTENT_BLOCKS }) });
   const made = Object.entries(shapes).map(([name, { schema, value }]) => {
     const output = v.strictObject({ [name]: schema as v.GenericSchema });
     return defineTool(anyone, { ...facts(name), input, output, run: () => ok({ [name]: value }) });
@@ -136,7 +128,7 @@ test.each(CONNECTS)('%s takes what tools of one’s own may return', async (_nam
   for (const [name, { value }] of Object.entries(shapes)) {
     expect(output(await client.callTool({ name, arguments: {} }))).toEqual({ [name]: value });
   }
-  expect((await client.callTool({ name: 'content', arguments: {} })).content).toEqual(BLOCKS);
+  expect((await client.callTool({ name: 'content', arguments: {} })).content).toEqual(CONTENT_BLOCKS);
   await client.close();
 });
 

@@ -109,7 +109,7 @@ export function eventReader(body: ReadableStream<Uint8Array>) {
         comments += 1;
         continue;
       }
-      const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(block)?.[1];
+      const field = (name: string) => new RegExp(`(?:^|\\n)${name}: ([^\\n]*)`).exec(block)?.[1];
       events.push({ event: field('event') ?? 'message', data: field('data') ?? '' });
     }
     return true;

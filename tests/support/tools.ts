@@ -3,6 +3,7 @@
 import * as v from 'valibot';
 import {
   type Call,
+  type ContentBlock,
   defineTool,
   type Guard,
   ok,
@@ -95,3 +96,18 @@ export function steeredTool({ name = 'steered', timeoutMs }: { name?: string; ti
     isAborted: () => isAborted,
   };
 }
+
+/** One of each kind, with all that each may have. */
+export const CONTENT_BLOCKS: ContentBlock[] = [
+  {
+    type: 'text',
+    text: 'a "quoted" line\nand another \u2028',
+    annotations: { audience: ['user'], priority: 0.5, lastModified: '2026-01-02T03:04:05Z' },
+    _meta: { a: [1, null] },
+  },
+  { type: 'image', data: 'aGk=', mimeType: 'image/png' },
+  { type: 'audio', data: 'aG\nk', mimeType: 'audio/wav' },
+  { type: 'resource_link', uri: 'a:b', name: 'b', size: 7, icons: [{ src: 'a:c', sizes: ['any'], theme: 'dark' }] },
+  { type: 'resource', resource: { uri: 'a:b', text: 'x' } },
+  { type: 'resource', resource: { uri: 'a:b', blob: '', mimeType: 'a/b' } },
+];

@@ -47,28 +47,35 @@ test('uses are written three seconds after the first of them, and again three se
   await usage.stop();
 });
 
-test('of two uses, the second noted while the first cannot be written, the later is written', async () => {
+/** What is written, in order; `before` each write something else happens, which may throw. */
+function collecting(before: (usage: ReturnType<typeof usageOver>, writes: number) => unknown = () => {}) {
   const written: unknown[] = [];
-  let away = true;
-  const key = keyOf('key');
+  let writes = 0;
   const usage = usageOver(async (uses) => {
-    if (!away) written.push(...uses);
-    else usage.note(key, 2000);
-    if (away) throw AWAY;
+    writes += 1;
+    await before(usage, writes);
+    written.push(...uses);
+  });
+  return { usage, written };
+}
+
+test('of two uses, the second noted while the first cannot be written, the later is written', async () => {
+  const key = keyOf('key');
+  const { usage, written } = collecting((usage, writes) => {
+    if (writes > 1) return;
+    usage.note(key, 2000);
+    throw AWAY;
   });
   usage.note(key, 1000);
   await usage.flush();
-  away = false;
   await usage.stop();
   expect(written.at(-1)).toEqual(['key', 2000]);
 });
 
 test('a key that is used while its last use is on its way is written again', async () => {
-  const written: unknown[] = [];
   const key = keyOf('key');
-  const usage = usageOver(async (uses) => {
-    written.push(...uses);
-    if (written.length === 1) usage.note(key, 2000);
+  const { usage, written } = collecting((usage, writes) => {
+    if (writes === 1) usage.note(key, 2000);
   });
   usage.note(key, 1000);
   await usage.flush();
@@ -80,12 +87,8 @@ test('a key that is used while its last use is on its way is written again', asy
 });
 
 test('a stop during a flush also writes what was used after that flush began', async () => {
-  const written: unknown[] = [];
   const stored = Promise.withResolvers<void>();
-  const usage = usageOver(async (uses) => {
-    await stored.promise;
-    written.push(...uses);
-  });
+  const { usage, written } = collecting(() => stored.promise);
   usage.note(keyOf('first'), 1000);
   void usage.flush();
   usage.note(keyOf('second'), 2000);
@@ -98,25 +101,15 @@ test('a stop during a flush also writes what was used after that flush began', a
   ]);
 });
 
-test('a list that was read before a use was written, and is returned after, shows the use', async () => {
-  const usage = usageOver(async () => {});
-  const key = keyOf('key');
-  usage.note(key, 1000);
-  await usage.stop(); // writes
-  expect(usage.lastUsedAt({ ...key, lastUsedAtMs: null })).toBe(1000);
-});
-
-test('of uses that are noted out of order the latest is listed and written', async () => {
-  const written: unknown[] = [];
-  const usage = usageOver(async (uses) => {
-    written.push(...uses);
-  });
+test('of uses that are noted out of order the latest is listed and written, also where it was read before', async () => {
+  const { usage, written } = collecting();
   const key = keyOf('key');
   for (const usedAtMs of [1000, 3000, 2000]) usage.note(key, usedAtMs);
   expect(usage.lastUsedAt({ ...key, lastUsedAtMs: null })).toBe(3000);
   expect(usage.lastUsedAt({ ...key, lastUsedAtMs: 4000 })).toBe(4000);
-  await usage.stop();
+  await usage.stop(); // writes
   expect(written).toEqual([['key', 3000]]);
+  expect(usage.lastUsedAt({ ...key, lastUsedAtMs: null })).toBe(3000); // as in a list that was read before
 });
 
 test('an exchange whose outcome is unknown is sent again as it was, and what was counted since in the next', async () => {

@@ -95,15 +95,6 @@ describe('host', () => {
       [...shown, '[redacted]'].map((host) => ({ level: 'warn', code: 'host_denied', host })),
     );
   });
-
-  test('the page of a denied host may not even read the refusal', async () => {
-    const { status, headers } = await sendOverSocket(
-      app.url,
-      'GET /nope HTTP/1.1\r\nHost: evil.example\r\nOrigin: http://evil.example\r\n\r\n',
-    );
-    expect(status).toBe(403);
-    expect(headers.has('access-control-allow-origin')).toBe(false);
-  });
 });
 
 describe('origin', () => {
