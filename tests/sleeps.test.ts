@@ -43,7 +43,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
     'another program holds the file',
   'lab/kills/revocation-rounds.ts: 30 * Math.random()': 'a key is revoked between two polls',
   'lab/kills/child-endings.ts: 300 + 300 * Math.random()': 'a child ends between two polls',
-  'lab/measured/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
+  'lab/load/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',
   'support/proxy.ts: lateMs': 'a statement arrives once more, later',
   'lab/kills/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',

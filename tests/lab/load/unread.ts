@@ -1,13 +1,12 @@
 // Many clients that ask for large responses and read none of them: what that costs the server, and others beside them.
 
-import { callOver, userHeaders } from '../../support/client.ts';
+import { userHeaders } from '../../support/client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
 import { postText } from '../../support/http-socket.ts';
 import { commandOf, peakResidentMbOf, type ServerOptions, startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
+import { honestCaller } from './honest.ts';
 import { databaseIn, folderWithKeys, USER } from './unread-streams.ts';
-
-const HONEST_CALLS = 50;
 
 export interface UnreadReport {
   /** HTTP statuses that the clients got. */
@@ -79,26 +78,14 @@ export async function unread(
     env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', ...(folder !== undefined && databaseIn(folder)) },
   });
   const requests = await what.requests();
-  const { body } = await callOver(
-    server.url,
-    'create_api_key',
-    { name: 'n', scopes: ['read'] },
-    await userHeaders('alice'),
-  );
+  const medianMsOf = await honestCaller(server.url);
   const deaf: DeafClient[] = [];
   const statuses = new Set<string>();
   try {
     for (let index = 0; index < clients; index += 1)
       deaf.push(deafClient(server.url, requests[index % requests.length] ?? ''));
     for (const client of deaf) statuses.add(client.read('HTTP/1.1 200'.length).slice(-3));
-    const tookMs: number[] = [];
-    for (let call = 0; call < HONEST_CALLS; call += 1) {
-      const startedMs = performance.now();
-      const { status } = await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key });
-      if (status !== 200) throw new Error(`get_data responded ${status}`);
-      tookMs.push(performance.now() - startedMs);
-    }
-    const medianMs = tookMs.sort((a, b) => a - b)[HONEST_CALLS / 2] ?? Number.NaN;
+    const medianMs = await medianMsOf();
     return { statuses: [...statuses].sort(), residentMb: peakResidentMbOf(server.pid), medianMs };
   } finally {
     for (const client of deaf) client[Symbol.dispose]();
