@@ -78,10 +78,13 @@ describeInBrowser('both widgets', (browser) => {
     });
   }
 
-  test('follow the theme of the host while they are open, and its colours and fonts', async () => {
-    await preview('theme=light', async ({ page, created, list }) => {
-      await created.getByRole('button', { name: 'Show key' }).waitFor();
-      await list.getByText('CI pipeline', { exact: true }).waitFor();
+  test('follow the system unless a theme is chosen, and then the host, with its colours and fonts', async () => {
+    await preview('data=few', async ({ page, created, list }) => {
+      const shows = async (theme: string) => {
+        await page.locator(`html[data-theme=${theme}]`).waitFor({ state: 'attached' });
+        for (const widget of [created, list]) await widget.locator(`[data-theme=${theme}] body`).waitFor();
+      };
+      const choose = (theme: string) => page.getByRole('button', { name: theme }).click();
       const look = () =>
         Promise.all(
           [created, list].map((widget) =>
@@ -91,35 +94,25 @@ describeInBrowser('both widgets', (browser) => {
             }),
           ),
         );
-      const light = ['rgb(255, 255, 255)', 'rgb(29, 28, 26)', '-apple-system'];
-      expect(await look()).toEqual([light, light]);
-      await page.getByRole('button', { name: 'dark' }).click();
-      for (const widget of [created, list]) await widget.locator('[data-theme=dark] body').waitFor();
-      const dark = ['rgb(31, 31, 33)', 'rgb(243, 242, 239)', '-apple-system'];
-      expect(await look()).toEqual([dark, dark]);
-      await page.getByRole('button', { name: 'sepia' }).click();
-      for (const widget of [created, list]) await widget.locator('[data-theme=light] body').waitFor();
-      const sepia = ['rgb(251, 243, 228)', 'rgb(59, 42, 26)', 'Georgia'];
-      expect(await look()).toEqual([sepia, sepia]);
-      await page.getByRole('button', { name: 'light' }).click();
-      for (const widget of [created, list]) await widget.locator('html:not([style*=Georgia])').waitFor();
-      expect(await look()).toEqual([light, light]);
-    });
-  });
-
-  test('the preview and its widgets follow the system, unless a theme is chosen', async () => {
-    await preview('data=few', async ({ page, created, list }) => {
-      const shows = async (theme: string) => {
-        await page.locator(`html[data-theme=${theme}]`).waitFor({ state: 'attached' });
-        for (const widget of [created, list])
-          await widget.locator(`[data-theme=${theme}]`).waitFor({ state: 'attached' });
-      };
       await shows('light');
       await page.emulateMedia({ colorScheme: 'dark' });
       await shows('dark');
-      await page.getByRole('button', { name: 'light' }).click();
+      await choose('light');
       await shows('light');
-      await page.getByRole('button', { name: 'system' }).click();
+      const light = ['rgb(255, 255, 255)', 'rgb(29, 28, 26)', '-apple-system'];
+      expect(await look()).toEqual([light, light]);
+      await choose('dark');
+      await shows('dark');
+      const dark = ['rgb(31, 31, 33)', 'rgb(243, 242, 239)', '-apple-system'];
+      expect(await look()).toEqual([dark, dark]);
+      await choose('sepia');
+      await shows('light');
+      const sepia = ['rgb(251, 243, 228)', 'rgb(59, 42, 26)', 'Georgia'];
+      expect(await look()).toEqual([sepia, sepia]);
+      await choose('light');
+      for (const widget of [created, list]) await widget.locator('html:not([style*=Georgia])').waitFor();
+      expect(await look()).toEqual([light, light]);
+      await choose('system');
       await shows('dark');
     });
   });
