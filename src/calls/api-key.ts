@@ -7,7 +7,7 @@ import type { Caller, RequestIds } from '../keys/actor.ts';
 import { isJwtShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import type { Log, LogRepeated } from '../watch/log.ts';
-import type { Credentials, RefusedKey } from '../web/context.ts';
+import type { Credentials, Refused } from '../web/context.ts';
 import type { Call, Confirm } from './call.ts';
 import type { Guard } from './guard.ts';
 
@@ -89,7 +89,7 @@ export const keyInstead = (presented: string | null): { readonly sent?: 'api_key
   presented !== null && isKeyShaped(presented) ? { sent: 'api_key' } : {};
 
 /** Returns the key that a problem is about, if it is on record. */
-export function refusedKeyIn(problem: Problem): RefusedKey | undefined {
+export function refusedKeyIn(problem: Problem): Refused | undefined {
   if (problem.code !== 'invalid_api_key' || problem.keyId === undefined) return undefined;
   return { keyId: problem.keyId, keyName: problem.keyName, subject: problem.userId };
 }

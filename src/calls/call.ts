@@ -5,7 +5,7 @@ import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
-import { type Credentials, type RefusedKey, type RequestContext, withMetaApiKey } from '../web/context.ts';
+import { type Credentials, type Refused, type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
 /** What says who calls. */
@@ -67,8 +67,8 @@ export class Call {
   provedAtMs = Number.POSITIVE_INFINITY;
   /** The last millisecond of its API key, as that proof found it. Null: the key does not expire, or there is no key. */
   keyEndsAtMs: number | null = null;
-  /** A key that is known, and was refused; for the access log. */
-  refused: RefusedKey | undefined = undefined;
+  /** Who was refused, if that is known; for the access log. */
+  refused: Refused | undefined = undefined;
   /** The code of the problem that it ended with, as its caller sees it; for the access log. */
   code: string | undefined = undefined;
   /** Units of each limit that it spends. */

@@ -67,7 +67,10 @@ export function userJwtGuard(
     }
     const auth = verified.value;
     const admitted = await unlessBlocked(auth, ids);
-    if (!admitted.ok) return admitted;
+    if (!admitted.ok) {
+      if (admitted.error.code === 'user_blocked') call.refused = { subject: auth.subject, actor: auth.actor };
+      return admitted;
+    }
     call.proved(admitted.value, () => unlessBlocked(auth, ids)); // a token that ends meanwhile was good for the call
     return ok({ auth });
   };

@@ -3,12 +3,13 @@
 import type { Problem } from '../ground/problem.ts';
 import type { RequestContext } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { oauthErrorResponse } from '../web/problem-response.ts';
+import { oauthErrorResponse, withCode } from '../web/problem-response.ts';
 
 export const json = (status: number, body: object): Response =>
   new Response(JSON.stringify(body), { status, headers: UNCACHED_JSON_HEADERS });
 
-export const oauthError = (error: string): Response => json(error === 'invalid_client' ? 401 : 400, { error });
+export const oauthError = (error: string): Response =>
+  withCode(json(error === 'invalid_client' ? 401 : 400, { error }), error);
 
 /** Creates the response to a failure. `error` is a name of OAuth, or a problem of ours. */
 export const failed = (context: RequestContext, error: string | Problem): Response =>

@@ -28,11 +28,12 @@ export interface ServerFacts {
   readonly observe?: ObserveRequest | undefined;
 }
 
-export interface RefusedKey {
-  readonly keyId: string;
-  readonly keyName: string | undefined;
+/** A known key that has ended, or a user who is blocked. */
+export interface Refused {
+  readonly keyId?: string;
+  readonly keyName?: string | undefined;
   readonly subject: string | undefined;
-  readonly actor?: undefined;
+  readonly actor?: string;
   readonly parentId?: undefined;
 }
 
@@ -44,8 +45,8 @@ interface RequestFacts {
   readonly traceId?: string | undefined;
   /** The code of the problem that the call ended with. */
   readonly code?: string | undefined;
-  /** The known key that was refused because it has ended. */
-  readonly refused?: RefusedKey | undefined;
+  /** Who was refused, if that is known. */
+  readonly refused?: Refused | undefined;
   readonly auth?: {
     readonly keyId?: string;
     readonly keyName?: string;

@@ -48,7 +48,8 @@ const CODES = new WeakMap<Response, string>();
 /** Returns the code of the problem that a response stands for, as its caller sees it; undefined: of none. */
 export const codeOf = (response: Response): string | undefined => CODES.get(response);
 
-function withCode(response: Response, code: string): Response {
+/** Notes the code of the problem that a response stands for. */
+export function withCode(response: Response, code: string): Response {
   CODES.set(response, code);
   return response;
 }

@@ -91,6 +91,13 @@ test('the line of a refused key that is known has its name and owner, too; of an
   expect(lines.at(-1)).not.toHaveProperty('keyId');
 });
 
+test('the line of a user who is blocked says who it is, as that of others does', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  await app.keys('block', 'alice', '--yes');
+  await app.call('list_api_keys', {}, await bearer(app, 'alice'));
+  expect(await requestsOf(app)).toMatchObject([{ status: 403, code: 'user_blocked', userId: 'alice' }]);
+});
+
 test('the line of a refusal has its code, on every transport; of what is not refused none', async () => {
   await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
   const { id, key } = await app.createKey('alice', { scopes: ['introspect'] });
@@ -103,6 +110,7 @@ test('the line of a refusal has its code, on every transport; of what is not ref
   await post(app, call('create_api_key', { name: '' }), alice);
   await fetch(`${app.url}/verify?scope=`, { headers: { 'x-api-key': key } });
   await fetch(`${app.url}/introspect`, { method: 'POST', headers: { 'x-api-key': key }, body: new URLSearchParams() });
+  await fetch(`${app.url}/token`, { method: 'POST', body: new URLSearchParams({ grant_type: 'password' }) });
   await fetch(`${app.url}/nowhere`);
   await app.call('whoami', {}, { 'x-api-key': key });
   await app.call('revoke_api_key', { keyId: id }, alice);
@@ -115,6 +123,7 @@ test('the line of a refusal has its code, on every transport; of what is not ref
     [200, 'invalid_input'],
     [400, 'invalid_input'],
     [400, 'invalid_request'],
+    [400, 'unsupported_grant_type'],
     [404, 'not_found'],
     [200, undefined],
     [200, undefined],
