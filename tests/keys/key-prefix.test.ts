@@ -65,10 +65,10 @@ test('names of tools are not taken for keys', async () => {
 /** The rule for gitleaks, as SECURITY.md has it. */
 const scannerRule = () => readDocument('.github/SECURITY.md').codeBlock('When a secret gets out', 'toml');
 
-/** 1,000 keys, in text, and 10,000 texts that are nearly keys. */
+/** 100 keys, in text, and 1,000 texts that are nearly keys. */
 async function keysAndNearMisses() {
   await using app = await createTestApp({ env: { KEY_PREFIX: 'acme' } });
-  const inputs = Array(1000).fill({ name: 'n', scopes: [] });
+  const inputs = Array(100).fill({ name: 'n', scopes: [] });
   const made = await callAll(app, 'create_api_key', inputs, await bearer(app, 'alice'));
   const keys: string[] = made.map(({ structuredContent: { key } }, n) =>
     n % 2 === 0 ? key : key.replace('_test_', '_live_'),
@@ -88,11 +88,11 @@ async function keysAndNearMisses() {
     (key) => `${key.slice(0, 30)} ${key.slice(30)}`,
   ];
   const misses = keys.flatMap((key) => spoilt.map((spoil) => spoil(key)));
-  expect(misses).toHaveLength(10_000);
+  expect(misses).toHaveLength(1000);
   return { keys, text, misses: misses.join('\n') };
 }
 
-test('the pattern for scanners finds each of 1,000 keys, and none of 10,000 near misses', async () => {
+test('the pattern for scanners finds each of 100 keys, and none of 1,000 near misses', async () => {
   const { keys, text, misses } = await keysAndNearMisses();
   const pattern = new RegExp(/regex = '''(.*)'''/.exec(scannerRule())?.[1] ?? 'no pattern', 'g'); // Go's syntax is the same
   expect([...(text.match(pattern) ?? [])]).toEqual(keys);

@@ -39,30 +39,23 @@ const flood = (app: TestApp, from: number, count: number) => present(app, guesse
 
 const statusesOf = (responses: readonly TestResponse[]) => [...new Set(responses.map(({ status }) => status))];
 
-describe('a flood of unknown keys from one address', () => {
-  test('is read as it comes up to the budget, and beyond it with a statement each 25 ms at most', async () => {
-    await using app = await createTestApp({ env: COUNTED });
-    expect(statusesOf(await flood(app, 1, BURST))).toEqual([401]);
-    const before = await app.storeReads();
-    const startedAtMs = performance.now();
-    expect(statusesOf(await present(app, guesses(5000, 200), 200))).toEqual([401]);
-    const statementsMax = (performance.now() - startedAtMs) / PAUSE_MS + 1;
-    expect((await app.storeReads()) - before).toBeLessThanOrEqual(statementsMax);
-  });
-
-  test('leaves known keys served, and unseen honest keys too, at the first try', async () => {
-    await using app = await createTestApp();
-    const known = await app.createKey('alice');
-    const unseen = await Promise.all(Array.from({ length: 10 }, () => app.createKey('bob')));
-    expect((await app.useKey(known.key)).status).toBe(200);
-    await flood(app, 1, BURST);
-    const [, ...served] = await Promise.all([
-      flood(app, 5000, 400),
-      app.useKey(known.key),
-      ...unseen.map(({ key }) => app.useKey(key)),
-    ]);
-    expect(statusesOf(served)).toEqual([200]);
-  });
+test('a flood of unknown keys from one address is read as it comes up to the budget, and beyond it with a statement each 25 ms at most; known and unseen honest keys are served at the first try', async () => {
+  await using app = await createTestApp({ env: COUNTED });
+  const known = await app.createKey('alice');
+  const unseen = await Promise.all(Array.from({ length: 10 }, () => app.createKey('bob')));
+  expect((await app.useKey(known.key)).status).toBe(200);
+  expect(statusesOf(await flood(app, 1, BURST))).toEqual([401]);
+  const before = await app.storeReads();
+  const startedAtMs = performance.now();
+  expect(statusesOf(await present(app, guesses(5000, 200), 200))).toEqual([401]);
+  const statementsMax = (performance.now() - startedAtMs) / PAUSE_MS + 1;
+  expect((await app.storeReads()) - before).toBeLessThanOrEqual(statementsMax);
+  const [, ...served] = await Promise.all([
+    flood(app, 6000, 400),
+    app.useKey(known.key),
+    ...unseen.map(({ key }) => app.useKey(key)),
+  ]);
+  expect(statusesOf(served)).toEqual([200]);
 });
 
 describe('keys that are read together', () => {
