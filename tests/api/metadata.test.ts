@@ -1,6 +1,6 @@
 // RFC 9728 metadata, and the challenge that leads to it.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 const AUTHORIZATION_SERVER = 'https://login.example/tenant';
@@ -9,13 +9,10 @@ const WITH_SERVER = { JWT_SECRET: undefined, JWT_ISSUER: AUTHORIZATION_SERVER };
 const metadataAt = async (app: TestApp, path: string, init: RequestInit = {}) =>
   readResponse(await fetch(`${new URL(app.url).origin}/.well-known/oauth-protected-resource${path}`, init));
 
-describe('with an authorization server', () => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await createTestApp({ env: WITH_SERVER });
-  });
-  afterAll(() => app.close());
+const app = await createTestApp({ env: WITH_SERVER });
+afterAll(() => app.close());
 
+describe('with an authorization server', () => {
   test.each(['', '/mcp', '/sse'])('the document of "%s" names its own address', async (path) => {
     const response = await metadataAt(app, path);
     expect(response.status).toBe(200);

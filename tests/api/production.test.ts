@@ -1,6 +1,6 @@
 // Production: what it refuses to start without, and credentials over HTTPS only.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { makeCertificate } from '../support/certificate.ts';
@@ -70,6 +70,9 @@ describe('start', () => {
   });
 });
 
+const app = await createTestApp({ env: PRODUCTION });
+afterAll(() => app.close());
+
 describe('credentials over plain HTTP', () => {
   const CARRYING: [string, Record<string, string>, unknown][] = [
     ['X-API-Key', { 'x-api-key': KEY }, {}],
@@ -77,17 +80,6 @@ describe('credentials over plain HTTP', () => {
     ['a bearer token in lower case', { authorization: 'bearer x' }, {}],
     ['_meta.api_key', {}, { _meta: { api_key: KEY } }],
   ];
-
-  let app: TestApp;
-  let behind: TestApp;
-  beforeAll(async () => {
-    app = await createTestApp({ env: PRODUCTION });
-    behind = await createTestApp({ env: BEHIND_PROXY });
-  });
-  afterAll(async () => {
-    await app.close();
-    await behind.close();
-  });
 
   async function expectRefused({ status, body, headers }: TestResponse) {
     expect([status, body.code]).toEqual([403, 'https_required']);
@@ -138,6 +130,7 @@ describe('credentials over plain HTTP', () => {
   });
 
   test('over HTTPS each is accepted, and browsers are told to stay with it', async () => {
+    await using behind = await createTestApp({ env: BEHIND_PROXY });
     for (const [, headers, input] of CARRYING) {
       const response = await behind.call('get_data', input, { ...headers, ...HTTPS });
       expect(response.body.code).toBe('invalid_api_key');

@@ -1,6 +1,6 @@
 // /verify, asked as a proxy asks: any method, with the original request's headers.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
 import { openHttpSocket } from '../support/http-socket.ts';
@@ -20,7 +20,11 @@ import {
 
 const app = await createTestApp();
 const { key } = await app.createKey('alice', { scopes: ['read', 'write'], expiresInDays: 1 });
-afterAll(() => app.close());
+const limited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
+afterAll(async () => {
+  await app.close();
+  await limited.close();
+});
 
 const ask = async (
   headers: Record<string, string> = {},
@@ -130,12 +134,6 @@ test('a body or a query is not looked at', async () => {
 });
 
 describe('scopes', () => {
-  let limited: TestApp;
-  beforeAll(async () => {
-    limited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '2' } });
-  });
-  afterAll(() => limited.close());
-
   const demand = async (query: string, header?: string) =>
     ask({ 'x-api-key': key, ...(header !== undefined && { 'x-required-scope': header }) }, { path: `/verify${query}` });
 

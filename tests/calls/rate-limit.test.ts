@@ -1,6 +1,6 @@
 // The number of calls per window and key, and the headers that tell it on every response of a limited tool.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, sequence, type ToolDeps } from '../../src/start/package/index.ts';
 import { childOf } from '../support/children.ts';
@@ -55,14 +55,11 @@ test('0 requests switches the limit off, and no header mentions it', async () =>
   expect(said(await app.call('get_data')).policy).toBeNull();
 });
 
+const app = await createTestApp({ env: TWO_A_MINUTE, clock: onTheHour() });
+afterAll(() => app.close());
+
 describe('every response of a limited tool carries the headers', () => {
   const UNTOUCHED = { policy: '"key";q=2;w=60', limit: '"key";r=2;t=60' };
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await createTestApp({ env: TWO_A_MINUTE, clock: onTheHour() });
-  });
-  afterAll(() => app.close());
-
   test.each([
     ['401 without a key', 401, postText('/tools/get_data', '{}')],
     ['401 with a bad key', 401, postText('/tools/get_data', '{}', { 'X-API-Key': 'x' })],

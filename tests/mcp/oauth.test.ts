@@ -1,7 +1,7 @@
 // OAuth as clients meet it: the challenge leads them to the authorization server, and its token opens the tools. The
 // clients are the official ones of both SDK generations; the authorization server is real and on loopback.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { type AuthorizationServer, createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
@@ -171,14 +171,11 @@ describe('the challenge on /mcp', () => {
   });
 });
 
+const eager = await place({ MCP_AUTH: 'eager' });
+afterAll(() => eager[Symbol.asyncDispose]());
+
 describe('eager', () => {
-  let there: Place;
-  let app: TestApp;
-  beforeAll(async () => {
-    there = await place({ MCP_AUTH: 'eager' });
-    ({ app } = there);
-  });
-  afterAll(() => there[Symbol.asyncDispose]());
+  const { app, publicUrl } = eager;
 
   test('challenges any POST without a credential, unless the request itself is refused first', async () => {
     for (const body of [
@@ -213,7 +210,7 @@ describe('eager', () => {
   test('does not change REST, and does not challenge /sse', async () => {
     expect((await app.call('get_data')).body.code).toBe('missing_api_key');
     const { provider, authorizationUrl } = createSignIn();
-    const client = ofV1(new SSEClientTransport(new URL(`${there.publicUrl}/sse`), { authProvider: provider }));
+    const client = ofV1(new SSEClientTransport(new URL(`${publicUrl}/sse`), { authProvider: provider }));
     await client.connect();
     expect((await client.listTools()).tools).not.toBeEmpty();
     expect(authorizationUrl()).toBeNull();

@@ -1,7 +1,7 @@
 // Limits, quotas and numbers of keys of an owner, for all keys together, and what a call costs: over HTTP, on one process
 // and on two that share a database.
 
-import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
@@ -111,13 +111,10 @@ test('whoami, introspection and the list show what is left of the plan; of an ow
   expect(body).toMatchObject({ active: true, limit: 10, remaining: 9 });
 });
 
-describe('settings', () => {
-  let app: TestApp;
-  beforeAll(async () => {
-    app = await createTestApp({ env: ADMINS });
-  });
-  afterAll(() => app.close());
+const app = await createTestApp({ env: ADMINS });
+afterAll(() => app.close());
 
+describe('settings', () => {
   test('are set, kept where nothing is given, taken back with null, and each change is one event', async () => {
     const owner = 'Zoë/1';
     const plan = { rateLimit: { requests: 9, window: '10s' }, keysMax: 0, metadata: { plan: 'pro', seats: '5' } };
