@@ -3,7 +3,7 @@
 import { callerOf } from '../calls/call.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import { excerptOf } from '../watch/redact.ts';
+import { excerptOf, redactHashes } from '../watch/redact.ts';
 import type { ObserveRequest } from '../web/context.ts';
 import { forwardedPath } from '../web/forwarded.ts';
 import { codeOf } from '../web/problem-response.ts';
@@ -26,7 +26,8 @@ export const createAccessLog =
       const { requestId, request, headers, route, call } = context;
       const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
       const tool = call?.tool || undefined;
-      const { keyId, keyName, subject, parentId, actor } = call?.auth ?? call?.refused ?? {};
+      const { keyId, keyName: name, subject, parentId, actor } = call?.auth ?? call?.refused ?? {};
+      const keyName = name && redactHashes(name); // a person may name a key by its hash
       const caller =
         keyId === undefined
           ? { userId: subject, ...(actor !== subject && { actor }) }

@@ -17,7 +17,7 @@ let forms: string[];
 let user: Record<string, string>;
 let service: { id: string; key: string };
 beforeAll(async () => {
-  app = await createTestApp({ env: { LOG_LEVEL: 'debug' } });
+  app = await createTestApp({ env: { LOG_LEVEL: 'debug', ACCESS_LOG: '1' } });
   user = await bearer(app, 'alice');
   const key = (await app.createKey('alice')).key;
   service = await app.createKey('alice', { scopes: ['introspect'] });
