@@ -4,7 +4,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { callOver, userHeaders } from '../support/client.ts';
+import { callOver, userOn } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { runToExit, startServer } from '../support/server-process.ts';
@@ -86,7 +86,7 @@ test('a write-ahead log left by a crash stays as it is beside a damaged file', a
   const folder = folderWith(whole);
   const file = join(folder, 'data/keys.db');
   const server = await startServer({ env, folder });
-  await callOver(server.url, 'create_api_key', { name: 'in the log', scopes: [] }, await userHeaders('alice'));
+  await (await userOn(server)).create({ name: 'in the log' });
   await server.kill();
   expect(readFileSync(`${file}-wal`).length).toBeGreaterThan(0);
   const damaged = readFileSync(file);
@@ -102,10 +102,9 @@ describe('a file too large to be read whole', () => {
   /** A database with the keys `lost` and `safe`, the rest of a large file between them. */
   async function makeLarge() {
     const folder = folderWith(whole);
-    const alice = await userHeaders('alice');
     const createKey = async (name: string): Promise<string> => {
       await using server = await startServer({ env, folder });
-      return (await callOver(server.url, 'create_api_key', { name, scopes: ['read'] }, alice)).body.key;
+      return (await (await userOn(server)).create({ name })).body.key;
     };
     const lost = await createKey('the key that is lost');
     await written(

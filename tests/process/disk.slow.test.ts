@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { callOver, userHeaders } from '../support/client.ts';
+import { userOn } from '../support/client.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { createModelUser, seeded } from '../support/model-user.ts';
 import { openFiles } from '../support/open-files.ts';
@@ -40,16 +40,10 @@ async function writableMetricOf({ url }: ServerProcess): Promise<string | undefi
   return /^mcp_keys_store_writable (\d)$/m.exec(await (await fetch(`${url}/metrics`, { headers })).text())?.[1];
 }
 
-/** What alice sees of a server: statuses alone. */
-async function clientOf({ url }: ServerProcess) {
-  const headers = await userHeaders('alice');
-  const call = (tool: string, input: object) => callOver(url, tool, input, headers);
-  return {
-    call,
-    create: () => call('create_api_key', { name: 'n'.repeat(200), scopes: ['read'] }),
-    use: async (key: string) => (await callOver(url, 'get_data', {}, { 'x-api-key': key })).status,
-    list: async () => (await call('list_api_keys', {})).body.keys.map(({ id }: { id: string }) => id).sort(),
-  };
+/** Alice, who writes much. */
+async function aliceOn(server: ServerProcess) {
+  const alice = await userOn(server);
+  return { ...alice, create: () => alice.create({ name: 'n'.repeat(200) }) };
 }
 
 const USERS = 8;
@@ -66,7 +60,7 @@ describe.skipIf(!mountable)('a disk', () => {
   test('on a full disk writes are 503 with Retry-After, reads and known keys work, and writes recover with the disk', async () => {
     using disk = smallDisk();
     await using server = await startServer({ env: envOn(disk) });
-    const alice = await clientOf(server);
+    const alice = await aliceOn(server);
     const kept = [(await alice.create()).body, (await alice.create()).body];
     disk.fill();
     let refused = await alice.create();
@@ -86,7 +80,7 @@ describe.skipIf(!mountable)('a disk', () => {
       expect(response.headers.get('retry-after')).toBe('1');
     }
     expect(await alice.use(first.key)).toBe(200);
-    expect(await alice.list()).toEqual(kept.map(({ id }) => id).sort());
+    expect(await alice.ids()).toEqual(kept.map(({ id }) => id).sort());
     expect(await healthOf(server)).toMatchObject({ status: 'ok', store: { ok: true, writable: false } });
     expect(await writableMetricOf(server)).toBe('0');
     const { code, stdout } = await keysCommand({ ...envOn(disk), PUBLIC_URL: server.url }, ['doctor']);
@@ -105,7 +99,7 @@ describe.skipIf(!mountable)('a disk', () => {
     await server.kill();
 
     await using again = await startServer({ env: envOn(disk) });
-    expect(await (await clientOf(again)).list()).toEqual(
+    expect(await (await aliceOn(again)).ids()).toEqual(
       kept
         .filter((key) => key !== second)
         .map(({ id }) => id)
@@ -153,7 +147,7 @@ describe.skipIf(!mountable)('a disk', () => {
     let refused = 0;
     {
       await using server = await startServer({ env: envOn(disk) });
-      const alice = await clientOf(server);
+      const alice = await aliceOn(server);
       kept.push((await alice.create()).body.id);
       disk.fill(); // what is left of the last page of the log takes some more
       while (refused === 0) {
@@ -163,19 +157,19 @@ describe.skipIf(!mountable)('a disk', () => {
           else refused += 1;
         }
       }
-      expect(await alice.list()).toEqual(kept.toSorted());
+      expect(await alice.ids()).toEqual(kept.toSorted());
       disk.free();
       kept.push((await alice.create()).body.id);
       await server.kill();
     }
     await using again = await startServer({ env: envOn(disk) });
-    expect(await (await clientOf(again)).list()).toEqual(kept.toSorted());
+    expect(await (await aliceOn(again)).ids()).toEqual(kept.toSorted());
   });
 
   test(`full: ${FAILED_WRITES} failed writes leave no heap of open files, and are one outage in the log`, async () => {
     using disk = smallDisk();
     await using server = await startServer({ env: envOn(disk) });
-    const alice = await clientOf(server);
+    const alice = await aliceOn(server);
     disk.fill();
     for (let count = 0; count < FAILED_WRITES; count += 1) expect((await alice.create()).status).toBe(503);
     expect(openFiles(server.pid).filter((file) => file.startsWith(disk.folder)).length).toBeLessThan(OPEN_FILES_MAX);
@@ -189,7 +183,7 @@ describe.skipIf(!mountable)('a disk', () => {
   test('on a read-only disk writes are 503, reads work, and writes recover with the disk', async () => {
     using disk = smallDisk();
     await using server = await startServer({ env: envOn(disk) });
-    const alice = await clientOf(server);
+    const alice = await aliceOn(server);
     const { id, key } = (await alice.create()).body;
     disk.fill();
     while ((await alice.create()).status === 200); // after a failure the file is opened anew
@@ -198,7 +192,7 @@ describe.skipIf(!mountable)('a disk', () => {
       expect(response.status).toBe(503);
       expect(response.headers.get('retry-after')).toBe('1');
     }
-    expect(await alice.list()).toContain(id);
+    expect(await alice.ids()).toContain(id);
     expect(await alice.use(key)).toBe(200);
 
     disk.uncover();
@@ -211,7 +205,7 @@ describe.skipIf(!mountable)('a disk', () => {
   test('with the disk gone every use of the database is 503, never 500, and recovers with the disk', async () => {
     using disk = smallDisk();
     await using server = await startServer({ env: envOn(disk) });
-    const alice = await clientOf(server);
+    const alice = await aliceOn(server);
     const { id } = (await alice.create()).body;
     disk.fill();
     while ((await alice.create()).status === 200); // after a failure the file is opened anew

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
-import { callOver, userHeaders } from '../support/client.ts';
+import { userOn } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -34,18 +34,14 @@ async function paste(folder: string, lines: string, variables: Record<string, st
   return stdout;
 }
 
-async function keysOn({ url }: ServerProcess) {
-  const alice = await userHeaders('alice');
+async function keysOn(server: ServerProcess) {
+  const alice = await userOn(server);
   return {
-    async create(): Promise<string> {
-      const { status, body } = await callOver(url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
-      expect(status).toBe(200);
-      return body.key;
-    },
+    create: async (): Promise<string> => (await alice.create()).body.key,
     /** Until it is known: on a busy machine a server without a poll of late says 503, which is right. */
     async use(key: string): Promise<number> {
       for (;;) {
-        const { status } = await callOver(url, 'get_data', {}, { 'x-api-key': key });
+        const status = await alice.use(key);
         if (status !== 503) return status;
       }
     },

@@ -5,9 +5,9 @@ import { Database } from 'bun:sqlite';
 import { describe, expect, test } from 'bun:test';
 import { copyFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { callOver, userHeaders } from '../support/client.ts';
+import { userOn } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { refusedWithin } from '../support/wait-for.ts';
 
@@ -22,24 +22,11 @@ function removeLog(file: string): void {
   rmSync(`${file}-shm`);
 }
 
-/** Alice on one of the servers. */
-async function aliceOn({ url }: ServerProcess) {
-  const headers = await userHeaders('alice');
-  const call = (tool: string, input: object) => callOver(url, tool, input, headers);
-  return {
-    create: () => call('create_api_key', { name: 'n', scopes: ['read'] }),
-    revoke: async (keyId: string) => (await call('revoke_api_key', { keyId })).status,
-    use: async (key: string) => (await callOver(url, 'get_data', {}, { 'x-api-key': key })).status,
-    listed: async (): Promise<string[]> =>
-      (await call('list_api_keys', {})).body.keys.map(({ id }: { id: string }) => id).sort(),
-  };
-}
-
 /** A database that has keys in the file itself, not only in its log. */
 async function usedFolder(): Promise<string> {
   const folder = temporaryFolder();
   await using server = await startServer({ env, folder });
-  expect((await (await aliceOn(server)).create()).status).toBe(200);
+  expect((await (await userOn(server)).create()).status).toBe(200);
   expect(await server.stop()).toBe(0);
   return folder;
 }
@@ -49,8 +36,8 @@ describe('removed', () => {
     const folder = await usedFolder();
     await using first = await startServer({ env, folder });
     await using second = await startServer({ env, folder });
-    const [alice, there] = [await aliceOn(first), await aliceOn(second)];
-    const before = await alice.listed();
+    const [alice, there] = [await userOn(first), await userOn(second)];
+    const before = await alice.ids();
     const { key } = (await alice.create()).body;
     expect(await alice.use(key)).toBe(200);
     removeLog(fileOf(first));
@@ -64,20 +51,20 @@ describe('removed', () => {
       expect(server.stdout()).toContain(REASON);
     }
     await using again = await startServer({ env, folder });
-    expect(await (await aliceOn(again)).listed()).toEqual(before);
+    expect(await (await userOn(again)).ids()).toEqual(before);
   });
 
   test('when the log is removed, work of another process before that is noticed stays, and its revocations are not missed', async () => {
     const folder = await usedFolder();
     await using frozen = await startServer({ env, folder });
-    const alice = await aliceOn(frozen);
+    const alice = await userOn(frozen);
     const { id, key } = (await alice.create()).body; // in the log only
     expect(await alice.use(key)).toBe(200);
     frozen.signal('SIGSTOP');
     removeLog(fileOf(frozen));
     await using other = await startServer({ env, folder });
-    const there = await aliceOn(other);
-    const made = await there.listed();
+    const there = await userOn(other);
+    const made = await there.ids();
     expect(made).not.toContain(id);
     for (let count = 0; count < 200; count += 1) made.push((await there.create()).body.id);
     frozen.signal('SIGCONT');
@@ -86,7 +73,7 @@ describe('removed', () => {
     expect(await frozen.stop()).toBe(0);
     expect(frozen.stdout()).toContain(REASON);
     made.push((await there.create()).body.id);
-    expect(await there.listed()).toEqual(made.sort());
+    expect(await there.ids()).toEqual(made.sort());
     expect(await other.stop()).toBe(0);
     using file = new Database(fileOf(frozen), { readonly: true });
     expect(file.query('PRAGMA integrity_check').all()).toEqual([{ integrity_check: 'ok' }]);
@@ -104,14 +91,14 @@ describe('one of its files', () => {
   test.each(changes)('%s: no statement runs, and the next start has what is there', async (_, change, kept) => {
     const folder = await usedFolder();
     await using server = await startServer({ env, folder });
-    const alice = await aliceOn(server);
+    const alice = await userOn(server);
     const { id } = (await alice.create()).body;
     change(fileOf(server));
     expect((await alice.create()).status).toBe(503);
     expect(await server.stop()).toBe(0);
     await using again = await startServer({ env, folder });
-    const back = await aliceOn(again);
-    expect((await back.listed()).includes(id)).toBe(kept);
+    const back = await userOn(again);
+    expect((await back.ids()).includes(id)).toBe(kept);
     expect((await back.create()).status).toBe(200);
   });
 });
@@ -123,7 +110,7 @@ function replaceByCopy(file: string): void {
 
 test('moved away and back: no statement runs until a restart, for somebody may have made another meanwhile', async () => {
   await using server = await startServer({ env });
-  const alice = await aliceOn(server);
+  const alice = await userOn(server);
   const wal = `${fileOf(server)}-wal`;
   renameSync(wal, `${wal}-away`);
   expect((await alice.create()).status).toBe(503);

@@ -5,7 +5,7 @@ import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
-import { callOver, userHeaders } from '../support/client.ts';
+import { userHeaders, userOn } from '../support/client.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { deafClient } from '../support/deaf-client.ts';
 import { diskFolder, temporaryFolder } from '../support/folder.ts';
@@ -148,12 +148,7 @@ test('a request that never ends is given up after 10 s', async () => {
 
 test('clients on keep-alive connections lose no request while it stops', async () => {
   await using server = await startServer({ env: { ...JWT, RATE_LIMIT_REQUESTS: '0' } });
-  const { body } = await callOver(
-    server.url,
-    'create_api_key',
-    { name: 'n', scopes: ['read'] },
-    await userHeaders('a'),
-  );
+  const { body } = await (await userOn(server)).create();
   let answered = 0;
   let signalledMs = Number.POSITIVE_INFINITY;
   const wrong: number[] = [];
@@ -186,27 +181,26 @@ test('clients on keep-alive connections lose no request while it stops', async (
 
 test('a stop writes last uses of a moment ago, and the database file is whole without the files beside it', async () => {
   const server = await startServer({ env: JWT });
-  const alice = await userHeaders('alice');
-  const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
-  await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key });
-  const before = (await callOver(server.url, 'list_api_keys', {}, alice)).body.keys;
+  const alice = await userOn(server);
+  await alice.use((await alice.create()).body.key);
+  const before = (await alice.call('list_api_keys')).body.keys;
   expect(before[0].lastUsedAt).toBeNumber();
   expect(await server.stop()).toBe(0);
   const copy = temporaryFolder();
   mkdirSync(join(copy, 'data'));
   copyFileSync(join(server.folder, 'data/keys.db'), join(copy, 'data/keys.db'));
   await using again = await startServer({ env: JWT, folder: copy });
-  expect((await callOver(again.url, 'list_api_keys', {}, alice)).body.keys).toEqual(before);
+  expect((await (await userOn(again)).call('list_api_keys')).body.keys).toEqual(before);
 });
 
 test('a stop that meets a bug ends with 1, says what it was, and its log is whole', async () => {
   const server = await startServer({ env: { ...JWT, LOG_LEVEL: 'debug' } });
-  const alice = await userHeaders('alice');
-  const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice);
+  const alice = await userOn(server);
+  const { key } = (await alice.create()).body;
   const database = openDatabase(`file:${join(server.folder, 'data/keys.db')}`);
   await database.execute("CREATE TRIGGER broken BEFORE INSERT ON key_counts BEGIN SELECT RAISE(ABORT, 'a bug'); END");
   database.close();
-  await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key }); // before a stop it is written at some time or other
+  await alice.use(key); // before a stop it is written at some time or other
   expect(await server.stop()).toBe(1);
   expect(server.stderr()).toContain('a bug');
   expect(logOf(server).at(-1)).toMatchObject({ event: 'stopping' });

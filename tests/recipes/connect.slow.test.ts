@@ -2,7 +2,7 @@
 // clients sign in with a key, and the server never sees it.
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { callOver, userHeaders } from '../support/client.ts';
+import { callOver, userHeaders, userOn } from '../support/client.ts';
 import { type FrontProxy, isMissing, startFrontProxy } from '../support/front-proxy.ts';
 import { handOver, register } from '../support/hand-over.ts';
 import { FORGED } from '../support/identity.ts';
@@ -78,12 +78,10 @@ describe.skipIf(isMissing('caddy'))('an MCP server without authentication, behin
   });
 
   /** Bound to the service unless told otherwise. */
-  const create = async (scopes: readonly string[], resource: object = { resource: `${proxy.url}/mcp` }) =>
-    (await callOver(keys.url, 'create_api_key', { name: 'n', scopes, ...resource }, await userHeaders('alice')))
-      .body as {
-      id: string;
-      key: string;
-    };
+  const create = async (
+    scopes: readonly string[],
+    resource: object = { resource: `${proxy.url}/mcp` },
+  ): Promise<{ id: string; key: string }> => (await (await userOn(keys)).create({ scopes, ...resource })).body;
 
   /** The proxy has a certificate of its own, the key server none. */
   const trusting = (url: string | URL, init?: RequestInit): Promise<Response> => {

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
-import { callOver, userHeaders } from '../support/client.ts';
+import { callOver, userHeaders, userOn } from '../support/client.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
@@ -38,12 +38,7 @@ describe.skipIf(WITHOUT_PROMETHEUS)('Prometheus', () => {
   test('fires the alert of the lag while the primary is frozen', async () => {
     await using sqld = await startSqld();
     await using server = await startServer({ env: { ...environment, ...sqld.env } });
-    const created = await callOver(
-      server.url,
-      'create_api_key',
-      { name: 'n', scopes: ['read'] },
-      await userHeaders('alice'),
-    );
+    const created = await (await userOn(server)).create();
     const use = () => callOver(server.url, 'get_data', {}, { 'x-api-key': created.body.key });
     expect((await use()).status).toBe(200);
 

@@ -3,7 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { mkdirSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { callOver, userHeaders } from '../support/client.ts';
+import { callOver, userHeaders, userOn } from '../support/client.ts';
 import { run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -19,12 +19,7 @@ test.skipIf(Bun.which('jq') === null)(
   'who called what yesterday: by owner, key, tool or path, and status',
   async () => {
     await using server = await startServer({ env: { ...ENV, ACCESS_LOG: '1', TRUST_PROXY: '1' } });
-    const created = await callOver(
-      server.url,
-      'create_api_key',
-      { name: 'CI', scopes: ['write'] },
-      await userHeaders('alice'),
-    );
+    const created = await (await userOn(server)).create({ name: 'CI', scopes: ['write'] });
     const key = { 'x-api-key': created.body.key };
     for (let calls = 0; calls < 3; calls += 1) await callOver(server.url, 'whoami', {}, key);
     await callOver(server.url, 'get_data', {}, key);
@@ -85,7 +80,7 @@ test.skipIf(Bun.which('jq') === null)('why calls were refused in a minute: each 
 test('backup and restore, as they are typed', async () => {
   await using server = await startServer({ env: ENV });
   const env = { ...ENV, DATABASE_URL: `file:${join(server.folder, 'data/keys.db')}` };
-  const { body } = await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, await userHeaders('alice'));
+  const { body } = await (await userOn(server)).create({ scopes: [] });
   const target = join(temporaryFolder(), 'keys-backup.db');
   for (const command of DOCUMENT.codeBlocks('Backups', 'sh')) {
     const [, ...words] = command.trim().split(/ (?:run )?/);
@@ -123,7 +118,7 @@ describe('the backup every hour', () => {
 
   test('its commands make a copy beside a running server, and remove those older than two weeks', async () => {
     await using server = await startServer({ env: ENV });
-    await callOver(server.url, 'create_api_key', { name: 'n', scopes: [] }, await userHeaders('alice'));
+    await (await userOn(server)).create();
     const backups = join(temporaryFolder(), 'backups');
     mkdirSync(backups);
     const old = join(backups, 'keys-old.db');

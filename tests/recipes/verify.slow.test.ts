@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { childOf } from '../support/children.ts';
-import { callOver, userHeaders } from '../support/client.ts';
+import { userOn } from '../support/client.ts';
 import { type Echoed, type EchoService, startEcho } from '../support/echo.ts';
 import { type Backends, type FrontProxy, isMissing, startFrontProxy } from '../support/front-proxy.ts';
 import { FORGED, IDENTITY } from '../support/identity.ts';
@@ -23,11 +23,8 @@ const backends = (keys: ServerProcess, service: EchoService): Backends => ({
 
 const serverEnv = { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
 
-async function makeKey(url: string, input: Record<string, unknown> = {}, owner = 'alice') {
-  const fields = { name: 'n', scopes: ['read'], ...input };
-  const { body } = await callOver(url, 'create_api_key', fields, await userHeaders(owner));
-  return body as { id: string; key: string };
-}
+const makeKey = async (url: string, input: object = {}, owner?: string): Promise<{ id: string; key: string }> =>
+  (await (await userOn({ url }, owner)).create(input)).body;
 
 describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
   describe.skipIf(isMissing(program))('in front of a service', () => {

@@ -28,3 +28,21 @@ export async function callOver(
   });
   return readResponse(response);
 }
+
+/** A user of a server, and what she asks over REST. */
+export async function userOn({ url }: { readonly url: string }, sub = 'alice') {
+  const headers = await userHeaders(sub);
+  const call = (tool: string, input: object = {}) => callOver(url, tool, input, headers);
+  return {
+    headers,
+    call,
+    /** With the scope `read`, unless `input` says otherwise. */
+    create: (input: object = {}) => call('create_api_key', { name: 'n', scopes: ['read'], ...input }),
+    revoke: async (keyId: string) => (await call('revoke_api_key', { keyId })).status,
+    /** The status of a call with a key. */
+    use: async (key: string) => (await callOver(url, 'get_data', {}, { 'x-api-key': key })).status,
+    /** Of her keys, sorted. */
+    ids: async (): Promise<string[]> =>
+      (await call('list_api_keys')).body.keys.map(({ id }: { id: string }) => id).sort(),
+  };
+}
