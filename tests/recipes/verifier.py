@@ -119,7 +119,7 @@ class KeyVerifier:
             if status != 200 and not is_limit:
                 return refused("store_unavailable", 1), False
             self._forget(digest)
-            if is_limit or not body["active"]:
+            if is_limit or body["active"] is not True:
                 return refused(body["error"] if is_limit else "invalid_api_key", retry_after, body), False
             is_late = since(asked) > body["fresh_ms"] + body["bound_ms"]
             return None if is_late else self._good(digest, body, asked, cursor)
@@ -188,7 +188,7 @@ class KeyVerifier:
             with self._open(sent, timeout=max(within, 0.01)) as response:
                 retry_after, sent = response.headers.get("Retry-After") or "", response.read()
                 body = json.loads(sent) if sent.startswith(b"{") else {}
-                is_ours = response.status != 200 or body.get("active") is False or "fresh_ms" in body
+                is_ours = response.status != 200 or body.get("active") is False or type(body.get("fresh_ms")) is int
                 if not (is_ours and response.status == 200 or body.get("error") in ("rate_limited", "quota_exceeded")):
                     self._warn(f"POST {path}: got {response.status}{HINTS.get(str(body.get('error')), '')}")
                 return response.status if is_ours else 0, int(retry_after) if retry_after.isdigit() else None, body

@@ -99,7 +99,7 @@ describe.skipIf(python === null)('with python3', () => {
     expect(await lateEndings(at, BOUND_MS, letsIn)).toEqual([]);
   }, 180_000);
 
-  test.each(rows(['{}', '[]'], 1))(
+  test.each(rows(['{"active":true,"fresh_ms":null,"bound_ms":975}', '{}', '[]'], 1))(
     'a 200 that is not of the server, with %s, is no answer',
     async (inPlace) => {
       const { key } = await at.createKey('kim');
