@@ -43,7 +43,7 @@ async function dropTable(db: Database, table: string, { rows, after }: Emptying)
       isMore = changed >= rows || repeated;
     }
   }
-  await db.writeAll([{ sql: `DROP TABLE IF EXISTS ${table}` }]);
+  await db.write({ sql: `DROP TABLE IF EXISTS ${table}`, unsynced: true });
 }
 
 /**

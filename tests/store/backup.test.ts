@@ -2,7 +2,7 @@
 // meanwhile, and wherever it is killed.
 
 import { expect, test } from 'bun:test';
-import { appendFileSync, copyFileSync, type PathLike, statSync } from 'node:fs';
+import { appendFileSync, copyFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { systemClock } from '../../src/ground/runtime.ts';
 import { backUp } from '../../src/store/backup/backup.ts';
@@ -100,7 +100,11 @@ test('of more secrets than are read at once each that has ended is counted, and 
   await using started = new AsyncDisposableStack();
   const { config, store, client } = await databaseOf('embedded', started);
   await withBackup(file, temporaryFolder(), async (backup) => {
-    expect(await compare(store.db, backup, Date.now())).toMatchObject({ isNew: true, replaced: 0, revivedCount: 1500 });
+    expect(await compare(store.db, backup, Date.now())).toMatchObject({
+      isNew: true,
+      replaced: 0,
+      revivedCount: 1500,
+    });
     await restore(config, store.db, backup);
     expect(await compare(store.db, backup, Date.now())).toMatchObject({
       isNew: false,
@@ -158,7 +162,7 @@ test('a file that somebody writes to while it is copied is copied anew, or refus
   const other = await backupOf(1);
   const keysOf = async ({ keys }: { keys: number }) => keys;
   let writes = 0;
-  const writtenMeanwhile = (most: number) => (from: PathLike, to: PathLike) => {
+  const writtenMeanwhile = (most: number) => async (from: string, to: string) => {
     copyFileSync(from, to);
     writes += 1;
     if (writes <= most) appendFileSync(other, '\0');

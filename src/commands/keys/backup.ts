@@ -48,7 +48,10 @@ export const verb = command({
       renameSync(unfinished, file);
     };
     try {
-      await removing(unfinished, write);
+      await removing(
+        ['', '-wal', '-shm', '-journal'].map((part) => `${unfinished}${part}`),
+        write,
+      );
     } catch (error) {
       const { syscall } = error as NodeJS.ErrnoException;
       throw new CommandError(`${syscall === undefined ? '' : "the file can't be written: "}${reasonOf(error)}`);

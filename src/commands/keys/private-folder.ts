@@ -7,9 +7,11 @@ import type { Io } from '../io.ts';
 
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Removes the secret `path` after `use`, and when a signal ends the command. */
-export async function removing<T>(path: string, use: () => Promise<T>): Promise<T> {
-  const remove = () => rmSync(path, { recursive: true, force: true });
+/** Removes these secrets after `use`, and when a signal ends the command. */
+export async function removing<T>(paths: readonly string[], use: () => Promise<T>): Promise<T> {
+  const remove = () => {
+    for (const path of paths) rmSync(path, { recursive: true, force: true });
+  };
   const end = (signal: NodeJS.Signals) => {
     remove();
     for (const ending of ENDING) process.off(ending, end);
@@ -34,7 +36,7 @@ const NAMED = `keys-${hostname().replace(/[^A-Za-z0-9.]/g, '_')}-`;
 export function withPrivateFolder<T>(io: Io, use: (folder: string) => Promise<T>): Promise<T> {
   removeLeft(io);
   const folder = mkdtempSync(join(tmpdir(), `${NAMED}${process.pid}-`)); // 0700
-  return removing(folder, () => use(folder));
+  return removing([folder], () => use(folder));
 }
 
 function removeLeft({ say }: Io): void {

@@ -2,24 +2,21 @@
 
 import { open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
-import { isOutage } from '../../ground/result.ts';
+import { isOutage, StoreOutage } from '../../ground/result.ts';
 import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from '../copying.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
 import { mustBeNoFolder, openError } from '../embedded/open.ts';
 import { CHANGES, pageOf } from '../feed.ts';
+import { EMPTIED, RESTORING } from '../left-behind.ts';
 import type { DatabaseConfig } from '../place.ts';
 import { remoteDatabase } from '../remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../schema.ts';
 import { letSignalsIn } from './file.ts';
-import { copyInPieces } from './pieces.ts';
+import { copyPages } from './pages.ts';
 
 /** Rows that are read and written at once: those of keys are some 400 KB. */
 const PAGE_ROWS = 1000;
-/** Rows of a file that are on the disk before the next are read: a few megabytes. */
-const PIECE_ROWS = 10_000;
-/** Servers write meanwhile, each for milliseconds. */
-const LOCK_WAIT_MS = 10_000;
 
 /** What ends in minutes or hours: none is good again when the backup is put back, and none is kept with it. */
 const LEFT_OUT = ['codes', 'code_secrets', 'children'];
@@ -35,53 +32,50 @@ export async function backUp(config: DatabaseConfig, file: string): Promise<void
     });
     if (applied === 0) throw new UnusableDatabase('DATABASE_URL: the database is empty');
     await letSignalsIn();
-    await (config.mode === 'embedded' ? copyFile : copyRemote)(db, file);
+    await (config.mode === 'embedded' ? copyFile(db, config.path, file) : copyRemote(db, file));
   } finally {
     db.close();
   }
 }
 
-/**
- * Copies all rows in one reading transaction, which holds up no writer. Each piece is on the disk before the next: all at
- * the end, a server's commit beside it would wait for the whole copy.
- */
-async function copyFile(db: Database, file: string): Promise<void> {
-  const schema = await db.read({ sql: SCHEMA });
-  const onDisk = await open(file, 'r+');
+/** Copies the pages, which holds up no writer, and takes from the copy what is in no backup. */
+async function copyFile(db: Database, path: string, file: string): Promise<void> {
+  const source = await open(path);
   try {
-    await inCopy(file, tableSql(schema));
-    await db.read({ sql: 'ATTACH ? AS copy', args: [file] }, LOCK_WAIT_MS); // in a transaction SQLite would refuse it
-    for (const pragma of UNSAFE) await db.read({ sql: `PRAGMA copy.${pragma}` });
-    await db.read({ sql: 'PRAGMA ignore_check_constraints = ON' }); // the rows were checked when they were made
-    await db.read({ sql: 'BEGIN' });
-    const put = async (piece: Statement): Promise<void> => {
-      await db.read(piece);
-      await onDisk.sync();
-    };
-    for (const table of tablesOf(schema)) {
-      if (!LEFT_OUT.includes(table))
-        await copyInPieces(db, { table, from: 'main', into: `copy.${table}`, rows: PIECE_ROWS, put });
-    }
-    const sequences = await db.read({ sql: SEQUENCES });
-    await db.read({ sql: 'COMMIT' });
-    await db.read({ sql: 'DETACH copy' });
-    await inCopy(file, besideRows(schema, sequences));
+    await copyPages(db, source, path, file);
+    await leaveOut(file);
   } finally {
-    await onDisk.close();
+    await db.close(); // first: the locks on the file are released with `source`
+    await source.close();
   }
 }
 
-/** A copy that isn't whole is of no use: nothing needs to be undone. */
-const UNSAFE = ['journal_mode = OFF', 'synchronous = OFF', 'cache_size = -65536'];
-
-async function inCopy(file: string, statements: readonly Statement[]): Promise<void> {
+async function leaveOut(file: string): Promise<void> {
   const copy = embeddedDatabase(file);
   try {
-    await copy.writeAll(statements);
+    const [damage] = await copy.read({ sql: 'PRAGMA quick_check(1)' });
+    if (damage?.quick_check !== 'ok') throw new StoreOutage(String(damage?.quick_check), 'damaged');
+    const left = (await copy.read({ sql: LEFT_OUT_TABLES })).map(({ name }) => String(name));
+    const triggers = await copy.read({ sql: LEFT_OUT_TRIGGERS });
+    await copy.read({ sql: 'PRAGMA secure_delete = ON' });
+    await copy.writeAll(
+      [
+        ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
+        ...left.map((name) => (LEFT_OUT.includes(name) ? `DELETE FROM ${name}` : `DROP TABLE ${name}`)),
+        ...triggers.map(({ sql }) => String(sql)),
+      ].map((sql) => ({ sql })),
+    );
+    await copy.read({ sql: 'PRAGMA incremental_vacuum' });
+    await copy.read({ sql: 'PRAGMA journal_mode = DELETE' }); // one file, without a log
   } finally {
-    copy.close();
+    await copy.close();
   }
 }
+
+const LEFT_OUT_TRIGGERS = `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ('${LEFT_OUT.join("', '")}')`;
+/** With those of a restore that is under way. */
+const LEFT_OUT_TABLES = `SELECT name FROM sqlite_master WHERE type = 'table'
+AND (name IN ('${LEFT_OUT.join("', '")}') OR name GLOB '${RESTORING}*' OR name GLOB '${EMPTIED}_*')`;
 
 const tablesOf = (schema: readonly Row[]): string[] =>
   schema.filter(({ type }) => type === 'table').map(({ name }) => String(name));

@@ -1,6 +1,7 @@
 // A backup as a file: copied with what belongs to it, checked, and brought up to date.
 
-import { copyFileSync, realpathSync, type Stats, statSync } from 'node:fs';
+import { realpathSync, type Stats, statSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
@@ -10,6 +11,7 @@ import type { Read } from '../copying.ts';
 import { type Database, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
 import { inspect, migrate } from '../schema.ts';
+import { copyOntoDisk, shorten } from './pages.ts';
 
 export interface Backup {
   /** The path of a copy of the file, which has this version's schema. */
@@ -26,11 +28,11 @@ export async function withBackup<T>(
   file: string,
   folder: string,
   use: (backup: Backup) => Promise<T>,
-  copy = copyFileSync,
+  copy = copyFile,
 ): Promise<T> {
   const path = join(folder, 'backup.db');
   makePrivate(path);
-  copyBackup(file, path, copy);
+  await copyBackup(file, path, copy);
   await letSignalsIn();
   const db = embeddedDatabase(path);
   try {
@@ -44,6 +46,7 @@ export async function withBackup<T>(
     return await use({ path, read: (statement) => db.read(statement), keys: Number(row?.keys) });
   } finally {
     db.close();
+    await shorten(path);
   }
 }
 
@@ -56,7 +59,7 @@ const PARTS = ['', '-wal', '-journal'];
 /** How often the file is copied, at most, while a server that writes to it comes in between. */
 const COPY_TRIES_MAX = 5;
 
-function copyBackup(file: string, path: string, copy: typeof copyFileSync): void {
+async function copyBackup(file: string, path: string, copy: typeof copyFile): Promise<void> {
   try {
     const real = realpathSync(file); // the parts are beside the file itself
     if (statOf(real)?.isDirectory())
@@ -66,7 +69,7 @@ function copyBackup(file: string, path: string, copy: typeof copyFileSync): void
       for (const part of PARTS) {
         if (!isThere(`${real}${part}`)) continue;
         makePrivate(`${path}${part}`);
-        copy(`${real}${part}`, `${path}${part}`);
+        await copy(`${real}${part}`, `${path}${part}`);
       }
       if (statesOf(real) === before) return;
     }
@@ -78,6 +81,11 @@ function copyBackup(file: string, path: string, copy: typeof copyFileSync): void
   throw new UnusableDatabase(
     `expected a backup that nobody writes to, got ${JSON.stringify(file)}; of a database in use take one with keys backup`,
   );
+}
+
+async function copyFile(from: string, to: string): Promise<void> {
+  await using source = await open(from);
+  await copyOntoDisk(source, to);
 }
 
 const statOf = (path: string): Stats | undefined => statSync(path, { throwIfNoEntry: false });
