@@ -100,20 +100,20 @@ test('of more secrets than are read at once each that has ended is counted, and 
   await using started = new AsyncDisposableStack();
   const { config, store, client } = await databaseOf('embedded', started);
   await withBackup(file, temporaryFolder(), async (backup) => {
-    expect(await compare(store.db, backup, Date.now())).toMatchObject({
+    expect(await compare(config, store.db, backup, Date.now())).toMatchObject({
       isNew: true,
       replaced: 0,
       revivedCount: 1500,
     });
     await restore(config, store.db, backup);
-    expect(await compare(store.db, backup, Date.now())).toMatchObject({
+    expect(await compare(config, store.db, backup, Date.now())).toMatchObject({
       isNew: false,
       replaced: 1500,
       revivedCount: 0,
     });
     await client.execute('UPDATE api_keys SET expires_at_ms = 1 WHERE row IN (1, 1400)');
     await client.execute('DELETE FROM api_keys WHERE row IN (2, 1500)');
-    const { revivedCount, revived } = await compare(store.db, backup, Date.now());
+    const { revivedCount, revived } = await compare(config, store.db, backup, Date.now());
     const named = revived.map(({ name, ended }) => [name, ended]);
     expect([revivedCount, named]).toEqual([
       4,

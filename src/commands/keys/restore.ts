@@ -21,7 +21,7 @@ export const verb = command({
   async run({ options: { yes }, argument: file, io }) {
     const restoreFrom = (backup: Backup) =>
       withStoreOrNew(io, async (store, { database }) => {
-        const restoring = await compare(store.db, backup, Date.now());
+        const restoring = await compare(database, store.db, backup, Date.now());
         if (!restoring.isNew) await ask(restoring, backup, { io, yes });
         await restore(database, store.db, backup, restoring);
         io.say(`keys restored: ${backup.keys}; running servers forget what they know within REVOCATION_LAG_MAX_MS`);

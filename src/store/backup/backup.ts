@@ -73,7 +73,7 @@ async function leaveOut(file: string): Promise<void> {
 }
 
 const LEFT_OUT_TRIGGERS = `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ('${LEFT_OUT.join("', '")}')`;
-/** With those of a restore that is under way. */
+/** Includes those of a restore that is under way. */
 const LEFT_OUT_TABLES = `SELECT name FROM sqlite_master WHERE type = 'table'
 AND (name IN ('${LEFT_OUT.join("', '")}') OR name GLOB '${RESTORING}*' OR name GLOB '${EMPTIED}_*')`;
 

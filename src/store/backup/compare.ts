@@ -3,7 +3,9 @@
 import { fingerprintOf } from '../../keys/record.ts';
 import { pagesOf, type Read } from '../copying.ts';
 import { type Database, firstOf, type Row } from '../database.ts';
+import type { DatabaseConfig } from '../place.ts';
 import { hasSecret, rowBy } from '../rows.ts';
+import { attached, differentKeys, KEYS_OF_BACKUP } from './differences.ts';
 import { type Backup, letSignalsIn } from './file.ts';
 
 export interface Restoring {
@@ -38,10 +40,14 @@ const PAGE_ROWS = 1000;
 const isAccepted = (hash: string) =>
   `k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?2) AND ${hasSecret(hash, '?2')}`;
 
-/** Secrets that are accepted: those of the keys after row ?1, and of that key those after the ?3rd. */
-const ACCEPTED = `SELECT k.row, h.key AS nth, h.value AS hash, k.id, k.user_id, k.name
-FROM api_keys k, json_each(json_array(k.key_hash, k.second_hash)) h
+/** Returns the secrets that are accepted: those of the keys after row ?1, and of that key those after the ?3rd. */
+const accepted = (keys: string) => `SELECT k.row, h.key AS nth, h.value AS hash, k.id, k.user_id, k.name
+FROM ${keys}, json_each(json_array(k.key_hash, k.second_hash)) h
 WHERE (k.row, h.key) > (?1, ?3) AND ${isAccepted('h.value')} ORDER BY k.row, h.key LIMIT ${PAGE_ROWS}`;
+
+const OF_ALL = accepted('api_keys k');
+/** Those of some keys alone, whose rows are ?4. */
+const OF_SOME = accepted('json_each(?4) r CROSS JOIN api_keys k ON k.row = r.value');
 
 /** Selects which of these hashes, each given with its key's id, are not accepted, and why. */
 const ENDED = `SELECT p.key AS at, CASE WHEN of.id IS NULL THEN 'deleted' WHEN of.active = 0 THEN 'revoked'
@@ -54,16 +60,24 @@ const THERE = 'SELECT (SELECT count(*) FROM api_keys) AS keys, EXISTS (SELECT 1 
 
 const UNBLOCKED = 'SELECT value AS owner FROM json_each(?) WHERE value NOT IN (SELECT owner FROM blocked_owners)';
 
-export async function compare(db: Database, { read }: Backup, nowMs: number): Promise<Restoring> {
+/** Compares them: of a file only the keys that differ. */
+export async function compare(
+  { mode }: Pick<DatabaseConfig, 'mode'>,
+  db: Database,
+  backup: Backup,
+  nowMs: number,
+): Promise<Restoring> {
+  const { read } = backup;
   const there = firstOf(await db.read({ sql: THERE }));
+  const rows = mode === 'embedded' ? await attached(db, backup, () => differentKeys(db, KEYS_OF_BACKUP)) : null;
   const revived: Revived[] = [];
   let revivedCount = 0;
-  for await (const ended of acceptedOnly(read, (statement) => db.read(statement), nowMs)) {
+  for await (const ended of acceptedOnly(read, (statement) => db.read(statement), { nowMs, rows })) {
     revivedCount += ended.length;
     revived.push(...ended.slice(0, REVIVED_SHOWN_MAX - revived.length));
   }
   let refusedCount = 0;
-  for await (const refused of acceptedOnly((statement) => db.read(statement), read, nowMs))
+  for await (const refused of acceptedOnly((statement) => db.read(statement), read, { nowMs, rows }))
     refusedCount += refused.length;
   const replaced = Number(there.keys);
   const isNew = replaced === 0 && there.hasEvents === 0;
@@ -71,9 +85,14 @@ export async function compare(db: Database, { read }: Backup, nowMs: number): Pr
 }
 
 /** Yields, page by page, the secrets that one database accepts, but not the other. */
-async function* acceptedOnly(one: Read, other: Read, nowMs: number): AsyncGenerator<readonly Revived[]> {
+async function* acceptedOnly(
+  one: Read,
+  other: Read,
+  { nowMs, rows }: { readonly nowMs: number; readonly rows: readonly number[] | null },
+): AsyncGenerator<readonly Revived[]> {
+  const [sql, some] = rows === null ? [OF_ALL, []] : [OF_SOME, [JSON.stringify(rows)]];
   for (let last: Row = { row: Number.MIN_SAFE_INTEGER, nth: 0 }; ; ) {
-    const secrets = await one({ sql: ACCEPTED, args: [last.row ?? null, nowMs, last.nth ?? null] });
+    const secrets = await one({ sql, args: [last.row ?? null, nowMs, last.nth ?? null, ...some] });
     const pairs = JSON.stringify(secrets.map(({ hash, id }) => [hash, id]));
     const ended = await other({ sql: ENDED, args: [pairs, nowMs] });
     yield ended.map((row) => revivedOf(secrets[Number(row.at)] ?? {}, row));

@@ -13,6 +13,18 @@ const DIFFERENT_MAX = 10_000;
 const PUT_ROWS = 2000;
 const PAGE_ROWS = 500;
 
+export const KEYS_OF_BACKUP = 'backup.api_keys';
+
+/** Runs `use` while the backup is attached to a file as `backup`. */
+export async function attached<T>(db: Database, { path }: Backup, use: () => Promise<T>): Promise<T> {
+  await db.read({ sql: 'ATTACH ? AS backup', args: [path] }); // in a transaction SQLite would refuse it
+  try {
+    return await use();
+  } finally {
+    await db.read({ sql: 'DETACH backup' });
+  }
+}
+
 /**
  * Returns the numbers of the rows of `api_keys` that are other ones in `source`, or in one of both alone; null: they are too
  * many. A last use alone is no difference: the upkeep notes it in the row of each key in use.

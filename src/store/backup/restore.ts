@@ -6,7 +6,7 @@ import { pagesOf, putRows } from '../copying.ts';
 import { type Database, firstOf, type Row, type Statement } from '../database.ts';
 import { dropLeft, EMPTIED, type Emptying, RESTORING } from '../left-behind.ts';
 import type { DatabaseConfig } from '../place.ts';
-import { copyMissingEvents, differentKeys, sendMissingEvents } from './differences.ts';
+import { attached, copyMissingEvents, differentKeys, KEYS_OF_BACKUP, sendMissingEvents } from './differences.ts';
 import type { Backup } from './file.ts';
 import { copyInPieces, pauseAfter } from './pieces.ts';
 
@@ -133,23 +133,24 @@ export async function restore(
   const way = isFile ? wayOfFile(db) : wayOverNetwork(db, backup);
   const idOf = async () => firstOf(await db.read({ sql: 'SELECT database_id FROM feed' })).database_id;
   const idBefore = await idOf();
-  if (isFile) await db.read({ sql: 'ATTACH ? AS backup', args: [backup.path] }); // in a transaction SQLite would refuse it
-  try {
-    await dropLeft(db, way.emptying); // of a restore that was interrupted
-    await db.writeAll([{ sql: `CREATE TABLE ${RESTORING} AS SELECT unixepoch() AS begun_s` }]);
-    const all = putBack({
-      ...(await sendKeys(db, way, isFile)),
-      newestInBackup: firstOf(await backup.read({ sql: NEWEST_EVENT })),
-      triggers: await db.read({ sql: TRIGGERS }),
-      isNew,
-    });
-    await db.writeAll(all).catch(async (outage) => {
-      if ((await idOf()) === idBefore) throw outage; // else it was done by the try before
-    });
-  } finally {
-    await dropLeft(db, way.emptying).catch(outageIn);
-    if (isFile) await db.read({ sql: 'DETACH backup' });
-  }
+  const putAllBack = async () => {
+    try {
+      await dropLeft(db, way.emptying); // of a restore that was interrupted
+      await db.writeAll([{ sql: `CREATE TABLE ${RESTORING} AS SELECT unixepoch() AS begun_s` }]);
+      const all = putBack({
+        ...(await sendKeys(db, way, isFile)),
+        newestInBackup: firstOf(await backup.read({ sql: NEWEST_EVENT })),
+        triggers: await db.read({ sql: TRIGGERS }),
+        isNew,
+      });
+      await db.writeAll(all).catch(async (outage) => {
+        if ((await idOf()) === idBefore) throw outage; // else it was done by the try before
+      });
+    } finally {
+      await dropLeft(db, way.emptying).catch(outageIn);
+    }
+  };
+  await (isFile ? attached(db, backup, putAllBack) : putAllBack());
   if (isFile) await giveBackRoom(db);
 }
 
@@ -159,7 +160,7 @@ async function sendKeys(db: Database, way: Way, isFile: boolean) {
   await makeAhead(db, EVENTS);
   await way.sendMissingEvents();
   if (!isFile) await sendTable(db, way, KEYS);
-  const source = isFile ? `backup.${KEYS}` : aheadOf(KEYS);
+  const source = isFile ? KEYS_OF_BACKUP : aheadOf(KEYS);
   const newest = firstOf(await db.read({ sql: NEWEST }));
   const different = await differentKeys(db, source);
   if (different === null) {
