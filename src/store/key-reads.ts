@@ -44,13 +44,13 @@ const LISTED_KEY_BYTES_MIN = 136;
 const AFTER = 'k.user_id = ?1 AND (k.created_at_ms, k.row) < (?2, ?3)';
 const NEWEST_FIRST = 'ORDER BY k.created_at_ms DESC, k.row DESC';
 
-// As many as begin within the bytes, by a running sum.
+// As many as begin within the bytes, by a running sum, in which are no more than would fit without text.
 const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms,
 (SELECT count(*) FROM api_keys k WHERE ${AFTER}) AS remaining
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) FROM (
 SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
 SELECT ${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
-WHERE ${AFTER} ${NEWEST_FIRST})) WHERE before IS NULL OR before < ?4)`;
+WHERE ${AFTER} ${NEWEST_FIRST} LIMIT CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1)) WHERE before IS NULL OR before < ?4)`;
 
 /**
  * Returns the statement of a query: each condition that is given is one that an index serves, or bounds what is read.

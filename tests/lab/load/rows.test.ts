@@ -1,6 +1,7 @@
 // What is read and written without anybody waiting for it, in rows at the primary: few for each key.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
+import { callOver, userHeaders } from '../../support/client.ts';
 import { useKey } from '../../support/cluster.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { fillKeys } from '../../support/fill.ts';
@@ -73,6 +74,24 @@ test('the first read of a key reads eight rows at most, though it was used daily
   expect(written).toBeLessThanOrEqual(3);
   const read = ['INSERT INTO key_counts', 'AS uses FROM ('].reduce((sum, text) => sum + proxy.rows(text).read, 0);
   expect(read).toBeLessThanOrEqual(20);
+});
+
+test('a page of a list reads the keys that may fit, and counts the others, of an owner with 3,000 keys used daily for a month', async () => {
+  const KEYS = 3000;
+  await using sqld = await startSqld();
+  await keyOn(sqld);
+  const client = openDatabase(sqld.url);
+  await fillKeys(client, KEYS);
+  await client.execute("UPDATE api_keys SET user_id = 'bob'");
+  await client.execute({ sql: USED, args: [31] });
+  client.close();
+  await using proxy = startRowsProxy(sqld.url);
+  await using server = await start(proxy.url);
+  expect((await callOver(server.url, 'list_api_keys', {}, await userHeaders('bob'))).status).toBe(200);
+  const { statements, read } = proxy.rows('AS remaining');
+  expect(statements).toBe(1);
+  expect(read).toBeGreaterThan(KEYS);
+  expect(read).toBeLessThanOrEqual(KEYS + 4500); // 735 keys would fit without text
 });
 
 test('the scrapes of a minute read 5,000 rows at most, of 20,000 keys that expire soon', async () => {
