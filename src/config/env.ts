@@ -207,8 +207,8 @@ export const VARIABLES = {
   USER_RATE_LIMIT: of('calls in a window, like 3000/1m, or 0', userLimit, { requests: 3000, windowS: 60 }),
   // At least a month, for lists, widgets and monthly quotas.
   USAGE_DAYS: integer(31, 400, 31),
-  ALLOWED_ORIGINS: of('origins like https://app.example, with commas between', listOf(anyOrigin), null),
-  ALLOWED_HOSTS: of('host names without port, with commas between', listOf(bareHostName), null),
+  ALLOWED_ORIGINS: of('origins like https://app.example, with commas between', listOf(anyOrigin), null, outlinedUrl),
+  ALLOWED_HOSTS: of('host names without port, with commas between', listOf(bareHostName), null, outlinedUrl),
   TLS_CERT_FILE: path,
   TLS_KEY_FILE: path,
   TRUST_PROXY: integer(0, 32, 0),

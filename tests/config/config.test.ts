@@ -529,7 +529,7 @@ describe('who signs user tokens', () => {
   });
 
   test.each(['user:hunter2', ':hunter2'])('user-info in a URL is refused and not echoed: %s', (userInfo) => {
-    for (const name of ['JWT_ISSUER', 'JWT_JWKS_URL', 'PUBLIC_URL']) {
+    for (const name of ['JWT_ISSUER', 'JWT_JWKS_URL', 'PUBLIC_URL', 'ALLOWED_ORIGINS', 'ALLOWED_HOSTS']) {
       const [line, ...more] = faults({ [name]: `https://${userInfo}@id.example/` });
       expect(line).toEndWith('got "https://…@id.example/"');
       expect(more).toEqual([]);
