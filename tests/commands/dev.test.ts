@@ -48,6 +48,13 @@ test('it takes over a tool that appears, changes, breaks and is mended, and star
   expect(await dev.stop()).toBe(0); // with the server: its stdout has ended too
 }, 180_000);
 
+test('SIGHUP, too, ends it with its server', async () => {
+  const command = [process.execPath, join(import.meta.dir, '../../src/commands/dev.ts')];
+  await using dev = await startServer({ folder: diskFolder(), command });
+  dev.signal('SIGHUP');
+  expect(await dev.exited).toBe(0); // its stdout has ended too
+});
+
 test('it starts with the tools that are there', async () => {
   const folder = fill(diskFolder(), { 'tools/hello.ts': hello('one') });
   const command = [process.execPath, join(import.meta.dir, '../../src/cli.ts'), 'dev'];
