@@ -3,10 +3,11 @@
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { userOn } from '../support/client.ts';
+import { failingStart } from '../support/failing-start.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { createModelUser, seeded } from '../support/model-user.ts';
 import { openFiles } from '../support/open-files.ts';
-import { runToExit, type ServerProcess, startServer } from '../support/server-process.ts';
+import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { canMount, type SmallDisk, smallDisk } from '../support/small-disk.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { transportOf } from '../support/transports.ts';
@@ -47,6 +48,8 @@ async function aliceOn(server: ServerProcess) {
 }
 
 const USERS = 8;
+/** More than they write on a fast machine. */
+const USERS_KIB = 8 * 1024;
 const FULL_ROUNDS = 5;
 
 /** A connection that was opened on the read-only disk is replaced once it has failed; until then a write may be 503. */
@@ -108,7 +111,7 @@ describe.skipIf(!mountable)('a disk', () => {
   });
 
   test('full and free again and again while users work: each response is right or 503, and what was answered stays', async () => {
-    using disk = smallDisk();
+    using disk = smallDisk(USERS_KIB);
     await using server = await startServer({ env: envOn(disk) });
     const users = await Promise.all(
       Array.from({ length: USERS }, (_, index) =>
@@ -220,20 +223,13 @@ describe.skipIf(!mountable)('a disk', () => {
     expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
   });
 
-  test('a start on an empty read-only disk is refused in one line', async () => {
+  test.each([
+    ['read-only', (disk: SmallDisk) => disk.coverReadOnly()],
+    ['full', (disk: SmallDisk) => disk.fill()],
+  ])('a start that makes a database on a disk that is %s is refused in one line', async (_, change) => {
     using disk = smallDisk();
-    disk.coverReadOnly();
-    const { code, stderr } = await runToExit({ env: envOn(disk) });
-    expect(code).toBe(1);
-    expect(stderr).toMatch(
-      /^mcp-key-server: DATABASE_URL: expected a file that can be written, in a folder that can be written, but .*\n$/,
-    );
-  });
-
-  test('a start that makes a database on a full disk is refused in one line', async () => {
-    using disk = smallDisk();
-    disk.fill();
-    const { code, stderr } = await runToExit({ env: envOn(disk) });
+    change(disk);
+    const { code, stderr } = await failingStart(envOn(disk));
     expect(code).toBe(1);
     expect(stderr).toMatch(
       /^mcp-key-server: DATABASE_URL: expected a file that can be written, in a folder that can be written, but .*\n$/,
@@ -245,7 +241,7 @@ describe.skipIf(!mountable)('a disk', () => {
     const first = await startServer({ env: envOn(disk) });
     await first.stop();
     disk.fill();
-    const { code, stderr } = await runToExit({ env: envOn(disk) });
+    const { code, stderr } = await failingStart(envOn(disk));
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^.* but SQLITE_FULL: .*\n$/) });
     const listed = await keysCommand(envOn(disk), ['list']);
     expect(listed).toMatchObject({ code: 1, stderr: expect.stringMatching(/^.* but SQLITE_FULL: .*\n$/) });

@@ -37,11 +37,12 @@ export function canMount(): boolean {
   return run('mount', '-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', folder) && run('umount', folder);
 }
 
-export function smallDisk(): SmallDisk {
+/** `sizeKib`: for those who write more before it is filled. */
+export function smallDisk(sizeKib = SIZE_KIB): SmallDisk {
   const folder = temporaryFolder();
   const filler = join(folder, 'filler');
   let covers = 0;
-  must('mount', '-t', 'tmpfs', '-o', `size=${SIZE_KIB}k`, 'tmpfs', folder);
+  must('mount', '-t', 'tmpfs', '-o', `size=${sizeKib}k`, 'tmpfs', folder);
 
   function uncover(): void {
     for (; covers > 0; covers -= 1) must('umount', '-l', folder);
