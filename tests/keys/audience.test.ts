@@ -139,17 +139,17 @@ test('lists and results say what a key is bound to, and a rotation keeps it', as
   expect(created.map(({ resource }) => resource)).toEqual([undefined, own.url, OTHER]);
 });
 
-test.each([
-  'https://fourth.example',
-  '',
-  'x',
-  'http://127.0.0.1/tools',
-  `${OTHER}?a`,
-  'https://other.example/MCP',
-  1,
-  null,
-  '😀'.repeat(2000), // which are as many characters as they look
-])('a key can’t be bound to %p', async (resource) => {
+test.each<[string, unknown]>([
+  ['a server that is not listed', 'https://fourth.example'],
+  ['nothing', ''],
+  ['a word', 'x'],
+  ['a path of this server', 'http://127.0.0.1/tools'],
+  ['a query', `${OTHER}?a`],
+  ['another spelling of a path', 'https://other.example/MCP'],
+  ['a number', 1],
+  ['null', null],
+  ['a long text of emoji', '😀'.repeat(2000)], // which are as many characters as they look
+])('a key can’t be bound to %s', async (_what, resource) => {
   const input = { name: 'n', scopes: [], resource };
   const { status, body } = await app.call('create_api_key', input, await bearer(app, 'alice'));
   expect([status, body.code, body.issues[0].path]).toEqual([400, 'invalid_input', 'resource']);

@@ -81,33 +81,30 @@ const USUAL: readonly SignIn[] = [
 ];
 const ALL = [...USUAL, ...ELSEWHERE.flatMap((place) => OTHERS.map((client): SignIn => [place, client]))];
 
-test.each(rows(ALL, USUAL.length))(
-  '%s, %s is challenged, the user signs in, the call succeeds',
-  async (placeName, clientName) => {
-    const { path, connection } = CLIENTS[clientName] as ClientKind;
-    await using there = await (PLACES[placeName] ?? place)();
-    const { app, server, publicUrl } = there;
-    const { provider, signIn, authorizationUrl } = createSignIn();
-    const client = connection(new URL(publicUrl + path), provider);
-    await client.connect();
-    expect((await client.listTools()).tools.map(({ name }) => name)).toContain('create_api_key');
-    expect(authorizationUrl()).toBeNull(); // nothing so far needed a user
+test.each(rows(ALL, USUAL.length))('%s, %s is challenged, signs in, and calls', async (placeName, clientName) => {
+  const { path, connection } = CLIENTS[clientName] as ClientKind;
+  await using there = await (PLACES[placeName] ?? place)();
+  const { app, server, publicUrl } = there;
+  const { provider, signIn, authorizationUrl } = createSignIn();
+  const client = connection(new URL(publicUrl + path), provider);
+  await client.connect();
+  expect((await client.listTools()).tools.map(({ name }) => name)).toContain('create_api_key');
+  expect(authorizationUrl()).toBeNull(); // nothing so far needed a user
 
-    const refused = await client.callTool(CREATE).catch((error: unknown) => error);
-    expect(isUnauthorized(refused)).toBe(true);
-    expect(authorizationUrl()?.origin).toBe(new URL(server.url).origin);
+  const refused = await client.callTool(CREATE).catch((error: unknown) => error);
+  expect(isUnauthorized(refused)).toBe(true);
+  expect(authorizationUrl()?.origin).toBe(new URL(server.url).origin);
 
-    await client.finishAuth(await signIn());
-    expect(server.issuedFor).toEqual([publicUrl + path]);
-    const created = await structured(client.callTool(CREATE)); // the same connection goes on
-    const { id, key } = created as { id: string; key: string };
-    expect(key).toMatch(/^sk_test_/);
-    const listed = await structured(client.callTool({ name: 'list_api_keys', arguments: {} }));
-    expect(listed).toMatchObject({ keys: [{ id, name: 'by OAuth' }] });
-    expect((await app.useKey(key)).body.owner).toBe('alice');
-    await client.close();
-  },
-);
+  await client.finishAuth(await signIn());
+  expect(server.issuedFor).toEqual([publicUrl + path]);
+  const created = await structured(client.callTool(CREATE)); // the same connection goes on
+  const { id, key } = created as { id: string; key: string };
+  expect(key).toMatch(/^sk_test_/);
+  const listed = await structured(client.callTool({ name: 'list_api_keys', arguments: {} }));
+  expect(listed).toMatchObject({ keys: [{ id, name: 'by OAuth' }] });
+  expect((await app.useKey(key)).body.owner).toBe('alice');
+  await client.close();
+});
 
 test.each(Object.entries(CLIENTS).filter(([, { path }]) => path === '/mcp'))(
   'with MCP_AUTH=eager, %s without a credential is sent to sign in first',

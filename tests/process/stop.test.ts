@@ -32,25 +32,22 @@ test.each<[NodeJS.Signals, string, Record<string, string>]>([
   ['SIGTERM', ' with TLS of its own', { TLS_CERT_FILE, TLS_KEY_FILE }],
   ['SIGINT', '', {}],
   ['SIGHUP', '', {}],
-])(
-  '%s: a server%s ends with 0, soon, and says so: no idle connection or half-sent request holds it up',
-  async (signal, _, tls) => {
-    await using server = await startServer({ env: { ...JWT, ...tls } });
-    const url = server.url.replace('127.0.0.1', 'localhost');
-    const connect = () => openHttpSocket(url, 'TLS_CERT_FILE' in tls ? cert : undefined);
-    for (const connection of await Promise.all(Array.from({ length: 5 }, connect))) {
-      connection.socket.write(GET);
-      await connection.readUntil(isWhole);
-    }
-    (await connect()).socket.write('GET / HT');
-    await Bun.sleep(50);
-    const startedMs = performance.now();
-    server.signal(signal);
-    expect(await server.exited).toBe(0);
-    expect(performance.now() - startedMs).toBeLessThan(STOP_MS_MAX);
-    expect(logOf(server)).toMatchObject([{ event: 'started' }, { event: 'stopping', signal }, { event: 'stopped' }]);
-  },
-);
+])('%s: a server%s ends with 0, soon: no idle connection or half-sent request holds it up', async (signal, _, tls) => {
+  await using server = await startServer({ env: { ...JWT, ...tls } });
+  const url = server.url.replace('127.0.0.1', 'localhost');
+  const connect = () => openHttpSocket(url, 'TLS_CERT_FILE' in tls ? cert : undefined);
+  for (const connection of await Promise.all(Array.from({ length: 5 }, connect))) {
+    connection.socket.write(GET);
+    await connection.readUntil(isWhole);
+  }
+  (await connect()).socket.write('GET / HT');
+  await Bun.sleep(50);
+  const startedMs = performance.now();
+  server.signal(signal);
+  expect(await server.exited).toBe(0);
+  expect(performance.now() - startedMs).toBeLessThan(STOP_MS_MAX);
+  expect(logOf(server)).toMatchObject([{ event: 'started' }, { event: 'stopping', signal }, { event: 'stopped' }]);
+});
 
 // The first process of a container gets no signal that it has no handler for.
 test.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)(

@@ -353,7 +353,7 @@ test.each([0, 1.5, 1001, '5'])('a tool that costs %p stops the start', async (co
 });
 
 test.each(rows(['file', 'remote', 'replica'] as const, 1))(
-  'on two processes that share a %s a change of a plan is seen within the bound, an unseen key comes with it, and calls read nothing',
+  'on two processes that share a %s a new plan is seen within the bound, also by an unseen key, and calls read nothing',
   async (mode) => {
     await using primary = await startPrimary();
     const clock = onMidnight();

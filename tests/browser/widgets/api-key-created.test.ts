@@ -52,7 +52,7 @@ describeInBrowser('the widget api-key-created', (browser) => {
     });
   });
 
-  test('selects what is to be copied if the clipboard is refused, also after a copy that was allowed, and says which keys copy it', async () => {
+  test('selects what is to be copied if the clipboard is refused, at first or later, and says which keys copy it', async () => {
     await preview('', async ({ page, created, frame }) => {
       await button(created, 'Copy').waitFor(); // the host has answered, which takes a timer
       await stopClock(page);
