@@ -21,7 +21,6 @@ const ask = (list: FrameLocator | Frame, name: string) =>
   list.getByRole('button', { name: `Rotate ${name}`, exact: true }).click();
 const confirm = (list: FrameLocator | Frame, name: string) =>
   question(list, name).getByRole('button', { name: 'Rotate' }).click();
-const close = { jsonrpc: '2.0', id: 'close', method: 'ui/resource-teardown' };
 
 /** What rotate_api_key returns. */
 const rotated = (previous: object, rest: object = {}) => ({
@@ -138,27 +137,28 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
     });
   }
 
-  test('leaves nothing of the new key in the page or in memory once it is saved, or the widget closes', async () => {
-    const use = async (host: BareHost) => {
-      const { page, frame, post } = host;
-      const memory = await page.context().newCDPSession(frame);
-      for (const end of [
-        () => newKeyOf(frame, 'one').getByRole('button', { name: 'I have saved it' }).click(),
-        () => post(close),
-      ]) {
+  const ends: readonly (readonly [string, (host: BareHost) => Promise<unknown>])[] = [
+    ['it is saved', ({ frame }) => newKeyOf(frame, 'one').getByRole('button', { name: 'I have saved it' }).click()],
+    ['the widget closes', ({ post }) => post({ jsonrpc: '2.0', id: 'close', method: 'ui/resource-teardown' })],
+  ];
+  for (const [when, end] of rows(ends, 1)) {
+    test(`leaves nothing of the new key in the page or in memory once ${when}`, async () => {
+      const use = async (host: BareHost) => {
+        const { page, frame, post } = host;
+        const memory = await page.context().newCDPSession(frame);
         await ask(frame, 'one');
         await confirm(frame, 'one');
         await post(await responseTo(host, rotated(LATER)));
         await newKeyOf(frame, 'one').getByRole('button', { name: 'Show key' }).click();
         await waitFor(() => isInMemory(memory, KEY.slice(-32))); // the look finds what is there
-        await end();
+        await end(host);
         await newKeyOf(frame, 'one').waitFor({ state: 'detached' });
         expect(await html(frame)).not.toContain(KEY.slice(-8));
         expect(await isInMemory(memory, KEY.slice(-32))).toBe(false);
-      }
-    };
-    await withList(listOf('one', 'two'), use, await isolatingBrowser());
-  });
+      };
+      await withList(listOf('one', 'two'), use, await isolatingBrowser());
+    });
+  }
 
   test('keeps the new key through a newer list, and forgets it with its key', async () => {
     await withList(listOf('one', 'two'), async (host) => {
