@@ -2,7 +2,7 @@
 
 import { afterAll, beforeAll, expect, test } from 'bun:test';
 import { testClock } from '../support/clock.ts';
-import { keysCommand } from '../support/keys-command.ts';
+import { jsonLines, keysCommand } from '../support/keys-command.ts';
 import { createTestApp, type TestApp } from '../support/test-app.ts';
 import { advanceUntil } from '../support/wait-for.ts';
 
@@ -15,12 +15,6 @@ afterAll(() => app.close());
 
 const env = () => ({ RATE_LIMIT_WINDOW: '366d', DATABASE_URL: `file:${app.folder}/keys.db` });
 const keys = (...args: string[]) => keysCommand(env(), args);
-const jsonOf = ({ stdout }: { readonly stdout: string }) =>
-  stdout
-    .trim()
-    .split('\n')
-    .filter(Boolean)
-    .map((line) => JSON.parse(line));
 const policyOf = async (key: string) => {
   app.clock.advance(1001); // the bound
   return (await app.useKey(key)).headers.get('ratelimit-policy');
@@ -32,21 +26,21 @@ test('update sets limit, quota, name, scopes and days, and takes them away; a se
   const changed = await keys('update', id, '--limit', '5000/1m', '--quota', '9/day', '--name', 'new', '--days', '3');
   expect(changed).toMatchObject({ code: 0 });
   expect(await policyOf(key)).toBe('"key";q=5000;w=60, "quota";q=9;w=86400');
-  const [shown] = jsonOf(await keys('show', id, '--json'));
+  const [shown] = jsonLines(await keys('show', id, '--json'));
   expect(shown).toMatchObject({
     name: 'new',
     rateLimit: { requests: 5000, window: '1m' },
     quota: { requests: 9, period: 'day' },
   });
   expect(Date.parse(shown.expiresAt) - Date.now()).toBeGreaterThan(2 * 86_400_000);
-  const [event] = jsonOf(await keys('events', '--key', id, '--limit', '1', '--json'));
+  const [event] = jsonLines(await keys('events', '--key', id, '--limit', '1', '--json'));
   const fields = ['name', 'expiresAt', 'rateLimit', 'quota'];
   expect(event).toMatchObject({ kind: 'changed', how: 'command', fields });
   expect((await keys('events', '--key', id)).stdout).toContain('changed (name, expiresAt, rateLimit, quota)');
 
   await keys('update', id, '--limit', 'default', '--quota', 'default', '--days', 'never', '--scope', 'read');
   expect(await policyOf(key)).toBe('"key";q=1000;w=31622400');
-  const [again] = jsonOf(await keys('show', id, '--json'));
+  const [again] = jsonLines(await keys('show', id, '--json'));
   expect(again).toMatchObject({ expiresAt: null, scopes: ['read'] });
   expect(again).not.toHaveProperty('rateLimit');
   expect(again).not.toHaveProperty('quota');
@@ -61,7 +55,7 @@ test('update without an option is wrong usage, and a revoked key stays revoked',
   expect(await keys('update', id, '--limit', 'many')).toMatchObject({ code: 2, stdout: '' });
   await keys('revoke', id, '--yes');
   expect(await keys('update', id, '--name', 'other')).toMatchObject({ code: 0 });
-  expect(jsonOf(await keys('show', id, '--json'))).toMatchObject([{ name: 'other', active: false }]);
+  expect(jsonLines(await keys('show', id, '--json'))).toMatchObject([{ name: 'other', active: false }]);
   app.clock.advance(1001);
   expect((await app.useKey(key)).status).toBe(401);
 });
@@ -76,7 +70,7 @@ test('list and show say how often a key was used; --sort uses puts the most used
     { id: little.id, uses: { today: 1, last30Days: [1] } },
     { id: unused.id },
   ];
-  await advanceUntil(app.clock, async () => Bun.deepMatch(listed, jsonOf(await sorted('--json'))), 100);
+  await advanceUntil(app.clock, async () => Bun.deepMatch(listed, jsonLines(await sorted('--json'))), 100);
   const lines = (await sorted()).stdout.split('\n');
   expect([lines[0]?.endsWith('USES'), lines[1]?.endsWith(' 3'), lines[3]?.endsWith(' 0')]).toEqual([true, true, true]);
   expect((await keys('show', much.id)).stdout).toMatch(/\n\d{4}-\d\d-\d\d {2}3\n$/);

@@ -7,7 +7,7 @@ import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand } from '../support/keys-command.ts';
+import { jsonLines, keysCommand } from '../support/keys-command.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { STORE_MODES, startStore, type TestStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -49,17 +49,8 @@ describe.each(rows(STORE_MODES, 1))('on a database that is %s', (mode) => {
   }
 
   test('create prints the key alone, and the server accepts it', async () => {
-    const { code, stdout, stderr } = await keys(
-      'create',
-      '--user',
-      'carol',
-      '--name',
-      'CI',
-      '--scope',
-      'read',
-      '--days',
-      '30',
-    );
+    const typed = 'create --user carol --name CI --scope read --days 30';
+    const { code, stdout, stderr } = await keys(...typed.split(' '));
     expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/^sk_test_\S+\n$/) });
     expect(stderr).not.toContain(stdout.trim());
     expect(await use(stdout.trim())).toBe(200);
@@ -70,29 +61,15 @@ describe.each(rows(STORE_MODES, 1))('on a database that is %s', (mode) => {
   test('list and show find it; show takes the key on stdin only', async () => {
     const { id, key } = await create('dave', ['read', 'write']);
     await create('dave', []);
-    const { stdout } = await keys('list', '--user', 'dave', '--scope', 'write', '--json');
-    expect(
-      stdout
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line)),
-    ).toMatchObject([
-      {
-        id,
-        owner: 'dave',
-        scopes: ['read', 'write'],
-        active: true,
-        expiresAt: null,
-        createdAt: expect.stringMatching(/Z$/),
-      },
-    ]);
+    const listed = jsonLines(await keys('list', '--user', 'dave', '--scope', 'write', '--json'));
+    const createdAt = expect.stringMatching(/Z$/);
+    const shown = { id, owner: 'dave', scopes: ['read', 'write'], active: true, expiresAt: null, createdAt };
+    expect(listed).toMatchObject([shown]);
     const [head, ...rows] = (await keys('list', '--user', 'dave')).stdout.trim().split('\n');
     expect(head).toMatch(/^ID +OWNER +NAME/);
     expect(rows).toHaveLength(2);
-    const { fingerprint } = JSON.parse(stdout);
-    for (const [args, stdin] of [[[id]], [[fingerprint]], [['-'], key]] as const) {
-      const shown = await keysCommand(env, ['show', ...args, '--json'], stdin);
-      expect(JSON.parse(shown.stdout)).toMatchObject({ id });
+    for (const [args, stdin] of [[[id]], [[listed[0].fingerprint]], [['-'], key]] as const) {
+      expect(jsonLines(await keysCommand(env, ['show', ...args, '--json'], stdin))).toMatchObject([{ id }]);
     }
     const pasted = await keys('show', key);
     expect(pasted).toMatchObject({ code: 2, stdout: '' });
@@ -138,11 +115,7 @@ describe.each(rows(STORE_MODES, 1))('on a database that is %s', (mode) => {
     const { id } = await create('heidi');
     await keys('revoke', id, '--yes');
     await keys('block', 'heidi');
-    const lines = async (...args: string[]) =>
-      (await keys('events', '--user', 'heidi', '--json', ...args)).stdout
-        .trim()
-        .split('\n')
-        .map((line) => JSON.parse(line));
+    const lines = async (...args: string[]) => jsonLines(await keys('events', '--user', 'heidi', '--json', ...args));
     const [created, ...others] = await lines();
     expect(created).toMatchObject({ kind: 'created', how: 'tool', actor: 'heidi', keyId: id, address: '127.0.0.1' });
     expect(others).toMatchObject([
@@ -176,19 +149,15 @@ describe.each(rows(STORE_MODES, 1))('on a database that is %s', (mode) => {
 
   test('import checks every line first, skips what is there, and can be run again', async () => {
     const file = join(temporaryFolder(), 'keys.jsonl');
-    const imported = Array.from({ length: 450 }, (_, index) => {
-      const key = `sk_live_${index.toString(16).padStart(64, '0')}`;
-      return {
-        key,
-        line: {
-          userId: `owner ${index % 7}`,
-          name: `key ${index}`,
-          keyHash: Bun.SHA256.hash(key, 'hex'),
-          scopes: ['read'],
-        },
-      };
-    });
-    const lines = imported.map(({ line }) => JSON.stringify(line));
+    const imported = Array.from({ length: 450 }, (_, index) => `sk_live_${index.toString(16).padStart(64, '0')}`);
+    const lines = imported.map((key, index) =>
+      JSON.stringify({
+        userId: `owner ${index % 7}`,
+        name: `key ${index}`,
+        keyHash: Bun.SHA256.hash(key, 'hex'),
+        scopes: ['read'],
+      }),
+    );
     writeFileSync(file, [...lines, '{"userId": "x"}'].join('\n'));
     expect(await keys('import', file)).toMatchObject({ code: 1, stderr: expect.stringContaining('line 451: ') });
     writeFileSync(file, `${lines[0]}\n${lines[1]?.replace('key 1', 'Z\xfcrich')}`, 'latin1');
@@ -196,33 +165,23 @@ describe.each(rows(STORE_MODES, 1))('on a database that is %s', (mode) => {
       code: 1,
       stderr: expect.stringContaining('line 2: expected UTF-8'),
     });
-    expect(await use(imported[0]?.key ?? '')).toBe(401);
+    expect(await use(imported[0] ?? '')).toBe(401);
     writeFileSync(file, lines.slice(0, 250).join('\n'));
     expect((await keys('import', file)).stderr).toContain('250 imported, 0 were there already');
     writeFileSync(file, lines.join('\n'));
     const again = await keys('import', file);
     expect(again.stderr).toContain('200 imported, 250 were there already');
     expect(again.code).toBe(0);
-    const used = await Promise.all(
-      [imported[1], imported[449]].map((entry) =>
-        callOver(server.url, 'get_data', {}, { 'x-api-key': entry?.key ?? '' }),
-      ),
-    );
-    expect(used.map(({ status }) => status)).toEqual([200, 200]);
+    expect([await use(imported[1] ?? ''), await use(imported[449] ?? '')]).toEqual([200, 200]);
   });
 
   test('doctor finds nothing wrong, and the server', async () => {
     const { code, stdout } = await keysCommand({ ...env, PUBLIC_URL: server.url }, ['doctor']);
-    expect({
-      code,
-      states: stdout
-        .trim()
-        .split('\n')
-        .map((line) => line.split(/\s+/, 1)[0]),
-    }).toEqual({
-      code: 0,
-      states: ['ok', 'ok', 'ok', 'ok', 'ok', 'ok'],
-    });
+    const states = stdout
+      .trim()
+      .split('\n')
+      .map((line) => line.split(/\s+/, 1)[0]);
+    expect({ code, states }).toEqual({ code: 0, states: Array(6).fill('ok') });
   });
 
   test('doctor asks at HOST and PORT if PUBLIC_URL is out of reach, and says where it asked', async () => {

@@ -65,14 +65,14 @@ describe.skipIf(python === null)('with python3', () => {
   });
 
   const ROUNDS = everything ? 10 : 4;
-  test(`of ${2000 * ROUNDS} checks of 200 keys few are questions`, async () => {
+  test(`of ${2000 * ROUNDS} checks of 200 keys at most 1,000 are questions`, async () => {
     const keys: string[] = [];
     for (let made = 0; made < 200; made += 1) keys.push((await at.createKey('carol')).key);
     const before = questions();
     let good = 0;
     for (let round = 0; round < ROUNDS; round += 1) good += (await client.ask({ keys, times: 10 })).good;
     expect(good).toBeGreaterThan(1900 * ROUNDS); // on a machine slower than the bound some are 503
-    expect(questions() - before).toBeLessThanOrEqual(200 * (1 + Math.ceil((10 * ROUNDS) / 25)));
+    expect(questions() - before).toBeLessThanOrEqual(1000);
   }, 180_000);
 
   test('a key is held to its limit', async () => {

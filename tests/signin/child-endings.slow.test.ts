@@ -8,7 +8,7 @@ import { childOf, exchange } from '../support/children.ts';
 import { userHeaders } from '../support/client.ts';
 import { callServer, startCluster, useKey } from '../support/cluster.ts';
 import { rows } from '../support/everything.ts';
-import { keysCommand } from '../support/keys-command.ts';
+import { jsonLines, keysCommand } from '../support/keys-command.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startServer } from '../support/server-process.ts';
 import { STORE_MODES } from '../support/store-mode.ts';
@@ -52,11 +52,7 @@ test('a server that is killed between insert and response leaves a child that no
   await call('revoke_api_key', { keyId: lost.id });
   expect(await listed()).toMatchObject([{ id: again.id }]);
   expect(await useKey(other, again.key)).toBe(200);
-  const { stdout } = await keysCommand(primary.env, ['events', '--key', parent.id, '--json']);
-  const events = stdout
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line));
+  const events = jsonLines(await keysCommand(primary.env, ['events', '--key', parent.id, '--json']));
   expect(events.map(({ kind, actor }) => [kind, actor])).toEqual([
     ['created', 'alice'],
     ['delegated', lost.id],

@@ -32,6 +32,14 @@ export async function inProcess(
   return { code, ...written };
 }
 
+/** What a command printed with --json. */
+// biome-ignore lint/suspicious/noExplicitAny: tests read lines of any shape
+export const jsonLines = ({ stdout }: { readonly stdout: string }): any[] =>
+  stdout
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+
 export const keysCommand = (env: IoStreams['env'], args: readonly string[], stdin = '') =>
   inProcess(main, env, args, stdin);
 
