@@ -164,7 +164,7 @@ test('the example tools, put where the documents say, compile and respond', asyn
   });
   expect(pasted).toEqual([open.body]);
   expect(pasted).toEqual([JSON.parse(README.codeBlock('A tool of your own', 'json'))]);
-}, 120_000); // a compiler, on a machine that is ten times slower, too
+}, 180_000); // a compiler, on a machine that is ten times slower, too
 
 test('what is shown of an example stands in its file', () => {
   const flush = (code: string) => code.replace(/^ +/gm, '');

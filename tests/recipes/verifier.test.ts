@@ -92,7 +92,7 @@ describe.skipIf(python === null)('with python3', () => {
     });
     const detail = 'The quota of all your keys together is used up; try again when its period is over';
     expect(last).toMatchObject({ code: 'quota_exceeded', detail, of: 'owner' });
-  }, 60_000);
+  }, 180_000);
 
   test('a key that has ended, in whatever way, is refused within the bound', async () => {
     const letsIn = async (key: string) => (await client.ask({ key, scopes: ['read'] })).ok;

@@ -257,4 +257,4 @@ test('a server that is killed while keys change: its trail is what was acknowled
   const { acknowledged, faults } = await killRounds(5);
   expect(faults).toEqual([]);
   expect(acknowledged).toBeGreaterThan(25);
-}, 120_000);
+}, 180_000);

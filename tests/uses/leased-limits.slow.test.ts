@@ -114,7 +114,7 @@ test.each([
     for (const { cost, accepted } of refused) expect(accepted).toBeGreaterThanOrEqual(limit - (cost - 1) - lent);
     for (const verifier of customer.verifiers) await verifier.close();
   },
-  120_000,
+  180_000,
 );
 
 test('what was let in is what is counted, of each key', async () => {
@@ -141,4 +141,4 @@ test('what was let in is what is counted, of each key', async () => {
     return Bun.deepEquals(counted, letIn);
   }).catch(() => {});
   expect(counted).toEqual(letIn);
-}, 120_000);
+}, 180_000);

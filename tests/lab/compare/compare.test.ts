@@ -32,11 +32,11 @@ test.each<[string, Other]>(
   async (_name, other) => {
     expect((await kindsBeside(other)).filter((kind) => !STORE.test(kind))).toEqual([]);
   },
-  120_000,
+  180_000,
 );
 
 test('what another setting changes is found', async () => {
   const kinds = await kindsBeside({ runtime: 'bun', store: 'embedded', env: { KEY_QUOTA: '100000/month' } });
   expect(kinds).toContain('POST /mcp tools/call list_api_keys, 200: body.result.structuredContent.keys[].quota');
   expect(kinds).toContain('POST /tools/get_data, 403: header ratelimit');
-}, 120_000);
+}, 180_000);
