@@ -28,7 +28,7 @@ class AnyStatus(urllib.request.HTTPErrorProcessor):  # no redirect is followed: 
 
 class KeyVerifier:
     def __init__(self, url, id, key, resource=None):
-        if not id or not key or not url.startswith(("http://", "https://")) or "@" in url:
+        if not id or not key or not url.startswith(("http://", "https://")) or set(url) & set("@?#"):
             raise ValueError("KeyVerifier: expected an http(s) URL, the id of a key, and the key")
         self._url, self._resource = url.rstrip("/"), {} if resource is None else {"resource": resource}
         basic = ":".join(urllib.parse.quote(part, "") for part in (id, key))

@@ -141,6 +141,8 @@ verifier.close()`,
       ['', 'x', 'x'],
       ['127.0.0.1:3000', 'x', 'x'],
       ['https://user:pass@keys.example', 'x', 'x'],
+      ['https://keys.example/?a=b', 'x', 'x'],
+      ['https://keys.example#a', 'x', 'x'],
       ['http://127.0.0.1:3000', '', 'x'],
       ['http://127.0.0.1:3000', 'x', ''],
     ];
