@@ -4,6 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { userOn } from '../support/client.ts';
+import { run } from '../support/command.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
@@ -24,12 +25,7 @@ async function paste(folder: string, lines: string, variables: Record<string, st
   const commands = temporaryFolder();
   symlinkSync(process.execPath, join(commands, 'bun'));
   const PATH = `${commands}:${process.env.PATH}`;
-  const child = Bun.spawn(['sh', '-euc', lines], { cwd: folder, env: { PATH, ...variables }, stderr: 'pipe' });
-  const [code, stdout, stderr] = await Promise.all([
-    child.exited,
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ]);
+  const { code, stdout, stderr } = await run(['sh', '-euc', lines], { cwd: folder, env: { PATH, ...variables } });
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   return stdout;
 }

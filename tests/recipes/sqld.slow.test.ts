@@ -4,6 +4,7 @@ import { afterAll, expect, test } from 'bun:test';
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
+import { run } from '../support/command.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
@@ -22,12 +23,7 @@ const PATH = `${join(ROOT, 'node_modules/.bin')}:${process.env.PATH}`;
 
 /** Runs a section's lines in the folder. Returns what they print. */
 async function paste(section: string): Promise<string> {
-  const child = Bun.spawn(['sh', '-euc', linesOf(section)], { cwd: folder, env: { PATH }, stderr: 'pipe' });
-  const [code, stdout, stderr] = await Promise.all([
-    child.exited,
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-  ]);
+  const { code, stdout, stderr } = await run(['sh', '-euc', linesOf(section)], { cwd: folder, env: { PATH } });
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
   return stdout;
 }
