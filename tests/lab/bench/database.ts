@@ -8,8 +8,7 @@ import { openEmbedded } from '../../support/embedded.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { BENCH_SECRET } from './ours.ts';
 
-/** Keys per user: as many as the listing case lists. */
-export const KEYS_PER_USER = 10;
+const KEYS_PER_USER = 10;
 
 // One per millisecond, as if they had been made one after the other.
 const INSERT = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)

@@ -2,13 +2,12 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { noLibrary } from '../../support/c-library.ts';
+import { builtLibrary, noLibrary } from '../../support/c-library.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { fillKeys } from '../../support/fill.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { LOOP_MONITOR, longestPauseMs } from '../../support/loop-pauses.ts';
 import { type ServerProcess, startServer, untilOpen } from '../../support/server-process.ts';
-import { slowDisk } from '../../support/slow-disk.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { buildDatabase } from '../bench/database.ts';
@@ -65,6 +64,25 @@ test(`while ${OLD} events, changes and days of counts are removed no pause of th
   for (let time = 0; time < TIMES; time += 1) pausesMs.push(await prunePauseMs());
   expect(median(pausesMs)).toBeLessThanOrEqual(PAUSE_MS_MAX);
 }, 300_000);
+
+const source = (waitMs: number) => `
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static int waited(long call, int file) {
+  struct timespec wait = { 0, ${waitMs * 1_000_000} };
+  nanosleep(&wait, 0);
+  return (int)syscall(call, file);
+}
+
+int fsync(int file) { return waited(SYS_fsync, file); }
+int fdatasync(int file) { return waited(SYS_fdatasync, file); }
+`;
+
+/** Returns the environment of a process whose disk takes its time. */
+const slowDisk = (waitMs: number) => ({ LD_PRELOAD: builtLibrary(source(waitMs)) });
 
 const COPIED = 5000;
 const DISK_MS = 200;

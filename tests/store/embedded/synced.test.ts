@@ -2,11 +2,11 @@
 // lost by a power cut, uses, is not waited for.
 
 import { expect, setDefaultTimeout, test } from 'bun:test';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { noLibrary } from '../../support/c-library.ts';
+import { builtLibrary, noLibrary } from '../../support/c-library.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
-import { countedSyncs } from '../../support/counted-syncs.ts';
-import { diskFolder } from '../../support/folder.ts';
+import { diskFolder, temporaryFolder } from '../../support/folder.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
 
@@ -14,6 +14,46 @@ setDefaultTimeout(180_000); // processes are started, on machines that do other 
 
 const missing = noLibrary();
 if (missing !== null) console.log(`What is synced is not tested: ${missing}`);
+
+/** Loaded before libc: counts fsync and fdatasync. */
+const SOURCE = `
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int64_t *count;
+
+__attribute__((constructor)) static void begin(void) {
+  const char *path = getenv("SYNC_COUNT");
+  int file = path == NULL ? -1 : open(path, O_RDWR);
+  if (file < 0) return;
+  void *mapped = mmap(NULL, 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (mapped != MAP_FAILED) count = mapped;
+}
+
+static int synced(int failed) {
+  if (!failed && count != NULL) __atomic_add_fetch(count, 1, __ATOMIC_SEQ_CST);
+  return failed;
+}
+
+int fsync(int file) { return synced((int)syscall(SYS_fsync, file)); }
+int fdatasync(int file) { return synced((int)syscall(SYS_fdatasync, file)); }
+`;
+
+/** Counts how often a process has waited for the disk so far, with this environment. */
+function countedSyncs() {
+  const path = join(temporaryFolder(), 'syncs');
+  writeFileSync(path, new Uint8Array(8));
+  return {
+    env: { LD_PRELOAD: builtLibrary(SOURCE), SYNC_COUNT: path },
+    count: () => Number(readFileSync(path).readBigInt64LE()),
+  };
+}
 
 test.skipIf(missing !== null)('each change of a key is synced before its response, and a use is not', async () => {
   const syncs = countedSyncs();
