@@ -17,9 +17,15 @@ type Env = Readonly<Record<string, string>>;
 export async function failingStart(env: Env): Promise<{ code: number; stderr: string; stdout: string }> {
   let stderr = '';
   let stdout = '';
+  await using left = new AsyncDisposableStack(); // that the end of a process would close
   const starting = start({
     ...runtime,
     env: { PORT: '0', DATABASE_URL: `file:${folderWith({})}/keys.db`, ...env } as typeof runtime.env,
+    serve(options) {
+      const server = runtime.serve(options);
+      left.defer(() => server.kill());
+      return server;
+    },
     async writeOut(chunk) {
       stdout += new TextDecoder().decode(chunk);
     },
