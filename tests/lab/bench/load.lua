@@ -2,8 +2,8 @@
 --
 --   method=<name>
 --   body=<text>
---   header=<name>: <value>   on every request; `{}` in a value stands for one of the values
---   values=<file>            the file's lines, in turn
+--   header=<name>: <value>   on every request; `{}` in a value stands for something new in every request:
+--   values=<file>            the file's lines in turn; without a file, 64 new digits every time
 
 local varied_name, varied_value
 local values = {}
@@ -40,9 +40,21 @@ local function in_turn()
   end
 end
 
+local function ever_new()
+  local count, started = 0, os.time()
+  local placeholder = ("x"):rep(64)
+  local request = with(placeholder)
+  local from, to = request:find(placeholder, 1, true)
+  local before, after = request:sub(1, from - 1), request:sub(to + 1)
+  return function()
+    count = count + 1
+    return before .. string.format("%032d%032d", started, count) .. after
+  end
+end
+
 function init(arguments)
   read_arguments(arguments)
-  if varied_name then request = in_turn() end
+  if varied_name then request = #values > 0 and in_turn() or ever_new() end
 end
 
 function done(summary, latency)

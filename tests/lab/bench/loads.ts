@@ -5,14 +5,14 @@ import { join } from 'node:path';
 import { temporaryFolder } from '../../support/folder.ts';
 import type { Process } from './process.ts';
 
-/** One kind of request. `{}` in a header's value is replaced in every request (load.lua) by one of the values. */
+/** One kind of request. `{}` in a header's value is replaced in every request (load.lua). */
 export interface Load {
   /** POST unless given. */
   readonly method?: 'GET' | 'POST';
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
-  /** A file of values for `{}`, used in turn. */
+  /** A file of values for `{}`, used in turn; without it, new digits every time. */
   readonly valuesFile?: string;
 }
 
@@ -96,6 +96,11 @@ export const createKey = (tokens: readonly string[]): Load => ({
 /** Many keys in turn. */
 export const manyKeys = (keys: readonly string[]): Load => ({ ...restGetData('{}'), valuesFile: fileOf(keys) });
 
+export const malformedKeys: Load = restGetData('sk_test_not-a-key');
+
+/** Every request brings a key never sent before. */
+export const unknownKeys: Load = restGetData('sk_test_{}');
+
 /** The load as arguments of load.lua. */
 export const loadArguments = ({ method = 'POST', headers, body, valuesFile }: Load): string[] => [
   `method=${method}`,
@@ -113,12 +118,12 @@ function fileOf(values: readonly string[]): string {
 /** Headers that the server's runtime adds by itself, to the bare limit's responses as well. */
 const RUNTIME_HEADERS = ['date', 'content-length', 'connection'];
 
-/** Sends the load's first request and returns the response; throws unless it is a success. */
-export async function responseTo(server: Process, load: Load): Promise<CannedResponse> {
+/** Sends the load's first request and returns the response; throws when its status is not the expected one. */
+export async function responseTo(server: Process, load: Load, expected = 200): Promise<CannedResponse> {
   const first = load.valuesFile && readFileSync(load.valuesFile, 'utf8').split('\n', 1)[0];
   const headers = Object.entries(load.headers).map(([name, value]): [string, string] => [
     name,
-    value.replace('{}', first ?? ''),
+    value.replace('{}', first ?? '0'.repeat(64)),
   ]);
   const { method = 'POST' } = load;
   const response = await fetch(server.url + load.path, {
@@ -127,7 +132,7 @@ export async function responseTo(server: Process, load: Load): Promise<CannedRes
     ...(load.body !== '' && { body: load.body }),
   });
   const body = await response.text();
-  if (response.status !== 200) throw new Error(`${server.name} responded ${response.status}: ${body}`);
+  if (response.status !== expected) throw new Error(`${server.name} responded ${response.status}: ${body}`);
   const kept = [...response.headers].filter(([name]) => !RUNTIME_HEADERS.includes(name));
   return { status: response.status, headers: Object.fromEntries(kept), body };
 }

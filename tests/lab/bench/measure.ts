@@ -8,6 +8,8 @@ import { drive, type Run } from './wrk.ts';
 export interface Subject {
   readonly server: Process;
   readonly load: Load;
+  /** Its requests are meant to be refused. */
+  readonly refused?: boolean;
 }
 
 /** A run, and what its server computed for each request. */
@@ -62,12 +64,14 @@ async function warmUp(subject: Subject, { warmupRequests, warmupSMax }: Plan): P
   return requests;
 }
 
-async function driven({ server, load }: Subject, seconds: number): Promise<MeasuredRun> {
+async function driven({ server, load, refused = false }: Subject, seconds: number): Promise<MeasuredRun> {
   const beforeUs = server.cpuUs();
   const run = await drive(server, load, seconds);
   const cpuUs = (server.cpuUs() - beforeUs) / run.requests;
   server.emptyLog();
-  if (run.refused > 0) throw new Error(`${server.name}: ${run.refused} of ${run.requests} responses were refusals`);
+  const unexpected = refused ? run.requests - run.refused : run.refused;
+  if (unexpected > 0)
+    throw new Error(`${server.name}: ${unexpected} of ${run.requests} responses had the wrong status`);
   return { ...run, cpuUs };
 }
 

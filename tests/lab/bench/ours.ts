@@ -4,7 +4,10 @@ import { join } from 'node:path';
 import type { BodyRead, CannedResponse } from './loads.ts';
 import { type Process, startProcess } from './process.ts';
 
-const MAIN = join(import.meta.dir, '../../../src/main.ts');
+export const MAIN = join(import.meta.dir, '../../../src/main.ts');
+
+/** A script of servers/. */
+export const serverScript = (name: string) => join(import.meta.dir, 'servers', `${name}.ts`);
 
 export const BENCH_SECRET = 'a secret for benchmarks, of more than 32 bytes';
 
@@ -31,4 +34,4 @@ export const startBatchedBare = (response: CannedResponse): Promise<Process> =>
 
 /** A script of servers/, with its arguments. */
 export const startOther = (name: string, ...args: readonly string[]): Promise<Process> =>
-  startProcess({ name, command: [process.execPath, join(import.meta.dir, 'servers', `${name}.ts`), ...args] });
+  startProcess({ name, command: [process.execPath, serverScript(name), ...args] });

@@ -8,6 +8,7 @@ export interface Plan {
   readonly warmupRequests: number;
   /** A slow server's warm-up ends after this long, with fewer requests. */
   readonly warmupSMax: number;
+  readonly starts: number;
 }
 
 /** Some minutes, on two cores. */
@@ -16,6 +17,7 @@ export const FULL: Plan = {
   roundS: 2,
   warmupRequests: 300_000,
   warmupSMax: 15,
+  starts: 15,
 };
 
 /** Half warmed up, so its figures are lower, and vary. */
@@ -24,4 +26,5 @@ export const QUICK: Plan = {
   roundS: 1,
   warmupRequests: 20_000,
   warmupSMax: 1,
+  starts: 5,
 };

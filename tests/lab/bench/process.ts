@@ -13,6 +13,8 @@ export interface Process extends AsyncDisposable {
   residentMb(): number;
   /** Processor time so far, of all its threads. NaN on systems without /proc. */
   cpuUs(): number;
+  /** What it has written on stderr so far. */
+  errorText(): string;
   /** Empties its log, which at full speed grows by a gigabyte a minute. */
   emptyLog(): void;
   /** SIGTERM; resolves with what it logged. */
@@ -42,7 +44,10 @@ export async function startProcess({ name, command, env = {} }: ProcessOptions):
   const killIt = () => child.kill('SIGKILL');
   process.on('exit', killIt);
   void child.exited.then(() => process.off('exit', killIt));
-  const url = await listeningAt(child.stderr, name);
+  let errorText = '';
+  const url = await listeningAt(child.stderr, name, (text) => {
+    errorText += text;
+  });
 
   async function stop(): Promise<string> {
     child.kill('SIGTERM');
@@ -56,6 +61,7 @@ export async function startProcess({ name, command, env = {} }: ProcessOptions):
     pid: child.pid,
     residentMb: () => residentMb(child.pid),
     cpuUs: () => cpuUs(child.pid),
+    errorText: () => errorText,
     emptyLog: () => truncateSync(logFile),
     stop,
     async [Symbol.asyncDispose]() {
@@ -67,15 +73,21 @@ export async function startProcess({ name, command, env = {} }: ProcessOptions):
 }
 
 /** The address a server announces. What it writes afterwards is read too, so that it never blocks. */
-export function listeningAt(stderr: ReadableStream<Uint8Array>, name: string): Promise<string> {
+export function listeningAt(
+  stderr: ReadableStream<Uint8Array>,
+  name: string,
+  onText: (text: string) => void = () => {},
+): Promise<string> {
   return new Promise((resolve, reject) => {
     void (async () => {
       const decoder = new TextDecoder();
       let text = '';
       let isListening = false;
       for await (const chunk of stderr) {
+        const more = decoder.decode(chunk, { stream: true });
+        onText(more);
         if (isListening) continue;
-        text += decoder.decode(chunk, { stream: true });
+        text += more;
         const url = /listening on (\S+)\n/.exec(text)?.[1];
         isListening = url !== undefined;
         if (url) resolve(url);

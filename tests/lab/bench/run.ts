@@ -4,19 +4,25 @@
 import { FULL, QUICK } from './plan.ts';
 import { isPerfThere, profileTable } from './profile.ts';
 import { type Findings, LEGEND, machineLine, planLine, type Section, table, verdict } from './report.ts';
+import { flood } from './sections/flood.ts';
+import { garbage } from './sections/garbage.ts';
 import { hotPath } from './sections/hot-path.ts';
 import { memory } from './sections/memory.ts';
 import { oneFile } from './sections/one-file.ts';
+import { starting } from './sections/starting.ts';
 import { steps } from './sections/steps.ts';
 import { isWrkThere } from './wrk.ts';
 
 const SECTIONS = new Map<string, Section>([
   ['hot-path', hotPath],
   ['steps', steps],
+  ['garbage', garbage],
+  ['flood', flood],
   ['one-file', oneFile],
+  ['starting', starting],
   ['memory', memory],
 ]);
-/** Only in a full run, or when named: it can't be made short. */
+/** Only in a full run, or when named: they can't be made short. */
 const SLOW: readonly string[] = ['memory'];
 
 const USAGE = `usage: bun run bench [--quick] [--profile | ${[...SECTIONS.keys()].join(' | ')} …]`;

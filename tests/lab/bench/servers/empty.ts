@@ -1,0 +1,1 @@
+// Nothing: what starting Bun itself costs.
