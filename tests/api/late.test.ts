@@ -138,7 +138,7 @@ const endAndSleep = async ({ app, revoke }: Started) => {
 };
 
 test.each(WAYS_OUT)(
-  '%s: after a sleep in the call, one use if the key is good, refused if it was revoked elsewhere',
+  '%s: after a sleep in the call, one use of a good key, none of one revoked elsewhere',
   async (_, use) => {
     await using started = await start();
     const { app, key } = started;

@@ -43,7 +43,7 @@ test('a user who holds all the keys he may can replace them all at once', async 
   }
 }, 180_000);
 
-test('a user who creates keys in a loop gets 429 beyond 20 a second, a line of the log a second; other users, and revocations, do not', async () => {
+test('a user who creates keys in a loop gets 429 beyond 20 a second, logged once a second; others and revocations don’t', async () => {
   await using app = await start();
   const leaked = await app.createKey('alice');
   await createAndDelete(app, 'alice', BURST - 1);

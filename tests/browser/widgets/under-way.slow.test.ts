@@ -88,7 +88,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     });
   });
 
-  test('keeps a row in sight while its response is awaited, whatever is searched, without an older success, and tries again without the old failure', async () => {
+  test('keeps a row in sight while its response is awaited, whatever is searched, without what an earlier try said', async () => {
     await withList([...'12345678'], async (host) => {
       const { frame, post } = host;
       await confirm(frame, 'Revoke', '1');
