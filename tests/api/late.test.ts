@@ -137,24 +137,21 @@ const endAndSleep = async ({ app, revoke }: Started) => {
   app.clock.sleep(LAG_MAX_MS);
 };
 
-test.each(WAYS_OUT)(
-  '%s: after a sleep in the call, one use of a good key, none of one revoked elsewhere',
-  async (_, use) => {
-    await using started = await start();
-    const { app, key } = started;
-    const calledAtMs = app.clock.nowMs();
-    started.during = () => app.clock.sleep(LAG_MAX_MS);
-    const responses = await use(started);
-    for (const seen of responses) expect(seen).toBe('success');
-    const lastUse = async () => JSON.parse(await app.keys('list', '--json')).lastUsedAt;
-    await advanceUntil(app.clock, async () => (await lastUse()) !== null, 1000);
-    expect(Date.parse(await lastUse())).toBe(calledAtMs);
-    const { headers } = await app.call('quick', {}, { 'x-api-key': key });
-    expect(headers.get('ratelimit')).toStartWith(`"key";r=${1000 - responses.length - 1};`);
-    started.during = () => endAndSleep(started);
-    for (const seen of await use(started)) expect(seen).toBe('refused');
-  },
-);
+test.each(WAYS_OUT)('%s: after a sleep, one use of a good key, none of one revoked elsewhere', async (_, use) => {
+  await using started = await start();
+  const { app, key } = started;
+  const calledAtMs = app.clock.nowMs();
+  started.during = () => app.clock.sleep(LAG_MAX_MS);
+  const responses = await use(started);
+  for (const seen of responses) expect(seen).toBe('success');
+  const lastUse = async () => JSON.parse(await app.keys('list', '--json')).lastUsedAt;
+  await advanceUntil(app.clock, async () => (await lastUse()) !== null, 1000);
+  expect(Date.parse(await lastUse())).toBe(calledAtMs);
+  const { headers } = await app.call('quick', {}, { 'x-api-key': key });
+  expect(headers.get('ratelimit')).toStartWith(`"key";r=${1000 - responses.length - 1};`);
+  started.during = () => endAndSleep(started);
+  for (const seen of await use(started)) expect(seen).toBe('refused');
+});
 
 test('a tool that took longer than the bound, and the key was revoked elsewhere: refused', async () => {
   await using started = await start();
