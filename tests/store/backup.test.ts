@@ -46,7 +46,10 @@ test.each(rows(['embedded', 'remote'] as const, 1))(
     await client.execute('CREATE TABLE _restoring_api_keys (row INTEGER PRIMARY KEY, id TEXT)');
     await client.execute("INSERT INTO _restoring_api_keys VALUES (1, 'left over')");
     await (await openStore(config, OPTIONS)).close();
-    await withBackup(file, temporaryFolder(), (backup) => restore(config, store.db, backup));
+    const told: number[][] = [];
+    const progress = (...at: number[]) => void told.push(at);
+    await withBackup(file, temporaryFolder(), (backup) => restore(config, store.db, backup, { progress }));
+    expect(told.at(-1)).toEqual([6, 6]); // keys and events
     const count = async (sql: string) => Number((await client.execute(`SELECT count(*) AS n FROM ${sql}`)).rows[0]?.n);
     expect(await count('api_keys')).toBe(3);
     expect(await count("sqlite_master WHERE name LIKE '\\_restoring%' ESCAPE '\\'")).toBe(0);

@@ -21,9 +21,10 @@ export const verb = command({
   async run({ options: { yes }, argument: file, io }) {
     const restoreFrom = (backup: Backup) =>
       withStoreOrNew(io, async (store, { database }) => {
-        const restoring = await compare(database, store.db, backup, Date.now());
+        const restoring = await compare(database, store.db, backup, Date.now(), io.progressOf(0, 'keys compared'));
         if (!restoring.isNew) await ask(restoring, backup, { io, yes });
-        await restore(database, store.db, backup, restoring);
+        const progress = io.progressOf(0, 'keys and events compared');
+        await restore(database, store.db, backup, { isNew: restoring.isNew, progress });
         io.say(`keys restored: ${backup.keys}; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
       });
     await withPrivateFolder(io, (folder) => withBackup(file, folder, restoreFrom)).catch((error) => {

@@ -5,7 +5,7 @@ import { pagesOf, type Read } from '../copying.ts';
 import { type Database, firstOf, type Row } from '../database.ts';
 import type { DatabaseConfig } from '../place.ts';
 import { hasSecret, rowBy } from '../rows.ts';
-import { attached, differentKeys, KEYS_OF_BACKUP } from './differences.ts';
+import { attached, comparedOf, differentKeys, KEYS_OF_BACKUP, type Progress } from './differences.ts';
 import { type Backup, letSignalsIn } from './file.ts';
 
 export interface Restoring {
@@ -66,10 +66,14 @@ export async function compare(
   db: Database,
   backup: Backup,
   nowMs: number,
+  progress: Progress = () => {},
 ): Promise<Restoring> {
   const { read } = backup;
   const there = firstOf(await db.read({ sql: THERE }));
-  const rows = mode === 'embedded' ? await attached(db, backup, () => differentKeys(db, KEYS_OF_BACKUP)) : null;
+  const rows =
+    mode === 'embedded'
+      ? await attached(db, backup, () => differentKeys(db, KEYS_OF_BACKUP, comparedOf(backup.keys, progress)))
+      : null;
   const revived: Revived[] = [];
   let revivedCount = 0;
   for await (const ended of acceptedOnly(read, (statement) => db.read(statement), { nowMs, rows })) {

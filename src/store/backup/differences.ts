@@ -13,6 +13,20 @@ const DIFFERENT_MAX = 10_000;
 const PUT_ROWS = 2000;
 const PAGE_ROWS = 500;
 
+/** Is called with how many rows have been compared, of how many. */
+export type Progress = (done: number, total: number) => void;
+/** Is called with how many rows have been compared since it was called last. */
+export type Compared = (rows: number) => void;
+
+/** Returns what counts the rows that have been compared. */
+export function comparedOf(total: number, progress: Progress): Compared {
+  let done = 0;
+  return (rows) => {
+    done = Math.min(done + rows, total);
+    progress(done, total);
+  };
+}
+
 export const KEYS_OF_BACKUP = 'backup.api_keys';
 
 /** Runs `use` while the backup is attached to a file as `backup`. */
@@ -29,7 +43,11 @@ export async function attached<T>(db: Database, { path }: Backup, use: () => Pro
  * Returns the numbers of the rows of `api_keys` that are other ones in `source`, or in one of both alone; null: they are too
  * many. A last use alone is no difference: the upkeep notes it in the row of each key in use.
  */
-export async function differentKeys(db: Database, source: string): Promise<readonly number[] | null> {
+export async function differentKeys(
+  db: Database,
+  source: string,
+  compared: Compared,
+): Promise<readonly number[] | null> {
   const columns = await db.read({ sql: COLUMNS });
   const of = (table: string) => `(${columns.map(({ name }) => `${table}.${name}`)})`;
   const sql = `SELECT b.row FROM ${source} b LEFT JOIN api_keys k ON k.row = b.row
@@ -39,6 +57,7 @@ AND NOT EXISTS (SELECT 1 FROM ${source} b WHERE b.row = k.row) LIMIT ${DIFFERENT
   const rows: number[] = [];
   for await (const args of rangesOf(db, source, 'row')) {
     rows.push(...(await db.read({ sql, args })).map(({ row }) => Number(row)));
+    compared(COMPARED_ROWS);
     if (rows.length > DIFFERENT_MAX) return null;
   }
   return rows;
@@ -66,10 +85,16 @@ const MISSING_IN_FILE = `SELECT b.seq FROM backup.key_events b LEFT JOIN key_eve
 WHERE b.seq > ?1 AND b.seq <= ?2 AND ${isOther((name) => `b.${name}`)}`;
 
 /** Puts the events that the attached `backup` has, and the database has not, into a table. */
-export async function copyMissingEvents(db: Database, into: string, put: (piece: Statement) => Promise<unknown>) {
+export async function copyMissingEvents(
+  db: Database,
+  into: string,
+  put: (piece: Statement) => Promise<unknown>,
+  compared: Compared,
+) {
   const sql = `INSERT INTO ${into} SELECT * FROM backup.key_events WHERE seq IN (SELECT value FROM json_each(?))`;
   for await (const args of rangesOf(db, 'backup.key_events', 'seq')) {
     const missing = (await db.read({ sql: MISSING_IN_FILE, args })).map(({ seq }) => Number(seq));
+    compared(COMPARED_ROWS);
     for (let at = 0; at < missing.length; at += PUT_ROWS) {
       const beganMs = performance.now();
       await put({ sql, args: [JSON.stringify(missing.slice(at, at + PUT_ROWS))] });
@@ -82,7 +107,12 @@ const MISSING = `SELECT p.key AS at FROM json_each(?) p LEFT JOIN key_events e O
 WHERE ${isOther((name) => `p.value ->> '${name}'`)}`;
 
 /** Sends the events that the backup has, and the database has not, to a table. */
-export async function sendMissingEvents(db: Database, { read }: Backup, into: string): Promise<void> {
+export async function sendMissingEvents(
+  db: Database,
+  { read }: Backup,
+  into: string,
+  compared: Compared,
+): Promise<void> {
   const asked = ({ seq = null, at_ms = null, owner = null, key_id = null, kind = null }: Row) => ({
     seq,
     at_ms,
@@ -98,5 +128,6 @@ export async function sendMissingEvents(db: Database, { read }: Backup, into: st
       missing.map(({ at }) => rows[Number(at)] ?? {}),
     );
     if (statements.length > 0) await db.writeAll(statements);
+    compared(rows.length);
   }
 }

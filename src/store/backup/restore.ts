@@ -6,7 +6,16 @@ import { pagesOf, putRows } from '../copying.ts';
 import { type Database, firstOf, type Row, type Statement } from '../database.ts';
 import { dropLeft, EMPTIED, type Emptying, RESTORING } from '../left-behind.ts';
 import type { DatabaseConfig } from '../place.ts';
-import { attached, copyMissingEvents, differentKeys, KEYS_OF_BACKUP, sendMissingEvents } from './differences.ts';
+import {
+  attached,
+  type Compared,
+  comparedOf,
+  copyMissingEvents,
+  differentKeys,
+  KEYS_OF_BACKUP,
+  type Progress,
+  sendMissingEvents,
+} from './differences.ts';
 import type { Backup } from './file.ts';
 import { copyInPieces, pauseAfter } from './pieces.ts';
 
@@ -117,20 +126,26 @@ interface Way {
   readonly emptying: Emptying;
 }
 
+export interface RestoreOptions {
+  readonly isNew?: boolean;
+  readonly progress?: Progress;
+}
+
 /**
  * Sends what differs ahead, and new tables for what changes with each use of a key; others can write meanwhile. The one
  * transaction at the end takes as long as the keys that differ, and if these are many as long as new indexes. If it is sent
  * twice, the second fails, because the first has used up what was sent ahead. `isNew`: the database holds nothing that a
- * server could rely on.
+ * server could rely on. `progress` is told how many of the backup's keys and events have been compared.
  */
 export async function restore(
   { mode }: DatabaseConfig,
   db: Database,
   backup: Backup,
-  { isNew } = { isNew: false },
+  { isNew = false, progress = () => {} }: RestoreOptions = {},
 ): Promise<void> {
   const isFile = mode === 'embedded';
-  const way = isFile ? wayOfFile(db) : wayOverNetwork(db, backup);
+  const compared = comparedOf(backup.keys + (await eventsIn(backup)), progress);
+  const way = isFile ? wayOfFile(db, compared) : wayOverNetwork(db, backup, compared);
   const idOf = async () => firstOf(await db.read({ sql: 'SELECT database_id FROM feed' })).database_id;
   const idBefore = await idOf();
   const putAllBack = async () => {
@@ -138,7 +153,7 @@ export async function restore(
       await dropLeft(db, way.emptying); // of a restore that was interrupted
       await db.writeAll([{ sql: `CREATE TABLE ${RESTORING} AS SELECT unixepoch() AS begun_s` }]);
       const all = putBack({
-        ...(await sendKeys(db, way, isFile)),
+        ...(await sendKeys(db, way, isFile, compared)),
         newestInBackup: firstOf(await backup.read({ sql: NEWEST_EVENT })),
         triggers: await db.read({ sql: TRIGGERS }),
         isNew,
@@ -154,15 +169,19 @@ export async function restore(
   if (isFile) await giveBackRoom(db);
 }
 
+async function eventsIn({ read }: Backup): Promise<number> {
+  return Number(firstOf(await read({ sql: `SELECT count(*) AS events FROM ${EVENTS}` })).events);
+}
+
 /** Sends everything ahead, and says what is to be done with the keys. */
-async function sendKeys(db: Database, way: Way, isFile: boolean) {
+async function sendKeys(db: Database, way: Way, isFile: boolean, compared: Compared) {
   for (const table of SENT) await sendTable(db, way, table);
   await makeAhead(db, EVENTS);
   await way.sendMissingEvents();
   if (!isFile) await sendTable(db, way, KEYS);
   const source = isFile ? KEYS_OF_BACKUP : aheadOf(KEYS);
   const newest = firstOf(await db.read({ sql: NEWEST }));
-  const different = await differentKeys(db, source);
+  const different = await differentKeys(db, source, compared);
   if (different === null) {
     if (isFile) await sendTable(db, way, KEYS);
   } else {
@@ -187,14 +206,14 @@ async function makeAhead(db: Database, table: string): Promise<void> {
 }
 
 /** Copies within SQLite, in a twentieth of the time; each piece in a transaction of its own, so that others can write. */
-function wayOfFile(db: Database): Way {
+function wayOfFile(db: Database, compared: Compared): Way {
   const put = async (piece: Statement): Promise<void> => {
     await db.write({ ...piece, unsynced: true });
     await restartLog(db);
   };
   return {
     send: (table) => copyInPieces(db, { table, from: 'backup', into: aheadOf(table), rows: PIECE_ROWS, put }),
-    sendMissingEvents: () => copyMissingEvents(db, AHEAD_EVENTS, put),
+    sendMissingEvents: () => copyMissingEvents(db, AHEAD_EVENTS, put, compared),
     emptying: {
       rows: PIECE_ROWS,
       async after(beganMs) {
@@ -206,12 +225,12 @@ function wayOfFile(db: Database): Way {
 }
 
 /** Sends pages of rows: `sqld` ends a transaction after 5 s. */
-const wayOverNetwork = (db: Database, backup: Backup): Way => ({
+const wayOverNetwork = (db: Database, backup: Backup, compared: Compared): Way => ({
   async send(table) {
     for await (const rows of pagesOf(backup.read, table, PAGE_ROWS))
       await db.writeAll(putRows('IGNORE', aheadOf(table), rows));
   },
-  sendMissingEvents: () => sendMissingEvents(db, backup, AHEAD_EVENTS),
+  sendMissingEvents: () => sendMissingEvents(db, backup, AHEAD_EVENTS, compared),
   emptying: { rows: PAGE_ROWS, after: async () => {} },
 });
 
