@@ -227,7 +227,7 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
     'lab/bench/edge.ts',
     'lab/bench/micro.ts',
     'lab/bench/servers/bare.ts',
-    'lab/load/lru-cache.alone.test.ts',
+    'lab/load/parts.alone.test.ts',
   ],
 };
 /** May only become fewer. */

@@ -1,0 +1,48 @@
+// What a new key costs a full cache, and a permit that is given back many who wait.
+
+import { expect, test } from 'bun:test';
+import { createLruCache } from '../../../src/ground/cache.ts';
+import { createFairSemaphore, type Release } from '../../../src/ground/limits/semaphore.ts';
+import { testClock } from '../../support/clock.ts';
+
+test('a million new keys cost no more each when it is full than when it is empty', () => {
+  const fill = (count: number, entries: number) => {
+    const recent = createLruCache<number>({ entries });
+    const from = process.cpuUsage(); // not elapsed time, some of which others may take
+    for (let n = 0; n < count; n += 1) recent.set(`key ${n}`, n);
+    return process.cpuUsage(from).user;
+  };
+  fill(1_000_000, 20_000);
+  expect(fill(1_000_000, 20_000)).toBeLessThan(5 * fill(1_000_000, 2_000_000));
+});
+
+const PERMITS = 64;
+const WAITING = 4000;
+const RELEASES = 2000;
+
+/** Returns the processor time of a release in microseconds. */
+async function releaseUs(owners: number): Promise<number> {
+  const permits = createFairSemaphore(
+    { total: PERMITS, each: PERMITS },
+    { total: WAITING, each: WAITING },
+    testClock(),
+  );
+  const held: Release[] = [];
+  const keep = (release: Release | null) => void (release && held.push(release));
+  for (let n = 0; n < PERMITS; n += 1) keep(await permits.acquire('busy', 1000));
+  for (let n = 0; n < WAITING; n += 1) void permits.acquire(`owner ${n % owners}`, 30_000).then(keep);
+  const from = process.cpuUsage();
+  for (let n = 0; n < RELEASES; n += 1) {
+    held.shift()?.();
+    await null; // the next one that waits takes it
+  }
+  expect(held.length).toBeGreaterThan(0);
+  return process.cpuUsage(from).user / RELEASES;
+}
+
+test('a permit that is given back costs no more with 4,000 owners waiting than with one', async () => {
+  await releaseUs(1);
+  await releaseUs(WAITING);
+  const [one, many] = [Math.min(await releaseUs(1), await releaseUs(1)), await releaseUs(WAITING)];
+  expect(many).toBeLessThan(3 * one + 5);
+});
