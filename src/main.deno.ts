@@ -7,6 +7,7 @@ import { pathToFileURL } from 'node:url';
 import { type Env, NAMES } from './config/env.ts';
 import { once } from './ground/cache.ts';
 import { SERVER_NAME } from './ground/server-info.ts';
+import { REPLACEMENT } from './ground/text.ts';
 import type { RunningServer, ServeOptions } from './start/listener.ts';
 import { type Runtime, start } from './start/server.ts';
 
@@ -71,7 +72,7 @@ function variable(name: string): string | undefined {
   try {
     return Deno.env.get(name);
   } catch (error) {
-    if ((error as Error).name === 'InvalidData') return '\u{fffd}';
+    if ((error as Error).name === 'InvalidData') return REPLACEMENT;
     throw error;
   }
 }

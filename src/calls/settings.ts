@@ -1,6 +1,7 @@
 // Settings of tools: the environment variables that a tool reads, checked when the tool is made.
 
 import type * as v from 'valibot';
+import { REPLACEMENT } from '../ground/text.ts';
 import { type ObjectSchema, parserOf, type Schema } from './schema.ts';
 
 /** The settings by their names. An empty value counts as not set. */
@@ -27,8 +28,7 @@ export const settingsIn =
       if (!isName(name)) throw new Error(`settings: expected names like TOOL_SHOP_URL, got ${JSON.stringify(name)}`);
       declared.add(name);
       const value = env[name];
-      // What a runtime puts in place of other bytes: two secrets could be one with it.
-      if (value?.includes('\u{fffd}')) throw new Error(`${name}: expected text in UTF-8`);
+      if (value?.includes(REPLACEMENT)) throw new Error(`${name}: expected text in UTF-8`);
       if (value) values[name] = value;
     }
     const parsed = parseReadable(schema, values);

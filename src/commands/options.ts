@@ -3,7 +3,7 @@
 import { parseArgs } from 'node:util';
 import { parseLimit, parseQuota } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
-import { isStorable, reasonOf } from '../ground/text.ts';
+import { isStorable, REPLACEMENT, reasonOf } from '../ground/text.ts';
 import { isWithinEdits } from '../ground/wording.ts';
 import { isIdShaped } from '../keys/record.ts';
 import { UsageError } from './io.ts';
@@ -138,8 +138,7 @@ export function parsed<O extends Options, A>(args: readonly string[], options: O
 }
 
 function split(args: readonly string[], options: Options) {
-  // What the runtime puts in place of bytes that are not UTF-8, which would be stored.
-  if (args.some((arg) => arg.includes('\u{fffd}'))) throw new UsageError('expected arguments in UTF-8');
+  if (args.some((arg) => arg.includes(REPLACEMENT))) throw new UsageError('expected arguments in UTF-8');
   const config = Object.entries(options).map(
     ([name, { value }]) => [name, { type: value === null ? 'boolean' : 'string', multiple: true }] as const,
   );

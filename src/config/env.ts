@@ -3,7 +3,7 @@
 
 import { OWNER_KEYS_MAX, parseLimit, parseQuota, REQUESTS_MAX, SHARED_WINDOW_S_MIN } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
-import { isScope, KEY_PREFIX_PATTERN, splitScopes } from '../ground/text.ts';
+import { isScope, KEY_PREFIX_PATTERN, REPLACEMENT, splitScopes } from '../ground/text.ts';
 import { anyOrigin, outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl } from '../ground/urls.ts';
 import { expected } from '../ground/wording.ts';
 import { clientRulesOf } from '../signin/client-ids.ts';
@@ -44,8 +44,8 @@ interface Slip {
   readonly what: string;
 }
 
-/** What a runtime puts in place of bytes that are not UTF-8. Two secrets could be one with it. */
-const NOT_UTF8: Slip = { isIn: (value) => value.includes('\u{fffd}'), what: 'text in UTF-8' };
+/** Two secrets could be one. */
+const NOT_UTF8: Slip = { isIn: (value) => value.includes(REPLACEMENT), what: 'text in UTF-8' };
 const UNEXPANDED: Slip = {
   isIn: (value) => /^(?:file:(?:\/{2,3})?)?\s*(?:["'`~]|%7e|\$[\w{(]|%24|%[a-z_]{3,}%)/i.test(value),
   what: 'a path without ~, $NAME or quotes at its start: nobody expands them',

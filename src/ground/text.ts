@@ -13,6 +13,9 @@ export const isStorable = (text: string): boolean => !CONTROL.test(text) && text
  */
 const VISIBLE = /[^\p{White_Space}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800\ufffc\u{16fe4}\u{1d159}]/u;
 
+/** What a runtime puts in place of bytes that are not UTF-8, in arguments and in the environment. */
+export const REPLACEMENT = '\u{fffd}';
+
 /** Returns true for a text in which something can be seen: a name that people tell apart. */
 export const isVisible = (text: string): boolean => VISIBLE.test(text);
 
