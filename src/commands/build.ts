@@ -14,7 +14,7 @@ const CLI = join(SRC, 'cli.ts');
 const DIST = join(ROOT, 'dist');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
 
-/** Starts in half the time. Bun makes it of CommonJS; names are kept for the stacks in the log. */
+/** Saves parsing at the start. Bun makes it of CommonJS; names are kept for the stacks in the log. */
 const BYTECODE = {
   target: 'bun',
   format: 'cjs',

@@ -60,7 +60,8 @@ interface Failure {
 }
 
 /**
- * Fetches within a time. A redirect is a response: it could lead statements to another server, or past TLS. `again`: on a new connection. When one died silently, those that were opened with it died too.
+ * Fetches within a time. A redirect is a response: it could lead statements to another server, or past TLS. `again`: on a
+ * new connection. When one died silently, those that were opened with it died too.
  */
 async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
   try {
@@ -112,7 +113,10 @@ const permanent = (kind: OutageKind, reason: string): Failure => ({
 
 /** No connection came about, so nothing was carried out. */
 const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EPROTO|CERT/i;
-/** The server's file is locked for a moment, it broke the statement off, or all its responses together have no room for this one. */
+/**
+ * The server's file is locked for a moment, it broke the statement off, or all its responses together have no room for this
+ * one.
+ */
 const BUSY = /^(SQLITE_(BUSY|LOCKED|INTERRUPT|SCHEMA)|RESPONSE_TOO_LARGE)/;
 /** The server responds, but can't do it: blocked by its operator, full, damaged. */
 const OUT_OF_ORDER = /^(BLOCKED|SQLITE_(FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|AUTH|PERM))/;
