@@ -1,6 +1,6 @@
 // The tables that a restore (backup/restore.ts) makes for itself, and what one that was killed leaves behind of them.
 
-import type { Database, Statement } from './database.ts';
+import { type Database, primaryKeyOf, type Statement } from './database.ts';
 
 // The underscore: they are not taken for ours (schema.ts), and are in no backup.
 
@@ -25,15 +25,13 @@ const LEFT: Statement = {
 ORDER BY name = '${RESTORING}'`,
 };
 
-const PRIMARY_KEY = 'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk';
-
 /** Drops all tables of a restore, the one that says since when at last. */
 export async function dropLeft(db: Database, emptying: Emptying): Promise<void> {
   for (const { name } of await db.read(LEFT)) await dropTable(db, String(name), emptying);
 }
 
 async function dropTable(db: Database, table: string, { rows, after }: Emptying): Promise<void> {
-  const key = (await db.read({ sql: PRIMARY_KEY, args: [table] })).map(({ name }) => String(name)).join();
+  const key = (await primaryKeyOf(db, table)).join();
   if (key !== '') {
     const sql = `DELETE FROM ${table} WHERE (${key}) IN (SELECT ${key} FROM ${table} ORDER BY ${key} LIMIT ${rows})`;
     for (let isMore = true; isMore; ) {

@@ -2,7 +2,7 @@
 // long as it took, in which the disk and the file serve others.
 
 import { sleep } from '../../ground/runtime.ts';
-import type { Database, Row, Statement } from '../database.ts';
+import { type Database, primaryKeyOf, type Row, type Statement } from '../database.ts';
 
 const PAUSE_MS_MAX = 100;
 
@@ -44,11 +44,6 @@ export async function copyInPieces(db: Database, { table, from, into, rows, put 
 /** Pauses for as long as a piece took that began then (`performance.now`), so that the disk and the file serve others. */
 export const pauseAfter = (beganMs: number): Promise<void> =>
   sleep(Math.min(performance.now() - beganMs, PAUSE_MS_MAX));
-
-async function primaryKeyOf(db: Database, table: string, schema: string): Promise<string[]> {
-  const sql = 'SELECT name FROM pragma_table_info(?1, ?2) WHERE pk > 0 ORDER BY pk';
-  return (await db.read({ sql, args: [table, schema] })).map(({ name }) => String(name));
-}
 
 const isSame = (key: readonly string[], row: Row, before: Row | undefined): boolean =>
   before !== undefined && key.every((name) => row[name] === before[name]);
