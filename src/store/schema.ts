@@ -22,7 +22,7 @@ import migration0019 from '../../db/0019_newest_change.sql' with { type: 'text' 
 import migration0020 from '../../db/0020_event_client.sql' with { type: 'text' };
 import migration0021 from '../../db/0021_foreign.sql' with { type: 'text' };
 import migration0022 from '../../db/0022_admin_events.sql' with { type: 'text' };
-import { once } from '../ground/cache.ts';
+import parts from '../../db/parts.txt' with { type: 'text' };
 import { isOutage } from '../ground/result.ts';
 import { sleep } from '../ground/runtime.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
@@ -68,7 +68,7 @@ const APPLIED: Statement = { sql: 'SELECT version, name FROM schema_migrations O
 const CREATE_LEDGER: Statement = {
   sql: 'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
 };
-/** Tables with their columns, and triggers. */
+/** Columns, as `table.column`, and triggers. */
 const PARTS: Statement = {
   sql: `SELECT m.name || coalesce('.' || c.name, '') AS part FROM sqlite_master m
 LEFT JOIN pragma_table_info(m.name) c ON m.type = 'table' WHERE m.type IN ('table', 'trigger')`,
@@ -162,24 +162,21 @@ async function addColumns(db: Database, statements: readonly Statement[]): Promi
 const ADDS_COLUMN = /^(?:\s|--.*\n)*ALTER TABLE (\w+) ADD COLUMN (\w+)/;
 const HAS_COLUMN = 'SELECT 1 FROM pragma_table_info(?) WHERE name = ?';
 
+/** The triggers and columns that all migrations make together. */
+const WANTED: readonly string[] = parts
+  .trim()
+  .split('\n')
+  .flatMap((line) => {
+    const [type, name, ...columns] = line.split(' ');
+    return type === 'trigger' ? [`${name}`] : columns.map((column) => `${name}.${column}`);
+  });
+
 /** Refuses a database that lacks a part. Without triggers no process would be told of a revocation. */
 async function checkShape(db: Database): Promise<void> {
   const found = new Set((await db.read(PARTS)).map(({ part }) => part));
   const feeds = await ownRows(db.read({ sql: 'SELECT 1 FROM feed' }));
-  if (feeds.length !== 1 || !(await made()).every(({ part }) => found.has(part))) throw foreign();
+  if (feeds.length !== 1 || !WANTED.every((part) => found.has(part))) throw foreign();
 }
-
-/** Returns the parts that the migrations make. They are run in memory, in some 4 ms, once in a process. */
-const made = once(async (): Promise<readonly Row[]> => {
-  const { openSqlite } = await import('./embedded/sqlite.ts'); // a start with a remote database that is away needs none
-  const db = openSqlite(':memory:', { lockWaitMs: 0 });
-  try {
-    for (const { sql } of MIGRATIONS) db.exec(sql);
-    return db.all(PARTS);
-  } finally {
-    db.close();
-  }
-});
 
 /** Returns the rows of a statement that every database of ours can run. */
 const ownRows = (rows: Promise<readonly Row[]>): Promise<readonly Row[]> =>

@@ -42,6 +42,19 @@ test('a new database has the tables and columns that are described, and records 
   );
 });
 
+test('db/parts.txt lists all tables, their columns and the triggers', async () => {
+  const app = await createTestApp({ store: 'embedded' });
+  await app.close();
+  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const { rows } =
+    await db.execute(`SELECT concat_ws(' ', m.type, m.name, group_concat(c.name, ' ' ORDER BY c.cid)) AS line
+FROM sqlite_master m LEFT JOIN pragma_table_info(m.name) c ON m.type = 'table'
+WHERE m.type IN ('table', 'trigger') AND m.name NOT LIKE 'sqlite_%' AND m.name <> 'schema_migrations'
+GROUP BY m.name ORDER BY m.type, m.name`);
+  db.close();
+  expect(readFileSync(join(DB, 'parts.txt'), 'utf8')).toBe(rows.map(({ line }) => `${line}\n`).join(''));
+});
+
 test('what triggers run also runs in the older SQLite of a shell', async () => {
   const app = await createTestApp({ store: 'embedded' });
   await app.close();

@@ -4,6 +4,11 @@ declare module '*.sql' {
   export default text;
 }
 
+declare module '*.txt' {
+  const text: string;
+  export default text;
+}
+
 declare module '*.css' {
   const text: string;
   export default text;
