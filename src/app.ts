@@ -5,7 +5,6 @@ import { createHeldRequests } from './api/held.ts';
 import { createApi } from './api/index.ts';
 import { createLeases } from './api/lease.ts';
 import type { ProcessUsage } from './api/metrics/gauges.ts';
-import { createMetrics } from './api/metrics/measures.ts';
 import { createCountUsed } from './api/told.ts';
 import { createGuards } from './calls/guards.ts';
 import { createIdentify } from './calls/identify.ts';
@@ -121,7 +120,7 @@ export async function prepareService(config: Config, options: ServiceOptions): P
     ownerKeys: config.ownerKeys,
   });
   try {
-    const service = serviceOn({ store, address, verifyUserJwt, ageClock, config, options });
+    const service = await serviceOn({ store, address, verifyUserJwt, ageClock, config, options });
     async function open(): Promise<void> {
       // A mistyped path would otherwise be found out by the first user whose keys are gone.
       if (newFolder !== null && config.production) {
@@ -157,8 +156,9 @@ interface Parts {
 }
 
 /** Makes the key domain, and what measures it. */
-function keysOf({ store, address, ageClock, config, options }: Parts) {
-  const metrics = config.metricsToken === null ? null : createMetrics(options.clock);
+async function keysOf({ store, address, ageClock, config, options }: Parts) {
+  const metrics =
+    config.metricsToken === null ? null : (await import('./api/metrics/measures.ts')).createMetrics(options.clock);
   const originOf = createOriginOf(config.eventAddresses);
   const audience = createAudience(address, config.resources);
   const keyStore = metrics?.store(store) ?? store;
@@ -185,7 +185,7 @@ function keysOf({ store, address, ageClock, config, options }: Parts) {
   return { domain, metrics, originOf, audience, keyStore, verifyKey, signing };
 }
 
-type Keys = ReturnType<typeof keysOf>;
+type Keys = Awaited<ReturnType<typeof keysOf>>;
 
 /** Makes the guards, and registers the tools, prompts and resources that stand behind them. */
 function toolsOf({ verifyUserJwt, config, options }: Parts, { domain, metrics, keyStore, verifyKey }: Keys) {
@@ -261,12 +261,12 @@ function signInOf({ store, address, ageClock, config, options }: Parts, keys: Ke
   });
 }
 
-function serviceOn(parts: Parts): Service {
+async function serviceOn(parts: Parts): Promise<Service> {
   const { store, address, verifyUserJwt, ageClock, config, options } = parts;
   const { clock, random, sha256, log, env = {}, runScript = 'bun run' } = options;
   const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
-  const keys = keysOf(parts);
+  const keys = await keysOf(parts);
   const { domain, metrics, signing, verifyKey } = keys;
   const { verifier, feed } = domain;
   const offered = toolsOf(parts, keys);
@@ -300,7 +300,7 @@ function serviceOn(parts: Parts): Service {
     recheck,
     limitsOf: domain.usage.limitsOf,
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
-    signInRoutes: signInOf(parts, keys, offered),
+    signInRoutes: await signInOf(parts, keys, offered),
     readOwnEdit,
     listedKey,
     identify: createIdentify(verifyUserJwt, verifier.inspect),
