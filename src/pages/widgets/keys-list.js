@@ -50,13 +50,17 @@ export function keysList(options) {
   };
 }
 
-/** Loads the list, and shows it unless it was asked for again meanwhile. */
+/**
+ * Loads the list, and shows it unless it was asked for again meanwhile. Resolves with whether what is shown is from now.
+ */
 async function load(list, status = '') {
   const { callTool, source } = list;
   const loading = callTool(source.tool, source.args);
   change(list, { loading, status });
   const result = await loading;
-  if (list.loading === loading) take(list, result);
+  if (list.loading !== loading) return false;
+  take(list, result);
+  return result.output !== null;
 }
 
 /** Takes what the tool returned (parts.js). A failure takes no keys away, because a new one may stand among them. */
@@ -152,6 +156,7 @@ async function search(list, field, mayBeForeign) {
   const hash = await list.hashOf(text);
   if (hash === null) return change(list, { said: 'This browser can’t tell: it needs HTTPS.' });
   const found = await findByHash(list, hash);
+  if (found === undefined) return change(list, { said: 'Not found yet, as not all keys could be listed. Try again.' });
   if (found === null)
     return change(list, { said: 'None of your keys: deleted, another person’s, or one that a key has made.' });
   Object.assign(list, { only: null, said: 'It is this one.' });
@@ -164,16 +169,20 @@ async function search(list, field, mayBeForeign) {
 const KEY = /^[a-z0-9]{2,12}_(live|test)_[0-9a-f]{64}$/;
 const FOREIGN_KEY = /^[\x21-\x7e]{20,256}$/;
 
-/** Resolves with the key that has a secret of this hash, on whichever page of the list it is; null: there is none. */
+/**
+ * Resolves with the key that has a secret of this hash, on whichever page of the list it is, which is asked for anew if
+ * none is shown; null: there is none, undefined: not all pages could be had.
+ */
 async function findByHash(list, hash) {
   const isOf = ({ fingerprint, rotation }) =>
     [fingerprint, rotation?.otherFingerprint].some((part) => part && hash.startsWith(part));
+  if (!list.keys.some(isOf) && !(await load(list))) return undefined;
   for (;;) {
     const found = list.keys.find(isOf);
     if (found || list.cursor === null) return found ?? null;
     const { cursor } = list;
     await showMore(list);
-    if (list.cursor === cursor) return null; // it could not be had
+    if (list.cursor === cursor) return undefined;
   }
 }
 
@@ -240,8 +249,9 @@ async function showMore(list) {
   const { output, failure } = await callTool(source.tool, { ...source.args, cursor });
   if (list.keys !== keys) return; // a newer list came meanwhile
   if (!Array.isArray(output?.keys)) return change(list, { status: failure });
+  const hadFocus = document.activeElement === find('more');
   const added = output.keys.flatMap(readKey);
   Object.assign(list, { keys: [...keys, ...added], cursor: textOrNull(output.nextCursor), status: '' });
   bringUpToDate(list);
-  if (list.cursor === null) focusOnRow([added[0]?.id]);
+  if (hadFocus && list.cursor === null) focusOnRow([added[0]?.id]);
 }
