@@ -63,19 +63,30 @@ async function load(list, status = '') {
   return result.output !== null;
 }
 
-/** Takes what the tool returned (parts.js). A failure takes no keys away, because a new one may stand among them. */
+/**
+ * Takes what the tool returned (parts.js). A failure takes no keys away, because a new one may stand among them; nor does
+ * a first page those below it that have a new secret.
+ */
 function take(list, { output, failure, status }) {
   list.loading = null;
   if (status === 401) return; // whoever signs in again gets the list
   if (output !== null) {
     const plan = readPlan(output.owner);
-    const keys = output.keys.flatMap(readKey);
-    Object.assign(list, { keys, plan, cursor: textOrNull(output.nextCursor), instead: '' });
+    const cursor = textOrNull(output.nextCursor);
+    const keys = withKeys(cursor === null ? [] : list.keys.filter(({ id }) => list.secrets.has(id)), output);
+    Object.assign(list, { keys, plan, cursor, instead: '' });
     for (const id of list.secrets.keys()) if (!isListed(list, id)) forgetSecret(list, id);
     for (const id of list.opened) if (!isListed(list, id)) toggle(list, id);
     bringUpToDate(list);
   } else if (list.instead === '') change(list, { status: `The list could not be refreshed. ${failure}` });
   else change(list, { instead: complaint(`No keys to show. ${failure}`) });
+}
+
+/** Returns the keys with those of a page after them, which say what is true now. */
+function withKeys(keys, page) {
+  const added = page.keys.flatMap(readKey);
+  const ids = new Set(added.map(({ id }) => id));
+  return [...keys.filter(({ id }) => !ids.has(id)), ...added];
 }
 
 const isListed = ({ keys }, wanted) => keys.some(({ id }) => id === wanted);
@@ -250,8 +261,7 @@ async function showMore(list) {
   if (list.keys !== keys) return; // a newer list came meanwhile
   if (!Array.isArray(output?.keys)) return change(list, { status: failure });
   const hadFocus = document.activeElement === find('more');
-  const added = output.keys.flatMap(readKey);
-  Object.assign(list, { keys: [...keys, ...added], cursor: textOrNull(output.nextCursor), status: '' });
+  Object.assign(list, { keys: withKeys(keys, output), cursor: textOrNull(output.nextCursor), status: '' });
   bringUpToDate(list);
-  if (hadFocus && list.cursor === null) focusOnRow([added[0]?.id]);
+  if (hadFocus && list.cursor === null) focusOnRow([output.keys[0]?.id]);
 }

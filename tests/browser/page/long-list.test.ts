@@ -52,4 +52,29 @@ describeInBrowser('a list in pages', (browser) => {
       }
     });
   });
+
+  test('shows a new secret until it is saved, though its key is on a page that isn’t shown any more', async () => {
+    await using app = await appForBrowser();
+    await oldestOf(app);
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('button', { name: 'Show more' }).click();
+      await page.getByText(`${KEYS} keys`, { exact: true }).waitFor();
+      await page.getByRole('button', { name: 'Rotate the oldest' }).click();
+      const question = page.getByRole('group', { name: 'Rotate the oldest?' });
+      await question.getByRole('button', { name: 'Rotate' }).click();
+      const secret = page.getByRole('group', { name: 'New key of the oldest' });
+      await secret.waitFor();
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByText(/^The newest \d+ keys$/).waitFor();
+      await secret.getByRole('button', { name: 'Show key' }).click();
+      const key = (await secret.locator('code').first().textContent()) ?? '';
+      expect((await app.call('whoami', {}, { 'x-api-key': key })).status).toBe(200);
+
+      await page.getByRole('button', { name: 'Show more' }).click();
+      await page.getByText(`${KEYS} keys`, { exact: true }).waitFor(); // each once
+      await secret.getByRole('button', { name: 'I have saved it' }).click();
+      await secret.waitFor({ state: 'detached' });
+      await page.getByRole('button', { name: 'Rotate the oldest' }).waitFor();
+    });
+  });
 });
