@@ -6,6 +6,7 @@ import { failed, nameOf, setup, succeeded } from '../widgets/parts.js';
 import { ownKeys } from './own-key.js';
 
 const CALL_MS = 75_000; // a tool has 60 s
+const CHANGES_LIST = /^\/(?:tools\/(?!(?:admin_)?list_)|keys\/update$)/;
 
 /** All that the page shows follows from this. */
 export const page = {
@@ -68,15 +69,23 @@ export async function post(path, token, body) {
     const told = await response.json();
     if (ok) return { status, ...succeeded(told) };
     const { detail, issues = [] } = told;
+    if (typeof detail !== 'string') return unanswered(path); // a proxy in between has spoken
     const more = issues
       .filter(({ message }) => !detail.includes(message))
       .map(({ path, message }) => `${path}: ${message}`);
     if (headers.has('Retry-After')) more.push(`Try again in ${headers.get('Retry-After')} s`);
     return { status, ...failed([detail, ...more].join('. '), told) };
   } catch {
-    return failed('No answer came. It may have worked all the same: refresh the list to see.');
+    return unanswered(path);
   }
 }
+
+const unanswered = (path) =>
+  failed(
+    CHANGES_LIST.test(path)
+      ? 'No answer came. It may have worked all the same: refresh the list to see.'
+      : 'No answer came. Try again.',
+  );
 
 /** Sends `body` with the person's token, and resolves with the outcome. */
 export async function request(path, body) {
