@@ -77,11 +77,19 @@ const send = (path, body, done) =>
   busily('go on', async () => {
     const { session, task } = page;
     task.failure = undefined;
-    const { output, failure } = await request(path, body);
+    const { output, failure, problem } = await request(path, body);
     if (page.session !== session || (page.task !== task && !task.create)) return;
     if (output !== null) done(output);
-    else if (page.task === task && session.token !== undefined) set({ task: { ...task, failure } });
+    else if (page.task !== task || session.token === undefined) return;
+    else if (task.asked && problem.code === 'request_not_found') leaveEnded(failure);
+    else set({ task: { ...task, failure } });
   });
+
+/** Leaves a request that can't be decided any more. An answer may have been lost, so the key may be there. */
+function leaveEnded(failure) {
+  leave(`${failure}.`);
+  void lookForKey();
+}
 
 function createView({ failure }) {
   const saved = () => {

@@ -1,9 +1,10 @@
 // Answers that the page /keys does not get: the connection is lost before or after the server decides, or a proxy in
 // between answers in its own words.
 
-import { test } from 'bun:test';
+import { expect, test } from 'bun:test';
 import type { Page, Route } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
+import { askForKey, pollForKey } from '../../support/key-request.ts';
 import type { TestApp } from '../../support/test-app.ts';
 import { appForBrowser, withKeysPage } from './keys-page.ts';
 
@@ -37,6 +38,52 @@ describeInBrowser('no answer of the server', (browser) => {
       await page.getByRole('button', { name: 'Rotate billing' }).click();
       await page.getByRole('group', { name: 'Rotate billing?' }).getByRole('button', { name: 'Rotate' }).click();
       await alerted(page, CHANGED);
+    });
+  });
+
+  test('to a decision leaves it to be made again; one that was made, or ended, is left, and its key shows up', async () => {
+    await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1' } });
+    const { body: asked } = await askForKey(app, { client_name: 'backup', scope: 'read' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('link', { name: 'A program asks for a key' }).click();
+      await page.getByLabel('The code that the program shows').fill(asked.user_code);
+      await page.keyboard.press('Enter');
+      const make = page.getByRole('button', { name: 'Make the key', exact: true });
+      await make.waitFor();
+      await page.route('**/device/decision', (route) => route.abort());
+      await make.click();
+      await alerted(page, 'No answer came. Try again.');
+      await page.route('**/device/decision', async (route) => {
+        await route.fetch();
+        await route.abort();
+      });
+      const decided = page.waitForEvent('requestfailed');
+      await make.click();
+      await decided;
+      await page.getByRole('button', { name: 'Make the key', exact: true, disabled: false }).waitFor();
+      await page.unroute('**/device/decision');
+      app.clock.advance(10_000);
+      expect((await pollForKey(app, asked.device_code)).status).toBe(200);
+      await make.click();
+      await page.getByRole('status').getByText('The list has a new key.').waitFor();
+      await page.getByRole('button', { name: 'Rotate backup' }).waitFor();
+      expect(await make.count()).toBe(0);
+    });
+  });
+
+  test('of a program that waits no more: the person is back at the list, and reads why', async () => {
+    await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1' } });
+    const { body: asked } = await askForKey(app, { client_name: 'backup', scope: 'read' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('link', { name: 'A program asks for a key' }).click();
+      await page.getByLabel('The code that the program shows').fill(asked.user_code);
+      await page.keyboard.press('Enter');
+      await page.getByText('“backup”, in its own words').waitFor();
+      app.clock.advance(601_000);
+      await page.getByRole('button', { name: 'Refuse' }).click();
+      await page.getByRole('status').getByText('No program waits with this code; it may have ended.').waitFor();
+      await page.getByRole('button', { name: 'Create a key' }).waitFor();
+      expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('A program asks for a key');
     });
   });
 });
