@@ -135,10 +135,22 @@ export class Holder {
       else if (period === 'month') raiseTotal(usage, counts.month);
       else if (period === windowS) raiseTotal(usage, counts.window);
     }
+    if (this.isInDoubt) this.#makeEarly();
   }
 
-  /** Its next use begins an early exchange, which brings what others have used, if a limit or quota needs that. */
+  /** Returns whether the database may have less than is known here: what was counted may have been removed. */
+  get isInDoubt(): boolean {
+    return this.#windows.some(({ isInDoubt }) => isInDoubt);
+  }
+
+  /** Notes that a replica was read, which has no counts: the next exchange brings them. */
   askForTotals(): void {
+    for (const usage of this.#windows) if (usage.total > 0) usage.isInDoubt = true;
+    this.#makeEarly();
+  }
+
+  /** Its next use begins an early exchange, if a limit or quota needs that. */
+  #makeEarly(): void {
     if (this.plan.unitsMax < Infinity) this.#unitsSince = this.plan.unitsMax;
   }
 

@@ -113,16 +113,21 @@ export class KnownHolders {
     return { nowMs, key: countedBy(this.#ofServer), owner };
   }
 
-  /** Takes over what was read as of `nowMs`; plans only if nothing newer is known. */
-  merge({ record, position, counts, ownerCounts }: Found, nowMs: number): void {
-    if (record === null) return;
+  /**
+   * Takes over what was read as of `nowMs`; plans only if nothing newer is known. Returns those whose counts are in
+   * doubt, which have to be exchanged although nobody uses them.
+   */
+  merge({ record, position, counts, ownerCounts }: Found, nowMs: number): readonly Holder[] {
+    if (record === null) return [];
     const key = this.keyOf(record.id, record.createdAtMs);
     const isNews = isNewer(position, key.position);
     this.#mergeInto(key, this.#planFor(record), position, counts, nowMs);
     const plan = this.#ownerPlanFor(record);
     const owner = isUnlimited(plan) ? null : this.#ownerOf(record.userId, plan);
     if (isNews) key.owner = owner;
-    if (owner !== null) this.#mergeInto(owner, plan, position, ownerCounts, nowMs);
+    if (owner === null) return key.isInDoubt ? [key] : [];
+    this.#mergeInto(owner, plan, position, ownerCounts, nowMs);
+    return [key, owner].filter(({ isInDoubt }) => isInDoubt);
   }
 
   #mergeInto(holder: Holder, plan: Plan, position: FeedPosition, counts: KeyCounts | null, nowMs: number): void {

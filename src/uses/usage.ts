@@ -95,7 +95,12 @@ export function createUsage(options: UsageOptions) {
     /** Begins a read of keys. Counts are read with each key, so that a quota goes on where it was. */
     beginRead() {
       const nowMs = clock.nowMs();
-      return { asOf: known.countsAsOf(nowMs), merge: (found: Found) => known.merge(found, nowMs) };
+      return {
+        asOf: known.countsAsOf(nowMs),
+        merge(found: Found): void {
+          for (const holder of known.merge(found, nowMs)) exchange.used(holder);
+        },
+      };
     },
 
     /** Returns the quota in force. */

@@ -9,6 +9,8 @@ export interface WindowUsage {
   total: number;
   /** Units of this process that are not in `total`. */
   pending: number;
+  /** Whether the database may have less than `total`. */
+  isInDoubt: boolean;
 }
 
 export const unitsIn = ({ total, pending }: WindowUsage): number => total + pending;
@@ -17,6 +19,7 @@ export const beginWindow = (period: Period, calendar: Calendar): WindowUsage => 
   window: calendar(period),
   total: 0,
   pending: 0,
+  isInDoubt: false,
 });
 
 /** Returns the same, or a new one if its window is over. */
@@ -25,7 +28,14 @@ export function currentWindow(usage: WindowUsage, calendar: Calendar): WindowUsa
   return calendar(period) === usage.window ? usage : beginWindow(period, calendar);
 }
 
-/** Takes over a total, which may lack what was sent. */
+/** Takes over a total, which may lack what was sent. If it is less, the next one that has all of that decides. */
 export function raiseTotal(usage: WindowUsage, total: number): void {
-  usage.total = Math.max(usage.total, total);
+  if (total < usage.total) usage.isInDoubt = true;
+  else usage.total = total;
+}
+
+/** Takes over a total that has all that was sent. It falls only where there is a doubt: what was counted was removed. */
+export function settleTotal(usage: WindowUsage, total: number): void {
+  usage.total = usage.isInDoubt ? total : Math.max(usage.total, total);
+  usage.isInDoubt = false;
 }

@@ -41,6 +41,8 @@ const setOwner = async (app: TestApp, input: object) => app.call('admin_update_o
 const limitsOf = ({ headers }: TestResponse) => [headers.get('ratelimit-policy'), headers.get('ratelimit')];
 const whoami = (app: TestApp, key: string) => app.call('whoami', {}, { 'x-api-key': key });
 const keyOf = async (app: TestApp, owner = 'alice', more = {}) => (await app.createKey(owner, more)).key;
+const listedOwner = async (app: TestApp) =>
+  (await app.call('admin_list_owners', {}, await adminOf(app))).body.owners[0];
 const verify = (app: TestApp, key: string, query = '') =>
   fetch(`${app.url}/verify${query}`, { headers: { 'x-api-key': key } });
 
@@ -262,6 +264,21 @@ test('keys owner --delete removes what alone is left of an owner', async () => {
     expect((await eventsIn(app, '--user', 'eve')).map(({ kind }) => kind)).toEqual(['owner_deleted']);
   }
 });
+
+test.each(['embedded', 'replica'] as const)(
+  'an owner who comes back after keys owner --delete begins anew (%s)',
+  async (mode) => {
+    await using store = await startStore(mode);
+    await using app = await createTestApp({ store: storeOn(store.env()), env: { ...ADMINS, OWNER_QUOTA: '3/month' } });
+    const key = await keyOf(app);
+    for (const status of [200, 200, 200, 429]) expect((await app.useKey(key)).status).toBe(status);
+    await advanceUntil(app.clock, async () => (await listedOwner(app)).quotaShare === 1, 1000);
+    await app.keys('owner', 'alice', '--delete', '--yes');
+    const again = await keyOf(app);
+    await advanceUntil(app.clock, async () => (await app.useKey(again)).status === 200, 250);
+    expect((await app.useKey(again)).headers.get('ratelimit')).toContain('"owner-quota";r=1');
+  },
+);
 
 test('OWNER_* is of owners without a plan; a number is the only way to have more', async () => {
   const env = { ...ADMINS, OWNER_RATE_LIMIT: '2/1m', OWNER_QUOTA: '100/month', OWNER_KEYS: '1' };
