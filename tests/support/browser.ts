@@ -23,8 +23,11 @@ export const STEP_MS_MAX = 15_000;
 
 export const chromiumPath = PLACES.find((place) => existsSync(place)) ?? null;
 
-/** A process for each sandboxed frame, as people's browsers have it, takes longer to start than most tests do. */
-const IN_ONE_PROCESS = ['--disable-site-isolation-trials'];
+/**
+ * A process for each sandboxed frame, as people's browsers have it, takes longer to start than most tests do; so does one
+ * for each visit to a page that shares none with its opener, as /keys.
+ */
+const IN_ONE_PROCESS = ['--disable-site-isolation-trials', '--renderer-process-limit=1'];
 /** The shell does so only if it is told to. */
 const ISOLATING = ['--site-per-process', '--enable-features=IsolateSandboxedIframes'];
 
