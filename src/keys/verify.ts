@@ -147,12 +147,15 @@ export function createVerifier(options: VerifierOptions) {
     /** Inspects a key: decides like `verifyPasted`, but notes no use. */
     inspect: (token: string, caller: Caller) => decide(token, caller, 'inspect'),
     /**
-     * Returns what is known of a key by the hash of a secret: null if it isn't good; undefined if it has to be read.
+     * Returns what is known of a key by the hash of one of its secrets: null if the key isn't good; undefined if it has
+     * to be read, or may be good although this secret no longer is.
      */
     recall(keyHash: string): KnownKey | null | undefined {
       const key = feed.current() ? known.recall(keyHash, clock.monotonicMs()) : undefined;
-      if (key === undefined) return undefined;
-      return key !== null && !isChild(key) && known.isUsable(key) ? key : null;
+      if (key == null || isChild(key)) return undefined;
+      const reason = refusalAt(key, clock.nowMs());
+      if (reason === 'rotated') return undefined;
+      return reason === null ? key : null;
     },
     /** Reads the keys with secrets of these hashes with one statement, so that `recall` knows them. */
     readAll: known.readAll,

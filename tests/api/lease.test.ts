@@ -223,6 +223,29 @@ describe('what a service tells', () => {
     expect(await usesOf(app, 'dave', id)).toEqual({ ...was, active: false });
   });
 
+  test('counts for a key that was known by a secret which a rotation has ended', async () => {
+    await using other = await createTestApp({ env: { DATABASE_URL: `file:${app.folder}/keys.db` }, clock: app.clock });
+    const { key, id } = await app.createKey('hugo');
+    const { tell } = (await leaseOf(other, service, key)).body;
+    await app.call('rotate_api_key', { keyId: id, overlapHours: 0 }, await bearer(app, 'hugo'));
+    app.clock.advance(1001);
+    expect((await other.useKey(key)).status).toBe(401);
+    await changesOf(other, service, { used: `${tell}:7`, wait_ms: '0' });
+    expect(await usesOf(other, 'hugo', id)).toMatchObject({ uses: { today: 8 } });
+  });
+
+  test('counts for a key whose previous secret has run out', async () => {
+    const { key, id } = await app.createKey('ines');
+    const { key: next } = (await app.call('rotate_api_key', { keyId: id, overlapHours: 1 }, await bearer(app, 'ines')))
+      .body;
+    await app.useKey(next);
+    const { tell } = (await lent(key)).body;
+    app.clock.advance(3_600_001);
+    expect((await app.useKey(key)).status).toBe(401);
+    await changesOf(app, service, { used: `${tell}:7`, wait_ms: '0' });
+    expect(await usesOf(app, 'ines', id)).toMatchObject({ uses: { last30Days: [9] } });
+  });
+
   test('is counted although the question is refused', async () => {
     const { key, id } = await app.createKey('erin', { rateLimit: { requests: 64, window: '1h' } });
     const { tell } = (await lent(key)).body;
