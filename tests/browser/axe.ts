@@ -48,9 +48,36 @@ export async function findings(
     },
     { rules: scheme === 'dark' ? { runOnly: ['color-contrast'] } : {}, unrolled: UNROLLED },
   );
+  const faint = await window.evaluate(faintFields);
   expect(passes.length).toBeGreaterThan(scheme === 'dark' ? 0 : 5); // axe did look
   const unjudged = incomplete.filter(({ id, nodes }) => id === 'color-contrast' && nodes.length > 0);
-  return [...violations, ...unjudged]
+  const found = [...violations, ...unjudged]
     .filter(({ impact }) => weights?.includes(impact ?? null) ?? true)
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ html, any }) => `${html} (${any[0]?.message})`).join(' ')}`);
+  return [...found, ...faint];
+}
+
+/** Returns the fields whose border can hardly be seen (WCAG 2.2, 1.4.11), at which axe doesn't look. Runs in the window. */
+function faintFields(): string[] {
+  const context = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
+  const luminanceOf = (color: string) => {
+    if (context === null) return 0;
+    context.clearRect(0, 0, 1, 1);
+    context.fillStyle = color;
+    context.fillRect(0, 0, 1, 1);
+    const [r = 0, g = 0, b = 0] = [...context.getImageData(0, 0, 1, 1).data].map((byte) => {
+      const part = byte / 255;
+      return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const fields = document.querySelectorAll(
+    'input:not([type="checkbox"], [type="radio"], [type="hidden"]), select, textarea',
+  );
+  return [...fields].flatMap((field) => {
+    const { borderTopColor, backgroundColor } = getComputedStyle(field);
+    const [dark = 0, light = 0] = [borderTopColor, backgroundColor].map(luminanceOf).sort((a, b) => a - b);
+    const contrast = (light + 0.05) / (dark + 0.05);
+    return contrast < 3 ? [`border ${contrast.toFixed(1)}: ${field.outerHTML}`] : [];
+  });
 }
