@@ -26,7 +26,8 @@ function goTo(url, query, secrets) {
   const to = new URL(url);
   for (const [name, value] of Object.entries(query)) to.searchParams.set(name, value);
   const form = document.getElementById('create');
-  const kept = { ...secrets, typed: form && typedIn(form), task: page.task };
+  const typed = form === null ? page.typed : typedIn(form); // the form isn't there after a sign-in that came to nothing
+  const kept = { ...secrets, typed, task: page.task };
   sessionStorage.setItem(AWAY, JSON.stringify(kept));
   location.assign(to);
 }

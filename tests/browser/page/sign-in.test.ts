@@ -236,4 +236,37 @@ describeInBrowser('a token that expires while somebody types', (browser) => {
         .waitFor();
     });
   });
+
+  test('also after a sign-in that the issuer refused', async () => {
+    let app: TestApp | undefined;
+    let refuses = false;
+    await using issuer = await lenientIssuer(
+      () => ({
+        back(back) {
+          if (!refuses) return;
+          back.delete('code');
+          back.set('error', 'access_denied');
+        },
+      }),
+      () => app?.clock.nowMs() ?? Date.now(),
+    );
+    await using opened = await appOf(issuer);
+    app = opened;
+    await withKeysPage(browser(), app, { issuer: issuer.url }, async ({ page }) => {
+      await begin(page);
+      const name = page.getByRole('textbox', { name: 'Name' });
+      await name.fill('typed before');
+      opened.clock.advance(2 * 3_600_000);
+      await page.getByRole('textbox', { name: /scopes/i }).fill('read');
+      await page.getByRole('button', { name: 'Create key' }).click();
+      await page.getByRole('alert').getByText('what you have typed is kept').waitFor();
+      refuses = true;
+      await begin(page);
+      await page.getByText(/did not sign you in: access_denied/).waitFor();
+      refuses = false;
+      await begin(page);
+      await page.getByText('Signed in as alice').waitFor();
+      expect(await name.inputValue()).toBe('typed before');
+    });
+  });
 });
