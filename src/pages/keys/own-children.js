@@ -5,6 +5,8 @@ import { nameOf, scopeList, setup, timeOf, workButton } from '../widgets/parts.j
 import { question } from '../widgets/question.js';
 
 const SCOPES_SHOWN = 4;
+/** Stands in place of what is read once the person has signed in again. */
+export const UNREAD = 'Sign in again to see it.';
 
 /**
  * Creates the list of the keys that a key has made. `state()`: { children, cursor, failure, ending } of an open key.
@@ -13,7 +15,7 @@ const SCOPES_SHOWN = 4;
 export function ownChildren({ id, request, state, change }) {
   async function read(cursor) {
     const { output, failure } = await request('/tools/list_api_keys', { childrenOf: id, cursor });
-    if (!Array.isArray(output?.keys)) return change({ failure });
+    if (!Array.isArray(output?.keys)) return change({ failure: failure || UNREAD });
     const before = cursor === undefined ? [] : state().children;
     change({ children: [...before, ...output.keys], cursor: output.nextCursor, failure: undefined });
   }

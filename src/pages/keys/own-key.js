@@ -2,7 +2,7 @@
 
 import { focusOn, html, redraw } from '../widgets/draw.js';
 import { busily, complaint, daysOffered, inDays, nameOf, timeOf, workButton } from '../widgets/parts.js';
-import { ownChildren } from './own-children.js';
+import { ownChildren, UNREAD } from './own-children.js';
 
 const DAY_MS = 86_400_000;
 const EDITS = { name: 'Rename', scopes: 'Fewer scopes', end: 'End sooner' };
@@ -27,6 +27,12 @@ export function ownKeys({ request, replace }) {
       });
       void readHistory(own, id);
       if (count > 0) void children.read();
+    },
+    /** Reads again what of an open key could not be read. */
+    readAgain(id) {
+      const { instead, made, children } = stateOf(own, id);
+      if (instead) void readHistory(own, id);
+      if (made?.failure) void children.read();
     },
     close: (id) => own.states.delete(id),
     nameView: (key) => stateOf(own, key.id).edit === 'name' && nameForm(own, key),
@@ -59,7 +65,7 @@ const childrenOf = (own, id) =>
 
 async function readHistory(own, id, cursor) {
   const { output, failure } = await own.request('/keys/events', { keyId: id, cursor });
-  if (!Array.isArray(output?.events)) return change(own, id, { instead: failure });
+  if (!Array.isArray(output?.events)) return change(own, id, { instead: failure || UNREAD });
   const before = cursor === undefined ? [] : stateOf(own, id).events;
   change(own, id, { events: [...before, ...output.events], cursor: output.nextCursor, instead: '' });
 }

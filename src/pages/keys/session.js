@@ -87,18 +87,22 @@ const unanswered = (path) =>
       : 'No answer came. Try again.',
   );
 
+/** What became of a request without a token that is accepted. The card to sign in says why, so nothing else does. */
+const SIGNED_OUT = { status: 401, ...failed('') };
+
 /** Sends `body` with the person's token, and resolves with the outcome. */
 export async function request(path, body) {
   const { session } = page;
   const { token } = session;
   if (token === undefined) {
     endSession('You are not signed in any more');
-    return { status: 401, ...failed('Sign in again first.') };
+    return SIGNED_OUT;
   }
   const result = await post(path, token, body);
   if (page.session !== session) return failed('You have signed out.');
-  if (result.status === 401 && session.token === token) endSession(result.failure);
-  return result;
+  if (result.status !== 401) return result;
+  if (session.token === token) endSession(result.failure);
+  return session.token === undefined ? SIGNED_OUT : result;
 }
 
 export const callTool = (tool, args) => request(`/tools/${tool}`, args);

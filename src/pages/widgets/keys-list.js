@@ -76,7 +76,10 @@ function take(list, { output, failure, status }) {
     const keys = withKeys(cursor === null ? [] : list.keys.filter(({ id }) => list.secrets.has(id)), output);
     Object.assign(list, { keys, plan, cursor, instead: '' });
     for (const id of list.secrets.keys()) if (!isListed(list, id)) forgetSecret(list, id);
-    for (const id of list.opened) if (!isListed(list, id)) toggle(list, id);
+    for (const id of list.opened) {
+      if (isListed(list, id)) list.own?.readAgain(id);
+      else toggle(list, id);
+    }
     bringUpToDate(list);
   } else if (list.instead === '') change(list, { status: `The list could not be refreshed. ${failure}` });
   else change(list, { instead: complaint(`No keys to show. ${failure}`) });

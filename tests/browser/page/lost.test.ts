@@ -4,6 +4,7 @@
 import { expect, test } from 'bun:test';
 import type { Page, Route } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
+import { childOf } from '../../support/children.ts';
 import { askForKey, pollForKey } from '../../support/key-request.ts';
 import type { TestApp } from '../../support/test-app.ts';
 import { appForBrowser, withKeysPage } from './keys-page.ts';
@@ -19,6 +20,40 @@ const LOST: Record<string, (route: Route) => Promise<void>> = {
   'a limit of a gateway': (route) =>
     route.fulfill({ status: 429, headers: { 'Retry-After': '7' }, json: { message: 'API rate limit exceeded' } }),
 };
+
+describeInBrowser('a token that is over', (browser) => {
+  test('is said once, and nowhere any more after signing in again; what could not be read comes by itself', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'billing', scopes: ['read', 'write'] });
+    const { key } = await app.createKey('alice', { name: 'parent', scopes: ['read', 'delegate'] });
+    await childOf(app, key, { client_name: 'a child', expires_in: '86400' });
+    const pressIn = (page: Page, group: string, name: string) =>
+      page.getByRole('group', { name: group }).getByRole('button', { name, exact: true }).click();
+    const acts: readonly ((page: Page) => Promise<void>)[] = [
+      (page) => page.getByRole('button', { name: 'More about parent' }).click(),
+      (page) => page.getByRole('button', { name: 'Save', exact: true }).click(),
+      (page) => pressIn(page, 'Rotate billing?', 'Rotate'),
+    ];
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('button', { name: 'More about billing' }).click();
+      await page.getByText(/^Made by alice/).waitFor();
+      await page.getByRole('button', { name: 'Rename: billing' }).click();
+      await page.getByRole('button', { name: 'Rotate billing' }).click();
+      for (const act of acts) {
+        app.clock.advance(7_200_000);
+        await act(page);
+        await page.getByRole('alert').getByText('Sign in again: what you have typed is kept.').waitFor();
+        await page.getByLabel('Or paste a user token').fill(await app.token('alice'));
+        await page.keyboard.press('Enter');
+        await page.getByRole('heading', { name: 'Sign in' }).waitFor({ state: 'detached' });
+        expect(await page.getByRole('alert').count()).toBe(0);
+      }
+      await page.getByText(/^Made a key for a program/).waitFor();
+      await page.getByRole('button', { name: 'End a child' }).waitFor();
+      expect(await page.getByText(/Sign in again|expired/).count()).toBe(0);
+    });
+  });
+});
 
 describeInBrowser('no answer of the server', (browser) => {
   test.each(Object.entries(LOST))('but %s is said in a sentence', async (_, respond) => {
