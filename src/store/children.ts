@@ -42,6 +42,10 @@ AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ${nowMs}) AND ${hasSecret(has
 AND EXISTS (SELECT 1 FROM json_each(k.scopes) WHERE value = '${DELEGATE}')
 AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id)`;
 
+/** When the child `c` of the key `k` ends: by itself, with its parent, or with the secret that made it. */
+const ENDS_AT_MS = `min(c.expires_at_ms, coalesce(k.expires_at_ms, c.expires_at_ms),
+iif(k.second_hash = c.parent_hash, coalesce(k.second_ends_at_ms, c.expires_at_ms), c.expires_at_ms))`;
+
 const lasts = (nowMs: string) => `c.ended_at_ms IS NULL AND c.expires_at_ms >= ${nowMs}`;
 
 /** Returns the `FROM` of living children, each with its parent `k`. */
@@ -63,10 +67,10 @@ AND ${hasRoom(ofParent('?4'), '?9', '?12')} AND ${hasRoom(ofOwner('?2'), '?9', '
 const IS_THERE = 'SELECT 1 FROM children WHERE id = ?1 AND key_hash = ?2';
 
 /** How many are living, and when the first of them ends: of the parent ?1, and of the owner ?2. */
-const ROOM = `SELECT 1 AS parent, count(*) AS living, min(c.expires_at_ms) AS first_ends_at_ms ${living('?3', ofParent('?1'))}
-UNION ALL SELECT 0, count(*), min(c.expires_at_ms) ${living('?3', ofOwner('?2'))}`;
+const ROOM = `SELECT 1 AS parent, count(*) AS living, min(${ENDS_AT_MS}) AS first_ends_at_ms ${living('?3', ofParent('?1'))}
+UNION ALL SELECT 0, count(*), min(${ENDS_AT_MS}) ${living('?3', ofOwner('?2'))}`;
 
-const LIST = `SELECT c.row, ${CHILD} AS child, k.scopes AS parent_scopes
+const LIST = `SELECT c.row, ${CHILD} AS child, k.scopes AS parent_scopes, ${ENDS_AT_MS} AS ends_at_ms
 ${living('?3', `${ofParent('?1')} AND (?2 IS NULL OR k.user_id = ?2)`)}
 AND (c.created_at_ms, c.row) < (?4, ?5) ORDER BY c.created_at_ms DESC, c.row DESC`;
 
@@ -119,7 +123,7 @@ export function createChildStore(db: Database): ChildStore {
       return rows.map((listed) => {
         const child = childOf(listed.child);
         const scopes = scopesUnder(child, scopesFrom(String(listed.parent_scopes)));
-        return { ...child, scopes, row: Number(listed.row) };
+        return { ...child, scopes, expiresAtMs: Number(listed.ends_at_ms), row: Number(listed.row) };
       });
     },
 

@@ -17,6 +17,7 @@ import {
 
 const PARENT = { name: 'orchestrator', scopes: ['read', 'write', 'delegate'], expiresInDays: 30 };
 const HOUR_MS = 3_600_000;
+const DAY_S = 86_400;
 
 const whoami = (app: TestApp, key: string) => app.call('whoami', {}, { 'x-api-key': key });
 const statusOf = async (app: TestApp, key: string) => (await whoami(app, key)).status;
@@ -342,6 +343,25 @@ describe('a child alone', () => {
     expect((await list({})).body).toEqual({ keys: [] });
     expect((await listedKeys(app, 'alice'))[0]).not.toHaveProperty('children');
   });
+});
+
+test('the list of children names the end that counts: their own, of the secret that made them, of their parent', async () => {
+  await using app = await createTestApp();
+  const { id, key } = await app.createKey('alice', PARENT);
+  await childOf(app, key, { expires_in: String(DAY_S) });
+  const headers = await bearer(app, 'alice');
+  const hoursLeft = async () => {
+    const [child] = (await app.call('list_api_keys', { childrenOf: id }, headers)).body.keys;
+    return (child.expiresAt - app.clock.nowMs()) / HOUR_MS;
+  };
+  expect(await hoursLeft()).toBe(24);
+  const next = (await app.call('rotate_api_key', { keyId: id, overlapHours: 2 }, headers)).body.key;
+  await app.useKey(next);
+  expect(await hoursLeft()).toBe(2);
+  const body = JSON.stringify({ keyId: id, expiresInDays: 1 / 24 });
+  const json = { ...headers, 'content-type': 'application/json' };
+  expect((await fetch(`${app.url}/keys/update`, { method: 'POST', headers: json, body })).status).toBe(200);
+  expect(await hoursLeft()).toBe(1);
 });
 
 const LONG = Array.from({ length: 19 }, (_, at) => `${at}`.padStart(95, 'x'));
