@@ -34,6 +34,8 @@ export function ownKeys({ request, replace }) {
       if (instead) void readHistory(own, id);
       if (made?.failure) void children.read();
     },
+    /** Reads what has happened to a key, if it is open. */
+    readHistory: (id) => own.states.has(id) && void readHistory(own, id),
     close: (id) => own.states.delete(id),
     nameView: (key) => stateOf(own, key.id).edit === 'name' && nameForm(own, key),
     editView(key) {

@@ -181,6 +181,10 @@ describeInBrowser('a key that one has', (browser) => {
       await page.getByLabel('Expires').selectOption('in 30 days');
       await page.getByRole('group', { name: 'Rotate of the shop?' }).getByRole('button', { name: 'Rotate' }).click();
       await shop.getByText('in 30 days').first().waitFor();
+      await page.getByText(/^Rotated by alice/).waitFor();
+      await page.getByRole('button', { name: 'Revoke of the shop' }).click();
+      await page.getByRole('group', { name: 'Revoke of the shop?' }).getByRole('button', { name: 'Revoke' }).click();
+      await page.getByText(/^Revoked by alice/).waitFor();
       expect(sent.filter((text) => text.includes(key))).toEqual([]);
       expect(requests.filter((asked) => asked.includes('/keys/'))).not.toEqual([]);
     });
