@@ -11,6 +11,8 @@ import { signInCard } from './sign-in.js';
 import { taskView, waitingWords } from './task.js';
 
 const NO_PROGRAMS = 'On this server no program can ask for a key.';
+/** The form of a program's code (signin/device-request.ts). */
+const CODE = /^[a-z]{4}[-\s]?[a-z]{4}$/i;
 const TWICE = 'The request has a parameter twice. Have the program connect again.';
 
 /** Signs out. It loads the page anew, so that the browser forgets how the page was opened. */
@@ -137,7 +139,9 @@ function errandOf(connect, ask) {
   if (connect !== null && hasTwice(connect)) return { task: null, why: TWICE };
   if (connect !== null) return { task: { connect }, why: '' };
   if (ask === null) return { task: null, why: '' };
-  return setup.asks ? { task: { ask }, why: '' } : { task: null, why: NO_PROGRAMS };
+  // Any other text would be a stranger's words in large letters: the code is typed then.
+  const code = CODE.test(ask) ? ask : '';
+  return setup.asks ? { task: { ask: code }, why: '' } : { task: null, why: NO_PROGRAMS };
 }
 
 function hasTwice(query) {

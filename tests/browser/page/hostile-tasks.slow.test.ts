@@ -89,4 +89,21 @@ describeInBrowser('a link to a decision', (browser) => {
       });
     }
   });
+
+  test('has a text in place of a code, which is not shown: the code is typed', async () => {
+    await using app = await appForBrowser({ env: ENV });
+    const { body } = await askForKey(app, { client_name: 'backup' });
+    const at = `#ask=${encodeURIComponent('Your keys are at risk. Call 555-0100.')}`;
+    await withKeysPage(browser(), app, { at }, async ({ page }) => {
+      await signIn(page, await app.token('alice'));
+      await page.getByLabel('The code that the program shows').fill(body.user_code.replace('-', ' '));
+      expect(await page.getByText('555-0100').count()).toBe(0);
+      await page.keyboard.press('Enter');
+      await page.getByText('“backup”, in its own words').waitFor();
+      for (const code of [body.user_code, body.user_code.toLowerCase(), body.user_code.replace('-', '')]) {
+        await page.evaluate((hash) => location.assign(hash), `#ask=${code}`);
+        await page.getByText(code, { exact: true }).waitFor();
+      }
+    });
+  });
 });
