@@ -26,3 +26,20 @@ describeInBrowser('axe-core finds nothing', (browser) => {
     });
   }
 });
+
+describeInBrowser('in forced colours', (browser) => {
+  test('the bar of a quota is seen', async () => {
+    const plan = STATES.find(({ name }) => name === 'plan');
+    if (plan === undefined) throw new Error('there is a state with a quota');
+    await using app = await appIn(plan);
+    await using taken = await takePage(browser(), { forcedColors: 'active', reducedMotion: 'reduce' });
+    const { page } = taken;
+    await openIn(plan, page, app);
+    const bar = page.getByRole('progressbar');
+    const before = await bar.screenshot();
+    await bar.evaluate((element: HTMLProgressElement) => {
+      element.value = 40;
+    });
+    expect(before.equals(await bar.screenshot())).toBe(false);
+  });
+});
