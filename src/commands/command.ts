@@ -2,6 +2,7 @@
 // it throws into a line and an exit code: 0 done, 1 failed, 2 wrong usage or not confirmed, 3 no server answers.
 
 import { StoreOutage } from '../ground/result.ts';
+import { reasonOf } from '../ground/text.ts';
 import { excerptOf } from '../watch/redact.ts';
 import { CommandError, createIo, type Io, type IoStreams, ReaderLeft, UsageError } from './io.ts';
 import { nearest, type Option, type Options, parsed, type ValuesOf } from './options.ts';
@@ -102,11 +103,20 @@ export async function runCommand(
   } catch (error) {
     io.clearProgress();
     if (error instanceof ReaderLeft) return 0;
-    const failure = error instanceof StoreOutage ? new CommandError(`store_unavailable: ${error.reason}`) : error;
-    if (!(failure instanceof CommandError)) throw error;
+    const failure = failureOf(error);
+    if (failure === null) throw error;
     streams.stderr.write(`${as}: ${failure.message}\n`);
     return failure.exitCode;
   }
+}
+
+/** Returns what a person is told of an error; null: it is a bug. */
+function failureOf(thrown: unknown): CommandError | null {
+  if (thrown instanceof CommandError) return thrown;
+  if (thrown instanceof StoreOutage) return new CommandError(`store_unavailable: ${thrown.reason}`);
+  // The system refuses: a folder isn't there, a file may not be written, a disk is full. The message says which.
+  const { syscall } = Object(thrown) as { readonly syscall?: unknown };
+  return typeof syscall === 'string' ? new CommandError(reasonOf(thrown)) : null;
 }
 
 /** Returns `runCommand` for the command of a file. Tests give it other streams. */

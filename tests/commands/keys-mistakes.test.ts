@@ -481,3 +481,18 @@ describe('what a terminal would obey, in a text that a stranger chose', () => {
     expect(stderr).toContain('asks for AB\\u202eCD\n');
   });
 });
+
+test('a folder that can’t be used is a sentence, whatever a command wanted there', async () => {
+  const file = join(temporaryFolder(), 'file');
+  writeFileSync(file, '');
+  const refused = (doing: string) => ({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(new RegExp(`^keys: ENOTDIR: not a directory, ${doing} '${file}[^\\n]*\\n$`)),
+  });
+  const header = await keysCommand({ XDG_CONFIG_HOME: file } as object, ['header', 'http://127.0.0.1:9']);
+  expect(header).toEqual(refused('mkdir'));
+  const backup = join(temporaryFolder(), 'backup.db');
+  expect((await keys('backup', backup)).code).toBe(0);
+  expect(await keysProcess({ ...env, TMPDIR: file }, ['restore', backup, '--yes'])).toEqual(refused('scandir'));
+});
