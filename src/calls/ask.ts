@@ -3,6 +3,7 @@
 
 import type { InputIssue, Problem } from '../ground/problem.ts';
 import { type Awaitable, err, ok, type Result } from '../ground/result.ts';
+import { isObject } from '../ground/text.ts';
 import type { InputRequest, Question } from './questions.ts';
 
 /** The client did not declare that it takes this, or speaks an older revision or REST. The tool decides what to do. */
@@ -83,3 +84,31 @@ const misreadProblem = (name: string, issues: readonly InputIssue[]): Problem =>
   code: 'invalid_response',
   issues: issues.map(({ path, message }) => ({ path: path === '' ? name : `${name}.${path}`, message })),
 });
+
+/** The members of `auth`, of a key or a user, that tell callers apart. */
+export interface Identified {
+  readonly keyId?: string;
+  readonly subject?: string;
+  readonly actor?: unknown;
+}
+
+/**
+ * Returns the text that identifies a call: the operation, its input as sent, and the caller, who is empty if no guard for
+ * keys or users ran. The parsed input would not do, because JSON can't tell all its values apart.
+ */
+export const subjectOf = (
+  { kind, name }: { readonly kind: string; readonly name: string },
+  input: unknown,
+  { keyId, subject, actor }: Identified,
+): string => JSON.stringify([kind, name, [keyId, subject, actor], withSortedFields(input)]);
+
+/** Returns the same value with sorted fields, because clients send them in any order. */
+function withSortedFields(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withSortedFields);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.keys(value)
+      .sort()
+      .map((name) => [name, withSortedFields(value[name])]),
+  );
+}

@@ -115,7 +115,8 @@ export class Call {
   /** Records that a credential of the call is verified, and how to verify it again. */
   proved(atMs: number, confirm: Confirm): void {
     this.provedAtMs = Math.min(this.provedAtMs, atMs);
-    this.#confirm = this.#confirm === undefined || this.#confirm === confirm ? confirm : both(this.#confirm, confirm);
+    this.#confirm =
+      this.#confirm === undefined || this.#confirm === confirm ? confirm : confirmBoth(this.#confirm, confirm);
   }
 
   /** Verifies its credentials again. Resolves with the problem if one isn't good any more. Throws a StoreOutage. */
@@ -163,7 +164,7 @@ export class Call {
 }
 
 /** Verifies two credentials again, because a guard of an operator's own may ask for a key and a user token. */
-const both =
+const confirmBoth =
   (first: Confirm, second: Confirm): Confirm =>
   async (call) => {
     const one = await first(call);

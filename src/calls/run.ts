@@ -6,18 +6,16 @@ import { type Problem, publicPart } from '../ground/problem.ts';
 import { type Awaitable, err, isPromise, ok, StoreOutage } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { bytesInMemory, isObject } from '../ground/text.ts';
-import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import { redactKeys } from '../watch/redact.ts';
-import type { InputRequired } from './ask.ts';
+import { type Identified, type InputRequired, subjectOf } from './ask.ts';
 import type { Call } from './call.ts';
 import { isProblem } from './failure.ts';
 import { addTo } from './guard.ts';
 import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
 import { provedProgress, type Recheck } from './proof.ts';
 import { assertNumbers, inWords, withoutKeys } from './schema.ts';
-import type { UserIdentity } from './user-jwt.ts';
 
 /** Its signal cancels a call: of a request, or an AbortController. Read only when the tool doesn't return at once. */
 export type AbortSource = Pick<Request, 'signal'>;
@@ -160,7 +158,7 @@ class TimeLimit {
 function unreadState(operation: Operation, input: unknown, call: Call): Promise<Problem | undefined> | undefined {
   const { asking } = call;
   if (asking?.requestState === undefined) return undefined;
-  return asking.readRequestState(asking.requestState, subjectOf(operation, input, call));
+  return asking.readRequestState(asking.requestState, subjectOf(operation, input, authOf(call)));
 }
 
 const THROWN = 'a bug is thrown, not returned';
@@ -209,33 +207,12 @@ async function inputRequired(
 ): Promise<ToolResult> {
   if (!isObject(requests)) throw new Error(`${operation.name}: expected the error of ask as it is`);
   if (call.asking === undefined) throw new Error(`${operation.name}: it asks, but nobody can be asked`);
-  const asked = await call.asking.inputRequiredResult(subjectOf(operation, input, call), requests);
+  const asked = await call.asking.inputRequiredResult(subjectOf(operation, input, authOf(call)), requests);
   return asked.ok ? ok({ inputRequired: asked.value }) : asked;
 }
 
-/**
- * Returns the text that identifies a call: the caller, the operation, and its input as sent. The parsed input would not
- * do, because JSON can't tell all its values apart.
- */
-const subjectOf = ({ kind, name }: Operation, input: unknown, call: Call): string =>
-  JSON.stringify([kind, name, identityOf(call), withSortedFields(input)]);
-
-/** Returns what identifies the caller. It is empty if no guard for keys or users ran. */
-function identityOf(context: Call): readonly unknown[] {
-  const { auth = {} } = context as { readonly auth?: Partial<KeyIdentity & UserIdentity> };
-  return [auth.keyId, auth.subject, auth.actor];
-}
-
-/** Returns the same value with sorted fields, because clients send them in any order. */
-function withSortedFields(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(withSortedFields);
-  if (!isObject(value)) return value;
-  return Object.fromEntries(
-    Object.keys(value)
-      .sort()
-      .map((name) => [name, withSortedFields(value[name])]),
-  );
-}
+/** Returns what guards have added about the caller, if one for keys or users ran. */
+const authOf = (call: Call): Identified => (call as { readonly auth?: Identified }).auth ?? {};
 
 function encodedOutput({ name, validate, encode }: Operation, returned: unknown, call: Call): CompleteOutput {
   if (validate === null) return encode(returned, call);
