@@ -18,13 +18,13 @@ const PAUSE_PART_MAX = 0.1;
  * busy to read. To a busy primary it is more work, so writes, which run one after the other, get more time.
  */
 interface Timeouts {
-  readonly attemptMs: number;
+  readonly tryMs: number;
   readonly totalMs: number;
 }
-const READ: Timeouts = { attemptMs: 1500, totalMs: 3000 };
+const READ: Timeouts = { tryMs: 1500, totalMs: 3000 };
 // A try of several statements must end before `sqld` takes the file away from them, after 5 s: each of those that are
 // left then fails, and the driver leaves all but the first failure unhandled, which ends the process.
-const WRITE: Timeouts = { attemptMs: 4000, totalMs: 6000 };
+const WRITE: Timeouts = { tryMs: 4000, totalMs: 6000 };
 /** One runs while the next is on its way. With four, one in some thousand waited 5 s, until `sqld` ended another. */
 const WRITES_AT_ONCE = 2;
 /** Far below the runtime's 256 requests at once, so that polls never wait. At 100 ms each still 640 reads a second. */
@@ -43,14 +43,14 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
 
   async function call<T>(
     run: (client: Client) => Promise<T>,
-    { attemptMs, totalMs }: Timeouts,
+    { tryMs, totalMs }: Timeouts,
   ): Promise<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
     let repeated = false;
     for (let tries = 1; ; tries += 1) {
       if (closed) throw new StoreOutage('the store is closed');
       const leftMs = totalMs - (performance.now() - startedAtMs);
-      const attempted = await attempt(run, Math.max(1, Math.min(attemptMs, leftMs)), tries > 1);
+      const attempted = await attempt(run, Math.max(1, Math.min(tryMs, leftMs)), tries > 1);
       if (attempted.ok) return { value: attempted.value, repeated };
       repeated ||= attempted.outcomeUnknown;
       const pauseMs = Math.random() * Math.min(PAUSE_MS_MAX, totalMs * PAUSE_PART_MAX) * tries;
@@ -67,20 +67,20 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
     turns: Turns,
     statement: Statement,
     run: (client: Client) => Promise<T>,
-    { attemptMs, totalMs }: Timeouts,
+    { tryMs, totalMs }: Timeouts,
   ): Promise<{ value: T; repeated: boolean }> {
     const startedAtMs = performance.now();
     const release = await turns(statement, totalMs * TURN_PART_OF_TIME);
     if (release === null) throw new StoreOutage('the primary is behind');
     try {
-      return await call(run, { attemptMs, totalMs: totalMs - (performance.now() - startedAtMs) });
+      return await call(run, { tryMs, totalMs: totalMs - (performance.now() - startedAtMs) });
     } finally {
       release();
     }
   }
 
-  const patiently = ({ attemptMs, totalMs }: Timeouts): Timeouts => ({
-    attemptMs: attemptMs * patience,
+  const patiently = ({ tryMs, totalMs }: Timeouts): Timeouts => ({
+    tryMs: tryMs * patience,
     totalMs: totalMs * patience,
   });
 
@@ -88,7 +88,7 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
 
   return {
     async read(statement, withinMs) {
-      const timeouts = patiently(withinMs === undefined ? READ : { attemptMs: withinMs / 2, totalMs: withinMs });
+      const timeouts = patiently(withinMs === undefined ? READ : { tryMs: withinMs / 2, totalMs: withinMs });
       const { value } = await (statement.urgent
         ? call(execute(statement), timeouts)
         : inTurn(readers, statement, execute(statement), timeouts));
@@ -96,7 +96,7 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
     },
     // Unsynced or not: the primary decides when it waits for its disk.
     async write(statement, withinMs) {
-      const timeouts = patiently(withinMs === undefined ? WRITE : { attemptMs: withinMs, totalMs: withinMs });
+      const timeouts = patiently(withinMs === undefined ? WRITE : { tryMs: withinMs, totalMs: withinMs });
       const { value, repeated } = await inTurn(writers, statement, execute(statement), timeouts);
       return writtenOf(value, repeated);
     },
@@ -104,7 +104,7 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
       const batch = (client: Client) => client.batch(statements.map(driverStatement), 'write');
       const { value, repeated } = await inTurn(writers, statements[0] ?? { sql: '' }, batch, {
         ...patiently(WRITE),
-        attemptMs: WRITE.attemptMs,
+        tryMs: WRITE.tryMs,
       });
       return value.map((result) => writtenOf(result, repeated));
     },
