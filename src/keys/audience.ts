@@ -11,7 +11,7 @@ export const THIS_SERVER = 'self';
 const OWN_PATHS = ['', '/mcp', '/sse'];
 
 /** The servers that keys may be bound to, as one request may call them. */
-export interface ServersSeen {
+export interface BindableServers {
   /** This server, as the request calls it. */
   readonly url: string;
   /** What may be given as a resource: this server, and the others. */
@@ -22,7 +22,7 @@ export interface ServersSeen {
 
 export interface Audience {
   /** Returns the servers as a request sees them; undefined: what no request asks for. */
-  seenFrom(publicUrl: string | undefined): ServersSeen;
+  serversFor(publicUrl: string | undefined): BindableServers;
   /** Returns the stored name of what was stored: the version before stored an address of this server. */
   stored(name: string): string;
   /** Returns whether keys may be bound to a stored name. */
@@ -51,7 +51,7 @@ export function createAudience(address: ServerAddress, others: readonly string[]
   const stored = (name: string): string => (fixed.has(canonicalUrl(name)) ? THIS_SERVER : name);
 
   return {
-    seenFrom: (publicUrl) => {
+    serversFor: (publicUrl) => {
       const url = publicUrl ?? address.url;
       return { url, urls: [url, ...others], nameOf: (resource) => nameOf(resource, publicUrl) };
     },

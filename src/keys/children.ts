@@ -60,7 +60,7 @@ export function createDelegate(options: DelegateOptions) {
     { publicUrl }: Caller,
   ): string | null | undefined {
     if (asked === undefined) return own;
-    const name = audience.seenFrom(publicUrl).nameOf(asked);
+    const name = audience.serversFor(publicUrl).nameOf(asked);
     return name !== null && (own === null || audience.stored(own) === name) ? name : undefined;
   }
 

@@ -56,7 +56,7 @@ export type Granted = ReturnType<typeof createGranted>;
 export const createGranted =
   (ceilings: KeyCeilings, audience: Audience, log: Log) =>
   (actor: Actor, request: KeyRequest): Result<Grant, Problem> => {
-    const servers = audience.seenFrom(actor.publicUrl);
+    const servers = audience.serversFor(actor.publicUrl);
     const sent = request.resource === undefined ? undefined : servers.nameOf(request.resource);
     const server = request.server ?? sent ?? null;
     const issues = issuesOf(ceilings, request);

@@ -3,7 +3,7 @@
 
 import { type Problem, publicPart } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { type ServersSeen, THIS_SERVER } from '../keys/audience.ts';
+import { type BindableServers, THIS_SERVER } from '../keys/audience.ts';
 import type { RequestContext } from '../web/context.ts';
 import type { Client, ClientFault } from './clients.ts';
 import { hasTwice, parameter } from './parameters.ts';
@@ -60,7 +60,7 @@ const PAGES = {
 export function decide(
   parameters: URLSearchParams,
   found: Result<Client, ClientFault>,
-  servers: ServersSeen,
+  servers: BindableServers,
 ): Decision {
   const get = (name: string) => parameter(parameters, name);
   if (hasTwice(parameters)) return errorPage(PAGES.twice);
@@ -93,7 +93,7 @@ type RequestError = 'unsupported_response_type' | 'invalid_request' | 'invalid_t
 type Asked = Pick<AuthorizationRequest, 'challenge' | 'scope' | 'resource' | 'server'>;
 
 /** Reads what a known client asks for, or returns the error for its redirect. */
-function requestIn(get: (name: string) => string | null, { nameOf }: ServersSeen): Result<Asked, RequestError> {
+function requestIn(get: (name: string) => string | null, { nameOf }: BindableServers): Result<Asked, RequestError> {
   const responseType = get('response_type');
   if (responseType === null) return err('invalid_request');
   if (responseType !== 'code') return err('unsupported_response_type');

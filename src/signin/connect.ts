@@ -42,7 +42,7 @@ export function connectRoutes(options: ConnectOptions, { redirects, clients: rul
       async decide(parameters, context) {
         const clientId = parameter(parameters, 'client_id') ?? '';
         const client = await clients.find(clientId, () => context.clientAddress());
-        return decide(parameters, client, audience.seenFrom(context.publicUrl));
+        return decide(parameters, client, audience.serversFor(context.publicUrl));
       },
     }),
     grantTypes: [['authorization_code', createCodeGrant({ ...options, clients, codes })]] as const,

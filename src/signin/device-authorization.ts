@@ -12,7 +12,7 @@ import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
 import { hasLength, isScope, isStorable, isVisible, splitScopes } from '../ground/text.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import type { Caller } from '../keys/actor.ts';
-import { type Audience, type ServersSeen, shownServer, THIS_SERVER } from '../keys/audience.ts';
+import { type Audience, type BindableServers, shownServer, THIS_SERVER } from '../keys/audience.ts';
 import { SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
 import type { Asked, CodeStore, OpenMax } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
@@ -69,7 +69,7 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   }
 
   async function ask(form: URLSearchParams, caller: Caller): Promise<Result<object, TokenError | Problem>> {
-    const servers = audience.seenFrom(caller.publicUrl);
+    const servers = audience.serversFor(caller.publicUrl);
     const said = requestIn(form, servers);
     if (!said.ok) return said;
     const { requestId } = caller;
@@ -104,7 +104,7 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
 
 const isName = (name: string): boolean => hasLength(name, 1, NAME_CHARS_MAX) && isStorable(name) && isVisible(name);
 
-function requestIn(form: URLSearchParams, { nameOf }: ServersSeen) {
+function requestIn(form: URLSearchParams, { nameOf }: BindableServers) {
   if (hasTwice(form)) return err<TokenError>('invalid_request');
   const clientName = parameter(form, 'client_name');
   if (clientName !== null && !isName(clientName)) return err<TokenError>('invalid_request');

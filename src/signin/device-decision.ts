@@ -63,7 +63,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
 
   /** Returns the server that the key is for, as the person calls it. */
   const shown = ({ publicUrl }: Actor, { resource }: DeviceRequest): string =>
-    shownServer(audience.stored(resource), audience.seenFrom(publicUrl).url);
+    shownServer(audience.stored(resource), audience.serversFor(publicUrl).url);
 
   async function show(actor: Actor, body: unknown): Promise<Result<object, Problem>> {
     const asked = readCode(body);

@@ -66,7 +66,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
   const handedTo = ({ caller, host, client }: Receiver): Origin => ({ ...originOf('oauth', caller, host), ...client });
 
   function logHandOver({ caller, host, server, client }: Receiver, keyId: string, userId: string): void {
-    const resource = shownServer(server, audience.seenFrom(caller.publicUrl).url);
+    const resource = shownServer(server, audience.serversFor(caller.publicUrl).url);
     log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource, ...client });
   }
 
@@ -81,7 +81,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     if (wrong !== null) return err(wrong);
     const server = audience.stored(content.resource ?? THIS_SERVER); // the version before seals null, too
     const { resource } = asked;
-    const isSame = resource === null || audience.seenFrom(caller.publicUrl).nameOf(resource) === server;
+    const isSame = resource === null || audience.serversFor(caller.publicUrl).nameOf(resource) === server;
     return isSame ? ok({ content, server }) : err('invalid_target');
   }
 
