@@ -1,5 +1,5 @@
-// Start and stop, the same on every runtime: configuration → app → listen → database → signals → banner, and a graceful
-// shutdown. What differs between Bun and Deno comes in as `Runtime`.
+// Starts the server, the same on every runtime: configuration → app → listen → database → signals → banner. What differs
+// between Bun and Deno comes in as `Runtime`.
 
 import { resolve } from 'node:path';
 import { type PreparedService, prepareService, type ServiceOptions } from '../app.ts';

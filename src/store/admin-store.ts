@@ -10,10 +10,10 @@ import {
   type PlacedKey,
 } from '../keys/admin.ts';
 import { KEYS_MAX_DEFAULT } from '../keys/owners.ts';
-import type { ApiKeyRecord } from '../keys/record.ts';
 import { columnsOf, KEY_COLUMNS } from './columns.ts';
 import { type Database, firstOf, held, type Row, type Statement } from './database.ts';
-import { changeKey, insertArg, insertArgs, insertIf } from './key-changes.ts';
+import { createImports } from './imports.ts';
+import { changeKey } from './key-changes.ts';
 import { rangesAfter, rangesBefore } from './ranges.ts';
 import { IS_BLOCKED, listedOf, USED_AT } from './rows.ts';
 import { WRITE_PROBE } from './schema.ts';
@@ -57,20 +57,12 @@ const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON
 const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
 RETURNING owner`;
 
-const IMPORT = insertIf(`AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ${insertArg('key_hash')})`);
-
-// By id too: of two imports at once, both find each hash there afterwards.
-const KNOWN = `SELECT count(*) AS count, coalesce(sum(own), 0) AS own FROM (SELECT max(EXISTS (
-SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0 AND id = r.value ->> 1)) AS own FROM json_each(?1) r
-WHERE EXISTS (SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0)
-OR EXISTS (SELECT 1 FROM api_keys WHERE second_hash = r.value ->> 0) GROUP BY r.value ->> 0)`;
-
 const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners ORDER BY owner' };
 
 const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" };
 
 export function createAdminStore(db: Database, ownerKeys = KEYS_MAX_DEFAULT): AdminStore {
-  return { ...createReads(db), ...createChanges(db, ownerKeys) };
+  return { ...createReads(db), ...createChanges(db), ...createImports(db, ownerKeys) };
 }
 
 const countOf = (rows: readonly Row[]): number => Number(firstOf(rows).count);
@@ -125,7 +117,7 @@ function createReads(db: Database): Pick<AdminStore, Reads> {
   };
 }
 
-function createChanges(db: Database, ownerKeys: number): Omit<AdminStore, Reads> {
+function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
   async function changed(sql: string, args: Args): Promise<boolean> {
     const { rows, repeated } = await db.write({ sql, args });
     return rows.length > 0 || repeated;
@@ -143,13 +135,6 @@ function createChanges(db: Database, ownerKeys: number): Omit<AdminStore, Reads>
     return [];
   }
 
-  /** Returns how many hashes are there, and how many of these with the id that their record has. */
-  async function countKnown(records: readonly ApiKeyRecord[]): Promise<{ all: number; own: number }> {
-    const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
-    const rows = await db.read({ sql: KNOWN, args: [pairs] });
-    return { all: countOf(rows), own: Number(firstOf(rows).own) };
-  }
-
   return {
     async revokeNext(filter, nowMs, after, origin) {
       // Read first: if an UPDATE has to be sent twice, it does not say how many rows the first one changed.
@@ -163,15 +148,6 @@ function createChanges(db: Database, ownerKeys: number): Omit<AdminStore, Reads>
         args: [JSON.stringify(origin), JSON.stringify(ids)],
       });
       return { ids, lastRow: Number(last.row) };
-    },
-
-    async importBatch(records, origin) {
-      const before = await countKnown(records);
-      await db.writeAll(records.map((record) => ({ sql: IMPORT, args: insertArgs(record, ownerKeys, origin) })));
-      const after = await countKnown(records);
-      const added = after.own - before.own;
-      const repeated = records.length - new Set(records.map(({ keyHash }) => keyHash)).size;
-      return { added, known: after.all - added + repeated };
     },
 
     block: (owner, origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),
