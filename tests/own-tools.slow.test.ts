@@ -18,6 +18,7 @@ export default ({ settings }: ToolDeps) => {
 /** They start servers, and compare lists of tools, tables and documents. */
 const TESTS = [
   'tests/readme.test.ts',
+  'tests/process/readme.test.ts',
   'tests/documents.test.ts',
   'tests/imports.test.ts',
   'tests/mcp/clients.test.ts',
