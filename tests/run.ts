@@ -4,7 +4,7 @@
 // With other arguments, which are those of `bun test`, what they choose runs, one file after the other. Prints what fails,
 // and at the end the failures once more, how to run them again, the ten slowest, and one total.
 
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Glob, spawn } from 'bun';
@@ -22,11 +22,12 @@ const SLOW = /^tests\/(lab|store\/remote|store\/replica)\/|\.slow\.test\.ts$/;
 /** A file that has more rows for `--all` says so by this import. */
 const HAS_MORE = /support\/everything\.ts'/;
 /** Folders whose tests mostly start servers, browsers and other programs. */
-const STARTS_PROGRAMS = /^tests\/(browser|commands|database|package|process|recipes|store)\//;
+const STARTS_PROGRAMS = /^tests\/(browser|commands|package|process|recipes|store)\//;
 /** The tests of what a remote database, or a replica of it, could do differently. */
 const IN_MODES = /^tests\/(app\.test|keys\/|mcp\/|signin\/exchange\.test|tools\/|uses\/)/;
-/** Tests wait for sockets, disks and other programs half of their time: more than there are cores. */
-const WORKERS = 4;
+/** Tests wait for sockets, disks and other programs half of their time, or more: more than there are cores. */
+const WORKERS = 6;
+const FAST_WORKERS = 3;
 /** A machine at load 15 takes ten times as long, and a test of seconds must not fail there. */
 const TIMEOUT_MS = 180_000;
 const LONG_MS_MAX = 1_800_000;
@@ -38,11 +39,18 @@ interface Run {
   readonly env?: Readonly<Record<string, string>>;
 }
 
+const folder = mkdtempSync(join(tmpdir(), 'tests-'));
+const report = join(folder, 'report.xml');
 const filesOf = (pattern: string) => [...new Glob(pattern).scanSync()].sort();
 const tests = filesOf('tests/**/*.test.ts').filter((file) => !ALONE.test(file));
 const usualTests = tests.filter((file) => !SLOW.test(file));
 const slowTests = tests.filter((file) => SLOW.test(file));
 const more = tests.filter((file) => HAS_MORE.test(readFileSync(file, 'utf8')));
+
+/** What starts programs takes longest and waits most: `bun test` begins with it, so that no core idles at the end. */
+const timings = join(folder, 'timings.json');
+const roughMs = tests.map((file) => [file, STARTS_PROGRAMS.test(file) ? 4000 : 1000]);
+writeFileSync(timings, JSON.stringify({ version: 1, files: Object.fromEntries(roughMs) }));
 
 /** Files beside each other, in workers that keep the modules they have loaded. */
 const together = (files: readonly string[], workers: number, env: Run['env'] = {}): Run[] =>
@@ -50,7 +58,7 @@ const together = (files: readonly string[], workers: number, env: Run['env'] = {
     ? []
     : [
         {
-          args: [`--parallel=${workers}`, '--no-isolate', ...files.map((file) => `./${file}`)],
+          args: [`--parallel=${workers}`, '--no-isolate', `--timings=${timings}`, ...files.map((file) => `./${file}`)],
           env: { ...SHORT_LIVED, ...env },
         },
       ];
@@ -61,7 +69,7 @@ const alone = (files: readonly string[]): Run[] => files.map((file) => ({ args: 
 const usual = together(usualTests, WORKERS, { TEST_ROWS: 'usual' });
 const fast = together(
   usualTests.filter((file) => !STARTS_PROGRAMS.test(file)),
-  2,
+  FAST_WORKERS,
   { TEST_ROWS: 'usual' },
 );
 const measured = alone(filesOf('tests/**/*.alone.test.ts'));
@@ -91,8 +99,6 @@ const LAYERS: Readonly<Record<string, readonly Run[]>> = {
 const given = process.argv.slice(2);
 const runs = given.length === 0 ? usual : (LAYERS[given[0] ?? ''] ?? [{ args: given }]);
 
-const folder = mkdtempSync(join(tmpdir(), 'tests-'));
-const report = join(folder, 'report.xml');
 const counts: Counts = { pass: 0, fail: 0, skip: 0 };
 const fileCount = runs.flatMap(({ args }) => args.filter((arg) => arg.startsWith('./'))).length;
 const progress = createProgress(counts, given[0] === undefined || given[0] in LAYERS ? fileCount : null);

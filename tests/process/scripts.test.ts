@@ -1,4 +1,4 @@
-// The scripts of package.json: what they let in from the environment.
+// The scripts of package.json: what they let in from the environment, and what the runner of the tests shows.
 
 import { describe, expect, test } from 'bun:test';
 import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
