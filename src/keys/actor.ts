@@ -1,5 +1,5 @@
-// Who asks for something to be done with keys: the request, the owner, the person; how they appear in the log and in
-// events, and how fast one person may ask.
+// Describes who acts on keys (request, owner, person) and how the log and the trail name them, and limits how fast one
+// person acts.
 
 import { createTokenBuckets, type Rate } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -14,25 +14,25 @@ export interface RequestIds {
 }
 
 export interface Caller extends RequestIds {
-  /** Costs a system call: ask late. */
+  /** Costs a system call, so call it late. */
   clientAddress(): string;
-  /** The key that asks about other keys: unknown ones are charged to it, not to the address. */
+  /** The key of the service that verifies others' keys: look-ups of unknown keys count against it, not the address. */
   readonly lookupKeyId?: string | undefined;
-  /** The servers that a key is presented for, as sent; left out: this one. */
+  /** The servers that a key is presented for, as sent; this one by default. */
   readonly resources?: readonly string[] | undefined;
-  /** The URL of this server, as the request calls it; left out: no request asks. */
+  /** The URL of this server as the request addresses it; undefined outside a request. */
   readonly publicUrl?: string | undefined;
 }
 
 export interface Origin {
   readonly how: 'tool' | 'page' | 'possession' | 'use' | 'command' | 'import' | 'oauth' | 'device' | 'exchange';
-  /** The `sub` of a user token; how `oauth`, the host that got the key. */
+  /** The `sub` of a user token; for `oauth`, the host that got the key. */
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;
   /** An admin does it, to a key of any owner. */
   readonly byAdmin?: true;
-  /** The id of the client that got the key, if that is the URL of its document. */
+  /** The id of the client that got the key, if it is the URL of a client metadata document. */
   readonly client?: string;
 }
 
@@ -52,7 +52,7 @@ export interface Actor extends Caller {
   readonly userId: string;
   /** The person: the token's `sub`. */
   readonly actor: string;
-  /** The scopes that the person may give to a key; null: any. */
+  /** The scopes that the person may grant; null: any. */
   readonly grantable: readonly string[] | null;
 }
 
@@ -64,22 +64,22 @@ export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & 
 });
 
 /**
- * Returns the name of a person's budgets. By the owner alone, a member of a team could lock the others out; by the
- * person alone, owners whose tokens share one `sub` could. The separator is safe: no id has control characters.
+ * Returns the key of a person's token buckets. By the owner alone, one member of a team could lock the others out; by
+ * the person alone, owners whose tokens share a `sub` could. The separator is safe: no id has control characters.
  */
 export const personOf = ({ userId, actor }: Pick<Actor, 'userId' | 'actor'>): string =>
   actor === userId ? userId : `${userId}\0${actor}`;
 
 export type PersonBudget = ReturnType<typeof createPersonBudget>;
 
-/** Counts how fast one person does something with keys, in this process. */
+/** Creates rate limits for what one person does with keys, in this process. */
 export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Log) {
   const budgets = rates.map((rate) => createTokenBuckets(rate, clock));
 
   const waitOf = (person: string) => Math.max(...budgets.map((budget) => budget.waitS(person)));
 
   return {
-    /** Takes one token from each of the person's buckets, or none if one of them is empty. */
+    /** Takes one token from each of the person's buckets, or none if any is empty. */
     take(actor: Actor): Result<void, Problem> {
       const person = personOf(actor);
       const seconds = waitOf(person);

@@ -1,5 +1,5 @@
-// What an operator does with anybody's keys, for the command `keys` and the admin tools: finds, revokes and imports
-// them, blocks owners. What may touch many keys runs in batches, so that other statements do not wait for it.
+// What operators do with anybody's keys, through the command `keys` and the admin tools: find, revoke, import and edit
+// keys, and block owners. Work on many keys runs in batches, so that other statements do not wait for it.
 
 import type { Metadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -20,13 +20,13 @@ export interface KeyFilter {
   readonly ids?: readonly string[] | undefined;
   readonly scope?: string | undefined;
   readonly createdFromMs?: number | undefined;
-  /** Usable keys that have been neither made nor used since. */
+  /** Only usable keys neither created nor used since then. */
   readonly unusedSinceMs?: number | undefined;
-  /** Usable keys that expire by then. */
+  /** Only usable keys that expire by then. */
   readonly expiresByMs?: number | undefined;
 }
 
-/** What an operator changes of a key; null: the server's limit or quota, no expiry, no metadata. */
+/** An operator's edit of a key. Null means the server's limit or quota, no expiry, no metadata. */
 export interface KeyEdit {
   readonly name?: string | undefined;
   readonly scopes?: readonly string[] | undefined;
@@ -36,16 +36,16 @@ export interface KeyEdit {
   readonly metadata?: Metadata | null | undefined;
 }
 
-/** What decides whether an edit may be made. */
+/** The fields that decide whether an edit is allowed. */
 export type EditedKey = Pick<ListedKey, 'scopes' | 'expiresAtMs'>;
 
 export interface PlacedKey extends ListedKey {
   readonly row: number;
-  /** All keys of the owner are refused. */
+  /** Whether all keys of the owner are refused. */
   readonly blocked: boolean;
 }
 
-/** Hash and fingerprint are of any of the key's secrets. */
+/** A hash or fingerprint may be that of any of the key's secrets. */
 export type KeyName = { readonly id: string } | { readonly fingerprint: string } | { readonly keyHash: string };
 
 export interface BlockedOwner {
@@ -53,29 +53,29 @@ export interface BlockedOwner {
   readonly blockedAtMs: number;
 }
 
-/** Is told how many rows were read of how many, while keys are looked for among all. */
+/** Gets the progress of a scan of all keys: rows read, and rows in total. */
 type OnRead = (done: number, total: number) => void;
 
 export interface AdminStore {
-  /** Returns the newest keys that were made before the one in row `before`, newest first. */
+  /** Returns the newest keys inserted before row `before`, newest first. */
   page(filter: KeyFilter, nowMs: number, before: number, limit: number, onRead?: OnRead): Promise<readonly PlacedKey[]>;
   find(name: KeyName): Promise<readonly PlacedKey[]>;
-  /** Returns how many usable keys expire by each of these times, in order; a large number is cut at `COUNTED_MAX`. */
+  /** Returns how many usable keys expire by each of these times, in their order, each count capped at `COUNTED_MAX`. */
   countExpiring(nowMs: number, byMs: readonly number[]): Promise<readonly number[]>;
   countActive(filter: KeyFilter, nowMs: number, onRead?: OnRead): Promise<number>;
-  /** Revokes the first active keys after row `after` that fit, and says how far it came; null: there were none. */
+  /** Revokes the first active keys after row `after` that match. Returns null if there were none. */
   revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): Promise<RevokedBatch | null>;
-  /** Adds those whose hashes and ids are not there, each unless its owner has as many as he may. */
+  /** Adds the records whose hash and id are new, each unless its owner is at his maximum. */
   importBatch(records: readonly ApiKeyRecord[], origin: Origin): Promise<ImportedBatch>;
-  /** Changes what is given of a key, if it still is as it was read. Null: it isn't, or there is nothing to change. */
+  /** Changes the given fields of a key if it still is as `read`. Null: it isn't, or nothing would change. */
   edit(keyId: string, edit: KeyEdit, origin: Origin, read?: EditedKey): Promise<Changed | null>;
   /** Blocks an owner. Returns false if he was blocked already. */
   block(owner: string, origin: Origin): Promise<boolean>;
   /** Unblocks an owner. Returns false if he was not blocked. */
   unblock(owner: string, origin: Origin): Promise<boolean>;
-  /** Writes to the database without changing a key. Throws a StoreOutage if it takes no writes. */
+  /** Writes to the database without changing a key. Throws a StoreOutage if it accepts no writes. */
   probeWrite(): Promise<void>;
-  /** Returns the time of the database's clock. */
+  /** Returns the database's time. */
   nowMs(): Promise<number>;
   blockedOwners(): Promise<readonly BlockedOwner[]>;
 }
@@ -87,18 +87,18 @@ export interface RevokedBatch {
 
 export interface ImportedBatch {
   readonly added: number;
-  /** Those that were there already. */
+  /** Those that existed already. */
   readonly known: number;
 }
 
-/** `countExpiring` stops here: every process reads so many rows a minute, and a larger figure would change no decision. */
+/** Caps `countExpiring`: every process reads so many rows a minute, and a larger figure would change no decision. */
 export const COUNTED_MAX = 1000;
 
-/** Before all keys, and after all of them, as rows. */
+/** Row numbers before all keys, and after all of them. */
 export const FIRST_ROW = 0;
 export const LAST_ROW = Number.MAX_SAFE_INTEGER;
 
-/** Revokes every active key that fits, a batch at a time. Reports each batch, and how many there were so far. */
+/** Revokes every active key that matches, in batches. Reports each batch, with the running total. */
 export async function revokeAll(
   store: AdminStore,
   filter: KeyFilter,
@@ -116,20 +116,20 @@ export async function revokeAll(
   }
 }
 
-/** A change as an operator asks for it. `expiresInDays` counts from now; null: the key never expires. */
+/** An edit as an operator requests it. `expiresInDays` counts from now; null: the key never expires. */
 export interface KeyUpdate extends Omit<KeyEdit, 'expiresAtMs'> {
   readonly expiresInDays?: number | null | undefined;
 }
 
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
-/** What an update came to; `changed` is null where the key was so already. */
+/** The result of an update; `changed` is null if nothing was different. */
 interface Updated {
   readonly key: ListedKey;
   readonly changed: Changed | null;
 }
 
-/** Changes what is given of a key, whoever owns it. Null: there is no such key. */
+/** Changes the given fields of anybody's key. Returns null if there is no such key. */
 export async function updateKey(
   store: AdminStore,
   id: string,
@@ -146,12 +146,12 @@ async function editOf(store: AdminStore, { expiresInDays: days, ...edit }: KeyUp
   return { ...edit, expiresAtMs };
 }
 
-/** Tries of an update that others overtake. */
+/** How often an update is tried when concurrent ones get in first. */
 const UPDATE_TRIES = 10;
 
 /**
- * Does what `updateKey` does, but changes the key only as `judge` saw it: of two admins none gives back what the other
- * has just taken away.
+ * Updates a key like `updateKey`, but only if it still is as `judge` saw it (optimistic locking): no admin gives back
+ * what another has just taken away.
  */
 async function updateJudged(
   store: AdminStore,
@@ -176,7 +176,7 @@ async function updateJudged(
 const isAsRead = (key: EditedKey, read: EditedKey): boolean =>
   key.expiresAtMs === read.expiresAtMs && JSON.stringify(key.scopes) === JSON.stringify(read.scopes);
 
-/** Returns true if a key that ends at `nowEndsAtMs` would live longer; null is for ever. */
+/** Returns whether a key that ends at `nowEndsAtMs` would live longer; null means for ever. */
 const isLonger = (endsAtMs: number | null, nowEndsAtMs: number | null): boolean =>
   nowEndsAtMs !== null && (endsAtMs === null || endsAtMs > nowEndsAtMs);
 
@@ -190,25 +190,25 @@ export interface AdminKeysOptions extends ShownWith {
   readonly childStore: Pick<ChildStore, 'countChildren' | 'endChildren'>;
   readonly originOf: OriginOf;
   readonly granted: Granted;
-  /** Makes a change known to this process before the response. */
+  /** Lets this process see a change before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Creates what an admin may do through tools. It makes no keys. */
+/** Creates what admins may do through tools. It creates no keys. */
 export function createAdminKeys(options: AdminKeysOptions) {
   const { store, owners, childStore, originOf, granted, refresh, clock, log } = options;
   const adminOrigin = (actor: Actor): Origin => ({ ...originOf('tool', actor, actor.actor), byAdmin: true });
   return {
     owners,
     /**
-     * Lists keys of all owners, or of one, newest first, that were made before the one in row `before`. `next`:
-     * `before` of the next page; null: there is none.
+     * Lists keys of all owners or of one, newest first, inserted before row `before`. `next` is the `before` of the
+     * next page; null: there is none.
      */
     async page(owner: string | undefined, before: number) {
       const nowMs = clock.nowMs();
-      const found = await store.page({ owner }, nowMs, before, PAGE_KEYS + 1); // one more, to see whether any follows
+      const found = await store.page({ owner }, nowMs, before, PAGE_KEYS + 1); // one more shows if a page follows
       const page = found.slice(0, PAGE_KEYS);
       const keys = await ownKeys(page, options, nowMs);
       return { keys, next: found.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null };
@@ -220,7 +220,7 @@ export function createAdminKeys(options: AdminKeysOptions) {
       const logged = (keyIds: readonly string[]) =>
         log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, keyIds });
       const revoked = await revokeAll(store, which, nowMs, origin, logged);
-      // All keys of an owner take their children along.
+      // Revoking all keys of an owner ends their children, too.
       const ended = which.ids === undefined ? [] : await childStore.endChildren({ ids: which.ids }, nowMs, origin);
       if (ended.length > 0) logged(ended.map(({ id }) => id));
       await refresh();
@@ -228,8 +228,8 @@ export function createAdminKeys(options: AdminKeysOptions) {
     },
 
     /**
-     * Changes a key and returns it as it is then; a revoked key stays revoked. Scopes that are added and a longer life
-     * stay within the ceilings and what the admin's token may grant; limits and quotas are the admin's to set.
+     * Changes a key and returns its new state; a revoked key stays revoked. Added scopes and a longer life stay within
+     * the ceilings and what the admin's token may grant. Limits and quotas have no ceiling here.
      */
     async update(actor: Actor, keyId: string, update: KeyUpdate): Promise<Result<OwnKey, Problem>> {
       if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key

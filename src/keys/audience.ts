@@ -1,43 +1,43 @@
-// Which server a key is good for (RFC 8707): a bound key is good for one, any other key for all. This server has several
-// addresses, so what is bound to it is kept under one name, and what is bound to another under that one's URL.
+// Decides which server a key is good for (RFC 8707): a bound key for one, any other key for all. This server has
+// several addresses, so a key bound to it stores one name for it; a key bound to another stores that server's URL.
 
 import { canonicalUrl, type ServerAddress } from '../ground/server-address.ts';
 import type { Caller } from './actor.ts';
 
-/** The name of this server, as it is stored. It is no URL, so nobody can send it. */
+/** The stored name of this server. It is no URL, so no client can send it. */
 export const THIS_SERVER = 'self';
 
-/** Paths below its URL by which this server is also called: its MCP transports. */
+/** Paths below its URL that also name this server: its MCP transports. */
 const OWN_PATHS = ['', '/mcp', '/sse'];
 
-/** The servers that keys may be bound to, as one request may call them. */
+/** The servers that keys may be bound to, as one request addresses them. */
 export interface BindableServers {
-  /** This server, as the request calls it. */
+  /** This server, as the request addresses it. */
   readonly url: string;
   /** What may be given as a resource: this server, and the others. */
   readonly urls: readonly string[];
-  /** Returns the stored name of a resource that was sent; null: it is of no server that keys may be bound to. */
+  /** Returns the stored name of a resource that was sent, or null if keys can't be bound to it. */
   nameOf(resource: string): string | null;
 }
 
 export interface Audience {
-  /** Returns the servers as a request sees them; undefined: what no request asks for. */
+  /** Returns the servers as a request addresses them; undefined: outside a request. */
   serversFor(publicUrl: string | undefined): BindableServers;
-  /** Returns the stored name of what was stored: the version before stored an address of this server. */
+  /** Returns the current stored name: the version before stored an address of this server. */
   stored(name: string): string;
   /** Returns whether keys may be bound to a stored name. */
   has(name: string): boolean;
-  /** Returns whether a key bound to a stored name (null: to none) is good for all servers that it is presented for. */
+  /** Returns whether a key bound to a stored name (null: to none) is good for all servers it is presented for. */
   admits(name: string | null, caller: Pick<Caller, 'resources' | 'publicUrl'>): boolean;
 }
 
-/** Returns a stored name as people and clients are told: this server by the URL by which they call it. */
+/** Returns a stored name as people and clients see it: this server by the URL at which they address it. */
 export const shownServer = (name: string, url: string): string => (name === THIS_SERVER ? url : name);
 
-/** Creates the check of a key’s server. `others`: URLs without a slash at the end. */
+/** Creates the check of a key's server. `others`: URLs without a trailing slash. */
 export function createAudience(address: ServerAddress, others: readonly string[]): Audience {
   const spelled = new Map(others.map((url) => [canonicalUrl(url), url]));
-  // A request chooses its Host: what no request says comes first, so that none makes another server this one.
+  // A request chooses its Host, so fixed names are compared first: no Host can make another server this one.
   const fixed = new Set([address.url, address.urlBefore].flatMap(ownUrls));
 
   function nameOf(resource: string, publicUrl: string | undefined): string | null {

@@ -1,47 +1,47 @@
-// Owners who have changed of late. What was read of their keys before is out of date: it is told by a number, so that a
-// change of one owner costs the same however many keys are remembered.
+// Tracks owners that changed recently. Whatever was read about their keys before is stale; a version number shows it,
+// so a change costs the same however many keys are cached.
 
 interface Change {
-  /** Changes so far, with this one. */
-  readonly number: number;
-  /** Monotonic. From then on nothing is believed that was read before. */
+  /** The version that this change made. */
+  readonly version: number;
+  /** Monotonic. By then every cache entry read before the change has expired. */
   readonly untilMs: number;
 }
 
 export class ChangedOwners {
   readonly #changes = new Map<string, Change>(); // the oldest first
   readonly #max: number;
-  readonly #keptMs: number;
-  #number = 0;
+  readonly #entryTtlMs: number;
+  #version = 0;
 
-  /** Creates the list. `keptMs`: how long what was read is believed at most. */
-  constructor(max: number, keptMs: number) {
+  /** Creates the list. `entryTtlMs`: the longest life of a cache entry. */
+  constructor(max: number, entryTtlMs: number) {
     this.#max = max;
-    this.#keptMs = keptMs;
+    this.#entryTtlMs = entryTtlMs;
   }
 
-  /** Returns the number of changes so far, for what is read now. */
-  get number(): number {
-    return this.#number;
+  /** Returns the current version, to store with what is read now. */
+  get version(): number {
+    return this.#version;
   }
 
-  /** Adds owners who have changed. Returns false if there are too many now: then all that was read is out of date. */
+  /** Adds owners that changed. Returns false if there are too many: then every cache entry is stale. */
   add(owners: Iterable<string>, nowMs: number): boolean {
-    this.#number += 1;
+    this.#version += 1;
     for (const [owner, { untilMs }] of this.#changes) {
       if (nowMs < untilMs) break;
       this.#changes.delete(owner);
     }
     for (const owner of owners) {
       this.#changes.delete(owner);
-      this.#changes.set(owner, { number: this.#number, untilMs: nowMs + this.#keptMs });
+      this.#changes.set(owner, { version: this.#version, untilMs: nowMs + this.#entryTtlMs });
     }
     return this.#changes.size <= this.#max;
   }
 
-  /** Returns whether the owner has changed since what has this number was read. */
-  hasChangedSince(number: number, owner: string): boolean {
-    return this.#changes.size > 0 && number < (this.#changes.get(owner)?.number ?? 0);
+  /** Returns whether the owner has changed since this version. */
+  hasChangedSince(version: number, owner: string): boolean {
+    return this.#changes.size > 0 && version < (this.#changes.get(owner)?.version ?? 0);
   }
 
   clear(): void {

@@ -1,5 +1,5 @@
-// Changes of existing keys: revoke, delete, new name or scopes, and the end of leaked secrets. What would change nothing has
-// a budget.
+// Changes existing keys: revokes, deletes, renames, sets scopes, and ends leaked secrets. Requests that change nothing
+// are rate-limited.
 
 import type { Problem } from '../ground/problem.ts';
 import { ok, type Result } from '../ground/result.ts';
@@ -27,7 +27,7 @@ export type Changes = ReturnType<typeof createChanges>;
 export interface ChangesOptions {
   readonly store: KeyStore;
   readonly childStore: Pick<ChildStore, 'findChildren' | 'endChildren'>;
-  /** Makes a change known to this process before the response. */
+  /** Lets this process see a change before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
@@ -36,9 +36,9 @@ export interface ChangesOptions {
   /** Limits requests that change nothing. */
   readonly failedChanges: PersonBudget;
   /**
-   * Limits what leaves events without end: new secrets, and owners' edits. Ends have no limit: each key is revoked and
-   * deleted at most once, and each new secret first used once. Whoever holds a user's token can't keep its owner from
-   * revoking.
+   * Limits what could add events without end: new secrets, and owners' edits. Revoking and deleting need no limit:
+   * each happens at most once per key, and a first use once per new secret. So whoever holds a user's token can't keep
+   * the owner from revoking.
    */
   readonly creations: PersonBudget;
 }
@@ -46,14 +46,14 @@ export interface ChangesOptions {
 export function createChanges(options: ChangesOptions) {
   const { store, childStore, refresh, clock, log, originOf, granted, failedChanges } = options;
 
-  /** Returns whether there is something to end under this id. */
+  /** Returns whether an active key or child has this id. */
   async function isActive({ userId }: Actor, keyId: string): Promise<boolean> {
     if ((await store.findOwn(userId, keyId))?.active) return true;
     const children = await childStore.findChildren({ ids: [keyId] });
     return children.some((child) => child.userId === userId && ownRefusalAt(child, clock.nowMs()) === null);
   }
 
-  /** Ends a child: revoking and deleting are the same. Null: the actor has none with this id that hasn't ended. */
+  /** Ends a child, whether by revoke or delete. Returns null if the actor has no living child with this id. */
   async function endChild({ userId }: Actor, keyId: string, origin: Origin): Promise<Changed | null> {
     const [ended] = await childStore.endChildren({ ids: [keyId] }, clock.nowMs(), origin, userId);
     return ended === undefined ? null : { fingerprint: fingerprintOf(ended.keyHash) };
@@ -65,26 +65,26 @@ export function createChanges(options: ChangesOptions) {
     keyId: string,
     change: (origin: Origin) => Promise<Changed | null>,
   ): Promise<Result<void, Problem>> {
-    // Other text reaches neither the store, which might cut it to an id, nor the log: it may be a key.
+    // Other text reaches neither the store, which might truncate it to an id, nor the log: it may be a key.
     if (!isIdShaped(keyId)) {
       log.info(event, { ...actorFields(actor), changed: false });
       return ok(undefined);
     }
-    // Beyond the budget a read decides: nobody makes others wait for writes that change nothing, and what is active
-    // can be revoked all the same.
+    // Over the budget, a read decides: nobody can delay others with writes that change nothing, and active keys can
+    // still be revoked.
     if (failedChanges.isUsedUp(actor) && !(await isActive(actor, keyId))) return failedChanges.take(actor);
     const changed = await change(originOf('tool', actor, actor.actor));
     if (changed === null) {
       const taken = failedChanges.take(actor);
       if (!taken.ok) return taken;
     }
-    await refresh(); // also of what changed nothing: another process, or an earlier try, may have changed the key
+    await refresh(); // even if nothing changed: another process, or an earlier try, may have changed the key
     log.info(event, { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
     return ok(undefined);
   }
 
   return {
-    /** Succeeds without a change if the key is not the actor's or does not exist: nobody learns which ids exist. */
+    /** Succeeds without a change if the key doesn't exist or isn't the actor's, so nobody learns which ids exist. */
     revoke: (actor: Actor, keyId: string) =>
       mutate(
         'API key revoked',
@@ -94,7 +94,7 @@ export function createChanges(options: ChangesOptions) {
           (await store.deactivate(actor.userId, keyId, origin)) ?? (await endChild(actor, keyId, origin)),
       ),
 
-    /** Revokes a key like `revoke`, but removes the record, too. */
+    /** Revokes a key like `revoke`, and removes its record. */
     delete: (actor: Actor, keyId: string) =>
       mutate(
         'API key deleted',
@@ -103,7 +103,7 @@ export function createChanges(options: ChangesOptions) {
         async (origin) => (await store.remove(actor.userId, keyId, origin)) ?? (await endChild(actor, keyId, origin)),
       ),
 
-    /** Changes the fields that are given and not empty, within what the actor may grant. No tool offers it. */
+    /** Changes the given fields that are not empty, within what the actor may grant. No tool offers it. */
     async update(
       actor: Actor,
       keyId: string,
@@ -119,16 +119,16 @@ export function createChanges(options: ChangesOptions) {
 }
 
 /**
- * Ends leaked secrets for anyone who has them: possession is proof enough, because less harm can be done with this than
- * with the secret itself. The secret in force ends its key; the next or the previous one of a rotation only itself.
- * Texts that are no secrets are ignored. An error: it may not have happened.
+ * Ends leaked secrets for anyone who presents them: possession is proof enough, since ending a secret does less harm
+ * than using it. The secret in force ends its key; the next or previous one of a rotation ends only itself. Texts that
+ * are no secrets are ignored. After an error, the secrets may still be valid.
  */
 export function createRevokeSecrets(options: {
   readonly store: Pick<KeyStore, 'revokeByHashes'>;
   readonly childStore: Pick<ChildStore, 'endChildren'>;
   /** Reads from the primary: a replica may still accept a key that has ended. */
   readonly unknownKeys: UnknownKeys;
-  /** Makes the change known to this process before the response. */
+  /** Lets this process see the change before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly sha256: Sha256;
@@ -159,7 +159,7 @@ export function createRevokeSecrets(options: {
     }
   }
 
-  /** Returns the hashes of texts that may be secrets; true: of one of another form. */
+  /** Returns the hashes of texts that may be secrets, each with whether it has another system's form. */
   async function presentedHashes(texts: readonly string[]): Promise<ReadonlyMap<string, boolean>> {
     const hashes = new Map<string, boolean>();
     for (const text of texts) {
@@ -193,8 +193,8 @@ export function createRevokeSecrets(options: {
 }
 
 /**
- * Returns whether whoever presents a secret of a key may end it. What has expired can still be ended, and so can keys of a
- * blocked owner, which would be good again after the block. A secret of another form must be marked so.
+ * Returns whether presenting this secret may end its key. Expired keys can still be ended, and so can keys of a blocked
+ * owner, which would work again after the block. A secret of another form must be recorded as such.
  */
 const isEndable = (key: PresentedKey, isForeign: boolean, nowMs: number): boolean =>
   key.active && !hasEnded(key.secretEndsAtMs, nowMs) && (!isForeign || key.foreignHash === presentedHash(key));

@@ -1,5 +1,5 @@
-// Children of a key: what it may give them, how many and how fast, what its owner sees of them, and how they end alone.
-// verify.ts decides whether one is accepted.
+// Creates children of a key for programs that hold the key's secret (RFC 8693), with their limits. verify.ts decides
+// whether a child is accepted.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -17,7 +17,7 @@ export interface ChildRequest {
   readonly scopes: readonly string[];
   /** A URL; undefined: as the parent's. */
   readonly resource: string | undefined;
-  /** Cut to what is left of the parent. */
+  /** Cut to what is left of the parent's life. */
   readonly livesMs: number;
   /** Undefined: the parent's. */
   readonly name: string | undefined;
@@ -25,7 +25,7 @@ export interface ChildRequest {
 
 export interface MadeChild {
   readonly record: ChildRecord;
-  /** Its plain text, which is given out once. */
+  /** Its plain text, shown only once. */
   readonly key: string;
 }
 
@@ -45,15 +45,15 @@ export interface DelegateOptions {
   readonly production: boolean;
 }
 
-/** Living children: more are refused until one of them ends. */
+/** The most living children. Beyond it, no more are made until one ends. */
 const CHILDREN_MAX = { ofParent: LIMITS.children.each, ofOwner: LIMITS.childrenOfOwner.each };
 
-/** Creates the function that makes a child for whoever has its parent's secret. */
+/** Creates the function that makes a child for whoever presents its parent's secret. */
 export function createDelegate(options: DelegateOptions) {
   const { childStore, verifier, audience, clock, random, sha256, log, originOf, keyPrefix, production } = options;
   const budget = createPersonBudget([LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
 
-  /** Returns the server that the child is for; undefined: one that it can't be for. */
+  /** Returns the server that the child is bound to; null: none; undefined: keys can't be bound to that one. */
   function resourceFor(
     { resource: own }: KeyIdentity,
     asked: string | undefined,

@@ -1,21 +1,21 @@
-// Reads the change feed from a position on, page by page, and tells the caches what to drop. Each page also proves that the
-// last change seen is still there. If it isn't, the database was put back to an earlier state, and everything is
-// forgotten. When the feed is read, and what that proves, is up to feed.ts.
+// Reads the change feed page by page from its last position, and tells the caches what to drop. Each page also proves
+// that the last change seen still exists. If it doesn't, the database was restored to an earlier state, and everything
+// is dropped. feed.ts decides when to read, and what that proves.
 
 import { changesOf, FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../ground/change-feed.ts';
 import type { KeyStore } from './store.ts';
 
-/** When the process is further behind than this, forgetting everything is quicker than reading the changes. */
+/** When further behind than this, dropping everything is quicker than reading the changes. */
 const BEHIND_MAX = 10 * FEED_PAGE_MAX;
 
 export interface FeedListener {
-  /** A page that was read at a position, before what it says is told. */
+  /** A page was read after `asked`; its changes are reported next. */
   onPage?(asked: ReachedPosition, page: FeedPage): void;
-  /** The records with these hashes may be different now, and the blocks of these owners. */
+  /** The records with these hashes may have changed, and the owners' blocks or settings. */
   onChanges?(keyHashes: readonly string[], owners: ReadonlySet<string>, changes: FeedPage['changes']): void;
-  /** Anything may be different now. */
+  /** Anything may have changed. */
   onReset?(): void;
-  /** A poll has ended; if it was complete, all that it has seen was told. */
+  /** A poll has ended; if complete, all changes that it saw were reported. */
   onPolled?(isComplete: boolean): void;
 }
 
@@ -29,7 +29,7 @@ export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>
     for (const listener of listeners) listener.onReset?.();
   }
 
-  /** Tells a page at once. */
+  /** Reports a page to all listeners, synchronously. */
   function tell({ databaseId, changes }: FeedPage): void {
     const last = changes.at(-1);
     if (last === undefined) return;
@@ -40,11 +40,11 @@ export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>
 
   return {
     subscribe: (listener: FeedListener) => void listeners.push(listener),
-    /** Returns the position up to which all listeners have been told of changes. */
+    /** Returns the position up to which listeners know all changes. */
     get position(): ReachedPosition {
       return position;
     },
-    /** Returns true while the database holds keys of another form, as the last page says. */
+    /** Returns whether the database holds keys of another form, according to the last page. */
     get holdsForeign(): boolean {
       return holdsForeign;
     },

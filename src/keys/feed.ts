@@ -1,7 +1,7 @@
-// Keeps this process current: polls the store's change feed, which feed-pages.ts reads and tells.
+// Polls the store's change feed to keep this process's caches current; feed-pages.ts reads it and reports changes.
 // Memory decides only while the last complete poll *began* less than `lagMaxMs` ago: that poll has seen whatever
-// another process acknowledged before it. After that, `ensureFresh` polls at once or fails. Ages come from a clock that
-// counts the time a machine sleeps. Timers do not count it, and no guarantee rests on them: they only poll in advance.
+// other processes acknowledged before it. After that, `ensureFresh` polls at once or fails. Ages come from a clock that
+// counts the time a machine sleeps. Timers do not, so no guarantee rests on them: they only poll in advance.
 
 import { type Repeated, repeat } from '../ground/background.ts';
 import type { ReachedPosition } from '../ground/change-feed.ts';
@@ -15,15 +15,15 @@ import type { KeyStore } from './store.ts';
 
 export type { FeedListener } from './feed-pages.ts';
 
-/** Polls per bound. Four, so that one lost and one slow poll still leave a fresh one. */
+/** Polls per bound. With four, one lost and one slow poll still leave a fresh one. */
 const POLLS_PER_LAG = 4;
-/** After a failed poll the next one comes sooner: it may succeed before anybody has to wait. */
+/** Retries per bound after a failed poll: more often, so that one may succeed before anybody has to wait. */
 const RETRIES_PER_LAG = 16;
-/** A query may take this part of the bound, then callers get 503: enough for a second try over the network. */
+/** The share of the bound that a query may take before callers get 503: enough for a second try over the network. */
 const QUERY_PART_OF_LAG = 0.9;
-/** A query times out sooner than a long bound: no caller should wait for all of it. */
+/** Caps the query timeout: however long the bound, no caller should wait for all of it. */
 const QUERY_MS_MAX = 3000;
-/** Taken off the bound for the response's way to its caller: a success must not arrive after the bound. */
+/** Subtracted from the bound for the response's way to its caller: a success must not arrive after the bound. */
 const RESPONSE_MS = 25;
 /** Polling stops after this long without a verification, because hosted databases bill reads. */
 const IDLE_AFTER_MS = 60_000;
@@ -34,15 +34,15 @@ export interface FeedOptions {
   readonly lagMaxMs: number;
 }
 
-/** What polls have proved of memory: nothing before the first one, and after a change that none has seen. */
+/** What polls have proved of memory: nothing before the first, nor after an own change that none has seen. */
 type Proof = { readonly is: 'none' } | { readonly is: 'polled'; readonly beganMs: number };
 
 export const createFeed = (options: FeedOptions): Feed => new Feed(options);
 
 export class Feed {
-  /** What is known may be so old, and no older, when it is acted on. */
+  /** How old what is known may be when it is acted on. */
   readonly boundMs: number;
-  /** How long a query may take for its response to count. */
+  /** How long a query may take for its result to be fresh enough. */
   readonly queryTimeoutMs: number;
   readonly subscribe: (listener: FeedListener) => void;
   readonly stop: () => void;
@@ -53,9 +53,9 @@ export class Feed {
   readonly #pollEveryMs: number;
   readonly #retryAfterMs: number;
   #proof: Proof = { is: 'none' };
-  /** The last verification. */
+  /** When a key was last verified. */
   #usedAtMs = Number.NEGATIVE_INFINITY;
-  /** The end of the last poll that failed. */
+  /** When the last failed poll ended. */
   #failedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor({ store, clock, log, lagMaxMs }: FeedOptions) {
@@ -73,25 +73,25 @@ export class Feed {
     this.stop = this.#polling.stop;
   }
 
-  /** Returns true while memory may be trusted. Counts as a verification: polling goes on. `nowMs`: monotonic. */
+  /** Returns whether memory may be trusted. Counts as a verification, so polling goes on. `nowMs`: monotonic. */
   current(nowMs = this.#clock.monotonicMs()): boolean {
     this.#usedAtMs = nowMs;
     return nowMs - this.polledAtMs <= this.boundMs;
   }
 
-  /** Returns when the last complete poll began, monotonic: what memory says was right then. */
+  /** Returns when the last complete poll began (monotonic): memory was right then. */
   get polledAtMs(): number {
     return this.#proof.is === 'polled' ? this.#proof.beganMs : Number.NEGATIVE_INFINITY;
   }
 
-  /** Returns the position up to which all listeners have been told of changes. */
+  /** Returns the position up to which listeners know all changes. */
   get position(): ReachedPosition {
     return this.#pages.position;
   }
 
   /**
-   * Returns whether a text of another form may be a key: only while the database holds such, as it was known within the
-   * bound or, during an outage, before it.
+   * Returns whether a text may be a key of another form: only while the database holds such keys, according to a poll
+   * within the bound or, during an outage, to the last one.
    */
   mayBeForeign(text: string): Awaitable<boolean> {
     if (!isForeignShaped(text)) return false;
@@ -101,30 +101,30 @@ export class Feed {
       .then(() => this.#pages.holdsForeign);
   }
 
-  /** Returns true while no key is verified, and nothing is polled. */
+  /** Returns whether no key was verified lately, so that polling pauses. */
   get idle(): boolean {
     return this.#clock.monotonicMs() - this.#usedAtMs > IDLE_AFTER_MS;
   }
 
-  /** Returns the age of what is known, in milliseconds; null before the first poll and after a `refresh` that failed. */
+  /** Returns the age of what is known in ms; null before the first poll and after a `refresh` that failed. */
   lagMs = (): number | null =>
     this.#proof.is === 'none' ? null : Math.round(this.#clock.monotonicMs() - this.#proof.beganMs);
 
-  /** Returns whether a decision that rests on what was right at this time may still be acted on. */
+  /** Returns whether a decision based on what was right at this time may still be acted on. */
   isFresh(atMs: number): boolean {
     return this.#clock.monotonicMs() - atMs <= this.boundMs;
   }
 
-  /** Polls go on although nothing is verified: somebody waits for the next one. */
+  /** Keeps polling although no key is verified, because somebody waits for the next poll. */
   keepPolling(): void {
     this.#usedAtMs = this.#clock.monotonicMs();
     this.#polling.schedule();
   }
 
-  /** Resolves when memory may be trusted again; rejects with a StoreOutage if it can't be. */
+  /** Resolves when memory may be trusted again; rejects with a StoreOutage if that takes too long or fails. */
   async ensureFresh(): Promise<void> {
     this.#usedAtMs = this.#clock.monotonicMs();
-    // A poll that was already under way may have begun too long ago to prove anything; then poll once more.
+    // A poll already under way may have begun too long ago to prove anything; then poll once more.
     for (let tries = 0; tries < 2; tries += 1) {
       await this.#polling.run();
       if (this.isFresh(this.polledAtMs)) return;
@@ -132,7 +132,7 @@ export class Feed {
     throw new StoreOutage('the change feed answers slower than the revocation bound');
   }
 
-  /** Resolves when a poll has seen a change by this process. If the poll fails, memory is no longer trusted. */
+  /** Resolves when a poll has seen this process's own change. If the poll fails, memory is no longer trusted. */
   refresh = async (): Promise<void> => {
     await this.#polling.underWay?.catch(() => {}); // it began before the change was made, and may have missed it
     try {
@@ -143,10 +143,7 @@ export class Feed {
     }
   };
 
-  /**
-   * Returns whether the store responds. It is not asked shortly after a response or a failure. Counts as no
-   * verification.
-   */
+  /** Returns whether the store responds, from a recent poll if there is one. Doesn't count as a verification. */
   async probe(): Promise<boolean> {
     const nowMs = this.#clock.monotonicMs();
     const isKnown = this.#outage.isOn
@@ -156,7 +153,7 @@ export class Feed {
     return !this.#outage.isOn;
   }
 
-  /** Returns the pause before the next poll; null after an idle time: then the next verification polls first. */
+  /** Returns the pause before the next poll; null when idle: the next verification polls first. */
   #pauseMs(): number | null {
     if (this.idle) return null;
     return this.#outage.isOn ? this.#retryAfterMs : this.#pollEveryMs;

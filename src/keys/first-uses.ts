@@ -1,4 +1,4 @@
-// The first use of a rotation's next secret: it is written, durably, before the secret is accepted.
+// Puts a rotated key's new secret in force on its first use: durably written before the secret is accepted.
 
 import { StoreOutage } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -19,16 +19,16 @@ export interface FirstUsesOptions {
 }
 
 /**
- * Creates the function that puts a next secret in force, and returns the key as it is then. Concurrent first uses share
- * one write. Throws a StoreOutage if the use could not be noted.
+ * Creates the function that puts a next secret in force, and returns the key's new state. Concurrent first uses share
+ * one write. Throws a StoreOutage if the first use could not be written.
  */
 export function createUseFirst({ store, feed, clock, log, originOf }: FirstUsesOptions, known: KnownKeys) {
   async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<FirstUse> {
     const promoted = await store.promote(key, clock.nowMs(), originOf('use', caller));
     await feed.refresh();
-    const { polledAtMs } = feed; // before the read: a poll that comes after it proves nothing of it
+    const { polledAtMs } = feed; // taken before the read: a later poll proves nothing about what was read
     const read = await known.readAgain(keyHash, false); // a replica may not have it yet
-    const found = read !== null && isChild(read) ? null : read; // a hash is of a key or of a child
+    const found = read !== null && isChild(read) ? null : read; // a hash belongs to a key or to a child
     if (promoted !== null) {
       const { requestId, traceId } = caller;
       const { id: keyId, userId } = key;
@@ -46,7 +46,7 @@ export function createUseFirst({ store, feed, clock, log, originOf }: FirstUsesO
   return async (key: KnownKey, keyHash: string, caller: Caller): Promise<FirstUse> => {
     const first = await known.firstUses.run(keyHash, () => promote(key, keyHash, caller));
     if (first.found?.presented === 'next' && known.isUsable(first.found)) {
-      throw new StoreOutage('the first use of a secret could not be noted'); // the record was changed by hand meanwhile
+      throw new StoreOutage('the first use of a secret could not be noted'); // somebody edited the record by hand
     }
     return first;
   };

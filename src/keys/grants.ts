@@ -1,4 +1,4 @@
-// What a key may be given: the ceilings of the configuration, and those of the person who asks.
+// Decides what a key may be given: within the configured ceilings, and what the person who asks may grant.
 
 import type { InputIssue, Problem } from '../ground/problem.ts';
 import {
@@ -16,7 +16,7 @@ import type { ApiKeyRecord } from './record.ts';
 
 /** The most scopes of a key. */
 export const SCOPES_MAX = 100;
-/** The most characters of a key's scopes together. They bound what a key takes in a list: at most 4 KB. */
+/** The most characters of a key's scopes together, so that they take at most 4 KB in a list. */
 export const SCOPES_CHARS_MAX = 2000;
 
 export interface KeyCeilings {
@@ -33,26 +33,26 @@ export interface KeyRequest {
   readonly expiresInDays?: number | undefined;
   readonly rateLimit?: RateLimit | undefined;
   readonly quota?: Quota | undefined;
-  /** The one server that the key is good for, as sent; undefined: any, unless `server` says which. */
+  /** The one server that the key is bound to, as sent; undefined: none, unless `server` is given. */
   readonly resource?: string | undefined;
-  /** The same by its stored name (audience.ts), in place of `resource`. */
+  /** The same by its stored name (audience.ts), instead of `resource`. */
   readonly server?: string | undefined;
-  /** Scopes that the key has already, which nobody needs to grant again. */
+  /** Scopes that the key already has, which need no grant. */
   readonly held?: readonly string[] | undefined;
 }
 
-/** What a record gets of it, and how long it lives. */
+/** The granted fields of the record, and the key's life. */
 export interface Grant extends Pick<ApiKeyRecord, 'scopes' | 'rateLimit' | 'quota' | 'resource'> {
   /** Days until the key expires; null: it never does. */
   readonly expiresInDays: number | null;
 }
 
-/** Scopes reported at once: each issue names all scopes that exist. */
+/** The most scope issues in one error, since each names all scopes that exist. */
 const ISSUES_MAX = 10;
 
 export type Granted = ReturnType<typeof createGranted>;
 
-/** Checks what the actor may give to a key. A request above a ceiling is refused, never lowered. */
+/** Checks what the actor may give a key. A request above a ceiling is refused, never lowered. */
 export const createGranted =
   (ceilings: KeyCeilings, audience: Audience, log: Log) =>
   (actor: Actor, request: KeyRequest): Result<Grant, Problem> => {
@@ -75,8 +75,8 @@ export const createGranted =
   };
 
 /**
- * Returns what is above a ceiling. A limit is too high by its number or its rate, or because each process would count
- * it for itself; a quota by its number, or when its period is another.
+ * Returns what is above a ceiling. A limit is too high by its number or its rate, or if its window is so short that
+ * each process would count on its own; a quota by its number, or if its period differs.
  */
 function issuesOf({ scopes: existing, daysMax, limits }: KeyCeilings, request: KeyRequest): InputIssue[] {
   const { scopes, held = [], expiresInDays, rateLimit, quota } = request;

@@ -1,4 +1,4 @@
-// What happened to one key, for its owner: the trail, page by page, without what says who and where other persons are.
+// Pages through the events of one key for its owner, without revealing who other persons are or their addresses.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -12,9 +12,9 @@ import type { KeyEvent, KeyStore } from './store.ts';
 const PAGE_EVENTS = 50;
 
 export interface PastEvent extends Pick<KeyEvent, 'atMs' | 'kind' | 'how' | 'fields' | 'fingerprint'> {
-  /** The asking person's `sub`, or in words who else it was; of `connected` a host, of `delegated` a key's id. */
+  /** The asking person's `sub`, or who else it was, in words; for `connected` a host, for `delegated` a key's id. */
   readonly actor: string | null;
-  /** The address that it came from, if the asking person did it; else null. */
+  /** The address that it came from, if the asking person did it; otherwise null. */
   readonly address: string | null;
 }
 
@@ -30,17 +30,17 @@ export interface HistoryOptions {
   readonly log: Log;
 }
 
-/** Reads the events of the actor's key before a number, newest first, those of a deleted key too while they are kept. */
+/** Creates the reader of a key's events before a number, newest first, even of a deleted key while they are kept. */
 export function createHistory({ store, clock, log }: HistoryOptions) {
   const histories = createPersonBudget([LIMITS.histories], clock, log);
   return async (actor: Actor, keyId: string, before: number): Promise<Result<HistoryPage, Problem>> => {
     if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
     const taken = histories.take(actor);
     if (!taken.ok) return taken;
-    const found = await store.eventsOfKey(keyId, before, PAGE_EVENTS + 1, actor.userId); // one more: does any follow?
+    const found = await store.eventsOfKey(keyId, before, PAGE_EVENTS + 1, actor.userId); // one more shows a next page
     const page = found.slice(0, PAGE_EVENTS);
     const own = page.filter(({ owner }) => owner === actor.userId);
-    // Events go in time, and a key without any left is still its owner's.
+    // Events are deleted in time; a key that has none left still belongs to its owner.
     const isOwn = own.length > 0 || (found.length === 0 && (await store.findOwn(actor.userId, keyId)) !== null);
     if (!isOwn) return err({ code: 'key_not_found' });
     const next = found.length > PAGE_EVENTS ? (page.at(-1)?.seq ?? null) : null;
@@ -48,7 +48,7 @@ export function createHistory({ store, clock, log }: HistoryOptions) {
   };
 }
 
-/** Kinds whose actor is no person. */
+/** Kinds whose `actor` isn't a person. */
 const WITHOUT_PERSON: readonly string[] = ['connected', 'delegated'];
 
 function shownTo(actor: Actor, event: KeyEvent): PastEvent {
@@ -65,7 +65,7 @@ function shownTo(actor: Actor, event: KeyEvent): PastEvent {
   };
 }
 
-/** Returns who did it, as the asking person may know it. */
+/** Returns who did it, as far as the asking person may know. */
 function personIn({ kind, how, actor: doer, byAdmin }: KeyEvent, { userId, actor }: Actor): string {
   switch (how) {
     case 'command':
@@ -77,7 +77,7 @@ function personIn({ kind, how, actor: doer, byAdmin }: KeyEvent, { userId, actor
       return 'somebody who had the key';
     default:
       if (doer === actor) return actor;
-      // Where an owner has no members, and what a tool changes of a key (also by a version before), is an admin's.
+      // Also an admin: others where the owner is one person, and whoever edits with a tool (older events lack `byAdmin`).
       return byAdmin || userId === actor || (kind === 'changed' && how === 'tool') ? 'an admin' : 'a member';
   }
 }

@@ -1,4 +1,4 @@
-// The key domain, put together over a store: what owners and admins do with keys, and how keys are verified.
+// Assembles the key domain over a store: what owners and admins do with keys, verification, and the change feed.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import type { Quota, RateLimit } from '../ground/rate-limit.ts';
@@ -43,16 +43,16 @@ export function createKeyDomain(options: {
   keyPrefix: string;
   ceilings: KeyCeilings;
   lagMaxMs: number;
-  /** Memory for records of usable keys. */
+  /** Memory for cached records of usable keys. */
   keyCacheBytes: number;
-  /** The limit of keys that have none of their own; 0 requests: no limit. */
+  /** The limit of keys without their own; 0 requests: no limit. */
   rateLimit: { readonly requests: number; readonly windowMs: number };
-  /** The quota of keys that have none of their own; null: no quota. */
+  /** The quota of keys without their own; null: no quota. */
   keyQuota: Quota | null;
-  /** The limit on all keys together of an owner who has none of his own; null: no limit. */
+  /** The limit on all keys together of an owner without his own; null: no limit. */
   ownerRateLimit: RateLimit | null;
   ownerQuota: Quota | null;
-  /** How many keys an owner may have without a number of his own. */
+  /** How many keys an owner without his own maximum may have. */
   ownerKeys: number;
 }) {
   const { store, adminStore, clock, log } = options;
@@ -80,18 +80,18 @@ export function createKeyDomain(options: {
       edit: createOwnEdits(parts),
       ...createLists({ ...parts, planOf: owners.seen }),
       history: createHistory(parts),
-      /** Uses of a key today (UTC), by all processes as far as this one knows. */
+      /** Uses of a key today (UTC), counted over all processes as far as this one knows. */
       usesToday: usage.usesToday,
     },
     verifier,
     delegate: createDelegate({ ...parts, verifier }),
     feed,
-    /** Tells services that check keys from memory what has changed. */
+    /** Tells services that verify keys from memory what has changed. */
     recent: new RecentChanges(parts),
     toldUses: createToldUses({ ...parts, verifier }),
     usage,
     admin: createAdminKeys({ ...parts, store: adminStore, owners }),
-    /** What an address may read of keys and codes that are not in memory. */
+    /** The look-ups of uncached keys and codes that each address may make. */
     lookupBudgets,
     revokeSecrets: createRevokeSecrets({ ...parts, unknownKeys: unknownKeys(false) }),
     /** Stops polling and writes what is pending. The store stays open. */

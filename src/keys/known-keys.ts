@@ -1,5 +1,5 @@
-// Finds what is known of a key or child by the hash of its secret: in memory, or else in the store. Whether memory may be
-// trusted is up to verify.ts.
+// Finds a key or child by the hash of its secret, in the cache or else in the store. verify.ts decides whether the
+// cache may be trusted.
 
 import type { Problem } from '../ground/problem.ts';
 import { ok, type Result } from '../ground/result.ts';
@@ -30,11 +30,11 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
   }
 
   return {
-    /** Returns what memory has; undefined: it has to be read. `nowMs`: monotonic. */
+    /** Returns the cached key; undefined: it has to be read. `nowMs`: monotonic. */
     recall: cache.recall,
     /**
-     * Reads a key, or a child with its parent, that memory doesn't have; null: there is none. One that nobody knew takes
-     * from the caller's budget.
+     * Reads a key, or a child with its parent, that isn't cached; null: there is none. Unless the cached record was
+     * only stale, that takes from the caller's budget.
      */
     read: (keyHash: string, caller: Caller): Promise<Result<Known | null, Problem>> =>
       cache.reads.run(keyHash, async () => {
@@ -42,21 +42,21 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
         const found = await find(keyHash, caller);
         return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
       }),
-    /** Reads a key whatever memory has. `mayUseReplica`: a replica may be asked. */
+    /** Reads a key even if it is cached. `mayUseReplica`: a replica may answer. */
     readAgain,
-    /** Reads keys with one statement. A replica's word will do. */
+    /** Reads keys with one statement. A replica may answer. */
     async readAll(keyHashes: readonly string[]): Promise<void> {
       reads += 1;
       const found = await readKeys(keyHashes, { mayUseReplica: true });
       for (const keyHash of keyHashes) cache.keep(keyHash, found(keyHash));
     },
-    /** Forgets that a key was usable, once it has ended by its own time. */
+    /** Caches a key as refused once it has expired. */
     dropEnded(keyHash: string, key: Known): void {
       if (!cache.isUsable(key)) cache.drop(keyHash, key);
     },
     isUsable: cache.isUsable,
     firstUses: cache.firstUses,
-    /** Counts reads of the store. */
+    /** Returns how many statements have read keys. */
     get reads() {
       return reads + unknownKeys.reads;
     },

@@ -1,4 +1,4 @@
-// The keys of one owner as a list: in pages bounded by bytes, with the uses that the store does not have yet.
+// Lists one owner's keys, and a key's children: in pages bounded by bytes, with uses that aren't stored yet.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import { createFairSemaphore } from '../ground/limits/semaphore.ts';
@@ -14,51 +14,51 @@ import type { Owners, ShownOwner } from './owners.ts';
 import { hasEnded, isIdShaped, type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { ChildStore, KeyStore, ListedChild, ListPlace } from './store.ts';
 
-/** One response with keys, some 500 ordinary ones: claude.ai cuts at about 150,000 characters. */
+/** The size of one page, some 500 ordinary keys: claude.ai truncates at about 150,000 characters. */
 export const LIST_BYTES_MAX = 100_000;
 
-/** A list that waits this long for its turn is refused. */
+/** The longest wait for a turn; then a list is refused. */
 const LIST_WAIT_MS_MAX = 5000;
-/** Each person may wait with all the lists that the rate admits in that time. */
+/** How many lists may wait, of all and of each person: for one, as many as the rate admits in that time. */
 const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst + (LIMITS.lists.perS * LIST_WAIT_MS_MAX) / 1000 };
-/** From this many keys on, a list is completed in a turn of the event loop of its own. */
+/** From this many keys on, the list yields to the event loop before it is completed. */
 const LONG_LIST_KEYS = 50;
 
 /** A key as its owner sees it. */
 export interface OwnKey extends ListedKey {
   readonly expired: boolean;
-  /** How many of its children are living. */
+  /** How many living children it has. */
   readonly children: number;
-  /** Its uses in the last 30 days; null: there were none. */
+  /** Its uses in the last 30 days; null: none. */
   readonly uses: Uses | null;
-  /** How its rotation stands; null: it is not being rotated. */
+  /** The state of its rotation; null: it is not being rotated. */
   readonly rotation: Rotation | null;
 }
 
 export interface OwnPage {
   readonly keys: readonly (OwnKey & ListPlace)[];
-  /** Keys of the owner from the first of these on. */
+  /** How many of the owner's keys there are from the first of these on. */
   readonly remaining: number;
-  /** What is set of the owner; null: nothing, and nothing of owners at all. */
+  /** The owner's settings in force; null: none are set, neither for this owner nor for all. */
   readonly plan: ShownOwner | null;
 }
 
 export type KnownUses = Pick<Usage, 'quotaOf' | 'lastUsedAt' | 'usesOf'>;
 
-/** What lists of keys show beside the records. */
+/** What lists need beside the records. */
 export interface ShownWith {
   readonly usage: KnownUses;
   readonly childStore: Pick<ChildStore, 'countChildren'>;
 }
 
-/** Returns listed keys with what their records do not say. */
+/** Adds to listed keys what their records don't have. */
 export async function ownKeys<Key extends ListedKey>(
   keys: readonly Key[],
   { usage, childStore }: ShownWith,
   nowMs: number,
 ): Promise<readonly (Key & OwnKey)[]> {
   const ids = keys.map(({ id }) => id);
-  // Others have no living children.
+  // Only keys with this scope can have living children.
   const parentIds = keys.filter(({ scopes }) => scopes.includes(DELEGATE)).map(({ id }) => id);
   const [uses, children] = await Promise.all([usage.usesOf(ids), childStore.countChildren(parentIds, nowMs)]);
   return keys.map((key) => ({
@@ -80,7 +80,7 @@ export interface ListOwnOptions extends ShownWith {
   readonly log: Log;
 }
 
-/** Creates the lists of an owner's keys, and of a key's children. Persons take turns. */
+/** Creates the lists of an owner's keys and of a key's children. Persons take turns (a fair semaphore). */
 export function createLists(options: ListOwnOptions) {
   const { store, childStore, planOf, clock, log } = options;
   const lists = createPersonBudget([LIMITS.lists], clock, log);
@@ -99,7 +99,7 @@ export function createLists(options: ListOwnOptions) {
   }
 
   return {
-    /** Lists the actor's keys after a place (null: the newest), up to about LIST_BYTES_MAX of JSON. */
+    /** Lists the actor's keys after a position (null: from the newest), up to about LIST_BYTES_MAX of JSON. */
     list: (actor: Actor, after: ListPlace | null): Promise<Result<OwnPage, Problem>> =>
       inTurn(actor, async () => {
         const [listed, plan] = await Promise.all([
@@ -109,7 +109,7 @@ export function createLists(options: ListOwnOptions) {
         if (listed.keys.length >= LONG_LIST_KEYS) await nextTurn();
         return { ...listed, plan, keys: await ownKeys(listed.keys, options, clock.nowMs()) };
       }),
-    /** Lists the living children of the actor's key after a place; none, if the key is another's. */
+    /** Lists the living children of the actor's key after a position; none if the key is another owner's. */
     listChildren: (
       actor: Actor,
       keyId: string,

@@ -1,16 +1,16 @@
-// What services know secrets, owners and limits by, without learning whose they are: the first digits of an HMAC under a
-// secret that all processes on the database share. Nobody who lacks the secret can make one of a text that he guesses.
+// Computes the codes by which services know secrets, owners and limits without learning whose they are: truncated HMACs
+// under a secret that all processes on the database share. Without it nobody can compute the code of a guessed text.
 
 import type { createHmac as CreateHmac } from 'node:crypto';
 
 /** The first 16 hex digits of an HMAC-SHA-256 (RFC 2104). */
 const DIGITS = 16;
 
-/** The uses of the secret: equal texts have another code in each. */
+/** What a code is for: equal texts have different codes for different uses (domain separation). */
 type Use = 'mark' | 'cursor' | 'tell' | 'holder';
 
 export interface Macs {
-  /** The database whose secret it is. */
+  /** The database that the secret belongs to. */
   readonly databaseId: string;
   /** Returns the code of a text, 16 hex digits, the same in every process. */
   of(use: Use, text: string): string;
@@ -21,7 +21,7 @@ export interface MacsOptions {
   readonly databaseId: () => string;
 }
 
-/** Returns a function that resolves to the codes of the database as it is then. It reads the secret once. */
+/** Returns a function that resolves to the current database's codes. It reads the secret once per database. */
 export function createMacs({ readSecret, databaseId }: MacsOptions): () => Promise<Macs> {
   let known: Macs | undefined;
 
@@ -40,8 +40,8 @@ const macsOf = (databaseId: string, secret: string, createHmac: typeof CreateHma
   of: (use, text) => createHmac('sha256', secret).update(`changes ${use} ${text}`).digest('hex').slice(0, DIGITS),
 });
 
-/** Returns what the change feed names when the keys of an owner may be different (db/README.md, changes). */
+/** Returns the change feed's name for a change of an owner's keys (db/README.md, changes). */
 export const ownerChange = (owner: string): string => `owner:${owner}`;
 
-/** Returns the mark of what the change feed names: the hash of a secret, or `owner:` and the name of an owner. */
+/** Returns the mark of a name in the change feed: the hash of a secret, or `owner:` and an owner. */
 export const markOf = (macs: Macs, changed: string): string => macs.of('mark', changed);

@@ -1,4 +1,4 @@
-// Makes new keys, as many and as fast as a person may. rotating.ts gives a key another secret.
+// Creates new keys, as many and as fast as a person may. rotating.ts gives a key another secret.
 
 import type { Metadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -13,7 +13,7 @@ import { createRotate, type RotateOptions } from './rotating.ts';
 
 type NewKey = KeyRequest & { readonly name: string };
 
-/** A key that a person has decided on, for whoever redeems a code. Plain, so that it can be kept as JSON. */
+/** A key that a person has approved, created when a code is redeemed. Plain data, so that it can be stored as JSON. */
 export interface KeyOrder extends NewKey, Pick<Actor, 'userId' | 'actor' | 'grantable'> {}
 
 export type Minting = ReturnType<typeof createMinting>;
@@ -46,10 +46,7 @@ export function createMinting(options: RotateOptions) {
   }
 
   return {
-    /**
-     * Creates a key within what the actor may grant. Its plain text is given out here and never again. `metadata` is an
-     * operator's to give.
-     */
+    /** Creates a key within what the actor may grant. Its plain text is never shown again. `metadata`: an operator's. */
     async create(
       actor: Actor,
       { name, ...request }: NewKey,
@@ -64,14 +61,14 @@ export function createMinting(options: RotateOptions) {
       return ok({ record, key });
     },
 
-    /** Applies the same checks and the same budget to a key that is made later. */
+    /** Checks and rate-limits like `create`, for a key that is created later. */
     order(actor: Actor, { name, ...request }: NewKey): Result<KeyOrder, Problem> {
       const grant = paid(actor, request);
       const { userId, actor: person, grantable } = actor;
       return grant.ok ? ok({ userId, actor: person, grantable, name, ...request }) : grant;
     },
 
-    /** Returns the key of an order, not stored yet; a problem if a ceiling was lowered meanwhile. */
+    /** Returns an order's key, not stored yet; a problem if a ceiling was lowered meanwhile. */
     mint({ name, userId, actor, grantable, ...request }: KeyOrder, caller: Caller): Result<MadeKey, Problem> {
       const grant = granted({ ...caller, userId, actor, grantable }, request);
       return grant.ok ? ok(made(userId, name, grant.value)) : grant;

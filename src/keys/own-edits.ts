@@ -1,4 +1,4 @@
-// An owner's edit of a key: a new name, fewer scopes, an earlier end. It gives nothing, so it needs no right to grant.
+// Lets owners edit a key: rename it, drop scopes, end it earlier. That grants nothing, so it needs no right to grant.
 
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -9,7 +9,7 @@ import { type OwnKey, ownKeys, type ShownWith } from './listing.ts';
 import { hasEnded, isIdShaped, type ListedKey } from './record.ts';
 import type { Changed, OwnEdit } from './store.ts';
 
-/** An edit as a person asks for it. What is left out stays. */
+/** An edit as a person requests it. Fields left out stay. */
 export interface AskedEdit {
   readonly name?: string | undefined;
   readonly scopes?: readonly string[] | undefined;
@@ -21,12 +21,12 @@ export interface OwnEditsOptions
   extends Pick<ChangesOptions, 'store' | 'refresh' | 'clock' | 'log' | 'originOf' | 'creations'>,
     ShownWith {}
 
-/** Tries of an edit that others overtake. */
+/** How often an edit is tried when concurrent changes get in first. */
 const EDIT_TRIES = 10;
 
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
-/** Changes a key of the actor's, and returns it as it is then. It shares the budget of creations. */
+/** Creates the function that edits the actor's key and returns its new state. It shares the budget of creations. */
 export function createOwnEdits(options: OwnEditsOptions) {
   const { store, refresh, clock, log, originOf, creations } = options;
   return async (actor: Actor, keyId: string, asked: AskedEdit): Promise<Result<OwnKey, Problem>> => {
@@ -47,7 +47,7 @@ export function createOwnEdits(options: OwnEditsOptions) {
     return err({ code: 'overloaded' });
   };
 
-  /** Returns `overtaken` if the key was refused as it was then, and has changed since. */
+  /** Tries the edit once. Returns `overtaken` if the key was refused as it was then, and has changed since. */
   async function tryToEdit(actor: Actor, keyId: string, edit: OwnEdit): Promise<Result<Edited, Problem> | 'overtaken'> {
     const nowMs = clock.nowMs();
     const changed = await store.narrow(actor.userId, keyId, edit, nowMs, originOf('page', actor, actor.actor));
@@ -61,7 +61,7 @@ export function createOwnEdits(options: OwnEditsOptions) {
 
 interface Edited {
   readonly key: ListedKey;
-  /** What the edit changed; null: the key was so already. */
+  /** What the edit changed; null: nothing was different. */
   readonly changed: Changed | null;
 }
 
@@ -79,7 +79,7 @@ const isSo = (
 const MORE =
   'A key gets neither more scopes nor a later end here: rotate it with another expiry, make a new key, or ask an admin';
 
-/** Returns why the key may not be changed so; null: it may. */
+/** Returns why the key may not be changed like this; null: it may. */
 function refusalOf(key: ListedKey, { scopes = [], expiresAtMs }: OwnEdit, nowMs: number): Problem | null {
   if (!key.active || hasEnded(key.expiresAtMs, nowMs)) return { code: 'key_not_active' };
   if (!scopes.every((scope) => key.scopes.includes(scope))) {

@@ -1,5 +1,5 @@
-// What an operator sets of an owner, for the commands and the admin tools: limits and a quota of all keys together, how
-// many keys there may be, data, and whether he is blocked; and what an owner sees of it.
+// What operators set for an owner, through the commands and the admin tools (limits and a quota for all keys together,
+// the number of keys, metadata, a block), and what the owner sees of it.
 
 import { dayAt, monthOf } from '../ground/limits/rates.ts';
 import type { Metadata } from '../ground/metadata.ts';
@@ -11,7 +11,7 @@ import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
 import type { OwnerSettings } from './record.ts';
 
-/** An owner as the database has him. */
+/** An owner as stored. */
 export interface StoredOwner {
   readonly owner: string;
   /** What an operator has set for the owner; null: nothing. */
@@ -19,48 +19,48 @@ export interface StoredOwner {
   readonly blocked: boolean;
   /** How many keys there are, in any state. */
   readonly keys: number;
-  /** Units that were counted for all keys together, today and in this month (UTC). */
+  /** Units counted for all keys together, today and in this month (UTC). */
   readonly units: { readonly day: number; readonly month: number };
 }
 
-/** What is given is set; null: the server's. */
+/** Fields that are given are set; null: back to the server's. */
 export type OwnerEdit = { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined };
 
-/** Everything throws a StoreOutage when the database is out of reach, and writes may be repeated, as in KeyStore. */
+/** Every function throws a StoreOutage when the database is out of reach. Writes are idempotent, as in KeyStore. */
 export interface OwnerStore {
-  /** Returns owners by their exact names, whether or not anything is known of them. `areSet`: only those with settings. */
+  /** Returns owners by exact name, even unknown ones. `areSet`: only those with settings. */
   find(owners: readonly string[], nowMs: number, areSet?: boolean): Promise<readonly StoredOwner[]>;
-  /** Returns the first names after one, of whoever has keys or settings or is blocked, in the order of the database. */
+  /** Returns the next names, in the database's order, of owners that have keys or settings or are blocked. */
   namesAfter(owner: string, limit: number): Promise<readonly string[]>;
   /** Returns the ids of all keys of an owner. */
   keyIdsOf(owner: string): Promise<readonly string[]>;
-  /** Returns whether there is anything to remove of an owner: keys, settings, counts, or more events than that of his end. */
+  /** Returns whether anything of an owner is stored: keys, settings, counts, or events beside that of the removal. */
   isKept(owner: string): Promise<boolean>;
-  /** Changes settings. Returns false if they were so already. */
+  /** Changes settings. Returns false if nothing was different. */
   set(owner: string, edit: OwnerEdit, origin: Origin): Promise<boolean>;
-  /** Deletes up to so many keys of an owner. Returns how many there were. */
+  /** Deletes up to `limit` keys of an owner. Returns how many. */
   deleteKeys(owner: string, limit: number, origin: Origin): Promise<number>;
-  /** Removes settings and counts, and what the trail says of him but one event. A block stays. */
+  /** Removes settings and counts, and the owner's events but for one of the removal. A block stays. */
   leave(owner: string, origin: Origin): Promise<void>;
 }
 
-/** Blocks and unblocks owners. Both return false if it was so already. */
+/** Blocks and unblocks owners. Both return false if nothing was different. */
 interface Blocks {
   block(owner: string, origin: Origin): Promise<boolean>;
   unblock(owner: string, origin: Origin): Promise<boolean>;
 }
 
-/** What owners have of whom nothing is set. */
+/** What applies to owners without settings. */
 export interface OwnerDefaults {
   readonly ownerRateLimit: RateLimit | null;
   readonly ownerQuota: Quota | null;
   readonly ownerKeys: number;
 }
 
-/** Keys that an owner may hold, in any state, unless configured. Bounds the list, its response, and what it stores. */
+/** The default maximum of keys of an owner, in any state. Bounds the list, its response, and storage. */
 export const KEYS_MAX_DEFAULT = 1000;
 
-/** An owner with what is in force. */
+/** An owner with the settings in force. */
 export interface ShownOwner {
   readonly owner: string;
   readonly blocked: boolean;
@@ -69,9 +69,9 @@ export interface ShownOwner {
   readonly keysMax: number;
   readonly metadata: Metadata | null;
   readonly keys: number;
-  /** The sum over the keys that are there. */
+  /** The sum over all existing keys. */
   readonly uses: Uses;
-  /** How much of the quota is used, 0 to 1; null: there is no quota. */
+  /** The part of the quota that is used, 0 to 1; null: no quota. */
   readonly quotaShare: number | null;
 }
 
@@ -108,16 +108,16 @@ function sumOf(usesByKey: ReadonlyMap<string, Uses>): Uses {
   return { today: last30Days[0] ?? 0, last30Days };
 }
 
-/** Returns the first day of the month of a time, and its day, as counts are numbered. */
+/** Returns the number of the UTC day, and that of its month's first day, as counts are numbered. */
 export function periodsAt(nowMs: number): { readonly monthFirst: number; readonly day: number } {
   const day = dayAt(nowMs);
   return { monthFirst: monthOf(day).first, day };
 }
 
-/** Keys deleted by one statement, which holds up other writers for milliseconds. */
+/** Keys that one statement deletes: it holds up other writers for milliseconds. */
 const DELETED_AT_ONCE = 100;
 
-/** Removes an owner with all keys. `onKeys` is told how many were deleted so far. */
+/** Removes an owner and all keys. Calls `onKeys` with how many were deleted so far. */
 export async function removeOwner(
   store: OwnerStore,
   owner: string,
@@ -137,7 +137,7 @@ export interface OwnerUpdate extends OwnerEdit {
   readonly blocked?: boolean | undefined;
 }
 
-/** Sets what is given. Returns whether anything is different now. */
+/** Sets the given fields. Returns whether anything changed. */
 export async function updateOwner(
   store: OwnerStore,
   blocks: Blocks,
@@ -156,14 +156,14 @@ const PAGE_OWNERS = 100;
 
 export type Owners = ReturnType<typeof createOwners>;
 
-/** Creates what an admin does with owners through tools, and what owners see. */
+/** Creates what admins do with owners through tools, and what owners see. */
 export function createOwners(options: {
   readonly ownerStore: OwnerStore;
   readonly adminStore: Blocks;
   readonly defaults: OwnerDefaults;
   readonly usage: Pick<Usage, 'usesOf'>;
   readonly originOf: OriginOf;
-  /** Makes a change known to this process before the response. */
+  /** Lets this process see a change before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
   readonly log: Log;
@@ -181,7 +181,7 @@ export function createOwners(options: {
   }
 
   return {
-    /** Sets what is given, and returns the owner as he is then. */
+    /** Sets the given fields, and returns the owner's new state. */
     async update(actor: Actor, owner: string, update: OwnerUpdate): Promise<ShownOwner> {
       const changed = await updateOwner(store, adminStore, owner, update, originOf('tool', actor, actor.actor));
       if (changed) {
@@ -193,14 +193,14 @@ export function createOwners(options: {
       return now;
     },
 
-    /** Returns a page of owners after a name; `next`: the name that the next page begins after, null: there is none. */
+    /** Returns a page of owners after a name. `next`: the name after which the next page begins; null: none. */
     async page(after: string) {
-      const names = await store.namesAfter(after, PAGE_OWNERS + 1); // one more, to see whether any follows
+      const names = await store.namesAfter(after, PAGE_OWNERS + 1); // one more shows whether a page follows
       const page = names.slice(0, PAGE_OWNERS);
       return { owners: await shown(page), next: names.length > PAGE_OWNERS ? (page.at(-1) ?? null) : null };
     },
 
-    /** Returns what an owner sees of his plan; null: nothing is set of him, nor of owners at all. */
+    /** Returns the owner's plan for the owner; null: nothing is set, neither for this owner nor for all. */
     async seen(owner: string): Promise<ShownOwner | null> {
       const [stored] = await store.find([owner], clock.nowMs(), !isLimited);
       if (stored === undefined) return null;

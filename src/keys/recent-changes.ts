@@ -1,6 +1,6 @@
-// The newest changes of the feed, in memory, for services that listen. Tells from a cursor what has changed since. A cursor
-// names a change by its number and a code of its mark: after a restore by copying, numbers are given anew. What is older
-// than this process is read from the store, once for all who ask. Who listens, and for how long, is api/changes.ts.
+// Keeps the newest changes of the feed in memory, and tells services what has changed since a cursor. A cursor names a
+// change by its number and a code of its mark, because a restore by copying reuses numbers. Older changes are read from
+// the store, once for all who ask. api/changes.ts decides who listens, and for how long.
 
 import { singleFlight } from '../ground/cache.ts';
 import type { ChangeMark, FeedPage } from '../ground/change-feed.ts';
@@ -9,26 +9,26 @@ import { type Macs, markOf } from './marks.ts';
 import { type Change, type Older, readOlder, type Since } from './older-changes.ts';
 import type { KeyStore } from './store.ts';
 
-/** Changes kept: with the rows of keys that change again and again, enough for a list of MARKS_MAX. */
+/** Changes kept: enough for a list of MARKS_MAX even though some keys change again and again. */
 const KEPT_MAX = 4000;
-/** Marks of one list; whoever lacks more forgets all, which is quicker. */
+/** The most marks in one list; a service that lacks more drops its whole cache, which is quicker. */
 export const MARKS_MAX = 1000;
 
 /** Longer texts are no cursors. */
 export const CURSOR_CHARS_MAX = 200;
 const CURSOR = /^(\d{1,16})\.([0-9a-f]{16})$/;
 
-/** What is known: the changes after `since`, oldest first. */
+/** What is in memory: all changes after `since`, oldest first. */
 interface Known extends Older {
   readonly databaseId: string;
-  /** Whether the store has been asked for what is older. */
+  /** Whether older changes were already read from the store. */
   readonly isWhole: boolean;
 }
 
 /**
- * Where a cursor stands. `seen`: all that it stands for, with the changes since. `older` than what is in memory, which
- * `reach` changes. `too_old`: the store doesn't have them either. `not_seen`: it is ahead of this process, or of a
- * database that was lost; a poll decides. `unreadable`: no cursor.
+ * Where a cursor stands. `seen`: in memory, with the changes since. `older`: not in memory; `reach` reads further back.
+ * `too_old`: no longer in the store either. `not_seen`: ahead of this process, or of a database that was lost; a poll
+ * decides. `unreadable`: no cursor.
  */
 export type Standing =
   | { readonly is: 'seen'; readonly changes: readonly Change[] }
@@ -43,9 +43,9 @@ export interface RecentChangesOptions {
 
 export class RecentChanges {
   readonly #feed: RecentChangesOptions['feed'];
-  /** Undefined until a service listens: others need no memory for it. */
+  /** Undefined until a service listens, so that others need no memory for it. */
   #known: Known | undefined;
-  /** The last list that was made: all who listen from one cursor get the same. */
+  /** The last list of marks, shared by all who listen from one cursor. */
   #listed: { readonly macs: Macs; readonly changes: readonly Change[]; readonly marks: readonly string[] } | undefined;
   #current: { readonly macs: Macs; readonly change: Since; readonly cursor: string } | undefined;
   readonly #reading;
@@ -71,17 +71,17 @@ export class RecentChanges {
     if (seq < since.seq) return { is: isWhole ? 'too_old' : 'older' };
     const at = seq === since.seq ? -1 : indexOf(changes, seq);
     const named = seq === since.seq ? since : changes[at];
-    if (named !== undefined && named.mark === undefined) return { is: 'too_old' }; // it is kept no more
+    if (named !== undefined && named.mark === undefined) return { is: 'too_old' }; // its row was deleted
     if (named?.mark === undefined || codeOf(macs, named.seq, named.mark) !== code) return { is: 'not_seen' };
     return { is: 'seen', changes: changes.slice(at + 1) };
   }
 
-  /** Reads what a cursor stands for from the store, if it is older than this process. Throws a StoreOutage. */
+  /** Reads older changes from the store if the cursor is older than those in memory. Throws a StoreOutage. */
   async reach(cursor: string, macs: Macs): Promise<void> {
     if (this.standingOf(cursor, macs).is === 'older') await this.#reading.run();
   }
 
-  /** Returns the cursor of all that was seen: the same text in each process that has seen as much. */
+  /** Returns the cursor of the newest change seen: the same text in each process that has seen as much. */
   currentCursor(macs: Macs): string {
     const change = this.#newest;
     if (this.#current?.change !== change || this.#current.macs !== macs) {
@@ -90,7 +90,7 @@ export class RecentChanges {
     return this.#current.cursor;
   }
 
-  /** Returns the marks of these changes, each once; null: there are more than MARKS_MAX. */
+  /** Returns the marks of these changes without duplicates; null: more than MARKS_MAX. */
   marksOf(changes: readonly Change[], macs: Macs): readonly string[] | null {
     if (this.#listed?.macs !== macs || !isSameList(this.#listed.changes, changes)) {
       const distinct = new Set(changes.map(({ changed }) => changed));
@@ -100,7 +100,7 @@ export class RecentChanges {
     return this.#listed.marks;
   }
 
-  /** Returns the number of the newest change that was seen. */
+  /** Returns the sequence number of the newest change seen. */
   get seq(): number {
     return this.#newest.seq;
   }
@@ -110,7 +110,7 @@ export class RecentChanges {
     return changes.at(-1) ?? since;
   }
 
-  /** Returns what is known, which begins with the first question. */
+  /** Returns what is in memory, starting from the feed's position on first use. */
   get #present(): Known {
     this.#known ??= this.#begin();
     return this.#known;
@@ -130,7 +130,7 @@ export class RecentChanges {
     const { databaseId, since } = this.#present;
     const page = (seq: number) => store.changesAfter({ databaseId, seq, mark: null }, this.#feed.queryTimeoutMs);
     const older = await readOlder(page, { databaseId, since, count: KEPT_MAX });
-    // Meanwhile the database may have been put back, or so much has changed that this is too old.
+    // Meanwhile the database may have been restored, or so much may have changed that this is too old.
     const now = this.#present;
     if (now.since !== since || older === null) return;
     this.#known = trim({ ...now, ...older, changes: [...older.changes, ...now.changes], isWhole: true });
@@ -150,7 +150,7 @@ function trim(known: Known): Known {
 const isSameList = (a: readonly Change[], b: readonly Change[]): boolean =>
   a.length === b.length && a[0] === b[0] && a.at(-1) === b.at(-1);
 
-/** Returns the place of a number among changes that are in its order; -1: it is not there. */
+/** Returns the index of the change with this number, by binary search; -1: none. */
 function indexOf(changes: readonly Change[], seq: number): number {
   let [low, high] = [0, changes.length - 1];
   while (low <= high) {

@@ -1,6 +1,6 @@
-// What an API key is: its record, whether it is usable, how its rotation stands; its secret as text; and the servers it
-// is good for. Pure. In a rotation with an overlap the secret in force stays until the next one is used: a lost response,
-// or a secret never deployed, locks nobody out.
+// Defines an API key: its record, why it is refused, the state of its rotation, and the form of secrets and ids. Pure.
+// In a rotation with an overlap the secret in force stays until the next one is used, so a lost response, or a secret
+// never deployed, locks nobody out.
 
 import type { Metadata } from '../ground/metadata.ts';
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
@@ -29,23 +29,23 @@ export interface ApiKeyRecord {
   readonly createdAtMs: number;
   /** Last millisecond at which the key is accepted; null: it never expires. */
   readonly expiresAtMs: number | null;
-  /** A previous one stays on record when it has ended. */
+  /** The other secret of a rotation. A previous one stays on record after it has ended. */
   readonly second: SecondSecret | null;
   /** Grows with each rotation. */
   readonly rotations: number;
-  /** Its own; null: the server's. */
+  /** The key's own; null: the server's. */
   readonly rateLimit: RateLimit | null;
-  /** Its own; null: the server's. */
+  /** The key's own; null: the server's. */
   readonly quota: Quota | null;
   /** The one server that it is good for (audience.ts); null: any. */
   readonly resource: string | null;
-  /** Its own, which goes over its owner's; null: none. */
+  /** The key's own, which overrides its owner's; null: none. */
   readonly metadata: Metadata | null;
-  /** The hash of a secret of another form, as `keyHash`; null: it never had one. It may be gone by now. */
+  /** The hash of a secret of another form, like `keyHash`; null: it never had one. It may have been rotated away. */
   readonly foreignHash: string | null;
 }
 
-/** What a new key has unless something else is asked for. */
+/** The defaults of a new key. */
 export const NEW_KEY = {
   active: true,
   second: null,
@@ -57,21 +57,21 @@ export const NEW_KEY = {
   foreignHash: null,
 } satisfies Partial<ApiKeyRecord>;
 
-/** What an operator has set of an owner, for all keys together; null: what the server has for all owners. */
+/** What an operator has set for an owner, for all keys together; null: the server's default. */
 export interface OwnerSettings {
   readonly rateLimit: RateLimit | null;
   readonly quota: Quota | null;
-  /** How many keys there may be, in any state. */
+  /** How many keys the owner may have, in any state. */
   readonly keysMax: number | null;
   readonly metadata: Metadata | null;
 }
 
-/** A record as found by the hash of one of its secrets. */
+/** A record found by the hash of one of its secrets. */
 export interface PresentedKey extends ApiKeyRecord {
   readonly presented: 'in_force' | SecondSecret['is'];
   /** Last millisecond at which the presented secret is accepted; null: its rotation sets no end. */
   readonly secretEndsAtMs: number | null;
-  /** An operator refuses all keys of the owner. */
+  /** Whether an operator has blocked the owner, so that all the owner's keys are refused. */
   readonly blocked: boolean;
   /** The owner's settings; null: none. Owners with equal settings share one object. */
   readonly owner: OwnerSettings | null;
@@ -86,7 +86,7 @@ export interface ListedKey extends ApiKeyRecord {
   readonly lastUsedAtMs: number | null;
 }
 
-/** Returns whether an end has passed: its millisecond is still good; null: there is none. */
+/** Returns whether an end has passed. Its last millisecond is still good; null: no end. */
 export const hasEnded = (endsAtMs: number | null, nowMs: number): boolean => endsAtMs !== null && endsAtMs < nowMs;
 
 /** Returns why a key is refused; null: it is usable. */
@@ -100,19 +100,19 @@ export function refusalAt(key: Omit<PresentedKey, 'owner'>, nowMs: number): KeyR
 
 const FINGERPRINT_CHARS = 12;
 
-/** Returns 48 bits of the hash of a secret: enough to find a key's record by, and they reveal nothing. */
+/** Returns the first 48 bits of a secret's hash: enough to find the key's record, and they reveal nothing. */
 export const fingerprintOf = (keyHash: string): string => keyHash.slice(0, FINGERPRINT_CHARS);
 
 export interface Rotation {
-  /** `until_first_use` of the new secret, or `overlapping`, while the previous one runs out. */
+  /** `until_first_use` of the new secret; `overlapping` while the previous one is still accepted. */
   readonly state: 'until_first_use' | 'overlapping';
   /** Last millisecond at which the previous secret is accepted; null before the first use. */
   readonly previousUntilMs: number | null;
-  /** The fingerprint of the secret that is not in force. */
+  /** The fingerprint of the secret that isn't in force. */
   readonly otherFingerprint: string;
 }
 
-/** Returns the second secret, unless it has ended. */
+/** Returns the second secret unless it has ended. */
 const livingSecond = ({ second }: ApiKeyRecord, nowMs: number): SecondSecret | null =>
   second === null || hasEnded(second.endsAtMs, nowMs) ? null : second;
 
@@ -126,7 +126,7 @@ export function rotationAt(record: ApiKeyRecord, nowMs: number): Rotation | null
   };
 }
 
-/** Returns why a key can't be rotated like this; null: it can. It has two secrets at most. */
+/** Returns why a key can't be rotated like this; null: it can. A key has at most two secrets. */
 export function rotationRefusal(record: ApiKeyRecord, overlapMs: number, nowMs: number): Problem | null {
   if (!record.active || hasEnded(record.expiresAtMs, nowMs)) return { code: 'key_not_active' };
   const second = livingSecond(record, nowMs);
@@ -147,12 +147,12 @@ export const mintKey = (prefix: string, production: boolean, random: RandomBytes
 /** Makes an id of 32 lowercase hex characters. */
 export const mintId = (random: RandomBytes): string => random(ID_RANDOM_BYTES).toHex();
 
-/** Returns whether a text could be a key. Any prefix passes, so that keys outlive a change of the configured one. */
+/** Returns whether a text could be a key. Any prefix passes, so keys survive a change of the configured one. */
 export const isKeyShaped = (token: string): boolean => KEY_SHAPE.test(token);
 
 /**
- * A JWT in compact form (RFC 7519 §3.1): its header is a JSON object, so its base64url begins with `eyJ`, or with what
- * stands for a brace and white space.
+ * A JWT in compact form (RFC 7519 §3.1). Its header is a JSON object, so its base64url begins with `eyJ`, or with the
+ * encoding of a brace and white space.
  */
 const JWT_SHAPE = /^e(?:yJ|yA|w[0ko])[\w-]*\.[\w-]+\.[\w-]*$/;
 
@@ -161,19 +161,19 @@ export const isJwtShaped = (token: string): boolean => JWT_SHAPE.test(token);
 
 const FOREIGN_SHAPE = /^[\x21-\x7e]{20,256}$/;
 
-/** Returns whether a text could be a key of another form, which another system has made (`keys import`). */
+/** Returns whether a text could be a key of another form, made by another system (`keys import`). */
 export const isForeignShaped = (token: string): boolean =>
   FOREIGN_SHAPE.test(token) && !isKeyShaped(token) && !isJwtShaped(token);
 
-/** Returns whether a text could be a record id, which is then safe to log. */
+/** Returns whether a text could be a record id, and so is safe to log. */
 export const isIdShaped = (id: string): boolean => ID_SHAPE.test(id);
 
-/** Returns SHA-256 as 64 lowercase hex characters. A slow hash, as of passwords, adds nothing to 256 random bits. */
+/** Returns SHA-256 as 64 lowercase hex characters. A slow password hash would add nothing to 256 random bits. */
 export const hashKey = (sha256: Sha256, key: string): string => sha256(key, 'hex');
 
-/** A secret that was made, with the record that keeps its hash. */
+/** A new secret, with the record that stores its hash. */
 export interface MadeKey {
   readonly record: ApiKeyRecord;
-  /** Its plain text, which is given out once. */
+  /** Its plain text, shown only once. */
   readonly key: string;
 }

@@ -1,5 +1,5 @@
-// Gives an owner's key a new secret. Reads the key first: who may not is told why, and a late duplicate of the write
-// doesn't rotate what this one has made.
+// Rotates an owner's key: gives it a new secret. Reads the key first, so that a refusal has a reason, and so that a late
+// duplicate of the write doesn't rotate the key again.
 
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -17,7 +17,7 @@ import {
   rotationRefusal,
 } from './record.ts';
 
-/** Tries of a rotation that others overtake: of so many at the same time none is refused. */
+/** How often a rotation is tried when concurrent ones get in first: of so many at once none is refused. */
 const ROTATE_TRIES = 10;
 
 const NOT_FOUND: Problem = { code: 'key_not_found' };
@@ -32,17 +32,17 @@ export interface RotateOptions extends ChangesOptions {
 
 export interface RotationRequest {
   readonly overlapHours: number;
-  /** A new expiry for the key; undefined: it stays. */
+  /** A new expiry for the key; undefined: unchanged. */
   readonly expiresInDays?: number | undefined;
 }
 
-/** Creates the function that rotates; see there. It shares the budget of creations. */
+/** Creates the function that rotates a key. It shares the budget of creations. */
 export function createRotate(options: RotateOptions) {
   const { store, childStore, refresh, clock, random, sha256, log, originOf, granted, failedChanges, ceilings } =
     options;
   const { keyPrefix, production, creations } = options;
 
-  /** Returns a refusal, and takes it from the person's budget of requests that change nothing. */
+  /** Returns a refusal, and charges the person's budget for requests that change nothing. */
   function missed(actor: Actor, problem: Problem): Result<never, Problem> {
     const taken = failedChanges.take(actor);
     return taken.ok ? err(problem) : taken;
@@ -53,7 +53,7 @@ export function createRotate(options: RotateOptions) {
     return found.some((child) => child.userId === userId);
   }
 
-  /** Returns the key as it is, if the actor may rotate it now, and has paid. */
+  /** Returns the key's record if the actor may rotate it now, and charges the budget of creations. */
   async function rotatable(actor: Actor, keyId: string, overlapMs: number) {
     const record = await store.findOwn(actor.userId, keyId);
     if (record === null) return missed(actor, (await isChild(actor, keyId)) ? { code: 'key_is_child' } : NOT_FOUND);
@@ -66,7 +66,7 @@ export function createRotate(options: RotateOptions) {
     return taken.ok ? ok(record) : taken;
   }
 
-  /** Gives the key its next secret. Returns null if another caller has changed the key meanwhile. */
+  /** Gives the key its next secret. Returns null if the key has changed meanwhile. */
   async function replaceSecret(
     actor: Actor,
     record: ApiKeyRecord,
@@ -86,8 +86,8 @@ export function createRotate(options: RotateOptions) {
   }
 
   /**
-   * Gives the actor's key a new secret. The old one goes on until `overlapHours` after the new one's first use; with 0
-   * it ends now.
+   * Gives the actor's key a new secret. The old one is accepted until `overlapHours` after the new one's first use;
+   * with 0 it ends now.
    */
   return async (actor: Actor, keyId: string, request: RotationRequest): Promise<Result<MadeKey, Problem>> => {
     const { overlapHours, expiresInDays } = request;

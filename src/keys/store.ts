@@ -1,5 +1,5 @@
-// What is stored of keys, as the domain needs it: records, the trail of their changes, and what is kept of keys that
-// are handed to OAuth clients (signin/). src/store implements the interfaces.
+// Declares what the key domain needs from the database: stores of keys, children and codes (signin/), and the trail of
+// changes. src/store implements the interfaces.
 
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
@@ -9,13 +9,13 @@ import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
 export interface NextSecret {
   readonly hash: string;
-  /** How long the secret in force goes on after the first use of this one; 0: it ends now, and any other too. */
+  /** How long the secret in force lasts after this one's first use. With 0, every other secret ends now. */
   readonly overlapMs: number;
-  /** When the key expires, with both secrets; it stays unless given. */
+  /** The key's new expiry, for both secrets; null or left out: unchanged. */
   readonly expiresAtMs?: number | null;
 }
 
-/** Where a key stands among its owner's: newest first; of equal age, the one inserted later first. Never changes. */
+/** A key's position in its owner's list: newest first; of equal age, the one inserted later first. Never changes. */
 export interface ListPlace {
   readonly createdAtMs: number;
   readonly row: number;
@@ -23,25 +23,25 @@ export interface ListPlace {
 
 export interface ListPage {
   readonly keys: readonly (ListedKey & ListPlace)[];
-  /** Keys of the owner from the first of these on. */
+  /** How many of the owner's keys there are from the first of these on. */
   readonly remaining: number;
 }
 
 export interface Found {
-  /** The key; if the hash is a child's, its parent, found by the secret that made the child. */
+  /** The key. For a child's hash: its parent, found by the secret that made the child. */
   readonly record: PresentedKey | null;
-  /** The child with this hash; null: there is none. */
+  /** The child with this hash, if any. */
   readonly child: ChildRecord | null;
   /** Where the change feed stood when the record was read, in the same statement. */
   readonly position: FeedPosition;
-  /** What was counted for the key; null: no such key, or a replica doesn't know. All zero unless asked for. */
+  /** The key's counts; null: no such key, or a replica that doesn't know. All zero unless requested. */
   readonly counts: KeyCounts | null;
-  /** What was counted for all keys of the owner together; null: not counted, or a replica doesn't know. */
+  /** The counts of all the owner's keys together; null: not counted, or a replica that doesn't know. */
   readonly ownerCounts: KeyCounts | null;
 }
 
 export interface FindOptions {
-  /** A replica that has reached it may say what it has. Null: the primary alone. */
+  /** A replica may answer once it has reached this position; null: only the primary. */
   readonly atLeast: FeedPosition | null;
   readonly withinMs: number;
   readonly fairnessKey?: string | undefined;
@@ -53,7 +53,7 @@ export interface Changed {
   readonly fingerprint: string | null;
 }
 
-/** What owners change of a key by themselves. */
+/** What an owner changes of a key. */
 export interface OwnEdit {
   readonly name?: string | undefined;
   readonly scopes?: readonly string[] | undefined;
@@ -64,28 +64,28 @@ export interface OwnEdit {
 export interface KeyEvent {
   readonly seq: number;
   readonly atMs: number;
-  /** The key that the event is about; null: it is about an owner, or the whole database. */
+  /** The key that the event is about; null: an owner, or the whole database. */
   readonly keyId: string | null;
-  /** The owner that the event is about; null: it is about the whole database. */
+  /** The owner that the event is about; null: the whole database. */
   readonly owner: string | null;
   readonly kind: EventKind;
-  /** `sql`: by a database's shell, or by a server of a version before events. */
+  /** `sql`: in a database shell, or by a server version without events. */
   readonly how: Origin['how'] | 'sql';
-  /** The `sub` of a user token; of `connected`, the host that got the key; of `delegated`, the id of the child. */
+  /** The `sub` of a user token; for `connected`, the host that got the key; for `delegated`, the child's id. */
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;
-  /** Whether an admin's tool did it; false in events of a version before. */
+  /** Whether an admin's tool did it; false in events of older versions. */
   readonly byAdmin: boolean;
   /** The fingerprint of the secret that the event is about. */
   readonly fingerprint: string | null;
-  /** Which secret has ended, if not the whole key by its owner. */
+  /** Which secret has ended, unless the owner ended the whole key. */
   readonly secret: 'in_force' | 'next' | 'previous' | null;
-  /** The newest event of the backup that was put back, if the kind is `restored`. */
+  /** The newest event of the restored backup, for `restored`. */
   readonly backupSeq: number | null;
-  /** The id of the client that got the key, if the kind is `connected` and the id is the URL of its document. */
+  /** The id of the client that got the key, for `connected`, if the id is the URL of a client metadata document. */
   readonly client: string | null;
-  /** What has changed, if the kind is `changed`; null: another kind, or an event of a version before. */
+  /** The changed fields, for `changed`; null: another kind, or an event of an older version. */
   readonly fields: readonly string[] | null;
 }
 
@@ -94,7 +94,7 @@ export interface EventQuery {
   readonly afterSeq: number | null;
   /** Only events before this one; undefined: all. */
   readonly beforeSeq?: number | undefined;
-  /** Whether the newest of more than `limit` are returned, or the oldest. Unless given, true if `afterSeq` is null. */
+  /** Whether the newest or the oldest `limit` events are returned. Defaults to newest if `afterSeq` is null. */
   readonly newest?: boolean;
   readonly limit: number;
   readonly keyId?: string | undefined;
@@ -102,93 +102,93 @@ export interface EventQuery {
 }
 
 /**
- * Everything here throws a StoreOutage when the database is out of reach. Every write is harmless when repeated, also
- * late (`update` may put back what it wrote). Every change of a key is durable once it resolves, and leaves an event with
- * its origin, in the same transaction. A remote database serves each `fairnessKey` in turn. Reads with `withinMs` give up
- * after it: a later response would be too old to count.
+ * Every function throws a StoreOutage when the database is out of reach. Every write is idempotent, even late (`update`
+ * may restore what it wrote). Every change of a key is durable once it resolves, and adds an event with its origin in the
+ * same transaction. A remote database serves each `fairnessKey` in turn. Reads with `withinMs` time out after it: a later
+ * response would be too old to count.
  */
 export interface KeyStore extends UsesStore {
-  /** Adds the record unless its owner has as many as he may already; the inserting statement itself decides. */
+  /** Adds the record unless its owner is at his maximum; the inserting statement itself decides. */
   insert(record: ApiKeyRecord, origin: Origin): Promise<'created' | 'limit_reached'>;
-  /** Returns keys after a place (null: from the first on): one at least, and all that fit into `bytesMax` of JSON. */
+  /** Returns keys after a position (null: from the first): at least one, and as many as fit in `bytesMax` of JSON. */
   listByUser(userId: string, after: ListPlace | null, bytesMax: number): Promise<ListPage>;
-  /** Sets active = false on the owner's key. Null: no such key, or inactive already. */
+  /** Deactivates the owner's key. Null: no such key, or already inactive. */
   deactivate(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
   /** Deletes the owner's key. Null: no such key of this owner. */
   remove(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
-  /** Changes the given fields. Null: no such key of this owner, or nothing to change. */
+  /** Changes the given fields. Null: no such key of this owner, or no difference. */
   update(
     userId: string,
     keyId: string,
     fields: { name?: string; scopes?: readonly string[] },
     origin: Origin,
   ): Promise<Changed | null>;
-  /** Changes the given fields of an active key, never to more scopes or a later end. Null: that isn't so, or nothing changes. */
+  /** Changes the given fields of an active key, without adding scopes or a later end. Null: refused, or no difference. */
   narrow(userId: string, keyId: string, edit: OwnEdit, nowMs: number, origin: Origin): Promise<Changed | null>;
-  /** Ends secrets: the one in force with its key, a next or previous one alone. Passes over unknown and ended ones. */
+  /** Ends secrets: the one in force with its key, a next or previous one alone. Ignores unknown and ended ones. */
   revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, fairnessKey?: string): Promise<void>;
   /** Returns the owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): Promise<ListedKey | null>;
-  /** Gives a key its next secret. False: the record is no longer as given, or no longer fit for it at `nowMs`. */
+  /** Gives a key its next secret. False: the record has changed, or can't be rotated any more at `nowMs`. */
   rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): Promise<boolean>;
-  /** Puts a next secret in force; the other's overlap counts from `usedAtMs`. Null: it is not the next one any more. */
+  /** Puts a next secret in force; the overlap starts at `usedAtMs`. Null: it isn't the next one any more. */
   promote(key: PresentedKey, usedAtMs: number, origin: Origin): Promise<Changed | null>;
-  /** Returns the records with secrets of these hashes, read with one statement. */
+  /** Finds records by the hashes of their secrets, with one statement. */
   findByHashes(keyHashes: readonly string[], how: FindOptions): Promise<(keyHash: string) => Found>;
-  /** Returns the hashes of the secrets in force, by the ids of the keys that there are, from the primary. */
+  /** Returns the hashes of the secrets in force, by key id, of the keys that exist; from the primary. */
   hashesOf(keyIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, string>>;
-  /** Returns whether an operator refuses this owner, from the primary. */
+  /** Returns whether this owner is blocked, from the primary. */
   isBlocked(owner: string, withinMs: number): Promise<boolean>;
   /** Returns the change feed after a position, from the primary. */
   changesAfter(reached: ReachedPosition, withinMs: number): Promise<FeedPage>;
-  /** Returns the newest events of a key before a number, newest first, whoever owned it then. */
+  /** Returns events of a key before a number, newest first, whoever owned it then. */
   eventsOfKey(keyId: string, beforeSeq: number, limit: number, fairnessKey: string): Promise<readonly KeyEvent[]>;
-  /** Returns the events of a query, oldest first. Those of an owner alone are found by reading the whole range. */
+  /** Returns matching events, oldest first. Events of an owner are found by scanning the whole range. */
   events(query: EventQuery): Promise<KeyEvent[]>;
-  /** Returns the number of the newest event; 0: there is none. */
+  /** Returns the number of the newest event; 0: none. */
   newestEvent(): Promise<number>;
 }
 
-/** How many living children there may be. */
+/** The most living children that there may be. */
 export interface ChildrenMax {
   readonly ofParent: number;
   readonly ofOwner: number;
 }
 
-/** `ended`: the parent's secret is not accepted, or may have no children. `freeAtMs`: when the first makes room. */
+/** `ended`: the parent's secret isn't accepted, or may have no children. `freeAtMs`: when the first child ends. */
 export type Delegated = 'made' | 'ended' | { readonly freeAtMs: number };
 
-/** A living child as lists show it, with the scopes that its parent leaves it. */
+/** A living child in a list, with the scopes that its parent still has. */
 export interface ListedChild extends ChildRecord, ListPlace {}
 
 export interface EndedChild {
   readonly id: string;
   readonly parentId: string;
   readonly userId: string;
-  /** The hash of its secret, which has the form of a key's. */
+  /** The hash of its secret. */
   readonly keyHash: string;
 }
 
-/** Children, which only the primary is asked for. Each end leaves an event under the id of the parent. */
+/** Stores children, always on the primary. Each end adds an event under the parent's id. */
 export interface ChildStore {
-  /** Makes a child, if the parent's secret is accepted then; the inserting statement itself decides, and counts. */
+  /** Adds a child if the parent's secret is accepted then; the inserting statement itself checks that and the limits. */
   insertChild(child: ChildRecord, max: ChildrenMax, origin: Origin): Promise<Delegated>;
-  /** Lists the living children of a key after a place, newest first. `owner`: of the key; null: whoever it is. */
+  /** Lists the living children of a key after a position, newest first. `owner`: the key's; null: any. */
   listChildren(
     parentId: string,
     owner: string | null,
     nowMs: number,
     after: ListPlace | null,
   ): Promise<readonly ListedChild[]>;
-  /** Returns how many living children keys have, by their ids; those that have none are left out. */
+  /** Returns how many living children keys have, by key id, without those that have none. */
   countChildren(parentIds: readonly string[], nowMs: number): Promise<ReadonlyMap<string, number>>;
-  /** Returns children with these ids, fingerprints or hashes, whether they have ended or not. */
+  /** Returns children with these ids, fingerprint or hashes, ended or not. */
   findChildren(by: ChildName): Promise<readonly ChildRecord[]>;
-  /** Ends those that haven't ended alone yet, and returns them. `owner`: of no other; undefined: of anybody. */
+  /** Ends those that weren't ended on their own yet, and returns them. `owner`: only that owner's. */
   endChildren(by: ChildName, nowMs: number, origin: Origin, owner?: string): Promise<readonly EndedChild[]>;
 }
 
-/** What names children. */
+/** Names children. */
 export type ChildName =
   | { readonly ids: readonly string[] }
   | { readonly keyHashes: readonly string[] }
@@ -200,11 +200,11 @@ export interface CodeRow {
   /** Empty once the code was taken. */
   readonly content: string;
   readonly isTaken: boolean;
-  /** Whether it is a device's request, not an OAuth client's. */
+  /** Whether it is a device's request rather than an OAuth client's. */
   readonly isDevice: boolean;
   /** What a person has decided on a device's request; null: nothing yet. */
   readonly decision: string | null;
-  /** What was handed out for it; null: nothing yet. */
+  /** The key handed out for it; null: none yet. */
   readonly keyId: string | null;
 }
 
@@ -212,7 +212,7 @@ interface NewCode {
   readonly hash: string;
   readonly content: string;
   readonly endsAtMs: number;
-  /** The owner of the key that it is for, if that is made later; else null. */
+  /** The owner of the key, if that is made on redemption; otherwise null. */
   readonly newKeyOf: string | null;
   /** The fairness key of its statements at a remote database. */
   readonly fairnessKey: string;
@@ -221,7 +221,7 @@ interface NewCode {
 /** An active key that is handed out for a code. */
 interface Taking {
   readonly hash: string;
-  /** The id of this one try; no two have the same. */
+  /** The unique id of this attempt. */
   readonly attempt: string;
   readonly keyId: string;
   /** The fingerprint of the secret that is handed out. */
@@ -238,45 +238,45 @@ interface AskedCode extends Pick<NewCode, 'hash' | 'content' | 'endsAtMs'> {
   readonly userCodeHash: string;
   /** Who asks (networkOf in ground/ip.ts). */
   readonly address: string;
-  /** What the addresses of its network begin with (prefixOf in ground/ip.ts). */
+  /** The common prefix of the addresses of its network (prefixOf in ground/ip.ts). */
   readonly network: string;
 }
 
-/** The most requests that may be open: of an address, of a network, and in all. */
+/** The most requests that may be open: for an address, for a network, and in all. */
 export interface OpenMax {
   readonly each: number;
   readonly network: number;
   readonly total: number;
 }
 
-/** Whether a request was put, or else what has too many open. */
+/** Whether a request was stored, or which limit on open requests refused it. */
 export type Asked = 'asked' | 'address_full' | 'network_full' | 'all_full';
 
 interface Decided extends Pick<NewCode, 'newKeyOf' | 'fairnessKey'> {
-  /** The hash of the person's code. */
+  /** The hash of the code that the person enters. */
   readonly hash: string;
   readonly decision: string;
 }
 
-/** Codes, by their SHA-256. */
+/** Stores codes, by their SHA-256. */
 export interface CodeStore {
-  /** Stores a code. Returns false if the owner has as many keys as he may already. */
+  /** Stores a code. Returns false if the owner already has his maximum of keys. */
   put(code: NewCode): Promise<boolean>;
   findAll(hashes: readonly string[], fairnessKey: string): Promise<(hash: string) => CodeRow | null>;
-  /** Takes the code, once, with an event. False: taken before, or no such key. */
+  /** Redeems the code, once, with an event. False: already redeemed, or no such key. */
   take(taking: Taking, origin: Origin): Promise<boolean>;
   /**
-   * Takes the code and makes the key, in one transaction. Events: `made`, and `handed`, if there is one. False: taken
-   * before, or the owner is blocked or has as many keys as he may.
+   * Redeems the code and creates the key, in one transaction, with the events `made` and, if given, `handed`. False:
+   * already redeemed, or the owner is blocked or at his maximum of keys.
    */
   make(making: Making, made: Origin, handed: Origin | null): Promise<boolean>;
   ask(asked: AskedCode, openMax: OpenMax, nowMs: number): Promise<Asked>;
-  /** Finds a request by the hash of the person's code; null: none is open. */
+  /** Finds an open request by the hash of the person's code. */
   findAsked(hash: string, nowMs: number, fairnessKey: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
   decide(decided: Decided, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;
 }
 
-/** The kinds of events in the trail of changes. Triggers write them (db/), and `keys restore`. */
+/** The kinds of events in the trail of changes. Triggers (db/) and `keys restore` write them. */
 export const EVENT_KINDS = [
   'created',
   'rotated',

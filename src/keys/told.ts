@@ -1,5 +1,5 @@
-// Uses that services have let in from memory, and tell of later: found by the ids of keys, and counted as far as the limits
-// that bind them still have room.
+// Counts uses that services admitted from memory and report later: finds keys by their ids, and counts as far as their
+// limits still have room.
 
 import { createLruCache } from '../ground/cache.ts';
 import type { Usage } from '../uses/usage.ts';
@@ -7,7 +7,7 @@ import type { Feed } from './feed.ts';
 import type { KeyStore } from './store.ts';
 import type { Verifier } from './verify.ts';
 
-/** Ids whose hashes are remembered, some 4 MB. A forgotten one costs a read. */
+/** Ids whose hashes are cached, some 4 MB. A miss costs a read. */
 const IDS_MAX = 20_000;
 
 export type ToldUses = ReturnType<typeof createToldUses>;
@@ -23,18 +23,18 @@ export function createToldUses({
   readonly verifier: Pick<Verifier, 'recall' | 'readAll'>;
   readonly usage: Pick<Usage, 'tell'>;
 }) {
-  /** A hash of one of its secrets, by the id of a key. */
+  /** The hash of one of a key's secrets, by the key's id. */
   const hashById = createLruCache<string>({ entries: IDS_MAX });
 
   const recall = (keyId: string) => verifier.recall(hashById.get(keyId) ?? '');
 
   return {
-    /** Notes that a service has been told that this key is good, and will tell of its uses. */
+    /** Notes that a service was told that this key is good, and will report its uses. */
     expect: (keyId: string, keyHash: string): void => hashById.set(keyId, keyHash),
 
     /**
-     * Counts units of keys, by their ids. Returns how many found no room. What this process doesn't know is read
-     * together; keys that have ended are passed over. Throws a StoreOutage if the store is out of reach.
+     * Counts units of keys, by their ids. Returns how many found no room. Uncached keys are read together; ended keys
+     * are ignored. Throws a StoreOutage if the store is out of reach.
      */
     async count(unitsById: ReadonlyMap<string, number>): Promise<number> {
       const unknown = [...unitsById.keys()].filter((keyId) => recall(keyId) === undefined);

@@ -1,8 +1,8 @@
-// Reads keys, and codes, that this process doesn't know, so that a flood of guesses costs little and keeps nobody else's
-// out. Each source, usually an address, has a data loader: one statement at a time, with all that came meanwhile. Its
-// token bucket pays for keys, and gets back what good ones took. Those beyond it have only so many places, and are
-// followed by a pause. Callers wait for that, so a flood slows itself down. Who gets a place is drawn (reservoir
-// sampling), so each has the same chance; the others are refused.
+// Reads keys and codes that aren't cached, so that a flood of guesses costs little and delays nobody else. Each source,
+// usually an address, has a data loader: one statement at a time, for all look-ups that arrived meanwhile. Keys pay from
+// the source's token bucket, and good ones are refunded. Look-ups beyond the budget have a limited number of places, and
+// a pause follows their statement. Callers wait for that, so a flood slows itself down. Reservoir sampling gives each
+// the same chance of a place; the others are refused.
 
 import { networkOf } from '../ground/ip.ts';
 import { LIMITS } from '../ground/limits/index.ts';
@@ -18,29 +18,29 @@ import type { Feed } from './feed.ts';
 import { refusalAt } from './record.ts';
 import type { CodeRow, CodeStore, Found, KeyStore } from './store.ts';
 
-/** Keys in one statement. It holds up a local file's process for 2 ms. */
+/** Keys per statement. It holds up a local file's process for 2 ms. */
 const STATEMENT_KEYS_MAX = 500;
-/** From the start of a statement with keys beyond the budget to the next one. */
+/** From the start of a statement with over-budget keys to the next one. */
 const PAUSE_MS = 25;
 /**
- * Statements at once. Whoever has an IPv6 /48 is 65,536 sources, so further ones share a loader, where nobody pays. More
- * would help nobody: a shared statement costs a far primary, and this process, little more than one for a single key.
+ * Statements at once. An IPv6 /48 has 65,536 sources, so sources beyond these share one loader, which nobody's budget
+ * pays for. More would not help: a shared statement costs a far primary, and this process, little more than a single key.
  */
 const LOADERS_MAX = 8;
-/** The source of those. */
-const FURTHER_ONES = 'further networks';
-/** The source of what was good a moment ago, whoever presents it: it takes from no budget, and always has a place. */
-const AGAIN = 'read again';
-/** Keys beyond the budget that may wait: as many as one statement has. Of all further sources: as ten have. */
+/** The shared source of those. */
+const SHARED_SOURCE = 'further networks';
+/** The source of stale cache entries, whoever presents them: they cost no budget, and always have a place. */
+const STALE_SOURCE = 'read again';
+/** Over-budget look-ups that may wait: one statement's worth; for the shared source, ten. */
 const PLACES = STATEMENT_KEYS_MAX;
 const SHARED_PLACES = 10 * STATEMENT_KEYS_MAX;
 
 export interface LookupsOptions<T> {
   /** Reads all with one statement. `fairnessKey`: the source, which takes turns with others. */
   readonly readAll: (hashes: readonly string[], fairnessKey: string) => Promise<(hash: string) => T>;
-  /** Returns true for what gives back to the budget what its read took. */
+  /** Returns whether a look-up is refunded to the budget. */
   readonly isGood: (found: T) => boolean;
-  /** The token buckets of LIMITS.unknownKeys, which all kinds of look-ups share. */
+  /** The token buckets of LIMITS.unknownKeys, shared by all kinds of look-ups. */
   readonly budgets: TokenBuckets;
   readonly log: Log;
 }
@@ -52,15 +52,15 @@ interface Waiter<T> {
   readonly reject: (error: unknown) => void;
 }
 
-/** It is there while its statements follow each other. */
+/** Exists while it has statements to run. */
 interface Loader<T> {
-  /** The network, or the key that asks about others. */
+  /** The network, or the key of a service that verifies others. */
   readonly source: string;
   readonly paid: Waiter<T>[];
-  /** Those beyond the budget who have a place. */
+  /** Over-budget look-ups that have a place. */
   readonly drawn: Waiter<T>[];
   readonly places: number;
-  /** How many wanted one. */
+  /** How many wanted a place. */
   seen: number;
 }
 
@@ -73,16 +73,16 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
   function loaderFor(source: string): Loader<T> {
     const known = loaders.get(source);
     if (known !== undefined) return known;
-    const isOfAll = source === FURTHER_ONES || source === AGAIN;
-    if (loaders.size >= LOADERS_MAX && !isOfAll) return loaderFor(FURTHER_ONES);
-    const places = source === FURTHER_ONES ? SHARED_PLACES : PLACES;
+    const isReserved = source === SHARED_SOURCE || source === STALE_SOURCE;
+    if (loaders.size >= LOADERS_MAX && !isReserved) return loaderFor(SHARED_SOURCE);
+    const places = source === SHARED_SOURCE ? SHARED_PLACES : PLACES;
     const loader: Loader<T> = { source, paid: [], drawn: [], places, seen: 0 };
     loaders.set(source, loader);
-    void serve(loader); // reports what it throws to those who wait
+    void serve(loader); // rejects the waiting look-ups if it fails
     return loader;
   }
 
-  /** Gives it a place, if need be that of another, or none. */
+  /** Gives the look-up a place with the probability of reservoir sampling, possibly another's. */
   function draw(loader: Loader<T>, waiter: Waiter<T>): void {
     const { drawn, places } = loader;
     loader.seen += 1;
@@ -98,22 +98,19 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
 
   async function serve(loader: Loader<T>): Promise<void> {
     const { source, paid, drawn } = loader;
-    await Promise.resolve(); // for those who come before the next microtask
+    await Promise.resolve(); // collects look-ups until the next microtask
     while (paid.length + drawn.length > 0) {
-      const payers = paid.splice(0, STATEMENT_KEYS_MAX);
-      const others = drawn.splice(0, STATEMENT_KEYS_MAX - payers.length);
+      const paying = paid.splice(0, STATEMENT_KEYS_MAX);
+      const others = drawn.splice(0, STATEMENT_KEYS_MAX - paying.length);
       loader.seen = drawn.length;
-      const reading = read(source, [...payers, ...others], payers.length);
+      const reading = read(source, [...paying, ...others], paying.length);
       if (others.length > 0) await sleep(PAUSE_MS);
       await reading;
     }
     loaders.delete(source);
   }
 
-  /**
-   * Reads the keys of waiters, the first `paid` of whom have paid. A read that fails costs what it took too: it is as
-   * much work.
-   */
+  /** Reads the keys of waiters, of whom the first `paid` have paid. A failed read isn't refunded: it is as much work. */
   async function read(source: string, waiters: readonly Waiter<T>[], paid: number): Promise<void> {
     reads += 1;
     try {
@@ -122,7 +119,7 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
         source,
       );
       const all = waiters.map(({ hash }) => foundBy(hash));
-      if (paid > 0 && source !== AGAIN) budgets.give(source, all.slice(0, paid).filter(isGood).length);
+      if (paid > 0 && source !== STALE_SOURCE) budgets.give(source, all.slice(0, paid).filter(isGood).length);
       for (const [at, found] of all.entries()) waiters[at]?.resolve(ok(found));
     } catch (error) {
       for (const { reject } of waiters) reject(error);
@@ -132,7 +129,7 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
   async function findFor(source: string, hash: string, caller: Caller): Promise<Result<T, Problem>> {
     const found = await new Promise<Result<T, Problem> | null>((resolve, reject) => {
       const loader = loaderFor(source);
-      const isPaid = source === AGAIN || (loader.source === source && budgets.take(source) === 0);
+      const isPaid = source === STALE_SOURCE || (loader.source === source && budgets.take(source) === 0);
       if (isPaid) loader.paid.push({ hash, resolve, reject });
       else draw(loader, { hash, resolve, reject });
     });
@@ -140,11 +137,11 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
   }
 
   return {
-    /** Returns what the store has for this hash. Refused when the source asks for more than its places. */
+    /** Looks up this hash in the store. Refused when the source exceeds its places. */
     find: (hash: string, caller: Caller): Promise<Result<T, Problem>> => findFor(sourceOf(caller), hash, caller),
-    /** Returns what the store has now for a hash that was good a moment ago. */
-    findAgain: (hash: string, caller: Caller): Promise<Result<T, Problem>> => findFor(AGAIN, hash, caller),
-    /** Returns how many statements there were so far. */
+    /** Reads again what is cached but stale, at no cost to the caller's budget. */
+    findAgain: (hash: string, caller: Caller): Promise<Result<T, Problem>> => findFor(STALE_SOURCE, hash, caller),
+    /** Returns how many statements have run. */
     get reads() {
       return reads;
     },
@@ -162,10 +159,10 @@ function refused(source: string, { requestId, lookupKeyId: keyId }: Caller, log:
   return err({ code: 'rate_limited', retryAfterS: 1 });
 }
 
-/** Creates the budgets of those who ask for unknown keys or codes. */
+/** Creates the budgets for look-ups of unknown keys and codes. */
 export const createLookupBudgets = (clock: Clock): TokenBuckets => createTokenBuckets(LIMITS.unknownKeys, clock);
 
-/** Reads keys with the counts of their uses. `mayUseReplica`: a replica may be asked. */
+/** Reads keys with their counts. `mayUseReplica`: a replica may answer. */
 export type ReadKeys = ReturnType<typeof createReadKeys>;
 
 export const createReadKeys =
@@ -202,19 +199,19 @@ export const createUnknownKeys = (
     isGood: (found) => isAccepted(found, options.clock.nowMs()),
   });
 
-/** Returns whether what was found is a good key, or a child of one. */
+/** Returns whether a good key, or a child of one, was found. */
 export function isAccepted({ record, child }: Pick<Found, 'record' | 'child'>, nowMs: number): boolean {
   if (child === null) return record !== null && refusalAt(record, nowMs) === null;
   return ownRefusalAt(child, nowMs) === null && parentRefusalAt(child, record, nowMs) === null;
 }
 
-/** Reads what a code stands for; null: there is none. */
+/** Reads what a code stands for; null: no such code. */
 export type FindCode = Lookups<CodeRow | null>['find'];
 
 export const createFindCode = ({ findAll }: CodeStore, budgets: TokenBuckets, log: Log): FindCode =>
   createLookups<CodeRow | null>({
     readAll: findAll,
-    isGood: () => false, // unlike a key, it is read each time that somebody presents it
+    isGood: () => false, // codes, unlike keys, aren't cached: each presentation reads again
     budgets,
     log,
   }).find;

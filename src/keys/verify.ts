@@ -1,4 +1,4 @@
-// Verifies a presented key: shape, hash, record (from memory while it may be trusted), status, last use.
+// Verifies a presented key: form, hash, record (cached while that may be trusted), refusal, audience, last use.
 
 import { type Metadata, mergedMetadata } from '../ground/metadata.ts';
 import type { KeyRefusal, Problem } from '../ground/problem.ts';
@@ -25,22 +25,22 @@ export interface KeyIdentity {
   readonly expiresAtMs: number | null;
   /** The one server that the key is good for; null: any. */
   readonly resource: string | null;
-  /** The operator's data of the owner with the key's own over it; null: none. */
+  /** The operator's data on the owner, overridden by the key's own; null: none. */
   readonly metadata: Metadata | null;
-  /** The key that has made it; null: a person has. Limits, quota and uses are that key's. */
+  /** The parent key; null: it has none. Limits, quota and uses are the parent's. */
   readonly parentId: string | null;
   readonly token: string;
 }
 
-/** What a decision rests on. */
+/** What a decision is based on. */
 export interface Proof {
-  /** Monotonic: changes after it were not looked at. */
+  /** Monotonic. Later changes were not considered. */
   readonly verifiedAtMs: number;
   /** The hash of the secret that was presented. */
   readonly keyHash: string;
-  /** The hash of the parent's secret that made the key; null: it is no child. */
+  /** The hash of the parent secret that made the key; null: it is no child. */
   readonly parentHash: string | null;
-  /** The earliest of the ends that are known, of the key, the secret, the parent and its secret; null: there is none. */
+  /** The earliest known end of the key, the secret, the parent and its secret; null: none ends. */
   readonly endsAtMs: number | null;
 }
 
@@ -49,8 +49,8 @@ export type Verified =
   | { readonly ok: false; readonly error: Problem };
 
 /**
- * `use`: a call; its last use is noted. `revalidate`: the same call once more, before its success leaves. `paste`: a
- * person hands the key to a page; noted too. `inspect`: notes nothing. The last two complete no rotation.
+ * Why a key is verified. `use`: for a call; notes its last use. `revalidate`: the same call again, before its success is
+ * sent. `paste`: a person gave the key to a page; noted too. `inspect`: notes nothing. The last two complete no rotation.
  */
 type Purpose = 'use' | 'revalidate' | 'paste' | 'inspect';
 
@@ -107,7 +107,7 @@ export function createVerifier(options: VerifierOptions) {
     return evaluated;
   }
 
-  /** Decides on a child, with its parent as memory has it: the feed tells of the parent's end, as of any key's. */
+  /** Decides on a child, with its parent from the cache if possible: the feed reports the parent's end like any key's. */
   function decideOnChild(child: KnownChild, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
     const parent = known.recall(child.parentHash, clock.monotonicMs());
     if (parent !== undefined) return decideUnder(parent, child, presented, verifiedAtMs);
@@ -135,20 +135,19 @@ export function createVerifier(options: VerifierOptions) {
 
   return {
     /**
-     * Decides on a presented key, and notes its use. A known key costs no read and no write while the feed is current,
-     * but the first use of a next secret is written first, durably. The caller's address is asked for only if the store
-     * is.
+     * Decides on a presented key, and notes its use. While the feed is current, a cached key costs no read and no write,
+     * except that the first use of a next secret is durably written first. Asks for the caller's address only on a read.
      */
     verify: (token: string, caller: Caller) => decide(token, caller, 'use'),
-    /** Revalidates a key whose use is noted already. */
+    /** Revalidates a key whose use was already noted. */
     revalidate: (token: string, caller: Caller) => decide(token, caller, 'revalidate'),
-    /** Verifies a key that somebody pastes into a page, and notes its use. It completes no rotation. */
+    /** Verifies a key that somebody pasted into a page, and notes its use. Completes no rotation. */
     verifyPasted: (token: string, caller: Caller) => decide(token, caller, 'paste'),
     /** Inspects a key: decides like `verifyPasted`, but notes no use. */
     inspect: (token: string, caller: Caller) => decide(token, caller, 'inspect'),
     /**
-     * Returns what is known of a key by the hash of one of its secrets: null if the key isn't good; undefined if it has
-     * to be read, or may be good although this secret no longer is.
+     * Returns the cached key by the hash of one of its secrets: null if it is refused; undefined if it has to be read, or
+     * if only this secret was rotated away.
      */
     recall(keyHash: string): KnownKey | null | undefined {
       const key = feed.current() ? known.recall(keyHash, clock.monotonicMs()) : undefined;
@@ -157,7 +156,7 @@ export function createVerifier(options: VerifierOptions) {
       if (reason === 'rotated') return undefined;
       return reason === null ? key : null;
     },
-    /** Reads the keys with secrets of these hashes with one statement, so that `recall` knows them. */
+    /** Reads keys by the hashes of their secrets with one statement, so that `recall` finds them. */
     readAll: known.readAll,
     /** Returns how often the store was read. */
     get reads() {
@@ -166,7 +165,7 @@ export function createVerifier(options: VerifierOptions) {
   };
 }
 
-/** Returns whether what was found may be presented as this text. One of another form is redacted from now on. */
+/** Returns whether the record admits this text as its secret. Redacts a secret of another form from now on. */
 function isAdmitted(found: Known, { token, keyHash }: Presented): boolean {
   if (isKeyShaped(token)) return true;
   if (isChild(found) || found.foreignHash !== keyHash) return false;
@@ -174,7 +173,7 @@ function isAdmitted(found: Known, { token, keyHash }: Presented): boolean {
   return true;
 }
 
-/** Creates the functions that say who is behind a key or a child, or why it is refused, and note a use. */
+/** Creates the functions that return who is behind a key or child, or why it is refused, and note a use. */
 function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage' | 'audience' | 'clock'>) {
   const isNoted = (purpose: Purpose) => purpose === 'use' || purpose === 'paste';
 
@@ -204,7 +203,7 @@ function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage
     return { ok: true, value, verifiedAtMs, keyHash, parentHash: null, endsAtMs: endOf(key) };
   }
 
-  /** Decides on a child. `parent`: by the secret that made the child; null: no key has that secret any more. */
+  /** Decides on a child. `parent` was found by the secret that made the child; null: no key has it any more. */
   function evaluateChild(
     child: KnownChild,
     parent: KnownKey | null,
