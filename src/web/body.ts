@@ -1,5 +1,5 @@
-// Reads a JSON or form body, checking its media type, size and syntax, in this order. The bytes of long bodies are
-// bounded for all clients together until their requests are over; who sends slowly makes room for others.
+// Reads a JSON or form body, checking its media type, size and syntax, in this order. Long bodies of all clients share
+// a bounded pool until their requests are over; if it is full, slow senders are cut off.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import type { Held, Pool } from '../ground/limits/pool.ts';
@@ -29,12 +29,12 @@ const formatOf = (type: string, parse: BodyFormat['parse']): BodyFormat => ({
 const JSON_FORMAT = formatOf('application/json', JSON.parse);
 
 /**
- * The most fields of a form, which is far more than any has. Parsing a body full of fields would block the process for
+ * The most fields of a form: far more than any real form has. Parsing a body full of fields would block the process for
  * half a second.
  */
 const FIELDS_MAX = 100;
 
-/** A form with more fields counts as empty: routes say what is missing. */
+/** A form with more fields counts as empty, so that the route reports which fields are missing. */
 const FORM_FORMAT = formatOf('application/x-www-form-urlencoded', (text) => {
   if (text.split('&', FIELDS_MAX + 1).length > FIELDS_MAX) return new URLSearchParams();
   if (!isUtf8(text)) throw new URIError();
@@ -42,8 +42,8 @@ const FORM_FORMAT = formatOf('application/x-www-form-urlencoded', (text) => {
 });
 
 /**
- * Returns whether each `%XX` in a form or query is UTF-8, for which URLSearchParams would put U+FFFD. A `%` alone stands
- * for itself.
+ * Returns whether the `%XX` in a form or query are valid UTF-8. URLSearchParams would put U+FFFD for invalid bytes. A
+ * `%` alone stands for itself.
  */
 export function isUtf8(text: string): boolean {
   try {
@@ -65,7 +65,7 @@ export type Body = Result<unknown, Problem>;
 export const formIn = (value: unknown): URLSearchParams =>
   value instanceof URLSearchParams ? value : new URLSearchParams();
 
-/** A shorter body isn't counted: it is no larger than the head of its request may be. */
+/** Bodies up to this length aren't counted: the head of a request may be as large. */
 const BYTES_COUNTED = 16 * 1024;
 
 /** Reads a body, JSON unless another `kind` is given. */
@@ -88,7 +88,7 @@ export function createReadBody(pool: Pool): ReadBody {
   };
 }
 
-/** Saves a promise over an async function, because nearly every request comes here. */
+/** Reads a short body. No async function, which would cost another promise: nearly every request comes here. */
 const readWhole = ({ parse }: BodyFormat, request: Request): Promise<Body> =>
   request.bytes().then((bytes): Body => {
     try {
@@ -102,14 +102,14 @@ const readWhole = ({ parse }: BodyFormat, request: Request): Promise<Body> =>
 interface Announced {
   /** The refusal of a body that must not be read. */
   readonly refusal?: Body | undefined;
-  /** The announced bytes; 0 if there was no announcement. */
+  /** The announced bytes; 0 if no length was announced. */
   readonly length: number;
 }
 
 /**
- * Reads a body, and counts its bytes. A known length is counted before anything is read, the rest while reading: a
- * length may be missing, or announced more than once, which Bun lets through. Without a length only the first byte
- * shows that there is a body.
+ * Reads a body and counts its bytes against the pool: an announced length before reading, anything more while reading.
+ * The length may be missing, or announced twice, which Bun lets through. Without a length only the first byte shows
+ * that there is a body.
  */
 async function readCounted(
   pool: Pool,
@@ -148,7 +148,7 @@ class CountedBody {
   readonly release = () => void this.#held.hold(0);
   readonly #held: Held;
   readonly #decoder = new TextDecoder('utf-8', { fatal: true });
-  /** Undefined: what has come is not UTF-8. */
+  /** The text so far; undefined if it is not UTF-8. */
   #text: string | undefined = '';
 
   constructor(
@@ -161,12 +161,12 @@ class CountedBody {
     });
   }
 
-  /** Returns false, with nothing changed, when there is no room for so many bytes. */
+  /** Reserves bytes. Returns false, and changes nothing, if the pool has no room for them. */
   holds(bytes: number): boolean {
     return this.#held.hold(bytes);
   }
 
-  /** Returns undefined at the end. */
+  /** Returns the next piece; undefined at the end. */
   async read(): Promise<Uint8Array | undefined> {
     const { done, value } = await this.reader.read();
     return done ? undefined : value;
@@ -194,10 +194,7 @@ class CountedBody {
   }
 }
 
-/**
- * Drops a body that the route doesn't read. The runtime would keep it until the response is there, and count it for
- * nobody.
- */
+/** Drops a body that the route doesn't read. The runtime would keep it, uncounted, until the response is there. */
 export function dropBody({ request, headers, method }: RequestContext): Body {
   if (method === 'GET' || method === 'HEAD') return NO_BODY; // the runtime reads none of theirs
   const length = headers.get('content-length');
@@ -214,7 +211,7 @@ function formatFor(kind: BodyKind | undefined, type: string | null): BodyFormat 
 const isOf = ({ type, otherSpellings }: BodyFormat, sent: string | null): boolean =>
   sent === type || (sent !== null && otherSpellings.test(sent));
 
-/** Returns a refusal of a body that would have to be decoded first. An empty list of encodings counts as none. */
+/** Returns the refusal of a body with a content coding (such as gzip). An empty list of codings counts as none. */
 function refusalOfEncoding(encodings: string | null): Body | undefined {
   if (encodings === null || ONLY_IDENTITY.test(encodings)) return undefined;
   return err({ code: 'unsupported_media_type', isEncoded: true });
@@ -226,8 +223,8 @@ const replacing = new TextDecoder();
 const strict = new TextDecoder('utf-8', { fatal: true });
 
 /**
- * Returns the text of UTF-8. Throws a TypeError for other bytes, of which none may be replaced (RFC 8259 §8.1). The
- * strict decoder is slow, so it reads only what the other may have replaced something in.
+ * Decodes UTF-8. Throws a TypeError if bytes are invalid: none may be replaced (RFC 8259 §8.1). The strict decoder is
+ * slow, so it runs only if the other one may have replaced something.
  */
 function textOf(bytes: Uint8Array): string {
   const text = replacing.decode(bytes);
@@ -235,7 +232,7 @@ function textOf(bytes: Uint8Array): string {
 }
 
 /**
- * Returns the problem for a body that is not what its type says, or that was cut off. A decoder throws a TypeError,
+ * Returns the problem for a body that can't be parsed, or that was cut off. A decoder throws a TypeError, an invalid
  * `%XX` a URIError.
  */
 const unreadable = (error: unknown): Body =>

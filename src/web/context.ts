@@ -1,4 +1,4 @@
-// One HTTP request on its way through the server, with what every step needs of it, and the credentials it carries.
+// The context of one HTTP request: its id, address, lifetime and credentials, for every step that handles it.
 
 import { type Awaitable, isPromise } from '../ground/result.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
@@ -22,7 +22,7 @@ export interface ServerFacts {
   readonly ownTls: boolean;
   readonly address: Pick<ServerAddress, 'urlUnder'>;
   readonly newRequestId: () => string;
-  /** Tells that a request begins, and that it is over: its handling and all that extends it have ended. */
+  /** Signals that a request begins, and that it is over: its handling and all that extends it have ended. */
   readonly begun: () => void;
   readonly over: () => void;
   readonly observe?: ObserveRequest | undefined;
@@ -66,12 +66,12 @@ export class RequestContext {
   bodyBytes = 0;
   /** The id in the log, and in every problem that callers see. It is unique unless a trusted proxy gave it. */
   readonly requestId: string;
-  /** True when a trusted proxy gave the id, which is then sent back. */
+  /** True if a trusted proxy gave the id. The response then repeats it. */
   readonly idIsGiven: boolean;
   /** True when the request came over this server's TLS, or over a trusted proxy's. */
   readonly secure: boolean;
   readonly observed: ReturnType<ObserveRequest> | undefined;
-  /** The Origin header: of the page that sent the request. */
+  /** The Origin header: the origin of the page that sent the request. */
   readonly origin: string | null;
   /** The request's headers, read once like its method, because each `request.headers` is a call into the runtime. */
   readonly headers: Headers;
@@ -80,8 +80,8 @@ export class RequestContext {
   readonly #connections: Connections;
   #credentials: Credentials | undefined = undefined;
   #publicUrl: string | undefined = undefined;
-  /** The number of its parts in progress: its handling, and what extends it. */
-  #partsUnderWay = 0;
+  /** The parts in progress: its handling, and what extends it. */
+  #partsInProgress = 0;
   #holds = 0;
   #deferred: (() => void)[] | undefined = undefined;
 
@@ -91,7 +91,7 @@ export class RequestContext {
     readonly request: Request,
     /** The route's path in the route table; null if there is no route. */
     readonly route: string | null,
-    /** Whether a proxy asks about a request to another server, whose Host it sends. */
+    /** Whether a proxy asks about a request to another server, and so sends that server's Host. */
     readonly isProxied = false,
   ) {
     const { headers } = request;
@@ -109,7 +109,7 @@ export class RequestContext {
     this.beginPart();
   }
 
-  /** Returns the URL of this server, as the request calls it; without a slash at the end. */
+  /** Returns the URL of this server under the name that the request used, without a slash at the end. */
   get publicUrl(): string {
     const { address } = this.#server;
     this.#publicUrl ??= address.urlUnder(this.isProxied ? null : this.host, this.secure);
@@ -125,8 +125,8 @@ export class RequestContext {
   }
 
   /**
-   * Returns false on plain HTTP in production. Credentials in headers are refused before any handler, in bodies by
-   * routes.
+   * Returns false on plain HTTP in production. Credentials in headers are refused before the handler, those in bodies
+   * by the routes.
    */
   get acceptsCredentials(): boolean {
     return this.secure || !this.#server.production;
@@ -138,7 +138,7 @@ export class RequestContext {
     return this.#credentials;
   }
 
-  /** Returns the address that budgets count by. Call it late: it costs a system call on Bun. */
+  /** Returns the client's address, by which budgets count. Call it late: it costs a system call on Bun. */
   clientAddress(): string {
     const { trustProxy } = this.#server;
     const forwarded = trustProxy > 0 ? forwardedFor(this.headers, trustProxy) : null;
@@ -149,7 +149,7 @@ export class RequestContext {
     return this.#connections.lacksHost?.(this.request) ?? false;
   }
 
-  /** Disables the idle timeout of the connection until it was called with `false` as often. */
+  /** Disables the connection's idle timeout (true), until each such call is matched by one with `false`. */
   holdOpen(hold: boolean): void {
     this.#holds += hold ? 1 : -1;
     if (this.#holds === (hold ? 1 : 0)) this.#connections.holdOpen(this.request, hold);
@@ -161,7 +161,7 @@ export class RequestContext {
     this.#deferred.push(release);
   }
 
-  /** Keeps the request from being over until the returned function is called: for a body sent in pieces. */
+  /** Extends the request until the returned function is called, for a body that is sent in pieces. */
   extend(): () => void {
     this.beginPart();
     let ended = false;
@@ -172,15 +172,15 @@ export class RequestContext {
     };
   }
 
-  /** Begins a part of the request beside its handling: it is not over before all have ended. */
+  /** Begins a part of the request, which is over when all its parts have ended. */
   beginPart(): void {
-    if (this.#partsUnderWay === 0) this.#server.begun();
-    this.#partsUnderWay += 1;
+    if (this.#partsInProgress === 0) this.#server.begun();
+    this.#partsInProgress += 1;
   }
 
   endPart(): void {
-    this.#partsUnderWay -= 1;
-    if (this.#partsUnderWay > 0) return;
+    this.#partsInProgress -= 1;
+    if (this.#partsInProgress > 0) return;
     for (const release of this.#deferred ?? []) release();
     this.#deferred = undefined;
     this.#server.over();
@@ -190,7 +190,10 @@ export class RequestContext {
 /** Below the idle timeout of connections, 75 s (main.ts). */
 const QUIET_CALL_MS_MAX = 60_000;
 
-/** Keeps the connection open until the response is there, if `timeoutMs` is near its idle timeout or above. */
+/**
+ * Disables the connection's idle timeout until the result is there, if `timeoutMs` comes near that timeout or exceeds
+ * it.
+ */
 export function holdingOpen<T>(context: RequestContext, timeoutMs: number, result: Awaitable<T>): Awaitable<T> {
   if (!isPromise(result) || timeoutMs <= QUIET_CALL_MS_MAX) return result;
   context.holdOpen(true);
@@ -204,17 +207,17 @@ export interface Credentials {
   readonly bearer: string | null;
   /** `_meta.api_key` of the body. */
   readonly metaApiKey: string | null;
-  /** Authorization has what looks like a credential, without `Bearer` before it. */
+  /** Authorization holds what looks like a credential, without `Bearer` before it. */
   readonly lacksScheme?: true;
 }
 
-// RFC 9110 §11.1, §11.4: the scheme's name is case-insensitive. What follows the spaces is the credential, those within
-// included.
+// RFC 9110 §11.1, §11.4: the scheme's name is case-insensitive. All that follows the spaces is the credential, even if
+// it contains spaces.
 const BEARER = /^Bearer +(?=[^ ])/i;
-/** A key or a token alone (token68, RFC 9110 §11.2); longer than the name of any scheme. */
+/** A key or token alone (token68, RFC 9110 §11.2), longer than any scheme's name. */
 const CREDENTIAL_ALONE = /^[\w.~+/-]{24,}=*$/;
 
-/** Reads the credentials in the headers. The one in the body stays null. */
+/** Reads the credentials in the headers. `metaApiKey`, which is in the body, stays null. */
 export function readCredentials(headers: Headers): Credentials {
   const authorization = headers.get('authorization');
   const xApiKey = headers.get('x-api-key') || null;

@@ -1,5 +1,5 @@
-// Takes each request through the server: finds its route, checks it, calls its handler, and finishes the response.
-// Catches what a handler throws; calls/run.ts catches what a tool throws.
+// Dispatches each request: finds its route, checks it, calls its handler, and finishes the response. Catches what a
+// handler throws; calls/run.ts catches what a tool throws.
 
 import type { Pool } from '../ground/limits/pool.ts';
 import type { Problem, ProblemCode } from '../ground/problem.ts';
@@ -20,7 +20,7 @@ export interface DispatchOptions {
   readonly server: Omit<ServerFacts, 'newRequestId' | 'begun' | 'over'>;
   /** The pool for bodies that are being received, and for those of requests in progress. */
   readonly bodies: Pool;
-  /** Identifies the process: every request id begins with it. */
+  /** The id of the process, with which every request id begins. */
   readonly instance: string;
   readonly log: Log;
 }
@@ -29,7 +29,10 @@ export interface Dispatch {
   fetch(request: Request, connections: Connections): Awaitable<Response>;
   /** Makes all responses from now on say `Connection: close`. */
   beginDrain(): void;
-  /** Resolves when no request is in progress. Each is until its calls have ended, and a large response was read. */
+  /**
+   * Resolves when no request is in progress. A request ends when its calls have ended and its client has read a large
+   * response.
+   */
   idle(): Promise<void>;
   /** Holds responses back from now on, until the returned function is called. */
   holdResponses(): () => void;
@@ -39,24 +42,24 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   const { check, instance, log } = options;
   const route = createRouter(options.routes);
   const readBody = createReadBody(options.bodies);
-  const underWay = new UnderWay();
-  const leaving = new Leaving();
+  const inProgress = new InProgress();
+  const departure = new Departure();
   const endOfTurn = createRequestBatcher();
   const server: ServerFacts = {
     ...options.server,
     newRequestId: requestIds(instance),
-    begun: underWay.begun,
-    over: underWay.over,
+    begun: inProgress.begun,
+    over: inProgress.over,
   };
 
   async function respond(request: Request, connections: Connections): Promise<Response> {
-    underWay.begun();
-    // After another method a client may pipeline its next request (RFC 9112 §9.3.2).
+    inProgress.begun();
+    // Only POST waits: after another method a client may pipeline its next request (RFC 9112 §9.3.2).
     const turnEnd = request.method === 'POST' ? endOfTurn() : undefined;
     if (turnEnd !== undefined) await turnEnd;
     const found = route(pathOf(request.url));
     const context = new RequestContext(server, connections, request, found?.path ?? null, found?.any !== undefined);
-    underWay.over(); // the context counts from here on
+    inProgress.over(); // the context counts from here on
     let isReadable = true;
     let response: Response;
     try {
@@ -72,7 +75,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     } catch (error) {
       response = await respondRefused(context, found, failure(error, context));
     }
-    if (leaving.paused !== undefined) await leaving.paused;
+    if (departure.paused !== undefined) await departure.paused;
     finish(response, context, found, isReadable);
     return response;
   }
@@ -90,25 +93,25 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   function finish(response: Response, context: RequestContext, found: Route | undefined, isReadable: boolean): void {
     const { origin, secure, idIsGiven, requestId, observed } = context;
     context.endPart();
-    // The response to a proxy is not for the browser: Host and Origin are another server's.
+    // A proxy's request has another server's Host and Origin, and its response is not for the browser.
     if (found?.any === undefined) {
-      const open = found?.openToAnyOrigin === true; // also without Origin: a cache may give the response to a page
+      const open = found?.openToAnyOrigin === true; // even without Origin: a cache may serve the response to a page
       const isForPages = isReadable && found?.withoutCors !== true;
       if (isForPages && (origin !== null || open)) allowOrigin(response.headers, origin ?? '*', open);
       if (server.production && secure) response.headers.set('Strict-Transport-Security', STRICT_TRANSPORT);
     }
     if (idIsGiven) response.headers.set('X-Request-Id', requestId);
     observed?.(response);
-    if (leaving.isDraining) response.headers.set('Connection', 'close');
+    if (departure.isDraining) response.headers.set('Connection', 'close');
   }
 
   return {
     fetch: respond,
     beginDrain() {
-      leaving.isDraining = true;
+      departure.isDraining = true;
     },
-    idle: () => underWay.idle(),
-    holdResponses: () => leaving.pause(),
+    idle: () => inProgress.idle(),
+    holdResponses: () => departure.pause(),
   };
 }
 
@@ -121,7 +124,7 @@ function logRefusal(log: Log, context: RequestContext, code: ProblemCode): void 
 }
 
 /** The requests in progress. */
-class UnderWay {
+class InProgress {
   #count = 0;
   #waiting: (() => void)[] = [];
 
@@ -145,8 +148,8 @@ class UnderWay {
   }
 }
 
-/** Decides when responses are sent. While draining, each closes its connection. */
-class Leaving {
+/** The state of leaving responses: whether they are held back, and whether each closes its connection. */
+class Departure {
   isDraining = false;
   /** Resolves when responses may be sent; undefined: now. */
   paused: Promise<void> | undefined;
@@ -162,7 +165,7 @@ class Leaving {
   }
 }
 
-/** Refusals that no page may read: its origin was refused, or not checked yet. */
+/** Refusals that no page may read, because its origin was refused or not checked yet. */
 const HIDDEN_FROM_PAGES: readonly string[] = ['host_denied', 'origin_denied'];
 
 /** Refusals worth a log line, because the operator may want to change the configuration. */
@@ -174,7 +177,7 @@ function refusedPart(context: RequestContext, code: ProblemCode): LogFields | un
   return undefined;
 }
 
-/** Returns a maker of request ids that are unique in all processes. It only counts, so that an id costs little. */
+/** Creates a generator of request ids that are unique across processes. It only counts, so ids are cheap. */
 function requestIds(instance: string): () => string {
   let count = 0;
   return () => {

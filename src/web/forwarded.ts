@@ -1,11 +1,11 @@
-// What the trusted proxies in front say about the request. Each appends one entry to a list: of n proxies the outermost
-// wrote the n-th from the end. Entries before that came with the request and may be forged.
+// Reads what the trusted proxies in front say about a request. Each proxy appends one entry to a list, so the outermost
+// of n proxies wrote the n-th from the end. Earlier entries came with the request and may be forged.
 
 import { redact, redactKeys } from '../watch/redact.ts';
 
 /**
- * Returns the protocol of the client. It may be the first of the list, because a proxy may also replace the list with
- * one entry.
+ * Returns the client's protocol. If the list is shorter than the chain of proxies, its first entry counts: a proxy may
+ * replace the list.
  */
 export function forwardedProto(headers: Headers, proxies: number): string | null {
   const entries = entriesOf(headers.get('x-forwarded-proto'));
@@ -21,26 +21,26 @@ export function forwardedFor(headers: Headers, proxies: number): string | null {
 }
 
 /**
- * The most characters of an address that budgets and key events keep. It may be any text if TRUST_PROXY is too high.
+ * The longest address, in characters, that budgets and key events keep. If TRUST_PROXY is too high, it may be any text.
  */
 const ADDRESS_CHARS_MAX = 64;
 
-/** Returns the id that a proxy gave the request; null if there is none, it is unfit for a log, or it holds a key. */
+/** Returns the request id that a proxy set; null if it is missing, unfit for a log, or contains a key. */
 export function forwardedRequestId(headers: Headers): string | null {
   const id = headers.get('x-request-id');
   return id !== null && REQUEST_ID.test(id) && redactKeys(id) === id ? id : null;
 }
 
 /**
- * Returns the path that a proxy asks about, for the log. The query is left out, because it may hold secrets; those of the
- * path are taken out before it is cut, because half a key may look like none.
+ * Returns the path that a proxy asks about, for the log. The query may hold secrets, so it is left out. Secrets in the
+ * path are redacted before it is cut, because half a key may not look like one.
  */
 export function forwardedPath(headers: Headers): string | undefined {
   const path = headers.get('x-forwarded-uri')?.split(/[?#]/, 1)[0];
   return path?.startsWith('/') ? redact(path).slice(0, PATH_CHARS_MAX) : undefined;
 }
 
-/** The most characters of a path: enough to tell one call from another. */
+/** Long enough to tell one call from another. */
 const PATH_CHARS_MAX = 500;
 
 const REQUEST_ID = /^[\w.-]{1,128}$/;

@@ -1,8 +1,8 @@
-// Headers that many requests or responses share, CORS among them.
+// Headers shared by many requests and responses: security, rate limits, Accept and CORS.
 
 import type { RateLimit, RateLimitState, RateLimitStates } from '../ground/rate-limit.ts';
 
-/** The headers of every response: no sniffing, and no page to run or frame. Pages bring their own policy. */
+/** The headers of every response: no sniffing, no scripts, no framing. Pages set their own policy. */
 export const SECURITY_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
@@ -19,7 +19,7 @@ export const PAGE_HEADERS = {
   'Cross-Origin-Resource-Policy': 'same-origin',
 } as const;
 
-/** Strict-Transport-Security (RFC 6797): a year. Not for subdomains, which may be served by others. */
+/** Strict-Transport-Security (RFC 6797) for a year. It leaves out subdomains, which others may serve. */
 export const STRICT_TRANSPORT = 'max-age=31536000';
 
 export const UNCACHED_HEADERS = { 'Cache-Control': 'no-store', ...SECURITY_HEADERS } as const;
@@ -36,16 +36,16 @@ export function setLimits(headers: Headers, states: RateLimitStates): void {
 const policyText = ({ name, limit }: RateLimitState) => `"${name}";q=${limit.requests};w=${limit.windowS}`;
 const stateText = ({ name, remaining, resetS }: RateLimitState) => `"${name}";r=${remaining};t=${resetS}`;
 
-/** Limits whose headers are cached; keys may have limits of their own. */
+/** The most limits whose headers are cached. Keys may have limits of their own. */
 const FILLED_MAX = 1000;
 
 /**
- * Returns a function that makes the headers for limits. They are filled once per limit, because that is the most
+ * Returns a function that creates the headers for limits. It caches them by limit, because filling headers is the most
  * expensive part of a response. A Response must copy them at once: the next call changes them.
  */
 export function createResponseHeaders(common: Readonly<Record<string, string>>) {
   const unlimited = new Headers(common);
-  /** The filled headers by the first limit of their list. */
+  /** The cached headers, by the first limit of their list. */
   const limited = new Map<RateLimit, { readonly headers: Headers; readonly of: RateLimitStates }>();
 
   function fill(first: RateLimitState, states: RateLimitStates): Headers {
@@ -70,13 +70,13 @@ const haveSamePolicy = (some: RateLimitStates, others: RateLimitStates): boolean
   some.length === others.length &&
   some.every(({ name, limit }, at) => limit === others[at]?.limit && name === others[at].name);
 
-// Accept (RFC 9110 §12.5.1): whether a client takes a media type at all. Preferences are not compared.
+// Accept (RFC 9110 §12.5.1): whether a client accepts a media type at all. Preferences are not compared.
 
 const REFUSED = /^q=0(\.0*)?$/;
 
 /**
- * Returns whether the client takes `type` (lower case). The most specific range that covers it decides. An absent
- * header takes anything.
+ * Returns whether the client accepts `type` (lower case). The most specific matching range decides. Without the header
+ * it accepts anything.
  */
 export function accepts(accept: string | null, type: string): boolean {
   if (accept === null) return true;
@@ -85,7 +85,7 @@ export function accepts(accept: string | null, type: string): boolean {
   return ranges.get(type) ?? ranges.get(wholeKind) ?? ranges.get('*/*') ?? false;
 }
 
-/** Returns whether `accept` names `type` (lower case) itself, as browsers do with what they show to people. */
+/** Returns whether `accept` names `type` (lower case) itself. Browsers do that with types they display. */
 export const names = (accept: string | null, type: string): boolean =>
   accept !== null && rangesIn(accept).get(type) === true;
 
@@ -114,17 +114,19 @@ const ALLOWED_HEADERS = [
 ].join(', ');
 const EXPOSED_HEADERS = 'WWW-Authenticate, Retry-After, RateLimit, RateLimit-Policy';
 const PREFLIGHT_MAX_AGE_S = '600';
-/** Finds header names of bounded length. A longer one could be a misplaced key, which must not be sent back. */
+/** Finds header names of bounded length. A longer one could be a misplaced key, which must not be echoed. */
 const MCP_PARAM = /\bmcp-param-[\w-]{1,48}(?![\w-])/gi;
 
-/** Lets pages of `origin` read a response; if it is `open`, any page. */
+/** Lets pages of `origin` read a response, or any page if it is `open`. */
 export function allowOrigin(headers: Headers, origin: string, open: boolean): void {
   headers.set('Access-Control-Allow-Origin', open ? '*' : origin);
   headers.set('Access-Control-Expose-Headers', EXPOSED_HEADERS);
   if (!open) headers.append('Vary', 'Origin');
 }
 
-/** Says what a path allows and, if `isForPages`, what a page of an allowed origin may send. */
+/**
+ * Responds to OPTIONS with the allowed methods and, if `isForPages`, with what a page of an allowed origin may send.
+ */
 export function preflight(request: Request, allow: string, isForPages: boolean): Response {
   const headers = new Headers({ Allow: allow, ...SECURITY_HEADERS });
   if (isForPages && request.headers.has('access-control-request-method')) {

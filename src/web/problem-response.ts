@@ -1,4 +1,4 @@
-// A problem as an HTTP response, with the headers for its kind: application/problem+json (RFC 9457), or an OAuth error.
+// Turns a problem into an HTTP response and its headers: application/problem+json (RFC 9457), or an OAuth error.
 
 import { type Problem, problemText, protocolNames, publicPart, retryAfterSeconds } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
@@ -7,8 +7,8 @@ import { joinScopes } from '../ground/text.ts';
 import { SECURITY_HEADERS, setLimits, UNCACHED_JSON_HEADERS } from './headers.ts';
 
 /**
- * RFC 9110 §15; the title of a problem whose type is about:blank (RFC 9457 §4.2.1). For the server's own statuses, and
- * those that tools are likely to report.
+ * The title of a problem of type about:blank (RFC 9457 §4.2.1) is its status phrase (RFC 9110 §15). Covers the server's
+ * own statuses, and those that tools are likely to report.
  */
 const TITLES: Readonly<Record<number, string>> = {
   400: 'Bad Request',
@@ -35,20 +35,20 @@ const TITLES: Readonly<Record<number, string>> = {
   507: 'Insufficient Storage',
 };
 
-/** Filled once: copying costs a fraction of filling. */
+/** Filled once, because copying costs a fraction of filling. */
 const HEADERS = new Headers({
   'Content-Type': 'application/problem+json',
   'Cache-Control': 'no-store',
   ...SECURITY_HEADERS,
 });
 
-/** The codes of the problems that responses stand for. */
+/** The problem code of each response that reports one. */
 const CODES = new WeakMap<Response, string>();
 
-/** Returns the code of the problem that a response stands for, as its caller sees it; undefined: of none. */
+/** Returns the problem code of a response, as its caller sees it; undefined if it reports no problem. */
 export const codeOf = (response: Response): string | undefined => CODES.get(response);
 
-/** Notes the code of the problem that a response stands for. */
+/** Records the problem code of a response. */
 export function withCode(response: Response, code: string): Response {
   CODES.set(response, code);
   return response;
@@ -87,15 +87,16 @@ export function problemHeaders(common: HeadersInit, problem: Problem, challenge?
   const retryAfterS = retryAfterSeconds(problem);
   if (retryAfterS !== null) headers.set('Retry-After', String(retryAfterS));
   if (problem.code === 'method_not_allowed') headers.set('Allow', problem.allow);
-  // RFC 9110 §15.5.16: what would have been taken.
+  // RFC 9110 §15.5.16: name the codings that would have been accepted.
   if (problem.code === 'unsupported_media_type' && problem.isEncoded) headers.set('Accept-Encoding', 'identity');
   if (challenge) headers.set('WWW-Authenticate', challenge);
   return headers;
 }
 
 /**
- * Creates a response with {"error": …} (RFC 6749 §5.2): the problem's name in OAuth unless another is given, with its
- * usual status and headers. A service passes on whose limit is used up, and a person reads what is wrong with a request.
+ * Creates a response with {"error": …} (RFC 6749 §5.2), and the problem's usual status and headers. `error` is the
+ * problem's OAuth name unless another is given. A service passes on whose limit is used up; a person reads what is
+ * wrong with a request.
  */
 export function oauthErrorResponse(problem: Problem, challenge: string | null, error?: string): Response {
   const { status, code, detail } = publicPart(problem);
@@ -104,7 +105,7 @@ export function oauthErrorResponse(problem: Problem, challenge: string | null, e
   return withCode(new Response(JSON.stringify(body), { status, headers }), body.error);
 }
 
-/** Problems that are described where there is more to say than their code does. None of it is of a credential. */
+/** Problems that get a description if there is more to say than the code does. None describes a credential. */
 const DESCRIBED: readonly string[] = [
   'rate_limited',
   'quota_exceeded',
@@ -113,7 +114,7 @@ const DESCRIBED: readonly string[] = [
   'invalid_json',
 ];
 
-/** Returns whose limit is used up, and the sentence about the problem if it isn't that of the code. */
+/** Returns whose limit is used up, and the detail if it differs from the code's standard sentence. */
 function describing(problem: Problem, detail: string) {
   const { code } = problem;
   if (code === 'tool_failure' || !DESCRIBED.includes(code)) return {};
@@ -126,17 +127,17 @@ function describing(problem: Problem, detail: string) {
 // WWW-Authenticate (RFC 6750 §3, RFC 9728 §5.1). Clients read it with simple patterns: `Bearer ` comes first, and no
 // description holds a word that looks like a parameter.
 
-/** Where a client signs in, as a request calls this server. */
+/** Where a client signs in, under the name by which the request called this server. */
 export interface SignInAt {
   /** The protected resource metadata (RFC 9728). */
   readonly metadataUrl: string;
-  /** What a client is to ask for there. */
+  /** The scopes that a client should request there. */
   readonly scopes: readonly string[];
 }
 
 export interface SignIn {
   under(publicUrl: string): SignInAt;
-  /** Whether a client gets an API key there; else a user token. */
+  /** Whether a client gets an API key there, not a user token. */
   readonly handsOutKeys: boolean;
 }
 
@@ -164,7 +165,7 @@ export function challengeFor(problem: Problem, signIn: SignInAt | null): string 
       return parameters({
         error: code,
         error_description: problemText(code).detail,
-        // Its grammar wants at least one (RFC 6749 §3.3).
+        // The grammar requires at least one scope (RFC 6749 §3.3).
         scope: joinScopes(problem.required) || null,
       });
     default:

@@ -1,5 +1,5 @@
-// Finds the route of a path, and checks a request before its handler. Exact paths are in a Map; a route whose path ends in
-// `*` takes the other paths with this prefix. A slash at the end of a path is ignored.
+// Finds the route of a path, and checks the request before its handler runs. Exact paths are in a Map; a route whose
+// path ends in `*` takes the other paths with this prefix. A slash at the end of a path is ignored.
 
 import { memoize } from '../ground/cache.ts';
 import { isAddress, isLoopback } from '../ground/ip.ts';
@@ -25,24 +25,24 @@ export interface Route {
   readonly post?: BodyHandler;
   /** The body of `post`; JSON unless given. */
   readonly takes?: BodyKind;
-  /** Every body holds a credential, so POST is refused over plain HTTP in production. */
+  /** Every body contains a credential, so production refuses POST over plain HTTP. */
   readonly takesSecrets?: boolean;
   /**
-   * Takes every method, for proxies that forward what they were asked: OPTIONS is no preflight, Host and Origin are
-   * another server's, and CORS and HSTS are not ours to answer. Excludes `get` and `post`.
+   * Handles every method, for proxies that forward what they were asked: OPTIONS is no preflight, Host and Origin are
+   * another server's, so CORS and HSTS are too. Excludes `get` and `post`.
    */
   readonly any?: Handler;
-  /** The problem for paths without a route, more precise than `not_found`. */
+  /** The problem that the path always gets, more precise than `not_found`. */
   readonly missing?: Problem;
   /** The response to a refusal before the handler; problemResponse unless given. */
   readonly refuse?: Refuse;
-  /** Any web page may read it: it says the same to everyone. */
+  /** Any web page may read the response: it is the same for everyone. */
   readonly openToAnyOrigin?: boolean;
-  /** Only services ask it: no page may read it, of an allowed origin neither. */
+  /** Only services call it: no page may read the response, not even one of an allowed origin. */
   readonly withoutCors?: boolean;
-  /** Takes its credential over plain HTTP in production too: it guards no keys. */
+  /** Accepts its credential over plain HTTP even in production: it protects no keys. */
   readonly takesPlainHttp?: boolean;
-  /** Responds to any Host: probes use whatever name they know. */
+  /** Accepts any Host, because probes use whatever name they know. */
   readonly anyHost?: boolean;
 }
 
@@ -56,7 +56,7 @@ export function createRouter(routes: readonly Route[]): (path: string) => Route 
     exact.get(path) ?? withoutSlash(path) ?? prefixes.find(({ prefix }) => path.startsWith(prefix))?.route;
 }
 
-/** Returns the value of `Allow`. It leaves out OPTIONS, to which every path responds, for CORS. */
+/** Returns the value of `Allow`. It leaves out OPTIONS, which every path answers for CORS. */
 const allowedMethods = ({ get, post }: Route): string =>
   [...(get ? ['GET', 'HEAD'] : []), ...(post ? ['POST'] : [])].join(', ');
 
@@ -67,8 +67,8 @@ const SCHEME_CHARS_MAX = 8;
 const NOT_RESOLVED = /\/(?:\.|%2e)|\\/i;
 
 /**
- * Returns the path of a request's URL, without the query. It is not decoded; its segments `.` and `..` are resolved, by
- * Bun before and for Deno here (WHATWG URL, path state).
+ * Returns the path of a request's URL, without the query and not decoded. Its segments `.` and `..` are resolved
+ * (WHATWG URL, path state): Bun has done that, for Deno it happens here.
  */
 export function pathOf(url: string): string {
   const start = url.startsWith('/') ? 0 : url.indexOf('/', SCHEME_CHARS_MAX); // a URL without Host is its path
@@ -83,13 +83,15 @@ export function queryOf(url: string): URLSearchParams {
   return new URLSearchParams(start === -1 ? '' : url.slice(start));
 }
 
-// The checks, in this order: host, origin, route, method, HTTPS. A key in a body over plain HTTP is found by the routes,
-// and refused with refuseInClear.
+// The checks, in this order: host, origin, route, method, HTTPS. Routes find a key in a body over plain HTTP, and
+// refuse it with refuseInClear.
 
 interface RequestChecksOptions {
   /** Lower-case names without port. Null: loopback, and the host of the server's address. */
   readonly allowedHosts: readonly string[] | null;
-  /** The allowed origins; null: those of loopback. The server's own, as the request calls it, is always allowed. */
+  /**
+   * The allowed origins; null: those of loopback. The server's own origin, as the request names it, is always allowed.
+   */
   readonly allowedOrigins: readonly string[] | null;
   readonly address: Pick<ServerAddress, 'url'>;
 }
@@ -103,7 +105,7 @@ export function createRequestChecks(options: RequestChecksOptions): CheckRequest
   const isAllowedHost = createHostCheck(allowedHosts, hostname);
   const isAllowedOrigin = createOriginCheck(allowedOrigins);
 
-  /** Returns the problem of a request whose host or origin isn't served; undefined: both are. */
+  /** Returns the refusal of a host or origin that isn't allowed; undefined if both are. */
   function refusalOfNames(context: RequestContext, found: Route | undefined): Handler | Problem | undefined {
     if (found?.anyHost !== true) {
       const { host } = context;
@@ -133,11 +135,11 @@ const unlessInClear = (context: RequestContext, found: Route, handler: BodyHandl
   isInClear(context, found) ? { code: 'https_required' } : handler;
 
 /**
- * Creates the check of Host against DNS rebinding. That needs a name that an attacker points at this server, so IP
- * literals pass.
+ * Creates the check of Host against DNS rebinding. That attack needs a name that points at this server, so IP literals
+ * pass.
  */
 function createHostCheck(allowed: readonly string[] | null, publicHost: string): (host: string) => boolean {
-  // Requests repeat a few hosts, and parsing the URL costs more than the rest of the decision.
+  // Memoized: requests repeat a few hosts, and parsing the URL costs more than the rest of the decision.
   return memoize((host) => {
     const url = NOT_IN_HOST.test(host) ? null : URL.parse(`http://${host}`);
     if (url === null) return false;
@@ -147,7 +149,7 @@ function createHostCheck(allowed: readonly string[] | null, publicHost: string):
   });
 }
 
-/** Characters that end the host in a URL: what follows would not be checked. */
+/** Characters that end the host in a URL, so that what follows would not be checked. */
 const NOT_IN_HOST = /[/\\?#@]/;
 
 /** Creates the check of Origin. `null` (sandboxed pages, files) is never allowed. */
@@ -159,21 +161,19 @@ function createOriginCheck(allowed: readonly string[] | null): (origin: string) 
   });
 }
 
-/**
- * Returns whether the page that sent the request is of this server, under the address by which the request calls it.
- */
+/** Returns whether this server served the page that sent the request, under the name that the request used. */
 const isOwn = (origin: string, { publicUrl }: RequestContext): boolean =>
   origin.toLowerCase() === new URL(publicUrl).origin;
 
 const isLoopbackPage = (origin: string): boolean => /^https?:/.test(origin) && isLoopback(new URL(origin).hostname);
 
-/** Returns whether a credential came over plain HTTP to a route that takes it over HTTPS only. */
+/** Returns whether a credential came over plain HTTP to a route that accepts it only over HTTPS. */
 const isInClear = (context: RequestContext, { takesPlainHttp, takesSecrets }: Route): boolean =>
   !context.acceptsCredentials &&
   takesPlainHttp !== true &&
   (takesSecrets === true || carriesCredential(context.credentials));
 
-/** Refuses a key that a route found in a body over plain HTTP, and logs it. */
+/** Refuses a key that a route found in a body over plain HTTP, and logs the refusal. */
 export function refuseInClear(log: Log, { requestId }: RequestContext): Problem {
   log.warn('request refused', { requestId, code: 'https_required' });
   return { code: 'https_required' };

@@ -1,5 +1,5 @@
-// Responses that clients read over time: event streams, and texts too large to be left to the runtime. Each is handed
-// over in pieces, as fast as its client reads; what waits counts against the pool of what is unread.
+// Streams responses that clients read over time: events, and texts too large to leave to the runtime. Each is sent in
+// pieces as fast as its client reads; unread bytes count against a pool.
 
 import { every } from '../ground/background.ts';
 import type { Held, Pool } from '../ground/limits/pool.ts';
@@ -11,45 +11,40 @@ import { SECURITY_HEADERS } from './headers.ts';
 /** Server-sent events (WHATWG HTML, "Server-sent events"). */
 export interface EventStream {
   readonly response: Response;
-  /**
-   * Sends the event, and never waits. Returns false, with nothing sent, when there is no room for it, or the stream has
-   * ended.
-   */
+  /** Sends the event without waiting. Returns false, and sends nothing, if there is no room or the stream has ended. */
   send(event: string, data: string): boolean;
-  /** Sends the event, or drops it if the client has not read enough of those before. */
+  /** Sends the event, or drops it if the client has too much unread. */
   offer(event: string, data: string): void;
-  /** Ends the stream. What was sent still reaches the client. */
+  /** Ends the stream after the client has read what was sent. */
   close(): void;
-  /** Ends it at once, and drops what is unread. */
+  /** Ends the stream at once, and drops what is unread. */
   cut(): void;
 }
 
 export interface Streams {
   /** Opens the stream that is the response to a request. `onEnd` runs when either side ends it. */
   open(context: RequestContext, onEnd?: () => void): EventStream;
-  /** Creates a response with this body. Returns null, with nothing sent, when there is no room. */
+  /** Creates a response with this body. Returns null if there is no room. */
   text(context: Pick<RequestContext, 'extend' | 'requestId'>, text: string, init: ResponseInit): Response | null;
 }
 
-/** Texts up to this length are left to the runtime, which keeps them until they are sent. */
+/** The runtime sends texts up to this length, and keeps them until then. */
 const SMALL_CHARS_MAX = 64 * 1024;
-/** The size of a piece. Deno takes more bytes than the client reads if the pieces are larger. */
+/** The size of a piece. With larger ones, Deno takes more bytes than the client reads. */
 const PIECE_BYTES = 16 * 1024;
-/**
- * What each event stream has outside the pool, so that ordinary responses arrive even when others use all of the pool.
- */
+/** What each event stream may hold outside the pool, so that ordinary responses arrive even if others fill the pool. */
 const OWN_BYTES = 16 * 1024;
-/** The same, and more for small events, such as the error in place of an event that found no room. */
+/** The same for small events, which get more: one may be the error that replaces an event without room. */
 const OWN_BYTES_FOR_SMALL = OWN_BYTES + 8 * 1024;
 const SMALL_BYTES_MAX = 1024;
-/** Above this, progress is dropped. */
+/** The most unread bytes above which progress is dropped. */
 const OFFERED_BYTES_MAX = 64 * 1024;
 
 const QUIET_MS_MAX = 15_000; // far below the 60 s after which proxies usually hang up
 
 export const EVENT_STREAM_HEADERS = {
   'Content-Type': 'text/event-stream',
-  // no-transform: a proxy that compresses would hold events back. X-Accel-Buffering: so would nginx.
+  // no-transform: a proxy that compresses would hold events back. X-Accel-Buffering: nginx would, too.
   'Cache-Control': 'no-cache, no-store, no-transform',
   'X-Accel-Buffering': 'no',
   ...SECURITY_HEADERS,
@@ -58,7 +53,7 @@ export const EVENT_STREAM_HEADERS = {
 const LINE_END = /[\r\n]/;
 
 export function eventText(event: string, data: string): string {
-  // A line break in a field would let its writer forge events. JSON text, which is what is sent, has none.
+  // A line break in a field would let its writer forge events. The JSON text that is sent has none.
   if (LINE_END.test(event) || LINE_END.test(data)) throw new Error('line break in an event');
   return `event: ${event}\ndata: ${data}\n\n`;
 }
@@ -66,20 +61,20 @@ export function eventText(event: string, data: string): string {
 const utf8 = new TextEncoder();
 
 export function createStreams(pool: Pool, clock: Clock, log: Log): Streams {
-  const keptAlive = new Set<() => void>();
-  const rounds = { everyMs: QUIET_MS_MAX, clock, log, event: 'streams not kept alive' };
-  let stopRounds: Cancel | undefined;
+  const keepAliveChecks = new Set<() => void>();
+  const keepAliveTimer = { everyMs: QUIET_MS_MAX, clock, log, event: 'streams not kept alive' };
+  let stopTimer: Cancel | undefined;
 
   function keepAlive(check: () => void): Cancel {
-    keptAlive.add(check);
-    stopRounds ??= every(rounds, () => {
-      for (const one of keptAlive) one();
+    keepAliveChecks.add(check);
+    stopTimer ??= every(keepAliveTimer, () => {
+      for (const one of keepAliveChecks) one();
     });
     return () => {
-      keptAlive.delete(check);
-      if (keptAlive.size > 0) return;
-      stopRounds?.();
-      stopRounds = undefined;
+      keepAliveChecks.delete(check);
+      if (keepAliveChecks.size > 0) return;
+      stopTimer?.();
+      stopTimer = undefined;
     };
   }
 
@@ -139,7 +134,7 @@ export function createStreams(pool: Pool, clock: Clock, log: Log): Streams {
         ownBytes: 0,
         onCut(unreadBytes) {
           log.info('slow client cut off', { requestId: context.requestId, unreadBytes });
-          body.end(new Error('the client reads too slowly')); // it must see that something is missing
+          body.end(new Error('the client reads too slowly')); // the client must see that the response is incomplete
         },
         onGone: over,
       });
@@ -160,7 +155,7 @@ interface BodyOptions {
   readonly onGone: () => void;
 }
 
-/** A body whose pieces wait until the client has read those before. */
+/** A body whose pieces wait until the client has read the earlier ones. */
 class UnreadBody {
   readonly stream: ReadableStream<Uint8Array<ArrayBuffer>>;
   /** The bytes of all pieces that the runtime has not taken completely. */
@@ -171,8 +166,8 @@ class UnreadBody {
   /** The bytes of the first waiting piece that the runtime has taken. */
   #from = 0;
   #heldBytes = 0;
-  /** The runtime has sent what it was given, and waits for more. */
-  #isWanted = false;
+  /** True while the runtime has sent what it got, and waits for more. */
+  #isPulled = false;
   #isFinished = false;
   /** Undefined once the body has ended. */
   #controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
@@ -186,7 +181,7 @@ class UnreadBody {
           this.#controller = opened;
         },
         pull: () => {
-          this.#isWanted = true;
+          this.#isPulled = true;
           this.#handOver();
         },
         cancel: () => this.#leave(),
@@ -195,13 +190,13 @@ class UnreadBody {
     );
   }
 
-  /** Adds the text. Returns false, with nothing added, when there is no room, or the body has ended. */
+  /** Adds the text. Returns false, and adds nothing, if there is no room or the body has ended. */
   write(text: string): boolean {
-    // Encoding a concatenated text flattens it, which takes as much memory again: so first a lower bound.
+    // Encoding flattens a concatenated text, which takes as much memory again, so check a lower bound first.
     if (this.#controller === undefined || !this.#hasRoomFor(text.length)) return false;
     const bytes = utf8.encode(text);
     if (!this.#hasRoomFor(bytes.length)) {
-      this.#giveBack();
+      this.#releaseUnused();
       return false;
     }
     this.#waiting.push(bytes);
@@ -210,13 +205,13 @@ class UnreadBody {
     return true;
   }
 
-  /** Ends the body once all is handed over. */
+  /** Ends the body after the last piece is handed over. */
   finish(): void {
     this.#isFinished = true;
     this.#handOver();
   }
 
-  /** Ends it now, and drops what waits. */
+  /** Ends the body now, and drops what waits. */
   end(error?: Error): void {
     const open = this.#controller;
     this.#leave();
@@ -237,26 +232,26 @@ class UnreadBody {
     return all - this.#heldBytes <= own || this.#hold(all - ownBytes);
   }
 
-  /** Returns to the pool what it holds beyond the unread bytes. */
-  #giveBack(): void {
+  /** Releases to the pool what it holds beyond the unread bytes. */
+  #releaseUnused(): void {
     this.#hold(Math.min(this.#heldBytes, Math.max(0, this.unreadBytes - this.#options.ownBytes)));
   }
 
   #handOver(): void {
     const [first] = this.#waiting;
-    if (this.#isWanted && first !== undefined) this.#handOverOf(first);
+    if (this.#isPulled && first !== undefined) this.#handOverOf(first);
     if (this.#isFinished && this.#waiting.length === 0) this.end();
   }
 
   #handOverOf(first: Uint8Array<ArrayBuffer>): void {
-    this.#isWanted = false;
+    this.#isPulled = false;
     const piece = first.length <= PIECE_BYTES ? first : first.slice(this.#from, this.#from + PIECE_BYTES);
     this.#from += piece.length;
     if (this.#from >= first.length) {
       this.#waiting.shift();
       this.#from = 0;
       this.unreadBytes -= first.length;
-      this.#giveBack();
+      this.#releaseUnused();
     }
     this.#held.moved(piece.length);
     this.#options.onMoved?.();
