@@ -1,10 +1,10 @@
-// Decides whether a call may be counted: in one pass over all limits of all its holders, all or nothing. Pure.
+// Decides whether a call is admitted: one pass over all limits of all its holders, all or nothing. Pure.
 
 import type { Problem } from '../ground/problem.ts';
 import { type RateLimitState, type RateLimitStates, SHARED_WINDOW_S_MIN } from '../ground/rate-limit.ts';
 import { type Bound, type Holder, hasRoom, remainingOf, stateOf } from './holder.ts';
 
-/** `full`: the limits that have too little left for the call, of which one at least is a quota if it is `over_quota`. */
+/** `full`: the limits with too little left for the call; `over_quota` if at least one is a quota. */
 export type Decision =
   | { readonly is: 'admitted' }
   | { readonly is: 'over_limit'; readonly full: readonly Bound[] }
@@ -18,7 +18,7 @@ export function decide(holders: readonly Holder[], units: number): Decision {
   return { is: full.some(isQuota) ? 'over_quota' : 'over_limit', full };
 }
 
-/** Loops: closures would cost each call as much as all the rest of its decision. */
+/** Returns whether all limits have room. Loops, because closures would double the cost of each call's decision. */
 function haveRoom(holders: readonly Holder[], units: number): boolean {
   for (const { bounds } of holders) for (const bound of bounds) if (!hasRoom(bound, units)) return false;
   return true;
@@ -28,7 +28,7 @@ const isQuota = ({ name }: Bound): boolean => name === 'quota' || name === 'owne
 
 const isOwners = ({ name }: Bound): boolean => name === 'owner' || name === 'owner-quota';
 
-/** Returns the problem of a call that was not admitted. A call that costs more than a limit never is. */
+/** Returns the problem of a call that wasn't admitted. A call that costs more than a limit never will be. */
 export function refusalOf(
   { is, full }: Exclude<Decision, { is: 'admitted' }>,
   limits: RateLimitStates,
@@ -54,11 +54,11 @@ export const statesOf = (holders: readonly Holder[], nowMs: number): RateLimitSt
   return states;
 };
 
-/** Returns how many of the units all limits still have room for. */
+/** Returns how many of the units fit in all limits. */
 export const roomFor = (holders: readonly Holder[], units: number): number =>
   Math.min(units, ...holders.flatMap(({ bounds }) => bounds.map(remainingOf)));
 
-/** What may be let in from memory for one holder, over all its keys together. */
+/** What a service may admit from memory for one holder, over all its keys together. */
 export interface HolderLease {
   /** The key's id, or the owner's name. */
   readonly holder: { readonly kind: Holder['kind']; readonly id: string };
@@ -66,12 +66,12 @@ export interface HolderLease {
   readonly units: number;
 }
 
-/** A service may let in this part of a limit from memory. */
+/** The part of a limit that a service may admit from memory. */
 const LEASED_PART = 1 / 32;
 
 /**
- * Returns, for each holder that has limits, the least of floor(L / 32) and of what remains, over its limits. A window
- * that is not shared by all processes has nothing to lend.
+ * Returns, for each holder with limits, the least over them of floor(L / 32) and of what remains. A window that
+ * processes don't share has nothing to lend.
  */
 export const leasesOf = (holders: readonly Holder[]): HolderLease[] =>
   holders

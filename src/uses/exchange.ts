@@ -1,6 +1,6 @@
-// Exchanges the uses of holders with the database: each exchange adds what this process has counted, and is told what all
-// have. They have numbers, one after the other: one whose outcome is unknown is sent again as it was, and adds nothing
-// if it was carried out. Never a write per call; a database that is away delays it. pace.ts says when.
+// Exchanges counts with the database: each exchange adds what this process has counted, and reads the totals of all
+// processes. Exchanges are numbered: one whose outcome is unknown is sent again unchanged, and is idempotent. There is
+// never a write per call, and an outage only delays exchanges. pace.ts says when.
 
 import { dayAt } from '../ground/limits/rates.ts';
 import { outageIn } from '../ground/result.ts';
@@ -11,9 +11,9 @@ import { EARLY_EVERY_MS, pauseMsOf, slicesOf, waitMsOf } from './pace.ts';
 import type { ExchangedUses, HolderId, UsesStore, WindowUses } from './store.ts';
 import { settleTotal, type WindowUsage } from './windows.ts';
 
-/** Holders that wait while the database is out of reach: about 30 MB. Further ones count in this process alone. */
+/** Holders that wait during an outage: about 30 MB. Further ones count in this process alone. */
 const WAITING_MAX = 100_000;
-/** A stop waits this long for a store that hangs. */
+/** How long a stop waits for a store that hangs. */
 const STOP_MS_MAX = 3000;
 
 /** What was sent, until the database is known to have it. */
@@ -23,7 +23,7 @@ interface Sent extends ExchangedUses {
   readonly usages: readonly (WindowUsage | null)[];
 }
 
-/** What is done about those that wait. `scheduled`: at its time all of them, or the early ones, are exchanged. */
+/** The state of the schedule. When a `scheduled` exchange is due, it sends all waiting holders, or only the early ones. */
 type Phase =
   | { readonly is: 'idle' }
   | { readonly is: 'scheduled'; readonly cancel: Cancel }
@@ -33,7 +33,7 @@ const IDLE: Phase = { is: 'idle' };
 
 interface ExchangeOptions {
   readonly store: Pick<UsesStore, 'usesPerWrite' | 'addUses' | 'totalsOf'>;
-  /** This process, by a random text. */
+  /** A random id of this process. */
   readonly instance: string;
   readonly clock: Clock;
   readonly log: Log;
@@ -41,16 +41,16 @@ interface ExchangeOptions {
 
 export class Exchange {
   readonly #options: ExchangeOptions;
-  /** Holders with uses that were not sent, and of those the ones that are not to wait. */
+  /** Holders with unsent uses, and among them those whose exchange is due early. */
   readonly #waiting = new Set<Holder>();
   #early = new Set<Holder>();
-  /** An exchange whose outcome is unknown: it is sent again before anything else. */
-  #unknown: Sent | null = null;
+  /** An exchange whose outcome is unknown: it is sent again first. */
+  #unconfirmed: Sent | null = null;
   #number = 0;
   #phase = IDLE;
   #isStopping = false;
-  /** Since when the first of them waits; infinity: none does. */
-  #sinceMs = Number.POSITIVE_INFINITY;
+  /** When the first of the waiting holders began to wait; infinity: none waits. */
+  #waitingSinceMs = Number.POSITIVE_INFINITY;
   /** When the last early exchange began. */
   #earlyAtMs = Number.NEGATIVE_INFINITY;
   #dropped = 0;
@@ -59,7 +59,7 @@ export class Exchange {
     this.#options = options;
   }
 
-  /** Notes that a holder was used, or checked: the next exchange has it, an early one if it has used a part of its limit. */
+  /** Queues a holder for the next exchange, or for an early one if it has used enough of its limit. */
   used(holder: Holder): void {
     if (!this.#waiting.has(holder)) {
       if (this.#waiting.size >= WAITING_MAX) {
@@ -74,12 +74,12 @@ export class Exchange {
     if (this.#early.size === 1) this.#schedule();
   }
 
-  /** Exchanges all that wait. Resolves when done, or when the store refused; rejects with a bug. */
+  /** Exchanges all waiting holders. Resolves when done, or when the store is out of reach; rejects on a bug. */
   flush(): Promise<void> {
     return this.#run('all');
   }
 
-  /** Exchanges all that wait, at once, then nothing any more. */
+  /** Exchanges all waiting holders now, and schedules nothing more. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     // The first call may join an exchange that began before the last uses.
@@ -89,7 +89,7 @@ export class Exchange {
   }
 
   get #isDone(): boolean {
-    return this.#waiting.size === 0 && this.#unknown === null;
+    return this.#waiting.size === 0 && this.#unconfirmed === null;
   }
 
   #cancel(): void {
@@ -98,14 +98,14 @@ export class Exchange {
     this.#phase = IDLE;
   }
 
-  /** Schedules the next exchange. From `under_way` nothing is scheduled: its end does it. */
+  /** Schedules the next exchange, unless one is under way: its end schedules the next. */
   #schedule(): void {
     const { clock, log } = this.#options;
     this.#cancel();
-    if (this.#isDone) this.#sinceMs = Number.POSITIVE_INFINITY;
+    if (this.#isDone) this.#waitingSinceMs = Number.POSITIVE_INFINITY;
     if (this.#phase.is === 'under_way' || this.#isStopping || this.#isDone) return;
     const nowMs = clock.monotonicMs();
-    this.#sinceMs = Math.min(this.#sinceMs, nowMs);
+    this.#waitingSinceMs = Math.min(this.#waitingSinceMs, nowMs);
     const atMs = this.#early.size > 0 ? Math.min(this.#dueAtMs, this.#earlyAtMs + EARLY_EVERY_MS) : this.#dueAtMs;
     const cancel = clock.after(Math.max(0, atMs - nowMs), () => {
       this.#phase = IDLE;
@@ -114,9 +114,9 @@ export class Exchange {
     this.#phase = { is: 'scheduled', cancel };
   }
 
-  /** Returns when those that wait now are exchanged. More may come until then, and make it later. */
+  /** Returns when all waiting holders are due. If more come until then, it is later. */
   get #dueAtMs(): number {
-    return this.#sinceMs + waitMsOf(this.#waiting.size);
+    return this.#waitingSinceMs + waitMsOf(this.#waiting.size);
   }
 
   async #exchangeDue(): Promise<void> {
@@ -134,14 +134,14 @@ export class Exchange {
     return done;
   }
 
-  /** Exchanges those that wait. What the store did not get, because it is out of reach, still waits. */
+  /** Exchanges waiting holders. What an outage keeps from the store stays queued. */
   async #exchangeOrKeep(which: 'all' | 'early'): Promise<void> {
-    await Promise.resolve(); // it is under way from now on
+    await Promise.resolve(); // lets `#run` set the phase first
     try {
       await (which === 'all' ? this.#exchangeAll() : this.#exchangeEarly());
     } catch (error) {
       const { reason } = outageIn(error);
-      const count = this.#waiting.size + (this.#unknown?.holders.length ?? 0);
+      const count = this.#waiting.size + (this.#unconfirmed?.holders.length ?? 0);
       if (which === 'all') this.#options.log.warnOnce('uses kept for later', { count, reason });
     } finally {
       this.#phase = IDLE;
@@ -153,7 +153,7 @@ export class Exchange {
     const { store, log } = this.#options;
     if (this.#dropped > 0) log.warn('uses not written', { count: this.#dropped });
     this.#dropped = 0;
-    this.#sinceMs = Number.POSITIVE_INFINITY;
+    this.#waitingSinceMs = Number.POSITIVE_INFINITY;
     const holders = [...this.#waiting];
     const pauseMs = pauseMsOf(holders.length, store.usesPerWrite);
     await this.#exchange([]);
@@ -178,9 +178,9 @@ export class Exchange {
     }
   }
 
-  /** Sends what is unknown; then of these holders, those that still wait. */
+  /** Sends the exchange with an unknown outcome again, then those of these holders that still wait. */
   async #exchange(holders: readonly Holder[]): Promise<void> {
-    if (this.#unknown !== null) await this.#send(this.#unknown);
+    if (this.#unconfirmed !== null) await this.#send(this.#unconfirmed);
     const left = holders.filter((holder) => this.#waiting.delete(holder));
     if (left.length > 0) await this.#send(this.#take(left));
   }
@@ -191,7 +191,7 @@ export class Exchange {
     const { instance } = this.#options;
     const windows = taken.map(([, window]) => window);
     const sent = { instance, number: this.#number, windows, holders, usages: taken.map(([usage]) => usage) };
-    this.#unknown = sent;
+    this.#unconfirmed = sent;
     return sent;
   }
 
@@ -203,13 +203,13 @@ export class Exchange {
       for (const [index, usage] of sent.usages.entries()) if (usage !== null) settleTotal(usage, totals[index] ?? 0);
     }
     for (const holder of sent.holders) holder.sent();
-    this.#unknown = null;
+    this.#unconfirmed = null;
   }
 }
 
 const idOf = ({ kind, id }: Holder): HolderId => (kind === 'key' ? [id, null] : [null, id]);
 
-/** Takes what a holder has counted. Its last use goes with the day in which it was, or alone if that day isn't sent. */
+/** Takes a holder's counts. Its last use is sent with that day's count, or alone if that day isn't sent. */
 function takenFrom(holder: Holder): [WindowUsage | null, WindowUses][] {
   const { usedAtMs } = holder;
   const usedOn = usedAtMs > 0 ? dayAt(usedAtMs) : null;

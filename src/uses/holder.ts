@@ -1,5 +1,5 @@
-// A holder of limits, which is a key, or an owner with all keys together: what it may use, and what it has used in each
-// window that its limits need, and in its day.
+// A holder of limits: a key, or an owner with all keys together. Keeps its limits, and its counts in each window that
+// they need, and for the day.
 
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, contains, DAY_S, lengthS, type Period, resetS } from '../ground/limits/rates.ts';
@@ -14,16 +14,16 @@ import {
 import type { KeyCounts } from './store.ts';
 import { beginWindow, currentWindow, raiseTotal, unitsIn, type WindowUsage } from './windows.ts';
 
-/** When a holder has used this part of its limit since the last exchange, it is time for the next one. */
+/** The part of a limit that, used since the last exchange, makes the next one due early. */
 const EXCHANGE_PART = 1 / 32;
 
-/** What a holder may use. Most keys have the server's, which is one object. */
+/** What a holder may use. Most keys share one object, the server's plan. */
 export interface Plan {
   readonly limit: RateLimit | null;
   readonly quota: Quota | null;
-  /** Lengths of the windows that are counted: first the day, whatever the limits are. */
+  /** Windows that are counted: always the day first, then those of the limits. */
   readonly periods: readonly Period[];
-  /** Units since the last exchange that make another one due. */
+  /** Units since the last exchange that make another due early. */
   readonly unitsMax: number;
 }
 
@@ -56,27 +56,27 @@ export const stateOf = (bound: Bound, nowMs: number): RateLimitState => ({
   resetS: resetS(bound.usage.window, nowMs),
 });
 
-/** What its limit and its quota are called. */
+/** The names of its limit and its quota. */
 const NAMES = { key: ['key', 'quota'], owner: ['owner', 'owner-quota'] } as const;
 
 const NONE: readonly WindowUsage[] = [];
 
 export class Holder {
-  /** When the key was last found good, as far as this process knows; 0: never. A call that is refused later counts, too. */
+  /** When the key was last verified, as far as this process knows; 0: never. Calls refused afterwards count, too. */
   usedAtMs = 0;
   /** One window for each period of the plan, in the same order. */
   #windows: readonly WindowUsage[];
-  /** Days that are over, with units that the database may lack. Nearly all holders have none, and share a list. */
+  /** Days that are over, with units that the database may lack. Nearly all holders share the empty list. */
   #late = NONE;
   #bounds: readonly Bound[] = [];
   /** Whether the database may lack what was sent. */
   #isSending = false;
   #unitsSince = 0;
-  /** Where the change feed stood when its plan was read. */
+  /** The position of the change feed when its plan was read. */
   position: FeedPosition | null = null;
-  /** The key's owner, if limits apply to all his keys together; null for owners themselves. */
+  /** The key's owner, if limits apply to all his keys together; null for owners. */
   owner: Holder | null = null;
-  /** The period of the quota in which a share was last reached, and the share. */
+  /** The highest quota share logged, and the period it was reached in. */
   #reached: { readonly usage: WindowUsage; readonly share: number } | null = null;
 
   constructor(
@@ -91,7 +91,7 @@ export class Holder {
     this.setPlan(plan, calendar);
   }
 
-  /** Counts of a window go on, unless its length is no longer counted. */
+  /** Sets the plan. Counts of a window continue unless its length is no longer counted. */
   setPlan(plan: Plan, calendar: Calendar): void {
     this.#windows = plan.periods.map(
       (period) => this.#windows.find(({ window }) => window.period === period) ?? this.#beginning(period, calendar),
@@ -100,7 +100,7 @@ export class Holder {
     this.#setBounds();
   }
 
-  /** Begins a month with the units of its days that are in no total. */
+  /** Begins a window; a month with the units of its days that are in no total yet. */
   #beginning(period: Period, calendar: Calendar): WindowUsage {
     const usage = beginWindow(period, calendar);
     if (period !== 'month') return usage;
@@ -121,12 +121,12 @@ export class Holder {
     this.#bounds = bounds;
   }
 
-  /** Returns its limit and its quota, if it has them. */
+  /** Returns its limit and its quota, if any. */
   get bounds(): readonly Bound[] {
     return this.#bounds;
   }
 
-  /** Takes what the database had at `nowMs`; `windowS`: of the window that was read. */
+  /** Merges what the database had at `nowMs`. `windowS`: the length of the window that was read. */
   mergeCounts(counts: KeyCounts, windowS: number | undefined, nowMs: number): void {
     for (const usage of this.#windows) {
       const { period } = usage.window;
@@ -138,34 +138,34 @@ export class Holder {
     if (this.isInDoubt) this.#makeEarly();
   }
 
-  /** Returns whether the database may have less than is known here: what was counted may have been removed. */
+  /** Returns whether the database may have less than is known here, because counts may have been deleted. */
   get isInDoubt(): boolean {
     return this.#windows.some(({ isInDoubt }) => isInDoubt);
   }
 
-  /** Notes that a replica was read, which has no counts: the next exchange brings them. */
+  /** Notes that the counts are unknown, because a replica was read: the next exchange reads them. */
   askForTotals(): void {
     for (const usage of this.#windows) if (usage.total > 0) usage.isInDoubt = true;
     this.#makeEarly();
   }
 
-  /** Its next use begins an early exchange, if a limit or quota needs that. */
+  /** Makes its next use begin an early exchange, if it has a limit or quota that needs it. */
   #makeEarly(): void {
     if (this.plan.unitsMax < Infinity) this.#unitsSince = this.plan.unitsMax;
   }
 
-  /** Returns whether it has used a part of its limit since the last exchange. */
+  /** Returns whether it has used enough of its limit for an early exchange. */
   get isEarly(): boolean {
     return this.#unitsSince >= this.plan.unitsMax;
   }
 
-  /** Returns whether a window has ended, or the wall clock was set back. */
+  /** Returns whether a window is over, or the wall clock was set back. */
   isDue(nowMs: number): boolean {
     for (const { window } of this.#windows) if (!contains(window, nowMs)) return true;
     return false;
   }
 
-  /** Moves on to the windows that have begun. */
+  /** Replaces windows that are over by the current ones. */
   openWindows(calendar: Calendar): void {
     const { day } = this;
     this.#windows = this.#windows.map((usage) => currentWindow(usage, calendar));
@@ -177,12 +177,12 @@ export class Holder {
     return this.#windows[0] as WindowUsage; // every plan has a day
   }
 
-  /** Returns the days whose units may not be in the database. */
+  /** Returns the days whose units the database may lack. */
   get days(): readonly WindowUsage[] {
     return [...this.#late, this.day];
   }
 
-  /** Returns the highest of the shares (percent, falling) that its quota has reached anew in this period; null: none. */
+  /** Returns the highest of the shares (percent, descending) that its quota newly reached in this period; null: none. */
   quotaShareReached(shares: readonly number[]): number | null {
     const { quota } = this.plan;
     const usage = this.#bounds.at(-1)?.usage; // the quota is last
@@ -198,7 +198,7 @@ export class Holder {
     this.#unitsSince += units;
   }
 
-  /** Sends the units in each window that all processes share: from now on they are in its total. */
+  /** Passes the units in each shared window to `to`, and counts them in its total from now on. */
   send(to: (usage: WindowUsage, added: number) => void): void {
     for (const usage of [...this.#late, ...this.#windows]) {
       if (usage.window.windowS < SHARED_WINDOW_S_MIN) continue;

@@ -1,5 +1,5 @@
-// The keys and owners whose counts this process knows: what each may use, learned with each read of a key, and who is held
-// to limits when a key is used.
+// Caches the limits and counts of keys and owners: merges what each read of a key brings, and returns the holders whose
+// limits a use of a key counts for.
 
 import { createLruCache, type LruCache } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
@@ -9,10 +9,10 @@ import type { Clock } from '../ground/runtime.ts';
 import { Holder, type Plan, planOf } from './holder.ts';
 import type { CountsAsOf, DefaultCounts, KeyCounts } from './store.ts';
 
-/** Owners whose counts are remembered, some 30 MB: those that have limits, and keys that are remembered. */
+/** Owners whose counts are cached, some 30 MB: those that have limits, and cached keys. */
 const OWNERS_MAX = 100_000;
 
-/** What somebody may use by himself; null: the server's. */
+/** A key's or owner's own limits; null: the server's. */
 interface OwnLimits {
   readonly rateLimit: RateLimit | null;
   readonly quota: Quota | null;
@@ -22,38 +22,38 @@ export interface CountedKey extends OwnLimits {
   readonly id: string;
   readonly createdAtMs: number;
   readonly userId: string;
-  /** What all keys of its owner may use together; null: nothing is set. */
+  /** The limits on all keys of its owner together; null: none are set. */
   readonly owner: OwnLimits | null;
 }
 
-/** A key as it was read; null: there is none. */
+/** A key as it was read; its record is null if there is none. */
 export interface Found {
   readonly record: CountedKey | null;
   readonly position: FeedPosition;
-  /** What was counted for the key; null: a replica doesn't know. */
+  /** The key's counts; null: a replica doesn't know. */
   readonly counts: KeyCounts | null;
-  /** What was counted for all keys of the owner together; null: not counted, or a replica doesn't know. */
+  /** The counts of all the owner's keys together; null: not counted, or a replica doesn't know. */
   readonly ownerCounts: KeyCounts | null;
 }
 
-/** Returns true unless what is known was read later. */
+/** Returns whether nothing newer is known. */
 const isNewer = (position: FeedPosition, known: FeedPosition | null): boolean =>
   known?.databaseId !== position.databaseId || position.seq >= known.seq;
 
-/** A limit as it is configured; 0 requests: none. */
+/** A configured limit; 0 requests: none. */
 interface ConfiguredLimit {
   readonly requests: number;
   readonly windowMs: number;
 }
 
 export interface HoldersOptions {
-  /** The limit of keys that have none of their own. */
+  /** The limit of keys without their own. */
   readonly rateLimit: ConfiguredLimit;
   readonly keyQuota: Quota | null;
-  /** The limit on all keys together of an owner who has none of his own; null: no limit. */
+  /** The limit on all keys together of an owner without his own; null: no limit. */
   readonly ownerRateLimit: RateLimit | null;
   readonly ownerQuota: Quota | null;
-  /** Keys whose counts are remembered, some 300 bytes each: as many as are known. */
+  /** Keys whose counts are cached, some 300 bytes each: as many as the key cache holds. */
   readonly keysMax: number;
 }
 
@@ -70,8 +70,8 @@ const isUnlimited = ({ limit, quota }: Plan): boolean => limit === null && quota
 export class KnownHolders {
   readonly #clock: Clock;
   readonly #calendar: Calendar;
-  readonly #ofServer: Plan;
-  readonly #ofOwners: Plan;
+  readonly #serverPlan: Plan;
+  readonly #ownersPlan: Plan;
   readonly #keys: LruCache<Holder>;
   readonly #owners = createLruCache<Holder>({ entries: OWNERS_MAX, keyOf: ({ id }) => id });
 
@@ -79,43 +79,40 @@ export class KnownHolders {
     this.#keys = createLruCache({ entries: keysMax, keyOf: ({ id }) => id });
     this.#clock = clock;
     this.#calendar = createCalendar(clock);
-    this.#ofServer = planOf(limitFrom(rateLimit), keyQuota);
-    this.#ofOwners = planOf(ownerRateLimit, ownerQuota);
+    this.#serverPlan = planOf(limitFrom(rateLimit), keyQuota);
+    this.#ownersPlan = planOf(ownerRateLimit, ownerQuota);
   }
 
-  /**
-   * Returns the counts of a key. One that is read for the first time, or was evicted, begins without: the next read of
-   * its record brings them.
-   */
+  /** Returns the holder of a key. A new or evicted one begins without counts: the next read of its record brings them. */
   keyOf(id: string, createdAtMs = 0): Holder {
     const known = this.#keys.get(id);
     if (known !== undefined) return known;
-    const key = new Holder('key', id, createdAtMs, this.#ofServer, this.#calendar);
+    const key = new Holder('key', id, createdAtMs, this.#serverPlan, this.#calendar);
     this.#keys.set(id, key);
     return key;
   }
 
-  /** Returns the key's holder; undefined: its counts are not in this process's memory. */
+  /** Returns the holder of a key; undefined: it isn't cached. */
   find = (keyId: string): Holder | undefined => this.#keys.get(keyId);
 
-  /** Returns who is held to limits when this key is used, in the windows of now. */
+  /** Returns the holders whose limits a use of this key counts for, with the current windows. */
   holdersOf(key: Holder): readonly Holder[] {
     const nowMs = this.#clock.nowMs();
     const { owner } = key;
     return owner === null
-      ? [this.#turned(key, nowMs)]
-      : [this.#turned(key, nowMs), this.#turned(this.#remembered(owner), nowMs)];
+      ? [this.#withCurrentWindows(key, nowMs)]
+      : [this.#withCurrentWindows(key, nowMs), this.#withCurrentWindows(this.#cached(owner), nowMs)];
   }
 
-  /** Returns what counts are asked for with each key that is read at this time. */
+  /** Returns which counts to read with each key. */
   countsAsOf(nowMs: number): CountsAsOf {
-    const owner = isUnlimited(this.#ofOwners) ? null : countedBy(this.#ofOwners);
-    return { nowMs, key: countedBy(this.#ofServer), owner };
+    const owner = isUnlimited(this.#ownersPlan) ? null : countedBy(this.#ownersPlan);
+    return { nowMs, key: countedBy(this.#serverPlan), owner };
   }
 
   /**
-   * Takes over what was read as of `nowMs`; plans only if nothing newer is known. Returns those whose counts are in
-   * doubt, which have to be exchanged although nobody uses them.
+   * Merges what was read as of `nowMs`; plans only if nothing newer is known. Returns holders whose counts are in doubt,
+   * which must be exchanged even if nobody uses them.
    */
   merge({ record, position, counts, ownerCounts }: Found, nowMs: number): readonly Holder[] {
     if (record === null) return [];
@@ -141,30 +138,30 @@ export class KnownHolders {
   }
 
   #planFor({ rateLimit, quota }: CountedKey): Plan {
-    if (rateLimit === null && quota === null) return this.#ofServer;
-    return planOf(rateLimit ?? this.#ofServer.limit, quota ?? this.#ofServer.quota);
+    if (rateLimit === null && quota === null) return this.#serverPlan;
+    return planOf(rateLimit ?? this.#serverPlan.limit, quota ?? this.#serverPlan.quota);
   }
 
-  /** Returns the plan for all keys of the owner together. If it has no limits, nothing is counted for them. */
+  /** Returns the plan for all keys of the owner together. Without limits nothing is counted for them. */
   #ownerPlanFor({ owner }: CountedKey): Plan {
     const { rateLimit = null, quota = null } = owner ?? {};
-    if (rateLimit === null && quota === null) return this.#ofOwners;
-    return planOf(rateLimit ?? this.#ofOwners.limit, quota ?? this.#ofOwners.quota);
+    if (rateLimit === null && quota === null) return this.#ownersPlan;
+    return planOf(rateLimit ?? this.#ownersPlan.limit, quota ?? this.#ownersPlan.quota);
   }
 
   #ownerOf(name: string, plan: Plan): Holder {
-    return this.#owners.get(name) ?? this.#remembered(new Holder('owner', name, 0, plan, this.#calendar));
+    return this.#owners.get(name) ?? this.#cached(new Holder('owner', name, 0, plan, this.#calendar));
   }
 
-  /** Returns an owner, who is remembered while in use, and is one holder for all keys. */
-  #remembered(owner: Holder): Holder {
+  /** Returns the one holder of an owner, cached while in use. */
+  #cached(owner: Holder): Holder {
     const known = this.#owners.get(owner.id);
     if (known !== undefined) return known;
     this.#owners.set(owner.id, owner);
     return owner;
   }
 
-  #turned(holder: Holder, nowMs: number): Holder {
+  #withCurrentWindows(holder: Holder, nowMs: number): Holder {
     if (holder.isDue(nowMs)) holder.openWindows(this.#calendar);
     return holder;
   }

@@ -1,27 +1,27 @@
-// When uses are exchanged, and in which slices: soon while few keys wait, and as seldom as is promised while many do, so
-// that what is written in a second grows little with the keys in use.
+// Decides when counts are exchanged, and in which batches: soon while few keys wait, and as rarely as promised while many
+// do, so that the writes per second grow little with the keys in use.
 
-/** After a first use. 5 s are promised: that leaves time for the slices. */
+/** The wait after a first use. 5 s are promised, which leaves time for the batches. */
 const EXCHANGE_AFTER_MS = 3000;
-/** While more wait than this, their last uses may take 60 s. */
+/** If more wait than this, their last uses may take 60 s. */
 const FEW = 1000;
-/** The longest wait. 60 s are promised: that leaves time for 100,000 in slices. */
+/** The longest wait. 60 s are promised, which leaves time for 100,000 in batches. */
 const WAIT_MS_MAX = 30_000;
 
-/** Between two exchanges of holders that have used a part of their limit. */
+/** The least time between two early exchanges. */
 export const EARLY_EVERY_MS = 250;
 
-/** Few that wait are written within this time, and many within a third of what they have waited. */
+/** The time over which the batches are spread: for few this, for many a third of their wait. */
 const SPREAD_MS = 1000;
 const SPREAD_PART = 1 / 3;
-/** Between two slices: a few need not be spread over all of that time. */
+/** The longest pause between batches of few keys, which need not use all of that time. */
 const PAUSE_MS_MAX = 5;
 
-/** Returns how long holders wait after the first of them; `count`: how many wait. */
+/** Returns how long holders wait, from the first of them. `count`: how many wait. */
 export const waitMsOf = (count: number): number =>
   count <= FEW ? EXCHANGE_AFTER_MS : Math.min(WAIT_MS_MAX, (EXCHANGE_AFTER_MS * count) / FEW);
 
-/** Returns the time between two slices, in which everybody else has a turn. */
+/** Returns the pause between two batches, in which everything else has a turn. */
 export function pauseMsOf(count: number, perSlice: number): number {
   const slices = Math.ceil(count / perSlice);
   return count <= FEW
@@ -29,10 +29,10 @@ export function pauseMsOf(count: number, perSlice: number): number {
     : Math.max(1, (waitMsOf(count) * SPREAD_PART) / slices);
 }
 
-/** Keys sorted at once, in a millisecond: 10,000 would hold up the event loop for 12. */
+/** Keys sorted at once, in a millisecond: sorting 10,000 would block the event loop for 12. */
 const SORTED_MAX = 2000;
 
-/** Yields slices, of each SORTED_MAX oldest first: keys of one age are neighbours in the database, so a write touches few pages. */
+/** Yields batches, oldest first within each SORTED_MAX: keys of one age share database pages, so a write touches few. */
 export function* slicesOf<Key>(
   keys: IteratorObject<Key>,
   size: number,

@@ -1,4 +1,4 @@
-// What people see of a key's uses: today's and those of the last 30 days (UTC), by all processes as far as is known.
+// Returns the uses of keys that people see: today's and those of the last 30 days (UTC), over all processes.
 
 import { dayAt } from '../ground/limits/rates.ts';
 import { type Clock, nextTurn } from '../ground/runtime.ts';
@@ -7,12 +7,12 @@ import type { UsesStore } from './store.ts';
 import { unitsIn } from './windows.ts';
 
 const DAYS_SHOWN = 30;
-/** Keys whose days are read by one statement: some 5,000 counts, in 2 ms. */
+/** Keys whose days one statement reads: some 5,000 counts, in 2 ms. */
 const KEYS_READ_MAX = 200;
 
 export interface Uses {
   readonly today: number;
-  /** At most 30 numbers, today first, without the zeros at the end. */
+  /** At most 30 numbers, today first, without trailing zeros. */
   readonly last30Days: readonly number[];
 }
 
@@ -22,7 +22,7 @@ export interface UsesOptions {
   readonly known: (keyId: string) => Holder | undefined;
 }
 
-/** Returns the uses of keys that were used in 30 days: this process's as of now, the others' as last written. */
+/** Returns the uses of keys that were used in 30 days: this process's up to now, the others' as last written. */
 export async function usesOf(
   keyIds: readonly string[],
   { store, clock, known }: UsesOptions,
@@ -41,7 +41,7 @@ export async function usesOf(
   return uses;
 }
 
-/** Returns the uses that are shown of a key; null: there were none in 30 days. */
+/** Returns the uses of one key; null: none in 30 days. */
 function shownUses(
   stored: ReadonlyMap<number, number> | undefined,
   key: Holder | undefined,

@@ -1,34 +1,34 @@
-// The store of uses, as counting needs it. src/store implements the interface.
+// Declares the store of counts and last uses. src/store implements the interface.
 
-/** When counts are asked for, and what those of whom the database says nothing have by default. */
+/** The time as of which counts are read, and the windows of holders without limits of their own. */
 export interface CountsAsOf {
   readonly nowMs: number;
-  /** What applies to keys that have no limit or quota of their own. */
+  /** Applies to keys without their own limit or quota. */
   readonly key: DefaultCounts;
-  /** What applies to owners that have no limit or quota of their own; null: they are not counted. */
+  /** Applies to owners without their own limit or quota; null: they are not counted. */
   readonly owner: DefaultCounts | null;
 }
 
 export interface DefaultCounts {
   /** Seconds; 0: no limit. */
   readonly windowS: number;
-  /** Whether the quota is of a month. */
+  /** Whether the quota is monthly. */
   readonly hasMonth: boolean;
 }
 
-/** Units by all processes: in the window of the limit in force, today, and this month with today if a quota needs it. */
+/** Units of all processes: in the window of the limit in force, today, and (if a quota needs it) this month with today. */
 export interface KeyCounts {
   readonly window: number;
   readonly day: number;
   readonly month: number;
 }
 
-/** Who has counts: a key by its id, or an owner by name. The other is null. */
+/** The id of a key, or the name of an owner; the other is null. */
 export type HolderId = readonly [keyId: string, owner: null] | readonly [keyId: null, owner: string];
 
 /**
- * `added` units in window `first`; what is asked for is the sum of the windows up to `last`. `usedAtMs`: of a day, the
- * last use in it; null: none.
+ * Adds `added` units to window `first`, and asks for the sum of the windows up to `last`. `usedAtMs`: for a day, its last
+ * use; null: none.
  */
 export type WindowUses = readonly [
   ...holder: HolderId,
@@ -39,22 +39,22 @@ export type WindowUses = readonly [
   usedAtMs: number | null,
 ];
 
-/** What a process exchanges at once. */
+/** What a process sends in one exchange. */
 export interface ExchangedUses {
-  /** The process, by a random text. */
+  /** A random id of the process. */
   readonly instance: string;
-  /** Grows with each exchange of the process. One that was carried out before adds nothing, however late it comes. */
+  /** Grows with each exchange of the process. A number that was applied before adds nothing, however late it comes. */
   readonly number: number;
   readonly windows: readonly WindowUses[];
 }
 
 export interface UsesStore {
-  /** Raises when keys were last used, and adds units, in one transaction; a power cut may undo that. */
+  /** Updates last uses and adds units, in one transaction; a power cut may undo that. */
   addUses(uses: ExchangedUses): Promise<void>;
-  /** Returns what each window has now, in their order; undefined: the holder is gone. */
+  /** Returns the total of each window, in their order; undefined: the holder is gone. */
   totalsOf(windows: readonly WindowUses[]): Promise<readonly (number | undefined)[]>;
-  /** Returns the days from `firstDay` on in which these keys were used, by key, with the units of each day. */
+  /** Returns the units of each day from `firstDay` on in which these keys were used, by key. */
   usesByDay(keyIds: readonly string[], firstDay: number): Promise<ReadonlyMap<string, ReadonlyMap<number, number>>>;
-  /** The most holders of one exchange, which holds up nothing else for more than a few milliseconds. */
+  /** The most holders in one exchange, so that it delays nothing else for more than a few milliseconds. */
   readonly usesPerWrite: number;
 }

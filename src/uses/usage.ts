@@ -1,6 +1,6 @@
-// Notes last uses of keys, counts uses, and holds keys and their owners to limits and quotas, for all processes on a
-// database. A call is decided in memory: by what this process has counted, and what the others had when last read
-// (exchange.ts).
+// Counts uses of keys, notes last uses, and enforces limits and quotas of keys and their owners, shared by all processes
+// on a database. Each call is decided in memory, by what this process has counted and what the others had at the last
+// exchange (exchange.ts).
 
 import type { Problem } from '../ground/problem.ts';
 import type { Quota, RateLimitStates } from '../ground/rate-limit.ts';
@@ -15,7 +15,7 @@ import { usesOf } from './shown-uses.ts';
 import type { UsesStore } from './store.ts';
 import { unitsIn } from './windows.ts';
 
-/** From these parts of an owner's quota on there is a log line, once a period. */
+/** Shares of an owner's quota (percent) that are logged when reached, once a period. */
 const SHARES_LOGGED = [100, 80];
 
 export type Usage = ReturnType<typeof createUsage>;
@@ -32,7 +32,7 @@ export function createUsage(options: UsageOptions) {
   const known = new KnownHolders(options, clock);
   const exchange = new Exchange({ store, instance: random(8).toHex(), clock, log });
 
-  /** Returns the key's holder and its owner's; none for a key that isn't known. */
+  /** Returns the key's holder and its owner's; none for a key that isn't cached. */
   function holdersOf(keyId: string): readonly Holder[] {
     const key = known.find(keyId);
     return key === undefined ? [] : known.holdersOf(key);
@@ -52,20 +52,20 @@ export function createUsage(options: UsageOptions) {
   }
 
   return {
-    /** Notes that a key was found good: its last use, whether the call is admitted or not. Reads and writes nothing. */
+    /** Notes the last use of a verified key, whether or not the call is admitted. In memory only. */
     note({ id, createdAtMs }: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void {
       const key = known.keyOf(id, createdAtMs);
       if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
       exchange.used(key);
     },
 
-    /** Returns the later of a key's stored last use, and of what this process has noted. Null: never used. */
+    /** Returns when a key was last used, as stored or as noted by this process, whichever is later. Null: never. */
     lastUsedAt({ id, lastUsedAtMs }: { readonly id: string; readonly lastUsedAtMs: number | null }): number | null {
       const usedAtMs = known.find(id)?.usedAtMs ?? 0;
       return usedAtMs > (lastUsedAtMs ?? 0) ? usedAtMs : lastUsedAtMs;
     },
 
-    /** Counts a call if all limits admit its units. Returns the state of all limits. Reads and writes nothing. */
+    /** Counts a call if all limits admit its units. Returns the state of all limits. In memory only. */
     admit(keyId: string, units = 1): Result<RateLimitStates, Problem> {
       const nowMs = clock.nowMs();
       const holders = known.holdersOf(known.keyOf(keyId));
@@ -76,8 +76,8 @@ export function createUsage(options: UsageOptions) {
     },
 
     /**
-     * Counts units that a service has let in from memory and tells of, as far as all limits still have room. Returns how
-     * many it dropped for want of room. The last use is now. Reads and writes nothing.
+     * Counts units that a service admitted from memory and reports later, as far as all limits have room. Returns how many
+     * found none. The last use is now. In memory only.
      */
     tell(keyId: string, units: number): number {
       const nowMs = clock.nowMs();
@@ -89,10 +89,10 @@ export function createUsage(options: UsageOptions) {
       return units - counted;
     },
 
-    /** Returns what a service may let in from memory for each holder of limits of this key. Counts nothing. */
+    /** Returns what a service may admit from memory for each holder of this key's limits. Counts nothing. */
     leasesOf: (keyId: string): HolderLease[] => leasesOf(holdersOf(keyId)),
 
-    /** Begins a read of keys. Counts are read with each key, so that a quota goes on where it was. */
+    /** Begins a read of keys, which also reads their counts, so that quotas continue. */
     beginRead() {
       const nowMs = clock.nowMs();
       return {
@@ -105,18 +105,18 @@ export function createUsage(options: UsageOptions) {
 
     /** Returns the quota in force. */
     quotaOf: ({ quota }: Pick<CountedKey, 'quota'>): Quota | null => quota ?? keyQuota,
-    /** Returns the state of all limits of a key, as `admit` does. Counts, reads and writes nothing. */
+    /** Returns the state of all limits of a key, like `admit`, but counts nothing. */
     limitsOf: (keyId: string): RateLimitStates => statesOf(holdersOf(keyId), clock.nowMs()),
 
-    /** Returns the units of today (UTC), by all processes as far as is known. */
+    /** Returns today's units (UTC) of all processes, as far as this one knows. */
     usesToday(keyId: string): number {
       const [key] = holdersOf(keyId);
       return key === undefined ? 0 : unitsIn(key.day);
     },
 
-    /** Returns the uses of keys that were used in 30 days: this process's as of now, the others' as last written. */
+    /** Returns the uses of keys that were used in 30 days: this process's up to now, the others' as last written. */
     usesOf: (keyIds: readonly string[]) => usesOf(keyIds, { store, clock, known: known.find }),
-    /** Exchanges all that changed; resolves when done, or when the store refused. */
+    /** Exchanges everything that changed. Resolves when done, or when the store is out of reach. */
     flush: () => exchange.flush(),
     stop: () => exchange.stop(),
   };
