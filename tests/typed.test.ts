@@ -217,7 +217,7 @@ describe('the documents for callers', () => {
       (await run(['sh', '-c', ROUTES.codeBlock(section, 'sh')], { cwd: app.folder, env })).stdout;
     const introspect = async () => JSON.parse(await paste('`POST /introspect`: for a service that asks itself'));
     expect(await introspect()).toMatchObject({ active: true, sub: 'alice' });
-    await paste('`POST /revoke`: for whoever finds a key');
+    await paste('`POST /revoke`: for leaked keys');
     expect(await introspect()).toEqual({ active: false });
   });
 });

@@ -1,5 +1,5 @@
-// GET /: what this is, in plain text, or with links for browsers. Reads no store, so a liveness probe may use it. Shows
-// the address of the client, so that an operator sees whether TRUST_PROXY is right.
+// GET /: describes the server in plain text, or with links for browsers. Reads no store, so it suits liveness probes.
+// Shows the client's address, so that operators see whether TRUST_PROXY is right.
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { keysPageUrl } from '../ground/urls.ts';
@@ -8,7 +8,7 @@ import { names, SECURITY_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts';
 
-/** IPv4 or IPv6, by its characters: a proxy may have passed on anything. */
+/** Characters of IPv4 and IPv6 addresses. A proxy may have passed on anything. */
 const IP_ADDRESS = /^[\da-f.:]{2,45}$/i;
 
 export function aboutRoute(isOn: (name: RouteName) => boolean): Handler {
@@ -48,7 +48,7 @@ const STYLE = `<style>:root{color-scheme:light dark}body{max-width:60rem;margin:
 h1,pre{margin:0 0 1lh;white-space:pre-wrap;overflow-wrap:anywhere;font:14px/1.6 ui-monospace,Menlo,Consolas,monospace}</style>`;
 
 async function pageOf(text: string, links: readonly string[]) {
-  const { escaped, inlineHashes } = await import('../ground/html.ts'); // at first use: start-up doesn't wait for it
+  const { escaped, inlineHashes } = await import('../ground/html.ts'); // loaded on first use, to keep the start fast
   const linked = escaped(text).replace(/https?:\/\/[^\s&]+/g, (url) =>
     links.includes(url) ? `<a href="${url}">${url}</a>` : url,
   );

@@ -1,4 +1,4 @@
-// The access log: one line for each request, when its response leaves. Only with ACCESS_LOG=1.
+// The access log: with ACCESS_LOG=1, writes a line for each request when its response leaves.
 
 import { callerOf } from '../calls/call.ts';
 import type { Clock } from '../ground/runtime.ts';
@@ -11,7 +11,7 @@ import { codeOf } from '../web/problem-response.ts';
 export interface AccessLogOptions {
   readonly clock: Clock;
   readonly log: Log;
-  /** The route of /verify: its lines have the path that a trusted proxy asks about. */
+  /** The route of /verify, whose lines have the path that a trusted proxy asks about. */
   readonly verifyRoute: string;
   readonly trustProxy: number;
 }
@@ -20,7 +20,7 @@ export const createAccessLog =
   ({ clock, log, verifyRoute, trustProxy }: AccessLogOptions): ObserveRequest =>
   (context) => {
     const startedMs = clock.monotonicMs();
-    const address = context.clientAddress(); // now: a client that has left has none
+    const address = context.clientAddress(); // read now: a client that has left has none
     return (response) => {
       const { status } = response;
       const { requestId, request, headers, route, call } = context;

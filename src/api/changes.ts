@@ -1,5 +1,6 @@
-// POST /changes: tells services that check keys from memory which answers they must forget. A request waits, within
-// bounds, for a poll of the change feed that brings news. What a mark is: keys/marks.ts; the changes: recent-changes.ts.
+// POST /changes: a long poll that tells services which remembered answers to forget. A request waits, within bounds,
+// until a poll of the change feed brings news. keys/marks.ts says what a mark is, keys/recent-changes.ts has the
+// changes.
 
 import { logsUses } from '../calls/api-key.ts';
 import type { Recheck } from '../calls/proof.ts';
@@ -38,24 +39,24 @@ export interface ChangesRouteOptions extends ServiceOptions {
   readonly held: HeldRequests;
   readonly countUsed: CountUsed;
   readonly leases: Pick<Leases, 'restsOn'>;
-  /** The clock of the feed, which counts the time that a machine sleeps. */
+  /** The feed's clock, which also counts while the machine sleeps. */
   readonly ageClock: Clock;
 }
 
-/** The most that a request waits, and below it the usual wait, as a part of the bound. */
+/** The longest and the default wait of a request, as a part of the bound. */
 const WAIT_PART_MAX = 1 / 2;
 const WAIT_PART = 1 / 4;
 
 interface Question {
-  /** The cursor; empty to begin with the changes from now on. */
+  /** Empty to start with the changes from now on. */
   readonly cursor: string;
   readonly arrivedAtMs: number;
   readonly untilMs: number;
 }
 
 /**
- * What is decided on a question. A request that has to `wait` has seen the changes up to `seq`. It goes on at the next
- * poll if it is undecided, else at a poll with news.
+ * The decision on a request. One that must `wait` has seen the changes up to `seq`. If it is undecided the next poll
+ * wakes it, else only a poll with news.
  */
 type Outcome =
   | { readonly is: 'answer'; readonly body: object }
@@ -88,7 +89,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
     return context.request.signal.aborted ? unread() : refuseService(context, answered.error);
   }
 
-  /** Waits until there is a response. Throws a StoreOutage when this process can't become current. */
+  /** Waits for the answer. Throws a StoreOutage if this process can't become current. */
   async function listen(
     context: RequestContext,
     caller: ServiceCall,
@@ -99,13 +100,13 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
     let outcome = await decide(caller, asked, undefined, null);
     if (outcome.is !== 'wait') return resultOf(outcome);
     const waiting = hold(context, caller, asked);
-    if (recent.seq !== outcome.seq) waiting.wake('suspect'); // something has come just now
+    if (recent.seq !== outcome.seq) waiting.wake('suspect'); // a change has just arrived
     try {
       while (outcome.is === 'wait') {
         waiting.isUndecided = outcome.isUndecided;
         waiting.seq = outcome.seq;
         const wake = await waiting.next();
-        if (wake === 'gone') return err(UNAVAILABLE); // nobody reads it
+        if (wake === 'gone') return err(UNAVAILABLE); // the client has hung up
         outcome = await decide(caller, asked, waiting, wake);
       }
       return resultOf(outcome);
@@ -114,7 +115,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
     }
   }
 
-  /** Decides on what is known now, while the caller's key is good. */
+  /** Decides by what is known now, if the caller's key is still good. */
   async function decide(
     caller: ServiceCall,
     asked: Question,
@@ -125,7 +126,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
       const codes = await macs();
       const problem = await problemOf(caller, waiting);
       if (problem !== null) return { is: 'refused', problem };
-      if (waiting?.isSuspect !== true) return judge(asked, wake, codes); // else something has come meanwhile
+      if (waiting?.isSuspect !== true) return judge(asked, wake, codes); // else a change arrived meanwhile
     }
   }
 
@@ -137,7 +138,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
     return waiting;
   }
 
-  /** Resolves with the problem if the caller may get no response any more, or null. */
+  /** Resolves with a problem if the caller may get no answer any more, else null. */
   async function problemOf(caller: ServiceCall, waiting: HeldRequest | undefined): Promise<Problem | null> {
     if (waiting?.isSuspect || hasEnded(caller.keyEndsAtMs, ageClock.nowMs())) {
       if (waiting !== undefined) waiting.isSuspect = false;
@@ -152,13 +153,13 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
   return { post, refuse: refuseService };
 }
 
-/** Creates the response that nobody reads, because the client has hung up. Its status, nginx's, is for the log. */
+/** Creates the response to a client that has hung up. Its status, taken from nginx, is for the log. */
 const unread = (): Response => new Response(null, { status: 499 });
 
-/** All services that may listen at once have room. One that was evicted is logged once more. */
+/** Room for all services that may listen at once. An evicted one is logged once more. */
 const LOGGED_MAX = LIMITS.listeners.total;
 
-/** Returns what logs only the first request of each service, because it listens several times a second. */
+/** Creates a log of only the first request of each service, because services poll several times a second. */
 function firstOfEach(logUse: LogRepeated): LogRepeated {
   const logged = createLruCache<true>({ entries: LOGGED_MAX });
   return (ids, service, fields) => {
@@ -168,9 +169,9 @@ function firstOfEach(logUse: LogRepeated): LogRepeated {
   };
 }
 
-/** Creates the function that decides on a question by what is known now. */
+/** Creates the function that decides on a request by what is known now. */
 function createJudge({ feed, recent, ageClock }: Pick<ChangesRouteOptions, 'feed' | 'recent' | 'ageClock'>) {
-  /** Returns the response with what changed. Null for `changed` says that anything may be different. */
+  /** Returns the answer with the marks that changed; null if anything may have changed. */
   function answer(changed: readonly string[] | null, { arrivedAtMs }: Question, macs: Macs): Outcome {
     if (feed.lagMs() === null) return NOT_CURRENT;
     const body = {
@@ -197,7 +198,8 @@ function createJudge({ feed, recent, ageClock }: Pick<ChangesRouteOptions, 'feed
     const standing = recent.standingOf(asked.cursor, macs);
     if (standing.is === 'seen') return judgeSeen(standing.changes, asked, wake, macs);
     if (standing.is === 'unreadable' || standing.is === 'too_old') return answer(null, asked, macs);
-    // It is ahead of this process, or of a history that was lost: a poll that began after it came has seen all.
+    // The cursor is ahead of this process, or from a history that was lost. A poll that began after the request came
+    // tells.
     if (feed.polledAtMs > asked.arrivedAtMs) return answer(null, asked, macs);
     return wake === 'full' || wake === 'failed' ? NOT_CURRENT : wait(true);
   };
@@ -211,7 +213,7 @@ interface Fields {
 
 const DIGITS = /^\d{1,6}$/;
 
-/** Reads the fields of the form. Each may be there once, and an empty one is left out. */
+/** Reads the fields of the form. Each may be there once; an empty one counts as missing. */
 function fieldsOf(form: URLSearchParams, boundMs: number): Result<Fields, Problem> {
   const names = ['cursor', 'wait_ms', 'used'] as const;
   if (names.some((name) => form.getAll(name).length > 1)) return err(INVALID);

@@ -1,4 +1,4 @@
-// GET /mcp/health: readiness, 200 or 503.
+// GET /mcp/health: responds to readiness probes with 200, or with 503 while the store is out of reach.
 
 import { RETRY_UNAVAILABLE_S } from '../ground/problem.ts';
 import type { Awaitable } from '../ground/result.ts';
@@ -8,16 +8,16 @@ import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 
 export interface HealthOptions<Position> {
-  /** Random for each process; its request ids begin with it. */
+  /** Random for each process, and the start of its request ids. */
   readonly instance: string;
   readonly store: {
     readonly mode: string;
-    /** Returns false while the last write failed for lack of space or rights. Known keys still verify. */
+    /** Returns false if the last write failed for lack of space or rights. Known keys still verify. */
     readonly writable: () => boolean;
     readonly replicaState?: ((reached: Position) => Promise<string>) | undefined;
   };
   readonly feed: {
-    /** Returns whether the store responds. It is cached for a moment, because anybody may ask as often as they like. */
+    /** Returns whether the store responds. Cached for a moment, because anybody may ask as often as they like. */
     readonly probe: () => Awaitable<boolean>;
     readonly lagMs: () => number | null;
     readonly position: Position;
@@ -30,7 +30,7 @@ export function healthRoute<Position>(options: HealthOptions<Position>): Handler
   const { store, feed, sessions, instance, uptimeMs } = options;
   return async () => {
     const ok = await feed.probe();
-    const replica = await store.replicaState?.(feed.position); // after the poll: it says what the replica should have
+    const replica = await store.replicaState?.(feed.position); // after the poll, whose position it should have reached
     const body = {
       status: ok ? 'ok' : 'unavailable',
       name: SERVER_NAME,

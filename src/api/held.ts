@@ -1,6 +1,6 @@
-// The requests that wait for changes: bounded for each key, for each owner and in all, so that nobody keeps out whoever
-// holds fewer. Wakes them: at the end of a poll that is their turn, when what they rest on may have changed, at a stop.
-// What they are answered is api/changes.ts.
+// Holds the long polls of /changes, and wakes them: after a poll of the feed with news, when their caller's key may
+// have ended, and at a stop. Bounded for each key, each owner and in all, so that nobody keeps out callers that hold
+// fewer. api/changes.ts decides on their answers.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import { nextTurn } from '../ground/runtime.ts';
@@ -12,20 +12,20 @@ const HELD_MAX_OF_OWNER = LIMITS.listenersOfOwner.each;
 const WOKEN_PER_TURN = 20;
 
 /**
- * Why a waiting request goes on. A poll was complete (`polled`) or was not (`failed`), or its caller's key may have
- * ended (`suspect`). Two are final: somebody who holds fewer needs its place, or the server stops (`full`), and its
- * client has hung up (`gone`).
+ * Why a waiting request wakes: a poll was complete (`polled`) or was not (`failed`), or the caller's key may have ended
+ * (`suspect`). Two reasons are final: another caller needs the place or the server stops (`full`), or the client has
+ * hung up (`gone`).
  */
 export type Wake = 'polled' | 'failed' | 'suspect' | 'full' | 'gone';
 
 export interface Waiting {
   readonly keyId: string;
   readonly owner: string;
-  /** What the change feed names when the caller's key may have ended. */
+  /** The changes in the feed after which the caller's key may have ended. */
   readonly restsOn: readonly string[];
-  /** When the caller's key ends by itself, by the wall clock; null: never. */
+  /** When the caller's key expires, by the wall clock; null: never. */
   readonly endsAtMs: number | null;
-  /** When it is answered with whatever there is, in monotonic milliseconds. */
+  /** When it is answered even without news, in monotonic milliseconds. */
   readonly untilMs: number;
 }
 
@@ -35,14 +35,14 @@ export class HeldRequest {
   #resolve: ((wake: Wake) => void) | undefined;
   /** True when the caller's key has to be verified again before the response. */
   isSuspect = false;
-  /** Set while it waits for any complete poll, not only for one that has news. */
+  /** True while it waits for any complete poll, not only for one with news. */
   isUndecided = false;
-  /** The change up to which it has been told. */
+  /** The last change that it has seen. */
   seq = 0;
 
   constructor(readonly facts: Waiting) {}
 
-  /** Resolves when it is to go on. */
+  /** Resolves when something wakes the request. */
   next(): Promise<Wake> {
     const wake = this.#wake;
     if (wake === undefined) {
@@ -65,7 +65,7 @@ export class HeldRequest {
 
 const isFinal = (wake: Wake | undefined): boolean => wake === 'full' || wake === 'gone';
 
-/** Requests by a text, in the order in which they came. */
+/** Requests by key, owner or subject, in order of arrival. */
 type Index = Map<string, Set<HeldRequest>>;
 
 export type HeldRequests = ReturnType<typeof createHeldRequests>;
@@ -116,7 +116,7 @@ export function createHeldRequests(feed: Pick<Feed, 'subscribe' | 'keepPolling' 
     for (const subject of held.facts.restsOn) remove(bySubject, subject, held);
   }
 
-  function displaceOldest(among: Iterable<HeldRequest> | undefined): void {
+  function evictOldest(among: Iterable<HeldRequest> | undefined): void {
     for (const oldest of among ?? []) {
       leave(oldest);
       oldest.wake('full');
@@ -125,9 +125,9 @@ export function createHeldRequests(feed: Pick<Feed, 'subscribe' | 'keepPolling' 
   }
 
   function makeRoomFor({ keyId, owner }: Waiting): void {
-    if ((byKey.get(keyId)?.size ?? 0) >= HELD_MAX_OF_KEY) displaceOldest(byKey.get(keyId));
-    if ((byOwner.get(owner)?.size ?? 0) >= HELD_MAX_OF_OWNER) displaceOldest(byOwner.get(owner));
-    if (all.size >= HELD_MAX) displaceOldest(largestOf(byOwner));
+    if ((byKey.get(keyId)?.size ?? 0) >= HELD_MAX_OF_KEY) evictOldest(byKey.get(keyId));
+    if ((byOwner.get(owner)?.size ?? 0) >= HELD_MAX_OF_OWNER) evictOldest(byOwner.get(owner));
+    if (all.size >= HELD_MAX) evictOldest(largestOf(byOwner));
   }
 
   return {
@@ -147,10 +147,10 @@ export function createHeldRequests(feed: Pick<Feed, 'subscribe' | 'keepPolling' 
       return held;
     },
     leave,
-    /** Answers all that wait, and from now on each that comes. */
+    /** Answers all waiting requests now, and later ones as they come. */
     stop(): void {
       isStopping = true;
-      for (const held of [...all]) displaceOldest([held]);
+      for (const held of [...all]) evictOldest([held]);
     },
     get count() {
       return all.size;

@@ -1,5 +1,5 @@
-// What is responded to over HTTP: the handlers of the routes, the checks before them, and the access log. What is said of
-// each route is in table.ts.
+// Puts the HTTP API together: the handlers of the routes, the checks before them, and the access log. table.ts
+// describes each route.
 
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
@@ -37,7 +37,7 @@ type OptionsOfRoutes = McpRouteOptions &
   ChangesRouteOptions &
   VerifyRouteOptions;
 
-/** What the routes need; the members left out are made here for each. */
+/** What the routes need, except what is created here for each. */
 export interface ApiOptions extends Omit<OptionsOfRoutes, 'mcp' | 'signIn' | 'eager' | 'publicPath' | 'config'> {
   readonly config: Config;
   readonly tools: readonly Tool[];
@@ -69,7 +69,7 @@ function routesOf(options: ApiOptions): readonly Route[] {
   const { config, address, tools, metrics, signInRoutes, sha256 } = options;
   const { basePath, authorizationServer, metricsToken } = config;
   const { path: publicPath } = address;
-  // No challenge without an authorization server: OAuth clients would look for one here.
+  // Without an authorization server there is no challenge: OAuth clients would look for one here.
   const handsOutKeys = config.connect !== null;
   const server = handsOutKeys ? 'this_server' : authorizationServer;
   const scopes = handsOutKeys ? options.keyScopes : config.jwtScopes;
@@ -131,7 +131,10 @@ function routesOf(options: ApiOptions): readonly Route[] {
   });
 }
 
-/** Returns other paths for the health check, which probes try first: below BASE_PATH and without it. */
+/**
+ * Returns other paths that probes try for the health check, with and without BASE_PATH. The response names the right
+ * one.
+ */
 function healthElsewhere(basePath: string) {
   const missing = { code: 'not_found', healthAt: basePath + ROUTES.health.path } as const;
   const paths = ['/health', '/healthz', '/ready', '/readyz', '/live', '/livez', ROUTES.health.path];
@@ -140,7 +143,7 @@ function healthElsewhere(basePath: string) {
     .map((path) => ({ path, missing }));
 }
 
-/** The handlers of a route, at its path of the table or at others. Null: it is switched off. */
+/** The handlers of a route, at the path in the table or at others; null if it is off. */
 export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;
 type Handlers = Pick<Route, 'get' | 'post' | 'any' | 'takes' | 'refuse' | 'missing'>;
 

@@ -1,6 +1,5 @@
-// POST /introspect: whether a token is a good API key, and whose (RFC 7662), for services that accept this server's
-// keys. Neither key's rate limit is counted, unless the service may remember the answer (lease.ts): then the question
-// is a call of the key.
+// POST /introspect: tells services whether a token is a good API key, and whose (RFC 7662). It counts against neither
+// key's rate limit, unless the service asks for a lease (lease.ts): then the request is a call of the key.
 
 import { apiKeyGuard, type KeyAuth } from '../calls/api-key.ts';
 import { Call } from '../calls/call.ts';
@@ -58,7 +57,7 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
     const { token, resources, lease, arrivedAtMs } = fields;
     if (lease !== null) await countUsed(lease.used, caller);
     const leaseFieldsOf = lease && (await leases.begin(lease.cursor, arrivedAtMs));
-    // Unknown keys count against the calling key: a service sends tokens from strangers, all from one address.
+    // Unknown keys count against the calling key: a service sends strangers' tokens from one address.
     const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
     const { keyId } = caller.auth;
     const asked = new Call(
@@ -75,23 +74,23 @@ export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'p
       const admitted = await guards.limits(known);
       if (!admitted.ok) return refuseService(context, admitted.error);
     }
-    // The response tells the holder of one key that another is good: both must still be.
+    // The response tells the holder of one key that another is good, so both must still be.
     const ended = await recheck([caller, asked]);
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
     if (refused !== undefined) return refuseService(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
-    const limits = limitMembers(limitsOf(countedKeyId(known.auth)));
+    const limits = limitFields(limitsOf(countedKeyId(known.auth)));
     return jsonResponse({ ...activeToken(known, context.publicUrl), ...limits, ...leaseFieldsOf?.(known, keyId) });
   }
 
   return { post, refuse: refuseService };
 }
 
-/** What a service that may remember the answer sends. */
+/** What a service sends to remember the answer. */
 interface LeaseFields {
-  /** Its cursor of /changes; may be empty. */
+  /** The service's cursor of /changes; may be empty. */
   readonly cursor: string;
-  /** Units that the question spends. */
+  /** Units that the request spends. */
   readonly cost: number;
   readonly used: Used;
 }
@@ -100,16 +99,15 @@ interface Fields {
   readonly token: string;
   /** The servers that the token is for; undefined: this one. */
   readonly resources: readonly string[] | undefined;
-  /** The lease that is asked for. Null: the response is for one use, and counts as no call of the key. */
+  /** The requested lease. Null: the answer is for one use, and counts as no call of the key. */
   readonly lease: LeaseFields | null;
 }
 
 interface Arrived {
-  /** Monotonic. */
+  /** When the request came, monotonic. */
   readonly arrivedAtMs: number;
 }
 
-/** The fields of a lease. */
 const LEASE_FIELDS = ['lease', 'used', 'cost'];
 
 function fieldsOf(form: URLSearchParams): Result<Fields, Problem> {
@@ -143,20 +141,20 @@ const activeToken = ({ auth }: KeyAuth, iss: string) => ({
   ...(auth.parentId !== null && { parent: auth.parentId }),
 });
 
-/** Returns the fields with what is left of the key's limit or quota. */
-function limitMembers(states: RateLimitStates) {
+/** Returns the fields that say what is left of the tighter of limit and quota. */
+function limitFields(states: RateLimitStates) {
   const tightest = tightestOf(states);
   if (tightest === undefined) return {};
   const { limit, remaining, resetS } = tightest;
   return { limit: limit.requests, remaining, reset: resetS };
 }
 
-/** The budget of the calling key is used up, not a limit of the key that was asked about. */
+/** The error for a calling key that has used up its budget. No limit of the other key is meant. */
 const SLOW_DOWN = 'slow_down';
 
 /**
- * Responds to a refusal. A bad key is inactive, whatever is wrong with it (RFC 7662 §2.2); other problems say nothing
- * about it.
+ * Responds to a refusal. A bad key is inactive, whatever its fault (RFC 7662 §2.2). Other problems say nothing about
+ * the key.
  */
 function refuseToken(context: RequestContext, problem: Problem): Response {
   if (problem.code === 'invalid_api_key') return jsonResponse({ active: false });

@@ -1,5 +1,5 @@
-// What the answer of /introspect has beside RFC 7662 for a service that remembers it: for how long, for how many uses, and
-// by which marks it is told that the answer has ended. The rules that a service keeps are in README.md.
+// Grants leases: how long and for how many uses a service may remember an answer of /introspect, and which marks in
+// /changes end it. README.md has the rules for services.
 
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import { countedKeyId } from '../keys/child.ts';
@@ -12,7 +12,7 @@ import type { Usage } from '../uses/usage.ts';
 import type { ServiceCall } from './service.ts';
 import { tellOf } from './told.ts';
 
-/** The longest lease. Services ask again after it, because the feed says nothing of keys that a primary has lost. */
+/** The longest lease. Then services ask again, because the feed doesn't tell of keys that a primary has lost. */
 const LEASE_MS_MAX = 300_000;
 
 export interface LeasesOptions {
@@ -21,22 +21,19 @@ export interface LeasesOptions {
   readonly macs: () => Promise<Macs>;
   readonly toldUses: Pick<ToldUses, 'expect'>;
   readonly leasesOf: Usage['leasesOf'];
-  /** The clock of the feed. */
+  /** The feed's clock. */
   readonly ageClock: Clock;
   readonly sha256: Sha256;
 }
 
-/**
- * Returns the fields that the response has. `asked` is the call of the key that was asked about, as it was just
- * verified.
- */
-type MembersOf = (asked: ServiceCall, callerKeyId: string) => object;
+/** Returns the lease's fields of the response. `asked` is the call of the key in question, which was just verified. */
+type LeaseFieldsOf = (asked: ServiceCall, callerKeyId: string) => object;
 
 export type Leases = ReturnType<typeof createLeases>;
 
 export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock, sha256 }: LeasesOptions) {
   /**
-   * Returns what the change feed names when the key of a call may have ended: its secret, its owner, its parent's
+   * Returns the changes in the feed after which a call's key may have ended: of its secret, its owner, its parent's
    * secret.
    */
   const restsOn = ({ auth, parentHash }: Pick<ServiceCall, 'auth' | 'parentHash'>): readonly string[] => [
@@ -46,11 +43,11 @@ export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock,
   ];
 
   /**
-   * Begins an answer to a service with this cursor, before the key is looked at. What is looked at from now on is as new
-   * as all that this process has seen: so an answer that can be remembered has nothing of an older read.
-   * `arrivedAtMs`: when the question came, monotonic.
+   * Begins a lease for a service with this cursor, before the key is verified. All that is read from now on is at least
+   * as new as what this process has seen, so no remembered answer rests on an older read. `arrivedAtMs` is the
+   * request's arrival, monotonic.
    */
-  async function begin(cursor: string, arrivedAtMs: number): Promise<MembersOf> {
+  async function begin(cursor: string, arrivedAtMs: number): Promise<LeaseFieldsOf> {
     if (!feed.current()) await feed.ensureFresh();
     const codes = await macs();
     const hasSeen = await hasSeenAll(cursor, codes);
@@ -80,7 +77,7 @@ export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock,
     return recent.standingOf(cursor, codes).is === 'seen';
   }
 
-  /** Returns the lease's milliseconds from now on, which is later than when it was asked for. */
+  /** Returns how long the lease lasts from now on, in milliseconds. */
   function leaseMsOf({ keyEndsAtMs }: ServiceCall): number {
     return keyEndsAtMs === null ? LEASE_MS_MAX : Math.min(LEASE_MS_MAX, keyEndsAtMs - ageClock.nowMs());
   }

@@ -1,4 +1,4 @@
-// GET /openapi.json: OpenAPI 3.1 of /tools/*, from the schemas that validate.
+// GET /openapi.json: describes /tools/* in OpenAPI 3.1, from the schemas that validate.
 
 import type { JsonSchema } from '../calls/schema.ts';
 import type { Tool } from '../calls/tool.ts';
@@ -8,7 +8,9 @@ import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import type { Handler } from '../web/router.ts';
 
-/** Returns the alternatives, each with the scopes that the key needs (OpenAPI 3.1, "Security Requirement Object"). */
+/**
+ * Returns the alternative credentials, with the scopes that a key needs (OpenAPI 3.1, "Security Requirement Object").
+ */
 function securityOf({ credential, requiredScopes }: Tool) {
   if (credential === null) return [];
   return credential === 'user_jwt'
@@ -48,7 +50,7 @@ const CONTENT_SCHEMA = {
 } as const;
 
 export function openapiRoute(tools: readonly Tool[]): Handler {
-  // All of it but the URL, which the request says, is made once.
+  // Made once, except for the URL, which depends on the request.
   const parts = once(() => JSON.stringify(describe(tools, URL_HERE)).split(JSON.stringify(URL_HERE)));
   return ({ publicUrl }) => {
     const text = parts().join(JSON.stringify(publicUrl));
@@ -56,7 +58,7 @@ export function openapiRoute(tools: readonly Tool[]): Handler {
   };
 }
 
-/** Stands for the URL of this server; no text of a tool is like it. */
+/** The placeholder for this server's URL. No tool's text equals it. */
 const URL_HERE = '\u0000';
 
 function describe(tools: readonly Tool[], url: string) {
@@ -76,12 +78,11 @@ function describe(tools: readonly Tool[], url: string) {
   };
 }
 
-/** Returns whether a body is needed. A missing one counts as `{}`, which is enough when all fields are optional. */
+/** Returns whether a body is required. A missing one counts as `{}`, which will do if all fields are optional. */
 const needsBody = ({ required }: JsonSchema) => Array.isArray(required) && required.length > 0;
 
 /**
- * Returns the content with a schema. A recursive one refers to its parts, which must be named from the root of the
- * document.
+ * Returns the content with a schema. A recursive schema refers to its parts, by paths from the root of the document.
  */
 function json(schema: JsonSchema, place: string) {
   const root = `#/paths/~1tools~1${place}/content/application~1json/schema/$defs/`;

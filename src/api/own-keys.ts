@@ -1,5 +1,5 @@
-// What the page of keys asks about one key, with its user's token. No tools: a key's scopes and end are no model's to
-// change, and addresses don't belong in a transcript.
+// Lets the page /keys edit one key and read its history, with the user's token. These are no tools: no model should
+// change a key's scopes and end, and addresses don't belong in a transcript.
 //
 // POST /keys/update  { keyId, name?, scopes?, expiresInDays? } → 200 the key as a list shows it
 // POST /keys/events  { keyId, cursor? } → 200 { events: [{ at, kind, how, actor?, address?, fields?, fingerprint? }], nextCursor? }
@@ -22,7 +22,7 @@ export interface OwnKeyRoutesOptions {
   readonly keys: Pick<Keys, 'edit' | 'history'>;
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   readonly readOwnEdit: (body: unknown) => Result<AskedEdit & { readonly keyId: string }, Problem>;
-  /** Shows a key as lists do. */
+  /** Returns a key as lists show it. */
   readonly listedKey: (key: OwnKey, caller: Caller) => object;
 }
 

@@ -1,5 +1,5 @@
-// GET /keys: the page where people manage their keys. It holds no data of anybody: it calls the tools with its user's
-// token. GET /widgets/preview: widgets with sample data; it calls none.
+// GET /keys: serves the page where people manage their keys. It contains nobody's data: it calls the tools with its
+// user's token. GET /widgets/preview: serves widgets with sample data, which call no tools.
 
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
@@ -20,17 +20,17 @@ export interface KeysPageOptions {
     'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'device' | 'production' | 'revocationLagMaxMs'
   >;
   readonly address: Pick<ServerAddress, 'url'>;
-  /** Finds where people sign in. Null: they sign in with a link, or paste a token. */
+  /** Finds the issuer's sign-in endpoints. Null: people sign in with a link, or paste a token. */
   readonly findSignIn: FindSignIn | null;
   /** The scopes that tools and prompts ask keys for. */
   readonly keyScopes: readonly string[];
-  /** What begins the command that makes links that sign in; null: there is none. */
+  /** The start of the command that creates sign-in links; null: there is none. */
   readonly mints: string | null;
 }
 
 export function keysPageRoute(options: KeysPageOptions): Handler {
   const load = once(async () => {
-    const { pagePolicy } = await import('../ground/html.ts'); // at first use: start-up doesn't wait for cryptography
+    const { pagePolicy } = await import('../ground/html.ts'); // on first use: start-up needs no cryptography
     const document = documentOf({ title: 'API keys', script: 'page.js', isPage: true });
     return { document, policy: pagePolicy([document]) };
   });
@@ -48,23 +48,23 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
   };
 }
 
-/** Returns the setup of the page's script. Anybody may read it. */
+/** Returns the setup of the page's script. It is public. */
 function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: string, issuer: unknown, isSecure: boolean) {
   const { jwtClaims, keyCeilings, device, production, revocationLagMaxMs } = config;
   const app = config.keysPage?.app ?? null;
   return {
     url: publicUrl, // the tools are below it
     page: new URL(keysPageUrl(publicUrl)).href,
-    isSecure, // false: no credential is accepted the way in which the page was requested
+    isSecure, // false: credentials aren't accepted the way the page was requested
     issuer,
     app: app && { url: app.href, host: app.host }, // where the app signs its people in
-    links: mints !== null, // whether whoever runs the server can make links that sign in
-    mints: production ? null : mints, // how; nobody's business in production
+    links: mints !== null, // whether the operator can create sign-in links
+    mints: production ? null : mints, // how; production keeps it to itself
     ownerClaim: jwtClaims.owner,
-    scopeClaim: jwtClaims.scope, // of the scopes that a user may grant; null: any
+    scopeClaim: jwtClaims.scope, // names the scopes that a user may grant; null: any
     asks: device, // whether programs without a browser may ask for a key
     admin: jwtClaims.admin, // the claim of admins and its value; null: there are none
-    scopes: keyCeilings.scopes, // those there are; null: any
+    scopes: keyCeilings.scopes, // the scopes there are; null: any
     offered: keyScopes,
     daysMax: keyCeilings.daysMax,
     refused: refusedWithin(revocationLagMaxMs),
@@ -73,12 +73,12 @@ function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: strin
 
 type Issuer = Awaited<ReturnType<typeof pageIssuer>>;
 
-/** Returns where people sign in, by its host, as they know it. Its `endpoints` are null while it is out of reach. */
+/** Returns where people sign in, named by the issuer's host. Its `endpoints` are null while it is out of reach. */
 async function pageIssuer({ config, address, findSignIn }: KeysPageOptions) {
   const signIn = config.keysPage?.signIn ?? null;
   if (signIn === null || findSignIn === null) return null;
   const { issuer, clientId, scope } = signIn;
-  const resource = config.jwtAudience ?? address.url; // what a token must be for, whatever the request calls this server
+  const resource = config.jwtAudience ?? address.url; // a token's audience doesn't depend on the name in the request
   return { name: new URL(issuer).host, issuer, clientId, scope, resource, endpoints: await findSignIn() };
 }
 
@@ -95,9 +95,9 @@ export interface PreviewOptions {
   readonly offered: { readonly resources: readonly Resource[] };
 }
 
-/** Creates the route of the previews. In development `?tool=<name>` shows the widget of a tool of one's own. */
+/** Creates the route of the previews. In development `?tool=<name>` shows the widget of your own tool. */
 export function previewRoute({ config, tools, offered }: PreviewOptions): Handler {
-  const pages = once(() => import('../pages/widgets/preview.ts')); // at first use: start-up doesn't wait for it
+  const pages = once(() => import('../pages/widgets/preview.ts')); // loaded on first use, to keep the start fast
   const links = config.production ? [] : tools.filter(({ sample }) => sample !== undefined).map(({ name }) => name);
   const whole = once(async () => shown((await pages()).createPreview(config.revocationLagMaxMs, links)));
   return async ({ request, requestId }) => {
@@ -114,7 +114,7 @@ export function previewRoute({ config, tools, offered }: PreviewOptions): Handle
   };
 }
 
-/** Makes responses with a page, which share its bytes. */
+/** Returns a function that creates responses with the page. They share its bytes. */
 function shown({ html, policy }: { readonly html: string; readonly policy: string }): () => Response {
   const [page, headers] = [new Blob([html]), { ...PAGE_HEADERS, 'Content-Security-Policy': policy }];
   return () => new Response(page, { headers });

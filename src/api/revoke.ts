@@ -1,5 +1,5 @@
-// POST /revoke: ends the leaked keys that are sent (RFC 7009). Possession of a key is enough: no other credential is
-// asked for. The response is the same for unknown keys.
+// POST /revoke: revokes leaked keys (RFC 7009). Possession of a key is enough, without another credential. The response
+// is the same for unknown keys.
 
 import type { InputIssue, Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -12,7 +12,7 @@ import type { Route } from '../web/router.ts';
 
 const TOKENS_MAX = 100;
 
-/** Ends all keys among `texts`, or fails if that can't be confirmed. */
+/** Revokes all keys among `texts`, or fails if that can't be confirmed. */
 export type RevokeTokens = (texts: readonly string[], context: RequestContext) => Promise<Result<void, Problem>>;
 
 export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post'> {
@@ -28,8 +28,8 @@ export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post'> {
 }
 
 /**
- * Returns the tokens. One that is no text makes the whole body invalid, so that no caller believes that an unread key
- * has ended.
+ * Returns the tokens. One that is not a string makes the whole body invalid, so that no caller believes that an ignored
+ * key has ended.
  */
 function tokensIn(body: unknown): Result<readonly string[], Problem> {
   if (body instanceof URLSearchParams) {

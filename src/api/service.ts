@@ -1,5 +1,5 @@
-// Services that ask about keys: who calls is a key with the scope `introspect`, and errors are OAuth's. For the routes
-// /introspect and /changes.
+// Authenticates services for /introspect and /changes: the caller needs a key with the scope `introspect`, and errors
+// are OAuth's.
 
 import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../calls/api-key.ts';
 import { type Call, callOf } from '../calls/call.ts';
@@ -19,7 +19,7 @@ export const SERVICE_SCOPE = 'introspect';
 
 export const INVALID: Problem = { code: 'invalid_input', issues: [] };
 
-/** The caller's id and secret; null if its key came in a header of its own. */
+/** The caller's client credentials; null if its key came as a bearer token or in X-API-Key. */
 interface ClientCall {
   readonly client: ClientCredentials | null;
 }
@@ -28,7 +28,7 @@ export type ServiceCall = Call & ClientCall & KeyAuth;
 
 export interface ServiceOptions {
   readonly verifyKey: VerifyKey;
-  /** Verifies a key whose use is counted already, without counting it again. */
+  /** Verifies a key again without counting another use. */
   readonly revalidateKey: VerifyKey;
   readonly guards: Pick<Guards, 'scopes'>;
   readonly log: Log;
@@ -39,10 +39,10 @@ export interface ServiceRequest {
   readonly form: URLSearchParams;
 }
 
-/** Resolves with the form and its caller, if he may ask. Throws a StoreOutage when his key can't be verified. */
+/** Resolves with the form and its caller, or a problem. Throws a StoreOutage if the caller's key can't be verified. */
 export type ServiceGuard = (context: RequestContext, body: Body) => Promise<Result<ServiceRequest, Problem>>;
 
-/** Creates the guard. `logUse` logs each request of a good key; the same as for tools if it is left out. */
+/** Creates the guard. `logUse` logs each request of a good key; by default as for tools. */
 export function serviceGuard(options: ServiceOptions, logUse?: LogRepeated): ServiceGuard {
   const { verifyKey, revalidateKey, guards, log } = options;
   const guard = sequence<Call & ClientCall, KeyAuth, object, object>(
@@ -61,7 +61,7 @@ export function serviceGuard(options: ServiceOptions, logUse?: LogRepeated): Ser
   };
 }
 
-/** Returns the call of a service: its key is in a header, in `Authorization: Basic`, or in its form. */
+/** Returns the call of a service, whose key is in a header, in `Authorization: Basic`, or in the form. */
 function serviceCallOf(context: RequestContext, inForm: ClientCredentials | null): Call & ClientCall {
   const client = carriesCredential(context.credentials) ? null : (readBasic(context.headers) ?? inForm);
   return Object.assign(callOf(context, client?.secret || null), { client });
@@ -76,7 +76,7 @@ function clientIn(form: URLSearchParams): Result<ClientCredentials | null, Probl
   return ok(secret === '' ? null : { id, secret });
 }
 
-/** Creates the guard that refuses a client id which is not the id of the key that is its secret. */
+/** Creates the guard that refuses a client id that isn't the id of the key sent as the secret. */
 function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
   return (call) => {
     const { client, auth } = call;
@@ -88,7 +88,7 @@ function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
   };
 }
 
-/** Filled once: copying costs a fraction of filling. */
+/** Filled once, because copying costs a fraction of filling. */
 const HEADERS = new Headers(UNCACHED_JSON_HEADERS);
 
 /** Creates a response. `body` is an object, or JSON text. */

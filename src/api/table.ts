@@ -1,28 +1,28 @@
-// The routes: path, method, body, who may, and what documents say of each. The router, `GET /`, the documents and the
-// sweeps of the tests are driven from this table; index.ts has the handler of each.
+// The table of routes: path, method, body, credential and description. It drives the router, `GET /`, the checks of
+// documents, and the tests that visit every route; index.ts has the handlers.
 
 import type { BodyKind } from '../web/body.ts';
 
 export interface RouteFacts {
   /** `any`: see `any` of web/router.ts. */
   readonly method: 'GET' | 'POST' | 'GET, POST' | 'any';
-  /** Below BASE_PATH, but for what is well known; `<…>` stands for one segment. */
+  /** Below BASE_PATH, except /.well-known; `<…>` stands for one segment. */
   readonly path: string;
-  /** Whose credential a request needs; none: anybody, or the handler decides by what was sent. */
+  /** The credential that a request needs. None: anybody may call, or the handler decides by what was sent. */
   readonly who?: 'key' | 'user' | 'client' | 'scraper';
   /** The body; JSON unless given. */
   readonly takes?: BodyKind;
-  /** Every body holds a credential, so POST is refused over plain HTTP in production. */
+  /** Every body contains a credential, so production refuses POST over plain HTTP. */
   readonly takesSecrets?: boolean;
-  /** Any web page may read it: it says the same to everyone. */
+  /** Any web page may read the response: it is the same for everyone. */
   readonly openToAnyOrigin?: boolean;
-  /** Only services ask it: no page may read it, of an allowed origin neither. */
+  /** Only services call it: no page may read the response, not even one of an allowed origin. */
   readonly withoutCors?: boolean;
-  /** Responds to any Host: probes use whatever name they know. */
+  /** Accepts any Host, because probes use whatever name they know. */
   readonly anyHost?: boolean;
-  /** Takes its credential over plain HTTP in production too: it guards no keys. */
+  /** Accepts its credential over plain HTTP even in production: it protects no keys. */
   readonly takesPlainHttp?: boolean;
-  /** What `GET /` says about the route. It does not list the route if this is left out. */
+  /** What `GET /` says about the route; without it the route isn't listed. */
   readonly says?: string;
   /** A page or document that a browser can show. */
   readonly isLinked?: boolean;

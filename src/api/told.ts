@@ -1,5 +1,5 @@
-// What services tell in the field `used`: how often they let in which key from memory. Each pair names a key by a text
-// that only the service can use that was given it.
+// Counts the uses that services report in the field `used`: how often they let in which key from memory. Each pair
+// names a key by a handle that works only for the service that got it.
 
 import { createLruCache } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -12,14 +12,14 @@ import { INVALID, type ServiceCall } from './service.ts';
 
 const PAIRS_MAX = 1000;
 const UNITS_MAX = 1_000_000;
-/** A code of 16 digits, and a percent-encoded id; ids that were typed into the database are of any length. */
+/** A code of 16 digits and a percent-encoded id. Ids that somebody typed into the database may have any length. */
 const PAIR = /^([^ :]{16,1024}):([1-9]\d{0,6})$/;
 const CODE_CHARS = 16;
 
-/** Units by the text that names the key. */
+/** Units by the handle of the key. */
 export type Used = ReadonlyMap<string, number>;
 
-/** Reads a field `used`; an empty one is none. */
+/** Parses a field `used`; an empty one reports nothing. */
 export function usedIn(text: string): Result<Used, Problem> {
   const used = new Map<string, number>();
   const pairs = text.split(' ').filter((pair) => pair !== '');
@@ -33,7 +33,7 @@ export function usedIn(text: string): Result<Used, Problem> {
   return ok(used);
 }
 
-/** Returns the text by which a service names a key when it reports its uses. */
+/** Returns the handle by which a service names a key when it reports uses. */
 export function tellOf(macs: Macs, callerKeyId: string, keyId: string): string {
   const encoded = encodeURIComponent(keyId);
   return codeOf(macs, callerKeyId, encoded) + encoded;
@@ -42,17 +42,17 @@ export function tellOf(macs: Macs, callerKeyId: string, keyId: string): string {
 const codeOf = (macs: Macs, callerKeyId: string, encoded: string): string =>
   macs.of('tell', `${encodeURIComponent(callerKeyId)} ${encoded}`);
 
-/** Returns the id of the key; null: the text is not one that this caller was given. */
+/** Returns the id of the key; null if this caller was not given the handle. */
 function keyIdIn(tell: string, macs: Macs, callerKeyId: string): string | null {
   const encoded = tell.slice(CODE_CHARS);
   return codeOf(macs, callerKeyId, encoded) === tell.slice(0, CODE_CHARS) ? decodeURIComponent(encoded) : null;
 }
 
-/** The time in which what was dropped is one line, for each calling key. */
+/** A calling key's dropped uses are logged at most this often. */
 const LOGGED_EVERY_MS = 60_000;
 const CALLERS_MAX = 1000;
 
-/** Creates a log that sums what is dropped, and writes it once a minute for each calling key. */
+/** Creates a log that sums the dropped units, and writes a line once a minute for each calling key. */
 function createDroppedLog(clock: Pick<Clock, 'monotonicMs'>, log: Log) {
   const callers = createLruCache<{ saidAtMs: number; units: number }>({ entries: CALLERS_MAX });
   return ({ requestId, auth }: ServiceCall, dropped: number): void => {
@@ -77,7 +77,10 @@ interface CountUsedOptions {
   readonly log: Log;
 }
 
-/** Counts what a service tells. While the store is out of reach, uses of keys that this process doesn't know are lost. */
+/**
+ * Creates the function that counts what a service reports. While the store is out of reach, uses of keys that this
+ * process doesn't know are lost.
+ */
 export function createCountUsed({ toldUses, macs, clock, log }: CountUsedOptions): CountUsed {
   const logDropped = createDroppedLog(clock, log);
   return async (used, caller) => {

@@ -34,7 +34,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
   const { run, streams, signIn, log } = options;
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
-  /** Refuses a call. Every response of a rate-limited tool states its limit, even a refusal before any guard. */
+  /** Refuses a call. Every response of a rate-limited tool states its limit, even if no guard has run. */
   function refuse(context: RequestContext, problem: Problem, limits = tool.initialLimits): Response {
     return problemResponse(
       problem,

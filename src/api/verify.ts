@@ -1,5 +1,5 @@
-// /verify: tells a proxy that asks before it passes a request on (forward_auth, auth_request, ext_authz) whether the
-// request's key is good. Guarded like a tool; status and headers are the whole response.
+// /verify: tells a proxy whether a request's key is good before it forwards the request (forward_auth, auth_request,
+// ext_authz). Guarded like a tool; the response is status and headers only.
 
 import type { KeyAuth } from '../calls/api-key.ts';
 import { type Call, callOf } from '../calls/call.ts';
@@ -31,7 +31,7 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
   const responseHeaders = createResponseHeaders(UNCACHED_HEADERS);
   const { initialLimits = [] } = guards.apiKey;
   const operation = { name: '', initialLimits };
-  // A proxy demands the same scopes again and again, and parsing them is a third of the work.
+  // Memoized: a proxy demands the same scopes again and again, and parsing them is a third of the work.
   const demandIn = memoize((demand: string) => {
     const { scopes, resources, cost, mistake } = demandsIn(demand);
     const guard: Guard<Call, KeyAuth> =
@@ -40,16 +40,14 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
   });
   let isWarned = config.trustProxy > 0;
 
-  /** Warns once that all clients of a proxy share one budget of unknown keys, because TRUST_PROXY is not set. */
+  /** Warns once that all clients of a proxy share one budget of unknown keys, because TRUST_PROXY isn't set. */
   function warnOnce({ request, requestId }: RequestContext): void {
     if (isWarned || !request.headers.has('x-forwarded-for')) return;
     isWarned = true;
     log.warn('X-Forwarded-For not believed', { requestId, setting: 'TRUST_PROXY' });
   }
 
-  /**
-   * Creates a refusal. It has the identity headers too, but empty: a proxy would pass on the client's own otherwise.
-   */
+  /** Creates a refusal. Its identity headers are empty, not missing: else a proxy would pass on the client's own. */
   function refuse({ requestId }: RequestContext, problem: Problem, limits = initialLimits): Response {
     const shown = problem.code === 'insufficient_scope' ? withoutSent(problem) : problem;
     const isLimit = problem.code === 'rate_limited' || problem.code === 'quota_exceeded';
@@ -66,7 +64,7 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
     const guarded = await guard(call);
     if (!guarded.ok) return refuse(context, guarded.error, call.limits);
     const ended = (await recheck([call])).get(call);
-    const problem = ended ?? mistake; // input comes last, as for tools
+    const problem = ended ?? mistake; // mistakes in the input come last, as for tools
     if (problem !== null) return refuse(context, problem, call.limits);
     const headers = responseHeaders(call.limits);
     identify(headers, guarded.value.auth);
@@ -82,7 +80,7 @@ const WRONG_COST: Problem = {
   detail: `cost: expected it once, a whole number from 1 to ${COST_MAX}`,
 };
 
-/** A variable in the proxy's configuration may have been empty, which must not admit every key. */
+/** A variable in the proxy's configuration may be empty, which must not admit every key. */
 const EMPTY_SCOPE: Problem = {
   code: 'invalid_input',
   issues: [{ path: 'scope', message: 'Expected a scope' }],
@@ -91,7 +89,7 @@ const EMPTY_SCOPE: Problem = {
 
 type InsufficientScope = Extract<Problem, { code: 'insufficient_scope' }>;
 
-/** Returns the problem without what is no scope or could be a misplaced key, because the request named the scopes. */
+/** Returns the problem without whatever isn't a scope or could be a misplaced key: the request named the scopes. */
 const withoutSent = (problem: InsufficientScope): Problem => ({
   ...problem,
   required: problem.required.filter((scope) => isScope(scope) && redact(scope) === scope),
@@ -106,15 +104,15 @@ function demandOf({ url, headers }: Request): string {
 interface Demands {
   readonly scopes: readonly string[];
   readonly resources: readonly string[];
-  /** The units to spend; where they are not as they should be, one. */
+  /** The units to spend; one if the request's are invalid. */
   readonly cost: number;
-  /** What is wrong with the request; null: nothing. */
+  /** What is wrong with the request; null if nothing is. */
   readonly mistake: Problem | null;
 }
 
 /**
- * Returns what the request demands, each scope once. Query and header can only add to each other, and so can several
- * resources: what a client may have added to the query admits no key that is bound to another server.
+ * Parses what the request demands. Query and header only add demands, and so does each further resource: whatever a
+ * client added to the query admits no key that is bound to another server.
  */
 function demandsIn(demand: string): Demands {
   const [query = '', header = ''] = demand.split('\n');
@@ -133,8 +131,8 @@ function demandsIn(demand: string): Demands {
 }
 
 /**
- * Returns the parameters before the first `path`. After it comes the path that a client asked for, with a query of its
- * own (Envoy).
+ * Returns the parameters before the first `path`. Envoy appends there the path that the client requested, with its own
+ * query.
  */
 function ownParameters(all: URLSearchParams): URLSearchParams {
   const entries = [...all];
@@ -142,9 +140,9 @@ function ownParameters(all: URLSearchParams): URLSearchParams {
   return new URLSearchParams(path === -1 ? entries : entries.slice(0, path));
 }
 
-/** The identity headers, each with its value for a good key. A proxy has to name every one of them. */
+/** The identity headers, each with its value for a good key. Proxies must pass on every one. */
 const IDENTITY_HEADERS: readonly (readonly [name: string, textOf: (auth: KeyAuth['auth']) => string])[] = [
-  ['X-Key-Id', ({ keyId }) => percentEncode(keyId)], // one that was typed into the database may have any characters
+  ['X-Key-Id', ({ keyId }) => percentEncode(keyId)], // typed into the database, it may have any characters
   ['X-Key-Owner', ({ subject }) => percentEncode(subject)],
   ['X-Key-Name', ({ keyName }) => percentEncode(keyName)],
   ['X-Key-Scopes', ({ scopes }) => joinScopes(scopes)],
@@ -153,7 +151,7 @@ const IDENTITY_HEADERS: readonly (readonly [name: string, textOf: (auth: KeyAuth
   ['X-Key-Parent', ({ parentId }) => percentEncode(parentId ?? '')],
 ];
 
-/** Sets all identity headers; null: to empty values. */
+/** Sets all identity headers, to empty values if `auth` is null. */
 function identify(headers: Headers, auth: KeyAuth['auth'] | null): void {
   for (const [name, textOf] of IDENTITY_HEADERS) headers.set(name, auth === null ? '' : textOf(auth));
 }

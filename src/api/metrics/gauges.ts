@@ -1,4 +1,4 @@
-// What the metrics read when their text is made: the feed, sessions, keys that expire, the certificate, the process.
+// Reads the gauges at each scrape: the feed, sessions, keys that expire, the certificate, the process.
 
 import { outageIn } from '../../ground/result.ts';
 import { type Clock, MS_PER_DAY, withTimeout } from '../../ground/runtime.ts';
@@ -9,7 +9,10 @@ import type { Sample } from '../../watch/series.ts';
 
 const EXPIRING_DAYS = [1, 7, 30];
 const COUNT_EVERY_MS = 60_000;
-/** A scrape waits this long for a count, to succeed while the database is away. Its own timeout is 10 s by default. */
+/**
+ * A scrape waits this long for a count, so that it succeeds during an outage. Prometheus's own timeout is 10 s by
+ * default.
+ */
 const COUNT_WAIT_MS_MAX = 500;
 
 export interface ProcessUsage {
@@ -21,13 +24,13 @@ export interface GaugeOptions {
   readonly adminStore: AdminStore;
   readonly feed: Feed;
   readonly lagMaxMs: number;
-  /** Returns false while the last write failed for lack of space or rights. */
+  /** Returns false if the last write failed for lack of space or rights. */
   readonly writable: () => boolean;
   readonly sessions: () => number;
-  /** Requests that wait for changes. */
+  /** Returns how many requests wait for changes. */
   readonly listeners: () => number;
   readonly usage: (() => ProcessUsage) | undefined;
-  /** The end of the certificate of the server's own TLS, in milliseconds since 1970; undefined: it has no TLS. */
+  /** When the certificate of the server's own TLS ends, in milliseconds since 1970; undefined without TLS. */
   readonly certificateEndsAtMs: number | undefined;
 }
 
@@ -55,7 +58,10 @@ export function createGauges(clock: Clock, options: GaugeOptions): () => Promise
   };
 }
 
-/** Counts keys that expire within each of EXPIRING_DAYS, as last counted; undefined before the first count. */
+/**
+ * Creates a function that counts the keys that expire within each of EXPIRING_DAYS. It resolves with the last counts;
+ * undefined before the first.
+ */
 function createExpiring({ countExpiring }: AdminStore, clock: Clock) {
   let last: readonly number[] | undefined;
   let asking: Promise<readonly number[] | undefined> | undefined;

@@ -1,5 +1,5 @@
-// What the server counts and times for its operators, by wrapping its parts; nothing without METRICS_TOKEN. No label
-// holds what a caller can make up.
+// Counts and times the server's work for METRICS_TOKEN's metrics, by wrapping its parts. No label holds text that
+// callers can make up.
 
 import type { Guard } from '../../calls/guard.ts';
 import type { Operation, ToolResult } from '../../calls/operation.ts';
@@ -17,10 +17,10 @@ import { createGauges, type GaugeOptions } from './gauges.ts';
 
 export type Transport = 'rest' | 'http' | 'sse';
 
-/** Any tool or method that the server doesn't have. */
+/** The label of any tool or method that the server doesn't have. */
 const OTHER = 'other';
 
-/** The method that calls an operation. */
+/** The MCP method that calls each kind of operation. */
 const METHODS: Readonly<Record<Operation['kind'], string>> = {
   tool: 'tools/call',
   prompt: 'prompts/get',
@@ -30,12 +30,12 @@ const METHODS: Readonly<Record<Operation['kind'], string>> = {
 export interface Metrics {
   run(transport: Transport, run: Run): Run;
   mcp(transport: Transport, mcp: Mcp): Mcp;
-  /** Counts refusals by their code. */
+  /** Wraps a guard to count its refusals by code. */
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
   verify(verifier: Pick<Verifier, 'verify' | 'reads'>): Verifier['verify'];
-  /** Times every call of the store. */
+  /** Wraps a store to time its calls. */
   store<S extends KeyStore | AdminStore | OwnerStore | ChildStore>(store: S): S;
-  /** Adds what is read when the text is made. */
+  /** Adds the gauges, which are read at each scrape. */
   addGauges(options: GaugeOptions): void;
   text(): Promise<string>;
 }
@@ -53,7 +53,7 @@ export function createMetrics(clock: Clock): Metrics {
 
   return {
     run(transport, run) {
-      const successes = new Map<Operation, Series>(); // spares nearly all calls the look-up by labels
+      const successes = new Map<Operation, Series>(); // spares nearly all calls the lookup by labels
       return async (operation, input, call, canceller) => {
         const startedMs = clock.monotonicMs();
         const result = await run(operation, input, call, canceller);
@@ -74,7 +74,7 @@ export function createMetrics(clock: Clock): Metrics {
         const startedMs = clock.monotonicMs();
         const reply = await mcp(request, peer);
         if (reply.call !== undefined) return reply; // counted where it ran
-        const { method, tool } = shownAs(request.method, reply);
+        const { method, tool } = labelsOf(request.method, reply);
         operations(method, tool, String(reply.errorCode ?? ''), transport).observe(secondsSince(startedMs));
         return reply;
       };
@@ -146,8 +146,8 @@ function errorTypeOf(result: ToolResult): string {
   return 'contentJson' in result.value && result.value.isError ? 'tool_error' : '';
 }
 
-/** Returns the labels under which a message that calls no tool is counted. */
-function shownAs(method: string, { errorCode }: Reply): { readonly method: string; readonly tool: string } {
+/** Returns the labels that count a message without a tool call. */
+function labelsOf(method: string, { errorCode }: Reply): { readonly method: string; readonly tool: string } {
   if (errorCode === CODES.methodNotFound) return { method: OTHER, tool: '' };
   return { method, tool: method === 'tools/call' ? OTHER : '' };
 }

@@ -1,4 +1,5 @@
-// GET /metrics: for a scraper with METRICS_TOKEN. Over plain HTTP too: the token guards counts, not keys.
+// GET /metrics: serves the metrics to a scraper with METRICS_TOKEN, even over plain HTTP: the token protects counts,
+// not keys.
 
 import type { Problem } from '../../ground/problem.ts';
 import type { Sha256 } from '../../ground/runtime.ts';
@@ -13,7 +14,7 @@ export interface MetricsRouteOptions {
 }
 
 export function metricsRoute({ token, sha256, text }: MetricsRouteOptions): Handler {
-  // Hashes are compared, so that timing says nothing of the token.
+  // Compares hashes, so that timing reveals nothing of the token.
   const tokenHash = sha256(token, 'hex');
 
   return async ({ credentials, requestId }) => {
