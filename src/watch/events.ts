@@ -1,6 +1,6 @@
-// Every event of the log, with its level: what the log is called with, what documents and tests are checked against.
+// Lists every event of the log by level: the only ones that code may log, and that documents and tests are checked against.
 
-/** `error` has bugs alone; an event of a lower level whose code throws is logged there too, with the stack. */
+/** `error` has only bugs. Any event may also be logged there, with the stack, if its code throws. */
 const LEVELS = {
   info: [
     'started',

@@ -1,11 +1,11 @@
-// Gathers lines as bytes and hands them over in chunks. As texts they would be made of a dozen strings each, at nearly
+// Buffers log lines as bytes and writes them in chunks. Strings would have to be concatenated from a dozen each, at nearly
 // every call.
 
 /** A line waits at most this long: short enough to watch, long enough for thousands of lines to share one write. */
 const FLUSH_AFTER_MS = 50;
-/** Once so many bytes wait, a write starts. */
+/** A write starts once this many bytes are buffered. */
 const CHUNK_BYTES = 64 * 1024;
-/** Kept for a slow reader. Beyond this, lines are dropped and counted. */
+/** Buffered for a slow reader. Beyond it, lines are dropped and counted. */
 const WAITING_BYTES_MAX = 8 * 1024 * 1024;
 
 /** Takes a chunk of whole lines; resolves when the chunk has left the process. */
@@ -16,22 +16,19 @@ export class LineWriter {
   readonly #onDropped: (count: number) => void;
   readonly #chunk = new Uint8Array(CHUNK_BYTES);
   #used = 0;
-  /** Bytes that were handed over, and are not taken yet. */
+  /** Bytes passed to `write` that have not left the process. */
   #pendingBytes = 0;
   #dropped = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #writing: Promise<void> = Promise.resolve();
 
-  /** Creates the writer. `onDropped` is told how many lines were dropped, once there is room again. */
+  /** Creates the writer. It calls `onDropped` with the number of dropped lines once there is room again. */
   constructor(write: LogWrite, onDropped: (count: number) => void) {
     this.#write = write;
     this.#onDropped = onDropped;
   }
 
-  /**
-   * Begins a line of at most so many bytes, which `add` and `addAscii` then write. Returns false, and counts the line, if
-   * it has to be dropped.
-   */
+  /** Begins a line of at most this many bytes for `add` and `addAscii`. Returns false if it is dropped, and counts it. */
   begin(bytes: number): boolean {
     if (this.#used + this.#pendingBytes > WAITING_BYTES_MAX) {
       this.#dropped += 1;
@@ -54,7 +51,7 @@ export class LineWriter {
     this.#used += length;
   }
 
-  /** Hands over what has gathered. Resolves when all was taken. */
+  /** Writes what is buffered. Resolves when everything has left the process. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

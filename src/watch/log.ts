@@ -1,5 +1,5 @@
-// The log: one JSON object per line, buffered and redacted. The caller's `write` says where the lines go. Lines that
-// callers can cause at will are limited.
+// Writes the log: one JSON object per line, buffered and redacted, to the caller's `write`. Throttles lines that callers
+// can cause at will.
 
 import { createLruCache } from '../ground/cache.ts';
 import { createTokenBuckets, type Rate } from '../ground/limits/rates.ts';
@@ -11,16 +11,16 @@ import { hasHash, redactHashes, redactKeys, redactsForeign } from './redact.ts';
 export const LOG_LEVELS = ['debug', 'info', 'warn', 'error'] as const;
 type LogLevel = (typeof LOG_LEVELS)[number];
 const INFO = LOG_LEVELS.indexOf('info');
-/** `error` takes whatever was thrown; an Error is shown with its stack. */
+/** `error` may be anything thrown; an Error is logged with its stack. */
 export type LogFields = Readonly<Record<string, unknown>>;
 
-/** Identifies a request, and its trace if it has one. Both are ASCII, need no escape in JSON, and hold no secret. */
+/** Identifies a request, and its trace if any. Both are ASCII, need no escape in JSON, and hold no secret. */
 interface RequestIds {
   readonly requestId: string;
   readonly traceId?: string | undefined;
 }
 
-/** Logs a line for a request. The fields are about `of`, and always the same for it. */
+/** Logs a line for a request. The fields describe `of`, and are always the same for it, so they are cached. */
 export type LogRepeated = (ids: RequestIds, of: string, fields: LogFields) => void;
 
 export interface Log {
@@ -28,26 +28,26 @@ export interface Log {
   warn(event: WarnEvent, fields?: LogFields): void;
   error(event: LogEvent, fields?: LogFields): void;
   /**
-   * Warns of what a caller can cause at will: at most one line a second for each bucket, and 100 in all.
-   * `suppressed` counts those left out since the bucket's last.
+   * Warns about what a caller can cause at will: at most one line a second per bucket, and 100 in all. `suppressed`
+   * counts the lines left out since the bucket's last.
    */
   warnThrottled(event: WarnEvent, bucket: string, fields: LogFields): void;
   /**
-   * Warns of what every caller meets during an outage: one line, and the next after a minute without the event. `of`
-   * names one of the few parts that have an outage of their own.
+   * Warns about what every caller meets during an outage: one line, and the next after a minute without the event. `of`
+   * names one of the few parts that fail on their own.
    */
   warnOnce(event: WarnEvent, fields: LogFields, of?: string): void;
   /** Returns a function that logs an event of nearly every call. It encodes and redacts the fields once. */
   repeated(event: InfoEvent): LogRepeated;
-  /** Hands everything buffered to `write` and resolves when it was taken. */
+  /** Writes everything buffered and resolves when it has left the process. */
   flush(): Promise<void>;
 }
 
-/** An event that has not occurred for this long is over: the next one is a new line. */
+/** An event that has not occurred for this long is over, and is logged again. */
 const OVER_AFTER_MS = 60_000;
-/** The fields that `repeated` keeps for an event: some 200 bytes each. */
+/** The fields that `repeated` caches per event: some 200 bytes each. */
 const REPEATED_MAX = 10_000;
-/** More than the ids of a request take in a line. */
+/** An upper bound for the bytes of a request's ids in a line. */
 const IDS_BYTES_MAX = 256;
 
 const utf8 = new TextEncoder();
@@ -55,16 +55,16 @@ const utf8 = new TextEncoder();
 export function createLog(options: { level: LogLevel; clock: Clock; write: LogWrite }): Log {
   const least = LOG_LEVELS.indexOf(options.level);
   const throttle = createThrottle(options.clock);
-  const metAtMs = new Map<string, number>(); // by event, of which the program has a few, and by tool
+  const metAtMs = new Map<string, number>(); // bounded: the program has few events and parts
   const stamp = createStamp(options.clock);
   const writer = new LineWriter(options.write, (count) => line('warn', 'log lines dropped', { count }));
 
   function line(level: LogLevel, event: LogEvent, fields: LogFields = {}): void {
     if (LOG_LEVELS.indexOf(level) < least) return;
-    // On info lines a bare hash stays: there it can only be a user id, as some issuers have them.
+    // Info lines keep a bare hash: there it can only be a user id, as some issuers have them.
     const json = encodeFields(fields);
     const text = level !== 'info' && hasHash(json) ? encodeFields(fields, withoutHashes) : json;
-    // No caller passes secrets, but a library's error may quote one, and a scope or user id may be one.
+    // Callers pass no secrets, but a library's error may quote one, and a scope or user id may be one.
     const bytes = utf8.encode(redactKeys(beginning(stamp(), level, event) + ending(text)));
     if (writer.begin(bytes.length)) writer.add(bytes);
   }
@@ -120,7 +120,7 @@ export function createLog(options: { level: LogLevel; clock: Clock; write: LogWr
   };
 }
 
-/** Returns a function that returns the time as it is logged. Many lines share a millisecond. */
+/** Creates a function that returns the time in ISO 8601, cached because many lines share a millisecond. */
 function createStamp(clock: Clock): () => string {
   let stampMs = -1;
   let stamp = '';
@@ -137,19 +137,13 @@ function createStamp(clock: Clock): () => string {
 const beginning = (time: string, level: LogLevel, event: LogEvent): string =>
   `{"time":"${time}","level":"${level}","event":"${event}"`;
 
-/** Returns the rest of a line with the fields of this object. */
+/** Returns the rest of a line, from the JSON of its fields. */
 const ending = (json: string): string => `${json === '{}' ? '' : ','}${json.slice(1)}\n`;
 
-/**
- * Redacts hashes before a text is encoded: the letter of an escape (`\n`, `\b`) would look like a part of the hash
- * after it.
- */
+/** Redacts hashes before the text is escaped: the letter of an escape (`\n`, `\b`) would look like part of the hash. */
 const withoutHashes = (_name: string, value: unknown) => (typeof value === 'string' ? redactHashes(value) : value);
 
-/**
- * Returns the JSON text of any value that a tool has thrown or put into its caller's identity, because the log never
- * throws.
- */
+/** Returns fields as JSON. Never throws, whatever a tool has thrown or put into its caller's identity. */
 function encodeFields(fields: LogFields, replacer?: typeof withoutHashes): string {
   try {
     const shown = fields.error instanceof Error ? { ...fields, error: textOf(fields.error) } : fields;
@@ -160,7 +154,7 @@ function encodeFields(fields: LogFields, replacer?: typeof withoutHashes): strin
   }
 }
 
-/** Returns an Error as text, because JSON prints it as {}. */
+/** Returns an Error as text, because JSON encodes it as {}. */
 const textOf = (error: Error) => String(error.stack ?? error);
 
 function withJsonForm(value: unknown): unknown {
@@ -171,12 +165,12 @@ function withJsonForm(value: unknown): unknown {
   }
 }
 
-// What callers can cause at will: one line a second for each bucket (a key, an address), and 100 in all.
+// Throttles what callers can cause at will: one line a second per bucket (a key, an address), and 100 in all.
 
 const EVERY_MS = 1000;
-/** The lines of all buckets together. A flood from many addresses must not bury the rest of the log. */
+/** The limit for all buckets together. A flood from many addresses must not bury the rest of the log. */
 const LINES: Rate = { perS: 100, burst: 100 };
-/** Buckets remembered, about 2 MB. One that was evicted counts from zero. */
+/** Cached buckets, about 2 MB. An evicted one starts from zero. */
 const BUCKETS_MAX = 10_000;
 
 interface Bucket {
@@ -185,7 +179,7 @@ interface Bucket {
   readonly suppressed: number;
 }
 
-/** Returns the number of lines left out since the bucket's last; null: this one is left out too. */
+/** Returns how many lines were left out since the bucket's last; null: leave out this one, too. */
 type Throttle = (bucket: string) => number | null;
 
 function createThrottle(clock: Clock): Throttle {

@@ -1,4 +1,4 @@
-// Logs an outage once, and its end once; and the outage of the key store that calls and requests meet.
+// Logs the beginning and the end of an outage once each, and returns the problem for calls during a store outage.
 
 import type { StoreOutage } from '../ground/result.ts';
 import type { InfoEvent, WarnEvent } from './events.ts';
@@ -13,9 +13,9 @@ export interface OutageLog {
 
 export interface OutageEvents {
   readonly on: WarnEvent;
-  /** The event at the end. The caller logs the end, with more detail, if it is left out. */
+  /** The event at the end. If left out, the caller logs the end with more detail. */
   readonly off?: InfoEvent;
-  /** Whether a new reason is logged too. */
+  /** Whether a different reason is logged, too. */
   readonly eachReason?: boolean;
 }
 
@@ -41,9 +41,7 @@ export interface MetBy {
   readonly traceId?: string | undefined;
 }
 
-/**
- * Returns the problem that tells a caller of an outage. It logs the reason, once for all calls that meet the outage.
- */
+/** Returns the problem for a caller during an outage. Logs the reason, once for all calls. */
 export function outageProblem({ reason }: StoreOutage, log: Log, { requestId, traceId }: MetBy) {
   log.warnOnce('key store out of reach', { requestId, traceId, reason });
   return { code: 'store_unavailable', reason } as const;

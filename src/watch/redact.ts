@@ -1,29 +1,27 @@
-// Takes secrets out of text that has to be repeated: log lines, and what errors echo to callers and operators.
+// Redacts secrets in text that must be repeated: log lines, and what errors echo to callers and operators.
 
 import { withoutControls } from '../ground/text.ts';
 
 /**
- * A JWT, or its first two parts. An `eyJ…` without a dot is matched too, and put back: otherwise the search for the dot
- * would begin anew at every `eyJ`, and a body can hold 300,000 of them.
+ * A JWT, or its first two parts. It also matches an `eyJ…` without a dot, and keeps it: otherwise the search for the dot
+ * would restart at every `eyJ`, and a body can hold 300,000 of them.
  */
 const TOKEN = /eyJ[\w-]{8,}(\.[\w-]+\.?[\w-]*)?/g;
-/** The same of an issuer that writes white space after its braces. Words begin so, too: the second part has to as well. */
+/** The same for issuers that put white space after braces. Words begin like this, so the second part must as well. */
 const SPACED_TOKEN = /e(?:yA|w[0ko])[\w-]{8,}(\.e(?:yA|w[0ko])[\w-]+\.?[\w-]*)?/g;
 const KEY = /sk_(?:live|test)_[0-9A-Za-z]{6,}/g;
-/**
- * Finds a key with any prefix. The prefix is not secret, and matching it too would cost every line 40 times as much.
- */
+/** Finds a key with any prefix. The prefix is not secret, and matching it too would cost each line 40 times as much. */
 const KEY_WITHOUT_PREFIX = /_(?:live|test)_[0-9a-f]{16,}/gi;
 const HASH = /\b[0-9a-f]{64}\b/g;
 const HASH_DIGITS = /[0-9a-f]{64}/;
 const REDACTED = '[redacted]';
 
-/** Keys of another form that were presented of late, as they are and as JSON has them; the oldest first. */
+/** Recently presented keys of another form, as they are and escaped for JSON; the oldest first. */
 const foreign = new Map<string, readonly string[]>();
 /** Each costs a search of every line: some 5 µs in 64 KB. */
 const FOREIGN_MAX = 200;
 
-/** Takes a presented key of another form, which no shape tells, out of what is written from now on. */
+/** Redacts a presented key of another form, which no pattern matches, from now on. */
 export function redactFrom(key: string): void {
   const forms = foreign.get(key) ?? [...new Set([key, JSON.stringify(key).slice(1, -1)])];
   foreign.delete(key);
@@ -32,7 +30,7 @@ export function redactFrom(key: string): void {
   if (foreign.size > FOREIGN_MAX && oldest !== undefined) foreign.delete(oldest);
 }
 
-/** Returns whether texts that no shape tells are taken out. */
+/** Returns whether there are keys to redact that no pattern matches. */
 export const redactsForeign = (): boolean => foreign.size > 0;
 
 function withoutForeign(text: string): string {
@@ -45,7 +43,7 @@ function withoutForeign(text: string): string {
   return left;
 }
 
-/** Returns the pattern of an ASCII text with any of its characters percent-encoded. */
+/** Returns a pattern for an ASCII text with any of its characters percent-encoded. */
 function encodedPattern(text: string): RegExp {
   const hexOf = (character: string) => character.charCodeAt(0).toString(16);
   const inAnyCase = (hex: string) => hex.replace(/[a-f]/, (digit) => `[${digit}${digit.toUpperCase()}]`);
@@ -55,12 +53,12 @@ function encodedPattern(text: string): RegExp {
   );
 }
 
-/** Percent-encoded ASCII that can be seen. */
+/** Percent-encoded printable ASCII. */
 const PRINTABLE = /%(?:[2-6][\da-f]|7[\da-e])/gi;
-/** That of which keys and tokens are made, and which needs no encoding (RFC 3986 §2.3); and `%`, for what is encoded twice. */
+/** Percent-encoded unreserved characters (RFC 3986 §2.3), of which keys and tokens consist; and `%`, for double encoding. */
 const UNRESERVED = /%(?:2[5de]|3\d|4[1-9a-f]|5[\daf]|6[1-9a-f]|7[\da])/gi;
 const ENCODINGS_MAX = 3;
-/** Longer texts are not decoded, because that takes time. */
+/** Longer texts are not decoded, to save time. */
 const ENCODED_CHARS_MAX = 32 * 1024;
 
 function decoded(text: string, which: RegExp): string {
@@ -81,7 +79,7 @@ const withoutPlainKeys = (text: string): string =>
     .replace(KEY, REDACTED)
     .replace(KEY_WITHOUT_PREFIX, REDACTED);
 
-/** Returns the text without keys and tokens. It is decoded if one was percent-encoded, by what leaves JSON valid. */
+/** Returns the text without keys and tokens. Decodes it if one was percent-encoded, in a way that keeps JSON valid. */
 export function redactKeys(text: string): string {
   const left = withoutPlainKeys(text);
   const plain = decoded(left, UNRESERVED);
@@ -90,7 +88,7 @@ export function redactKeys(text: string): string {
   return clear === plain ? left : clear;
 }
 
-/** Returns whether there may be a hash in the text, or in the text that it is the JSON of. */
+/** Returns whether there may be a hash in the text, even when it is JSON. */
 export const hasHash = (text: string): boolean => HASH_DIGITS.test(text);
 
 export const redactHashes = (text: string): string => text.replace(HASH, REDACTED);
@@ -100,8 +98,5 @@ export const redact = (text: string): string => redactHashes(redactKeys(text));
 
 const EXCERPT_CHARS_MAX = 100;
 
-/**
- * Returns what the log may show of a text that a stranger sent. It is redacted before it is cut, because half a hash
- * looks like none.
- */
+/** Returns what the log may show of a stranger's text. Redacts before truncating, as no pattern matches half a hash. */
 export const excerptOf = (text: string): string => redact(withoutControls(text)).slice(0, EXCERPT_CHARS_MAX);

@@ -1,10 +1,10 @@
-// Metrics as one table, their series as a map, and the text that a scraper reads (Prometheus exposition format 0.0.4).
-// Names follow Prometheus, and OpenTelemetry's conventions for MCP servers.
+// Defines all metrics in one table, keeps their series, and writes them as text for scrapers (Prometheus exposition
+// format 0.0.4). Names follow Prometheus, and OpenTelemetry's conventions for MCP servers.
 
 interface Family {
   readonly type: 'counter' | 'gauge' | 'histogram';
   readonly help: string;
-  /** The bounds of a histogram's buckets, in seconds. */
+  /** The upper bounds of a histogram's buckets, in seconds. */
   readonly bounds?: readonly number[];
 }
 
@@ -12,7 +12,7 @@ export const METRICS = {
   mcp_server_operation_duration_seconds: {
     type: 'histogram',
     help: 'Tool calls over REST, and MCP requests, by how they ended.',
-    // Calls that memory decides take some 20 µs; a tool may take a minute.
+    // Calls decided in memory take some 20 µs; a tool may take a minute.
     bounds: [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 60],
   },
   mcp_keys_verifications_total: {
@@ -49,11 +49,11 @@ export const METRICS = {
 
 export type Metric = keyof typeof METRICS;
 
-/** All values come from bounded sets: no caller can make one up. A label with an empty value is left out. */
+/** All values come from bounded sets, so no caller can add series. A label with an empty value is left out. */
 export type Labels = Readonly<Record<string, string>>;
 
 export class Series {
-  /** The count, or the sum of what was observed. */
+  /** The count, or for a histogram the sum of the observations. */
   value = 0;
   /** Observations in each bucket, not cumulative; the last one has no upper bound. */
   readonly #counts: number[];
@@ -82,13 +82,13 @@ export class Series {
   }
 }
 
-/** A value that is read when the text is made. */
+/** A value that is read at each scrape. */
 export type Sample = readonly [metric: Metric, value: number, labels?: Labels];
 
 export function createSeries() {
   const all = new Map<Metric, Map<string, Series>>();
   return {
-    /** Returns the series of a label set, which its first use creates. */
+    /** Returns the series of a label set, and creates it on first use. */
     of(metric: Metric, labels: Labels): Series {
       const family: Family = METRICS[metric];
       const series = all.get(metric) ?? new Map<string, Series>();
