@@ -146,6 +146,24 @@ test.each<[string, object, object]>([
   }
 });
 
+test('what has ended is kept no longer, however many names there were', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const { key } = await app.createKey('alice', { scopes: ['read', 'delegate'] });
+  const host = createHost();
+  await host.header(app.url);
+  const child = { key, madeAtMs: 0, endsAtMs: Date.now() - 1 };
+  const request = { deviceCode: 'code', userCode: 'ABCD-EFGH', uri: 'https://keys.example', endsAtMs: 0 };
+  const own = { key, requests: { old: request }, children: { job: child } };
+  writeFileSync(host.file, JSON.stringify({ [app.url]: own }));
+  expect((await host.header(app.url, '--child', '1h', '--scope', 'read', '--name', 'next')).code).toBe(0);
+  const kept = JSON.parse(readFileSync(host.file, 'utf8'))[app.url];
+  expect({ ...kept, children: Object.keys(kept.children) }).toEqual({
+    key,
+    requests: {},
+    children: ['["next",["read"]]'],
+  });
+});
+
 test('a folder that is not absolute is not made: the key is kept where it would be without it', async () => {
   await using app = await createTestApp({ env: ENV });
   const home = temporaryFolder();

@@ -28,6 +28,9 @@ const file = v.record(v.string(), kept);
 export type KeptRequest = v.InferOutput<typeof request>;
 export type Kept = v.InferOutput<typeof kept>;
 
+/** The next call says that a request has ended. */
+const REQUESTS_KEPT_MS = 86_400_000;
+
 /** Longer than a call takes: the lock of one that was killed. */
 const LOCK_MS_MAX = 10_000;
 const LOCK_WAIT_MS = 2500;
@@ -49,10 +52,20 @@ export async function withKept<T>({ env }: IoStreams, server: string, use: (kept
     try {
       return await use(state);
     } finally {
-      write(path, { ...all, [server]: state });
+      write(path, { ...all, [server]: withoutEnded(state, Date.now()) });
     }
   });
 }
+
+/** Returns what is kept without what has ended: each name has a child of its own, and may be that of one job. */
+const withoutEnded = ({ key, requests, children }: Kept, nowMs: number): Kept => ({
+  key,
+  requests: endingAfter(nowMs - REQUESTS_KEPT_MS, requests),
+  children: endingAfter(nowMs, children),
+});
+
+const endingAfter = <T extends { readonly endsAtMs: number }>(ms: number, all: Readonly<Record<string, T>>) =>
+  Object.fromEntries(Object.entries(all).filter(([, { endsAtMs }]) => endsAtMs > ms));
 
 function read(path: string): v.InferOutput<typeof file> {
   if (statSync(path, { throwIfNoEntry: false }) === undefined) return {};
