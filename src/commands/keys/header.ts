@@ -10,7 +10,7 @@ import { SERVER } from './ask.ts';
 import { type Answer, begunIn, keyIn, postForm } from './asked-server.ts';
 import { type Kept, withKept } from './kept-keys.ts';
 
-/** All requests of a call together: a host waits for it. */
+/** The wait for another call, and all requests, together: a host waits for it. */
 const CALL_MS_MAX = 4000;
 
 const LIFE_MS = { min: 60_000, max: 24 * 3_600_000 };
@@ -31,8 +31,9 @@ export const verb = command({
   async run({ options: { scope, name, child: livesMs }, argument: server, io }) {
     const scopes = [...new Set(scope)].sort();
     if (livesMs !== undefined && scopes.length === 0) throw new UsageError('--child: expected --scope beside it');
+    const signal = AbortSignal.timeout(CALL_MS_MAX);
     const key = await withKept(io, server, (kept) => {
-      const asking = { server, kept, scopes, name, signal: AbortSignal.timeout(CALL_MS_MAX), io };
+      const asking = { server, kept, scopes, name, signal, io };
       return livesMs === undefined ? keyFor(asking) : childFor(asking, livesMs);
     });
     await io.write(`${JSON.stringify({ 'X-API-Key': key })}\n`);
