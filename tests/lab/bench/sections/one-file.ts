@@ -1,5 +1,9 @@
-// Four processes that create keys in one file, beside one that has it alone: do they get in each other's way?
+// Four processes that create keys in one file, beside one that has it alone: do they get in each other's way? On the disk,
+// for which they wait: in memory they would only share the processor.
 
+import { copyFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { diskFolder } from '../../../support/folder.ts';
 import { buildDatabase, userName, userToken } from '../database.ts';
 import { createKey } from '../loads.ts';
 import { median } from '../measure.ts';
@@ -14,12 +18,12 @@ const USERS = 2000;
 const WARMUP_S = 2;
 
 export const oneFile: Section = async ({ rounds, roundS }) => {
-  const [shared, own] = [await buildDatabase(1000), await buildDatabase(1000)];
+  const [shared, own] = [await onDisk(), await onDisk()];
   const load = createKey(await Promise.all(Array.from({ length: USERS }, (_, index) => userToken(userName(index)))));
-  await using alone = await startOurs(own.path);
+  await using alone = await startOurs(own);
   await using together = new AsyncDisposableStack();
   const servers: Process[] = [];
-  for (let made = 0; made < PROCESSES; made += 1) servers.push(together.use(await startOurs(shared.path)));
+  for (let made = 0; made < PROCESSES; made += 1) servers.push(together.use(await startOurs(shared)));
 
   /** Creations a second, by all of them. */
   async function created(by: readonly Process[], seconds: number): Promise<number> {
@@ -42,3 +46,9 @@ export const oneFile: Section = async ({ rounds, roundS }) => {
     targets: [atLeast(`creations by ${PROCESSES} processes on one file, of one process's`, median(shares), 0.9)],
   };
 };
+
+async function onDisk(): Promise<string> {
+  const path = join(diskFolder(), 'keys.db');
+  copyFileSync((await buildDatabase(1000)).path, path);
+  return path;
+}
