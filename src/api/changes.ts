@@ -142,7 +142,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
   async function problemOf(caller: ServiceCall, waiting: HeldRequest | undefined): Promise<Problem | null> {
     if (waiting?.isSuspect || hasEnded(caller.keyEndsAtMs, ageClock.nowMs())) {
       if (waiting !== undefined) waiting.isSuspect = false;
-      const problem = await caller.confirm();
+      const problem = await caller.revalidate();
       if (problem !== undefined) return problem;
       const may = await scopeGuard(caller);
       return may.ok ? null : may.error;

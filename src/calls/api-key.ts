@@ -1,5 +1,5 @@
-// The guard for API keys: finds the presented key, has it verified, and adds its identity. proof.ts looks again before
-// anything leaves.
+// The guard for API keys: finds the presented key, verifies it, and adds its identity to the call. proof.ts revalidates
+// it before anything leaves.
 
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
@@ -8,7 +8,7 @@ import { isJwtShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified } from '../keys/verify.ts';
 import type { Log, LogRepeated } from '../watch/log.ts';
 import type { Credentials, Refused } from '../web/context.ts';
-import type { Call, Confirm } from './call.ts';
+import type { Call, Revalidate } from './call.ts';
 import type { Guard } from './guard.ts';
 
 export interface KeyAuth {
@@ -17,29 +17,29 @@ export interface KeyAuth {
 
 export type VerifyKey = (token: string, caller: Caller) => Awaitable<Verified>;
 
-/** Returns the key of the first place that holds one, even when it is wrong and a later one is right. */
+/** Returns the key in the first place that holds one, even if it is wrong and a later one is right. */
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
   xApiKey ?? bearer ?? metaApiKey;
 
-/** Returns what logs each use of a key. */
+/** Creates the log of key uses. */
 export const logsUses = (log: Log): LogRepeated => log.repeated('API key authentication successful');
 
 /**
- * Creates the guard. `confirm` verifies a key again without counting a use. The proof isn't renewed if it is left out.
+ * Creates the guard. `revalidate` verifies a key again without counting a use; without it the proof is never renewed.
  */
 export function apiKeyGuard(
   verify: VerifyKey,
   log: Log,
-  confirm?: VerifyKey,
+  revalidate?: VerifyKey,
   logUse = logsUses(log),
 ): Guard<Call, KeyAuth> {
-  const confirmCall = confirm && confirmWith(confirm, log);
+  const revalidateCall = revalidate && revalidateWith(revalidate, log);
   function logged(verified: Verified, call: Call): Result<KeyAuth, Problem> {
     if (verified.ok) {
       const identified = identify(call, verified);
-      if (confirmCall !== undefined) call.proved(verified.verifiedAtMs, confirmCall);
+      if (revalidateCall !== undefined) call.proved(verified.verifiedAtMs, revalidateCall);
       const { keyId, subject: userId, parentId } = identified.auth;
-      // Named by its owner too, whom a database shell may change.
+      // The owner is part of the name, because a database shell may change it.
       logUse(call, `${keyId} ${userId}`, { keyId, userId, parentId: parentId ?? undefined });
       return ok(identified);
     }
@@ -60,7 +60,7 @@ export function apiKeyGuard(
   return Object.assign(decide, { credential: 'api_key' as const });
 }
 
-/** Puts the key's identity on the call, as its latest proof says. Before that the key may have had more scopes. */
+/** Puts the key's identity on the call, as of the latest proof: earlier the key may have had more scopes. */
 function identify(call: Call & { auth?: KeyIdentity }, verified: Verified & { readonly ok: true }): Call & KeyAuth {
   call.auth = verified.value;
   call.keyEndsAtMs = verified.endsAtMs;
@@ -68,10 +68,10 @@ function identify(call: Call & { auth?: KeyIdentity }, verified: Verified & { re
   return call as Call & KeyAuth;
 }
 
-const confirmWith =
-  (confirm: VerifyKey, log: Log): Confirm =>
+const revalidateWith =
+  (revalidate: VerifyKey, log: Log): Revalidate =>
   async (call) => {
-    const verified = await confirm(presentedKey(call.credentials) ?? '', call);
+    const verified = await revalidate(presentedKey(call.credentials) ?? '', call);
     if (verified.ok) {
       identify(call, verified);
       return ok(verified.verifiedAtMs);
@@ -80,15 +80,15 @@ const confirmWith =
     return verified;
   };
 
-/** Adds to the problem that a user token was presented as a key. Only its shape is checked. */
+/** Adds to the problem the hint that the key looks like a user token. */
 const withKindSent = (problem: Problem, presented: string): Problem =>
   problem.code === 'invalid_api_key' && isJwtShaped(presented) ? { ...problem, sent: 'user_token' } : problem;
 
-/** Returns the hint that a key was presented as a user token. Only its shape is checked. */
+/** Returns the hint that the user token looks like a key. */
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>
   presented !== null && isKeyShaped(presented) ? { sent: 'api_key' } : {};
 
-/** Returns the key that a problem is about, if it is on record. */
+/** Returns the key that a problem is about, if it is in the database. */
 export function refusedKeyIn(problem: Problem): Refused | undefined {
   if (problem.code !== 'invalid_api_key' || problem.keyId === undefined) return undefined;
   return { keyId: problem.keyId, keyName: problem.keyName, subject: problem.userId };
@@ -96,7 +96,7 @@ export function refusedKeyIn(problem: Problem): Refused | undefined {
 
 export function logRefused(log: Log, error: Problem, { requestId, traceId }: RequestIds): void {
   if (error.code === 'invalid_api_key') {
-    const { reason, keyId, userId, parentId, fingerprint, sent } = error; // the ids are there only for a key on record
+    const { reason, keyId, userId, parentId, fingerprint, sent } = error; // only a known key has ids
     log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, parentId, fingerprint, sent });
   }
 }

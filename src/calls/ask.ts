@@ -1,12 +1,12 @@
-// `ask`, for tools and prompts. It never waits: a question without a response is a value that the tool returns, and the
-// client calls again with the response. Between two rounds nothing of the call stays in the server.
+// Implements `ask`, with which tools and prompts question the caller. It never waits: the tool returns unanswered
+// questions as a value, and the client calls again with the responses. The server keeps nothing between the rounds.
 
 import type { InputIssue, Problem } from '../ground/problem.ts';
 import { type Awaitable, err, ok, type Result } from '../ground/result.ts';
 import { isObject } from '../ground/text.ts';
 import type { InputRequest, Question } from './questions.ts';
 
-/** The client did not declare that it takes this, or speaks an older revision or REST. The tool decides what to do. */
+/** The client didn't declare this capability, or speaks an older revision or REST. The tool decides what to do. */
 export interface Unavailable {
   readonly action: 'unavailable';
 }
@@ -20,38 +20,38 @@ export type Answers<Q extends Questions> = {
   readonly [Name in keyof Q]: (Q[Name] extends Question<infer A> ? A : never) | Unavailable;
 };
 
-/** What a tool returns in place of its output: the questions without a response. */
+/** What a tool returns instead of its output: the unanswered questions. */
 export interface InputRequired {
   readonly code: 'input_required';
   readonly requests: Readonly<Record<string, InputRequest>>;
 }
 
 /**
- * Asks all of these questions at once. A tool must return the error as it is. A name belongs to one question of a call,
- * which keeps its answer in all later rounds.
+ * Asks all these questions at once. The tool must return an error unchanged. Each name belongs to one question of the
+ * call, which keeps its answer in all later rounds.
  */
 export type Ask = <Q extends Questions>(questions: Q) => Result<Answers<Q>, InputRequired | Problem>;
 
-/** How a transport asks the client of a call. `subject` identifies the call: a response counts for no other. */
+/** How a transport asks the client of a call. `subject` identifies the call: its responses count for no other. */
 export interface Asking {
   /** Whether the client shows forms. */
   readonly canAsk: boolean;
-  /** Returns the response to a question; undefined if there is none yet. */
+  /** Returns the response to a question; undefined if none has come yet. */
   responseTo(name: string): unknown;
   /** Carries a response to the next round, if there is one. */
   addToRequestState(name: string, response: unknown): void;
-  /** What the client sent back of earlier rounds; undefined in the first. */
+  /** The state of earlier rounds, sent back by the client; undefined in the first. */
   readonly requestState: string | undefined;
-  /** Reads the responses in requestState. Resolves with a problem if they are of another call. */
+  /** Reads the responses in requestState. Resolves with a problem if they belong to another call. */
   readRequestState(requestState: string, subject: string): Promise<Problem | undefined>;
   /**
-   * Resolves with the JSON fields of the result that ends this round: the requests, and all responses so far, as
+   * Resolves with the JSON fields of the result that ends this round: the requests, and all responses so far in
    * requestState.
    */
   inputRequiredResult(subject: string, requests: InputRequired['requests']): Awaitable<Result<string, Problem>>;
 }
 
-/** Returns the function that a tool asks with. Every question is unavailable if `asking` is undefined. */
+/** Creates the `ask` of a call. Without `asking`, every question is unavailable. */
 export const askThrough =
   (asking: Asking | undefined): Ask =>
   <Q extends Questions>(questions: Q) => {
@@ -85,7 +85,7 @@ const misreadProblem = (name: string, issues: readonly InputIssue[]): Problem =>
   issues: issues.map(({ path, message }) => ({ path: path === '' ? name : `${name}.${path}`, message })),
 });
 
-/** The members of `auth`, of a key or a user, that tell callers apart. */
+/** The fields of `auth` that identify a key or a user. */
 export interface Identified {
   readonly keyId?: string;
   readonly subject?: string;
@@ -93,8 +93,8 @@ export interface Identified {
 }
 
 /**
- * Returns the text that identifies a call: the operation, its input as sent, and the caller, who is empty if no guard for
- * keys or users ran. The parsed input would not do, because JSON can't tell all its values apart.
+ * Returns the text that identifies a call: the operation, the input as sent, and the caller, which is empty if no guard
+ * for keys or users ran. The parsed input won't do, because JSON can't tell all its values apart.
  */
 export const subjectOf = (
   { kind, name }: { readonly kind: string; readonly name: string },
@@ -102,7 +102,7 @@ export const subjectOf = (
   { keyId, subject, actor }: Identified,
 ): string => JSON.stringify([kind, name, [keyId, subject, actor], withSortedFields(input)]);
 
-/** Returns the same value with sorted fields, because clients send them in any order. */
+/** Sorts the fields of a value, because clients send them in any order. */
 function withSortedFields(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withSortedFields);
   if (!isObject(value)) return value;

@@ -1,4 +1,4 @@
-// One call of a tool or prompt: what it carries, and how it is made from a request.
+// The context of one call of a tool or prompt, and how a request becomes one.
 
 import type { Problem } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
@@ -8,12 +8,12 @@ import type { Caller } from '../keys/actor.ts';
 import { type Credentials, type Refused, type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
-/** What says who calls. */
+/** A call's caller and credentials. */
 export interface CredentialedCall extends Caller {
   readonly credentials: Credentials;
 }
 
-/** Who gets the result: a program, or over MCP a model, whose client may also show the tool's widget. */
+/** Who gets the result: a program or, over MCP, a model whose client may show the tool's widget. */
 type Audience = 'program' | 'model' | 'model_with_widget';
 
 /** Tells the client how far a call is. */
@@ -24,24 +24,24 @@ interface CallExtras {
   readonly progress?: Progress | undefined;
   /** The capabilities that the client declared (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
-  /** The trace named in the message; else that of the request counts. */
+  /** The trace that the message names; by default that of the request. */
   readonly trace?: Trace | undefined;
-  /** What the tool asks its questions through. Nothing can be asked if it is left out. */
+  /** How the tool asks questions; without it none can be asked. */
   readonly asking?: Asking | undefined;
   readonly audience?: Audience;
-  /** The key whose budget of unknown keys counts, in place of the client address's. */
+  /** The key whose budget of unknown keys counts instead of the client address's. */
   readonly lookupKeyId?: string;
-  /** Units of each limit that it spends; 1 unless given. */
+  /** The units that the call spends of each limit; 1 by default. */
   readonly cost?: number;
-  /** The servers that its key is presented for, as sent; left out: this one. */
+  /** The servers that the key is presented for, as sent; by default this one. */
   readonly resources?: readonly string[] | undefined;
 }
 
 /**
  * Verifies the credential of a call again, without counting a use. Returns when that began, in monotonic milliseconds:
- * changes after it were not seen. Throws a StoreOutage.
+ * it has not seen later changes. Throws a StoreOutage.
  */
-export type Confirm = (call: Call) => Awaitable<Result<number, Problem>>;
+export type Revalidate = (call: Call) => Awaitable<Result<number, Problem>>;
 
 const NOTHING = () => {};
 
@@ -51,43 +51,42 @@ const NO_CAPABILITIES = {};
 export class Call {
   /** The name of the tool or prompt. */
   readonly tool: string;
-  /** Tells the client how far the call is. */
   progress: Progress;
   readonly clientCapabilities: JsonObject;
-  /** Where the call belongs in a trace, if its caller keeps one; for the tool to pass on. */
+  /** The caller's position in a trace, if it sent one; for the tool to pass on. */
   readonly trace: Trace | undefined;
   readonly asking: Asking | undefined;
-  /** A model unless the transport says otherwise: a transport that says nothing must give no secret to one. */
+  /** A model by default: a transport that doesn't say must not show a secret to one. */
   readonly audience: Audience;
-  /** What the tool's widget gets beside the result, hidden from the model. For a `model_with_widget` alone. */
+  /** What the tool's widget gets beside the result, hidden from the model. Only for a `model_with_widget`. */
   forWidget: JsonObject | undefined = undefined;
-  /** The limits in the response's headers: first as before any call, then as the guards decided. */
+  /** The limits in the response's headers: initially full, then as the guards decided. */
   limits: RateLimitStates;
-  /** When the proof of its credential began. Monotonic; infinity while it needs none. */
+  /** When the proof of its credential began, monotonic; infinity if it has none. */
   provedAtMs = Number.POSITIVE_INFINITY;
-  /** The last millisecond of its API key, as that proof found it. Null: the key does not expire, or there is no key. */
+  /** The last millisecond of its API key, as of that proof. Null: the key doesn't expire, or there is no key. */
   keyEndsAtMs: number | null = null;
   /** Who was refused, if that is known; for the access log. */
   refused: Refused | undefined = undefined;
-  /** The code of the problem that it ended with, as its caller sees it; for the access log. */
+  /** The public code of the problem that it ended with, for the access log. */
   code: string | undefined = undefined;
-  /** Units of each limit that it spends. */
+  /** The units that it spends of each limit. */
   readonly cost: number;
-  /** The hash of the secret of its key's parent, as that proof found it. Null: the key has no parent. */
+  /** The hash of the parent key's secret, as of that proof. Null: the key has no parent. */
   parentHash: string | null = null;
   readonly lookupKeyId: string | undefined;
   readonly resources: readonly string[] | undefined;
-  #confirm: Confirm | undefined = undefined;
+  #revalidate: Revalidate | undefined = undefined;
   #lifetime: AbortController | undefined;
   readonly #request: RequestContext | undefined;
 
   constructor(
     readonly requestId: string,
     readonly credentials: Credentials,
-    /** Returns the address that budgets count by. It costs a system call on Bun. */
+    /** Returns the client's address, by which budgets count. It costs a system call on Bun. */
     readonly clientAddress: () => string,
     extras?: CallExtras,
-    /** The request that made the call, if one did. */
+    /** The HTTP request that made the call, if any. */
     request?: RequestContext,
   ) {
     this.#request = request;
@@ -112,32 +111,34 @@ export class Call {
     return this.trace?.traceId;
   }
 
-  /** Records that a credential of the call is verified, and how to verify it again. */
-  proved(atMs: number, confirm: Confirm): void {
+  /** Records that a credential of the call was verified, and how to revalidate it. */
+  proved(atMs: number, revalidate: Revalidate): void {
     this.provedAtMs = Math.min(this.provedAtMs, atMs);
-    this.#confirm =
-      this.#confirm === undefined || this.#confirm === confirm ? confirm : confirmBoth(this.#confirm, confirm);
+    this.#revalidate =
+      this.#revalidate === undefined || this.#revalidate === revalidate
+        ? revalidate
+        : revalidateBoth(this.#revalidate, revalidate);
   }
 
-  /** Verifies its credentials again. Resolves with the problem if one isn't good any more. Throws a StoreOutage. */
-  async confirm(): Promise<Problem | undefined> {
-    const confirmed = await this.#confirm?.(this);
-    if (confirmed?.ok) this.provedAtMs = confirmed.value;
-    return confirmed?.ok === false ? confirmed.error : undefined;
+  /** Revalidates its credentials. Resolves with the problem if one is no longer good. Throws a StoreOutage. */
+  async revalidate(): Promise<Problem | undefined> {
+    const revalidated = await this.#revalidate?.(this);
+    if (revalidated?.ok) this.provedAtMs = revalidated.value;
+    return revalidated?.ok === false ? revalidated.error : undefined;
   }
 
   get reportsProgress(): boolean {
     return this.progress !== NOTHING;
   }
 
-  /** Returns the URL of this server, as its request calls it. */
+  /** Returns the URL of this server under the name that the request used. */
   get publicUrl(): string | undefined {
     return this.#request?.publicUrl;
   }
 
   /**
-   * Returns the signal that is aborted when the call is cancelled or out of time. It is created on first use, because
-   * most tools never use it.
+   * Returns the signal that aborts when the call is cancelled or out of time. It is created on first use, because few
+   * tools use it.
    */
   get signal(): AbortSignal {
     this.#lifetime ??= new AbortController();
@@ -153,7 +154,7 @@ export class Call {
     this.#lifetime.abort(reason);
   }
 
-  /** Keeps its request in progress until `end` was called as often. */
+  /** Keeps its request in progress until a matching `end`. */
   begin(): void {
     this.#request?.beginPart();
   }
@@ -163,9 +164,9 @@ export class Call {
   }
 }
 
-/** Verifies two credentials again, because a guard of an operator's own may ask for a key and a user token. */
-const confirmBoth =
-  (first: Confirm, second: Confirm): Confirm =>
+/** Revalidates two credentials: an operator's own guard may demand a key and a user token. */
+const revalidateBoth =
+  (first: Revalidate, second: Revalidate): Revalidate =>
   async (call) => {
     const one = await first(call);
     if (!one.ok) return one;
@@ -181,7 +182,7 @@ export function callOf(context: RequestContext, metaApiKey: string | null, extra
   return call;
 }
 
-/** Returns the caller of a request, before any call. `metaApiKey` is the key in the body, if any. */
+/** Returns the caller of a request without creating a call. `metaApiKey` is the key in the body, if any. */
 export const callerOf = (context: RequestContext, metaApiKey: string | null = null): CredentialedCall => ({
   credentials: withMetaApiKey(context.credentials, metaApiKey),
   requestId: context.requestId,
@@ -200,7 +201,7 @@ export function withoutMeta(input: JsonObject): JsonObject {
   return fields;
 }
 
-/** The `traceparent` of W3C Trace Context, level 1. What is malformed is ignored, as §3.2 says. */
+/** The `traceparent` of W3C Trace Context, level 1. A malformed one is ignored (§3.2). */
 interface Trace {
   /** 32 lowercase hex digits. */
   readonly traceId: string;

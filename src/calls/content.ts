@@ -1,14 +1,14 @@
-// MCP's content blocks (schema 2025-11-25, "ContentBlock"), which tools without an output schema return, and prompts in
-// their messages. Declared here without the SDK; tests/mcp/wire-types.test.ts keeps them equal to the SDK's.
+// The schemas of MCP's content blocks (2025-11-25, "ContentBlock"), for tools without an output schema and for prompts.
+// Declared without the SDK; tests/mcp/wire-types.test.ts keeps them equal to the SDK's.
 
 import * as v from 'valibot';
 import { isObject, type JsonObject } from '../ground/text.ts';
 
 const text = v.optional(v.string());
-// Without the check a list would become an object.
+// The check refuses arrays, which looseObject would turn into objects.
 const meta = v.optional(v.pipe(v.custom<JsonObject>(isObject, 'Expected an object'), v.looseObject({})));
 
-/** Validates base64 as clients do: they refuse the whole result if it is wrong. */
+/** Validates base64 as strictly as clients do, which refuse the whole result if it is wrong. */
 export const base64 = v.pipe(v.string(), v.check(isBase64, 'Expected base64'));
 
 function isBase64(data: string): boolean {
@@ -20,7 +20,7 @@ function isBase64(data: string): boolean {
   }
 }
 
-/** Returns whether clients accept the time: the part of ISO 8601 that RFC 3339 allows, on a day that exists. */
+/** Returns whether clients accept the time: ISO 8601 as RFC 3339 restricts it, on a day that exists. */
 const isTime = (text: string): boolean =>
   /T.*(?:Z|\d[+-]..:..)$/.test(text) && new Date(text.slice(0, 10)).toJSON()?.startsWith(text.slice(0, 10));
 

@@ -1,18 +1,18 @@
-// What a tool, prompt or guard may report: failures in a tool's own words, like
-// `err(failure({ status: 502, code: 'orders_down', detail: 'The shop is closed' }))`, and whole problems.
+// Creates failures in a tool's own words, like `err(failure({ status: 502, code: 'orders_down', detail: 'The shop is
+// closed' }))`, and recognizes problems that a tool, prompt or guard returns.
 
 import type { Problem, ToolFailure } from '../ground/problem.ts';
 import { redactKeys } from '../watch/redact.ts';
 import { assertShape, FAILURE, faultOfProblem } from './untyped.ts';
 
 export interface Failure {
-  /** An HTTP status from 400 to 599. Not 401 and 407: they ask for credentials, which guards do. */
+  /** An HTTP status from 400 to 599, except 401 and 407: only guards ask for credentials. */
   readonly status: number;
-  /** A name in snake_case, at most 64 characters, which is none of the server's codes. Callers may rely on it. */
+  /** A name in snake_case of at most 64 characters, and none of the server's codes. Callers may rely on it. */
   readonly code: string;
   /** One sentence for the caller, program or model: 1 to 1,000 characters. It should quote no input. */
   readonly detail: string;
-  /** Whole seconds after which trying again may help; with 429 and 503. */
+  /** Whole seconds after which a retry may help; only with 429 and 503. */
   readonly retryAfterS?: number;
 }
 
@@ -24,5 +24,5 @@ export function failure(made: Failure): ToolFailure {
   return retryAfterS === undefined ? base : { ...base, retryAfterS };
 }
 
-/** Returns whether an untyped error is a problem with all that its code needs: else its response can't be written. */
+/** Returns whether an untyped error is a problem with all fields that its code needs for a response. */
 export const isProblem = (value: unknown): value is Problem => faultOfProblem(value) === null;

@@ -1,4 +1,5 @@
-// A guard decides whether a call may go on: it returns what it adds to the context, or a problem. It never responds.
+// Defines guards and their composition. A guard decides whether a call may proceed: it returns what it adds to the
+// context, or a problem. It never responds.
 
 import type { Problem } from '../ground/problem.ts';
 import { type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
@@ -8,35 +9,35 @@ import { assertSequence } from './untyped.ts';
 export type Credential = 'user_jwt' | 'api_key';
 
 /**
- * A decision over a context. `In` must already be there; the guard adds `Add`. `sequence` checks both, so a scope guard
- * before the key guard does not compile.
+ * A decision on a call. It needs `In` in the context and adds `Add`. `sequence` checks both, so that a scope guard
+ * before the key guard doesn't compile.
  */
 export interface Guard<In, Add extends object = object> {
   (context: In): Awaitable<Result<Add, Problem>>;
-  /** The credential it asks for, for descriptions and challenges. */
+  /** The credential that it demands, for descriptions and challenges. */
   readonly credential?: Credential | undefined;
   /** The scopes it demands of an API key. */
   readonly requiredScopes?: readonly string[] | undefined;
   /** True for a guard that lets only admins pass. */
   readonly forAdmins?: boolean | undefined;
-  /** Its limits before any call: for the RateLimit headers of calls that an earlier guard refuses. */
+  /** Its limits before any call, for the RateLimit headers if an earlier guard refuses. */
   readonly initialLimits?: RateLimitStates | undefined;
 }
 
 /** The result of a guard that allows the call and adds nothing. */
 export const PASS: { readonly ok: true; readonly value: object } = { ok: true, value: {} };
 
-/** Adds to the context of one call. The result of a sequence is the context itself, with everything added already. */
+/** Adds a guard's result to the call's context. A sequence returns the context itself, which has everything already. */
 export function addTo<Context extends object, Add extends object>(context: Context, added: Add): Context & Add {
   if ((added as object) === context || added === PASS.value) return context as Context & Add;
   return Object.assign(context, added);
 }
 
 /**
- * Guards one after another, each with what those before it added; the first refusal is the result. Asks for the
- * credential of the first guard that has one, and for the scopes of all. NoInfer: the types come from the guards alone.
+ * Runs guards one after another, each with what the earlier ones added. The first refusal is the result. Demands the
+ * credential of the first guard that has one, and the scopes of all. NoInfer: only the guards determine the types.
  *
- * Throws an Error for what the compiler would refuse too, because tool files start without it.
+ * Throws an Error for what the compiler refuses, because tool files may run without it.
  */
 export function sequence<In extends object, A extends object, B extends object>(
   a: Guard<In, A>,
@@ -73,13 +74,13 @@ function runFrom(guards: readonly Guard<object>[], start: number, context: objec
   return ok(context);
 }
 
-/** Waits for the guard at position `at`, then runs the rest. Synchronous guards make no promise. */
+/** Waits for the guard at position `at`, then runs the rest. Synchronous guards need no promise. */
 async function resumeAfter(
-  arriving: Promise<Result<object, Problem>>,
+  pending: Promise<Result<object, Problem>>,
   guards: readonly Guard<object>[],
   at: number,
   context: object,
 ): Promise<Result<object, Problem>> {
-  const result = await arriving;
+  const result = await pending;
   return result.ok ? runFrom(guards, at + 1, addTo(context, result.value)) : result;
 }

@@ -1,5 +1,5 @@
-// The guards that tools are made with: API key, user token, admin, scopes and rate limits. Limits add their state for
-// the response's headers (draft-ietf-httpapi-ratelimit-headers); a refusal carries it too.
+// Creates the guards for tools: API key, user token, admin, scopes and rate limits. Limits add their state for the
+// response's headers (draft-ietf-httpapi-ratelimit-headers), also to refusals.
 
 import { createWindowCounter } from '../ground/limits/rates.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -23,38 +23,38 @@ import {
 } from './user-jwt.ts';
 
 export interface Guards {
-  /** A signed-in person: adds `auth`, with the owner of the keys, the person, and what the person may grant. */
+  /** Demands a signed-in person. Adds `auth`: the owner of the keys, the person, and what the person may grant. */
   readonly userJwt: Guard<Call, UserAuth>;
-  /** Only admins (ADMIN_CLAIM); comes after `userJwt`. */
+  /** Demands an admin (ADMIN_CLAIM); comes after `userJwt`. */
   readonly admin: ReturnType<typeof adminGuard>;
-  /** A program with an API key, within its rate limit and quota: adds `auth` with the key's identity and scopes. */
+  /** Demands an API key within its rate limit and quota. Adds `auth`: the key's identity and scopes. */
   readonly apiKey: Guard<Call, KeyAuth>;
-  /** The limits of a key that is verified already: the second half of `apiKey`. */
+  /** Checks the limits of a verified key: the second half of `apiKey`. */
   readonly limits: Guard<Call & KeyAuth, Limited>;
-  /** Demands every scope named, by exact string; one at least is named. Comes after `apiKey`. */
+  /** Demands each named scope, at least one, by exact string; comes after `apiKey`. */
   readonly scopes: (...required: readonly string[]) => Guard<ScopedCall>;
-  /** Sets a tool's own limit: a number of requests per bucket and window (`30s`, `5m`, `1h`, `1d`), in this process. */
+  /** Sets a tool's own limit: requests per bucket and window (`30s`, `5m`, `1h`, `1d`), in this process. */
   readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
 }
 
-/** A call whose scopes are checked. It holds none if `scopes` is left out. The ids are for the log. */
+/** A call whose scopes are checked; without `scopes` it has none. The ids are for the log. */
 export type ScopedCall = Pick<Call, 'requestId' | 'traceId'> & { readonly auth: Partial<KeyIdentity> };
 
 export interface ToolLimit<In> {
   /** A whole number, 1 or more. */
   readonly requests: number;
   readonly window: string;
-  /** Picks the bucket; calls without one share the bucket `unknown`. A key's id stands for its children, too. */
+  /** Picks the bucket; calls without one share the bucket `unknown`. A key shares its bucket with its children. */
   readonly key: (call: In) => string | undefined;
 }
 
-/** Nothing is added while the limit is off. */
+/** Empty if the limit is off. */
 export interface Limited {
   readonly limits?: RateLimitStates;
 }
 
 interface Limit {
-  /** Per window; 0 switches the limit off. */
+  /** Per window; 0 turns the limit off. */
   readonly requests: number;
   readonly windowMs: number;
 }
@@ -65,21 +65,21 @@ export interface GuardsOptions {
   readonly revalidateKey: VerifyKey;
   readonly verifyUserJwt: VerifyUserJwt;
   readonly checkBlock: CheckBlock;
-  /** The limit of each key that has none of its own. */
+  /** The limit of each key without its own. */
   readonly rateLimit: Limit;
-  /** The limit of each person, for the tools that take a user token. */
+  /** The limit of each person, for tools that demand a user token. */
   readonly userRateLimit: Limit;
-  /** Counts a call of a key, if its limit and quota admit it; all processes on a database share them. */
+  /** Counts a call of a key if its limit and quota admit it. All processes on a database share them. */
   readonly admit: (keyId: string, units: number) => Result<RateLimitStates, Problem>;
   readonly clock: Clock;
   readonly log: Log;
-  /** Whether refusals tell agents how a client gets a key in place of a user token, and whether on a page. */
+  /** Whether refusals tell agents how to get a key instead of a user token, and whether on a page. */
   readonly helpsSignIn?: 'with_page' | 'without_page' | undefined;
-  /** Wraps each guard, to count what it refuses. */
+  /** Wraps each guard, to count its refusals. */
   readonly observe?: (<In, Add extends object>(guard: Guard<In, Add>) => Guard<In, Add>) | undefined;
 }
 
-/** `auth`: what the guard for keys or users has added, if there is one. */
+/** `auth` comes from the guard for keys or users, if there is one. */
 type GuardedCall = Call & { readonly auth?: Partial<KeyIdentity & UserIdentity> };
 
 export function createGuards(options: GuardsOptions): Guards {
@@ -87,9 +87,9 @@ export function createGuards(options: GuardsOptions): Guards {
   const { clock, log, helpsSignIn, observe = (guard) => guard } = options;
 
   const logRefused = (call: GuardedCall, bucket: string, fields?: LogFields): void =>
-    log.warnThrottled('Rate limit exceeded', bucket, { ...whoseIds(call), ...fields });
+    log.warnThrottled('Rate limit exceeded', bucket, { ...callerIds(call), ...fields });
 
-  // One for all tools: the limit is of a key, not of a key and tool.
+  // One guard for all tools: the limit is per key, not per key and tool.
   const perKey: Guard<Call & KeyAuth, Limited> = (call) => {
     const keyId = countedKeyId(call.auth);
     const admitted = admit(keyId, call.cost);
@@ -100,7 +100,7 @@ export function createGuards(options: GuardsOptions): Guards {
     const { error } = admitted;
     const of = ('of' in error && error.of) || 'key';
     if (error.code !== 'quota_exceeded') logRefused(call, `key ${keyId}`, { of });
-    else log.warnThrottled('Quota exceeded', `quota ${keyId}`, { ...whoseIds(call), of });
+    else log.warnThrottled('Quota exceeded', `quota ${keyId}`, { ...callerIds(call), of });
     return admitted;
   };
 
@@ -149,21 +149,23 @@ export function createGuards(options: GuardsOptions): Guards {
   };
 }
 
-/** Returns a tool's bucket. A child's id is its parent's: else a key had the limit once more for each child. */
+/**
+ * Returns a tool's bucket. A child counts under its parent's id: else a key would get the limit again for each child.
+ */
 function bucketOf(bucket: string | undefined, { auth }: GuardedCall): string | undefined {
   const { keyId, parentId = null } = auth ?? {};
   return keyId !== undefined && bucket === keyId ? countedKeyId({ keyId, parentId }) : bucket;
 }
 
 interface CountingOptions<In> {
-  /** The limit's name in headers; `key` unless given. */
+  /** The limit's name in headers; `key` by default. */
   readonly name?: LimitName;
   readonly key: (call: In) => string | undefined;
   readonly onRefused: (call: In, bucket: string) => void;
   readonly clock: Clock;
 }
 
-/** Counts the calls of each bucket in this process. */
+/** Creates a guard that counts the calls of each bucket in this process. */
 function createCountingGuard<In>(
   limit: Limit,
   { name = 'key', key, onRefused, clock }: CountingOptions<In>,
@@ -190,13 +192,13 @@ function initialLimits({ requests, windowMs }: Limit, name: LimitName): RateLimi
   return [{ name, limit, remaining: requests, resetS: limit.windowS }];
 }
 
-/** Returns a tool's own limit. Throws an Error for a wrong one. */
+/** Parses a tool's own limit. Throws an Error if it is invalid. */
 function checkedLimit(limit: ToolLimit<never>): Limit {
   assertAll('rate limit', RATE_LIMIT, { ...limit });
   return { requests: limit.requests, windowMs: parseDuration(limit.window) ?? 0 }; // not null: RATE_LIMIT has a rule
 }
 
-function whoseIds({ requestId, traceId, auth = {} }: GuardedCall): LogFields {
+function callerIds({ requestId, traceId, auth = {} }: GuardedCall): LogFields {
   const { keyId, subject: userId, parentId, actor } = auth;
   const child = parentId && { parentId };
   return { requestId, traceId, keyId, userId, ...child, ...(actor !== userId && { actor }) };

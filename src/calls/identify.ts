@@ -1,5 +1,5 @@
-// Who sends a request, by its credentials: each is looked at once, whatever is asked for. Denies nothing, and is no use
-// of a key.
+// Identifies who sends a request by its credentials, inspecting each one once. Denies nothing, and counts no use of a
+// key.
 
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, err, isPromise, outageIn, type Result } from '../ground/result.ts';
@@ -12,18 +12,18 @@ import { type CredentialedCall, callerOf } from './call.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
 
 export interface Identity {
-  /** The person whom the bearer token names. Null: there is no token, or it is a key. */
+  /** The person named by the bearer token. Null: there is no token, or it is a key. */
   readonly user: Result<UserIdentity, Problem> | null;
-  /** The identity of the presented key. Null: there is no key, or it is that token. */
+  /** The identity of the presented key. Null: there is none, or it is the user token. */
   readonly key: Result<KeyIdentity, Problem> | null;
 }
 
 export type Identify = (call: CredentialedCall) => Awaitable<Identity>;
 
-export function createIdentify(verifyUserJwt: VerifyUserJwt, lookAtKey: VerifyKey): Identify {
-  /** Tries a bearer token of another form as a key; else what is wrong with it is said as of a user token. */
+export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyKey): Identify {
+  /** Tries a bearer token of neither form as a key. If no such key is known, it counts as a user token. */
   async function tryAsKey(bearer: string, call: CredentialedCall): Promise<Identity> {
-    const key = await Promise.resolve(lookAtKey(bearer, call)).catch(unknown);
+    const key = await Promise.resolve(inspectKey(bearer, call)).catch(unknown);
     if (key.ok || !isNoKey(key.error)) return { user: null, key };
     return { user: await verifyUserJwt(bearer), key: null };
   }
@@ -34,8 +34,8 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, lookAtKey: VerifyKe
     const presented = presentedKey(call.credentials);
     const token = bearer === null || isKeyShaped(bearer) ? null : bearer;
     const user = token === null ? null : verifyUserJwt(token);
-    const looked = presented === null || presented === token ? null : lookAtKey(presented, call);
-    const key = isPromise(looked) ? looked.catch(unknown) : looked;
+    const inspected = presented === null || presented === token ? null : inspectKey(presented, call);
+    const key = isPromise(inspected) ? inspected.catch(unknown) : inspected;
     return isPromise(user) || isPromise(key) ? awaitBoth(user, key) : { user, key };
   };
 }
@@ -43,7 +43,7 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, lookAtKey: VerifyKe
 const isNoKey = (problem: Problem): boolean =>
   problem.code === 'invalid_api_key' && (problem.reason === 'malformed' || problem.reason === 'unknown');
 
-/** Returns an outage as a problem: nothing is known of the key. Whether that matters depends on what is asked for. */
+/** Turns an outage into a problem: nothing is known of the key. Whether that matters depends on the request. */
 const unknown = (error: unknown): Result<never, Problem> =>
   err({ code: 'store_unavailable', reason: outageIn(error).reason });
 
@@ -52,15 +52,14 @@ async function awaitBoth(user: Awaitable<Identity['user']>, key: Awaitable<Ident
   return { user: foundUser, key: foundKey };
 }
 
-/** Returns whether a problem says that a credential is wrong. Others say nothing about it. */
+/** Returns whether a problem proves a credential wrong. Other problems say nothing about it. */
 export const isWrong = ({ code }: Problem): boolean => code === 'invalid_token' || code === 'invalid_api_key';
 
 /**
- * Who sent an HTTP request, found when first asked for. A class: every request on /mcp makes one, and most ask it
- * nothing.
+ * Who sent an HTTP request, identified on first use. A class, because every request on /mcp creates one and few use it.
  */
 export class Sender {
-  #found: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
+  #identified: { readonly metaApiKey: string | null; readonly identity: Awaitable<Identity> } | undefined;
 
   constructor(
     readonly context: RequestContext,
@@ -69,23 +68,23 @@ export class Sender {
   ) {}
 
   /**
-   * Resolves with who sent the request. `metaApiKey` is the key in the metadata of a message, which counts if the
-   * headers have none.
+   * Resolves with who sent the request. `metaApiKey`, the key in a message's metadata, counts if the headers have no
+   * credential.
    */
   identify(metaApiKey: string | null): Awaitable<Identity> {
     const key = carriesCredential(this.context.credentials) ? null : metaApiKey;
-    if (this.#found?.metaApiKey !== key) {
-      this.#found = {
+    if (this.#identified?.metaApiKey !== key) {
+      this.#identified = {
         metaApiKey: key,
         identity: this.identifyCall(callerOf(this.context, key)),
       };
     }
-    return this.#found.identity;
+    return this.#identified.identity;
   }
 
   /**
-   * Resolves with the problem of a bad bearer token, because clients sign in again only when HTTP says so. Null if it
-   * is good, that can't be decided now, there is none, or `X-API-Key` beside it is the credential.
+   * Resolves with the problem of a bad bearer token, because clients sign in again only after an HTTP 401. Null if the
+   * token is good, missing, can't be checked now, or stands beside `X-API-Key`, which then is the credential.
    */
   async badBearer(): Promise<Problem | null> {
     const { context, log } = this;

@@ -1,4 +1,4 @@
-// What a call of a tool or prompt runs: guard, then input, then one function, then the output. run.ts runs it.
+// Defines what a call of a tool or prompt runs: guard, input, one function, output. run.ts runs it.
 
 import type { InvalidInput, Problem } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
@@ -9,7 +9,7 @@ import type { Credential, Guard } from './guard.ts';
 
 /**
  * The JSON text of a success, encoded once for every transport: the output, a ToolContent, or the fields of the result
- * that asks for more input (MCP 2026-07-28). `widgetJson`: what is for the widget alone.
+ * that asks for more input (MCP 2026-07-28). `widgetJson` is only for the widget.
  */
 export type Output = CompleteOutput | { readonly inputRequired: string };
 
@@ -28,8 +28,8 @@ interface OperationParts<K extends Kind, Added extends object, Input, Returned> 
   readonly parse: (input: unknown) => Result<Input, InvalidInput>;
   readonly run: (input: Input, context: Call & Added) => Awaitable<Result<Returned, Problem | InputRequired>>;
   /**
-   * Returns what is sent of what the operation returned, or throws an Error. Null: all of it is sent unchecked, for a
-   * tool of the server's own.
+   * Validates what the operation returned, and keeps what may be sent; throws an Error if it is invalid. Null: send all
+   * of it unchecked, for the server's own tools.
    */
   readonly validate: ((returned: unknown) => Returned) | null;
   readonly encode: (returned: Returned, call: Call) => CompleteOutput;
@@ -37,23 +37,23 @@ interface OperationParts<K extends Kind, Added extends object, Input, Returned> 
 
 export interface Operation<K extends Kind = Kind> extends OperationParts<K, object, unknown, unknown> {
   readonly guard: Guard<Call>;
-  /** What its guards ask for; null: no credential. */
+  /** The credential that its guards demand; null: none. */
   readonly credential: Credential | null;
   readonly requiredScopes: readonly string[];
-  /** Only tokens with the claim of ADMIN_CLAIM pass its guards. */
+  /** Whether its guards admit only tokens with the claim of ADMIN_CLAIM. */
   readonly forAdmins: boolean;
-  /** The rate limit that responses show when an earlier guard refused; null: there is none. */
+  /** The rate limits that responses show if an earlier guard refused; empty if there are none. */
   readonly initialLimits: RateLimitStates;
 }
 
-export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients also give up then
+export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients give up then, too
 
 type Definition<K extends Kind, Added extends object, Input, Returned> = Omit<
   OperationParts<K, Added, Input, Returned>,
   'timeoutMs'
 > & { readonly timeoutMs: number | undefined };
 
-/** Creates an operation of what `assertDefinition` has checked. */
+/** Creates an operation from a definition that `assertDefinition` has checked. */
 export function operationOf<K extends Kind, Added extends object, Input, Returned>(
   guard: Guard<Call, Added>,
   { timeoutMs = TOOL_TIMEOUT_MS, ...parts }: Definition<K, Added, Input, Returned>,

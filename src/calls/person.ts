@@ -1,4 +1,5 @@
-// Handles a JSON request of a person that is no tool, for the page of keys: a model with a user token must not make it.
+// Creates handlers for the page /keys: JSON requests of a person that are no tools, because a model with a user token
+// must not make them.
 
 import type { Problem } from '../ground/problem.ts';
 import type { Result } from '../ground/result.ts';
@@ -11,10 +12,10 @@ import { type Call, callOf } from './call.ts';
 import { addTo, type Guard } from './guard.ts';
 import { actorOf, type UserAuth } from './user-jwt.ts';
 
-/** Returns the object that is sent with 200, or a problem. `body` is an empty object where nothing was sent. */
+/** Returns the object to send with 200, or a problem. `body` is an empty object if nothing was sent. */
 type PersonRequest = (actor: Actor, body: unknown) => Promise<Result<object, Problem>>;
 
-/** Makes handlers that take a user token in `Authorization`, which no page of another origin can send. */
+/** Creates handlers that demand a user token in `Authorization`, which no page of another origin can send. */
 export const personHandler =
   (userJwt: Guard<Call, UserAuth>) =>
   (handle: PersonRequest) =>

@@ -1,4 +1,4 @@
-// What a prompt is: data, a function that makes its messages, and functions that complete its arguments.
+// Defines prompts: data, a function that creates the messages, and functions that complete arguments.
 
 import * as v from 'valibot';
 import type { Problem } from '../ground/problem.ts';
@@ -30,7 +30,7 @@ export interface PromptFacts {
   readonly title: string;
   /** What the prompt is for, written for a person. */
   readonly description: string;
-  /** Milliseconds a call may take; TOOL_TIMEOUT_MS unless given. */
+  /** Milliseconds a call may take; TOOL_TIMEOUT_MS by default. */
   readonly timeoutMs?: number;
 }
 
@@ -38,20 +38,20 @@ export interface Prompt extends PromptFacts, Operation {
   readonly kind: 'prompt';
   readonly arguments: readonly PromptArgument[];
   readonly timeoutMs: number;
-  /** Completes an argument, behind the same guard. */
+  /** Completes arguments behind the same guard. */
   readonly complete: Operation;
-  /** False: nothing is ever suggested. */
+  /** Whether any argument has completions. */
   readonly completes: boolean;
 }
 
-/** Suggestions for an argument whose typed part is `value`; `given`: the arguments already filled in. */
+/** Suggests completions of `value`, the typed part of an argument. `given` has the arguments already filled in. */
 type Complete<Added extends object> = (
   value: string,
   context: Call & Added & { readonly given: Readonly<Record<string, string>> },
 ) => Awaitable<Result<readonly string[], Problem>>;
 
 interface Definition<Added extends object, A extends ObjectSchema> extends PromptFacts {
-  /** An object of strings, the only type that clients send. */
+  /** An object of strings: clients send no other type. */
   readonly arguments: A;
   readonly run: (
     given: v.InferOutput<A>,
@@ -70,7 +70,7 @@ const completions = v.array(v.string());
 /** The most completions in a response (server/utilities/completion). */
 const COMPLETIONS_MAX = 100;
 
-/** Makes a prompt behind `guard`. Throws an Error for an invalid definition, like an argument that isn't a string. */
+/** Creates a prompt behind `guard`. Throws an Error for an invalid definition, like an argument that isn't a string. */
 export function definePrompt<Added extends object, A extends ObjectSchema>(
   guard: Guard<Call, Added>,
   definition: Definition<Added, A>,
@@ -90,7 +90,9 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
   };
 }
 
-/** Creates the operation that completes arguments. Its input: the argument to complete, and those already filled in. */
+/**
+ * Creates the operation that completes arguments. Its input is the argument to complete, and those already filled in.
+ */
 function completion<Added extends object>(
   guard: Guard<Call, Added>,
   facts: { readonly name: string; readonly timeoutMs: number | undefined },

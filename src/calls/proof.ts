@@ -1,5 +1,5 @@
-// Proofs that the credential of a call is good, and the last check before anything leaves under it: a result, a failure in
-// the tool's own words, progress. Guards say how a credential is proved again.
+// Revalidates a call's credential if its proof is stale, before anything leaves under it: a result, a failure in the
+// tool's own words, progress. Guards say how to revalidate it.
 
 import type { Problem } from '../ground/problem.ts';
 import { outageIn, StoreOutage } from '../ground/result.ts';
@@ -9,20 +9,17 @@ import { outageProblem } from '../watch/outage.ts';
 import type { Call, Progress } from './call.ts';
 
 /**
- * Verifies credentials again whose proof has become older than the revocation bound: the tool took long, the process
- * was stopped, or the machine slept.
+ * Revalidates credentials whose proof is older than the revocation bound: the tool took long, the process was stopped,
+ * or the machine slept.
  */
 export interface Recheck {
-  /**
-   * Checks the calls whose results are sent together. Resolves with a problem for each call of which nothing may be
-   * sent.
-   */
+  /** Checks calls whose results are sent together. Resolves with a problem for each call that must send nothing. */
   (calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>>;
-  /** Returns false once the proof of its credential is too old. */
+  /** Returns false if the proof of the call's credential is stale. */
   isFresh(call: Call): boolean;
 }
 
-/** How often a credential is verified again. After that the store is slower than the bound. */
+/** How often a credential is revalidated. If the proof is still stale, the store is slower than the bound. */
 const TRIES = 2;
 
 const TOO_SLOW = new StoreOutage('the key store answers slower than the revocation bound');
@@ -30,20 +27,20 @@ const TOO_SLOW = new StoreOutage('the key store answers slower than the revocati
 export function createRecheck(feed: Pick<Feed, 'isFresh'>, log: Log): Recheck {
   const isFresh = ({ provedAtMs }: Call): boolean => feed.isFresh(provedAtMs);
 
-  /** Verifies until all calls that are not refused are fresh at the same moment. */
+  /** Revalidates until all calls that aren't refused are fresh at the same moment. */
   async function recheck(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
     const refused = new Map<Call, Problem>();
     const refuse = (call: Call, outage: StoreOutage) => void refused.set(call, outageProblem(outage, log, call));
     const stale = () => calls.filter((call) => !refused.has(call) && !isFresh(call));
-    async function confirm(call: Call): Promise<void> {
+    async function revalidate(call: Call): Promise<void> {
       try {
-        const problem = await call.confirm();
+        const problem = await call.revalidate();
         if (problem !== undefined) refused.set(call, problem);
       } catch (error) {
         refuse(call, outageIn(error)); // the others of a batch may be good
       }
     }
-    for (let tries = 0; tries < TRIES && stale().length > 0; tries += 1) await Promise.all(stale().map(confirm));
+    for (let tries = 0; tries < TRIES && stale().length > 0; tries += 1) await Promise.all(stale().map(revalidate));
     for (const call of stale()) refuse(call, TOO_SLOW);
     return refused;
   }
@@ -54,8 +51,8 @@ export function createRecheck(feed: Pick<Feed, 'isFresh'>, log: Log): Recheck {
 type Report = Parameters<Progress>;
 
 /**
- * The state of a call's progress. While it is `looking` the credential is verified again, and the latest report waits
- * for that.
+ * The state of a call's progress. While it is `checking`, the credential is being revalidated and the latest report
+ * waits.
  */
 type ProgressState =
   | { readonly is: 'open' }
@@ -65,7 +62,7 @@ type ProgressState =
 const OPEN: ProgressState = { is: 'open' };
 const ENDED: ProgressState = { is: 'ended' };
 
-/** Sends reports of a call while its credential is proved, and none once it has ended. In an outage they are dropped. */
+/** Sends a call's progress while its credential is good, and none after it has ended. Outages drop reports. */
 export function provedProgress(recheck: Recheck, call: Call, send: Progress): Progress {
   let state = OPEN;
 
@@ -80,7 +77,7 @@ export function provedProgress(recheck: Recheck, call: Call, send: Progress): Pr
       state = OPEN;
       if (report !== undefined) send(...report);
     } catch {
-      state = ENDED; // a bug, which the last check before the result meets and logs
+      state = ENDED; // a bug, which the check before the result meets again and logs
     }
   }
 

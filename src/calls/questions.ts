@@ -1,4 +1,4 @@
-// What a tool can ask through its caller's client (MCP 2026-07-28): forms for the person. Each reads its own response.
+// Defines the questions that a tool can ask through its caller's client (MCP 2026-07-28): forms for the person.
 
 import * as v from 'valibot';
 import type { InvalidInput } from '../ground/problem.ts';
@@ -13,13 +13,13 @@ export interface InputRequest {
 
 export interface Question<A> {
   readonly request: InputRequest;
-  /** Reads a response. The question is asked again if it is `incomplete`. */
+  /** Parses a response. If it is `incomplete`, the question is asked again. */
   readonly read: (response: unknown) => Result<Read<A> | 'incomplete', InvalidInput>;
 }
 
 interface Read<A> {
   readonly answer: A;
-  /** The response without what the answer doesn't need; `read` takes it again. */
+  /** The part of the response that the answer needs. `read` accepts it again. */
   readonly response: unknown;
 }
 
@@ -36,10 +36,10 @@ const readAction = parserOf(
 );
 
 /**
- * Creates a form: `form(schema)(message)` is the question. Fields are strings, numbers, booleans, picklists, and arrays
- * of picklists, because clients show no others. Throws an Error for any other, so make it where the tool is defined.
- * Not for secrets: whatever shows the form can read the response. A response without a required field is asked for
- * again, and unknown fields are ignored (2026-07-28, basic/patterns/mrtr).
+ * Creates a form: `form(schema)(message)` is the question. Fields are strings, numbers, booleans, picklists and arrays
+ * of picklists, because clients show no others. Throws an Error for any other type, so create the form where you define
+ * the tool. Don't ask for secrets: the client can read the response. If a required field is missing, the form is asked
+ * again; unknown fields are ignored (2026-07-28, basic/patterns/mrtr).
  */
 export function form<S extends ObjectSchema>(schema: S): (message: string) => Question<FormAnswer<v.InferOutput<S>>> {
   const requestedSchema = flatSchemaOf(jsonSchemaOf('form', schema));
@@ -85,7 +85,7 @@ interface FormSchema extends JsonObject {
   readonly required?: readonly string[];
 }
 
-/** Leaves out what clients do not know; a response is checked against the whole schema anyway. */
+/** Leaves out keywords that clients don't know. Responses are checked against the whole schema anyway. */
 function flatSchemaOf({ properties = {}, required }: JsonSchema): FormSchema {
   const shown = Object.entries(properties as JsonObject).map(([name, property]) => {
     const keywords = isObject(property) ? KEYWORDS.get(property.type) : undefined;

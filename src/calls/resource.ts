@@ -1,4 +1,4 @@
-// Resources that MCP clients can list and read. Public: the same for everyone, decided when the server starts.
+// Defines the resources that MCP clients can list and read. They are public, and fixed when the server starts.
 
 import * as v from 'valibot';
 import type { JsonObject } from '../ground/text.ts';
@@ -27,6 +27,6 @@ export interface Resource {
   readonly read: () => ResourceContent;
 }
 
-/** Returns the resource's content. Throws an Error, which names the resource, for content that clients can't read. */
+/** Reads the resource. Throws an Error that names it if clients couldn't read the content. */
 export const contentOf = ({ uri, read }: Resource): ResourceContent =>
   outputValidatorOf(uri, resourceContent, 'it reads what is no resource of MCP')(read());

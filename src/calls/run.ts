@@ -1,5 +1,5 @@
-// The one way to run a tool, a prompt or a completion, for REST and every MCP era: guard, input, its function, output;
-// within its time, with bugs caught, and with a credential that is still good when anything leaves.
+// Runs every tool, prompt and completion, for REST and all MCP revisions: guard, input, function, output. Enforces the
+// timeout, catches bugs, and revalidates the credential before anything leaves.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import { type Problem, publicPart } from '../ground/problem.ts';
@@ -17,10 +17,12 @@ import type { CompleteOutput, Operation, Output, ToolResult } from './operation.
 import { provedProgress, type Recheck } from './proof.ts';
 import { assertNumbers, inWords, withoutKeys } from './schema.ts';
 
-/** Its signal cancels a call: of a request, or an AbortController. Read only when the tool doesn't return at once. */
+/**
+ * A request or an AbortController, whose signal cancels the call. It is read only if the tool doesn't return at once.
+ */
 export type AbortSource = Pick<Request, 'signal'>;
 
-/** Runs a call, and never rejects. `canceller` aborts it when its response is no longer awaited. */
+/** Runs a call, and never rejects. `canceller` aborts it when nobody awaits its response any more. */
 export type Run = (operation: Operation, input: unknown, call: Call, canceller?: AbortSource) => Promise<ToolResult>;
 
 interface Options {
@@ -36,9 +38,9 @@ export interface Runner {
 }
 
 /**
- * Logs a bug in a tool, which becomes `internal`: it fails one call and not its batch or stream, and counts against the
- * rate limit like any other response. Its request is not over before the call is done or out of time, even if the
- * response was sent before (202, or an event stream).
+ * Creates the runner. It logs a bug in a tool and turns it into `internal`: that fails one call, not its batch or
+ * stream, and counts against the rate limit like any response. The request stays in progress until the call is done or
+ * out of time, even if the response was sent before (202, or an event stream).
  */
 export function createRun({ clock, log, recheck }: Options): Runner {
   let lastCalled: string | undefined;
@@ -54,7 +56,7 @@ export function createRun({ clock, log, recheck }: Options): Runner {
   }
 
   function problemOf(thrown: unknown, { kind, name }: Operation, call: Call, canceller?: AbortSource): Problem {
-    // A throw after the abort is the tool's way of stopping, not a bug.
+    // A throw after the abort is how the tool stops, not a bug.
     if (call.isAborted) return { code: 'tool_timeout', ...(canceller?.signal.aborted && { byClient: true }) };
     if (thrown instanceof StoreOutage) return outageProblem(thrown, log, call);
     const { requestId, traceId } = call;
@@ -62,7 +64,7 @@ export function createRun({ clock, log, recheck }: Options): Runner {
     return { code: 'internal' };
   }
 
-  /** Resolves with the result, or with a problem if the credential of the call is no longer good. */
+  /** Resolves with the result, or with a problem if the call's credential is no longer good. */
   async function proved(result: ToolResult, call: Call): Promise<ToolResult> {
     const problem = (await recheck([call])).get(call);
     if (problem === undefined) return result;
@@ -70,7 +72,7 @@ export function createRun({ clock, log, recheck }: Options): Runner {
     return err(problem);
   }
 
-  function leaving(result: ToolResult, operation: Operation, call: Call): Awaitable<ToolResult> {
+  function checkedResult(result: ToolResult, operation: Operation, call: Call): Awaitable<ToolResult> {
     if (!result.ok) logRefusal(result.error, operation, call);
     return recheck.isFresh(call) ? result : proved(result, call);
   }
@@ -83,21 +85,21 @@ export function createRun({ clock, log, recheck }: Options): Runner {
     try {
       const guarding = guard(call);
       const guarded = isPromise(guarding) ? await timeLimit.race(guarding) : guarding;
-      if (!guarded.ok) return await leaving(err(refusalOfGuard(guarded.error, name, call)), operation, call);
+      if (!guarded.ok) return await checkedResult(err(refusalOfGuard(guarded.error, name, call)), operation, call);
       const parsed = parse(input);
-      if (!parsed.ok) return await leaving(parsed, operation, call);
+      if (!parsed.ok) return await checkedResult(parsed, operation, call);
       const context = addTo(call, guarded.value);
-      const unread = unreadState(operation, input, call);
-      const problem = unread && (await timeLimit.race(unread));
-      if (problem !== undefined) return await leaving(err(problem), operation, call);
+      const reading = readState(operation, input, call);
+      const problem = reading && (await timeLimit.race(reading));
+      if (problem !== undefined) return await checkedResult(err(problem), operation, call);
       if (call.reportsProgress) call.progress = provedProgress(recheck, call, call.progress);
       const running = operation.run(parsed.value, context);
       const returned = isPromise(running) ? await timeLimit.race(running) : running;
       const result = returned?.ok
         ? ok(boundedOutput(name, encodedOutput(operation, returned.value, call)))
         : await refusalOfTool(returned?.error, operation, input, call);
-      const left = leaving(result, operation, call);
-      return isPromise(left) ? await left : left;
+      const checked = checkedResult(result, operation, call);
+      return isPromise(checked) ? await checked : checked;
     } catch (thrown) {
       const problem = problemOf(thrown, operation, call, canceller);
       logRefusal(problem, operation, call);
@@ -112,8 +114,8 @@ export function createRun({ clock, log, recheck }: Options): Runner {
 }
 
 /**
- * The time limit of a call. It begins with the first promise that the call waits for. Most calls wait for none, and a
- * timer costs as much as such a call.
+ * The timeout of a call. It starts with the first promise that the call awaits: most await none, and a timer costs as
+ * much as such a call.
  */
 class TimeLimit {
   #outOfTime: Promise<never> | undefined;
@@ -126,7 +128,7 @@ class TimeLimit {
     readonly canceller: AbortSource | undefined,
   ) {}
 
-  /** Rejects when the time is over. A call that is cancelled is waited for, until then. */
+  /** Awaits the promise; rejects when time is up. A cancelled call is awaited until then, too. */
   race<T>(pending: Promise<T>): Promise<T> {
     this.#outOfTime ??= new Promise((_, reject) => this.#begin(reject));
     return Promise.race([pending, this.#outOfTime]);
@@ -154,8 +156,8 @@ class TimeLimit {
   }
 }
 
-/** Reads what the client carries from the round before; undefined if this is the first. */
-function unreadState(operation: Operation, input: unknown, call: Call): Promise<Problem | undefined> | undefined {
+/** Reads the state that the client carries from the last round; undefined in the first. */
+function readState(operation: Operation, input: unknown, call: Call): Promise<Problem | undefined> | undefined {
   const { asking } = call;
   if (asking?.requestState === undefined) return undefined;
   return asking.readRequestState(asking.requestState, subjectOf(operation, input, authOf(call)));
@@ -164,8 +166,8 @@ function unreadState(operation: Operation, input: unknown, call: Call): Promise<
 const THROWN = 'a bug is thrown, not returned';
 
 /**
- * Returns a guard's problem, and puts its limits on the call. Throws an Error for another value: the compiler
- * does not check every guard.
+ * Returns a guard's problem, and puts its limits on the call. Throws an Error if it isn't a problem: the compiler
+ * doesn't check every guard.
  */
 function refusalOfGuard(error: Problem, name: string, call: Call): Problem {
   if (!isProblem(error)) {
@@ -175,7 +177,7 @@ function refusalOfGuard(error: Problem, name: string, call: Call): Problem {
   return error;
 }
 
-/** Returns the result of a call whose tool returned a problem, or questions. */
+/** Returns the result of a call whose tool returned a problem or questions. */
 function refusalOfTool(
   error: Problem | InputRequired | undefined,
   operation: Operation,
@@ -190,7 +192,7 @@ function refusalOfTool(
 }
 
 /**
- * Returns a tool's problem with its issues as the detail: only the tool knows what is wrong with input that fits the
+ * Puts the issues of a tool's problem into its detail: only the tool knows what is wrong with input that fits the
  * schema.
  */
 function inOwnWords(problem: Problem): Problem {
@@ -211,7 +213,7 @@ async function inputRequired(
   return asked.ok ? ok({ inputRequired: asked.value }) : asked;
 }
 
-/** Returns what guards have added about the caller, if one for keys or users ran. */
+/** Returns the caller's identity, if a guard for keys or users ran. */
 const authOf = (call: Call): Identified => (call as { readonly auth?: Identified }).auth ?? {};
 
 function encodedOutput({ name, validate, encode }: Operation, returned: unknown, call: Call): CompleteOutput {
@@ -222,12 +224,12 @@ function encodedOutput({ name, validate, encode }: Operation, returned: unknown,
   return encoded;
 }
 
-/** Returns the output. Throws an Error for one above the limit, because a problem would invite to try again. */
+/** Returns the output. Throws an Error if it is too large, because a problem would invite a retry. */
 function boundedOutput(name: string, output: CompleteOutput): Output {
   const texts = ['json' in output ? output.json : output.contentJson, output.widgetJson ?? ''];
   const { each: bytesMax } = LIMITS.output;
   const chars = texts.reduce((sum, { length }) => sum + length, 0);
-  if (2 * chars <= bytesMax) return output; // an upper bound
+  if (2 * chars <= bytesMax) return output; // an upper bound of the bytes
   const bytes = texts.reduce((sum, text) => sum + bytesInMemory(text), 0);
   if (bytes > bytesMax) throw new Error(`${name}: expected an output of at most ${bytesMax} bytes, got ${bytes}`);
   return output;

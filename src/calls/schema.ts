@@ -1,4 +1,5 @@
-// What tools share about schemas: parsing with valibot, the issues it finds, JSON Schema for clients, common fields.
+// Schemas of tools: parses with valibot, words the issues, converts to JSON Schema for clients, and defines common
+// fields.
 
 import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
@@ -9,30 +10,29 @@ import { redactKeys } from '../watch/redact.ts';
 
 export type Schema = v.GenericSchema;
 
-/** What a tool takes and returns. With any other root type, MCP clients refuse the whole list of tools. */
+/** The schema of a tool's input or output. With any other root type, MCP clients refuse the whole list of tools. */
 export type ObjectSchema = v.GenericSchema<Record<string, unknown>>;
 
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
-/** The most issues in a response: enough to fix a call, too few to make a large response out of a hostile one. */
+/** The most issues in a response: enough to fix a call, too few for a hostile call to get a large response. */
 const ISSUES_MAX = 10;
 
 /**
- * The most values of an input of which every issue is looked for. A larger one is refused with its first issue, because
- * valibot makes an issue for each wrong value. A full body can hold half a million, which takes 0.6 s and 150 MB.
+ * An input with more values is refused with its first issue only, because valibot creates an issue for each wrong
+ * value. A full body can hold half a million, which would take 0.6 s and 150 MB.
  */
 const VALUES_MAX = 1000;
 
 /**
- * The greatest depth of a field. Deeper values overflow the stack of a recursive schema, or of code that walks through
- * them later.
+ * The greatest depth of a field. Deeper values overflow the stack of a recursive schema, or of later recursive code.
  */
 const DEPTH_MAX = 1000;
 
 type Parse<S extends Schema> = (input: unknown) => Result<v.InferOutput<S>, InvalidInput>;
 
 /**
- * Returns a parser. Its issues never show what was sent, not even the name of an unknown field: it could be a misplaced
+ * Creates a parser. Its issues never quote the input, not even the name of an unknown field, which could be a misplaced
  * key.
  */
 export function parserOf<S extends Schema>(schema: S): Parse<S> {
@@ -48,8 +48,8 @@ export function parserOf<S extends Schema>(schema: S): Parse<S> {
 }
 
 /**
- * Returns a validator of what a tool or prompt returns, which keeps only what the schema names. The validator throws an
- * Error for what doesn't fit. `what` says in its message what is wrong.
+ * Creates a validator of what a tool or prompt returns. It keeps only what the schema names, and throws an Error if the
+ * value doesn't fit; `what` says so in the message.
  */
 export function outputValidatorOf<S extends Schema>(
   name: string,
@@ -65,8 +65,8 @@ export function outputValidatorOf<S extends Schema>(
 }
 
 /**
- * Throws an Error for an output with a number that JSON has no form for, of which a client would read null. `json`: the
- * output as JSON; most have no null, and are not walked.
+ * Throws an Error if the output has a number that JSON can't express: clients would read null. `json` is the output as
+ * JSON; without a null in it the output isn't walked.
  */
 export function assertNumbers(name: string, output: unknown, json: string): void {
   const odd = json.includes('null') ? oddNumberIn(output) : undefined;
@@ -86,8 +86,7 @@ function oddNumberIn(value: unknown): number | undefined {
 }
 
 /**
- * Returns a parser of callers' input for a schema of a tool's author. It bounds depth and numbers where the schema may
- * not.
+ * Creates a parser of callers' input for a tool author's schema. It bounds depth and numbers, which the schema may not.
  */
 export function inputParserOf<S extends Schema>(schema: S): Parse<S> {
   const parse = parserOf(schema);
@@ -111,8 +110,8 @@ const TOO_DEEP = `Expected values nested at most ${DEPTH_MAX} deep`;
 const TOO_LARGE = `Expected numbers of at most ${Number.MAX_VALUE}`;
 
 /**
- * Returns what is wrong if a value is nested in more than `levels` others, or a number was read as infinite: JSON writes
- * that as null, so an input with it could not be told from another one. Null: nothing is.
+ * Returns what is wrong with a value: it is nested deeper than `levels`, or has an infinite number. JSON writes
+ * infinity as null, so two inputs would look the same. Null if nothing is wrong.
  */
 function excessIn(value: unknown, levels: number): string | null {
   if (typeof value === 'number') return Number.isFinite(value) ? null : TOO_LARGE;
@@ -126,10 +125,7 @@ function excessIn(value: unknown, levels: number): string | null {
   return null;
 }
 
-/**
- * Returns whether `input` has at most VALUES_MAX values, itself included. It takes any depth, because it is not
- * recursive.
- */
+/** Returns whether `input` has at most VALUES_MAX values, itself included. It isn't recursive, so any depth will do. */
 function isSmall(input: unknown): boolean {
   const values = [input];
   for (const value of values) {
@@ -141,12 +137,12 @@ function isSmall(input: unknown): boolean {
   return true;
 }
 
-// Of formats (`email`, `integer`) and conversions (`to_number`, `parse_json`) valibot tells only the name; of checks by
-// a function nothing useful.
+// For formats (`email`, `integer`) and conversions (`to_number`, `parse_json`) valibot gives only the name, for checks
+// by a function nothing useful.
 const expectation = ({ expected, type }: v.BaseIssue<unknown>) =>
   `Expected ${expected ?? (/check|item/.test(type) ? 'another value' : wordsOf(type))}`;
 
-/** Looks for all issues, but with `abortPipeEarly` only for one of each value. */
+/** Finds all issues; with `abortPipeEarly` only one per value. */
 const ALL_ISSUES = { message: expectation, abortPipeEarly: true };
 const FIRST_ISSUE = { ...ALL_ISSUES, abortEarly: true };
 
@@ -159,7 +155,7 @@ const wordsOf = (type: string) =>
 function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
   const keys = (issue.path ?? []).map((item) => String(item.key));
   if (/object/.test(issue.type) && issue.expected?.startsWith('"'))
-    // the name of a field that isn't there
+    // a field is missing
     return { path: keys.join('.'), message: 'This field is required' };
   if (issue.type !== 'strict_object' || issue.expected !== 'never')
     return { path: keys.join('.'), message: issue.message };
@@ -172,7 +168,7 @@ function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
   return { path, message: `Unknown field; ${hint}` };
 }
 
-/** Returns the schema of a field, or of the items of a list; undefined within alternatives and records. */
+/** Returns the schema of a field or of a list's items; undefined within alternatives and records. */
 function schemaAt(schema: Schema, [key, ...rest]: readonly string[]): Schema | undefined {
   if ('wrapped' in schema) return schemaAt(schema.wrapped as Schema, key === undefined ? [] : [key, ...rest]);
   if (key === undefined) return schema;
@@ -181,13 +177,13 @@ function schemaAt(schema: Schema, [key, ...rest]: readonly string[]): Schema | u
   return inside && schemaAt(inside, rest);
 }
 
-/** Returns the issue without keys. The name of a record's field, or a tool's message, may quote what was sent. */
+/** Redacts keys in an issue. The name of a record's field, or a tool's message, may quote the input. */
 export const withoutKeys = ({ path, message }: InputIssue): InputIssue => ({
   path: redactKeys(path),
   message: redactKeys(message),
 });
 
-/** Returns the issues as one line. They quote nothing of what was sent. */
+/** Joins the issues into one line. */
 export const inWords = (issues: readonly InputIssue[]): string =>
   issues.map(({ path, message }) => (path === '' ? message : `${path}: ${message}`)).join('; ');
 
@@ -208,26 +204,26 @@ export function wholeNumber(min: number, max: number) {
 /** Milliseconds since the Unix epoch. */
 export const epochMs = v.pipe(v.number(), v.integer());
 
-/** What a schema accepts, or what it makes of that. */
+/** What a schema accepts, or what it turns that into. */
 type Side = 'input' | 'output';
 
 /**
- * Returns the JSON Schema (2020-12) of one side of a schema, or a little more: checks that it can't express are left
- * out, and checks by a function count only with metadata beside them. Throws for a type that it can't express, like a
- * date, for async parts, and for a root that is no object. `schemaName` is for its message, like `list_orders: input`.
+ * Converts one side of a schema to JSON Schema (2020-12), which may accept a little more: it leaves out checks that it
+ * can't express, and checks by a function without metadata. Throws for types that it can't express, like a date, for
+ * async parts, and for a root that is no object. `schemaName`, like `list_orders: input`, is for the message.
  */
 export function jsonSchemaOf(schemaName: string, schema: Schema, side: Side = 'input'): JsonSchema {
   assertSync(schemaName, schema);
   const { $schema: _, ...converted } = convert(schemaName, schema, side);
-  const json = { type: 'object', ...converted }; // alternatives have no type of their own; MCP clients want one
+  const json = { type: 'object', ...converted }; // alternatives have no type, which MCP clients require
   if (json.type !== 'object')
     throw new Error(`${schemaName}: expected the schema of an object, got one of type ${json.type}`);
   const { properties, required, ...bare } = json;
-  // As tools without arguments must (MCP, server/tools): `{"type":"object","additionalProperties":false}`.
+  // Tools without arguments must have `{"type":"object","additionalProperties":false}` (MCP, server/tools).
   return properties !== undefined && Object.keys(properties).length === 0 ? bare : json;
 }
 
-/** Throws an Error for a schema with async parts, which would let anything pass. The compiler refuses it too. */
+/** Throws an Error for a schema with async parts, which would let anything pass. The compiler refuses it, too. */
 function assertSync(schemaName: string, schema: Schema): void {
   const parts = new Set<unknown>([schema]); // grows while it is walked
   for (const part of parts) {
@@ -250,17 +246,17 @@ function isUnicodePattern(source: string): boolean {
   }
 }
 
-/** Actions after which a value is of another type. */
+/** Actions that change a value's type. */
 const CONVERSIONS: readonly string[] = [
   ...['transform', 'raw_transform', 'parse_json', 'stringify_json', 'map_items', 'find_item', 'reduce_items'],
   ...['to_bigint', 'to_boolean', 'to_date', 'to_number', 'to_string'],
 ];
 
-/** Returns the JSON Schema of a field, whose path is `path`. */
+/** Converts the field at `path`. */
 function convert(schemaName: string, schema: Schema, side: Side, path: readonly string[] = []) {
   function fail(expected: string): never {
     for (const [name, field] of Object.entries(entriesOf(schema))) convert(schemaName, field, side, [...path, name]);
-    const place = path.length === 0 ? schemaName : `${schemaName}: ${path.join('.')}`; // the innermost field is the first to throw
+    const place = path.length === 0 ? schemaName : `${schemaName}: ${path.join('.')}`; // inner fields throw first
     throw new Error(`${place}: expected ${expected}`);
   }
   return toJsonSchema(schema, {
@@ -268,24 +264,24 @@ function convert(schemaName: string, schema: Schema, side: Side, path: readonly 
     typeMode: side,
     overrideSchema({ valibotSchema: { type }, jsonSchema, errors }) {
       if (errors) fail(`what JSON Schema can express, got v.${type}()`);
-      // Clients of older drafts would take `items` for all items, beside `prefixItems`.
+      // Clients of older drafts would apply `items` to all items, despite `prefixItems`.
       if (type === 'strict_tuple') return { ...jsonSchema, items: undefined, maxItems: jsonSchema.minItems };
       if (type === 'tuple_with_rest') return { ...jsonSchema, items: undefined };
       return undefined;
     },
     overrideAction({ valibotAction: { type, ...action }, jsonSchema, errors }) {
       const { source = '' } = 'requirement' in action && action.requirement instanceof RegExp ? action.requirement : {};
-      // Met on the side of the output alone, at the end of a pipe.
+      // Met only on the output side, at the end of a pipe.
       if (CONVERSIONS.includes(type))
         fail(`the schema of its result at the end of a pipe with ${type}, like v.string()`);
-      // Its flags are lost. Clients compile a pattern in Unicode mode, and refuse all tools if one can't be.
+      // Its flags are lost. Clients compile patterns in Unicode mode, and refuse all tools if one doesn't compile.
       if (type === 'regex' && (errors || !isUnicodePattern(source))) return { ...jsonSchema, pattern: undefined };
-      // In JSON Schema these formats are others: with seconds and a time zone; without letters beyond ASCII.
+      // JSON Schema's formats differ: they demand seconds and a time zone.
       if (type === 'iso_time' || type === 'iso_date_time') return { ...jsonSchema, format: undefined, pattern: source };
-      // Valibot counts UTF-16 units, JSON Schema code points, each of which has one or two.
+      // Valibot counts UTF-16 units, JSON Schema code points, which have one or two of them.
       if (/^(min_)?length$/.test(type) && side === 'output' && jsonSchema.minLength)
         return { ...jsonSchema, minLength: Math.ceil(jsonSchema.minLength / 2) };
-      if (type === 'url' && side === 'output') return { ...jsonSchema, format: undefined };
+      if (type === 'url' && side === 'output') return { ...jsonSchema, format: undefined }; // `uri` allows only ASCII
       return errors && jsonSchema;
     },
   });

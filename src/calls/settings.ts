@@ -1,10 +1,10 @@
-// Settings of tools: the environment variables that a tool reads, checked when the tool is made.
+// Reads the settings of tools: environment variables `TOOL_…`, checked when the tool is created.
 
 import type * as v from 'valibot';
 import { REPLACEMENT } from '../ground/text.ts';
 import { type ObjectSchema, parserOf, type Schema } from './schema.ts';
 
-/** The settings by their names. An empty value counts as not set. */
+/** The settings by name. An empty value counts as unset. */
 export type ToolEnv = Readonly<Record<`TOOL_${string}`, string | undefined>>;
 
 /**
@@ -13,13 +13,13 @@ export type ToolEnv = Readonly<Record<`TOOL_${string}`, string | undefined>>;
  */
 export type SettingsSchema = ObjectSchema & { readonly entries: Readonly<Record<string, Schema>> };
 
-/** Throws an Error that says which variables are missing or wrong, and never shows their values. */
+/** Returns a tool's settings. Throws an Error that names missing and wrong variables, but never shows values. */
 export type Settings = <S extends SettingsSchema>(schema: S) => v.InferOutput<S>;
 
 const NAME = /^TOOL_[A-Z0-9_]+$/;
 const isName = (name: string): name is `TOOL_${string}` => NAME.test(name);
 
-/** Returns what gives tools their settings, and adds the names of all that they declare to `declared`. */
+/** Creates the function that gives tools their settings. It adds the names that they declare to `declared`. */
 export const settingsIn =
   (env: ToolEnv, declared: Set<string>): Settings =>
   (schema) => {
@@ -41,7 +41,7 @@ export const settingsIn =
     throw new Error(faults.join('; '));
   };
 
-/** Parses the values. What a function of the schema throws is not shown: it may quote one, as JSON.parse does. */
+/** Parses the values. Hides what a function of the schema throws, which may quote a value, as JSON.parse does. */
 function parseReadable<S extends SettingsSchema>(schema: S, values: Readonly<Record<string, string>>) {
   try {
     return parserOf(schema)(values);

@@ -1,4 +1,4 @@
-// What a tool is: data plus one function; some of its parameters are repeated in headers.
+// Defines tools: data plus one function. Clients repeat some parameters in headers.
 
 import type * as v from 'valibot';
 import { once } from '../ground/cache.ts';
@@ -14,7 +14,7 @@ import { type CompleteOutput, type Operation, operationOf } from './operation.ts
 import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, outputValidatorOf } from './schema.ts';
 import { assertDefinition } from './untyped.ts';
 
-/** What agents and their users are told (2025-11-25, "ToolAnnotations"). */
+/** Hints for agents and their users (2025-11-25, "ToolAnnotations"). */
 export interface ToolHints {
   readonly readOnlyHint: boolean;
   readonly destructiveHint: boolean;
@@ -25,18 +25,18 @@ export interface ToolHints {
 export interface ToolFacts {
   readonly name: string;
   readonly title: string;
-  /** Written for an agent: what it does and when to use it. What its guards ask for is added. */
+  /** Tells an agent what the tool does and when to use it. The guards' demands are appended. */
   readonly description: string;
   readonly annotations: ToolHints;
   /** The URI (`ui://…`) of the widget that shows the output. */
   readonly widget?: string;
-  /** What `/widgets/preview?tool=…` shows in the widget, in development: an output. */
+  /** A sample output, which `/widgets/preview?tool=…` shows in development. */
   readonly sample?: object;
-  /** Capabilities the client must have declared (MCP 2026-07-28). */
+  /** The capabilities that the client must declare (MCP 2026-07-28). */
   readonly requiresClient?: Readonly<Record<string, object>>;
-  /** Milliseconds a call may take; TOOL_TIMEOUT_MS unless given. */
+  /** Milliseconds a call may take; TOOL_TIMEOUT_MS by default. */
   readonly timeoutMs?: number;
-  /** Units that a call spends of each limit and quota of its key and owner: 1 to COST_MAX; 1 unless given. */
+  /** The units that a call spends of each limit and quota of its key and owner: 1 to COST_MAX; 1 by default. */
   readonly cost?: number;
 }
 
@@ -45,7 +45,7 @@ export interface Tool extends ToolFacts, Operation {
   readonly inputSchema: () => JsonSchema;
   /** Returns the parameters that clients of MCP 2026-07-28 repeat in headers. */
   readonly headerParams: () => readonly HeaderParam[];
-  /** Returns the schema of the output. The function is null for a tool that returns content blocks. */
+  /** Returns the schema of the output; null instead if the tool returns content blocks. */
   readonly outputSchema: (() => JsonSchema) | null;
   readonly timeoutMs: number;
 }
@@ -68,11 +68,11 @@ interface WithContent<Added extends object, I extends ObjectSchema> extends Defi
 }
 
 /**
- * Makes a tool behind `guard`. With `output`, `run` returns that object; without, content blocks. Throws an Error for
- * an invalid definition.
+ * Creates a tool behind `guard`. With `output`, `run` returns that object, else content blocks. Throws an Error for an
+ * invalid definition.
  *
  * The guard is a separate argument because TypeScript infers from left to right: `run` then knows what the guard adds.
- * When no overload fits, the compiler explains the last one, so that is the one that most tools use.
+ * If no overload fits, the compiler explains the last one, so the most common comes last.
  */
 export function defineTool<Added extends object, I extends ObjectSchema>(
   guard: Guard<Call, Added>,
@@ -117,7 +117,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   };
 }
 
-/** Returns the description followed by what the guards ask of callers, for agents and for OpenAPI. */
+/** Appends the guards' demands to the description, for agents and for OpenAPI. */
 function withRequirements(description: string, { credential, initialLimits, requiredScopes }: Operation): string {
   const [limit] = initialLimits;
   const requirements = [
@@ -147,14 +147,15 @@ export interface HeaderParam {
 }
 
 const MARK = 'x-mcp-header';
-/** Finds the mark with a name as its value. A field that is called like the mark has a schema there. */
+/** Finds the mark with a name as its value. A field of that name has a schema there. */
 const MARKS = new RegExp(`"${MARK}":(?!\\{)`, 'g');
 /** A token (RFC 9110 §5.6.2). */
 const HEADER_NAME = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const TYPES: readonly unknown[] = ['string', 'integer', 'boolean'];
 
 /**
- * Returns the marked parameters of a tool's input. Throws an Error, with tool and field, for one that clients refuse.
+ * Returns the marked parameters of a tool's input. Throws an Error that names tool and field if clients would refuse
+ * one.
  */
 function headerParams(tool: string, schema: JsonSchema): readonly HeaderParam[] {
   const { properties = {} } = schema;

@@ -1,5 +1,5 @@
-// What tool files must give, as tables of rules. Files in JavaScript start without the compiler, and a mistake should stop
-// the start, with one line that says what to do, rather than the first call.
+// Checks what tool files provide, by tables of rules. JavaScript files run without the compiler, and a mistake should
+// fail the start with one helpful line, not the first call.
 
 import { isProblemCode, type ProblemCode } from '../ground/problem.ts';
 import { COST_MAX } from '../ground/rate-limit.ts';
@@ -9,20 +9,20 @@ import { hasLength, isObject, isScope, type JsonObject } from '../ground/text.ts
 interface Rule {
   /** What the message says after `expected`. */
   readonly expected: string;
-  /** Returns whether the value fits; `whole` is the object whose field it is. */
+  /** Returns whether the value fits; `whole` is the object that contains it. */
   readonly fits: (value: unknown, whole: JsonObject) => boolean;
 }
 
 /** The rules of each field. */
 type Fields = Readonly<Record<string, Rule | readonly Rule[]>>;
 
-/** The same as a list, which is quick to walk: every refused call is checked. */
+/** The same as a list, which is faster: every refusal is checked. */
 type Shape = readonly (Rule & { readonly field: string })[];
 
 const shapeOf = (fields: Fields): Shape =>
   Object.entries(fields).flatMap(([field, rules]) => [rules].flat().map((rule) => ({ field, ...rule })));
 
-/** Returns the first fault of the fields that have rules, such as `title: expected text, got undefined`, or null. */
+/** Returns the first fault of fields with rules, such as `title: expected text, got undefined`, or null. */
 function faultIn(shape: Shape, whole: JsonObject): string | null {
   for (const { field, expected, fits } of shape) {
     const value = whole[field];
@@ -31,7 +31,10 @@ function faultIn(shape: Shape, whole: JsonObject): string | null {
   return null;
 }
 
-/** Returns the first fault of all fields, or null: a misspelt one would be without effect. `more` may be there, too. */
+/**
+ * Returns the first fault of all fields, or null. Unknown fields are faults, because a misspelt one has no effect;
+ * `more` lists allowed ones.
+ */
 export function faultInAll(shape: Shape, whole: JsonObject, more: readonly string[] = []): string | null {
   const known = [...new Set(shape.map(({ field }) => field))];
   const unknown = Object.keys(whole).find((field) => ![...known, ...more].includes(field));
@@ -40,11 +43,11 @@ export function faultInAll(shape: Shape, whole: JsonObject, more: readonly strin
     : `${unknown}: unknown field; the fields are ${known.join(', ')}`;
 }
 
-/** Throws an Error, whose message begins with `name`, for an object with a fault. */
+/** Throws an Error, whose message begins with `name`, if the object has a fault. */
 export const assertShape = (name: string, shape: Shape, whole: JsonObject): void =>
   assertNone(name, faultIn(shape, whole));
 
-/** Throws an Error, too, for other fields, but those in `more`. */
+/** Throws an Error also for unknown fields, except those in `more`. */
 export const assertAll = (name: string, shape: Shape, whole: JsonObject, more?: readonly string[]): void =>
   assertNone(name, faultInAll(shape, whole, more));
 
@@ -84,18 +87,18 @@ const SCHEMA = rule(
 
 // Tools and prompts
 
-/** What MCP allows (2025-11-25, server/tools, "Tool Names"), but no part of a path that goes to another one. */
+/** What MCP allows (2025-11-25, server/tools, "Tool Names"), except `.` and `..`, which a URL's path would resolve. */
 const NAME_PATTERN = /^(?!\.\.?$)[\w.-]{1,128}$/;
 const NAME = rule('1-128 letters, digits, "_", "-" or "."', (value) => isText(value) && NAME_PATTERN.test(value));
 
-/** The longest a timer can wait, 24 days; with a longer time it would fire at once. */
+/** The longest delay of a timer, 24 days. With a longer one it would fire at once. */
 const TIMEOUT_MS_MAX = 2 ** 31 - 1;
 const TIMEOUT_MS = rule(
   `above 0 and at most ${TIMEOUT_MS_MAX}`,
   (value) => typeof value === 'number' && value > 0 && value <= TIMEOUT_MS_MAX,
 );
 
-/** Clients refuse the whole list of tools for others. */
+/** Clients refuse the whole list of tools if one has other hints. */
 const HINTS = rule(
   'hints that are true or false, like { readOnlyHint: true }',
   (value) =>
@@ -126,10 +129,10 @@ const DEFINITIONS = {
   definePrompt: shapeOf({ ...FACTS, arguments: SCHEMA, run: FUNCTION, complete: optional(OBJECT) }),
 };
 
-/** Tools and prompts may share an object of facts, with what only the others have. */
+/** The fields of both: tools and prompts may share an object of facts. */
 const DEFINED = Object.values(DEFINITIONS).flatMap((shape) => shape.map(({ field }) => field));
 
-/** Throws an Error that names the wrong field, or says that the guard before the definition is missing. */
+/** Throws an Error that names the wrong field, or says that the guard argument is missing. */
 export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknown, definition: unknown): void {
   if (!isGuard(guard) || !isObject(definition)) {
     const examples = 'guards.apiKey, or () => ok({}) to let everybody call it';
@@ -141,23 +144,23 @@ export function assertDefinition(define: keyof typeof DEFINITIONS, guard: unknow
   if (broken !== undefined) throw new Error(`${definition.name}: ${broken.expected(guard)}`);
 }
 
-/** What the operator's files export as `resources`, one by one. */
+/** One of the `resources` that an operator's file exports. */
 export const RESOURCE = shapeOf({
   uri: TEXT,
   name: TEXT,
   title: TEXT,
   description: TEXT,
   mimeType: TEXT,
-  meta: optional(OBJECT), // clients refuse the whole list for another
+  meta: optional(OBJECT), // else clients refuse the whole list
   read: FUNCTION,
 });
 
 // Guards
 
-/** Marks functions that create guards, like guards.scopes: they are no guards before they are called. */
+/** Marks functions that create guards, like guards.scopes: they must be called first. */
 export const CREATES_GUARDS = { createsGuards: true };
 
-/** What guards say of themselves (guard.ts). */
+/** The properties of guards (guard.ts). */
 interface GuardFacts {
   readonly credential?: string | undefined;
   readonly requiredScopes?: readonly unknown[] | undefined;
@@ -180,7 +183,7 @@ const beforeCredential = (guards: GuardList): GuardList =>
 
 const notAGuard = (guards: readonly unknown[]): number => guards.findIndex((guard) => !isGuard(guard));
 
-/** The order counts: each rule relies on those before it. */
+/** The order matters: each rule relies on the earlier ones. */
 const IN_SEQUENCE: readonly GuardRule<GuardList>[] = [
   {
     fits: (guards) => guards.length > 0,
@@ -216,7 +219,7 @@ export function assertSequence(guards: GuardList): void {
 
 const isImpossible = (scope: unknown): boolean => !isText(scope) || !isScope(scope);
 
-/** Rules of all guards of a tool or prompt together. */
+/** Rules for all guards of a tool or prompt together. */
 const OF_THE_WHOLE: readonly GuardRule<GuardFacts>[] = [
   {
     fits: ({ requiredScopes = [], credential }) => requiredScopes.length === 0 || credential === 'api_key',
@@ -233,7 +236,7 @@ const OF_THE_WHOLE: readonly GuardRule<GuardFacts>[] = [
   },
 ];
 
-/** What guards.rateLimit takes. */
+/** The options of guards.rateLimit. */
 export const RATE_LIMIT = shapeOf({
   requests: rule('a whole number of requests, 1 or more', (value) => isWhole(value, 1)),
   window: rule('a window like 30s, 5m, 1h or 1d', (value) => isText(value) && parseDuration(value) !== null),
@@ -246,7 +249,7 @@ const CODE = /^[a-z][a-z0-9]*(_[a-z0-9]+)*$/;
 const CODE_CHARS_MAX = 64;
 const DETAIL_CHARS_MAX = 1000;
 const ASKS_FOR_CREDENTIALS: readonly unknown[] = [401, 407];
-/** The statuses that take Retry-After (RFC 9110 §15.6.4, RFC 6585 §4). */
+/** The statuses with Retry-After (RFC 9110 §15.6.4, RFC 6585 §4). */
 const RETRIED: readonly unknown[] = [429, 503];
 
 const STATUS = rule(
@@ -269,11 +272,11 @@ const RETRY_AFTER_S = [
   optional(rule('a whole number of seconds', (value) => isWhole(value, 0))),
 ];
 
-/** What `failure` takes. */
+/** The argument of `failure`. */
 export const FAILURE = shapeOf({ status: STATUS, code: OWN_CODE, detail: DETAIL, retryAfterS: RETRY_AFTER_S });
 
 const isIssue = (value: unknown): boolean => isObject(value) && isText(value.path) && isText(value.message);
-/** Returns whether the value is a text that a header can hold. */
+/** Returns whether a header can contain the value. */
 const isAscii = (value: unknown): boolean => isText(value) && /^[\x20-\x7e]*$/.test(value);
 const isLimitState = (value: unknown): boolean =>
   isObject(value) &&
@@ -294,7 +297,7 @@ const ANY_PROBLEM = shapeOf({
   help: optional(TEXT),
 });
 
-/** What the problems of a code have beside that. */
+/** The further fields of problems, by code. */
 const FIELDS_OF_PROBLEMS: { readonly [Code in ProblemCode]?: Fields } = {
   invalid_input: { issues: ISSUES, detail: optional(TEXT) },
   invalid_response: { issues: ISSUES },
@@ -315,7 +318,7 @@ const PROBLEMS: ReadonlyMap<unknown, Shape> = new Map(
 );
 const NO_MORE: Shape = [];
 
-/** Returns the first fault of what a tool or guard returned as a problem; null: its response can be written. */
+/** Returns the first fault of a problem that a tool or guard returned; null if it can be sent. */
 export function faultOfProblem(value: unknown): string | null {
   if (!isObject(value)) return `expected a problem, got ${shown(value)}`;
   return faultIn(ANY_PROBLEM, value) ?? faultIn(PROBLEMS.get(value.code) ?? NO_MORE, value);

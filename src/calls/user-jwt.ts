@@ -1,5 +1,5 @@
-// The user JWT guard: takes only `Authorization: Bearer`, has the token verified, adds the user, and refuses for an owner
-// who is blocked. Also the guard for admins.
+// The guard for user tokens: accepts only `Authorization: Bearer`, verifies the token, adds the user, and refuses
+// blocked owners. Also the guard for admins.
 
 import { createLruCache, singleFlights } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -14,11 +14,11 @@ import type { Call } from './call.ts';
 import { type Guard, PASS } from './guard.ts';
 
 export interface UserIdentity {
-  /** The owner of keys: the person, or a team that the person belongs to. */
+  /** The owner of keys: the person, or the person's team. */
   readonly subject: string;
   /** The person: the token's `sub`. */
   readonly actor: string;
-  /** The scopes that the person may give to a key; null: any. */
+  /** The scopes that the person may grant a key; null: any. */
   readonly grantable: readonly string[] | null;
   /** Whether the token has the claim of ADMIN_CLAIM. */
   readonly isAdmin: boolean;
@@ -30,7 +30,7 @@ export interface UserAuth {
 
 export type VerifyUserJwt = (token: string) => Awaitable<Result<UserIdentity, Problem>>;
 
-/** Creates the guard for user tokens. If `helps` is given, refusals tell agents how a client gets a key instead. */
+/** Creates the guard for user tokens. With `helps`, refusals tell agents how to get a key instead. */
 export function userJwtGuard(
   verify: VerifyUserJwt,
   checkBlock: CheckBlock,
@@ -39,7 +39,7 @@ export function userJwtGuard(
 ): Guard<Call, UserAuth> {
   const helpFor = (call: Call) => helps && { help: helpOf(helps, call) };
 
-  /** Returns when the proof that the owner isn't blocked began. */
+  /** Checks that the owner isn't blocked. Resolves with when the proof of that began. */
   async function unlessBlocked({ subject: userId, actor }: UserIdentity, ids: RequestIds) {
     const checked = await checkBlock(userId);
     if (!checked.ok && checked.error.code === 'user_blocked') {
@@ -71,7 +71,7 @@ export function userJwtGuard(
       if (admitted.error.code === 'user_blocked') call.refused = { subject: auth.subject, actor: auth.actor };
       return admitted;
     }
-    call.proved(admitted.value, () => unlessBlocked(auth, ids)); // a token that ends meanwhile was good for the call
+    call.proved(admitted.value, () => unlessBlocked(auth, ids)); // a token that expires meanwhile was good
     return ok({ auth });
   };
   return Object.assign(decide, { credential: 'user_jwt' as const });
@@ -103,8 +103,8 @@ export function adminGuard(log: Log): Guard<Caller & UserAuth> {
 }
 
 /**
- * Checks that the owner that a user token names is not blocked, and returns when that check began, in monotonic
- * milliseconds. A key's record says it itself. The result is cached while the change feed is current, like a key.
+ * Checks that the owner in a user token isn't blocked (a key's record says so itself). Returns when the proof began, in
+ * monotonic milliseconds. The result is cached while the change feed is current, like a key.
  */
 export type CheckBlock = (owner: string) => Awaitable<Result<number, Problem>>;
 
@@ -112,8 +112,8 @@ const OWNERS_MAX = 10_000; // about 2 MB
 
 export function createCheckBlock({ store, feed }: { store: Pick<KeyStore, 'isBlocked'>; feed: Feed }): CheckBlock {
   const known = createLruCache<boolean>({ entries: OWNERS_MAX });
-  let changes = 0; // a read that began before a change must not be kept after it
-  const reads = singleFlights<boolean>(); // nor be joined
+  let changes = 0; // a read that began before a change must not be cached after it
+  const reads = singleFlights<boolean>(); // nor shared
 
   feed.subscribe({
     onChanges(_, owners) {
@@ -138,7 +138,7 @@ export function createCheckBlock({ store, feed }: { store: Pick<KeyStore, 'isBlo
   }
 
   function decideNow(owner: string): Awaitable<Result<number, Problem>> {
-    const { polledAtMs } = feed; // of now: a poll that begins while the owner is read proves nothing of that read
+    const { polledAtMs } = feed; // read now: a poll that begins during the read proves nothing of it
     const decide = (blocked: boolean) => (blocked ? err({ code: 'user_blocked' } as const) : ok(polledAtMs));
     return chain(known.get(owner) ?? reads.run(owner, () => read(owner)), decide);
   }
