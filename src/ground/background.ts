@@ -1,5 +1,5 @@
-// Repeats work in the background: one run at a time, a pause between two. What a run throws is logged, an outage of the
-// key store as a warning.
+// Repeats work in the background: one run at a time, with a pause between two. Logs what a run throws; an outage of the
+// key store only as a warning.
 
 import { StoreOutage } from './result.ts';
 import type { Cancel, Clock } from './runtime.ts';
@@ -10,17 +10,17 @@ export interface ErrorLog {
 }
 
 export interface RepeatOptions {
-  /** The pause before each run, from the end of the last; null: none until `wake` or `runNow`. Asked after each run. */
+  /** The pause after each run; null: none until `schedule` or `runNow`. A function is called after each run. */
   readonly everyMs: number | (() => number | null);
-  /** Before the first run, exactly; null: it waits for `wake` or `runNow`. As `everyMs` unless given. */
+  /** The exact pause before the first run; null: it waits for `schedule` or `runNow`. Defaults to `everyMs`. */
   readonly firstMs?: number | null;
-  /** Pauses are longer or shorter by up to this part of them, at random: processes must not all run at once. */
+  /** Lengthens or shortens pauses by up to this part, at random, so that processes don't all run at once. */
   readonly jitter?: number;
   readonly clock: Pick<Clock, 'after'>;
   readonly log: ErrorLog;
-  /** What the log says when a run throws. */
+  /** The log event when a run throws. */
   readonly event: string;
-  /** Takes the place of the log when the key store is out of reach. */
+  /** Replaces the log line when the key store is out of reach. */
   readonly onOutage?: () => void;
 }
 
@@ -29,17 +29,17 @@ export interface Repeated<T> {
   run(): Promise<T>;
   /** Runs like `run`, but logs what it throws. */
   runNow(): void;
-  /** Begins a pause unless one has begun, or a run is under way. */
+  /** Begins a pause unless one has begun or a run is under way. */
   schedule(): void;
   readonly underWay: Promise<T> | undefined;
-  /** Stops runs from beginning by themselves. */
+  /** Stops further runs by timer. */
   stop(): void;
 }
 
 export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repeated<T> {
   const { everyMs, jitter = 0, clock, log, event } = options;
   let underWay: Promise<T> | undefined;
-  let cancel: Cancel | undefined; // the pause, if there is one
+  let cancel: Cancel | undefined; // cancels the pause, if there is one
   let stopped = false;
 
   function pause(ms: number | null): void {
@@ -97,7 +97,7 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
 
 export type EveryOptions = Pick<RepeatOptions, 'clock' | 'log' | 'event'> & { readonly everyMs: number };
 
-/** Repeats a synchronous run: each starts `everyMs` after the start of the one before. What it throws is logged. */
+/** Repeats a synchronous run, from start to start every `everyMs`. Logs what it throws. */
 export function every({ everyMs, clock, log, event }: EveryOptions, run: () => void): Cancel {
   let cancel = clock.after(everyMs, next);
   function next(): void {

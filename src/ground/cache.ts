@@ -1,34 +1,34 @@
-// What is worked out once for many: an approximate LRU cache, what is memoized by it, and single-flight.
+// Computes things once: an approximate LRU cache, memoization on top of it, and single-flight.
 
 export interface LruCache<Value> {
-  /** Returns an entry, which counts as using it. */
+  /** Returns an entry, and marks it as used. */
   get(key: string): Value | undefined;
   set(key: string, value: Value): void;
   delete(key: string): void;
   clear(): void;
 }
 
-/** The most it holds. What is used again before as much else was set is certain to stay. */
+/** The capacity. An entry used again before a full capacity of others was set is certain to stay. */
 interface Bounds<Value> {
   readonly entries?: number;
-  /** The most bytes of all values together, as `bytesOf` measures them. */
+  /** The most bytes of all values together, as measured by `bytesOf`. */
   readonly bytes?: number;
   readonly bytesOf?: (value: Value) => number;
-  /** Reads the key out of a value that holds it, so that no second string of the same text is kept. */
+  /** Returns the key from a value that has it, so that no second copy of the string is kept. */
   readonly keyOf?: (value: Value) => string;
 }
 
-/** Places that the hand passes for one eviction at most, so that no call waits for a whole round. */
+/** The most entries that one eviction passes, so that no call waits for a whole round. */
 const PASSED_MAX = 64;
 
 /**
- * Creates a map of bounded size that keeps recently used entries: the CLOCK approximation of LRU. Entries stand in a
- * circle. A hand goes round when there is no room; it passes who was used since it came by, and evicts the first other.
- * (The usual LRU deletes a Map's first key again and again: to find it, the Map walks past all that were deleted before.)
+ * Creates a bounded map that keeps recently used entries, by CLOCK, an approximation of LRU. Entries form a circle. When
+ * it is full, a hand goes round, skips entries used since it last passed, and evicts the first other. (The usual LRU
+ * deletes a Map's first key again and again, and to find it the Map walks past all deleted ones.)
  */
 export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
   const { entries: entriesMax = Infinity, bytes: bytesMax = Infinity, bytesOf = () => 0, keyOf } = bounds;
-  const places = new Map<string, number>(); // in the arrays below, which are one circle of entries
+  const places = new Map<string, number>(); // indices into the arrays below, which form the circle
   const keys: string[] = [];
   const values: Value[] = [];
   const sizes: number[] = [];
@@ -44,7 +44,7 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
     areUsed[place] = isUsed;
   }
 
-  /** Removes the entry at a place, and moves the last one there. */
+  /** Removes the entry at a place by moving the last one there. */
   function removeAt(place: number): void {
     const [key, value, size, isUsed] = [keys.pop(), values.pop(), sizes.pop(), areUsed.pop()];
     const removed = place === keys.length ? key : keys[place];
@@ -94,7 +94,7 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
 }
 
 const MEMOIZED_MAX = 1000;
-/** A longer text is not worth keeping. */
+/** Longer texts are not worth caching. */
 const MEMOIZED_CHARS_MAX = 255;
 
 /** Memoizes a decision over texts, in an LRU cache. */
@@ -109,7 +109,7 @@ export function memoize<Decision>(decide: (text: string) => Decision): (text: st
   };
 }
 
-/** Makes a value when it is first asked for, and keeps it. */
+/** Creates a function that computes a value on first use, and keeps it. */
 export function once<T>(make: () => T): () => T {
   let made: T | undefined;
   return () => (made ??= make());
@@ -139,7 +139,7 @@ export function singleFlight<T>(start: () => Promise<T>): SingleFlight<T> {
 export interface SingleFlights<T> {
   /** Joins the key's run under way, or starts one. */
   run(key: string, start: () => Promise<T>): Promise<T>;
-  /** Lets nobody join the key's run under way any more: it may have missed a change. */
+  /** Keeps later callers from joining the key's run under way, because it may have missed a change. */
   forget(key: string): void;
   /** Does the same for all keys. */
   forgetAll(): void;

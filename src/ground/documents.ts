@@ -1,16 +1,16 @@
-// Fetches a document of another server: bounded in time and size, without credentials. Redirects are not followed: one
-// could lead into this machine's network. What the document says is for the caller to judge.
+// Fetches another server's document: bounded in time and size, without credentials, and without following redirects,
+// which could lead into this machine's network. The caller validates the document.
 
 import type { Clock } from './runtime.ts';
 
 export interface FetchedDocument {
   readonly status: number;
   readonly headers: Headers;
-  /** Empty unless the status is 200; null: it is too large. Counted after decoding. */
+  /** Empty unless the status is 200; null: too large after decoding. */
   readonly body: Uint8Array<ArrayBuffer> | null;
 }
 
-/** Throws what `fetch` throws, and when the signal is aborted. */
+/** Throws what `fetch` throws, or when the signal is aborted. */
 export async function fetchDocument(url: string, bytesMax: number, signal: AbortSignal): Promise<FetchedDocument> {
   const headers = { accept: 'application/json', 'accept-encoding': 'identity' };
   const response = await fetch(url, { redirect: 'manual', credentials: 'omit', headers, signal });
@@ -33,13 +33,13 @@ async function bytesOf({ body }: Response, bytesMax: number): Promise<Uint8Array
   return read.subarray(0, bytes);
 }
 
-/** Returns why a fetch failed, as it may stand in a log. */
+/** Returns why a fetch failed, in words fit for a log. */
 export function fetchFault(error: unknown): string {
   const { name, code } = error as { name?: unknown; code?: unknown };
   return `could not be fetched: ${typeof code === 'string' ? code : String(name)}`;
 }
 
-/** Aborts what takes longer than `ms`. */
+/** Runs with a signal that aborts after `ms`. */
 export async function inTime<T>(clock: Pick<Clock, 'after'>, ms: number, run: (signal: AbortSignal) => Promise<T>) {
   const controller = new AbortController();
   const late = new DOMException('It took too long', 'TimeoutError');

@@ -1,19 +1,19 @@
-// Text in HTML, and content security policies for pages whose scripts and styles stand in them.
+// Escapes text for HTML, and builds content security policies for pages with inline scripts and styles.
 
 import { createHash } from 'node:crypto';
 
-/** Returns `text` as it stands in an element or in a quoted attribute. */
+/** Escapes text for an element or a quoted attribute. */
 export const escaped = (text: string): string =>
   text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 
-/** Returns the hash of every inline script or style in the pages, each once, as a policy has them (CSP3 §6.7.3.3). */
+/** Returns the hash sources of all distinct inline scripts or styles in the pages (CSP3 §6.7.3.3). */
 export function inlineHashes(pages: readonly string[], tag: 'script' | 'style'): string {
   const inline = new RegExp(`<${tag}(?: type="module")?>(.*?)</${tag}>`, 'gs');
   const texts = pages.flatMap((page) => Array.from(page.matchAll(inline), ([, text = '']) => text));
   return [...new Set(texts)].map((text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`).join(' ');
 }
 
-/** Returns a policy by which only what stands in the pages runs, and nothing loads. */
+/** Returns a policy that lets only the pages' inline code run, and loads nothing. */
 export const inlinePolicy = (pages: readonly string[]): string =>
   [
     "default-src 'none'",
@@ -23,7 +23,7 @@ export const inlinePolicy = (pages: readonly string[]): string =>
     "base-uri 'none'",
   ].join('; ');
 
-/** Returns the policy of a page of this server. The pages that it frames inherit it (`srcdoc`, CSP3 §7.8). */
+/** Returns the policy for a page of this server. Pages that it frames inherit it (`srcdoc`, CSP3 §7.8). */
 export const pagePolicy = (pages: readonly string[]): string =>
   [
     inlinePolicy(pages),

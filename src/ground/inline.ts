@@ -1,4 +1,4 @@
-// Makes a hand-written page self-contained: puts in the files that it links to and imports, and leaves out comments and
+// Makes a hand-written page self-contained: inlines the style sheets and scripts that it uses, and strips comments and
 // indentation.
 
 /** File name → text. */
@@ -9,7 +9,7 @@ const SCRIPT = /(<script type="module">\n)(.*?)(<\/script>)/gs;
 const IMPORT = /^import (?:[^;]+ from )?'\.{1,2}\/(?:widgets\/)?([\w-]+\.js)';$/gm;
 const EXPORT = /^export (?=(?:async )?(?:const|function) (\w+))/gm;
 
-/** Throws when the page names a part that isn't given. What a script exports, all that come after it see. */
+/** Throws if the page names a part that isn't given. Later scripts see all exports of earlier ones. */
 export function inlineAssets(page: string, parts: Parts): string {
   const part = (name: string) => {
     const text = parts[name];
@@ -29,7 +29,7 @@ function withImports(script: string, part: (name: string) => string): string {
   const take = (text: string): string =>
     text.replace(IMPORT, (_, name) => {
       if (!inlined.has(name)) {
-        inlined.set(name, ''); // it is on its way
+        inlined.set(name, ''); // in progress
         const own = take(part(name));
         inlined.delete(name);
         inlined.set(name, inScope(own));
@@ -46,8 +46,8 @@ function inScope(script: string): string {
 }
 
 /**
- * Removes comments that are a line, or end one without a quotation mark in them, blank lines and indentation. For sources
- * that have no text over several lines.
+ * Removes whole-line comments, trailing ones without quotation marks, blank lines and indentation. For sources without
+ * multi-line strings.
  */
 const minify = (page: string) =>
   page

@@ -1,11 +1,11 @@
-// IP addresses and loopback names.
+// Recognizes IP addresses and loopback names, and returns the network that an address's rate limits count for.
 
 // `URL.hostname` has already normalized every spelling of an address.
 export const isAddress = (name: string) => name.startsWith('[') || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);
 
 /**
- * Returns the network that a budget belongs to: an IPv4 address, also within an IPv6 address; else the /64, all of
- * which one host may own; the whole address where a local NAT64 prefix hides the IPv4 address.
+ * Returns the network that a budget belongs to: the IPv4 address, even if embedded in an IPv6 address; otherwise the
+ * /64, since one host may own all of it; the whole address where a local NAT64 prefix hides the IPv4 address.
  */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address;
@@ -21,8 +21,8 @@ export function networkOf(address: string): string {
 }
 
 /**
- * Returns what the text of every address of the same /24 (IPv4) or /48 (IPv6) begins with: networks that one customer of
- * a provider may have. `network` is of networkOf, and stands for itself where it is neither.
+ * Returns the common text prefix of all addresses of the same /24 (IPv4) or /48 (IPv6), which one customer of a provider
+ * may have. `network` comes from networkOf; anything else is returned as it is.
  */
 export function prefixOf(network: string): string {
   if (network.endsWith('::/64')) return `${network.split(':', 3).join(':')}:`;
@@ -35,10 +35,10 @@ const MAPPED = [0, 0, 0, 0, 0, 0xffff];
 /** 64:ff9b::/96: IPv4 addresses behind a translator (RFC 6052 §2.1). */
 const NAT64 = [0x64, 0xff9b, 0, 0, 0, 0];
 
-/** 64:ff9b:1::/48: the same, where each network decides which bits hold the IPv4 address (RFC 8215). */
+/** 64:ff9b:1::/48: the same, but each network chooses which bits hold the IPv4 address (RFC 8215). */
 const NAT64_LOCAL = [0x64, 0xff9b, 1];
 
-/** Returns the groups of an IPv6 address in any spelling (RFC 4291 §2.2); null if it is none. */
+/** Returns the groups of an IPv6 address in any spelling (RFC 4291 §2.2); null if it isn't one. */
 function groupsOf(address: string): readonly number[] | null {
   const [head = '', tail] = (address.split('%', 1)[0] ?? '').replace(DOTTED, asGroups).split('::');
   const before = head === '' ? [] : head.split(':');
@@ -56,7 +56,7 @@ function asGroups(_all: string, ...bytes: readonly string[]): string {
   return `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
 }
 
-/** Returns true for names and literals of the loopback interface: as in `URL.hostname`, and IPv6 without brackets. */
+/** Returns whether a host is a loopback name or address: as in `URL.hostname`, or IPv6 without brackets. */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' ||
   host.endsWith('.localhost') ||

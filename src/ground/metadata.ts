@@ -1,4 +1,4 @@
-// Metadata of an owner or a key: data of the operator's own, as a few short texts by name. It goes into headers
+// Validates, merges and encodes metadata: an operator's data on an owner or key, a few short named texts. Headers carry it
 // percent-encoded, which bounds its size.
 
 import { hasLength, isObject, percentEncode } from './text.ts';
@@ -8,15 +8,15 @@ export type Metadata = Readonly<Record<string, string>>;
 export const METADATA_NAMES_MAX = 20;
 export const METADATA_NAME_PATTERN = '^[a-z][a-z0-9_]{0,39}$';
 export const METADATA_VALUE_MAX = 200;
-/** Bytes of the JSON, percent-encoded: an owner's and a key's together fit into a proxy's 4 KB. */
+/** Bytes of the percent-encoded JSON: an owner's and a key's together fit into a proxy's 4 KB. */
 const METADATA_BYTES_MAX = 1000;
 
 const NAME = new RegExp(METADATA_NAME_PATTERN);
 
-/** What it must be, for the sentence about a wrong one. */
+/** What is expected, for error messages. */
 export const METADATA_WANTED = `an object of at most ${METADATA_NAMES_MAX} texts of at most ${METADATA_VALUE_MAX} characters, by names like plan or plan_2, together ${METADATA_BYTES_MAX} bytes as percent-encoded JSON`;
 
-/** Returns the metadata with sorted names; null for `{}`, which is none, and for null; undefined: it is no metadata. */
+/** Returns the metadata with sorted names; null for null and `{}`; undefined if it isn't valid. */
 export function metadataFrom(value: unknown): Metadata | null | undefined {
   if (value === null) return null;
   if (!isObject(value)) return undefined;
@@ -34,11 +34,11 @@ const isEntry = (entry: [name: string, value: unknown]): entry is [string, strin
   );
 };
 
-/** Returns it as a header has it: empty for none. */
+/** Returns the header value: empty for none. */
 export const metadataText = (metadata: Metadata | null): string =>
   metadata === null ? '' : percentEncode(JSON.stringify(metadata));
 
-/** Returns the owner's metadata with the key's over it, name by name; null: there is none. */
+/** Returns the owner's metadata, overridden by the key's name by name; null: none. */
 export function mergedMetadata(ofOwner: Metadata | null, ofKey: Metadata | null): Metadata | null {
   if (ofOwner === null || ofKey === null) return ofOwner ?? ofKey;
   return { ...ofOwner, ...ofKey };

@@ -1,13 +1,13 @@
-// Files and folders that only their owner can read.
+// Creates files and folders that only their owner can read.
 
 import { closeSync, mkdirSync, openSync } from 'node:fs';
 
-/** Makes a folder that its owner alone can read: the database says who has which keys. Leaves an existing one as is. */
+/** Creates a folder that only its owner can read: the database says who has which keys. Leaves an existing one as is. */
 export const makeOwn = (folder: string) => mkdirSync(folder, { recursive: true, mode: 0o700 });
 
 /**
- * Makes an empty file that its owner alone can read. One that exists, or a link, is left as it is, and never opened:
- * closing it would release the locks that this process holds on it (POSIX). Throws when it can't be made.
+ * Creates an empty file that only its owner can read. Never opens an existing file or link: closing it would release the
+ * locks that this process holds on it (POSIX). Throws if it can't be created.
  */
 export function makePrivate(path: string): void {
   try {

@@ -1,16 +1,16 @@
-// The one union of expected failures, as values, with what each is on the wire, in one table. web/problem-response.ts
-// and mcp/results.ts write them to clients.
+// Defines the union of all expected failures, and in one table what each is on the wire. web/problem-response.ts and
+// mcp/results.ts write them to clients.
 
 import type { RateLimitStates } from './rate-limit.ts';
 import { rfc3339 } from './runtime.ts';
 
-/** `path` is dotted (`scopes.2`), empty for the input itself. Neither field quotes what was sent. */
+/** `path` is dotted (`scopes.2`), empty for the input itself. Neither field quotes the input. */
 export interface InputIssue {
   readonly path: string;
   readonly message: string;
 }
 
-/** Why a presented key was refused. For the log alone; callers get one sentence for all. */
+/** Why a presented key was refused. Only for the log; callers get one sentence for all. */
 export type KeyRefusal =
   | 'malformed'
   | 'unknown'
@@ -23,13 +23,13 @@ export type KeyRefusal =
   | 'other resource';
 
 /**
- * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is for the
- * log alone. `sent`: a credential of the wrong kind, judged by its shape. `wanted`: the credential that
- * is, in place of a user token. `help`: for agents, beside the sentence. `byClient`: its client cancelled the call.
+ * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is only for
+ * the log. `sent`: the kind of credential sent instead, judged by its form. `wanted`: the one required in place of a
+ * user token. `help`: added to the sentence, for agents. `byClient`: the client cancelled the call.
  */
 export type Problem =
   | { readonly code: 'invalid_json'; readonly notObject?: true; readonly isNotUtf8?: true }
-  /** `detail`: a sentence of its own; else that of input that does not fit a tool's schema. */
+  /** `detail` replaces the default sentence about input that does not fit a tool's schema. */
   | { readonly code: 'invalid_input'; readonly issues: readonly InputIssue[]; readonly detail?: string }
   | { readonly code: 'invalid_state' }
   | { readonly code: 'invalid_response'; readonly issues: readonly InputIssue[] }
@@ -43,7 +43,7 @@ export type Problem =
   | {
       readonly code: 'invalid_token';
       readonly reason: string;
-      /** The signature is right; the time is over. */
+      /** The signature is valid, but the token has expired. */
       readonly expired?: true;
       readonly sent?: 'api_key';
       readonly wanted?: 'METRICS_TOKEN';
@@ -93,9 +93,8 @@ export type Problem =
   | ToolFailure;
 
 /**
- * A limit has too little left for a call. `retryAfterS` null: the call costs more than the limit, and waiting changes
- * nothing. `of`: only limits of the owner refuse it. `waitsFor`: of the limits that `retryAfterS` waits for, all are of the
- * owner.
+ * A limit with too little left for a call. `retryAfterS` is null if the call costs more than the limit, so that waiting
+ * changes nothing. `of`: only the owner's limits refuse. `waitsFor`: `retryAfterS` waits only for the owner's limits.
  */
 interface Exhausted {
   readonly retryAfterS: number | null;
@@ -104,7 +103,7 @@ interface Exhausted {
   readonly waitsFor?: 'owner';
 }
 
-/** A failure in a tool's own words, made and checked by calls/failure.ts. Callers see `ownCode` as its code. */
+/** A failure in a tool's own words, made and validated by calls/failure.ts. Callers see `ownCode` as its code. */
 export interface ToolFailure {
   readonly code: 'tool_failure';
   readonly status: number;
@@ -121,20 +120,20 @@ export type ServerCode = Exclude<ProblemCode, ToolFailure['code']>;
 
 export type InvalidInput = Extract<Problem, { code: 'invalid_input' }>;
 
-/** What a caller reads: the HTTP status, and one sentence that is the same on every transport. */
+/** What a caller reads: the HTTP status, and one sentence, the same on every transport. */
 export interface ProblemText {
   readonly status: number;
   readonly detail: string;
 }
 
-/** Seconds after which an unreachable store or key set may be tried again. */
+/** Seconds until an unreachable store or key set may be tried again. */
 export const RETRY_UNAVAILABLE_S = 1;
 
-/** A problem on the wire: `status` and `detail` on all transports, its names in protocols that have one for it. */
+/** A problem on the wire: `status` and `detail` on all transports, and its names in protocols that have one. */
 interface ProblemRow extends ProblemText {
-  /** The JSON-RPC error (mcp/message.ts); without one it is in-band: a result with `isError`, which an agent reads. */
+  /** The JSON-RPC error (mcp/message.ts). Without one it is a result with `isError`, which an agent reads. */
   readonly rpc?: 'parse' | 'invalidParams' | 'internal';
-  /** The OAuth error (RFC 6749 §4.1.2.1 and §5.2, RFC 6750 §3.1); without one it keeps our code. */
+  /** The OAuth error (RFC 6749 §4.1.2.1 and §5.2, RFC 6750 §3.1). Without one our code is used. */
   readonly oauth?: string;
 }
 
@@ -198,7 +197,7 @@ export const problemText = (code: ServerCode): ProblemText => PROBLEMS[code];
 export const protocolNames = ({ code }: Problem): Pick<ProblemRow, 'rpc' | 'oauth'> =>
   code === 'tool_failure' ? {} : PROBLEMS[code];
 
-/** Returns false for codes that an untyped tool made up. `tool_failure` is the code of a tool's own failures. */
+/** Returns whether a code is the server's, or `tool_failure`; false for codes that an untyped tool made up. */
 export const isProblemCode = (code: string): boolean => code === 'tool_failure' || Object.hasOwn(PROBLEMS, code);
 
 const METRICS_TOKEN_WANTED = 'This path needs METRICS_TOKEN as the bearer token';
@@ -228,7 +227,7 @@ export function publicPart(problem: Problem): ProblemText & { readonly code: str
 
 const WITHOUT_SCHEME = 'expected "Bearer " before it in Authorization';
 
-/** Returns the sentence for what is known beside the code; undefined: the sentence of the code will do. */
+/** Returns a more exact sentence from the fields beside the code; undefined: the code's own will do. */
 function exactDetail(problem: Problem): string | undefined {
   if ('sent' in problem && problem.sent !== undefined) return WRONG_KIND[problem.sent];
   if ('lacksScheme' in problem && problem.lacksScheme) return `${PROBLEMS[problem.code].detail}: ${WITHOUT_SCHEME}`;
@@ -269,7 +268,7 @@ function exhaustedDetail({ code, retryAfterS, of, waitsFor }: Extract<Problem, E
     : 'The rate limit of all your keys together is exceeded; try again later';
 }
 
-/** Seconds for `Retry-After` (RFC 9110 §10.2.3); null if trying again changes nothing. */
+/** Returns the seconds for `Retry-After` (RFC 9110 §10.2.3); null if retrying changes nothing. */
 export function retryAfterSeconds(problem: Problem): number | null {
   switch (problem.code) {
     case 'rate_limited':

@@ -1,9 +1,9 @@
-// What a rate limit or quota allows, what is left of it, and how people write it. Pure.
+// Defines rate limits and quotas and the state of one, and parses and formats them. Pure.
 
 import { memoize } from './cache.ts';
 import { formatDuration, parseDuration } from './runtime.ts';
 
-/** What a limit allows. Few objects are in use, so an object identifies a limit. */
+/** What a limit allows. Equal limits share one object, so that few exist and the object identifies the limit. */
 export interface RateLimit {
   readonly requests: number;
   readonly windowS: number;
@@ -14,10 +14,10 @@ const limitFrom = memoize((text: string): RateLimit => {
   return { requests, windowS };
 });
 
-/** Returns one object for equal limits, however many keys have them. */
+/** Returns one shared object for equal limits. */
 export const limitOf = (requests: number, windowS: number): RateLimit => limitFrom(`${requests}/${windowS}`);
 
-/** What a limit is called in headers, which name several in this order. */
+/** The names of limits in headers, in the order in which they are listed. */
 const LIMIT_NAMES = ['key', 'quota', 'owner', 'owner-quota', 'user'] as const;
 
 export type LimitName = (typeof LIMIT_NAMES)[number];
@@ -36,18 +36,18 @@ export type RateLimitStates = readonly RateLimitState[];
 
 const placeOf = ({ name }: RateLimitState): number => LIMIT_NAMES.indexOf(name);
 
-/** Returns `before` with the limits that another guard adds, in order; they replace those of the same names. */
+/** Adds another guard's limits, which replace those of the same names, in order. */
 export function withLimits(before: RateLimitStates, added: RateLimitStates): RateLimitStates {
   if (before.length === 0 || added.length === 0) return added.length === 0 ? before : added;
   const others = before.filter(({ name }) => added.every((one) => one.name !== name));
   return [...others, ...added].sort((a, b) => placeOf(a) - placeOf(b));
 }
 
-/** Returns the limit that refuses first: it has the least left, and of two that have the same it ends later. */
+/** Returns the limit with the least left; of equal ones, the one that ends later. */
 export const tightestOf = (states: RateLimitStates): RateLimitState | undefined =>
   states.toSorted((a, b) => a.remaining - b.remaining || b.resetS - a.resetS)[0];
 
-/** So many calls in each period of UTC. */
+/** A number of calls per UTC day or month. */
 export interface Quota {
   readonly requests: number;
   readonly period: 'day' | 'month';
@@ -55,12 +55,12 @@ export interface Quota {
 
 export const REQUESTS_MAX = 1_000_000_000;
 export const WINDOW_S_MAX = 366 * 86_400;
-/** Shorter windows are over before other processes could know of them: each process counts those for itself. */
+/** Shorter windows end before other processes hear of them, so each process counts them by itself. */
 export const SHARED_WINDOW_S_MIN = 10;
 /** The most keys that an owner may be given, in any state. */
 export const OWNER_KEYS_MAX = 10_000;
 
-/** What a user may give to a key; null: no bound. Operators have none. */
+/** The most that users may give a key; null: no bound. Operators have none. */
 export interface LimitCeilings {
   readonly rateLimit: RateLimit | null;
   readonly quota: Quota | null;
@@ -68,13 +68,13 @@ export interface LimitCeilings {
 
 export const NO_CEILINGS: LimitCeilings = { rateLimit: null, quota: null };
 
-/** A limit as it is put in and shown. */
+/** A limit in input and output. */
 export interface WrittenLimit {
   readonly requests: number;
   readonly window: string;
 }
 
-/** Returns the seconds of a window; null: no window, or none that a key may have. */
+/** Returns the seconds of a window; null if it isn't one, or is too long. */
 export function windowSecondsOf(window: string): number | null {
   const ms = parseDuration(window);
   return ms === null || ms > WINDOW_S_MAX * 1000 ? null : ms / 1000;
@@ -97,7 +97,7 @@ export function parseLimit(text: string): RateLimit | null {
 
 export const COST_MAX = 1000;
 
-/** Returns what a call costs, in units: 1 to COST_MAX; null for anything else. */
+/** Parses the cost of a call, 1 to COST_MAX units; null for anything else. */
 export function parseCost(text: string): number | null {
   const units = /^\d{1,4}$/.test(text) ? Number(text) : 0;
   return units >= 1 && units <= COST_MAX ? units : null;

@@ -1,4 +1,4 @@
-// Refusals are values, outages are thrown; and values may come later.
+// Refusals are values (Result), outages are thrown (StoreOutage); Awaitable is a value now or later.
 
 export type Result<T, E> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly error: E };
 
@@ -8,10 +8,10 @@ export const ok = <T>(value: T): Result<T, never> => ({ ok: true, value });
 
 export const err = <E>(error: E): Result<never, E> => ({ ok: false, error });
 
-/** Returns true for a promise. Code that is usually synchronous asks it to skip the microtask. */
+/** Returns whether a value is a promise. Code that is usually synchronous skips the microtask otherwise. */
 export const isPromise = <T>(value: Awaitable<T>): value is Promise<T> => value instanceof Promise;
 
-/** Calls `next` now, or when `value` arrives. `context` spares hot paths a closure, which costs more than its work. */
+/** Calls `next` now, or when `value` resolves. `context` saves hot paths a closure, which costs more than its work. */
 export function chain<T, U>(value: Awaitable<T>, next: (value: T) => Awaitable<U>): Awaitable<U>;
 export function chain<T, U, C>(
   value: Awaitable<T>,
@@ -26,15 +26,15 @@ const later = <T, U, C>(value: Promise<T>, next: (value: T, context: C) => Await
   value.then((arrived) => next(arrived, context));
 
 export type OutageKind =
-  | 'unreachable' // it may respond the next time
+  | 'unreachable' // it may respond next time
   | 'refused' // by credential, permission or address: the operator has to act
-  | 'no_schema' // it responds, but our tables or columns are not there
-  | 'damaged'; // its file, in part or whole
+  | 'no_schema' // it responds, but lacks our tables or columns
+  | 'damaged'; // the file is damaged, in part or whole
 
 /**
- * The key store is out of reach. Thrown by the store, because nobody between it and the edge can do anything about it, and
- * caught in one place each: for calls (calls/run.ts), for routes (web/dispatch.ts), for work in the background
- * (background.ts), and for commands (commands/command.ts).
+ * The key store is out of reach. Thrown, because nothing between the store and the edge can handle it, and caught in one
+ * place each: for calls (calls/run.ts), for routes (web/dispatch.ts), for work in the background (background.ts), and for
+ * commands (commands/command.ts).
  */
 export class StoreOutage extends Error {
   override name = 'StoreOutage';
@@ -51,7 +51,7 @@ export class StoreOutage extends Error {
 export const isOutage = (error: unknown, kind: OutageKind): boolean =>
   error instanceof StoreOutage && error.kind === kind;
 
-/** Rethrows what is a bug. */
+/** Returns the outage, or rethrows what is a bug. */
 export function outageIn(error: unknown): StoreOutage {
   if (error instanceof StoreOutage) return error;
   throw error;

@@ -1,5 +1,5 @@
-// Time, timers and randomness, injected so that tests can move and fix them; SHA-256, which each runtime provides; and
-// times and spans of time as they are written.
+// Clock, timers, randomness and SHA-256, injected so that tests can control them, and the formatting and parsing of times
+// and durations.
 
 export interface Clock {
   /** Milliseconds since the Unix epoch, for times that are stored and shown. May step. */
@@ -10,13 +10,13 @@ export interface Clock {
   after(ms: number, run: () => void): Cancel;
 }
 
-/** May be called at any time, and again. */
+/** Cancels. May be called at any time, and repeatedly. */
 export type Cancel = () => void;
 
-/** `count` bytes from a CSPRNG. */
+/** Returns `count` bytes from a CSPRNG. */
 export type RandomBytes = (count: number) => Uint8Array;
 
-/** SHA-256 (FIPS 180-4) of a text's UTF-8 bytes. Bun's own loads and runs faster than node:crypto's. */
+/** Computes SHA-256 (FIPS 180-4) of a text's UTF-8 bytes. Bun's own loads and runs faster than node:crypto's. */
 export type Sha256 = (text: string, encoding: 'hex' | 'base64url') => string;
 
 export const systemClock: Clock = {
@@ -30,20 +30,20 @@ export const systemClock: Clock = {
 
 export const systemRandom: RandomBytes = (count) => crypto.getRandomValues(new Uint8Array(count));
 
-/** Shorter sleeps go unnoticed. Above a wall clock's granularity (16 ms), below RESPONSE_MS of keys/feed.ts (25 ms). */
+/** Shorter sleeps are ignored. Above a wall clock's granularity (16 ms), below RESPONSE_MS of keys/feed.ts (25 ms). */
 const UNNOTICED_MS_MAX = 20;
 
 /**
- * Returns `clock` with a monotonic time that also counts the time a machine sleeps, for ages that must not outlive a
- * bound. CLOCK_MONOTONIC, which both runtimes read, stands still meanwhile, and so do timers. What the wall clock has
- * gained on it is added: setting that forward makes everything older, too; setting it back changes nothing.
+ * Returns `clock` with a monotonic time that also counts the time a machine sleeps, for ages that must not exceed a bound.
+ * CLOCK_MONOTONIC, which both runtimes read, stands still during sleep, and so do timers. So it adds what the wall clock
+ * gains on it: setting the wall clock forward makes everything older, too; setting it back changes nothing.
  */
 export function countingSleep(clock: Clock): Clock {
   let sleptMs = 0;
-  let leadMs = leadOf(clock); // of the wall clock, when last read
+  let leadMs = leadOf(clock); // how far the wall clock was ahead when last read
 
   function addSleep(): void {
-    // Read again: this thread may have lost the processor between the two readings.
+    // Read twice: this thread may have been preempted between the two clocks.
     const nextLeadMs = Math.min(leadOf(clock), leadOf(clock));
     if (nextLeadMs - leadMs > UNNOTICED_MS_MAX) sleptMs += nextLeadMs - leadMs;
     leadMs = nextLeadMs;
@@ -63,7 +63,7 @@ export function countingSleep(clock: Clock): Clock {
 }
 
 function leadOf(clock: Clock): number {
-  const awakeMs = clock.monotonicMs(); // read first: losing the processor in between can only add
+  const awakeMs = clock.monotonicMs(); // read first: preemption in between can only add
   return clock.nowMs() - awakeMs;
 }
 
@@ -77,13 +77,13 @@ const UNITS_MS = new Map([
   ['d', MS_PER_DAY],
 ]);
 
-/** Returns a duration as people write it, in the largest unit that it is a whole number of: `90s`, `1h`. */
+/** Formats a duration in the largest unit that divides it: `90s`, `1h`. */
 export function formatDuration(ms: number): string {
   const [unit, unitMs] = [...UNITS_MS].findLast(([, size]) => ms % size === 0) ?? ['s', 1000];
   return `${ms / unitMs}${unit}`;
 }
 
-/** Reads `<n>s`, `m`, `h` or `d`. Returns milliseconds; null for anything else, zero included. */
+/** Parses `<n>s`, `m`, `h` or `d` to milliseconds; null for anything else, including zero. */
 export function parseDuration(text: string): number | null {
   const [, count, unit] = /^(\d{1,8})([smhd])$/.exec(text) ?? [];
   const ms = Number(count) * (UNITS_MS.get(unit ?? '') ?? 0);
@@ -93,17 +93,17 @@ export function parseDuration(text: string): number | null {
 const FIRST_MS = Date.parse('0000-01-01T00:00:00.000Z');
 const LAST_MS = Date.parse('9999-12-31T23:59:59.999Z');
 
-/** Returns a time in UTC with milliseconds. One beyond RFC 3339's years, typed by hand, becomes the first or last. */
+/** Formats a time in UTC with milliseconds. Years beyond RFC 3339, typed by hand, become the first or last time. */
 export const rfc3339 = (ms: number): string => new Date(Math.min(Math.max(ms, FIRST_MS), LAST_MS)).toISOString();
 
-// Waits in real time: sockets, disks and threads follow no clock that a test moves.
+// These wait in real time: sockets, disks and threads don't follow a test's clock.
 
 export const sleep = (ms: number): Promise<void> => new Promise((resolve) => void systemClock.after(ms, resolve));
 
-/** Resolves in the next turn of the event loop, after whatever has come in by then. */
+/** Resolves in the next turn of the event loop, after I/O that has arrived by then. */
 export const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
-/** Returns what `promise` resolves to, or `fallback` when that takes longer than `ms`. */
+/** Resolves like `promise`, or to `fallback` after `ms`. */
 export async function withTimeout<T, Fallback>(
   promise: Promise<T>,
   ms: number,

@@ -1,20 +1,20 @@
-// Under which address this server is. PUBLIC_URL, where it is set, is its only name. Without it a request is answered
-// under the name under which it came, if that is a loopback name, an IP address or a host of ALLOWED_HOSTS, and else
-// under the address that the server listens on. Nothing here is believed that a proxy or another header says.
+// Determines the server's own URL. PUBLIC_URL, if set, is its only name. Otherwise a request is answered under the host
+// that it names, if that is a loopback name, an IP address or a host of ALLOWED_HOSTS; if not, under the address that the
+// server listens on. Forwarded headers are never believed here.
 
 import { memoize } from './cache.ts';
 import { isAddress, isLoopback } from './ip.ts';
 
 export interface ServerAddress {
-  /** Returns the URL of this server for a request, by its Host; null: it has none, or one of another server. */
+  /** Returns the server's URL for a request with this Host header; null: the request has none. */
   urlUnder(host: string | null, isSecure: boolean): string;
-  /** PUBLIC_URL, or else the address that it listens on, as this machine reaches it; no slash at the end. */
+  /** PUBLIC_URL, or the address that it listens on, as this machine reaches it; without a trailing slash. */
   readonly url: string;
   /** The path of `url`: empty or `/…`. */
   readonly path: string;
-  /** The origins by which it is known whatever a request says; of an address of loopback under each of its names. */
+  /** The origins known without a request; for a loopback address, those of all loopback names. */
   readonly origins: readonly string[];
-  /** What the version before bound its keys to, if it had this configuration. */
+  /** The URL that the version before would have bound keys to, with this configuration. */
   readonly urlBefore: string;
 }
 
@@ -31,13 +31,13 @@ export interface ServerAddressOptions {
 /** Names by which a machine calls itself. */
 const LOOPBACK = ['127.0.0.1', 'localhost', '[::1]'];
 
-/** Addresses that mean each address of the machine, and how it calls itself. */
+/** Wildcard addresses, with the loopback address that reaches them. */
 const EVERYWHERE = new Map([
   ['0.0.0.0', '127.0.0.1'],
   ['[::]', '[::1]'],
 ]);
 
-/** Returns the origin that a server listens on, by what HOST and PORT say. */
+/** Returns the origin that a server listens on, from HOST and PORT. */
 export const listeningOrigin = ({ host, tls }: { host: string; tls: object | null }, port: number): string =>
   `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 
@@ -67,18 +67,18 @@ export function createServerAddress(options: ServerAddressOptions): ServerAddres
   };
 }
 
-/** A host and a port, of characters that mean nothing else in a URL, a header or a page. */
+/** A host and port, only of characters that are harmless in a URL, a header or a page. */
 const ORIGIN = /^https?:\/\/(?:[a-z\d.-]+|\[[\da-f:.]+\])(?::\d{1,5})?$/i;
 
-/** Returns the host as a URL parser reads it, so that an address has one spelling; null: there is none. */
+/** Returns the host normalized by the URL parser, so that an address has one spelling; null: no valid origin. */
 const nameIn = (origin: string): string | null =>
   ORIGIN.test(origin) ? (URL.parse(origin)?.hostname.toLowerCase() ?? null) : null;
 
 const DEFAULT_PORTS: Readonly<Record<string, string>> = { 'http:': ':80', 'https:': ':443' };
 
 /**
- * Returns a URL so that equal ones are spelled alike (RFC 3986 §6.2): scheme and host in lower case, without a default
- * port and a slash at the end. The path and the spelling of an address stay as they are.
+ * Normalizes a URL for comparison (RFC 3986 §6.2): lowercases scheme and host, and drops a default port and a trailing
+ * slash. The path and the spelling of an address stay.
  */
 export function canonicalUrl(url: string): string {
   const [, scheme = '', authority = '', rest = ''] = /^([a-z][a-z\d+.-]*:)\/\/([^/?#]*)(.*)$/is.exec(url) ?? [];

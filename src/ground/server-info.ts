@@ -1,4 +1,4 @@
-// What the server calls itself, everywhere. The version is that of package.json.
+// The server's name and version, as sent everywhere. The version is that of package.json.
 
 import manifest from '../../package.json' with { type: 'json' };
 

@@ -1,25 +1,25 @@
-// Texts that clients carry for the server, signed, not encrypted: any process accepts what another one gave out.
+// Signs texts that clients carry for the server (not encrypted), so that any process accepts what another gave out.
 
 import { singleFlights } from './cache.ts';
 
 export interface SignedTextOptions {
-  /** Returns the secret that all processes on the database share. */
+  /** Reads the secret that all processes on the database share. */
   readonly readSecret: () => Promise<string>;
-  /** Returns which database it is: another one has another secret. */
+  /** Returns the database's id: each database has its own secret. */
   readonly databaseId: () => string;
-  /** The secret may sign other things, too: each use has a key of its own. */
+  /** Separates uses of the secret: each derives its own key. */
   readonly use: string;
 }
 
 export interface SignedText {
-  /** Signs a text. `about`: what it is good for; `read` needs the same. */
+  /** Signs a text. `about`: its context, which `read` must repeat. */
   sign(text: string, about?: string): Promise<string>;
-  /** Returns the text; null if it was not signed here, or about something else. */
+  /** Returns the text; null if it wasn't signed here, or for another context. */
   read(signed: string, about?: string): Promise<string | null>;
 }
 
 const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
-/** The text, and its HMAC in hex: unlike base64url, it has one spelling only. */
+/** The text, and its HMAC in hex, which unlike base64url has only one spelling. */
 const SIGNED = /^([\w-]+)\.([0-9a-f]{64})$/;
 
 export function createSignedText({ readSecret, databaseId, use }: SignedTextOptions): SignedText {
@@ -55,7 +55,7 @@ export function createSignedText({ readSecret, databaseId, use }: SignedTextOpti
   };
 }
 
-/** Joins the two. No encoded text has a dot, so no other pair gives the same bytes. */
+/** Joins the two unambiguously, because encoded text has no dot. */
 const whole = (encoded: string, about: string) => bytesOf(`${encoded}.${about}`);
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);

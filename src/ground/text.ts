@@ -1,29 +1,29 @@
-// Text and JSON values: what may be stored, what an error says, what is an object; and what scopes and prefixes look like.
+// Checks and encodes text and JSON values: what may be stored or shown, and the forms of scopes and key prefixes.
 
-// C0, DEL and C1 controls: the file driver cuts a string at NUL, and none of them belongs in a name.
+// C0, DEL and C1 controls: the file driver truncates strings at NUL, and none of them belongs in a name.
 const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const CONTROLS = new RegExp(CONTROL, 'g');
 
-/** Returns true for text that every kind of database gives back as it was: no controls, no lone surrogates. */
+/** Returns whether every kind of database returns a text unchanged: no controls, no lone surrogates. */
 export const isStorable = (text: string): boolean => !CONTROL.test(text) && text.isWellFormed();
 
 /**
- * A character that can be seen: no white space, no format character, none that is drawn as nothing (UAX #44,
- * Default_Ignorable_Code_Point, with the Hangul fillers), nor the blank ones that Unicode counts as symbols and letters.
+ * A visible character: no white space, no format character, none drawn as nothing (UAX #44,
+ * Default_Ignorable_Code_Point, with the Hangul fillers), none of the blank ones that Unicode counts as symbols and letters.
  */
 const VISIBLE = /[^\p{White_Space}\p{Cc}\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800\ufffc\u{16fe4}\u{1d159}]/u;
 
-/** What a runtime puts in place of bytes that are not UTF-8, in arguments and in the environment. */
+/** What a runtime substitutes for bytes that aren't UTF-8, in arguments and in the environment. */
 export const REPLACEMENT = '\u{fffd}';
 
-/** Returns true for a text in which something can be seen: a name that people tell apart. */
+/** Returns whether a text has a visible character, so that people can tell a name from others. */
 export const isVisible = (text: string): boolean => VISIBLE.test(text);
 
 export const withoutControls = (text: string): string => text.replace(CONTROLS, '');
 
-/** Returns true when `text` has `min` to `max` Unicode code points, which is also how JSON Schema counts characters. */
+/** Returns whether `text` has `min` to `max` Unicode code points, which is also how JSON Schema counts characters. */
 export function hasLength(text: string, min: number, max: number): boolean {
-  if (text.length > 2 * max) return false; // a code point is at most two units: a huge text is not walked
+  if (text.length > 2 * max) return false; // a code point has at most two units, so a huge text isn't walked
   let count = 0;
   for (const _ of text) count += 1;
   return count >= min && count <= max;
@@ -31,15 +31,15 @@ export function hasLength(text: string, min: number, max: number): boolean {
 
 const WIDE = /[^\0-\xff]/;
 
-/** Returns the bytes of a string in memory: one for each character, or two if any of them needs two. */
+/** Returns the bytes of a string in memory: one per character, or two if any needs two. */
 export const bytesInMemory = (text: string): number => (WIDE.test(text) ? 2 : 1) * text.length;
 
 const NOTHING_TO_ESCAPE = /^[\w.:@|/-]*$/;
 
-/** Returns an id as JSON. Ids seldom need escapes. Without any, this takes a fraction of the general encoder's time. */
+/** Returns an id as JSON. Ids rarely need escapes, and without any this takes a fraction of JSON.stringify's time. */
 export const quoted = (id: string): string => (NOTHING_TO_ESCAPE.test(id) ? `"${id}"` : JSON.stringify(id));
 
-/** Returns what a thrown value says: an Error its message. */
+/** Returns the message of an Error, or any other thrown value as text. */
 export const reasonOf = (thrown: unknown): string => (thrown instanceof Error ? thrown.message : String(thrown));
 
 export type JsonObject = Readonly<Record<string, unknown>>;
@@ -47,23 +47,20 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 export const isObject = (value: unknown): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/**
- * A scope token (RFC 6749 §3.3): printable ASCII except space, quote and backslash; the length is a limit of ours. As
- * text, for JSON Schema.
- */
+/** A scope token (RFC 6749 §3.3): printable ASCII except space, quote and backslash, with our length limit. */
 export const SCOPE_PATTERN = '^[\\x21\\x23-\\x5B\\x5D-\\x7E]{1,100}$';
 
 const SCOPE = new RegExp(SCOPE_PATTERN);
 
 export const isScope = (text: string): boolean => SCOPE.test(text);
 
-/** Returns the parts of a list with spaces between. They need not be scopes. */
+/** Splits a list at spaces. The parts need not be scopes. */
 export const splitScopes = (list: string): readonly string[] => list.split(' ').filter((part) => part !== '');
 
-/** Joins scopes with spaces between. What is not a scope is left out: with a space in it, it would read as two. */
+/** Joins scopes with spaces. Leaves out what isn't a scope: one with a space would read as two. */
 export const joinScopes = (scopes: readonly string[]): string => scopes.filter(isScope).join(' ');
 
-/** What API keys may begin with: `sk`, or a prefix of one's own, by which scanners know whose key they have found. */
+/** The prefix of API keys: `sk`, or the operator's own, by which scanners know whose key they have found. */
 export const KEY_PREFIX_PATTERN = '[a-z0-9]{2,12}';
 
 /** Unreserved characters (RFC 3986 §2.3), and `@ : /`, which are frequent in owners, stay as they are. */

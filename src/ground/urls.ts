@@ -1,4 +1,4 @@
-// URLs that operators and clients give: which are accepted, and how they are shown without secrets.
+// Validates URLs that operators and clients give, and shows them without secrets.
 
 import { isLoopback } from './ip.ts';
 
@@ -7,24 +7,24 @@ export const keysPageUrl = (publicUrl: string): string => `${publicUrl}/keys`;
 
 /** Returns a URL without its user-info and query, even if it is malformed. */
 export function shownUrl(url: string): string {
-  // Everything up to the last @ goes: a password may hold any character, ? and / included. A file URL has no user.
+  // Drops everything up to the last @: a password may have any character, even ? and /. A file URL has no user.
   const withoutUser = /^file:/i.test(url) ? url : url.replace(/^([a-z][a-z0-9+.-]*:\/\/)?.*@/is, '$1');
   return withoutUser.replace(/[?#].*$/s, '');
 }
 
-/** Returns the same with marks for the parts left out, which may be the fault. */
+/** Returns the same with marks for omitted parts, which may be what is wrong. */
 export function outlinedUrl(url: string): string {
   const user = url.includes('@') ? '://…@' : '://';
   return shownUrl(url).replace('://', user) + (url.includes('?') ? '?…' : '') + (url.includes('#') ? '#…' : '');
 }
 
-/** What a URL parser drops: two URLs on lines of their own would read as one. */
+/** Characters that a URL parser drops: two URLs on separate lines would read as one. */
 const DROPPED = /[\t\n\r]/;
 
-/** A name or an address, as a URL parser leaves it. It lets other signs through, of which no host has any. */
+/** A name or an address as URL parsers return it. They also pass other characters, which no host has. */
 const HOST = /^(?:[\w.-]*|\[.*\])$/;
 
-/** Returns the URL; null for a text that is none as it stands, or of no host. Space around it is no fault. */
+/** Parses a URL; null if it isn't one as written, or has no valid host. Space around it is ignored. */
 export function parseUrl(value: string): URL | null {
   const url = DROPPED.test(value.trim()) ? null : URL.parse(value);
   return url !== null && HOST.test(url.hostname) ? url : null;
@@ -46,9 +46,9 @@ export function webOrigin(value: string): string | null {
   return webUrl(value)?.origin === origin ? origin : null;
 }
 
-/** Origins of extensions and desktop apps: a URL parser gives these schemes none. */
+/** Origins of extensions and desktop apps, for whose schemes URL parsers return none. */
 const APP_ORIGIN = /^([a-z][a-z0-9+.-]*):\/\/[\w.-]+(?::\d{1,5})?$/;
-/** Schemes of which no page has an origin of its own. */
+/** Schemes whose pages have no origin of this form. */
 const NO_ORIGIN = new Set(['http', 'https', 'ws', 'wss', 'file', 'data', 'blob', 'about', 'javascript', 'ftp']);
 
 /** Returns an origin as browsers send it: of a page, an extension (`chrome-extension://…`) or an app (`tauri://…`). */
@@ -59,7 +59,7 @@ export function anyOrigin(value: string): string | null {
   return scheme === undefined || NO_ORIGIN.has(scheme) ? webOrigin(value) : origin;
 }
 
-// Keys and metadata fetched over plain HTTP could be forged.
+// Over plain HTTP, fetched keys and metadata could be forged.
 export function trustedUrl(value: string): URL | null {
   const url = webUrl(value);
   return url !== null && !url.username && !url.password && (url.protocol === 'https:' || isLoopback(url.hostname))
@@ -67,7 +67,7 @@ export function trustedUrl(value: string): URL | null {
     : null;
 }
 
-/** Reads where an app signs its people in. The page of keys adds `return` and `state` to the query. */
+/** Parses the URL where an app signs its people in. The keys page adds `return` and `state` to its query. */
 export function signInUrl(value: string): URL | null {
   const url = trustedUrl(value);
   const isFree =

@@ -1,16 +1,13 @@
-// The sentence about a bad setting, whichever room finds it, and whether a word is a misspelling of another.
+// Words the message about a bad setting, for all rooms, and finds misspellings.
 
-/**
- * Returns the sentence about a bad setting. `got`: the value as it may be shown; without it the sentence shows nothing
- * of the value.
- */
+/** Returns the message about a bad setting. `got`: the value as it may be shown, if at all. */
 export const expected = (name: string, what: string, got?: string): string =>
   `${name}: expected ${what}${got === undefined ? '' : `, got ${JSON.stringify(got)}`}`;
 
-/** The arguments are those of `expected`. */
+/** Takes the arguments of `expected`. */
 export type NoteFault = (...fault: Parameters<typeof expected>) => void;
 
-/** Returns true if at most `editsMax` insertions, deletions, replacements or swaps of neighbours turn `a` into `b`. */
+/** Returns whether at most `editsMax` insertions, deletions, replacements or swaps of neighbours turn `a` into `b`. */
 export function isWithinEdits(a: string, b: string, editsMax: number): boolean {
   if (a === b) return true;
   if (editsMax === 0 || Math.abs(a.length - b.length) > editsMax) return false;

@@ -1,36 +1,36 @@
-// What clients make this process hold: bodies that come slowly, responses that are read slowly. When another finds no
-// room, those whose clients have moved nothing for the longest time are cut off.
+// Bounds the bytes that slow clients make this process hold: bodies that arrive slowly, responses read slowly. When there
+// is no room for another, clients that have moved nothing for longest are cut off.
 
 import type { Clock } from '../runtime.ts';
 import type { Bounds } from './semaphore.ts';
 
 export interface Held {
-  /** Holds so many bytes from now on. False, with nothing changed, when there is no room for them. */
+  /** Holds this many bytes from now on. Returns false, with nothing changed, if there is no room. */
   hold(bytes: number): boolean;
-  /** Notes that the client has sent or taken so many bytes. */
+  /** Notes that the client has sent or received so many bytes. */
   moved(bytes: number): void;
-  /** Notes that what it holds has arrived, so that cutting its client off would release nothing. */
+  /** Notes that everything has arrived, so that cutting the client off would release nothing. */
   keep(): void;
 }
 
-/** `cut` ends the transfer at once; by then it holds nothing. */
+/** Registers a transfer. `cut` ends it at once; by then it holds nothing. */
 export type Pool = (cut: () => void) => Held;
 
 /** A client that moves STEP_BYTES within this time is not cut off. */
 const PATIENCE_MS = 1000;
-/** Fewer don't count as movement: a byte now and then would hold room for good. */
+/** Fewer bytes don't count as movement: a byte now and then would hold room for ever. */
 const STEP_BYTES = 16 * 1024;
 
 interface Transfer {
   readonly cut: () => void;
   bytes: number;
-  /** Since movement last counted. */
+  /** Bytes since movement last counted. */
   movedBytes: number;
   movedAtMs: number;
 }
 
 export function createPool({ total }: Pick<Bounds, 'total'>, clock: Pick<Clock, 'monotonicMs'>): Pool {
-  const stillestFirst = new Set<Transfer>(); // those that hold something and may be cut off
+  const stillestFirst = new Set<Transfer>(); // transfers that hold something and may be cut off
   let taken = 0;
 
   function set(transfer: Transfer, bytes: number): void {

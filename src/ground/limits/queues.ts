@@ -1,12 +1,12 @@
-// Queues, one for each owner with somebody waiting, in the order of their turns. Each step takes the same time however
-// many owners wait, the search for the longest queue too. Who may wait, and for what, is up to semaphore.ts.
+// One queue for each owner with waiting entries, served in turn (round robin). Every operation, even finding the longest
+// queue, takes constant time in the number of owners. semaphore.ts decides who may wait, and for what.
 
-/** A name, or a symbol for those who share everything: nobody can choose to be called so. */
+/** A name, or a symbol for those who share everything, because no name can be equal to it. */
 export type Owner = string | symbol;
 
 export function createQueues<T>() {
   const queues = new Map<Owner, T[]>();
-  const byLength: (Set<Owner> | undefined)[] = []; // at n: the owners of whom n wait; its last one has some
+  const byLength: (Set<Owner> | undefined)[] = []; // index n: the owners with n waiting; the last is never empty
   let size = 0;
 
   function resized(owner: Owner, before: number, after: number): void {
@@ -37,13 +37,13 @@ export function createQueues<T>() {
       queue.push(one);
       resized(owner, queue.length - 1, queue.length);
     },
-    /** Removes one that waits; nothing if it doesn't wait any more. */
+    /** Removes an entry, if it still waits. */
     remove(owner: Owner, one: T): void {
       const queue = queues.get(owner);
       const at = queue?.indexOf(one) ?? -1;
       if (queue !== undefined && at >= 0) take(owner, queue, at);
     },
-    /** Removes the first of an owner, whose next one waits for the end of the turns. */
+    /** Removes an owner's first entry; its next one has its turn last. */
     shift(owner: Owner): void {
       const queue = queues.get(owner);
       if (queue === undefined) return;
@@ -52,11 +52,11 @@ export function createQueues<T>() {
       queues.delete(owner);
       queues.set(owner, queue);
     },
-    /** Yields the first of each owner, in the order of their turns; an owner whose first was shifted comes by again. */
+    /** Yields each owner's first entry, in turn; an owner whose first was shifted comes again. */
     *turns(): Generator<readonly [owner: Owner, first: T]> {
       for (const [owner, [first]] of queues) if (first !== undefined) yield [owner, first];
     },
-    /** Returns the last of one of the longest queues; null if nobody waits. */
+    /** Returns the last entry of one of the longest queues; null if nobody waits. */
     longest(): { readonly owner: Owner; readonly last: T; readonly length: number } | null {
       const [owner] = byLength.at(-1) ?? [];
       const last = owner === undefined ? undefined : queues.get(owner)?.at(-1);

@@ -1,5 +1,5 @@
-// How often: fixed windows of time in UTC, aligned to the Unix epoch, and what is counted in them (of a tool's or a person's
-// limit here; of a key's, which all processes share, in uses/); token buckets, and sliding ones.
+// Counts events over time: fixed windows in UTC aligned to the Unix epoch, with counters for one process (uses/ counts
+// keys' windows for all), token buckets, and sliding windows.
 
 import { createLruCache } from '../cache.ts';
 import type { RateLimit } from '../rate-limit.ts';
@@ -11,19 +11,19 @@ export const windowAt = (ms: number, windowS: number): number => Math.floor(ms /
 
 export const dayAt = (ms: number): number => windowAt(ms, DAY_S);
 
-/** Returns the number of the first day of the month in which a day lies, and of the last. */
+/** Returns the numbers of the first and the last day of a day's month. */
 export function monthOf(day: number): { readonly first: number; readonly last: number } {
   const date = new Date(day * MS_PER_DAY);
   const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
   return { first: dayAt(Date.UTC(year, month, 1)), last: dayAt(Date.UTC(year, month + 1, 1)) - 1 };
 }
 
-/** The length of windows in seconds, or months. */
+/** The length of a window: seconds, or a month. */
 export type Period = number | 'month';
 
 export interface Window {
   readonly period: Period;
-  /** The length of the windows that are counted: a month's uses are counted by the day. */
+  /** The length of the windows that are counted: a month is counted by the day. */
   readonly windowS: number;
   /** The number of the window, counted from the Unix epoch; for a month, that of its first day. */
   readonly first: number;
@@ -31,7 +31,7 @@ export interface Window {
   readonly last: number;
   readonly startsAtMs: number;
   readonly endsAtMs: number;
-  /** Monotonic. Before it, a wall clock that is set back reopens no earlier window. */
+  /** Monotonic. Until then, a wall clock that is set back reopens no earlier window. */
   readonly overAtMs: number;
 }
 
@@ -39,14 +39,14 @@ export const lengthS = ({ startsAtMs, endsAtMs }: Window): number => (endsAtMs -
 
 export const contains = ({ startsAtMs, endsAtMs }: Window, ms: number): boolean => ms >= startsAtMs && ms < endsAtMs;
 
-/** Returns whole seconds to its end, rounded up: at least 1, at most its length, wherever the wall clock was set. */
+/** Returns whole seconds to its end, rounded up: at least 1, at most its length, however the wall clock was set. */
 export const resetS = (window: Window, nowMs: number): number =>
   Math.max(1, Math.min(lengthS(window), Math.ceil((window.endsAtMs - nowMs) / 1000)));
 
-/** The window of each length that has begun, and is not over: one object, whoever counts in it. */
+/** Returns the current window of a length: one object for all who count in it. */
 export type Calendar = (period: Period) => Window;
 
-/** Lengths that are remembered. Of one that is evicted, a wall clock that is set back may reopen a window. */
+/** Window lengths cached. If one is evicted, a wall clock that is set back may reopen a window. */
 const PERIODS_MAX = 10_000;
 
 export function createCalendar(clock: Pick<Clock, 'nowMs' | 'monotonicMs'>): Calendar {
@@ -79,10 +79,10 @@ interface Admission {
   readonly resetS: number;
 }
 
-/** Buckets remembered, about 10 MB. Beyond them, the longest unused may be evicted, and begin anew. */
+/** Buckets kept, about 10 MB. Beyond them, the least recently used may be evicted, and start again empty. */
 const BUCKETS_MAX = 100_000;
 
-/** Counts the calls of each bucket in this process. Returns what counts one call, unless the window is full. */
+/** Creates a counter of the calls of each bucket in this process. It counts a call unless the window is full. */
 export function createWindowCounter({ requests, windowS }: RateLimit, clock: Clock): (bucket: string) => Admission {
   const calendar = createCalendar(clock);
   const buckets = createLruCache<{ readonly window: Window; used: number }>({ entries: BUCKETS_MAX });
@@ -100,21 +100,21 @@ export function createWindowCounter({ requests, windowS }: RateLimit, clock: Clo
 }
 
 export interface Rate {
-  /** No more than this is saved up; a new bucket has it. */
+  /** The capacity of a bucket; a new one is full. */
   readonly burst: number;
   readonly perS: number;
 }
 
 export interface TokenBuckets {
-  /** Takes `count` tokens and returns 0; or takes none, and returns the seconds until this one has them. */
+  /** Takes `count` tokens and returns 0; or takes none, and returns the seconds until there are enough. */
   take(who: string, count?: number): number;
-  /** Returns what `take` would return; takes nothing. */
+  /** Returns what `take` would return, but takes nothing. */
   waitS(who: string, count?: number): number;
-  /** Gives back tokens that were taken and not used. */
+  /** Returns tokens to the bucket that were not needed. */
   give(who: string, count: number): void;
 }
 
-/** Buckets remembered, about 2 MB. */
+/** Buckets kept, about 2 MB. */
 const TOKEN_BUCKETS_MAX = 10_000;
 
 interface Bucket {
@@ -123,10 +123,7 @@ interface Bucket {
   filledAtMs: number;
 }
 
-/**
- * Creates token buckets. Beyond `TOKEN_BUCKETS_MAX`, those that were quiet the longest are evicted, and start again
- * full.
- */
+/** Creates token buckets. Beyond `TOKEN_BUCKETS_MAX`, the least recently used are evicted, and start again full. */
 export function createTokenBuckets({ perS, burst }: Rate, clock: Clock): TokenBuckets {
   const buckets = createLruCache<Bucket>({ entries: TOKEN_BUCKETS_MAX });
 
@@ -161,18 +158,17 @@ export function createTokenBuckets({ perS, burst }: Rate, clock: Clock): TokenBu
 }
 
 export interface SlidingRate {
-  /** No more than this is taken in any `inS` seconds. */
+  /** The most that is taken in any `inS` seconds. */
   readonly most: number;
   readonly inS: number;
 }
 
 /**
- * Creates buckets whose tokens come back one by one, each `inS` seconds after it was taken. A token bucket would let
- * twice `most` through in that time. Beyond `TOKEN_BUCKETS_MAX`, those that were quiet the longest are evicted, and
- * start again full.
+ * Creates sliding windows: each token comes back `inS` seconds after it was taken. A token bucket would allow twice
+ * `most` in that time. Beyond `TOKEN_BUCKETS_MAX`, the least recently used are evicted, and start again full.
  */
 export function createSlidingBuckets({ most, inS }: SlidingRate, clock: Clock): TokenBuckets {
-  /** When the tokens of each that are out come back, the soonest first; monotonic. */
+  /** When each taken token comes back (monotonic), the soonest first. */
   const buckets = createLruCache<readonly number[]>({ entries: TOKEN_BUCKETS_MAX });
 
   function outOf(who: string): readonly number[] {

@@ -1,5 +1,5 @@
-// Semaphores with a total, and a part of it for each owner, so that nobody can have all. Who finds nothing left is refused,
-// or waits in the owner's queue; queues are served in turn (round robin), one of each owner.
+// Semaphores with a total and a part for each owner, so that nobody can take everything. The fair one queues owners, and
+// serves their queues in turn (round robin); the other refuses.
 
 import type { Clock } from '../runtime.ts';
 import { createQueues, type Owner } from './queues.ts';
@@ -9,22 +9,22 @@ export interface Bounds {
   readonly each: number;
 }
 
-/** Releases what was acquired. May be called again. */
+/** Releases what was acquired. May be called repeatedly. */
 export type Release = () => void;
 
 export interface Semaphore {
-  /** Acquires an amount. Returns null, with nothing acquired, if less than that is left for this owner. */
+  /** Acquires an amount. Returns null, with nothing acquired, if less is left for this owner. */
   tryAcquire(owner: Owner, amount: number): Release | null;
-  /** True while nothing is left for anybody. */
+  /** Whether nothing is left for anybody. */
   readonly isEmpty: boolean;
 }
 
 export interface FairSemaphore {
-  /** Acquires one, after waiting up to `withinMs`. Returns null after that, or at once if too many wait. */
+  /** Acquires one, waiting up to `withinMs`. Returns null after that, or at once if too many wait. */
   acquire(owner: Owner, withinMs: number): Promise<Release | null>;
 }
 
-/** Called with null if nothing was left in time. */
+/** Ends a wait; null: nothing was left in time. */
 type Settle = (release: Release | null) => void;
 
 export function createSemaphore(bounds: Bounds): Semaphore {
@@ -52,7 +52,7 @@ export function createSemaphore(bounds: Bounds): Semaphore {
   };
 }
 
-/** Creates a semaphore for which owners wait in turn; of them as many as `waitingBounds` says may wait. */
+/** Creates a semaphore for which owners wait in turn, as many as `waitingBounds` allows. */
 export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock: Pick<Clock, 'after'>): FairSemaphore {
   const semaphore = createSemaphore(bounds);
   const queues = createQueues<Settle>();
@@ -66,7 +66,7 @@ export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock
     });
   }
 
-  /** Gives one to each owner, in turn, as long as there is something left. */
+  /** Gives one to each waiting owner, in turn, while something is left. */
   function serve(): void {
     for (const [owner, first] of queues.turns()) {
       if (semaphore.isEmpty) return;
@@ -77,9 +77,7 @@ export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock
     }
   }
 
-  /**
-   * Makes a place. Whoever finds none takes that of the last in the longest queue, unless its own would become as long.
-   */
+  /** Makes a place for one more. If there is none, evicts the last of the longest queue, unless its own would be as long. */
   function makePlace(ownLength: number): boolean {
     if (queues.size < waitingBounds.total) return true;
     const longest = queues.longest();

@@ -1,4 +1,4 @@
-// The parts of Deno that main.deno.ts uses, for the type check, whose other runtime types are Bun's.
+// Declares the parts of Deno that main.deno.ts uses, because the type check otherwise has Bun's types.
 
 declare namespace Deno {
   interface ServeOptions {
@@ -12,14 +12,14 @@ declare namespace Deno {
   }
   interface HttpServer {
     readonly addr: { readonly port: number };
-    /** Stops accepting; resolves when every request being handled has its response. */
+    /** Stops accepting; resolves when every request under way has its response. */
     shutdown(): Promise<void>;
   }
   type Handler = (request: Request, info: { remoteAddr: { hostname: string } }) => Promise<Response>;
-  /** Throws when the address can't be listened on. */
+  /** Throws if the address can't be listened on. */
   function serve(options: ServeOptions, handler: Handler): HttpServer;
 
-  /** What the command line has after the program. */
+  /** The command-line arguments after the program. */
   const args: readonly string[];
   const env: { get(name: string): string | undefined };
   /** Writes some of the bytes and resolves to how many. */

@@ -1,4 +1,4 @@
-// Files imported as text (`with { type: 'text' }`), which Bun and Deno both load as a string.
+// Declares files imported as text (`with { type: 'text' }`), which Bun and Deno both load as a string.
 declare module '*.sql' {
   const text: string;
   export default text;
@@ -26,7 +26,7 @@ declare module '.*.js' {
   export default text;
 }
 
-// For the declarations of the package alone: elsewhere the compiler reads the file itself.
+// Only for the declarations of the package: elsewhere the compiler reads the file itself.
 declare module '.*/package.json' {
   const manifest: { readonly version: string };
   export default manifest;
