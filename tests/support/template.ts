@@ -2,6 +2,7 @@
 // takes no migration.
 
 import { Database } from 'bun:sqlite';
+import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { openDatabase } from './database-client.ts';
@@ -13,27 +14,35 @@ import { dataOf, type Sqld, startSqld } from './sqld.ts';
 const OWN_IDENTITY = `UPDATE feed SET database_id = lower(hex(randomblob(16)));
 UPDATE server_secrets SET value = lower(hex(randomblob(32)))`;
 
-let template: Promise<Uint8Array> | undefined;
+/** The bytes of a file, and the texts in it that are a database's own: a copy by bytes takes a quarter of the time. */
+interface Template {
+  readonly bytes: Buffer;
+  readonly own: readonly string[];
+}
+let template: Promise<Template> | undefined;
 
 /** Puts a new database, as the program makes it at its first start, at `path`; leaves one that is there. */
 export async function newDatabaseAt(path: string): Promise<void> {
   template ??= makeTemplate();
-  const bytes = await template;
+  const { bytes, own } = await template;
   if (existsSync(path)) return;
-  writeFileSync(path, bytes);
-  const copy = new Database(path);
-  copy.run(OWN_IDENTITY);
-  copy.close();
+  const copy = Buffer.from(bytes);
+  for (const text of own) copy.write(randomBytes(text.length / 2).toString('hex'), bytes.indexOf(text));
+  writeFileSync(path, copy);
 }
 
-async function makeTemplate(): Promise<Uint8Array> {
+async function makeTemplate(): Promise<Template> {
   const path = join(temporaryFolder(), 'template.db');
   const { close } = await openEmbedded(path);
   await close();
   const file = new Database(path);
   file.run('PRAGMA wal_checkpoint(TRUNCATE)'); // a copy of the file alone is whole
+  const rows = file.query<{ own: string }, []>(
+    'SELECT database_id AS own FROM feed UNION ALL SELECT value FROM server_secrets',
+  );
+  const own = rows.all().map((row) => row.own);
   file.close();
-  return readFileSync(path);
+  return { bytes: readFileSync(path), own };
 }
 
 /** Paths and contents: folders go with the file of tests that made them. */
