@@ -2,26 +2,30 @@
 // of them somebody is. What servers and clients do is in changes.test.ts, lease.test.ts and package/verifier.test.ts.
 
 import { expect, test } from 'bun:test';
-import { PARTS, simulate } from '../support/lease-model.ts';
+import { PARTS, type Part, simulate } from '../support/lease-model.ts';
 
-test('with all rules, no check from memory or asked is beyond the bound or the limit, in 100 runs', () => {
+test('with all rules, no check from memory or asked is beyond the bound or the limit, in 50 runs', () => {
   let fromMemory = 0;
-  for (let seed = 1; seed <= 100; seed += 1) {
+  for (let seed = 1; seed <= 50; seed += 1) {
     const { late, over, ...checks } = simulate(seed, null);
     expect({ seed, late, over }).toEqual({ seed, late: 0, over: 0 });
     fromMemory += checks.fromMemory;
   }
-  expect(fromMemory).toBeGreaterThan(20_000);
+  expect(fromMemory).toBeGreaterThan(10_000);
 }, 180_000);
 
-test.each(PARTS)(
-  'without "%s" somebody is',
-  (part) => {
-    for (let seed = 1; seed <= 300; seed += 1) {
-      const { late, over } = simulate(seed, part);
-      if (late > 0 || over > 0) return;
-    }
-    throw new Error('the model found nothing in 300 runs');
-  },
-  180_000,
-);
+/** The first run in which the model finds what a part is for. */
+const RUNS: Readonly<Record<Part, number>> = {
+  'a lease only if the process has seen all of the cursor': 1,
+  'the age of what a response knows': 47,
+  'forgetting what is told': 1,
+  'known from when the request was sent': 8,
+  'the cursor is still the one sent': 17,
+  'a late yes says nothing': 22,
+  'less what is not told yet': 34,
+  'answer and age of one read': 1,
+};
+test.each(PARTS)('without "%s" somebody is', (part) => {
+  const { late, over } = simulate(RUNS[part], part);
+  expect(late + over).toBeGreaterThan(0);
+});

@@ -53,7 +53,7 @@ test('a redirect that is admitted leads where it seems to', () => {
       const [, scheme, , rest = ''] = /^([a-z.]+:)\/\/([^/?]*)(.*)$/.exec(uri) ?? [];
       expect(href).toBe(`${scheme}//${host}${scheme !== 'app.example:' && !rest.startsWith('/') ? '/' : ''}${rest}`);
     }),
-    { seed: 1, numRuns: everything ? 100_000 : 20_000 },
+    { seed: 1, numRuns: everything ? 100_000 : 5000 },
   );
-  expect(admitted).toBeGreaterThan(200);
+  expect(admitted).toBeGreaterThan(50);
 });

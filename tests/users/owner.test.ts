@@ -97,13 +97,12 @@ describe('a claim is named by its very name, or by a path with dots into objects
 
 describe('a member who uses up his turns', () => {
   test('a member who used up his creations creates no more; his colleague still does', async () => {
-    await using app = await createTestApp({ env: { ...env, USER_RATE_LIMIT: '0', REVOCATION_LAG_MAX_MS: '60000' } });
+    await using app = await createTestApp({
+      env: { ...env, USER_RATE_LIMIT: '0', OWNER_KEYS: '3000', REVOCATION_LAG_MAX_MS: '60000' },
+    });
     const alice = await member(app, 'alice');
-    for (let made = 0; made < 2000; made += 500) {
-      const created = await callAll(app, 'create_api_key', Array(500).fill(KEY), alice);
-      const ids = created.map(({ structuredContent: { id } }) => ({ keyId: id }));
-      await callAll(app, 'delete_api_key', ids, alice);
-    }
+    const made = await callAll(app, 'create_api_key', Array(2000).fill(KEY), alice);
+    expect(made.filter(({ isError }) => isError)).toEqual([]);
     expect((await app.call('create_api_key', KEY, alice)).status).toBe(429);
     expect((await app.call('create_api_key', KEY, await member(app, 'bob'))).status).toBe(200);
     expect((await app.log()).find(({ event }) => event === 'Rate limit exceeded')).toMatchObject({

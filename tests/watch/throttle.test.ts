@@ -21,11 +21,16 @@ function writer() {
     written = '';
     for (const bucket of buckets) log.warnThrottled('request refused', bucket, { bucket });
     await log.flush();
-    const lines = written.split('\n').filter(Boolean);
-    const found = lines.map((line) => JSON.parse(line) as { bucket: string; suppressed: number });
-    return buckets.map((bucket, at) =>
-      buckets.indexOf(bucket) === at ? (found.find((line) => line.bucket === bucket)?.suppressed ?? null) : null,
-    );
+    const found = new Map<string, number>();
+    for (const line of written.split('\n').filter(Boolean)) {
+      const { bucket, suppressed } = JSON.parse(line);
+      found.set(bucket, suppressed);
+    }
+    return buckets.map((bucket) => {
+      const suppressed = found.get(bucket) ?? null;
+      found.delete(bucket); // the same bucket once more had no line
+      return suppressed;
+    });
   }
   return { clock, suppressedOf };
 }
