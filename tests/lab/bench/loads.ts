@@ -79,6 +79,13 @@ export const mcp2026GetData = (key: string): Load => ({
   }),
 });
 
+/** get_data over each transport. */
+export const getDataLoads = (key: string) => ({
+  REST: restGetData(key),
+  'MCP 2025-11-25': mcp2025GetData(key),
+  'MCP 2026-07-28': mcp2026GetData(key),
+});
+
 export const listKeys = (tokens: readonly string[]): Load => ({
   path: '/tools/list_api_keys',
   headers: { ...JSON_TYPE, Authorization: 'Bearer {}' },

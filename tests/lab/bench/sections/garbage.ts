@@ -1,10 +1,10 @@
-// Bytes that the JavaScript engine allocates for each request, which its collector has to find again: in this server and in
-// the flat script. The engine counts them itself, from one collection to the next.
+// Bytes that the JavaScript engine allocates for each request, which its collector has to find again. The engine counts them
+// itself, from one collection to the next.
 
 import { buildDatabase } from '../database.ts';
-import { type Load, mcp2025GetData, mcp2026GetData, responseTo, restGetData } from '../loads.ts';
-import { ourEnv, serverScript, startOurs } from '../ours.ts';
-import { type Process, startProcess } from '../process.ts';
+import { getDataLoads, type Load, responseTo } from '../loads.ts';
+import { startOurs } from '../ours.ts';
+import type { Process } from '../process.ts';
 import { atMost, type Section } from '../report.ts';
 import { drive } from '../wrk.ts';
 
@@ -18,20 +18,9 @@ export const garbage: Section = async ({ roundS }) => {
   const { path, keys } = await buildDatabase(1000);
   const [key = ''] = keys;
   await using ours = await startOurs(path, LOG_COLLECTIONS);
-  await using flat = await startProcess({
-    name: 'flat',
-    command: [process.execPath, serverScript('flat'), path],
-    env: { ...ourEnv(path), ...LOG_COLLECTIONS },
-  });
   const targets = [];
-  for (const [name, load] of [
-    ['REST', restGetData(key)],
-    ['MCP 2025-11-25', mcp2025GetData(key)],
-    ['MCP 2026-07-28', mcp2026GetData(key)],
-  ] as const) {
-    const flatKb = await allocatedKb(flat, load, roundS);
-    const text = `garbage of a call over ${name} (flat script: ${flatKb.toFixed(1)} KB)`;
-    targets.push(atMost(text, await allocatedKb(ours, load, roundS), KB_MAX, ' KB'));
+  for (const [name, load] of Object.entries(getDataLoads(key))) {
+    targets.push(atMost(`garbage of a call over ${name}`, await allocatedKb(ours, load, roundS), KB_MAX, ' KB'));
   }
   return { rows: [], targets };
 };
