@@ -8,8 +8,8 @@ import { temporaryFolder } from '../support/folder.ts';
 import { type RowsProxy, startRowsProxy } from '../support/rows-proxy.ts';
 import { type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
 import { addKeys } from './bench/database.ts';
-import { BENCH_SECRET } from './bench/ours.ts';
 import { markdown } from './bench/report.ts';
 
 const KEYS = 100;
@@ -25,7 +25,7 @@ const measuredMs = Number(values.seconds) * 1000;
 const [root] = positionals;
 
 function startOn(url: string, env: Record<string, string> = {}) {
-  const all = { JWT_SECRET: BENCH_SECRET, RATE_LIMIT_REQUESTS: '1000000', DATABASE_URL: url, ...env };
+  const all = { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '1000000', DATABASE_URL: url, ...env };
   return startServer({ env: all, ...(root !== undefined && { root }) });
 }
 
@@ -73,4 +73,4 @@ for (const isReplica of [false, true]) {
   }
 }
 const heads = ['store', 'keys in use', 'rows read a second', 'rows written a second'];
-console.log(markdown([heads, heads.map(() => '---'), ...lines]));
+console.log(markdown(heads, lines));

@@ -4,12 +4,14 @@
 
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { userHeaders } from '../support/client.ts';
 import { commandOf, startServer } from '../support/server-process.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { type Load, mcp2026GetData, restGetData } from './bench/loads.ts';
 
 const SRC = pathToFileURL(join(import.meta.dir, '../../src/')).href;
 const WARM_CALLS = 20;
-const SECRET = 'a secret of the laboratory alone, long enough';
 
 interface ScriptCoverage {
   readonly url: string;
@@ -23,53 +25,31 @@ const [deno = '', run = '', ...words] = commandOf('deno');
 await using server = await startServer({
   runtime: 'deno',
   command: [deno, run, '--inspect=127.0.0.1:0', ...words],
-  env: { JWT_SECRET: SECRET, RATE_LIMIT_REQUESTS: '1000000', USER_RATE_LIMIT: '0' },
+  env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '1000000', USER_RATE_LIMIT: '0' },
 });
 // The first line that names an address is the inspector's.
 const urlOf = () => /listening on (http\S+)\n/.exec(server.stderr())?.[1] ?? '';
 await waitFor(() => urlOf() !== '');
 const url = urlOf();
 const inspector = await openInspector(/ws:\/\/127\.0\.0\.1:\d+\/\S+/.exec(server.stderr())?.[0] ?? '');
-const token = await userToken();
 
 await inspector.send('Profiler.enable');
 await inspector.send('Profiler.startPreciseCoverage', { callCount: true, detailed: false });
 
-const user = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
-
-const create = () => call('/tools/create_api_key', user, { name: 'a key', scopes: ['read'], expiresInDays: 30 });
-const key = ((await (await create()).json()) as { key: string }).key;
-const withKey = { 'X-API-Key': key, 'Content-Type': 'application/json' };
-const message = {
-  jsonrpc: '2.0',
-  id: 1,
-  method: 'tools/call',
-  params: {
-    name: 'get_data',
-    arguments: {},
-    _meta: {
-      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
-      'io.modelcontextprotocol/clientInfo': { name: 'laboratory', version: '1' },
-      'io.modelcontextprotocol/clientCapabilities': {},
-    },
-  },
+const creation: Load = {
+  path: '/tools/create_api_key',
+  headers: { ...(await userHeaders('alice')), 'Content-Type': 'application/json' },
+  body: JSON.stringify({ name: 'a key', scopes: ['read'], expiresInDays: 30 }),
 };
-const overMcp = {
-  ...withKey,
-  Accept: 'application/json, text/event-stream',
-  'MCP-Protocol-Version': '2026-07-28',
-  'Mcp-Method': 'tools/call',
-  'Mcp-Name': 'get_data',
-};
+const newKey = async () => ((await (await send(creation)).json()) as { key: string }).key;
+const key = await newKey();
 
-await measure('REST get_data', () => call('/tools/get_data', withKey, {}));
+await measure('REST get_data', () => send(restGetData(key)));
 const unseen: string[] = [];
-for (let keys = 0; keys <= WARM_CALLS; keys += 1) unseen.push(((await (await create()).json()) as { key: string }).key);
-await measure('REST get_data, key unseen', () =>
-  call('/tools/get_data', { ...withKey, 'X-API-Key': unseen.pop() ?? '' }, {}),
-);
-await measure('MCP get_data', () => call('/mcp', overMcp, message));
-await measure('create_api_key', create);
+for (let keys = 0; keys <= WARM_CALLS; keys += 1) unseen.push(await newKey());
+await measure('REST get_data, key unseen', () => send(restGetData(unseen.pop() ?? '')));
+await measure('MCP get_data', () => send(mcp2026GetData(key)));
+await measure('create_api_key', () => send(creation));
 inspector.close();
 
 async function measure(name: string, ask: () => Promise<Response>): Promise<void> {
@@ -96,16 +76,8 @@ async function measure(name: string, ask: () => Promise<Response>): Promise<void
     for (const { file, names } of entered) console.log(`  ${file}: ${names.join(', ')}`);
 }
 
-function call(path: string, headers: Record<string, string>, body: unknown): Promise<Response> {
-  return fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) });
-}
-
-async function userToken(): Promise<string> {
-  const { SignJWT } = await import('jose');
-  return new SignJWT({ sub: 'alice' })
-    .setProtectedHeader({ alg: 'HS256' })
-    .setExpirationTime('1h')
-    .sign(new TextEncoder().encode(SECRET));
+function send({ path, headers, body }: Load): Promise<Response> {
+  return fetch(url + path, { method: 'POST', headers, body });
 }
 
 async function openInspector(url: string) {

@@ -9,6 +9,7 @@ import { openEmbedded } from '../support/embedded.ts';
 import { fillKeys } from '../support/fill.ts';
 import { diskFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
+import { median, msOf } from './bench/measure.ts';
 
 const SAMPLES = 2000;
 const DAY_MS = 86_400_000;
@@ -34,11 +35,9 @@ export async function fill(path: string, keys: number, hasUses: boolean): Promis
 async function medianUs(times: number, run: (nth: number) => Promise<unknown>): Promise<number> {
   const taken: number[] = [];
   for (let nth = 0; nth < times; nth += 1) {
-    const beganMs = performance.now();
-    await run(nth);
-    taken.push((performance.now() - beganMs) * 1000);
+    taken.push(1000 * (await msOf(() => run(nth))));
   }
-  return taken.sort((a, b) => a - b)[Math.floor(times / 2)] ?? 0;
+  return median(taken);
 }
 
 async function measure(keys: number, hasUses: boolean): Promise<Record<string, number>> {
@@ -57,9 +56,9 @@ async function measure(keys: number, hasUses: boolean): Promise<Record<string, n
   const list = await medianUs(200, (nth) => store.listByUser(String(at(nth).user_id), null, 100_000));
   const poll = await medianUs(200, () => store.changesAfter({ databaseId: '', seq: 0, mark: null }, 5000));
   await close();
-  const beganMs = performance.now();
-  await keysCommand({ DATABASE_URL: `file:${path}` }, ['backup', join(folder, 'backup.db')]);
-  const backupS = (performance.now() - beganMs) / 1000;
+  const backupMs = await msOf(() =>
+    keysCommand({ DATABASE_URL: `file:${path}` }, ['backup', join(folder, 'backup.db')]),
+  );
   const megabytes = statSync(path).size / 1e6;
   rmSync(folder, { recursive: true });
   return {
@@ -69,7 +68,7 @@ async function measure(keys: number, hasUses: boolean): Promise<Record<string, n
     'unknown key, µs': Math.round(wrong),
     'list, µs': Math.round(list),
     'poll, µs': Math.round(poll),
-    'backup, s': Number(backupS.toFixed(1)),
+    'backup, s': Number((backupMs / 1000).toFixed(1)),
   };
 }
 

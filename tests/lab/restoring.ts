@@ -9,7 +9,7 @@ import { diskFolder } from '../support/folder.ts';
 import { keysProcess } from '../support/keys-command.ts';
 import { LOOP_MONITOR, longestPauseMs } from '../support/loop-pauses.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
-import { BENCH_SECRET, ourEnv } from './bench/ours.ts';
+import { ourEnv } from './bench/ours.ts';
 import { fill } from './growth.ts';
 
 const EVERY_MS = 30;
@@ -20,9 +20,7 @@ const megabytes = (path: string) => Math.round((statSync(path, { throwIfNoEntry:
 /** Runs a command beside a server, and returns what that held up. */
 async function beside(server: ServerProcess, path: string, args: readonly string[]): Promise<Record<string, number>> {
   await longestPauseMs(server);
-  const headers = await Promise.all(
-    Array.from({ length: OWNERS }, (_, owner) => userHeaders(`creator ${owner}`, BENCH_SECRET)),
-  );
+  const headers = await Promise.all(Array.from({ length: OWNERS }, (_, owner) => userHeaders(`creator ${owner}`)));
   const taken: number[] = [];
   let refused = 0;
   let isOver = false;

@@ -2,7 +2,6 @@
 // grows" in src/store/README.md. The file has so many keys, 100,000 unless given.
 
 import { randomInt } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../support/client.ts';
@@ -10,10 +9,10 @@ import { openDatabase } from '../support/database-client.ts';
 import { openEmbedded, openRemote } from '../support/embedded.ts';
 import { fillKeys } from '../support/fill.ts';
 import { diskFolder } from '../support/folder.ts';
-import { type ServerProcess, startServer } from '../support/server-process.ts';
+import { residentMbOf, type ServerProcess, startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
 import { waitFor } from '../support/wait-for.ts';
-import { BENCH_SECRET, ourEnv } from './bench/ours.ts';
+import { ourEnv } from './bench/ours.ts';
 import { fill } from './growth.ts';
 
 const KEYS = Number(process.argv[2] ?? 100_000);
@@ -23,9 +22,6 @@ const DAY_S = 86_400;
 const folder = diskFolder();
 const path = join(folder, 'keys.db');
 await fill(path, KEYS, false);
-
-const memoryMb = (pid: number) =>
-  Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) / 1000;
 
 /** Runs `one` again and again, so many at once, and returns how often a second. */
 async function perSecond(atOnce: number, one: (nth: number) => Promise<unknown>): Promise<number> {
@@ -43,7 +39,7 @@ async function perSecond(atOnce: number, one: (nth: number) => Promise<unknown>)
 }
 
 const start = () => startServer({ env: { ...ourEnv(path), LOG_LEVEL: 'error' } });
-const owners = await Promise.all(Array.from({ length: 1000 }, (_, nth) => userHeaders(`creator ${nth}`, BENCH_SECRET)));
+const owners = await Promise.all(Array.from({ length: 1000 }, (_, nth) => userHeaders(`creator ${nth}`)));
 const use = async ({ url }: ServerProcess, key: string) =>
   (await callOver(url, 'get_data', {}, { 'x-api-key': key })).status;
 
@@ -71,7 +67,7 @@ async function processesOnOneFile(count: number) {
     processes: count,
     'creations a second': creations,
     'revoked everywhere, ms': Math.round(Math.max(...delaysMs)),
-    'MB each': Math.round(servers.reduce((sum, { pid }) => sum + memoryMb(pid), 0) / count),
+    'MB each': Math.round(servers.reduce((sum, { pid }) => sum + residentMbOf(pid), 0) / count),
   };
 }
 
@@ -96,7 +92,7 @@ async function connections() {
   await using server = await start();
   const { hostname, port } = new URL(server.url);
   const rows: Record<string, number>[] = [];
-  const before = memoryMb(server.pid);
+  const before = residentMbOf(server.pid);
   const sockets = [];
   for (const count of [1000, 4000]) {
     while (sockets.length < count) {
@@ -107,7 +103,10 @@ async function connections() {
       await answered;
       sockets.push(socket);
     }
-    rows.push({ connections: count, 'KB each': Number((((memoryMb(server.pid) - before) * 1000) / count).toFixed(1)) });
+    rows.push({
+      connections: count,
+      'KB each': Number((((residentMbOf(server.pid) - before) * 1024) / count).toFixed(1)),
+    });
   }
   for (const socket of sockets) socket.destroy();
   return rows;

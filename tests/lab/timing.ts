@@ -10,6 +10,7 @@ import { callOver, userToken } from '../support/client.ts';
 import { openSocket, postText } from '../support/http-socket.ts';
 import { startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
+import { median } from './bench/measure.ts';
 import { createWire, type Wire } from './fuzz/wire.ts';
 
 const { values } = parseArgs({ options: { samples: { type: 'string', default: '1000' } } });
@@ -119,8 +120,6 @@ function auc(a: readonly number[], b: readonly number[]): number {
   const wins = a.reduce((sum, value) => sum + (below(value, false) + below(value, true)) / 2, 0);
   return wins / (a.length * b.length);
 }
-
-const median = (times: readonly number[]) => [...times].sort((a, b) => a - b)[times.length >> 1] ?? 0;
 
 function report(what: string, times: ReadonlyMap<string, readonly number[]>): void {
   const [[comparedWith, base] = ['', []]] = times;

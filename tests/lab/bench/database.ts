@@ -2,11 +2,10 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import { join } from 'node:path';
-import { SignJWT } from 'jose';
+import { userToken } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { openEmbedded } from '../../support/embedded.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { BENCH_SECRET } from './ours.ts';
 
 const KEYS_PER_USER = 10;
 
@@ -76,13 +75,9 @@ export async function fillDatabase(
   return { path, keys: made.map(({ key }) => key) };
 }
 
-/** A user's token, good for a day. */
-export const userToken = (userId: string): Promise<string> =>
-  new SignJWT()
-    .setProtectedHeader({ alg: 'HS256' })
-    .setSubject(userId)
-    .setExpirationTime('24h')
-    .sign(new TextEncoder().encode(BENCH_SECRET));
+/** Tokens of so many users. */
+export const userTokens = (count: number): Promise<string[]> =>
+  Promise.all(Array.from({ length: count }, (_, index) => userToken(userName(index))));
 
 /** Callers don't use keys in the order in which they were made: their rows lie all over the file. */
 export const shuffled = <T>(values: readonly T[]): T[] =>

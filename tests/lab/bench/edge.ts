@@ -149,7 +149,7 @@ process.stdout.write(
     '',
     `A key in a file: ${(await bytesAKeyInAFile()).toFixed(0)} bytes. A known key in memory: ${bytesACachedKey().toFixed(0)} bytes.`,
     '',
-    markdown([['Asked of the primary', 'Rows read', 'Bytes both ways'], ['---', '---:', '---:'], ...rows]),
+    markdown(['Asked of the primary', 'Rows read', 'Bytes both ways'], rows),
     '',
   ].join('\n'),
 );

@@ -104,5 +104,5 @@ const heads = [
   `first uses, ${CONNECTIONS} at once`,
   `guesses, ${CONNECTIONS} at once`,
 ];
-console.log(`${machineLine()}\n\n${markdown([heads, heads.map(() => '---'), ...rows])}`);
+console.log(`${machineLine()}\n\n${markdown(heads, rows)}`);
 process.exit(0);

@@ -104,12 +104,11 @@ const rates = {
   without: median(found.without.map((one) => one.perSecond)),
   with: median(found.with.map((one) => one.perSecond)),
 };
+const head = ['Listeners', "µs of the server's processor time a request", '/verify a second'];
 const rows = [
-  ['Listeners', "µs of the server's processor time a request", '/verify a second'],
-  ['---:', '---:', '---:'],
   ['0', us.without.toFixed(1), rates.without.toFixed(0)],
   [String(count), us.with.toFixed(1), rates.with.toFixed(0)],
 ];
-process.stdout.write(`${line}\n\n${markdown(rows)}\n
+process.stdout.write(`${line}\n\n${markdown(head, rows)}\n
 By processor time ${(us.without / us.with).toFixed(2)} of without. ${heardInS.toFixed(0)} responses of /changes a second under load;
 without load ${(idleUs / 10_000).toFixed(1)} % of a core. ${memoryMb.toFixed(0)} MB more.\n`);

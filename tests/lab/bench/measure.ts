@@ -93,6 +93,13 @@ export function ratio(a: Pick<Measured, 'runs'>, b: Pick<Measured, 'runs'>, of: 
   );
 }
 
+/** Returns how many milliseconds a run takes. */
+export async function msOf(run: () => Promise<unknown>): Promise<number> {
+  const startedAtMs = performance.now();
+  await run();
+  return performance.now() - startedAtMs;
+}
+
 export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b);
   const at = (index: number) => sorted[index] ?? Number.NaN;

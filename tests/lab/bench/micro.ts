@@ -16,7 +16,7 @@ import { createLog } from '../../../src/watch/log.ts';
 import { readCredentials } from '../../../src/web/context.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../../../src/web/headers.ts';
 import { buildDatabase } from './database.ts';
-import { type Load, mcp2025GetData, mcp2026GetData, restGetData } from './loads.ts';
+import { getDataLoads, type Load } from './loads.ts';
 import { ourEnv } from './ours.ts';
 import { machineLine, markdown } from './report.ts';
 
@@ -49,7 +49,7 @@ const tool = getData(deps);
 const peer = { address: () => '127.0.0.1', holdOpen() {} };
 const requestOf = ({ path: requestPath, headers, body }: Load) =>
   new Request(ORIGIN + requestPath, { method: 'POST', headers: { ...headers, Host: '127.0.0.1:3000' }, body });
-const loads = { REST: restGetData(key), 'MCP 2025-11-25': mcp2025GetData(key), 'MCP 2026-07-28': mcp2026GetData(key) };
+const loads = getDataLoads(key);
 
 const source = () => '127.0.0.1';
 const newCall = () => new Call('r-1', { xApiKey: key, bearer: null, metaApiKey: null }, source);
@@ -97,5 +97,5 @@ async function quickest(step: () => unknown): Promise<number> {
 
 const rows: string[][] = [];
 for (const [name, step] of Object.entries(STEPS)) rows.push([name, (await quickest(step)).toFixed(0)]);
-process.stdout.write(`${machineLine()}\n\n${markdown([['Step', 'ns'], ['---', '---:'], ...rows])}\n`);
+process.stdout.write(`${machineLine()}\n\n${markdown(['Step', 'ns'], rows)}\n`);
 await service.close();

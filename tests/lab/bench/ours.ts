@@ -1,6 +1,7 @@
 // Our server, and the others it is measured against.
 
 import { join } from 'node:path';
+import { TEST_SECRET } from '../../support/test-app.ts';
 import type { BodyRead, CannedResponse } from './loads.ts';
 import { type Process, startProcess } from './process.ts';
 
@@ -9,12 +10,10 @@ export const MAIN = join(import.meta.dir, '../../../src/main.ts');
 /** A script of servers/. */
 export const serverScript = (name: string) => join(import.meta.dir, 'servers', `${name}.ts`);
 
-export const BENCH_SECRET = 'a secret for benchmarks, of more than 32 bytes';
-
 /** Everything at its default, except for a rate limit nobody reaches. */
 export const ourEnv = (databasePath: string) => ({
   DATABASE_URL: `file:${databasePath}`,
-  JWT_SECRET: BENCH_SECRET,
+  JWT_SECRET: TEST_SECRET,
   RATE_LIMIT_REQUESTS: '1000000000',
 });
 

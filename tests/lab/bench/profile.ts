@@ -4,7 +4,7 @@
 import { join } from 'node:path';
 import { temporaryFolder } from '../../support/folder.ts';
 import { buildDatabase } from './database.ts';
-import { type Load, mcp2025GetData, mcp2026GetData, responseTo, restGetData } from './loads.ts';
+import { getDataLoads, type Load, responseTo } from './loads.ts';
 import { startBare, startOurs } from './ours.ts';
 import type { Plan } from './plan.ts';
 import type { Process } from './process.ts';
@@ -25,22 +25,16 @@ export const isPerfThere = (): boolean => Bun.which('perf') !== null;
 /** A table in Markdown, in microseconds of processor time for each request. */
 export async function profileTable(plan: Plan): Promise<string> {
   const { path, keys } = await buildDatabase(1000);
-  const [key = ''] = keys;
-  const loads = {
-    REST: restGetData(key),
-    'MCP 2025-11-25': mcp2025GetData(key),
-    'MCP 2026-07-28': mcp2026GetData(key),
-  };
   await using ours = await startOurs(path);
   const rows: string[][] = [];
-  for (const [name, load] of Object.entries(loads)) {
+  for (const [name, load] of Object.entries(getDataLoads(keys[0] ?? ''))) {
     await using bare = await startBare(await responseTo(ours, load));
     const columns = [];
     for (const server of [bare, ours]) columns.push(await profiled(server, load, plan));
     rows.push([`**${name}**`, ...columns.map((us) => PARTS.reduce((sum, part) => sum + us[part], 0).toFixed(1))]);
     for (const part of PARTS) rows.push([part, ...columns.map((us) => us[part].toFixed(1))]);
   }
-  return markdown([['µs a request', 'bare', 'this server'], ['---', '---:', '---:'], ...rows]);
+  return markdown(['µs a request', 'bare', 'this server'], rows);
 }
 
 async function profiled(

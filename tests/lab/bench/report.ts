@@ -60,18 +60,20 @@ export function table(rows: readonly Row[]): string {
     measured.residentMb.toFixed(0),
     measured.warmupRequests.toLocaleString('en'),
   ]);
-  return markdown([HEAD, HEAD.map((_, column) => (column === 0 ? '---' : '---:')), ...cells]);
+  return markdown(HEAD, cells);
 }
 
 export const verdict = (targets: readonly Target[]): string =>
-  markdown([
+  markdown(
     ['Target', 'Found', 'Met'],
-    ['---', '---', '---'],
-    ...targets.map(({ text, found, met }) => [text, found, met ? 'yes' : '**no**']),
-  ]);
+    targets.map(({ text, found, met }) => [text, found, met ? 'yes' : '**no**']),
+  );
 
-export const markdown = (lines: readonly (readonly string[])[]): string =>
-  lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+/** A table of figures: all but the first column are aligned to the right. */
+export const markdown = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+  [head, head.map((_, column) => (column === 0 ? '---' : '---:')), ...rows]
+    .map((cells) => `| ${cells.join(' | ')} |`)
+    .join('\n');
 
 export const atLeast = (text: string, value: number, limit: number): Target => ({
   text: `${text}: at least ${limit}`,

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { temporaryFolder } from '../../support/folder.ts';
 import { waitFor } from '../../support/wait-for.ts';
-import { fillDatabase, shuffled, userName, userToken } from './database.ts';
+import { fillDatabase, shuffled, userTokens } from './database.ts';
 import { createKey, type Load, listKeys, manyKeys, mcp2025GetData, mcp2026GetData, restGetData } from './loads.ts';
 import { cpuUs, figure, measure, median, p99Ms, perSecond, ratio } from './measure.ts';
 import { startOurs } from './ours.ts';
@@ -42,7 +42,7 @@ async function startFrom(root: string): Promise<{ server: Process; keys: readonl
 }
 
 const [before, now] = [await startFrom(resolve(other)), await startFrom(ROOT)];
-const tokens = await Promise.all(Array.from({ length: USERS }, (_, index) => userToken(userName(index))));
+const tokens = await userTokens(USERS);
 const LOADS: Readonly<Record<string, (key: string) => Load>> = {
   'get_data over REST': restGetData,
   'get_data, MCP 2025-11-25': mcp2025GetData,
@@ -101,5 +101,5 @@ const heads = [
   'now',
   'ratio',
 ];
-console.log(`${machineLine()}\n\n${markdown([heads, heads.map(() => '---'), ...rows])}`);
+console.log(`${machineLine()}\n\n${markdown(heads, rows)}`);
 process.exit(0);

@@ -1,13 +1,14 @@
 // Many connections and event streams that are only open, while a few clients are busy.
 
 import { join } from 'node:path';
-import { callOver, userHeaders } from '../../support/client.ts';
+import { callOver, userOn } from '../../support/client.ts';
+import { temporaryFolder } from '../../support/folder.ts';
 import { type HttpSocket, isWhole, openHttpSocket } from '../../support/http-socket.ts';
 import { request } from '../../support/mcp.ts';
 import { openFiles } from '../../support/open-files.ts';
 import { BEHIND_PROXY, manyStreams, postTo, sessionsOf } from '../../support/sse-socket.ts';
-import { TEST_SECRET } from '../../support/test-app.ts';
-import { startProcess } from '../bench/process.ts';
+import { msOf } from '../bench/measure.ts';
+import { startOurs } from '../bench/ours.ts';
 import { createLatencies, type Latencies } from '../soak/latencies.ts';
 
 const GET = 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n';
@@ -30,11 +31,7 @@ export const openFilesMax = () => Number(Bun.spawnSync(['sh', '-c', 'ulimit -n']
 
 /** Throws when any connection, stream or call doesn't get what it should. */
 export async function idleLoad(options: { connections: number; streams: number; busyMs: number }): Promise<IdleReport> {
-  await using server = await startProcess({
-    name: 'the server',
-    command: [process.execPath, join(import.meta.dir, '../../../src/main.ts')],
-    env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', ...BEHIND_PROXY },
-  });
+  await using server = await startOurs(join(temporaryFolder(), 'keys.db'), BEHIND_PROXY);
   const { url } = server;
   const before = openFiles(server.pid).length;
   const connections: HttpSocket[] = [];
@@ -79,16 +76,17 @@ async function sayHelloAgain(connection: HttpSocket): Promise<void> {
 }
 
 async function busy(url: string, forMs: number): Promise<Latencies> {
-  const { body } = await callOver(url, 'create_api_key', { name: 'n', scopes: ['read'] }, await userHeaders('alice'));
+  const { body } = await (await userOn({ url })).create();
   const latencies = createLatencies();
   const untilMs = performance.now() + forMs;
   const client = async () => {
     while (performance.now() < untilMs) {
-      const startedMs = performance.now();
-      const response = await callOver(url, 'get_data', {}, { 'x-api-key': body.key });
-      if (response.status !== 200 || response.body.owner !== 'alice')
-        throw new Error(`get_data responded ${response.status}`);
-      latencies.add(performance.now() - startedMs);
+      const use = async () => {
+        const response = await callOver(url, 'get_data', {}, { 'x-api-key': body.key });
+        if (response.status !== 200 || response.body.owner !== 'alice')
+          throw new Error(`get_data responded ${response.status}`);
+      };
+      latencies.add(await msOf(use));
     }
   };
   await Promise.all(Array.from({ length: HOT_CLIENTS }, client));

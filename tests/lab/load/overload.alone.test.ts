@@ -4,9 +4,9 @@
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../../support/client.ts';
+import { temporaryFolder } from '../../support/folder.ts';
 import { type HttpSocket, openHttpSocket, postText } from '../../support/http-socket.ts';
-import { TEST_SECRET } from '../../support/test-app.ts';
-import { startProcess } from '../bench/process.ts';
+import { startOurs } from '../bench/ours.ts';
 
 /** Each asks again as soon as it has a response, so this many requests wait all the time. 32 keep the server busy. */
 const CONNECTIONS = 2000;
@@ -94,11 +94,7 @@ const isRight = (response: string, keyId: string) =>
   (response.includes(`"key":{"id":"${keyId}"`) || response.includes(`"name":"${keyId}"`));
 
 test('sixty times the load that keeps it busy: slow or 503, never wrong, and normal again within 5 s', async () => {
-  await using server = await startProcess({
-    name: 'the server',
-    command: [process.execPath, join(import.meta.dir, '../../../src/main.ts')],
-    env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0' },
-  });
+  await using server = await startOurs(join(temporaryFolder(), 'keys.db'));
   const { url } = server;
   const callers: Caller[] = [];
   while (callers.length < CALLERS) {

@@ -9,10 +9,11 @@ import { diskFolder } from '../../support/folder.ts';
 import { LOOP_MONITOR, longestPauseMs } from '../../support/loop-pauses.ts';
 import { type ServerProcess, startServer, untilOpen } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
 import { waitFor } from '../../support/wait-for.ts';
 import { buildDatabase } from '../bench/database.ts';
 import { median } from '../bench/measure.ts';
-import { BENCH_SECRET, ourEnv } from '../bench/ours.ts';
+import { ourEnv } from '../bench/ours.ts';
 import { flushPauses } from '../kills/flush-pauses.ts';
 
 const missing = noLibrary();
@@ -92,7 +93,7 @@ const REPLICA_PAUSE_MS_MAX = 50;
 async function replicaPauseMs(): Promise<number> {
   await using sqld = await startSqld();
   const file = join(diskFolder(), 'replica.db');
-  const env = { JWT_SECRET: BENCH_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
+  const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_REPLICA_FILE: file };
   const opened = ({ stdout }: ServerProcess) => waitFor(async () => stdout().includes('replica opened'));
   await using first = await startServer({ env });
   await opened(first);

@@ -4,7 +4,7 @@
 
 import { expect, test } from 'bun:test';
 import { connect } from 'node:net';
-import { callOver, userHeaders } from '../../support/client.ts';
+import { userOn } from '../../support/client.ts';
 import { postText } from '../../support/http-socket.ts';
 import { startServer } from '../../support/server-process.ts';
 import { TEST_SECRET } from '../../support/test-app.ts';
@@ -38,8 +38,7 @@ test('no call is lost while the server stops: it gets a response, or can not con
     await using server = await startServer({
       env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', LOG_LEVEL: 'error' },
     });
-    const create = { name: 'n', scopes: ['read'] };
-    const { key } = (await callOver(server.url, 'create_api_key', create, await userHeaders('alice'))).body;
+    const { key } = (await (await userOn(server)).create()).body;
     const request = postText('/tools/get_data', '{}', { 'X-API-Key': key });
     const enough = counts.answered + RESPONSES_MIN;
     let stopped: Promise<number> | undefined;

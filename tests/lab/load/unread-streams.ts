@@ -2,7 +2,7 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { callOver, userHeaders } from '../../support/client.ts';
+import { userHeaders, userOn } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { type DeafClient, deafClient } from '../../support/deaf-client.ts';
 import { diskFolder } from '../../support/folder.ts';
@@ -11,6 +11,7 @@ import { call, type HeaderMap, request } from '../../support/mcp.ts';
 import { type Runtime, residentMbOf, type ServerProcess, startServer } from '../../support/server-process.ts';
 import { BEHIND_PROXY, cameFrom, postTo } from '../../support/sse-socket.ts';
 import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
+import { median, msOf } from '../bench/measure.ts';
 
 export interface StreamsReport {
   /** The most that was resident at any time. */
@@ -117,12 +118,8 @@ export const databaseIn = (folder: string) => ({ DATABASE_URL: `file:${join(fold
 
 /** Has a key's calls go on, and memory watched, while `attack` runs and for a while after it. */
 async function watch(server: ServerProcess, attack: () => Promise<void>): Promise<StreamsReport> {
-  const { body } = await callOver(
-    server.url,
-    'create_api_key',
-    { name: 'n', scopes: ['read'] },
-    await userHeaders('somebody else'),
-  );
+  const somebody = await userOn(server, 'somebody else');
+  const { body } = await somebody.create();
   let residentMb = 0;
   const look = setInterval(() => {
     residentMb = Math.max(residentMb, residentMbOf(server.pid));
@@ -131,10 +128,11 @@ async function watch(server: ServerProcess, attack: () => Promise<void>): Promis
   const tookMs: number[] = [];
   async function callOn() {
     while (!over) {
-      const startedMs = performance.now();
-      const { status } = await callOver(server.url, 'get_data', {}, { 'x-api-key': body.key });
-      if (status !== 200) throw new Error(`get_data responded ${status}`);
-      tookMs.push(performance.now() - startedMs);
+      const use = async () => {
+        const status = await somebody.use(body.key);
+        if (status !== 200) throw new Error(`get_data responded ${status}`);
+      };
+      tookMs.push(await msOf(use));
       await Bun.sleep(5);
     }
   }
@@ -147,8 +145,7 @@ async function watch(server: ServerProcess, attack: () => Promise<void>): Promis
     await calls;
     clearInterval(look);
   }
-  const medianMs = tookMs.sort((a, b) => a - b)[Math.floor(tookMs.length / 2)] ?? Number.NaN;
-  return { residentMb, medianMs, calls: tookMs.length };
+  return { residentMb, medianMs: median(tookMs), calls: tookMs.length };
 }
 
 const startOn = (folder: string, runtime: Runtime, env: Readonly<Record<string, string>> = {}) =>

@@ -3,18 +3,18 @@
 
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { callOver, userHeaders } from '../../support/client.ts';
+import { callOver, userOn } from '../../support/client.ts';
+import { temporaryFolder } from '../../support/folder.ts';
 import { isWhole, openHttpSocket, postText } from '../../support/http-socket.ts';
 import { createModelUser, seeded } from '../../support/model-user.ts';
 import { openFiles } from '../../support/open-files.ts';
 import { openSseSocket } from '../../support/sse-socket.ts';
-import { TEST_SECRET } from '../../support/test-app.ts';
 import { type CallTool, transportOf, WrongResponse } from '../../support/transports.ts';
 import { median } from '../bench/measure.ts';
-import { type Process, startProcess } from '../bench/process.ts';
+import { startOurs } from '../bench/ours.ts';
+import type { Process } from '../bench/process.ts';
 import { createLatencies, type Latencies } from './latencies.ts';
 
-const MAIN = join(import.meta.dir, '../../../src/main.ts');
 const USERS = 24;
 const HOT_CLIENTS = 8;
 const IDLE_CONNECTIONS = 200;
@@ -44,11 +44,7 @@ export interface SoakOptions {
 }
 
 export async function soak({ seconds, windows, onWindow = () => {} }: SoakOptions): Promise<Window[]> {
-  await using server = await startProcess({
-    name: 'the server',
-    command: [process.execPath, MAIN],
-    env: { JWT_SECRET: TEST_SECRET, RATE_LIMIT_REQUESTS: '0', TRUST_PROXY: '1' },
-  });
+  await using server = await startOurs(join(temporaryFolder(), 'keys.db'), { TRUST_PROXY: '1' });
   let latencies = createLatencies();
   let errors: string[] = [];
   const end = new AbortController();
@@ -100,12 +96,7 @@ async function startLoad(url: string, loop: Loop): Promise<Promise<void>[]> {
       if (!(await user.step())) throw new WrongResponse('503 under a load it can take');
     });
   });
-  const { body: hot } = await callOver(
-    url,
-    'create_api_key',
-    { name: 'hot', scopes: ['read'] },
-    await userHeaders('hot'),
-  );
+  const { body: hot } = await (await userOn({ url }, 'hot')).create();
   const useHotKey = async () => {
     const { status } = await callOver(url, 'get_data', {}, { 'x-api-key': hot.key });
     if (status !== 200) throw new WrongResponse(`the hot key: ${status}`);

@@ -4,7 +4,7 @@
 import { copyFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { diskFolder } from '../../../support/folder.ts';
-import { buildDatabase, userName, userToken } from '../database.ts';
+import { buildDatabase, userTokens } from '../database.ts';
 import { createKey } from '../loads.ts';
 import { median } from '../measure.ts';
 import { startOurs } from '../ours.ts';
@@ -19,7 +19,7 @@ const WARMUP_S = 2;
 
 export const oneFile: Section = async ({ rounds, roundS }) => {
   const [shared, own] = [await onDisk(), await onDisk()];
-  const load = createKey(await Promise.all(Array.from({ length: USERS }, (_, index) => userToken(userName(index)))));
+  const load = createKey(await userTokens(USERS));
   await using alone = await startOurs(own);
   await using together = new AsyncDisposableStack();
   const servers: Process[] = [];

@@ -6,7 +6,7 @@ import { temporaryFolder } from '../../../support/folder.ts';
 import { executable } from '../../../support/packed.ts';
 import { buildDatabase } from '../database.ts';
 import { responseTo, restGetData } from '../loads.ts';
-import { median } from '../measure.ts';
+import { median, msOf } from '../measure.ts';
 import { MAIN, serverScript, startOurs } from '../ours.ts';
 import { atMost, type Section } from '../report.ts';
 
@@ -41,9 +41,3 @@ export const starting: Section = async ({ starts }) => {
     ],
   };
 };
-
-async function msOf(run: () => Promise<unknown>): Promise<number> {
-  const startedAtMs = performance.now();
-  await run();
-  return performance.now() - startedAtMs;
-}

@@ -3,20 +3,14 @@
 
 import { createRequestBatcher } from '../../../../src/web/request-batcher.ts';
 import type { BodyRead, CannedResponse } from '../loads.ts';
-import { announce } from './announce.ts';
+import { listen } from './listen.ts';
 
 const { status, headers, body } = JSON.parse(process.argv[2] ?? '') as CannedResponse;
 const reads = process.argv[3] as BodyRead;
 const endOfTurn = process.argv[4] === 'batched' ? createRequestBatcher() : null;
 
-announce(
-  Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    async fetch(request) {
-      if (reads !== 'nothing') await request[reads]();
-      if (endOfTurn !== null) await endOfTurn();
-      return new Response(body, { status, headers });
-    },
-  }),
-);
+listen(async (request) => {
+  if (reads !== 'nothing') await request[reads]();
+  if (endOfTurn !== null) await endOfTurn();
+  return new Response(body, { status, headers });
+});

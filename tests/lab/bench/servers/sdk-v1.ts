@@ -4,8 +4,8 @@
 
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
-import { announce } from './announce.ts';
 import { type CheckedKey, openKeyCheck, refused } from './key-check.ts';
+import { listen } from './listen.ts';
 import { GET_DATA, sampleData } from './sample-data.ts';
 
 const checkKey = openKeyCheck();
@@ -16,17 +16,11 @@ function createServer(key: CheckedKey): McpServer {
   return server;
 }
 
-announce(
-  Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    async fetch(request) {
-      const key = await checkKey(request);
-      if (key === null) return refused();
-      // Without a sessionIdGenerator it is stateless.
-      const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
-      await createServer(key).connect(transport);
-      return transport.handleRequest(request);
-    },
-  }),
-);
+listen(async (request) => {
+  const key = await checkKey(request);
+  if (key === null) return refused();
+  // Without a sessionIdGenerator it is stateless.
+  const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
+  await createServer(key).connect(transport);
+  return transport.handleRequest(request);
+});

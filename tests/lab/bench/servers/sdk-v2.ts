@@ -1,8 +1,8 @@
 // The SDK, version 2, stateless as it documents it: createMcpHandler, which makes a server for every request.
 
 import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
-import { announce } from './announce.ts';
 import { type CheckedKey, openKeyCheck, refused } from './key-check.ts';
+import { listen } from './listen.ts';
 import { GET_DATA, sampleData } from './sample-data.ts';
 
 const checkKey = openKeyCheck();
@@ -14,16 +14,10 @@ const handler = createMcpHandler(({ authInfo }) => {
   return server;
 });
 
-announce(
-  Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    async fetch(request) {
-      const key = await checkKey(request);
-      if (key === null) return refused();
-      const token = request.headers.get('x-api-key') ?? '';
-      const authInfo = { token, clientId: key.owner, scopes: [...key.scopes], extra: { key } };
-      return handler.fetch(request, { authInfo });
-    },
-  }),
-);
+listen(async (request) => {
+  const key = await checkKey(request);
+  if (key === null) return refused();
+  const token = request.headers.get('x-api-key') ?? '';
+  const authInfo = { token, clientId: key.owner, scopes: [...key.scopes], extra: { key } };
+  return handler.fetch(request, { authInfo });
+});
