@@ -67,6 +67,15 @@ test.each(['{}', '[]'])(
   180_000,
 );
 
+test('what says only that a token is unknown is no news of changes', async () => {
+  const { key } = await at.createKey('kim');
+  await remembered(key);
+  at.inPlace = '{"active":false}';
+  while ((await verifier.verify(key)).ok) await Bun.sleep(50); // as long as it knows enough
+  at.inPlace = null;
+  await remembered(key);
+}, 30_000);
+
 test('a good key is let in, with who is behind it', async () => {
   const { key, id } = await at.createKey('alice', ['read', 'write']);
   expect(await verifier.verify(key, { scopes: ['write'] })).toEqual({

@@ -186,12 +186,12 @@ class KeyVerifier:
         sent = urllib.request.Request(self._url + path, urllib.parse.urlencode(form).encode(), self._headers)
         try:
             with self._open(sent, timeout=max(within, 0.01)) as response:
-                retry_after, sent = response.headers.get("Retry-After") or "", response.read()
+                status, after, sent = response.status, response.headers.get("Retry-After") or "", response.read()
                 body = json.loads(sent) if sent.startswith(b"{") else {}
-                is_ours = response.status != 200 or body.get("active") is False or type(body.get("fresh_ms")) is int
-                if not (is_ours and response.status == 200 or body.get("error") in ("rate_limited", "quota_exceeded")):
-                    self._warn(f"POST {path}: got {response.status}{HINTS.get(str(body.get('error')), '')}")
-                return response.status if is_ours else 0, int(retry_after) if retry_after.isdigit() else None, body
+                is_ours = type(body.get("fresh_ms")) is int or "lease" in form and body.get("active") is False
+                if not (is_ours and status == 200 or body.get("error") in ("rate_limited", "quota_exceeded")):
+                    self._warn(f"POST {path}: got {status}{HINTS.get(str(body.get('error')), '')}")
+                return status if is_ours or status != 200 else 0, int(after) if after.isdigit() else None, body
         except (OSError, ValueError, http.client.HTTPException) as error:
             self._warn(str(error))
             return 0, None, {}

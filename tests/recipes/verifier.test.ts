@@ -114,6 +114,15 @@ describe.skipIf(python === null)('with python3', () => {
     180_000,
   );
 
+  test('what says only that a token is unknown is no news of changes', async () => {
+    const { key } = await at.createKey('kim');
+    await remembered({ key });
+    at.inPlace = '{"active":false}';
+    while ((await client.ask({ key })).ok) await Bun.sleep(50); // as long as it knows enough
+    at.inPlace = null;
+    await remembered({ key });
+  }, 30_000);
+
   test('a cost that is none, from memory too, lets nobody in', async () => {
     const { key } = await at.createKey('grace');
     await remembered({ key });

@@ -592,7 +592,7 @@ class Server {
         redirect: 'error', // what is sent is for this server alone
         signal: signal === undefined ? timeout.signal : AbortSignal.any([timeout.signal, signal]),
       });
-      const read = await readResponse(response);
+      const read = await readResponse(response, path);
       this.#tell(reasonIn(path, read));
       return read;
     } catch (thrown) {
@@ -608,17 +608,20 @@ class Server {
   }
 }
 
-async function readResponse(response: Response): Promise<ServerResponse> {
+async function readResponse(response: Response, path: string): Promise<ServerResponse> {
   const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
   const parsed: unknown = await response.json().catch(() => null);
   const body: Body = typeof parsed === 'object' && parsed !== null ? (parsed as Body) : {};
-  if (response.ok && !isAnswer(body)) throw new Error('expected an answer of an mcp-key-server');
+  if (response.ok && !isAnswer(body, path)) throw new Error('expected an answer of an mcp-key-server');
   return { status: response.status, retryAfterS: Number.isNaN(retryAfter) ? undefined : retryAfter, body };
 }
 
 /** Tells a response of the server with a good status from what something in front of it sends, which has any form. */
-const isAnswer = ({ active, fresh_ms: freshMs, bound_ms: boundMs }: Body): boolean =>
-  active === false || (typeof freshMs === 'number' && typeof boundMs === 'number');
+function isAnswer({ active, cursor, fresh_ms: freshMs, bound_ms: boundMs }: Body, path: string): boolean {
+  const isQuestion = path === '/introspect';
+  if (isQuestion && active === false) return true;
+  return typeof freshMs === 'number' && typeof boundMs === 'number' && (isQuestion || typeof cursor === 'string');
+}
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
