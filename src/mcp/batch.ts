@@ -1,5 +1,5 @@
-// A batch of JSON-RPC messages (2025-03-26 and before), run one after the other. All replies leave together, when the last is
-// done.
+// Runs a batch of JSON-RPC messages (2025-03-26 and before), one after the other. All replies leave together at the
+// end.
 
 import type { Call } from '../calls/call.ts';
 import type { Sender } from '../calls/identify.ts';
@@ -21,16 +21,16 @@ export interface BatchOptions {
 
 interface BatchReply {
   readonly text: string;
-  /** The call that was made, with the text of a refusal in its place. */
+  /** The call that the message made; `denied` returns the text that replaces its reply if it is refused. */
   readonly call?: Call | undefined;
   readonly denied?: (problem: Problem) => string;
 }
 
-/** Once the responses of a batch have this many characters, its other requests are refused and do not run. */
+/** Once the replies have this many characters, the batch's other requests are refused without running. */
 const BATCH_CHARS_MAX = 1024 * 1024;
 
 export function createBatch({ mcp, recheck, replies }: BatchOptions) {
-  /** Runs the messages one after the other, because a hundred large responses at once could take all memory. */
+  /** Runs the messages one after the other, because a hundred large replies at once could exhaust the memory. */
   async function run(sender: Sender, messages: readonly Message[]): Promise<BatchReply[]> {
     const peer: Peer = { sender, era: 'legacy', capabilities: NO_CAPABILITIES, signIn: null };
     const made: BatchReply[] = [];
@@ -51,8 +51,8 @@ export function createBatch({ mcp, recheck, replies }: BatchOptions) {
     const { context } = sender;
     const made = await holdingOpen(context, Number.POSITIVE_INFINITY, run(sender, messages));
     if (made.length === 0) return accepted();
-    const refused = await recheck(made.flatMap(({ call }) => call ?? [])); // by now a proof may be too old
-    // No join, which copies: a text that finds no room is never flattened.
+    const refused = await recheck(made.flatMap(({ call }) => call ?? [])); // by now a proof may be stale
+    // Not join, which copies: a text without room is never flattened.
     const text = made.reduce((all, { text, call, denied }, index) => {
       const problem = call && refused.get(call);
       return `${all}${index === 0 ? '' : ','}${problem && denied ? denied(problem) : text}`;

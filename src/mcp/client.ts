@@ -1,6 +1,6 @@
-// What clients can do. Asks those of 2026-07-28: whether they show forms, the responses they sent, and the result that asks
-// for more. Between two rounds of a call the client carries all state as requestState (basic/patterns/mrtr), so that the
-// server keeps nothing and any process can take the next round. Signed, not encrypted: it holds the client's own responses.
+// Reads what clients can do, and asks those of 2026-07-28 for more input. Between two rounds of a call the client
+// carries all state as requestState (basic/patterns/mrtr), so the server keeps nothing and any process can handle the
+// next round. It is signed, not encrypted: it contains the client's own responses.
 
 import type { Asking, InputRequired } from '../calls/ask.ts';
 import { WIDGET_TYPE } from '../calls/resource.ts';
@@ -12,7 +12,7 @@ import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Params } from './message.ts';
 
 /**
- * The most bytes of the responses in requestState, as JSON. As base64 they fit into a body, with those of the last
+ * The most bytes of JSON of the responses in requestState. In base64 they fit into a body, beside those of the last
  * round.
  */
 const RESPONSES_BYTES_MAX = 256 * 1024;
@@ -29,10 +29,7 @@ export function askingOf(
   return ok(new ClientAsking(states, clientCapabilities, inputResponses, requestState));
 }
 
-/**
- * Asks the client of one call. It is a class because every call of 2026-07-28 makes one, and closures would cost each
- * call more.
- */
+/** Asks the client of one call. A class, because every call of 2026-07-28 creates one and closures would cost more. */
 class ClientAsking implements Asking {
   #responses: JsonObject;
   #stated: JsonObject = NO_RESPONSES;
@@ -77,14 +74,14 @@ const TOO_LARGE = err<Problem>({
   issues: [{ path: '', message: `Expected at most ${RESPONSES_BYTES_MAX} bytes in all responses to this call` }],
 });
 
-/** The capability that a client declares to show forms. */
+/** The capability of clients that show forms. */
 const FORMS: JsonObject = { elicitation: { form: {} } };
 
 /** How long a person may take to respond. */
 const STATE_TTL_MS = 10 * 60 * 1000;
 
 export interface RequestStates {
-  /** Seals responses as a state. `subject` identifies the call; the state opens for no other. */
+  /** Signs responses into a state. `subject` identifies the call; the state opens for no other. */
   seal(subject: string, responses: JsonObject): Promise<string>;
   open(subject: string, state: string): Promise<Result<JsonObject, Problem>>;
 }
@@ -110,37 +107,37 @@ export function createRequestStates({ clock, ...options }: RequestStateOptions):
     async open(subject, state) {
       const text = await signedText.read(state, subject);
       if (text === null) return INVALID_STATE;
-      const { expiresAtMs, responses } = JSON.parse(text) as Payload; // signed, so it is as sealed
+      const { expiresAtMs, responses } = JSON.parse(text) as Payload; // signed, so it has the shape that `seal` wrote
       return clock.nowMs() < expiresAtMs ? ok(responses) : INVALID_STATE;
     },
   };
 }
 
-// Capabilities are compared in depth: a client that opens URLs may show no forms, and extensions differ.
+// Capabilities are compared deeply: a client that opens URLs may not show forms, and extensions differ.
 
-/** Returns what of `required` is not in `declared`; undefined if nothing. */
+/** Returns the part of `required` that `declared` lacks; undefined if it lacks nothing. */
 export function missingCapabilities(required: JsonObject, declared: JsonObject): JsonObject | undefined {
   return missingIn(withForm(required), withForm(declared), 'capabilities');
 }
 
 function missingIn(required: JsonObject, declared: JsonObject, of: string): JsonObject | undefined {
   const missing = Object.entries(required).flatMap(([name, wanted]) => {
-    const lacked = lackedOf(wanted, Object.hasOwn(declared, name) ? declared[name] : undefined, name, of);
+    const lacked = missingOf(wanted, Object.hasOwn(declared, name) ? declared[name] : undefined, name, of);
     return lacked === undefined ? [] : [[name, lacked]];
   });
   return missing.length === 0 ? undefined : Object.fromEntries(missing);
 }
 
-function lackedOf(wanted: unknown, given: unknown, name: string, of: string): unknown {
+function missingOf(wanted: unknown, given: unknown, name: string, of: string): unknown {
   if (!isObject(wanted)) return wanted === given ? undefined : wanted;
   if (!isObject(given)) return wanted;
-  // An extension counts by its name; its settings are not compared.
+  // Extensions are compared by name, without their settings.
   return of === 'extensions' ? undefined : missingIn(wanted, given, name);
 }
 
 /**
- * Returns the capabilities with forms named. `elicitation: {}` is from before there were modes, and means forms
- * (client/elicitation, "Capabilities").
+ * Returns the capabilities with `form` explicit. `elicitation: {}` predates modes, and means forms (client/elicitation,
+ * "Capabilities").
  */
 function withForm(capabilities: JsonObject): JsonObject {
   const { elicitation } = capabilities;
@@ -152,13 +149,13 @@ function withForm(capabilities: JsonObject): JsonObject {
 
 export const UI_EXTENSION = 'io.modelcontextprotocol/ui';
 
-/** The field of a result's `_meta` with what is for the widget alone. The widgets read it too (pages/widgets/widget.js). */
+/** The field of a result's `_meta` for the widget alone, which pages/widgets/widget.js reads. */
 export const WIDGET_DATA = 'mcp-key-server/widget';
 
 /** The capabilities of a client that shows widgets. */
 export const WIDGETS_SHOWN = { extensions: { [UI_EXTENSION]: {} } };
 
-/** Returns whether the capabilities declare widgets. They don't if they name media types without this one. */
+/** Returns whether the capabilities declare widgets: not if they list media types without this one. */
 export function showsWidgets(capabilities: unknown): boolean {
   const extensions = isObject(capabilities) ? capabilities.extensions : undefined;
   const declared = isObject(extensions) ? extensions[UI_EXTENSION] : undefined;

@@ -13,10 +13,10 @@ export const ALL_VERSIONS: readonly string[] = [...MODERN_VERSIONS, ...LEGACY_VE
 
 const FIRST_MODERN_VERSION = '2026-07-28';
 const A_VERSION = /^\d{4}-\d\d-\d\d$/;
-/** Returns whether it is this revision or a future one. */
+/** Returns whether a version is 2026-07-28 or later. */
 const isModern = (version: string) => version >= FIRST_MODERN_VERSION && A_VERSION.test(version);
 
-/** Revisions with batches; a request without the header counts as 2025-03-26. */
+/** The revisions with batches. Without the header a request counts as 2025-03-26. */
 const BATCH_VERSIONS: readonly string[] = ['2025-03-26', '2024-11-05'];
 const BATCH_MAX = 100;
 
@@ -27,18 +27,18 @@ export interface IncomingRequest {
   readonly kind: 'request';
   readonly request: RequestMessage;
   readonly era: Era;
-  /** Known in the modern era only. */
+  /** Empty in the legacy era. */
   readonly capabilities: JsonObject;
 }
 
 type Classified =
   | IncomingRequest
   | { readonly kind: 'batch'; readonly messages: readonly Message[] }
-  /** A notification, or a response to nothing the server asked: 202. */
+  /** A notification, or a response that nobody awaits: 202. */
   | { readonly kind: 'accepted' }
   | Refused;
 
-/** Invalid: HTTP 400. */
+/** An invalid request: HTTP 400. */
 interface Refused {
   readonly kind: 'refused';
   readonly id: Id | undefined;
@@ -77,7 +77,7 @@ function classifyRequest(request: RequestMessage, headers: HeaderReader): Classi
   const version = headers.get('mcp-protocol-version');
   const modernHeader = version !== null && isModern(version);
   if (method === 'initialize') {
-    // Older versions in the header are accepted, because `initialize` negotiates.
+    // Accept older versions in the header, because `initialize` negotiates.
     if (modernHeader) return refuse(id, CODES.headerMismatch, 'MCP-Protocol-Version differs from the body');
   } else if (modernHeader) {
     if (!MODERN_VERSIONS.includes(version)) return unsupported(id, version);
@@ -97,7 +97,7 @@ function classifyModern(
   const { id, method, params } = request;
   if (typeof version !== 'string') return refuse(id, CODES.invalidParams, `${META_VERSION} must be a string`);
   const isKnown = MODERN_VERSIONS.includes(version);
-  // The envelope of another revision is not known here.
+  // Other revisions may have another envelope.
   if (isKnown && !isObject(capabilities))
     return refuse(id, CODES.invalidParams, `${META_CAPABILITIES} must be an object`);
   const versionHeader = headers.get('mcp-protocol-version');
@@ -107,7 +107,7 @@ function classifyModern(
   if (!isKnown || !isObject(capabilities)) return unsupported(id, version);
   if (versionHeader === null) return mismatch(id, 'MCP-Protocol-Version');
   if (methodHeader === null) return mismatch(id, 'Mcp-Method');
-  if (!namesRight(method, params, headers)) return mismatch(id, 'Mcp-Name');
+  if (!hasRightName(method, params, headers)) return mismatch(id, 'Mcp-Name');
   return { kind: 'request', era: 'modern', request, capabilities };
 }
 
@@ -126,7 +126,7 @@ const NAMED_BY: ReadonlyMap<string, string> = new Map([
   ['resources/read', 'uri'],
 ]);
 
-function namesRight(method: string, params: JsonObject, headers: HeaderReader): boolean {
+function hasRightName(method: string, params: JsonObject, headers: HeaderReader): boolean {
   const field = NAMED_BY.get(method);
   if (field === undefined) return true;
   const named = params[field];
@@ -150,7 +150,7 @@ function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classi
     if (message.kind !== 'request') continue;
     const { id, method } = message;
     if (method === 'initialize') return refuse(undefined, CODES.invalidRequest, 'initialize may not be in a batch');
-    // Refused before anything runs: the client could not tell the responses apart.
+    // Refuse before anything runs, because the client couldn't tell the responses apart.
     if (ids.has(id)) return refuse(undefined, CODES.invalidRequest, 'Two requests of the batch have the same id');
     ids.add(id);
   }
@@ -165,8 +165,8 @@ function versionFault(headers: HeaderReader, allowed: readonly string[]): Refuse
   return refuse(undefined, CODES.invalidRequest, message);
 }
 
-// Headers that repeat parts of the body (2026-07-28, Streamable HTTP, "Request Metadata"), for proxies that route without
-// reading bodies. A server must refuse a request in which they differ.
+// Headers repeat parts of the body (2026-07-28, Streamable HTTP, "Request Metadata"), for proxies that route without
+// reading it. A server must refuse a request in which they differ.
 
 type HeaderReader = Pick<Headers, 'get'>;
 
@@ -182,7 +182,7 @@ const headerHolds = (header: string | null, value: string): boolean =>
 export const mismatchMessage = (header: string): string =>
   `Header mismatch: ${header} is missing or differs from the body`;
 
-/** Returns the decoded value, or null for one that clients may not send. */
+/** Decodes a header's value. Returns null for one that clients may not send. */
 function decode(header: string): string | null {
   const trimmed = header.trim();
   if (PLAIN.test(trimmed)) return trimmed;
@@ -192,7 +192,7 @@ function decode(header: string): string | null {
     const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
-    return null; // bytes that are not UTF-8
+    return null; // not UTF-8
   }
 }
 

@@ -1,5 +1,5 @@
-// Writes replies of MCP as HTTP: as JSON or as an event, by what the client takes, and on a stream that is open already. When
-// there is no room for a reply, an error that says so is sent in its place.
+// Writes MCP replies over HTTP: as JSON or an event, depending on what the client accepts, or on an open stream. If
+// there is no room for a reply, sends an error instead.
 
 import { OVERLOADED } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
@@ -12,11 +12,11 @@ import { deniedText } from './results.ts';
 import type { Peer, Reply } from './server.ts';
 
 export interface HttpReplies {
-  /** Returns null when there is no room for the text. */
+  /** Creates a response with the text. Returns null if there is no room for it. */
   write(context: RequestContext, text: string, status?: number, limits?: RateLimitStates): Response | null;
-  /** Returns a 400 with the text of a JSON-RPC error. */
+  /** Creates a 400 with the text of a JSON-RPC error. */
   refusal(context: RequestContext, text: string): Response;
-  /** Returns the one response to a POST of one request. */
+  /** Creates the response to a POST of a single request. */
   respond(reply: Reply, request: RequestMessage, peer: Peer): Response;
 }
 
@@ -24,7 +24,7 @@ export function createHttpReplies(streams: Streams): HttpReplies {
   const headersFor = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   function write(context: RequestContext, text: string, status = 200, limits: RateLimitStates = []): Response | null {
-    return status === 200 && !takesJson(context)
+    return status === 200 && !acceptsJson(context)
       ? streams.text(context, eventText('message', text), { headers: EVENT_STREAM_HEADERS })
       : streams.text(context, text, { status, headers: headersFor(limits) });
   }
@@ -44,7 +44,7 @@ export function createHttpReplies(streams: Streams): HttpReplies {
   };
 }
 
-/** Sends a reply on a stream, or why there is none. A client that leaves even that unread is cut off. */
+/** Sends a reply on a stream, or the refusal if there is no room. Cuts the stream if there is no room even for that. */
 export function sendReply(stream: EventStream, text: string, refusal: () => string): void {
   if (!stream.send('message', text) && !stream.send('message', refusal())) stream.cut();
 }
@@ -52,13 +52,13 @@ export function sendReply(stream: EventStream, text: string, refusal: () => stri
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });
 
 /**
- * What the specification requires clients to accept (2025-03-26 on, Streamable HTTP). Nearly all send it, so it is
- * compared before anything is parsed.
+ * The Accept header that the specification demands of clients (2025-03-26 on, Streamable HTTP). Nearly all send exactly
+ * this, which saves parsing it.
  */
 const JSON_AND_EVENTS = 'application/json, text/event-stream';
 
-/** Returns whether the reply is JSON. A client that takes neither gets it: it may be wrong about what it can read. */
-function takesJson({ headers }: RequestContext): boolean {
+/** Returns whether to reply in JSON. A client that accepts neither gets it, too: its header may be wrong. */
+function acceptsJson({ headers }: RequestContext): boolean {
   const accept = headers.get('accept');
   if (accept === null || accept === JSON_AND_EVENTS) return true;
   return accepts(accept, 'application/json') || !accepts(accept, EVENTS);

@@ -1,11 +1,11 @@
-// JSON-RPC 2.0 as MCP uses it: reads a message, and writes responses, with the fields that an era adds to results, and
-// progress. Checked by hand: this runs on every call.
+// Reads and writes JSON-RPC 2.0 messages as MCP uses them: requests, results with the fields that an era adds, errors
+// and progress. Validates by hand, because this runs on every call.
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { isObject, type JsonObject, quoted } from '../ground/text.ts';
 import { metaApiKey } from '../web/context.ts';
 
-/** Up to 2025-11-25; and 2026-07-28, in which each request is self-contained. */
+/** `legacy` is up to 2025-11-25; `modern` is 2026-07-28, in which each request is self-contained. */
 export type Era = 'legacy' | 'modern';
 
 export type Id = string | number;
@@ -16,7 +16,7 @@ export interface RpcError {
   readonly data?: unknown;
 }
 
-/** `_meta` is an object here; a tool's input may have a `_meta` of any type. */
+/** Here `_meta` is an object; in a tool's input it may have any type. */
 export type Params = JsonObject & { readonly _meta?: JsonObject };
 
 export interface RequestMessage {
@@ -39,16 +39,16 @@ export type Message =
   | { readonly kind: 'response' }
   | { readonly kind: 'invalid'; readonly id: Id | undefined; readonly error: RpcError };
 
-/** JSON-RPC 2.0 §5.1, and MCP's own (basic/index, "Error Codes"). */
+/** The codes of JSON-RPC 2.0 §5.1, and of MCP (basic/index, "Error Codes"). */
 export const CODES = {
   parse: -32700,
   invalidRequest: -32600,
   methodNotFound: -32601,
   invalidParams: -32602,
   internal: -32603,
-  /** The server's own, outside the reserved ranges: `data.code` names the problem. */
+  /** This server's own code, outside the reserved ranges; `data.code` names the problem. */
   denied: -31000,
-  /** Up to 2025-11-25; later invalidParams. */
+  /** Only up to 2025-11-25; later it is invalidParams. */
   resourceNotFound: -32002,
   headerMismatch: -32020,
   missingClientCapability: -32021,
@@ -63,10 +63,10 @@ const BAD_PARAMS: RpcError = { code: CODES.invalidParams, message: 'params must 
 const BAD_META: RpcError = { code: CODES.invalidParams, message: '_meta must be an object' };
 const NO_PARAMS: Params = {};
 
-/** Returns whether it is an id. MCP allows no null; an integer beyond 2^53 would be echoed as a different one. */
+/** Returns whether a value is an id. MCP forbids null, and an integer beyond 2^53 would be echoed as another one. */
 const isId = (id: unknown): id is Id => typeof id === 'string' || Number.isSafeInteger(id);
 
-/** Reads a message from parsed JSON; undefined: there was no body. */
+/** Reads a message from parsed JSON; undefined if there was no body. */
 export function readMessage(body: unknown): Message {
   if (body === undefined) return { kind: 'invalid', id: undefined, error: PARSE_ERROR };
   if (!isObject(body)) return { kind: 'invalid', id: undefined, error: NOT_A_MESSAGE };
@@ -87,11 +87,11 @@ export function readMessage(body: unknown): Message {
 
 const isParams = (params: JsonObject): params is Params => params._meta === undefined || isObject(params._meta);
 
-/** Returns the key in the metadata of a message, or in that of the arguments of a call. */
+/** Returns the API key in the metadata of a message, or of a call's arguments. */
 export const apiKeyIn = ({ _meta: meta, arguments: given }: JsonObject): string | null =>
   metaApiKey(meta) ?? (isObject(given) ? metaApiKey(given._meta) : null);
 
-/** Returns whether any message of the body has an API key in a place for one. */
+/** Returns whether any message of the body has an API key in its metadata. */
 export const carriesApiKey = (body: unknown): boolean =>
   (Array.isArray(body) ? body : [body]).some(
     (message: unknown) => isObject(message) && isObject(message.params) && apiKeyIn(message.params) !== null,
@@ -102,7 +102,7 @@ export const fieldsOf = (value: object): string => JSON.stringify(value).slice(1
 
 export const SERVER_INFO = { name: SERVER_NAME, version: SERVER_VERSION };
 
-/** 2026-07-28, basic, "Responses". */
+/** The types of results (2026-07-28, basic, "Responses"). */
 type ResultType = 'complete' | 'input_required';
 
 const SERVER_META = fieldsOf({ 'io.modelcontextprotocol/serverInfo': SERVER_INFO });
@@ -112,7 +112,7 @@ const modernFields = (type: ResultType, meta?: string) =>
 
 const COMPLETE = modernFields('complete');
 
-/** Returns the fields that the era adds to a result, with a comma at the end. `meta`: more fields of `_meta`. */
+/** Returns the fields that the era adds to a result, with a comma at the end. `meta` has more fields of `_meta`. */
 export function eraFields(era: Era, type: ResultType = 'complete', meta?: string): string {
   if (era === 'legacy') return meta === undefined ? '' : `"_meta":{${meta}},`;
   return type === 'complete' && meta === undefined ? COMPLETE : modernFields(type, meta);
@@ -130,7 +130,9 @@ const notificationText = (method: string, params: JsonObject): string =>
 
 type ProgressToken = string | number;
 
-/** Each notification repeats the token, also one that is dropped. Clients send numbers and short names. */
+/**
+ * The longest progress token: each notification repeats it, even a dropped one. Clients send numbers and short names.
+ */
 const TOKEN_CHARS_MAX = 1024;
 
 /** Returns the progress token. A longer one is ignored: progress is optional. */
@@ -140,15 +142,15 @@ export function progressTokenOf(meta: JsonObject | undefined): ProgressToken | u
   return Number.isSafeInteger(token) ? (token as number) : undefined;
 }
 
-/** Returns the fields that have the types that clients take. They would report another type as a broken message. */
+/** Returns the fields with valid types. Clients would report a broken message for others. */
 const progressFields = (total: unknown, message: unknown) => ({
   ...(Number.isFinite(total) && { total }),
   ...(typeof message === 'string' && { message }),
 });
 
 /**
- * Creates the reporter of a call's progress (basic/utilities/progress). It drops progress that does not increase, as it
- * must, and any after `stop`.
+ * Creates the reporter of a call's progress (basic/utilities/progress). It drops progress that doesn't increase, as the
+ * specification demands, and any after `stop`.
  */
 export function progressReporter(token: ProgressToken, send: (message: string) => void) {
   let last = Number.NEGATIVE_INFINITY;

@@ -1,4 +1,4 @@
-// The table of methods: what each does for a request, as a result, an error, or the call to make.
+// The table of MCP methods. Each turns a request into a result, an error, or a call to run.
 
 import type { Identity, Sender } from '../calls/identify.ts';
 import type { Operation } from '../calls/operation.ts';
@@ -26,32 +26,32 @@ export interface Requester {
 
 export interface PlannedCall {
   readonly operation: Operation;
-  /** The input, which may have a `_meta` of its own. */
+  /** The input, which may have its own `_meta`. */
   readonly given: JsonObject;
 }
 
 export type Outcome =
-  /** JSON text of the result object without its braces. `cacheScope`: it may be cached. */
+  /** The JSON text of the result without its braces. With `cacheScope` clients may cache it. */
   | { readonly fields: string; readonly cacheScope?: 'public' | 'private' }
-  /** `status`: of the HTTP response; 200 unless given. */
+  /** `status` is that of the HTTP response; 200 by default. */
   | { readonly error: RpcError; readonly status?: 400 | 404 }
   | PlannedCall;
 
 export interface Method {
-  /** The era that has it; both unless given. */
+  /** The era that has the method; both by default. */
   readonly only?: Era;
   readonly run: (params: Params, requester: Requester) => Awaitable<Outcome>;
 }
 
 const CALLING: readonly string[] = ['tools/call', 'prompts/get', 'completion/complete'];
-/** Returns whether the method runs something of a tool or prompt. */
+/** Returns whether the method calls a tool, a prompt or its completion. */
 export const makesCall = (method: string): boolean => CALLING.includes(method);
 
 export interface MethodsOptions {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prompts: ReadonlyMap<string, Prompt>;
   readonly resources: readonly Resource[];
-  /** Lists of tools and prompts show everybody all, not what the sender can call. */
+  /** Lists show everybody all tools and prompts, not just those that the sender can call. */
   readonly listsAll: boolean;
   readonly log: Log;
 }
@@ -66,10 +66,10 @@ const failedOutcome = (message: string, code: number = CODES.invalidParams, data
 export function createMethods(options: MethodsOptions): Readonly<Record<string, Method>> {
   const { tools, prompts, resources, listsAll, log } = options;
   const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
-  // Encoded once: a batch may read the same resource a hundred times.
+  // Encode once: a batch may read the same resource a hundred times.
   const contents = new Map(resources.map((resource) => [resource.uri, once(() => contentsOf(resource))]));
 
-  /** Reads a resource. A bug in it fails its own request, as one in a tool does. */
+  /** Reads a resource. A bug in it fails only its own request, like a bug in a tool. */
   function read(uri: string, found: () => string, { requestId }: RequestContext): Outcome {
     try {
       return publicOutcome(found());
@@ -134,7 +134,7 @@ const onePage =
     cursor === undefined ? publicOutcome(fields()) : failedOutcome('Unknown cursor: this list has one page');
 
 /**
- * Creates a list that shows callers with a valid credential what they can call with it, and everybody else all.
+ * Creates a list method. Callers with a valid credential see what they can call with it, everybody else sees all.
  * Verifying a key for this counts no use.
  */
 function listOf<T extends Operation>(
@@ -143,7 +143,7 @@ function listOf<T extends Operation>(
   describe: (operation: T) => object,
   listsAll: boolean,
 ): Method {
-  // Described at first use: start-up needs no schemas.
+  // Described on first use: start-up needs no schemas.
   const described = once(() =>
     Array.from(operations.values(), (one) => ({ one, json: JSON.stringify(describe(one)) })),
   );

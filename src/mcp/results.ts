@@ -1,5 +1,4 @@
-// Results as MCP has them: of a call as JSON text, of each problem; the tools, prompts and resources that lists show, and the
-// server's description.
+// Writes MCP results: those of calls, of problems, the items of lists, and the server's description.
 
 import type { Call } from '../calls/call.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
@@ -27,7 +26,7 @@ import {
   resultText,
 } from './message.ts';
 
-/** Returns the JSON-RPC error of a problem; undefined if a result states it. */
+/** Returns the JSON-RPC error of a problem; undefined if it is reported as a result. */
 function rpcErrorOf(problem: Problem, requestId: string): RpcError | undefined {
   const { rpc } = protocolNames(problem);
   if (rpc === undefined) return undefined;
@@ -44,7 +43,7 @@ export const bugError = (requestId: string): RpcError => ({
   data: { requestId },
 });
 
-/** Returns the JSON-RPC error for a prompt's problem. A prompt's result has no form for problems. */
+/** Returns the JSON-RPC error of a prompt's problem: a prompt's result can't report one. */
 function promptError(problem: Problem, requestId: string): RpcError {
   if (problem.code !== 'invalid_input') return rpcErrorOf(problem, requestId) ?? deniedError(problem);
   const { issues, detail = 'The arguments do not fit the prompt' } = problem;
@@ -58,7 +57,7 @@ export function deniedText({ id, method }: RequestMessage, era: Era, problem: Pr
     : errorText(id, deniedError(problem));
 }
 
-/** Returns the error for a denial of anything but a tool call. `data` says what would help. */
+/** Returns the error for a refusal of anything but a tool call. `data` says what would help. */
 function deniedError(problem: Problem): RpcError {
   const { code, detail: message } = publicPart(problem);
   const retryAfterS = retryAfterSeconds(problem);
@@ -71,7 +70,7 @@ function deniedError(problem: Problem): RpcError {
   return { code: CODES.denied, message, data };
 }
 
-/** Returns the JSON text of the result without its braces. The tool's JSON is spliced in as encoded. */
+/** Returns the JSON text of the result without its braces. The tool's JSON goes in unchanged. */
 export function toolResultFields(result: ToolResult): string {
   if (!result.ok) return refusalFields(sentenceOf(result.error), hintOf(result.error));
   const { value } = result;
@@ -82,19 +81,19 @@ export function toolResultFields(result: ToolResult): string {
   return value.contentJson.slice(1, -1);
 }
 
-/** Returns the fields of a refusal; `hint` becomes a block of its own. */
+/** Returns the fields of a refusal; `hint` becomes a separate block. */
 function refusalFields(sentence: string, hint: string | null): string {
   const content = [sentence, hint].filter((text) => text !== null).map((text) => ({ type: 'text', text }));
   return `"content":${JSON.stringify(content)},"isError":true`;
 }
 
-/** Returns REST's `detail`; for bad input with the issues. */
+/** Returns the sentence that REST has as `detail`, with the issues of bad input. */
 function sentenceOf(problem: Problem): string {
   const { detail } = publicPart(problem);
   return 'issues' in problem ? withIssues(detail, problem.issues) : detail;
 }
 
-/** Adds the issues to a sentence that doesn't name them itself, as the words of a tool may. */
+/** Adds the issues that the sentence doesn't mention; a tool's own words may. */
 function withIssues(sentence: string, issues: readonly InputIssue[]): string {
   const lines = issues.map((issue) => inWords([issue])).filter((line) => !sentence.includes(line));
   return lines.length === 0 ? sentence : [`${sentence}:`, ...lines.map((line) => `- ${line}`)].join('\n');
@@ -129,7 +128,7 @@ export function callResultText({ id, era, operation, call }: CallOfMessage, resu
   return resultText(id, eraFields(era, type, metaOf(result)) + resultFields(operation, result));
 }
 
-/** Returns the fields of `_meta`: the tool's data for its widget, or a problem's. */
+/** Returns the fields of `_meta`: the data of the tool or problem for the widget. */
 function metaOf(result: ToolResult): string | undefined {
   const widgetJson = result.ok
     ? 'widgetJson' in result.value && result.value.widgetJson
@@ -146,7 +145,7 @@ const problemForWidget = (problem: Problem): string | undefined =>
 const resultFields = ({ kind }: Operation, result: ToolResult): string =>
   kind !== 'tool' && result.ok && 'json' in result.value ? result.value.json.slice(1, -1) : toolResultFields(result);
 
-/** Returns the server's capabilities. Prompts and completions are announced only if there are any. */
+/** Returns the server's capabilities, with prompts and completions only if there are any. */
 export const capabilitiesOf = (prompts: ReadonlyMap<string, Prompt>) => ({
   tools: {},
   resources: {},
@@ -173,7 +172,7 @@ export const describeTool = ({ name, title, description, annotations, widget, ..
 const metaOfTool = (widget: string | undefined, cost = 1) =>
   (widget !== undefined || cost !== 1) && {
     _meta: {
-      // Early MCP Apps hosts read the flat key.
+      // Early hosts of MCP Apps read the flat key.
       ...(widget !== undefined && { ui: { resourceUri: widget }, 'ui/resourceUri': widget }),
       ...(cost !== 1 && { 'mcp-key-server/cost': cost }),
     },

@@ -1,5 +1,5 @@
-// What the server does for an MCP request: one message in, one reply out, whatever the revision. The transports
-// (mcp/streamable-http.ts, mcp/sse.ts) only write the reply.
+// Handles an MCP request of any revision: one message in, one reply out. The transports (mcp/streamable-http.ts,
+// mcp/sse.ts) only write the reply.
 
 import { type Call, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
 import type { Sender } from '../calls/identify.ts';
@@ -25,13 +25,13 @@ import {
 import { createMethods, type MethodsOptions, type Outcome, type PlannedCall, type Requester } from './methods.ts';
 import { callResultText } from './results.ts';
 
-/** What a transport knows of who sent a request, and how it responds. */
+/** What a transport knows of a request's sender, and how it responds. */
 export interface Peer extends Requester {
-  /** Where OAuth clients sign in; null: none is sent there. */
+  /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: SignIn | null;
   /**
-   * Tells that a call begins, which no challenge answers. From now on its progress is sent with the returned function,
-   * and only the text of its reply counts.
+   * Signals that a call begins that won't be challenged. The returned function sends its progress; from now on only the
+   * text of its reply counts.
    */
   readonly begin?: () => (message: string) => void;
   readonly canceller?: AbortSource | undefined;
@@ -41,15 +41,15 @@ export interface Reply {
   readonly text: string;
   /** The code of a JSON-RPC error. */
   readonly errorCode?: number;
-  /** The call that was made; its rate limit is for the headers of an HTTP response that is the reply. */
+  /** The call that was made. If the reply is an HTTP response, its headers show the call's rate limit. */
   readonly call?: Call;
-  /** The status of such a response; 200 unless given. */
+  /** The status of such a response; 200 by default. */
   readonly status?: 400 | 404;
-  /** The challenge that such a response sends in place of the text. */
+  /** The challenge that such a response sends instead of the text. */
   readonly challenge?: { readonly problem: Problem; readonly header: string };
 }
 
-/** Waits for nothing where it calls nothing. */
+/** Handles a request, synchronously if it needs no call. */
 export type Mcp = (request: RequestMessage, peer: Peer) => Awaitable<Reply>;
 
 export interface McpOptions extends MethodsOptions {
@@ -57,7 +57,7 @@ export interface McpOptions extends MethodsOptions {
   readonly run: Run;
 }
 
-/** Lists and resources change only when the server is restarted. */
+/** Lists and resources change only when the server restarts. */
 const CACHE_MS = 3_600_000;
 
 const NOT_FOUND: RpcError = { code: CODES.methodNotFound, message: 'Method not found' };
@@ -111,7 +111,7 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
   };
 }
 
-/** Reports the progress of a call whose client asked for it and can be told. */
+/** Creates the progress reporter of a call; undefined if its client doesn't want progress or can't get it. */
 function progressOf({ params }: RequestMessage, send: ((message: string) => void) | undefined) {
   const token = send && progressTokenOf(params._meta);
   return send === undefined || token === undefined ? undefined : progressReporter(token, send);
@@ -130,7 +130,7 @@ const errorReply = (id: Id, error: RpcError, status?: 400 | 404): Reply => ({
   ...(status && { status }),
 });
 
-/** Resolves with whether the call has no credential of the kind that its client gets by signing in. */
+/** Resolves with whether the call lacks the kind of credential that a client gets by signing in. */
 async function lacksCredential(
   { credential }: Operation,
   { handsOutKeys }: SignIn,
@@ -140,7 +140,7 @@ async function lacksCredential(
   if (credential !== (handsOutKeys ? 'api_key' : 'user_jwt')) return false;
   if (handsOutKeys) return metaKey === null && !carriesCredential(sender.context.credentials);
   if (sender.context.credentials.bearer === null) return true;
-  // A key in place of a user token is reported in-band: a client would send it again.
+  // A key instead of a user token is reported in-band: after a challenge, the client would send it again.
   const { user } = await sender.identify(metaKey);
   return user?.ok === false && user.error.code === 'invalid_token';
 }

@@ -1,5 +1,5 @@
-// The sessions of HTTP+SSE, in memory: each is one open event stream, and ends with it. Bounded in all, for each
-// address and for each owner. A session belongs to whom its first valid credentials name.
+// Keeps the sessions of HTTP+SSE in memory. Each is one open event stream and ends with it. Bounded in all, for each
+// address and each owner. A session's owners come from its first valid credentials.
 
 import { presentedKey } from '../calls/api-key.ts';
 import { type Identity, isWrong } from '../calls/identify.ts';
@@ -19,26 +19,26 @@ const { total: SESSIONS_MAX, each: SESSIONS_MAX_EACH } = LIMITS.streams;
 export interface Session {
   readonly id: string;
   readonly stream: EventStream;
-  /** The calls in progress, by request id, each with its canceller. */
+  /** The cancellers of the calls in progress, by request id. */
   readonly calls: Map<Id, AbortController>;
   /** The client's IPv4 address or IPv6 /64. */
   readonly network: string;
   used: boolean;
-  /** The declared capabilities of which the server makes use. */
+  /** The declared capabilities that the server uses. */
   capabilities: JsonObject;
   /** Empty until the first valid credential. */
   owners: readonly string[];
-  /** The hashes of the credentials that it was opened or first used with. */
+  /** The hashes of the credentials that made the session somebody's. */
   credentials: readonly string[];
 }
 
-/** What the credentials of a request say. */
+/** The sender of a request, by its credentials. */
 export interface Visitor {
-  /** The owner of each valid one. */
+  /** The owner of each valid credential. */
   readonly subjects: readonly string[];
-  /** Why one can't be judged now; null: `subjects` is complete. */
+  /** Why a credential can't be verified now; null: `subjects` is complete. */
   readonly unknown: Problem | null;
-  /** Hashes of all. */
+  /** The hashes of all credentials. */
   readonly credentials: readonly string[];
 }
 
@@ -58,41 +58,40 @@ export interface Sessions {
   open(openStream: (onEnd: () => void) => EventStream, visitor: Visitor, address: string): Session | undefined;
   has(id: string): boolean;
   /**
-   * Returns the session if this visitor may post to it: its owner, or anybody while it has none, whom a valid
-   * credential makes its owner. With its first credential, once that has ended, only calls are accepted, whose
-   * responses say so.
+   * Returns the session if the visitor may post to it. While it has no owner anybody may, and a valid credential makes
+   * the visitor its owner. After its first credential has ended, that still admits calls, whose responses say so.
    */
   find(id: string, visitor: Visitor, isCall: boolean): Result<Session, Problem>;
-  /** Adds a call; null: the session has too many under way. */
+  /** Adds a call. Returns null if the session has too many in progress. */
   beginCall(session: Session, id: Id): AbortController | null;
   endCall(session: Session, id: Id): void;
-  /** Ends each session as soon as it has no calls under way, and opens no more. */
+  /** Ends each session as soon as it has no calls in progress, and opens no more. */
   drain(): void;
   readonly count: number;
 }
 
-/** Sessions to close for a new one, the oldest first: those without owner, then those that nobody has used. */
-const MAKES_ROOM: readonly ((session: Session) => boolean)[] = [
+/** Which sessions to evict for a new one, the oldest first: those without owner, then unused ones. */
+const EVICTABLE: readonly ((session: Session) => boolean)[] = [
   ({ owners }) => owners.length === 0,
   ({ used }) => !used,
 ];
 
 export const NO_SESSION: Problem = { code: 'session_not_found' };
 
-/** Returns whether a credential that the session was begun with was valid then, and the visitor has no valid one now. */
+/** Returns whether the visitor presents one of the session's first credentials, and none is valid any more. */
 const hasEnded = (session: Session, { subjects, credentials }: Visitor): boolean =>
   subjects.length === 0 && credentials.some((credential) => session.credentials.includes(credential));
 
 export function createSessions(): Sessions {
-  const sessions = new Map<string, Session>(); // in the order of opening
+  const sessions = new Map<string, Session>(); // oldest first
   let draining = false;
 
-  /** Closes one of those if there are `most`. False: none of them may be closed. */
-  function makeRoom(isSuch: (session: Session) => boolean, most: number): boolean {
-    const among = [...sessions.values()].filter(isSuch);
+  /** Evicts one of the matching sessions if there are `most`. Returns false if none of them may be evicted. */
+  function makeRoom(matches: (session: Session) => boolean, most: number): boolean {
+    const among = [...sessions.values()].filter(matches);
     if (among.length < most) return true;
-    for (const makesRoom of MAKES_ROOM) {
-      const oldest = among.find(makesRoom);
+    for (const isEvictable of EVICTABLE) {
+      const oldest = among.find(isEvictable);
       if (oldest === undefined) continue;
       oldest.stream.close();
       return true;
@@ -108,7 +107,7 @@ export function createSessions(): Sessions {
     makeRoomForOwners(subjects) &&
     makeRoom(() => true, SESSIONS_MAX);
 
-  /** Makes it theirs, if their credentials are valid. */
+  /** Makes the visitor the session's owner, if the credentials are valid. */
   function claimed(session: Session, { subjects, credentials }: Visitor): Result<Session, Problem> {
     if (!makeRoomForOwners(subjects)) return err(OVERLOADED);
     session.owners = subjects;

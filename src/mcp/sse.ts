@@ -1,5 +1,5 @@
-// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream has the replies to what is posted.
-// Every POST is authenticated by its own headers, and must come from the session's owner once it has one.
+// GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the replies to posted messages.
+// Each POST is authenticated by its own credentials, and must come from the session's owner once there is one.
 
 import { type Identify, Sender } from '../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
@@ -54,10 +54,7 @@ const NO_SESSION_ID: Problem = {
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
-/**
- * Refuses GET /sse where several processes share the port: a POST may reach another process than the one with the
- * stream.
- */
+/** Refuses GET /sse if several processes share the port: a POST might not reach the process with the stream. */
 export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
@@ -68,14 +65,14 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const { request, requestId } = context;
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
     const sender = new Sender(context, identify, log);
-    const address = context.clientAddress(); // read now: a client that leaves has none
+    const address = context.clientAddress(); // read now: a client that has left has none
     const ended = await badBearer(sender);
     if (ended !== null) return ended;
     const visitor = await visitorOf(sender, null);
     if (visitor.subjects.length === 0 && visitor.unknown !== null) return problemResponse(visitor.unknown, requestId);
     const session = sessions.open((onEnd) => streams.open(context, onEnd), visitor, address);
     if (session === undefined) return problemResponse(OVERLOADED, requestId);
-    // A path without an origin: clients require the origin they connected to.
+    // A path without an origin: clients insist on the origin they connected to.
     session.stream.send('endpoint', `${publicPath}/messages?sessionId=${session.id}`);
     return session.stream.response;
   }
@@ -109,10 +106,10 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const found = sessions.find(sessionId, await visitorOf(sender, keyIn(message)), isCall(message));
     if (!found.ok) return problemResponse(found.error, requestId);
     const ended = await badBearer(sender);
-    return ended ?? taken(found.value, sender, message);
+    return ended ?? handle(found.value, sender, message);
   }
 
-  function taken(session: Session, sender: Sender, message: Message): Awaitable<Response> {
+  function handle(session: Session, sender: Sender, message: Message): Awaitable<Response> {
     if (message.kind === 'notification' && message.method === 'notifications/cancelled') {
       session.calls.get(message.params.requestId as Id)?.abort();
     }
@@ -131,7 +128,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
 }
 
 function createReply({ mcp, sessions, signIn }: Pick<SseRouteOptions, 'mcp' | 'sessions' | 'signIn'>) {
-  /** Responds to the POST with 202, unless the call is challenged; the reply comes on the stream. */
+  /** Responds to the POST with 202 or a challenge; the reply comes on the stream. */
   return function reply(
     session: Session,
     sender: Sender,
@@ -167,10 +164,10 @@ const isCall = (message: Message): boolean => message.kind === 'request' && make
 const refusalOfBody = (problem: Problem, requestId: string): Response =>
   problem.code === 'invalid_json' ? refusal(undefined, PARSE_ERROR) : problemResponse(problem, requestId);
 
-/** Returns the key in the metadata of any message: clients may send it with all. */
+/** Returns the API key in the metadata of a message. Clients may send it with all of them. */
 const keyIn = (message: Message): string | null => ('params' in message ? apiKeyIn(message.params) : null);
 
-/** Returns all that a session keeps of the capabilities that its client declares. */
+/** Returns the capabilities that the session keeps of those declared. */
 const usedOf = (capabilities: unknown): JsonObject => (showsWidgets(capabilities) ? WIDGETS_SHOWN : NO_CAPABILITIES);
 
 const refusal = (id: Id | undefined, error: RpcError) =>

@@ -1,5 +1,5 @@
-// POST /mcp: Streamable HTTP of every revision, without sessions, so that any process can handle any request. Reads
-// what was posted, and has it answered: one request at once or as a stream, a batch (batch.ts), or not at all.
+// POST /mcp: Streamable HTTP of every revision, without sessions, so that any process can handle any request. Answers a
+// single request with a response or a stream, a batch by batch.ts, and notifications with 202.
 
 import { type Identify, Sender } from '../calls/identify.ts';
 import type { Recheck } from '../calls/proof.ts';
@@ -26,7 +26,7 @@ export interface McpRouteOptions {
   readonly identify: Identify;
   /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: SignIn | null;
-  /** Challenge every request without a credential, so that clients sign in when they connect. */
+  /** Challenges every request without a credential, so that clients sign in when they connect. */
   readonly eager: boolean;
   readonly log: Log;
 }
@@ -39,7 +39,7 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
   const challenge = (context: RequestContext, problem: Problem): Response =>
     problemResponse(problem, context.requestId, challengeFor(problem, signIn?.under(context.publicUrl) ?? null));
 
-  /** Refuses whoever must sign in first, whatever was posted. Waits for nothing where nobody signs in. */
+  /** Refuses senders who must sign in first, whatever they posted. Synchronous if nobody signs in. */
   function refusalOf(sender: Sender, value: unknown): Awaitable<Response | null> {
     const { context } = sender;
     if (!context.acceptsCredentials && carriesApiKey(value)) {
@@ -80,7 +80,7 @@ interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'streams' | 'signI
   readonly replies: HttpReplies;
 }
 
-/** Answers one request: at once, or as a stream if its client wants to know how far the call is. */
+/** Creates the handler of a single request, which responds with a stream if the client wants progress. */
 function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
   function single(sender: Sender, { request, era, capabilities }: IncomingRequest): Awaitable<Response> {
     const { context } = sender;
@@ -92,12 +92,12 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
       signIn,
       canceller: isModern ? context.request : undefined,
     };
-    const isStream = progressTokenOf(request.params._meta) !== undefined && takesEvents(context);
+    const isStream = progressTokenOf(request.params._meta) !== undefined && acceptsEvents(context);
     if (isStream) return streamed(request, peer);
     return chain(mcp(request, peer), (reply) => replies.respond(reply, request, peer));
   }
 
-  /** Streams a call with a progress token from its beginning. A refusal in its place is no stream. */
+  /** Streams a call with a progress token as soon as it begins. If it is refused before, responds without a stream. */
   function streamed(request: RequestMessage, peer: Peer): Promise<Response> {
     const { era } = peer;
     const { context } = peer.sender;
@@ -106,8 +106,8 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
     let stream: EventStream | undefined;
     const canceller = {
       /**
-       * Cancels the call when the stream closes. When a client resets the connection, Deno ends the stream but
-       * aborts no request.
+       * Cancels the call when the stream closes: if a client resets the connection, Deno ends the stream but doesn't
+       * abort the request.
        */
       get signal() {
         return AbortSignal.any([context.request.signal, left.signal]);
@@ -132,8 +132,8 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
   return single;
 }
 
-/** Returns whether the client names event streams. One that takes anything may not know them. */
-function takesEvents({ headers }: RequestContext): boolean {
+/** Returns whether the client names event streams. One that accepts anything may not know them. */
+function acceptsEvents({ headers }: RequestContext): boolean {
   const accept = headers.get('accept')?.toLowerCase() ?? '';
   return accept.includes(EVENTS) && accepts(accept, EVENTS);
 }
