@@ -60,8 +60,28 @@ function keysView() {
 /** Returns the buttons with which admins choose between their keys and those of all owners. */
 const viewButtons = (isMine) => html`<div class="pills line" role="group" aria-label="Whose keys">
   ${pill('own', 'Your keys', isMine, () => isMine || show(null))}
-  ${pill('all', 'All keys', !isMine, () => isMine && show(''))}
+  ${pill('all', 'All keys', !isMine, () => isMine && showAll())}
 </div>`;
+
+/** Shows everybody's keys. It asks first while a rotated key shows its new secret, which stands in that row alone. */
+function showAll() {
+  if (!page.list.holdsSecrets()) return show('');
+  const asked = question({
+    at: 'of all keys',
+    look: 'card',
+    label: 'Leave the new key?',
+    words: 'The new key is shown in its row alone: save it first, or it is lost when you look at all keys.',
+    verb: 'Show all keys',
+    doing: 'Showing…',
+    ends: true,
+    act() {
+      show('');
+      set({}, 'all');
+    },
+    close: () => set({ question: null }, 'all'),
+  });
+  set({ question: asked }, 'cancel of all keys');
+}
 
 function searchForm(shownOwner) {
   const search = ({ target }) => show(new FormData(target).get('owner'));

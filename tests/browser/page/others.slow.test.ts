@@ -69,4 +69,32 @@ describeInBrowser('the keys of all owners', (browser) => {
       expect([await statusOf(another), await statusOf(ofBob)]).toEqual([401, 200]);
     });
   });
+
+  test('are shown in place of a new secret only if the person says so', async () => {
+    await using app = await appForBrowser({ env });
+    await app.createKey('carol', { name: 'mine' });
+    const at = `#token=${await app.token('carol', { roles: 'keys-admin' })}`;
+    await withKeysPage(browser(), app, { at }, async ({ page }) => {
+      await page.getByRole('button', { name: 'Rotate mine' }).click();
+      await page.getByRole('group', { name: 'Rotate mine?' }).getByRole('button', { name: 'Rotate' }).click();
+      const secret = page.getByRole('group', { name: 'New key of mine' });
+      await secret.waitFor();
+      const all = page.getByRole('button', { name: 'All keys', exact: true });
+      const question = page.getByRole('group', { name: 'Leave the new key?' });
+      await all.click();
+      await question.getByRole('button', { name: 'Cancel' }).click();
+      await question.waitFor({ state: 'detached' });
+      const isThere = () => all.evaluate((button) => button === document.activeElement);
+      expect(await isThere()).toBe(true);
+      expect(await secret.isVisible()).toBe(true);
+      await all.click();
+      await question.getByRole('button', { name: 'Show all keys' }).click();
+      await page.getByText('of carol').waitFor();
+      expect([await secret.count(), await question.count(), await isThere()]).toEqual([0, 0, true]);
+      await page.getByRole('button', { name: 'Your keys' }).click();
+      await page.getByText('the new one has not been used yet').waitFor();
+      await all.click(); // nothing is asked any more
+      await page.getByText('of carol').waitFor();
+    });
+  });
 });
