@@ -128,7 +128,7 @@ class KeyVerifier:
                             body.get("exp"), body.get("metadata", {}), body.get("parent"))
         if "lease_ms" not in body or not cursor or cursor != self._cursor:
             return identity, True
-        if len(self._answers) >= KEYS_MAX:
+        if len(self._answers) >= KEYS_MAX or len(self._by_mark) + len(self._holders) >= 5 * KEYS_MAX:
             self._forget_all()
         holders = [self._lend(lent, asked[0]) for lent in body["lease_uses"]]
         end = [clock + body["lease_ms"] for clock in asked]

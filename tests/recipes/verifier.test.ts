@@ -123,6 +123,27 @@ describe.skipIf(python === null)('with python3', () => {
     await remembered({ key });
   }, 30_000);
 
+  test('keys that come and go leave nothing behind', async () => {
+    const keys: string[] = [];
+    for (let owner = 0; owner < 8; owner += 1) keys.push((await at.createKey(`guest ${owner}`)).key);
+    const service = await at.createKey('operator', ['introspect']);
+    const { stdout } = await pythonRun(
+      `import json, time, urllib.request, verifier
+verifier.KEYS_MAX = 2
+client = KeyVerifier(${JSON.stringify(at.url)}, "${service.id}", "${service.key}")
+for key in ${JSON.stringify(keys)}:
+    while not client._answers:
+        client.verify(key)
+    as_json = {"Content-Type": "application/json"}
+    urllib.request.urlopen(urllib.request.Request(client._url + "/revoke", json.dumps([key]).encode(), as_json))
+    while client._answers:
+        time.sleep(0.01)
+print(len(client._by_mark) + len(client._holders) <= 5 * verifier.KEYS_MAX)
+client.close()`,
+    );
+    expect(stdout).toBe('True\n');
+  }, 60_000);
+
   test('a cost that is none, from memory too, lets nobody in', async () => {
     const { key } = await at.createKey('grace');
     await remembered({ key });
