@@ -1,5 +1,5 @@
-// Checks a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token, so that no
-// start-up, and no server with API keys alone, waits for it.
+// Checks a user JWT with jose (RFC 7519, RFC 8725): signature, then claims. Loaded with the first token, so neither the
+// start nor a server with only API keys waits for it.
 
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';
@@ -14,14 +14,14 @@ import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
 
 const CLOCK_TOLERANCE_S = 5;
 
-/** Keys tried for a token that names none (`kid`), each a signature check. */
+/** The most keys tried for a token without `kid`, each with a signature check. */
 const KEYS_TRIED_MAX = 8;
 
 export interface TokenCheckOptions {
   readonly keys: VerificationKeys;
-  /** Required `iss`; null: not compared. */
+  /** The required `iss`; null: not checked. */
   readonly issuer: string | null;
-  /** Accepted `aud` values; null: not compared. */
+  /** The accepted `aud` values; null: not checked. */
   readonly audiences: readonly string[] | null;
   readonly claims: IdentityClaims;
   readonly clock: Clock;
@@ -30,11 +30,11 @@ export interface TokenCheckOptions {
 export interface CheckedToken {
   readonly user: UserIdentity;
   readonly keys: JwtKeys;
-  /** `exp`, by the wall clock. */
+  /** The token's `exp`, by the wall clock. */
   readonly expiresAtMs: number;
 }
 
-/** Throws an IssuerOutage. */
+/** Checks a token. Throws an IssuerOutage. */
 export type CheckToken = (token: string) => Promise<Result<CheckedToken, Problem>>;
 
 export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
@@ -42,7 +42,7 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
   return async (token) => {
     const alg = algorithmOf(token);
     if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
-    // Jose checks this too, but only after fetching keys: a token that no key could verify must cause no fetch.
+    // Jose checks this, too, but only after fetching keys. A token that no key could verify must cause no fetch.
     if (!verificationKeys.algorithms.includes(alg))
       return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
     const options: JWTVerifyOptions = {
@@ -68,7 +68,7 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
   };
 }
 
-/** Returns the `alg` of the header; null if there is none, or the token is not a JWT. */
+/** Returns the header's `alg`; null if it has none, or the token is no JWT. */
 function algorithmOf(token: string): string | null {
   try {
     return decodeProtectedHeader(token).alg ?? null;
@@ -90,7 +90,7 @@ async function verifyWith(
   }
 }
 
-/** Tries the keys that fit a token. The first of up to KEYS_TRIED_MAX that verifies the signature decides. */
+/** Tries up to KEYS_TRIED_MAX keys that fit a token. The first that verifies the signature decides. */
 async function tryEach(
   candidates: Iterable<Uint8Array> | errors.JWKSMultipleMatchingKeys,
   token: string,
@@ -109,12 +109,12 @@ async function tryEach(
   return err(new errors.JWSSignatureVerificationFailed());
 }
 
-/** Returns true when the issuer may sign with a key that is not in the set yet. */
+/** Returns whether the issuer may have signed with a key that isn't in the set yet. */
 const mayHaveNewerKey = (error: unknown, token: string): boolean =>
   error instanceof errors.JWKSNoMatchingKey ||
   (error instanceof errors.JWSSignatureVerificationFailed && decodeProtectedHeader(token).kid === undefined);
 
-// Of jose's messages only those about claims quote nothing of the token. Other errors come from an unusable key.
+// Only jose's messages about claims quote nothing of the token. Errors not of jose come from an unusable key.
 const problemOf = (error: unknown): Problem => ({
   code: 'invalid_token',
   ...(error instanceof errors.JWTExpired && { expired: true }),

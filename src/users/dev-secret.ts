@@ -1,4 +1,4 @@
-// The secret that signs user tokens in development, in a file that only its owner can read.
+// Creates and reads the secret that signs user tokens in development, in a file that only its owner can read.
 
 import {
   closeSync,
@@ -22,8 +22,8 @@ const SECRET_BYTES = 32;
 const DELETE_IT = 'delete it, and it is made anew';
 
 /**
- * Makes the secret at first use. When several processes make it at once, all use the first one's. `onMade` is called in
- * the process that made it.
+ * Returns the secret, creating it on first use. If several processes create it at once, all use the first one's.
+ * `onMade` is called in the process that created it.
  */
 export function developmentSecret(folder: string, onMade: (file: string) => void = () => {}): string {
   const file = join(folder, 'jwt-secret');
@@ -36,7 +36,7 @@ export function developmentSecret(folder: string, onMade: (file: string) => void
 }
 
 /**
- * Makes the secret, or finds it. It is written under another name, then linked, which fails if the file exists: no
+ * Creates or finds the secret. It is written under another name, then linked, which fails if the file exists: no
  * process reads half a secret.
  */
 function madeOrFound(file: string, onMade: (file: string) => void): string {
@@ -52,18 +52,18 @@ function madeOrFound(file: string, onMade: (file: string) => void): string {
     }
     return read(file, draft);
   } finally {
-    if (existsSync(draft)) rmSync(draft); // where nothing may be written, to remove nothing is an error too
+    if (existsSync(draft)) rmSync(draft); // on a read-only disk even removing nothing is an error
   }
 }
 
 /**
- * Throws unless it is as `own`, a file that this process made beside it: whoever made another may know the secret. (Some
- * disks keep no owners or permissions.)
+ * Reads the secret. Throws unless the file has the owner and permissions of `own`, which this process created beside
+ * it: somebody else may know the secret. (Some disks keep no owners or permissions.)
  */
 function read(file: string, own: string): string {
   const found = lstatSync(file);
   if (!found.isFile()) throw new Error(`it is ${found.isSymbolicLink() ? 'a link' : 'no file'}; ${DELETE_IT}`);
-  const handle = openSync(file, 'r'); // Deno has no O_NOFOLLOW, so what is open is compared with what was found
+  const handle = openSync(file, 'r'); // Deno has no O_NOFOLLOW, so compare the open file with the one found
   try {
     const { dev, ino, uid, mode } = fstatSync(handle);
     if (dev !== found.dev || ino !== found.ino) throw new Error('it was replaced while it was read');

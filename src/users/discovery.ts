@@ -1,5 +1,5 @@
-// What a token issuer publishes: its metadata (RFC 8414, OpenID Connect Discovery) and its key set. Fetches are bounded
-// in time and size, and follow no redirect. What was fetched may be kept in a cache.
+// Fetches what a token issuer publishes: its metadata (RFC 8414, OpenID Connect Discovery) and its key set. Fetches are
+// bounded in time and size, and follow no redirects. Also creates the cache of what they return.
 
 import type { JSONWebKeySet } from 'jose';
 import { singleFlight } from '../ground/cache.ts';
@@ -9,7 +9,7 @@ import type { Clock } from '../ground/runtime.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { OutageLog } from '../watch/outage.ts';
 
-/** The time limit of a whole look-up: up to three metadata addresses, then the key set. */
+/** The timeout of a whole lookup: up to three metadata addresses, then the key set. */
 const FETCH_MS_MAX = 5000;
 const PAGE_WAIT_MS_MAX = 2000;
 const DOCUMENT_BYTES_MAX = 256 * 1024; // key sets of large issuers have a few KB
@@ -18,21 +18,21 @@ const NAMED_CHARS_MAX = 200;
 
 const METADATA = "the issuer's metadata";
 
-/** The issuer is out of reach, or publishes what can't be used. Says nothing about any token. */
+/** The issuer is out of reach, or what it publishes is unusable. This says nothing about any token. */
 export class IssuerOutage extends Error {
   override name = 'IssuerOutage';
 
-  /** Takes the reason, for operators. */
+  /** Creates the error. `reason` is for operators. */
   constructor(readonly reason: string) {
     super(reason);
   }
 }
 
-/** The issuer's metadata names another issuer: one of the two is spelled wrongly, and no token will ever fit. */
+/** The issuer's metadata names another issuer: one of the two is misspelled, and no token will ever be accepted. */
 export class IssuerMismatch extends IssuerOutage {
   override name = 'IssuerMismatch';
 
-  /** What the metadata names, as far as one line shows it. */
+  /** The issuer in the metadata, cut to fit a line. */
   readonly named: string;
 
   constructor(named: string) {
@@ -42,7 +42,7 @@ export class IssuerMismatch extends IssuerOutage {
   }
 }
 
-/** Rethrows what is a bug. */
+/** Returns the outage. Rethrows any other error, which is a bug. */
 export function issuerOutageIn(error: unknown): IssuerOutage {
   if (error instanceof IssuerOutage) return error;
   throw error;
@@ -55,12 +55,12 @@ export interface SignInEndpoints {
   readonly sendsIss: boolean;
 }
 
-/** Throws an IssuerOutage. */
+/** Loads a key set. Throws an IssuerOutage. */
 export type LoadJwks = () => Promise<JSONWebKeySet>;
 
 /**
- * Loads the key set at a URL, or the one that an issuer's metadata names: they are read each time, because the set may
- * move.
+ * Creates the loader of the key set at a URL, or of the one that an issuer's metadata names. It reads the metadata each
+ * time, because the set may move.
  */
 export const loadJwksOf =
   (source: URL | string, clock: Clock): LoadJwks =>
@@ -80,13 +80,13 @@ export const discoverSignIn = (issuer: string, clock: Clock): Promise<SignInEndp
 type ReadMetadata<T> = (metadata: JsonObject, issuer: string) => T;
 
 async function fromMetadata<T>(issuer: string, read: ReadMetadata<T>, signal: AbortSignal): Promise<T> {
-  let first: IssuerOutage | undefined; // of the address that is the one to put right
+  let first: IssuerOutage | undefined; // the outage worth reporting
   for (const address of metadataAddresses(issuer)) {
     try {
       const metadata = await fetchObject(METADATA, address, signal);
       const { issuer: named } = metadata;
       if (typeof named !== 'string') throw new IssuerOutage(`${METADATA} names no issuer`);
-      // RFC 8414 §3.3: metadata that names another issuer must not be used.
+      // RFC 8414 §3.3: don't use metadata that names another issuer.
       if (named !== issuer) throw new IssuerMismatch(named);
       return read(metadata, issuer);
     } catch (error) {
@@ -108,14 +108,14 @@ const endpointsIn: ReadMetadata<SignInEndpoints> = (metadata, issuer) => ({
 function trustedUrl(text: unknown, what: string, issuer: string): URL {
   if (typeof text !== 'string' || !URL.canParse(text)) throw new IssuerOutage(`${METADATA} names no ${what}`);
   const url = new URL(text);
-  // Plain HTTP only where the issuer itself may use it: on loopback.
+  // Plain HTTP only on loopback, and if the issuer is there, too.
   if (url.protocol === 'https:' || (isLoopback(url.hostname) && isLoopback(new URL(issuer).hostname))) return url;
   throw new IssuerOutage(`${METADATA} names a ${what} that is not served over https`);
 }
 
 /**
- * Returns both addresses of the metadata: RFC 8414 §3.1 puts the well-known part before the issuer's path, OpenID
- * Connect Discovery §4.1 after it.
+ * Returns the possible addresses of the metadata: RFC 8414 §3.1 puts the well-known part before the issuer's path,
+ * OpenID Connect Discovery §4.1 after it.
  */
 function metadataAddresses(issuer: string): string[] {
   const { origin, pathname } = new URL(issuer);
@@ -127,7 +127,7 @@ function metadataAddresses(issuer: string): string[] {
   ];
 }
 
-/** Returns the JSON object at `address`. */
+/** Fetches the JSON object at `address`. */
 async function fetchObject(what: string, address: string, signal: AbortSignal): Promise<JsonObject> {
   const unusable = (why: string) => new IssuerOutage(`${what} ${why}`);
   const { status, body } = await fetchDocument(address, DOCUMENT_BYTES_MAX, signal).catch((error) => {
@@ -155,14 +155,20 @@ export interface IssuerCacheOptions {
   readonly outage: OutageLog;
 }
 
-/** Keeps what `load` fetches for `ttlMs`, and what it throws for `pauseMs`. Callers share a fetch; there are no timers. */
+/**
+ * Creates a cache that keeps a value for `ttlMs` and a failure for `pauseMs`. Concurrent callers share a fetch. No
+ * timers.
+ */
 export function createIssuerCache<T>(load: () => Promise<T>, { ttlMs, pauseMs, clock, outage }: IssuerCacheOptions) {
   let kept: { readonly value: T; readonly atMs: number } | undefined;
   let failed: { readonly outage: IssuerOutage; readonly atMs: number } | undefined;
 
   const ageOf = (atMs: number) => clock.monotonicMs() - atMs;
 
-  /** Its age counts from the start of its fetch. If the machine slept meanwhile, it may be too old at once. */
+  /**
+   * Fetches the value. Its age counts from the start of the fetch, so it may be stale at once if the machine slept
+   * meanwhile.
+   */
   const fetching = singleFlight(async () => {
     for (;;) {
       const atMs = clock.monotonicMs();
@@ -182,7 +188,7 @@ export function createIssuerCache<T>(load: () => Promise<T>, { ttlMs, pauseMs, c
   }
 
   return {
-    /** Returns the cached value; null: not fetched yet, or too old. */
+    /** Returns the cached value; null if it is missing or stale. */
     current: (): T | null => (kept !== undefined && ageOf(kept.atMs) < ttlMs ? kept.value : null),
     async refresh(): Promise<T> {
       const isIdle = fetching.underWay === undefined;

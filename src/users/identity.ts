@@ -1,5 +1,5 @@
-// Who a token speaks for, by its claims: the owner of keys, the person, and what the person may grant. Pure;
-// check-token.ts decides whether the token is valid.
+// Reads a token's claims: the owner of keys, the person, and what the person may grant. Pure; check-token.ts decides
+// whether the token is valid.
 
 import type { UserIdentity } from '../calls/user-jwt.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -8,9 +8,9 @@ import { hasLength, isObject, isScope, isStorable, type JsonObject, splitScopes 
 
 export interface IdentityClaims {
   readonly owner: string;
-  /** The claim that lists what its person may grant; null: anybody may grant anything. */
+  /** The claim with the scopes that the person may grant; null: anybody may grant any. */
   readonly scope: string | null;
-  /** The claim of admins and its value; null: nobody is one. */
+  /** The claim of admins and its value; null: there are no admins. */
   readonly admin: { readonly name: string; readonly value: string } | null;
 }
 
@@ -18,7 +18,7 @@ export const JWT_SECRET_BYTES_MIN = 32; // HS256 needs a key at least as long as
 
 export const SUBJECT_CHARS_MAX = 255; // the limit of OpenID Connect Core §2
 
-/** Returns true for text that can own keys. */
+/** Returns whether the text can be an owner of keys. */
 export const isSubject = (sub: string): boolean => hasLength(sub, 1, SUBJECT_CHARS_MAX) && isStorable(sub);
 
 export function identityOf(claims: JsonObject, names: IdentityClaims): Result<UserIdentity, Problem> {
@@ -31,7 +31,7 @@ export function identityOf(claims: JsonObject, names: IdentityClaims): Result<Us
   return ok({ subject: subject.value, actor: actor.value, grantable, isAdmin });
 }
 
-/** Returns the claim of this very name; without one, what a path with dots leads to (`realm_access.roles`). */
+/** Returns the claim of exactly this name, else the one at a path with dots (`realm_access.roles`). */
 function claimIn(claims: JsonObject, name: string): unknown {
   if (Object.hasOwn(claims, name)) return claims[name];
   let found: unknown = claims;
@@ -49,10 +49,10 @@ function subjectIn(claims: JsonObject, name: string): Result<string, Problem> {
   return err({ code: 'invalid_token', reason });
 }
 
-/** Words that are not scopes grant nothing. */
+/** Returns the scopes in a claim. Other words grant nothing. */
 const scopesIn = (claim: unknown): readonly string[] => textsIn(claim).filter(isScope);
 
-/** Returns the texts of a claim, which is text with spaces between, or a list of text. Anything else has none. */
+/** Returns the words of a claim: text separated by spaces, or an array of texts. Anything else has none. */
 function textsIn(claim: unknown): readonly string[] {
   const texts: unknown = typeof claim === 'string' ? splitScopes(claim) : claim;
   return Array.isArray(texts) && texts.every((text) => typeof text === 'string') ? texts : [];

@@ -1,4 +1,4 @@
-// The verifier of user JWTs for a configuration.
+// Creates the verifier of user JWTs from the configuration.
 
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
@@ -42,15 +42,15 @@ export async function createUserJwts(config: UserJwtConfig, options: UserJwtOpti
   const { clock, sha256, log, address } = options;
   const { jwt, jwtIssuer: issuer, jwtAudience, jwtClaims: claims } = config;
   const keys = await verificationKeys(config, { clock, log });
-  // A secret signs for this server alone; an issuer also signs for others.
+  // A secret signs only for this server; an issuer also signs for others.
   const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
   const usual = isSecret ? null : ownAudiences(address);
   const audiences = jwtAudience === null ? usual : [jwtAudience];
   return {
     verify: createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256 }),
     /**
-     * Throws an Error for the operator if the issuer's metadata names another issuer: no token would ever be accepted. An
-     * issuer that is out of reach, or slow, passes.
+     * Throws an Error for the operator if the issuer's metadata names another issuer: no token would ever be accepted.
+     * Accepts an issuer that is out of reach or slow.
      */
     async checkIssuer(): Promise<void> {
       if (isSecret || issuer === null) return;
@@ -58,12 +58,12 @@ export async function createUserJwts(config: UserJwtConfig, options: UserJwtOpti
         if (issuerOutageIn(error) instanceof IssuerMismatch) refuse(issuer, error);
       });
     },
-    /** Fetches the key set, if there is one, so that an outage is in the log before the first user comes. */
+    /** Fetches the key set, if there is one, so that the log has an outage before the first user comes. */
     async fetchKeys(): Promise<void> {
       try {
         await keys.get();
       } catch (error) {
-        issuerOutageIn(error); // it is in the log
+        issuerOutageIn(error); // already logged
       }
     },
   };
@@ -84,7 +84,7 @@ async function verificationKeys(
     case 'jwks':
       return keySet(loadJwksOf(jwt.url, clock));
     case 'discovery': {
-      // In production a wrong issuer must stop the start.
+      // In production a wrong issuer must fail the start.
       if (config.production) await discoverJwksUri(jwt.issuer, clock).catch((error) => refuse(jwt.issuer, error));
       return keySet(loadJwksOf(jwt.issuer, clock));
     }
@@ -100,8 +100,8 @@ function refuse(issuer: string, error: unknown): never {
 }
 
 /**
- * Returns the audiences for this server (RFC 8707): its origin, or a resource that a client was given. None is of a
- * request's Host: whoever sends a token chooses that.
+ * Returns the audiences of this server (RFC 8707): its origins, and the resources that clients use there. None comes
+ * from a request's Host, which the sender of a token chooses.
  */
 const ownAudiences = ({ origins, path }: Pick<ServerAddress, 'origins' | 'path'>): readonly string[] =>
   origins.flatMap((origin) => ['', '/', path, `${path}/mcp`, `${path}/sse`].map((end) => origin + end));

@@ -1,4 +1,4 @@
-// An issuer's key set (RFC 7517), cached. Fetched (by discovery.ts) at first use, when it is old, and for a token whose
+// Caches an issuer's key set (RFC 7517). discovery.ts fetches it on first use, when it is stale, and for a token whose
 // key it lacks.
 
 import type { JSONWebKeySet } from 'jose';
@@ -12,9 +12,9 @@ import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
 /** Public-key signatures only: with HS256 here, a public key could serve as a shared secret (RFC 8725 §2.1). */
 const ASYMMETRIC = 'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ');
 
-/** A key that left the issuer's set is accepted for at most this long. */
+/** A key that the issuer removes is accepted for at most this long. */
 const JWKS_TTL_MS = 5 * 60_000;
-/** Between fetches for unknown keys: made-up `kid`s must not load the issuer. */
+/** The least time between fetches for unknown keys: made-up `kid`s must not put load on the issuer. */
 const COOLDOWN_MS = 10_000;
 /** Back-off after a failed fetch. */
 const FAILURE_PAUSE_MS = 1000;
@@ -26,7 +26,7 @@ export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock;
   async function loadKeys(): Promise<JwtKeys> {
     const set = await load();
     const json = JSON.stringify(set);
-    if (json !== last?.json) last = { keys: keysOf(set), json }; // an unchanged set keeps its verdicts
+    if (json !== last?.json) last = { keys: keysOf(set), json }; // an unchanged set keeps cached verdicts valid
     return last.keys;
   }
 

@@ -3,20 +3,23 @@
 import type { JWTVerifyGetKey } from 'jose';
 import type { Awaitable } from '../ground/result.ts';
 
-/** Secrets, each of which may have signed; or finds the key for a token's header. Different keys are another object. */
+/**
+ * Secrets, any of which may have signed, or a function that finds the key for a token's header. Other keys are another
+ * object.
+ */
 export type JwtKeys = readonly Uint8Array[] | JWTVerifyGetKey;
 
-/** Asking may throw an IssuerOutage (discovery.ts). */
+/** The source of keys. `get` and `refreshedAfter` may throw an IssuerOutage (discovery.ts). */
 export interface VerificationKeys {
   readonly algorithms: readonly string[];
-  /** Returns the known keys; null: none, or they are too old. A verdict reached with other keys no longer counts. */
+  /** Returns the cached keys; null if there are none, or they are stale. A verdict by other keys no longer counts. */
   current(): JwtKeys | null;
   get(): Awaitable<JwtKeys>;
   /** Returns the current keys, for a token whose key `seen` lacks. They may still be `seen`. */
   refreshedAfter(seen: JwtKeys): Awaitable<JwtKeys>;
 }
 
-/** Creates the keys of an HS256 secret, and of one accepted beside it while secrets are exchanged. */
+/** Creates the keys of an HS256 secret, and of a previous one that is still accepted. */
 export function secretKey(...secrets: readonly string[]): VerificationKeys {
   const keys = secrets.map((secret) => new TextEncoder().encode(secret));
   const always = () => keys;

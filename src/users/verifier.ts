@@ -1,4 +1,4 @@
-// Verifies user JWTs: checks their form and caches verdicts, so that check-token.ts checks signature and claims once.
+// Verifies user JWTs: checks their form, and caches the verdicts of check-token.ts on signature and claims.
 
 import type { UserIdentity, VerifyUserJwt } from '../calls/user-jwt.ts';
 import { createLruCache, once } from '../ground/cache.ts';
@@ -8,16 +8,19 @@ import type { Sha256 } from '../ground/runtime.ts';
 import type { CheckedToken, TokenCheckOptions } from './check-token.ts';
 import { issuerOutageIn } from './discovery.ts';
 
-/** RFC 7515 §7.1. Jose also accepts padding and white space, which would give one token many spellings. */
+/**
+ * The compact serialization (RFC 7515 §7.1). Jose also accepts padding and white space, which would give a token many
+ * spellings.
+ */
 const COMPACT_JWS = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 const TOKEN_CHARS_MAX = 16 * 1024; // tokens of large issuers stay far below
 
 const VERDICT_TTL_MS = 5 * 60_000;
 const VERDICTS_MAX = 10_000; // about 3 MB
-const GRANTABLE_BYTES_MAX = 4 * 1024 * 1024; // in all: one token may have thousands of scopes
+const GRANTABLE_BYTES_MAX = 4 * 1024 * 1024; // for all verdicts: one token may have thousands of scopes
 
 interface Verdict extends CheckedToken {
-  /** End of VERDICT_TTL_MS, monotonic, so that setting the wall clock back extends nothing. */
+  /** The end of VERDICT_TTL_MS, monotonic, so that setting the wall clock back extends nothing. */
   readonly untilMs: number;
 }
 
