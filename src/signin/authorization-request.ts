@@ -1,5 +1,5 @@
-// What a client asks of /authorize (RFC 6749 §4.1.1), and whether it is valid. Pure. Nobody is redirected before the
-// redirect URI is known to be the client's, and still admitted.
+// Parses and validates a client's request to /authorize (RFC 6749 §4.1.1). Pure. It redirects nobody before it knows
+// that the redirect URI is the client's and admitted.
 
 import { type Problem, publicPart } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -15,31 +15,31 @@ export interface AuthorizationRequest {
   readonly redirectUri: string;
   readonly challenge: string;
   readonly state: string | null;
-  /** The scopes that the client would like. The person decides. */
+  /** The scopes that the client requests. The person decides. */
   readonly scope: string | null;
-  /** The server that the key is for, as sent; null: not given. */
+  /** The server that the key is for, as sent; null if none was. */
   readonly resource: string | null;
-  /** The same by its stored name (keys/audience.ts): this server, unless the request says. */
+  /** The stored name of that server (keys/audience.ts), by default this one. */
   readonly server: string;
-  /** The issuer: this server, as the request calls it. */
+  /** The issuer: this server under the name that the request used. */
   readonly issuer: string;
   readonly client: Client;
 }
 
 export type Decision =
   | { readonly kind: 'ask'; readonly request: AuthorizationRequest }
-  /** Redirects the client, with an error. */
+  /** Redirects to the client with an error. */
   | { readonly kind: 'error_redirect'; readonly location: string }
-  /** `problem`: with its status; left out: 400. */
+  /** The page has the status of `problem`, by default 400. */
   | { readonly kind: 'error_page'; readonly why: string; readonly problem?: Problem };
 
-/** Decides on the parameters of a request to /authorize. */
+/** Resolves with the decision on the parameters of /authorize. */
 export type Decide = (parameters: URLSearchParams, context: RequestContext) => Promise<Decision>;
 
 const CHALLENGE = /^[\w-]{43}$/;
 
 /**
- * The most characters of `state`, which the redirect repeats. Bun takes no longer URL, and unread responses must stay
+ * The most characters of `state`, which the redirect repeats. Bun accepts no longer URL, and unread responses must stay
  * small.
  */
 const STATE_CHARS_MAX = 16 * 1024;
@@ -54,7 +54,7 @@ const PAGES = {
 } as const;
 
 /**
- * Decides on a request. It checks what leads to an error page first, so that nobody is redirected to a URI that the
+ * Decides on a request. Faults that lead to an error page come first, so that nobody is redirected to a URI that the
  * client may not use.
  */
 export function decide(
@@ -92,7 +92,7 @@ function pageOfFault(fault: ClientFault): Decision {
 type RequestError = 'unsupported_response_type' | 'invalid_request' | 'invalid_target';
 type Asked = Pick<AuthorizationRequest, 'challenge' | 'scope' | 'resource' | 'server'>;
 
-/** Reads what a known client asks for, or returns the error for its redirect. */
+/** Parses a known client's request, or returns the error for the redirect. */
 function requestIn(get: (name: string) => string | null, { nameOf }: BindableServers): Result<Asked, RequestError> {
   const responseType = get('response_type');
   if (responseType === null) return err('invalid_request');
@@ -107,7 +107,7 @@ function requestIn(get: (name: string) => string | null, { nameOf }: BindableSer
   return server === null ? err('invalid_target') : ok({ challenge, scope: get('scope'), resource, server });
 }
 
-/** Returns the parameters that ask for the same again. */
+/** Returns the parameters that repeat the request. */
 export function parametersOf(request: AuthorizationRequest): Readonly<Record<string, string>> {
   const { clientId, redirectUri, challenge, state, scope, resource } = request;
   return {
@@ -125,7 +125,7 @@ export function parametersOf(request: AuthorizationRequest): Readonly<Record<str
 export const queryFor = (request: AuthorizationRequest): string =>
   new URLSearchParams(parametersOf(request)).toString();
 
-/** Returns the redirect URI with `told` added, and the issuer (RFC 9207). */
+/** Returns the redirect URI with the parameters `told`, `state` and the issuer (RFC 9207). */
 export function locationOf(
   { redirectUri, state, issuer }: Pick<AuthorizationRequest, 'redirectUri' | 'state' | 'issuer'>,
   told: Readonly<Record<string, string>>,
@@ -135,7 +135,7 @@ export function locationOf(
   return `${redirectUri}${joint}${added}`;
 }
 
-/** Returns the host that gets the key, as people and key events are shown it. */
+/** Returns the host that gets the key, as pages and key events show it. */
 export function hostOf(redirectUri: string): string {
   const [scheme = '', rest = ''] = redirectUri.split(':', 2);
   const { host, hostname } = new URL(redirectUri);

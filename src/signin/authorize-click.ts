@@ -1,5 +1,5 @@
-// A person has decided on a new key for a client, on the page of keys, which sends the decision to /authorize as JSON
-// with the person's user token. The key is made when the client redeems its code.
+// Handles a person's decision on a new key for a client. The page /keys sends it to /authorize as JSON, with the user
+// token. The key is created when the client redeems the code.
 
 import { type Call, callOf } from '../calls/call.ts';
 import type { Guard } from '../calls/guard.ts';
@@ -14,7 +14,7 @@ import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import type { Decide, Decision } from './authorization-request.ts';
 import type { Grants, NewKey } from './grant.ts';
 
-/** Reads what a person decides about a new key, as create_api_key does. */
+/** Parses a person's decision on a new key, as create_api_key does. */
 export type ReadKeyRequest = (fields: unknown) => Result<NewKey, Problem>;
 
 export interface ClickOptions {
@@ -47,10 +47,10 @@ export function createClick({ decide, grants, guards, readKeyRequest }: ClickOpt
   };
 }
 
-/** What a person decides; all other fields are the request's parameters. */
+/** The fields that a person decides. All others are the request's parameters. */
 const DECIDED = ['name', 'scopes', 'expiresInDays', 'rateLimit', 'quota'];
 
-/** Returns the two parts of the body. `parameters` is null if they are no parameters of a URL. */
+/** Splits the body. `parameters` is null if they can't be a URL's parameters. */
 function partsOf(body: unknown): { parameters: URLSearchParams | null; decided: object } {
   const fields = Object.entries(isObject(body) ? body : {});
   const isDecided = ([name]: [string, unknown]) => DECIDED.includes(name);

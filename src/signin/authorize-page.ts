@@ -1,5 +1,5 @@
-// The pages of /authorize: one asks for a key and says who gets it, one says why nobody does. No script, no cookie.
-// Parts of the request are shown as text, and the key never.
+// Renders the pages of /authorize: one asks for a key and says who gets it, one says why nobody does. They have no
+// script and no cookie. They show parts of the request as text, but never the key.
 
 import { escaped, inlineHashes } from '../ground/html.ts';
 import { SERVER_NAME } from '../ground/server-info.ts';
@@ -10,15 +10,13 @@ import { isLoopbackRedirect } from './redirects.ts';
 
 export interface AskPage {
   readonly request: AuthorizationRequest;
-  /** Where a key is made for this connection; null: no such page. */
+  /** Where people create a key for this connection; null if there is no such page. */
   readonly connectUrl: string | null;
   /** Why the page is shown again. */
   readonly problem: string | null;
 }
 
-/**
- * The page's policy. It has no `form-action`, which browsers apply to every hop of the redirect that follows the form.
- */
+/** The page's policy, without `form-action`: browsers apply that to every redirect after the form. */
 export const POLICY = [
   "default-src 'none'",
   `style-src ${inlineHashes([HEAD], 'style')}`,
@@ -36,7 +34,7 @@ ${main}
 </html>
 `;
 
-/** Returns the request's parameters as hidden fields of the form, whose URL has none. */
+/** Returns the request's parameters as hidden fields, because the form's URL has none. */
 const hiddenFields = (request: AuthorizationRequest): string =>
   Object.entries(parametersOf(request))
     .map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(value)}">`)
@@ -48,7 +46,7 @@ export function askPage({ request, connectUrl, problem }: AskPage): string {
     connectUrl === null
       ? ''
       : `<p><a class="solid" href="${escaped(connectUrl)}">Make a key for this connection</a></p>\n`;
-  // A key for another server is bound to it; one for this server may be good elsewhere too.
+  // A key for another server is bound to it; one for this server may be good elsewhere, too.
   const where = request.server === THIS_SERVER ? 'wherever it is accepted' : 'there';
   const described = problem === null ? 'own' : 'problem own';
   return page(
@@ -70,7 +68,7 @@ ${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(pr
   );
 }
 
-/** Returns who gets the key: in large letters, within a sentence, and what is known of the client beside, as HTML. */
+/** Describes in HTML who gets the key: for the heading, for a sentence, and what else is known of the client. */
 function receiverOf({ redirectUri, client }: AuthorizationRequest) {
   const isHere = isLoopbackRedirect(redirectUri);
   const isApp = !isHere && !redirectUri.startsWith('https:');

@@ -1,4 +1,5 @@
-// The page of /authorize, which says who will get a key, and its form, into which a person pastes one.
+// Responds with the page of /authorize, which says who will get a key, and handles the form into which a person pastes
+// one.
 
 import { apiKeyGuard, type VerifyKey } from '../calls/api-key.ts';
 import { Call } from '../calls/call.ts';
@@ -23,7 +24,7 @@ export interface KeyFormOptions {
 export function createKeyForm({ grants, config, verifyPastedKey, log }: KeyFormOptions) {
   const guard = apiKeyGuard(verifyPastedKey, log);
 
-  /** Responds with the page. `refused` says what was wrong with a key, if the page is shown again. */
+  /** Responds with the page. If it is shown again, `refused` says what was wrong with the key. */
   function showForm(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
     const connectUrl = config.keysPage === null ? null : connectUrlOf(request.issuer, queryFor(request));
     const { status = 200, detail = null, problem } = refused ?? {};
@@ -40,7 +41,7 @@ export function createKeyForm({ grants, config, verifyPastedKey, log }: KeyFormO
     const extras = { resources: isForeign ? [server] : undefined };
     const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras, context);
     const verified = await guard(call);
-    // Another server would be sent a key that is good here too.
+    // Else another server would get a key that is good here, too.
     if (isForeign && (verified.ok ? verified.value.auth.resource !== server : isBoundElsewhere(verified.error))) {
       return showForm(request, WORKS_ELSEWHERE);
     }
@@ -62,10 +63,10 @@ export function createKeyForm({ grants, config, verifyPastedKey, log }: KeyFormO
   };
 }
 
-/** The longest request that gets a link. The page stays small, because clients may leave it unread. */
+/** The longest request that fits into a link. The page must stay small, because clients may leave it unread. */
 const QUERY_CHARS_MAX = 16 * 1024;
 
-/** Returns the page of keys, with the request; null: it is too long. */
+/** Returns the URL of the page /keys with the request; null if that is too long. */
 const connectUrlOf = (publicUrl: string, query: string): string | null =>
   query.length > QUERY_CHARS_MAX ? null : `${keysPageUrl(publicUrl)}#connect=${encodeURIComponent(query)}`;
 

@@ -1,10 +1,10 @@
-// How /authorize responds: pages of authorize-page.ts, and redirects back to the client.
+// Creates the responses of /authorize: the pages of authorize-page.ts, and redirects to the client.
 
 import { type Problem, publicPart } from '../ground/problem.ts';
 import { UNCACHED_HEADERS } from '../web/headers.ts';
 import { challengeFor, problemHeaders } from '../web/problem-response.ts';
 
-const loadPages = () => import('./authorize-page.ts'); // at first use: start-up doesn't wait for it
+const loadPages = () => import('./authorize-page.ts'); // loaded on first use, to keep the start fast
 
 type Pages = Awaited<ReturnType<typeof loadPages>>;
 
@@ -21,7 +21,7 @@ export async function html(status: number, make: (page: Pages) => string, proble
   return new Response(make(page), { status, headers });
 }
 
-/** Creates the response with an error page. `problem` gives the status; left out: a bad request. */
+/** Creates the response with an error page. `problem` determines the status, by default 400. */
 export const errorPage = (why: string, problem?: Problem): Promise<Response> =>
   html(problem === undefined ? 400 : publicPart(problem).status, (page) => page.errorPage(why), problem);
 

@@ -1,5 +1,5 @@
-// /authorize (RFC 6749 §4.1.1): a request of a client leads to the page that says who will get a key. What a person does
-// there comes back as a form (authorize-paste.ts), and what one decides on the page of keys as JSON (authorize-click.ts).
+// /authorize (RFC 6749 §4.1.1): answers a client's request with the page that says who will get a key. The person's
+// answer comes back as a form (authorize-paste.ts), or from the page /keys as JSON (authorize-click.ts).
 
 import type { Problem } from '../ground/problem.ts';
 import type { Awaitable } from '../ground/result.ts';
@@ -48,13 +48,13 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
     takes: hasPage ? 'json_or_form' : 'form',
     get(context) {
       const { url } = context.request;
-      // Else another `state` would come back to the client than it has sent.
+      // Else the client would get back another `state` than it sent.
       return isUtf8(url) ? respond(context, queryOf(url), showForm) : errorPage('The request is not UTF-8.');
     },
     post(context, body) {
-      // A user token is no cookie: only who has it can send it.
+      // A user token is no cookie: no other page can make the browser send it.
       if (hasPage && isJson(context)) return click(context, body);
-      // A form of another page could hand over a key that the visitor did not choose.
+      // Another page's form could hand over a key that the visitor didn't choose.
       if (context.origin !== new URL(context.publicUrl).origin) return refuseOrigin(context);
       if (!body.ok) return problemPage(body.error);
       const form = formIn(body.value);

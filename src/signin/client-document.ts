@@ -1,5 +1,5 @@
-// What a client's document says (Client ID Metadata Documents), and whether it can be used. Pure. Its names and pictures
-// are its own words, and are read by nobody.
+// Parses and validates a client's document (Client ID Metadata Documents). Pure. It ignores names and pictures, which
+// anybody can make up.
 
 import { err, ok, type Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
@@ -8,7 +8,7 @@ import { isNameable } from './redirects.ts';
 const URIS_MAX = 20;
 const URIS_CHARS_MAX = 2000;
 
-/** Returns the redirect URIs in a client's document; or why it can't be used, for the log. */
+/** Returns the redirect URIs in a client's document, or why it can't be used, for the log. */
 export function redirectUrisIn(clientId: string, body: Uint8Array): Result<readonly string[], string> {
   const document = objectIn(body);
   if (document === null) return err('is no JSON object in UTF-8 that has each field once');
@@ -23,7 +23,7 @@ export function redirectUrisIn(clientId: string, body: Uint8Array): Result<reado
   return nameable.length > 0 ? ok(nameable) : err('has no redirect URI that a key may be handed to');
 }
 
-/** Returns whether the client may use /token without a secret, as all clients of this server do. */
+/** Returns whether the client may use /token without a secret, like all clients of this server. */
 function isPublic(document: JsonObject): boolean {
   if (document.client_secret !== undefined) return false;
   const { token_endpoint_auth_method: method = 'none', token_endpoint_auth_methods_supported: methods } = document;
@@ -32,22 +32,22 @@ function isPublic(document: JsonObject): boolean {
 
 function objectIn(body: Uint8Array): JsonObject | null {
   try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body); // a BOM stays, and is no JSON
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body); // a BOM stays: it is not JSON
     const document: unknown = JSON.parse(text);
-    return isObject(document) && !hasMemberTwice(text) ? document : null;
+    return isObject(document) && !hasFieldTwice(text) ? document : null;
   } catch {
-    return null; // not UTF-8, no JSON, or deeper than the parser goes
+    return null; // not UTF-8, not JSON, or nested too deep for the parser
   }
 }
 
-/** A string of JSON, or a character that opens or closes something. */
+/** A JSON string, or a bracket. */
 const TOKEN = /"(?:[^"\\]|\\.)*"(?=(\s*:)?)|[[\]{}]/g;
 
 /**
- * Returns whether an object in a valid JSON text has two fields of one name. JSON.parse takes the last, other readers
- * the first.
+ * Returns whether the outermost object of a valid JSON text has two fields of one name. JSON.parse takes the last,
+ * other parsers the first.
  */
-function hasMemberTwice(text: string): boolean {
+function hasFieldTwice(text: string): boolean {
   const names = new Set<string>();
   let depth = 0;
   for (const [token, colon] of text.matchAll(TOKEN)) {

@@ -1,5 +1,5 @@
-// The documents of clients whose id is a URL, as this process has them: fetched when they are needed, kept for as long as
-// they say, and for days more while their server is away. Who makes up ids under a wildcard keeps nobody else out.
+// Fetches and caches the documents of clients whose id is a URL. An entry lives as long as its headers say, and some
+// days longer while its server is out of reach. Made-up ids under a wildcard can't evict or delay exact ones.
 
 import { createLruCache, singleFlights } from '../ground/cache.ts';
 import { fetchDocument, fetchFault, inTime } from '../ground/documents.ts';
@@ -13,7 +13,7 @@ import type { Log } from '../watch/log.ts';
 import { redirectUrisIn } from './client-document.ts';
 import { admissionOf, type ClientRules } from './client-ids.ts';
 
-/** The most time for a fetch, with the wait for its place among the others. */
+/** The timeout of a fetch, including the wait for the semaphore. */
 const FETCH_MS_MAX = 5000;
 const DOCUMENT_BYTES_MAX = 10 * 1024;
 
@@ -21,27 +21,25 @@ const MINUTE_MS = 60_000;
 const KEPT_MS_MIN = 5 * MINUTE_MS;
 const KEPT_MS = 60 * MINUTE_MS;
 const KEPT_MS_MAX = 24 * 60 * MINUTE_MS;
-/** How much longer an old document is used while no new one can be fetched. */
+/** How much longer a stale document is used while no new one can be fetched. */
 const KEPT_MORE_MS = 7 * 24 * 60 * MINUTE_MS;
-/** The back-off after a document could not be fetched. */
+/** The back-off after a failed fetch. */
 const PAUSE_MS = 10_000;
 
-/** Documents of ids under a wildcard. Those of exact ids stay, however many there are. */
+/** The most cached documents of ids under a wildcard. Those of exact ids are never evicted. */
 const KEPT_MAX = 100;
 const FAILURES_MAX = 1000;
-/** The fetches at one time: of all, and of each host. */
-const TURNS = { total: 4, each: 2 };
-/** The same for ids under a wildcard: of each host a place is left for what is listed exactly. */
-const WILDCARD_TURNS = { total: 2, each: 1 };
+/** The concurrent fetches, in all and per host. */
+const FETCHES = { total: 4, each: 2 };
+/** The same for ids under a wildcard, which leaves a place per host for exact ids. */
+const WILDCARD_FETCHES = { total: 2, each: 1 };
 const WAITING = { total: 1000, each: 500 };
 
-/**
- * Redirect URIs, and until when they count, in monotonic milliseconds of a clock that goes on while the machine sleeps.
- */
+/** A cache entry. Its times are monotonic milliseconds of a clock that also counts while the machine sleeps. */
 interface Kept {
   readonly redirectUris: readonly string[];
   readonly freshUntilMs: number;
-  /** When its server was asked last since it became unreachable; null: it is reachable. */
+  /** The last failed attempt to refresh it; null if the last attempt succeeded. */
   readonly triedAtMs: number | null;
 }
 
@@ -50,15 +48,15 @@ type Fetched =
   | { readonly is: 'wrong' | 'away'; readonly reason: string };
 
 export interface ClientDocuments {
-  /** Returns whether the document of this id would be read. */
+  /** Returns whether the rules admit the id, so that its document may be read. */
   admits(clientId: string): boolean;
-  /** Returns the redirect URIs of an admitted client. `network`: who asks (networkOf in ground/ip.ts). */
+  /** Returns the redirect URIs of an admitted client. `network` is the requester's (networkOf in ground/ip.ts). */
   redirectUrisOf(clientId: string, network: string): Promise<Result<readonly string[], Problem>>;
 }
 
 export interface ClientDocumentsOptions {
   readonly rules: ClientRules;
-  /** A clock that goes on while the machine sleeps. */
+  /** A clock that also counts while the machine sleeps. */
   readonly ageClock: Clock;
   readonly log: Log;
 }
@@ -68,19 +66,19 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
   const byWildcard = createLruCache<Kept>({ entries: KEPT_MAX });
   const failures = createLruCache<{ readonly problem: Problem; readonly atMs: number }>({ entries: FAILURES_MAX });
   const flights = singleFlights<Result<readonly string[], Problem>>();
-  const turns = createFairSemaphore(TURNS, WAITING, clock);
-  const wildcardTurns = createFairSemaphore(WILDCARD_TURNS, WAITING, clock);
+  const semaphore = createFairSemaphore(FETCHES, WAITING, clock);
+  const wildcardSemaphore = createFairSemaphore(WILDCARD_FETCHES, WAITING, clock);
   const rates = createRates(clock);
 
   const isExact = (id: string) => admissionOf(rules, id) === 'exact';
   const keptBy = (id: string): { get(id: string): Kept | undefined; set(id: string, kept: Kept): unknown } =>
     isExact(id) ? exact : byWildcard;
 
-  /** Acquires a place among the fetches, then fetches. */
+  /** Fetches a document, within the semaphores. */
   async function load(id: string): Promise<Fetched> {
     const untilMs = clock.monotonicMs() + FETCH_MS_MAX;
     const { host } = new URL(id);
-    const semaphores = isExact(id) ? [turns] : [wildcardTurns, turns];
+    const semaphores = isExact(id) ? [semaphore] : [wildcardSemaphore, semaphore];
     const releases = await allOf(semaphores, host, () => untilMs - clock.monotonicMs());
     if (releases === null) return { is: 'away', reason: 'had to wait too long for its turn' };
     try {
@@ -135,14 +133,14 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
       if (kept !== undefined && nowMs < kept.freshUntilMs) return ok(kept.redirectUris);
       const isServing = kept !== undefined && nowMs < kept.freshUntilMs + KEPT_MORE_MS;
       if (isServing && kept.triedAtMs !== null) {
-        // Nobody waits for a server that was away a moment ago.
+        // Serve the stale document meanwhile: nobody should wait for a server that was just out of reach.
         if (nowMs - kept.triedAtMs >= PAUSE_MS) void flights.run(id, () => refresh(id));
         return ok(kept.redirectUris);
       }
       const failure = failures.get(id);
       if (failure !== undefined && nowMs - failure.atMs < PAUSE_MS) return err(failure.problem);
       return flights.run(id, async () => {
-        // A good document takes from no rate: who makes up ids would keep it out when it gets old.
+        // Refreshing a good document spends no rate: made-up ids must not keep it from being refreshed.
         const waitS = isExact(id) || isServing ? 0 : rates.take(network);
         return waitS > 0 ? err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) }) : refresh(id);
       });
@@ -152,7 +150,7 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
 
 export const WRONG_DOCUMENT = 'The document by which the program identifies itself can’t be used here';
 
-/** Creates the rates of fetches for ids under a wildcard: of an address, and of all. */
+/** Creates the rate limits of fetches for ids under a wildcard: per network, and in all. */
 function createRates(clock: Clock) {
   const each = createSlidingBuckets(LIMITS.clientDocuments, clock);
   const all = createSlidingBuckets(LIMITS.clientDocumentsOfAll, clock);
@@ -167,7 +165,7 @@ function createRates(clock: Clock) {
   };
 }
 
-/** Acquires a place of each semaphore in time, or of none. */
+/** Acquires all semaphores in time, or none. Resolves with null if it fails. */
 async function allOf(semaphores: readonly FairSemaphore[], owner: string, leftMs: () => number) {
   const releases: (() => void)[] = [];
   for (const semaphore of semaphores) {
@@ -197,7 +195,7 @@ async function loadDocument(id: string, signal: AbortSignal): Promise<Fetched> {
 
 const JSON_TYPE = /^application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i;
 
-/** Returns how long a document is kept (RFC 9111 §5.2.2). */
+/** Returns how long to cache a document (RFC 9111 §5.2.2). */
 function keepMsOf(cacheControl: string): number {
   if (/(?:^|[,\s])no-store(?:[,\s]|$)/i.test(cacheControl)) return KEPT_MS_MIN;
   const [, seconds] = /(?:^|[,\s])max-age="?(\d+)/i.exec(cacheControl) ?? [];

@@ -1,11 +1,11 @@
-// OAUTH_CLIENTS: whose documents are read to know a client (Client ID Metadata Documents). A client's id is the URL of its
-// document; it is compared as written, because another spelling could be another document.
+// Parses OAUTH_CLIENTS, the clients whose documents may be read (Client ID Metadata Documents). A client's id is the
+// URL of its document. Ids are compared as written: another spelling could be another document.
 
 import { isAddress, isLoopback } from '../ground/ip.ts';
 import { splitScopes } from '../ground/text.ts';
 import { isPlain } from './redirects.ts';
 
-/** What the word `known` stands for, as vendors publish it (2026-09). Printed in mcp/README.md. */
+/** What `known` stands for, as vendors published it (2026-09). mcp/README.md lists it. */
 export const KNOWN_CLIENTS = [
   'https://claude.ai/oauth/mcp-oauth-client-metadata',
   'https://claude.ai/oauth/claude-code-client-metadata',
@@ -19,7 +19,7 @@ const KNOWN = 'known';
 
 export interface ClientRules {
   readonly exact: readonly string[];
-  /** Each ends with a slash; one or two more segments follow. */
+  /** Each ends with a slash. One or two more segments follow. */
   readonly prefixes: readonly string[];
 }
 
@@ -29,14 +29,14 @@ const SEGMENTS = /^(?!\.{1,2}(?:\/|$))[\w.-]{1,200}(?:\/(?!\.{1,2}$)[\w.-]{1,200
 /** Returns whether a client's id is a URL. The ids of registered clients have no colon. */
 export const isUrl = (clientId: string): boolean => clientId.startsWith('https://');
 
-/** Returns how a client's id is admitted; null: its document isn't read. */
+/** Returns how the rules admit a client's id; null if they don't. */
 export function admissionOf({ exact, prefixes }: ClientRules, id: string): 'exact' | 'prefix' | null {
   if (exact.includes(id)) return 'exact';
   const isWithin = prefixes.some((prefix) => id.startsWith(prefix) && SEGMENTS.test(id.slice(prefix.length)));
   return isWithin ? 'prefix' : null;
 }
 
-/** Parses the rules. Returns null if an item is no such URL. */
+/** Parses the rules. Returns null if an item is invalid. */
 export function clientRulesOf(value: string): ClientRules | null {
   const items = splitScopes(value);
   const urls = items.filter((item) => item !== KNOWN);
@@ -58,6 +58,6 @@ function isRule(rule: string): boolean {
   return port === '' && hostname.includes('.') && !hostname.endsWith('.') && !isAddress(hostname);
 }
 
-/** Returns whether a rule names this machine, which only tests do, outside of production. */
+/** Returns whether a rule names this machine, which only tests need, outside production. */
 export const namesThisMachine = ({ exact, prefixes }: ClientRules): boolean =>
   [...exact, ...prefixes].some((url) => isLoopback(new URL(url).hostname));

@@ -1,5 +1,5 @@
-// Who a client is. One that registers gets an id that holds what it has registered under a MAC, so that nothing is stored;
-// one whose id is the URL of a document is known by that document (client-documents.ts).
+// Identifies clients. The id of a registered client contains its registration under a MAC, so the server stores
+// nothing. A client whose id is a URL is identified by the document there (client-documents.ts).
 
 import { networkOf } from '../ground/ip.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -9,12 +9,12 @@ import type { ClientDocuments } from './client-documents.ts';
 import { isUrl } from './client-ids.ts';
 import { isAdmitted, type Redirects } from './redirects.ts';
 
-/** What can be told of a client. Its redirect URIs are for no one else to choose. */
+/** What is known of a client. Nobody else can choose its redirect URIs. */
 export interface Client {
   readonly redirectUris: readonly string[];
-  /** What a registered client calls itself; null: nothing. Anybody may call himself anything. */
+  /** What a registered client calls itself, which proves nothing; null if it has no name. */
   readonly name: string | null;
-  /** The host of its document; null: it was registered. */
+  /** The host of its document; null if it was registered. */
   readonly host: string | null;
   /** Returns whether a key may be handed to one of its redirect URIs now. */
   isAdmitted(redirectUri: string): boolean;
@@ -22,20 +22,20 @@ export interface Client {
 
 export type ClientFault =
   | { readonly is: 'unknown' }
-  /** Its document can't be had, or used. */
+  /** Its document can't be fetched or used. */
   | { readonly is: 'without_document'; readonly host: string; readonly problem: Problem };
 
 export interface Clients {
-  /** Returns the id of a client that registers; equal ones have the same. */
+  /** Returns the id of a client that registers. Equal registrations have equal ids. */
   idOf(redirectUris: readonly string[], name: string | null): Promise<string>;
-  /** Finds the client of an id. `clientAddress` returns the address of who asks. */
+  /** Finds the client of an id. `clientAddress` returns the requester's address. */
   find(clientId: string, clientAddress: () => string): Promise<Result<Client, ClientFault>>;
-  /** Resolves with whether the id can be of a client of this server. Fetches nothing. */
+  /** Resolves with whether the id can belong to a client of this server. Fetches nothing. */
   mayBe(clientId: string): Promise<boolean>;
 }
 
 export interface ClientsOptions extends Omit<SignedTextOptions, 'use'> {
-  /** Reads the clients' documents. Null: no documents are read. */
+  /** Reads the clients' documents; null if none may be read. */
   readonly documents: ClientDocuments | null;
   readonly redirects: Redirects;
 }
@@ -66,7 +66,7 @@ export function createClients({ documents, redirects, ...signing }: ClientsOptio
     const { host } = new URL(clientId);
     const found = await documents.redirectUrisOf(clientId, network);
     if (!found.ok) return err({ is: 'without_document', host, problem: found.error });
-    return ok({ redirectUris: found.value, name: null, host, isAdmitted: () => true }); // its vendor is trusted with them
+    return ok({ redirectUris: found.value, name: null, host, isAdmitted: () => true }); // its vendor is trusted
   }
 
   return {
@@ -87,7 +87,7 @@ export function createClients({ documents, redirects, ...signing }: ClientsOptio
 }
 
 /**
- * Returns whether a part is the name. It stands among the URIs, for servers of the version before, and begins with a
- * space, as no URI does.
+ * Returns whether a part is the name. It stands among the URIs, for servers of the previous version, and begins with a
+ * space, unlike any URI.
  */
 const isName = (part: string): boolean => part.startsWith(' ');

@@ -1,5 +1,5 @@
-// Authorization codes: 32 random bytes each. The store keeps what a code stands for under its SHA-256, encrypted with
-// a key that only the code gives: neither the database nor a code in somebody's log opens anything alone.
+// Creates and opens authorization codes of 32 random bytes. The store keeps a code's content under its SHA-256,
+// encrypted with a key derived from the code: neither the database alone nor a code in a log alone reveals it.
 
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -10,7 +10,7 @@ import type { CodeStore } from '../keys/store.ts';
 import type { FindCode } from '../keys/unknown-keys.ts';
 
 export interface CodeContent {
-  /** A key that was pasted, or one to make. */
+  /** A pasted key, or the order of a new one. */
   readonly handsOut: { readonly key: string } | { readonly order: KeyOrder };
   /** SHA-256 of the client's id. */
   readonly client: string;
@@ -21,20 +21,20 @@ export interface CodeContent {
   readonly resource: string;
 }
 
-/** What a code stands for, or the id of the key that was handed out for it before. */
+/** A code's content, or the id of the key that it was redeemed for before. */
 type Opened = { readonly content: CodeContent } | { readonly takenFor: string };
 
 export interface Codes {
   /** Stores the content, and resolves with its code. */
   seal(content: CodeContent, fairnessKey: string): Promise<Result<string, Problem>>;
-  /** Resolves with what the code stands for. Null: it is no code of this database, or too old. */
+  /** Resolves with the code's content. Null: it is no code of this database, or expired. */
   open(code: string, caller: Caller): Promise<Result<Opened | null, Problem>>;
 }
 
-/** The life of a code. It is enough for the client's one request, even a slow one. */
+/** The life of a code, enough for even a slow request of the client. */
 const CODE_TTL_MS = 60_000;
 
-/** Clocks of processes may differ by a minute. One that is set back further must not prolong a code. */
+/** Tolerates clocks of processes that differ by a minute. A clock that is set back further must not prolong a code. */
 const CODE_LEFT_MS_MAX = 2 * CODE_TTL_MS;
 
 const CODE_BYTES = 32;
@@ -53,7 +53,7 @@ export interface CodesOptions {
 
 export const makeCode = (random: RandomBytes): string => random(CODE_BYTES).toBase64(ALPHABET);
 
-/** Returns the hash by which the store knows a code; null: it is no code. */
+/** Returns the hash under which the store keeps a code; null if the text is no code. */
 export const codeHash = (sha256: Sha256, code: string): string | null => (CODE.test(code) ? sha256(code, 'hex') : null);
 
 export function createCodes({ store, findCode, clock, random, sha256 }: CodesOptions): Codes {
@@ -85,15 +85,15 @@ export function createCodes({ store, findCode, clock, random, sha256 }: CodesOpt
       const leftMs = endsAtMs - clock.nowMs();
       if (leftMs <= 0 || leftMs > CODE_LEFT_MS_MAX) return ok(null);
       const text = await crypto.subtle.decrypt(AES_GCM, await keyOf(code), Uint8Array.fromBase64(content));
-      return ok({ content: JSON.parse(new TextDecoder().decode(text)) }); // sealed here, so of this shape
+      return ok({ content: JSON.parse(new TextDecoder().decode(text)) }); // `seal` wrote it, so it has this shape
     },
   };
 }
 
-/** A code seals once, so the nonce may be the same for all (NIST SP 800-38D §8.2). */
+/** Each code encrypts once, so all may share a nonce (NIST SP 800-38D §8.2). */
 const AES_GCM = { name: 'AES-GCM', iv: new Uint8Array(12) };
 
-/** Derives the key that seals a code's content. It differs from the hash, which anybody who has the database knows. */
+/** Derives the key that encrypts a code's content. It differs from the hash, which the database reveals. */
 async function keyOf(code: string): Promise<CryptoKey> {
   const base = await crypto.subtle.importKey('raw', new TextEncoder().encode(code), 'HKDF', false, ['deriveKey']);
   const hkdf = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(), info: new TextEncoder().encode('code') };

@@ -1,4 +1,5 @@
-// How OAuth clients are handed a key: they register or have a document, a person decides, and they redeem a code.
+// Puts together how OAuth clients get a key: they register or have a document, a person decides, and they redeem a
+// code.
 
 import type { SignedTextOptions } from '../ground/signed-text.ts';
 import { decide } from './authorization-request.ts';
@@ -13,11 +14,11 @@ import { NO_REDIRECTS, type Redirects } from './redirects.ts';
 import { registerRoute } from './register.ts';
 import { type CodeGrantOptions, createCodeGrant } from './token-code.ts';
 
-/** Which clients may be handed keys. One of the two is set. */
+/** Which clients may get keys. At least one of the two is set. */
 export interface ConnectConfig {
-  /** OAUTH_REDIRECTS: of clients that register; null: none does. */
+  /** OAUTH_REDIRECTS, for clients that register; null: none may. */
   readonly redirects: Redirects | null;
-  /** OAUTH_CLIENTS: whose documents are read; null: nobody's. */
+  /** OAUTH_CLIENTS, for clients with documents; null: none are read. */
   readonly clients: ClientRules | null;
 }
 
@@ -28,7 +29,10 @@ export type ConnectOptions = CodesOptions &
   Omit<SignedTextOptions, 'use'> &
   Omit<ClientDocumentsOptions, 'rules'>;
 
-/** Creates what OAuth clients ask for: a registration, the page on which a person decides, and the grant of a code. */
+/**
+ * Creates the routes and the grant type of OAuth clients: registration, the page on which a person decides, and
+ * redeeming a code.
+ */
 export function connectRoutes(options: ConnectOptions, { redirects, clients: rules }: ConnectConfig) {
   const { audience } = options;
   const documents = rules && createClientDocuments({ ...options, rules });

@@ -1,5 +1,5 @@
-// POST /device_authorization (RFC 8628 §3.1): a program without a browser asks for a key. It chooses nothing: a person
-// decides (device-decision.ts). Anybody may ask, so addresses, networks and all together have bounds.
+// POST /device_authorization (RFC 8628 §3.1): stores a program's request for a key, on which a person decides
+// (device-decision.ts). Anybody may ask, so requests are bounded by address, by network and in all.
 
 import { callerOf } from '../calls/call.ts';
 import { createLruCache } from '../ground/cache.ts';
@@ -33,7 +33,7 @@ export interface DeviceAuthorizationOptions {
   readonly log: Log;
 }
 
-/** The seconds after which a program that found too many open requests may ask again. */
+/** Retry-After if there are too many open requests. */
 const RETRY_FULL_S = 60;
 
 const { each, total } = LIMITS.keyRequests;
@@ -46,7 +46,7 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   const rates = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
   const full = createFull(clock);
 
-  /** Stores the request. Resolves with 0, or with the seconds to wait if it was not stored. */
+  /** Stores the request. Resolves with 0, or with the seconds to wait if it isn't stored. */
   async function put(request: DeviceRequest, network: string, deviceCode: string, userCode: string): Promise<number> {
     const waitS = rates.take(network);
     if (waitS > 0) return Math.ceil(waitS);
@@ -54,7 +54,7 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
     const asked = await store.ask(
       {
         hash: sha256(deviceCode, 'hex'),
-        userCodeHash: userCodeHash(sha256, userCode) ?? '', // made by makeUserCode, so there is one
+        userCodeHash: userCodeHash(sha256, userCode) ?? '', // never null: makeUserCode made the code
         content: JSON.stringify(request),
         endsAtMs: request.askedAt + EXPIRES_IN_S * 1000,
         address: network,
@@ -114,7 +114,7 @@ function requestIn(form: URLSearchParams, { nameOf }: BindableServers) {
   return ok({ clientName, resource, scopes: firstScopes(parameter(form, 'scope') ?? '') });
 }
 
-/** Keeps what a key may have: a stranger's words stand in the database for an hour. */
+/** Keeps as many scopes as a key may have, because a stranger's words stay in the database for an hour. */
 function firstScopes(list: string): readonly string[] {
   const scopes = [...new Set(splitScopes(list).filter(isScope))].slice(0, SCOPES_MAX);
   let chars = 0;
@@ -124,12 +124,12 @@ function firstScopes(list: string): readonly string[] {
   });
 }
 
-/** How long they are refused without a query of the database, after too many of their requests were open. */
+/** The life of an entry in the negative cache of addresses and networks with too many open requests. */
 const FULL_MS = 1000;
-/** Addresses and networks remembered. */
+/** The most entries of that cache. */
 const FULL_MAX = 10_000;
 
-/** Creates the memory of addresses and networks that had too many open requests a moment ago. */
+/** Creates the negative cache: it refuses without a query of the database. */
 function createFull(clock: Clock) {
   const untilMs = createLruCache<number>({ entries: FULL_MAX });
   const isFull = (what: string) => (untilMs.get(what) ?? Number.NEGATIVE_INFINITY) > clock.monotonicMs();

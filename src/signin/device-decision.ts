@@ -1,9 +1,9 @@
-// A person decides on a program's request for a key, on the page of keys. No tool does that: a model with a user token
-// must not approve its own request.
+// Handles a person's decision on a program's request for a key, for the page /keys. This is no tool: a model with a
+// user token must not approve its own request.
 //
 // POST /device/request   { userCode } → 200 { clientName, address, askedAt, expiresAt, resource, scopes }
 // POST /device/decision  { userCode, approve: true, name, scopes, expiresInDays, rateLimit, quota } → 200 { approved }
-//                        { userCode, approve: false } → 200 { approved }
+// { userCode, approve: false } → 200 { approved }
 
 import * as v from 'valibot';
 import type { Call } from '../calls/call.ts';
@@ -45,7 +45,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
   const { store, keys, audience, guards, readKeyRequest, clock, sha256, log } = options;
   const guesses = createSlidingBuckets(LIMITS.wrongUserCodes, clock);
 
-  /** Finds what is open under the code of a person, who may be wrong only so often. */
+  /** Finds the open request of a user code. Each person's wrong guesses are limited. */
   async function find(actor: Actor, userCode: string) {
     const person = personOf(actor);
     const waitS = guesses.take(person);
@@ -61,7 +61,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     return ok({ hash, request, expiresAt: found.endsAtMs });
   }
 
-  /** Returns the server that the key is for, as the person calls it. */
+  /** Returns the server that the key is for, under the name that the person uses. */
   const shown = ({ publicUrl }: Actor, { resource }: DeviceRequest): string =>
     shownServer(audience.stored(resource), audience.serversFor(publicUrl).url);
 
@@ -86,7 +86,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     return decided.ok ? ok({ approved: approve }) : decided;
   }
 
-  /** Stores the decision. `newKey` is null if the request is refused. */
+  /** Stores the decision. `newKey` is null if the person refuses. */
   async function put(
     actor: Actor,
     hash: string,

@@ -1,17 +1,19 @@
-// The request of a program without a browser (RFC 8628), as the database keeps it: what the program says, the short code
-// that a person types, and what the person has decided.
+// Defines the stored request of a program without a browser (RFC 8628): the program's words, the short code that a
+// person types, and the person's decision.
 
 import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
 import type { KeyOrder } from '../keys/minting.ts';
 
 export const EXPIRES_IN_S = 600;
-/** Clocks of processes may differ by a minute. One that is set back further must not prolong a request. */
+/**
+ * Tolerates clocks of processes that differ by a minute. A clock that is set back further must not prolong a request.
+ */
 const LEFT_MS_MAX = 2 * EXPIRES_IN_S * 1000;
 
-/** A program that asks sooner is told to slow down (RFC 8628 §3.5). */
+/** A program that polls sooner gets `slow_down` (RFC 8628 §3.5). */
 export const INTERVAL_S = 5;
 
-/** What a program asks for. All but address, time and resource are the program's own words. */
+/** What a program asks for. Except for address, time and resource, these are its own words. */
 export interface DeviceRequest {
   readonly clientName: string | null;
   readonly address: string;
@@ -21,7 +23,7 @@ export interface DeviceRequest {
   readonly scopes: readonly string[];
 }
 
-/** It names its person (`by`: personOf), because two with the same words are two decisions. */
+/** A refusal names its person (`by`, from personOf), so that two people's refusals differ. */
 export type DeviceDecision = { readonly order: KeyOrder } | { readonly refused: true; readonly by: string };
 
 export function hasEnded(endsAtMs: number, clock: Clock): boolean {
@@ -29,14 +31,14 @@ export function hasEnded(endsAtMs: number, clock: Clock): boolean {
   return leftMs <= 0 || leftMs > LEFT_MS_MAX;
 }
 
-/** The letters of a user code. No vowel is among them, so that codes spell no word (RFC 8628 §6.1). */
+/** The letters of a user code, without vowels, so that codes spell no words (RFC 8628 §6.1). */
 const LETTERS = 'BCDFGHJKLMNPQRSTVWXZ';
 const USER_CODE_CHARS = 8;
 const USER_CODE = new RegExp(`^[${LETTERS}]{${USER_CODE_CHARS}}$`);
-/** The largest multiple of the letters in a byte: what is above would prefer some. */
+/** The largest multiple of the number of letters in a byte. Bytes above would favor some letters. */
 const FAIR_BELOW = 256 - (256 % LETTERS.length);
 
-/** Creates the code that a person types, as it is shown: `XXXX-XXXX`. */
+/** Creates the code that a person types: `XXXX-XXXX`. */
 export function makeUserCode(random: RandomBytes): string {
   let code = '';
   while (code.length < USER_CODE_CHARS) {
@@ -45,7 +47,7 @@ export function makeUserCode(random: RandomBytes): string {
   return `${code.slice(0, 4)}-${code.slice(4, USER_CODE_CHARS)}`;
 }
 
-/** Returns what the store knows a person's code by, however it is typed; null: it is none. */
+/** Returns the hash under which the store keeps a user code, however a person types it; null if it is no code. */
 export function userCodeHash(sha256: Sha256, userCode: string): string | null {
   const letters = userCode.replace(/[-\s]/g, '').toUpperCase();
   return USER_CODE.test(letters) ? sha256(letters, 'hex') : null;

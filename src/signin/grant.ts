@@ -1,4 +1,4 @@
-// Gives a client a code, once a person has pasted a key, or decided on one that is made when the code is redeemed.
+// Gives a client a code, after a person has pasted a key or decided on a new one.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import { createTokenBuckets } from '../ground/limits/rates.ts';
@@ -13,18 +13,18 @@ import type { Log } from '../watch/log.ts';
 import { type AuthorizationRequest, locationOf } from './authorization-request.ts';
 import type { CodeContent, Codes } from './codes.ts';
 
-/** What a person decides about a new key. */
+/** A person's decision on a new key. */
 export type NewKey = Omit<KeyRequest, 'resource' | 'server'> & { readonly name: string };
 
 export interface Grants {
-  /** Returns where the person who pasted a good key is sent, with a code for it. */
+  /** Returns the redirect, with a code, for a person who pasted a good key. */
   pasted(
     request: AuthorizationRequest,
     key: string,
     identity: KeyIdentity,
     caller: Caller,
   ): Promise<Result<string, Problem>>;
-  /** Returns where the person who decided on a key is sent, with a code for it. */
+  /** Returns the redirect, with a code, for a person who decided on a new key. */
   ordered(request: AuthorizationRequest, actor: Actor, input: NewKey): Promise<Result<string, Problem>>;
 }
 

@@ -1,4 +1,5 @@
-// How a client gets a key, or a program without a browser: the routes in the protocol's order, and what they share.
+// Puts together how OAuth clients and programs without a browser get a key: the routes in the protocol's order, and
+// what they share.
 
 import type { Route } from '../web/router.ts';
 import type { ConnectConfig, ConnectOptions } from './connect.ts';
@@ -14,7 +15,7 @@ export type SignInOptions = ConnectOptions &
   DeviceDecisionOptions &
   ExchangeGrantOptions & {
     readonly config: {
-      /** The configuration for OAuth clients. Null: they get no keys. */
+      /** Which OAuth clients get keys; null: none do. */
       readonly connect: ConnectConfig | null;
       /** Whether programs without a browser may ask for a key. */
       readonly device: boolean;
@@ -26,7 +27,7 @@ export type SignInOptions = ConnectOptions &
 
 type Handlers = Pick<Route, 'get' | 'post' | 'takes' | 'refuse'>;
 
-/** The handlers of the routes of api/table.ts; null: the route is switched off. */
+/** The handlers of routes in api/table.ts; null if a route is off. */
 export interface SignInRoutes {
   readonly server: readonly (Handlers & { readonly path: string })[] | null;
   readonly register: Handlers | null;
@@ -37,7 +38,7 @@ export interface SignInRoutes {
   readonly decision: Handlers | null;
 }
 
-/** Creates the routes. What hands keys to clients is loaded only where it is switched on. */
+/** Creates the routes. Loads connect.ts only if OAuth clients get keys. */
 export async function createSignIn(options: SignInOptions): Promise<SignInRoutes> {
   const { config } = options;
   const connect = config.connect && (await import('./connect.ts')).connectRoutes(options, config.connect);

@@ -1,4 +1,4 @@
-// Makes the key that a person has decided on, once, when the code for it is redeemed; the key is the access token.
+// Creates the key that a person has decided on, once, when its code is redeemed. The key is the access token.
 
 import { err, ok, type Result } from '../ground/result.ts';
 import type { RandomBytes } from '../ground/runtime.ts';
@@ -10,7 +10,7 @@ import type { Log } from '../watch/log.ts';
 
 const ATTEMPT_BYTES = 16;
 
-/** Creates the random value that tells this request from others that redeem the same code. */
+/** Creates the random value that distinguishes this request from others that redeem the same code. */
 export const makeAttempt = (random: RandomBytes): string => random(ATTEMPT_BYTES).toHex();
 
 export interface MakingOptions {
@@ -21,7 +21,10 @@ export interface MakingOptions {
   readonly log: Log;
 }
 
-/** `handed`: for the event that a client got the key; null: a device has, and was created for it. */
+/**
+ * Creates the key. `handed` is the origin of the event that a client got it; null for a device, for which creating it
+ * is the event.
+ */
 type MakeKey = (
   order: KeyOrder,
   hash: string,
@@ -38,7 +41,7 @@ export const createMakeKey =
     const { record } = minted.value;
     const making = { hash, attempt: makeAttempt(random), record };
     const made = await store.make(making, originOf(how, caller, order.actor), handed);
-    if (!made) return err('invalid_grant'); // redeemed at the same time, or the owner is blocked, or has too many
+    if (!made) return err('invalid_grant'); // another request redeemed it, or the owner is blocked or has too many
     logCreated(log, record, { ...caller, ...order });
     return ok(minted.value);
   };

@@ -1,5 +1,5 @@
-// What clients read first: the protected resource metadata (RFC 9728), which says where clients sign in, and that of the
-// authorization server (RFC 8414), if this server is one.
+// Serves the metadata that clients read first: the protected resource metadata (RFC 9728), which says where they sign
+// in, and the authorization server metadata (RFC 8414), if this server is one.
 
 import { SERVER_NAME } from '../ground/server-info.ts';
 import type { RequestContext } from '../web/context.ts';
@@ -21,15 +21,15 @@ export interface ResourceMetadataOptions {
   readonly scopes: readonly string[];
 }
 
-/** Returns the URL of the document for `path`. The well-known part stands between host and path (RFC 9728 §3.1). */
+/** Returns the URL of the document for `path`. The well-known part goes between host and path (RFC 9728 §3.1). */
 export function metadataUrl(publicUrl: string, path: ProtectedPath): string {
-  // Spelled as the client spells it, which a URL parser would change.
+  // Keep the client's spelling, which a URL parser would change.
   return (publicUrl + path).replace(/^https?:\/\/[^/]+/, (origin) => origin + RESOURCE);
 }
 
 /**
- * Creates a document for each URL that a client may be given, because clients refuse one that names another (RFC 9728
- * §3.3). They are at the root of the host, whatever BASE_PATH is.
+ * Creates the route of a document for each URL that a client may use, because clients refuse a document for another URL
+ * (RFC 9728 §3.3). They are at the root of the host, whatever BASE_PATH is.
  */
 export const resourceMetadataRoutes = (options: ResourceMetadataOptions) =>
   PROTECTED.map((path) => ({
@@ -62,11 +62,11 @@ export interface ServerMetadataOptions {
   readonly authorizes: boolean;
   /** Whether /register exists. */
   readonly registers: boolean;
-  /** Whether clients may name themselves by the URL of a document. */
+  /** Whether a client's id may be the URL of a document. */
   readonly readsDocuments: boolean;
   /** Whether /device_authorization exists. */
   readonly isAsked: boolean;
-  /** What /token takes. */
+  /** The grant types of /token. */
   readonly grantTypes: readonly string[];
 }
 
@@ -77,7 +77,7 @@ export const serverMetadataRoutes = (options: ServerMetadataOptions) =>
   }));
 
 /**
- * Returns the server's metadata (RFC 8414 §2). It has no revocation endpoint: clients that revoke before they sign in
+ * Returns the server's metadata (RFC 8414 §2), without a revocation endpoint: clients that revoke before they sign in
  * again would end the key everywhere.
  */
 function serverMetadata(options: ServerMetadataOptions, url: string) {

@@ -1,30 +1,30 @@
-// OAUTH_REDIRECTS, OAUTH_RESOURCES: where keys may be handed to, and for which servers. Redirect URIs are compared as
-// written: a normalized one could lead elsewhere.
+// Parses OAUTH_REDIRECTS and OAUTH_RESOURCES: where keys may be sent, and for which servers. Redirect URIs are compared
+// as written, because a normalized one could lead elsewhere.
 
 import { splitScopes } from '../ground/text.ts';
 import { parseUrl, publicUrl, trustedUrl } from '../ground/urls.ts';
 
 export interface Redirects {
   readonly exact: readonly string[];
-  /** Each ends with a slash; one more segment follows. */
+  /** Each ends with a slash. One more segment follows. */
   readonly prefixes: readonly string[];
   /** Any port, path and query of this machine (RFC 8252 §7.3). */
   readonly loopback: boolean;
 }
 
-/** Schemes that run, read or show something and open no app (RFC 8252 §7.1). */
+/** Schemes that run, read or show something instead of opening an app (RFC 8252 §7.1). */
 const NO_APPS = ['http', 'https', 'javascript', 'vbscript', 'data', 'blob', 'file', 'filesystem', 'about', 'ws', 'wss'];
 const NO_APP = new Set([...NO_APPS, 'ftp', 'view-source', 'mailto', 'tel', 'sms', 'intent']);
 
 const SCHEME = /^([a-z][a-z0-9+.-]*):/;
-/** The characters of a URI (RFC 3986 §2) without fragment and user-info. In a query @ is allowed. */
+/** The characters of a URI (RFC 3986 §2) without fragment and user-info. A query may contain @. */
 const URI = /^[\w.~:/[\]!$&'()*+,;=%-]+(?:\?[\w.~:/?@[\]!$&'()*+,;=%-]*)?$/;
 const LOOPBACK = /^http:\/\/(?:127\.0\.0\.1|localhost|\[::1\])(?::\d{1,5})?(?=[/?]|$)/;
-/** One more path segment, which some clients have for each connection. */
+/** The path segment that some clients have for each connection. */
 const SEGMENT = /^[\w-]{1,200}$/;
 
 /**
- * Returns whether a URI has no user-info, fragment, backslash or dot segment, encoded or not. Clients may read those
+ * Returns whether a URI has no user-info, fragment, backslash or dot segment, encoded or not: clients interpret those
  * differently.
  */
 export function isPlain(uri: string): boolean {
@@ -44,7 +44,7 @@ export const isAdmitted = ({ exact, prefixes, loopback }: Redirects, uri: string
 
 export const isLoopbackRedirect = (uri: string): boolean => LOOPBACK.test(uri) && isPlain(uri);
 
-/** Returns whether two URIs are the same. On this machine the ports may differ (RFC 8252 §7.3). */
+/** Returns whether two URIs are the same. On loopback the ports may differ (RFC 8252 §7.3). */
 export const isSameRedirect = (a: string, b: string): boolean =>
   a === b || (isLoopbackRedirect(a) && isLoopbackRedirect(b) && withoutPort(a) === withoutPort(b));
 
@@ -62,28 +62,27 @@ export function redirectsOf(value: string): Redirects | null {
   };
 }
 
-/** Returns whether the text is an exact URI, or one of https with `/*` at its end. */
+/** Returns whether the text is an exact URI, or an https one that ends with `/*`. */
 function isRule(uri: string): boolean {
   const scheme = SCHEME.exec(uri)?.[1];
   if (scheme === undefined) return false;
   if (scheme !== 'https') return !NO_APP.has(scheme) && isPlain(uri) && !uri.includes('*') && !/:\/*$/.test(uri);
   const bare = uri.endsWith('/*') ? uri.slice(0, -1) : uri;
-  // As a URL parser writes it: other spellings are never sent, or name another host than it seems.
+  // It must be as a URL parser writes it: other spellings are never sent, or name another host than they seem to.
   const { href, host } = parseUrl(bare) ?? { href: '', host: '' };
   if (bare !== uri && bare.includes('?')) return false; // the query would be open
   return isPlain(bare) && !bare.includes('*') && (href === bare || href === `${bare}/`) && host !== '';
 }
 
 /**
- * Returns whether a URI has a shape to which a key may be handed: one that OAUTH_REDIRECTS can name exactly, or one of
- * this machine.
+ * Returns whether a key may be sent to a URI of this form: OAUTH_REDIRECTS can name it exactly, or it is on loopback.
  */
 export const isNameable = (uri: string): boolean => isLoopbackRedirect(uri) || (!uri.includes('*') && isRule(uri));
 
 /** The rules that admit nothing. */
 export const NO_REDIRECTS: Redirects = { exact: [], prefixes: [], loopback: false };
 
-/** Returns the URLs as a URL parser spells them, which is how clients send them; null: one is wrong. */
+/** Returns the URLs as a URL parser spells them, because clients send them so; null if one is invalid. */
 export function resourcesOf(value: string): readonly string[] | null {
   const urls = splitScopes(value).map((url) => trustedUrl(url) && publicUrl(url));
   return urls.length > 0 && urls.every((url) => url !== null) ? urls : null;

@@ -1,4 +1,4 @@
-// POST /register (RFC 7591): a client says where it may be sent back to, and gets an id. Nothing is stored.
+// POST /register (RFC 7591): gives a client an id for its redirect URIs. Stores nothing.
 
 import { err, ok } from '../ground/result.ts';
 import { isObject, isStorable, isVisible } from '../ground/text.ts';
@@ -8,10 +8,10 @@ import type { Clients } from './clients.ts';
 import { isAdmitted, type Redirects } from './redirects.ts';
 import { failed, json, oauthError, refuse } from './responses.ts';
 
-/** The most bytes of a registration, with room for all that clients register beside their URIs. */
+/** The most bytes of a registration, with room for all other metadata that clients register. */
 const REGISTRATION_BYTES_MAX = 16 * 1024;
 
-/** The id of a client holds them, and travels in URLs, which proxies bound at 4 to 8 KiB. */
+/** A client's id contains them and is sent in URLs, which proxies limit to 4 to 8 KiB. */
 const URIS_MAX = 10;
 const URIS_CHARS_MAX = 2000;
 const NAME_CHARS_MAX = 200;
@@ -33,7 +33,10 @@ export function registerRoute(clients: Clients, redirects: Redirects) {
 
 type RegistrationError = 'invalid_redirect_uri' | 'invalid_client_metadata';
 
-/** Returns the response to a registration (RFC 7591 §3.2.1): the redirect URIs that are admitted, if there are any. */
+/**
+ * Returns the response to a registration (RFC 7591 §3.2.1), with the admitted redirect URIs; an error if there are
+ * none.
+ */
 function registrationOf(metadata: unknown, redirects: Redirects) {
   if (!isObject(metadata)) return err<RegistrationError>('invalid_client_metadata');
   const { redirect_uris: uris, client_name: name } = metadata;
@@ -50,12 +53,12 @@ function registrationOf(metadata: unknown, redirects: Redirects) {
   });
 }
 
-/** Returns what a client's id keeps of its name, which people are shown as its own words. */
+/** Returns the part of a client's name that its id keeps, which pages show as the client's own words. */
 function shownName(name = ''): string | null {
   const shown = [...name].slice(0, SHOWN_NAME_CHARS).join('');
   return isVisible(shown) ? shown : null;
 }
 
-/** Returns whether a name can be shown. Clients may give themselves any. */
+/** Returns whether a page can show the name. */
 const isName = (name: unknown): name is string =>
   typeof name === 'string' && name.length <= NAME_CHARS_MAX && isStorable(name) && isVisible(name);

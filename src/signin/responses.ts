@@ -1,4 +1,4 @@
-// Responses to OAuth clients: JSON that nobody keeps, and errors by their names (RFC 6749 §5.2).
+// Creates responses to OAuth clients: uncached JSON, and errors by name (RFC 6749 §5.2).
 
 import type { Problem } from '../ground/problem.ts';
 import type { RequestContext } from '../web/context.ts';
@@ -11,7 +11,7 @@ export const json = (status: number, body: object): Response =>
 export const oauthError = (error: string): Response =>
   withCode(json(error === 'invalid_client' ? 401 : 400, { error }), error);
 
-/** Creates the response to a failure. `error` is a name of OAuth, or a problem of ours. */
+/** Creates the response to a failure. `error` is the name of an OAuth error, or a problem. */
 export const failed = (context: RequestContext, error: string | Problem): Response =>
   typeof error === 'string' ? oauthError(error) : refuse(context, error);
 

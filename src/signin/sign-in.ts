@@ -1,13 +1,13 @@
-// Where the visitors of the page /keys sign in: the issuer's endpoints, cached.
+// Finds and caches the issuer's endpoints, where visitors of the page /keys sign in.
 
 import type { Clock } from '../ground/runtime.ts';
 import { createIssuerCache, discoverSignIn, issuerOutageIn, type SignInEndpoints } from '../users/discovery.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
 
-/** Also how long the page may offer a sign-in at an issuer that is down. */
+/** The page may offer a sign-in at an issuer that is down for this long. */
 const ENDPOINTS_TTL_MS = 60_000;
-/** Negative cache: visitors don't wait again for an issuer that just did not respond. */
+/** The negative cache: visitors don't wait again for an issuer that just didn't respond. */
 const FAILURE_PAUSE_MS = 5000;
 
 /** Resolves with the issuer's endpoints, or null while it is out of reach. */

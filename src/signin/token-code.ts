@@ -1,4 +1,4 @@
-// The grant type `authorization_code` (RFC 6749 §4.1.3): a client's code becomes the key that it stands for, once.
+// The grant type `authorization_code` (RFC 6749 §4.1.3): exchanges a client's code for its key, once.
 
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -34,13 +34,13 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
   const { clients, codes, store, inspect, originOf, audience, clock, random, sha256, log } = options;
   const makeKey = createMakeKey(options);
 
-  /** Refuses a code that is used a second time, and logs it, because somebody else may have it too. */
+  /** Refuses a code that was redeemed before, and logs it, because somebody else may have it. */
   function refusedAgain(keyId: string, { requestId }: Caller): Result<never, TokenError> {
     log.warnThrottled('code of a client refused', keyId, { requestId, keyId, reason: 'redeemed before' });
     return err('invalid_grant');
   }
 
-  /** Hands out a key that was pasted. */
+  /** Hands out a pasted key. */
   async function handOver(key: string, hash: string, to: Receiver): Promise<Handed> {
     const { caller, server } = to;
     const resources = server === THIS_SERVER ? undefined : [server];
@@ -53,7 +53,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     return taken ? ok({ key, keyId, userId, scopes, expiresAtMs, livesFromMs }) : refusedAgain(keyId, caller);
   }
 
-  /** Makes the key that a person has decided on. */
+  /** Creates and hands out the key that a person has decided on. */
   async function handNew(order: KeyOrder, hash: string, to: Receiver): Promise<Handed> {
     const made = await makeKey(order, hash, 'oauth', handedTo(to), to.caller);
     if (!made.ok) return made;
@@ -70,16 +70,16 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     log.info('API key handed to a client', { requestId: caller.requestId, keyId, userId, host, resource, ...client });
   }
 
-  /** Returns what the code stands for, and the server that its key is for, if the request is the one it was made for. */
+  /** Returns the code's content and the server that its key is for, if the code was made for this request. */
   async function open(asked: TokenRequest, caller: Caller): Promise<Result<Opened, TokenError | Problem>> {
     if (!(await clients.mayBe(asked.clientId))) return err('invalid_client');
     const opened = await codes.open(asked.code, caller);
     if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
     if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);
     const { content } = opened.value;
-    const wrong = mismatch(asked, content, sha256);
+    const wrong = mismatchError(asked, content, sha256);
     if (wrong !== null) return err(wrong);
-    const server = audience.stored(content.resource ?? THIS_SERVER); // the version before seals null, too
+    const server = audience.stored(content.resource ?? THIS_SERVER); // the previous version also seals null
     const { resource } = asked;
     const isSame = resource === null || audience.serversFor(caller.publicUrl).nameOf(resource) === server;
     return isSame ? ok({ content, server }) : err('invalid_target');
@@ -110,14 +110,14 @@ interface Opened {
   readonly server: string;
 }
 
-/** Who gets a key. */
+/** The client that gets a key. */
 interface Receiver {
   readonly caller: Caller;
   /** The server that the key is for, by its stored name. */
   readonly server: string;
   /** The host of the redirect URI. */
   readonly host: string;
-  /** What the log says of a client that is known by its document. */
+  /** The client's id in the log, if it is a URL. */
   readonly client: { readonly client?: string };
 }
 
@@ -140,8 +140,8 @@ function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, TokenError>
 /** Matches a code verifier (RFC 7636 §4.1). */
 const VERIFIER = /^[\w.~-]{43,128}$/;
 
-/** Returns what differs, or null if the code was made for this client, verifier and redirect. */
-function mismatch(asked: TokenRequest, code: CodeContent, sha256: Sha256): TokenError | null {
+/** Returns an error unless the code was made for this client, verifier and redirect. */
+function mismatchError(asked: TokenRequest, code: CodeContent, sha256: Sha256): TokenError | null {
   const { clientId, verifier, redirectUri } = asked;
   if (sha256(clientId, 'base64url') !== code.client) return 'invalid_grant';
   if (!VERIFIER.test(verifier) || sha256(verifier, 'base64url') !== code.challenge) return 'invalid_grant';

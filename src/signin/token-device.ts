@@ -1,5 +1,5 @@
-// The grant type of RFC 8628 §3.4: a program that has asked for a key polls until a person has decided, and then gets
-// the key, which is made by this request.
+// The grant type `device_code` (RFC 8628 §3.4): a program that has asked for a key polls until a person has decided.
+// The poll after that creates the key.
 
 import { createLruCache } from '../ground/cache.ts';
 import { err, ok } from '../ground/result.ts';
@@ -50,14 +50,12 @@ export function createDeviceGrant(options: DeviceGrantOptions): Redeem {
   };
 }
 
-/** A program that asks sooner is told to wait so much longer (RFC 8628 §3.5). */
+/** Each `slow_down` extends the interval by this (RFC 8628 §3.5). */
 const SLOWER_S = 5;
-/** Programs remembered, as this process saw them. */
+/** The most programs that this process tracks. */
 const PACES_MAX = 10_000;
 
-/**
- * Creates the check of whether a program asks sooner than it was told to. Each time that it does, its interval grows.
- */
+/** Creates the check whether a program polls too soon. Each time it does, its interval grows. */
 function createPace(clock: Clock) {
   const paces = createLruCache<{ readonly intervalS: number; readonly askedAtMs: number }>({ entries: PACES_MAX });
   return {

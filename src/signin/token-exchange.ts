@@ -1,5 +1,5 @@
-// The grant type of RFC 8693: a key with the scope `delegate` gets a child, with fewer rights, which ends with it. Needs no
-// other part of this room. keys/children.ts decides.
+// The grant type `token-exchange` (RFC 8693): gives a key with the scope `delegate` a child with fewer rights, which
+// ends with it. keys/children.ts decides.
 
 import { logRefused } from '../calls/api-key.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -24,7 +24,7 @@ export interface ExchangeGrantOptions {
     asked: ChildRequest,
     caller: Caller,
   ) => Promise<Result<MadeChild, ChildRefusal | Problem>>;
-  /** Reads a name as create_api_key does. */
+  /** Parses a name as create_api_key does. */
   readonly readKeyRequest: ReadKeyRequest;
   readonly log: Log;
 }
@@ -49,7 +49,7 @@ export function createExchangeGrant({ delegate, readKeyRequest, log }: ExchangeG
   };
 }
 
-/** The parameters that are refused. The child itself acts, and `resource` says where it is good. */
+/** The refused parameters: the child itself acts, and `resource` says where it is good. */
 const NOT_TAKEN = ['actor_token', 'actor_token_type', 'audience'];
 
 /** Reads the request (RFC 8693 §2.1). */
@@ -73,7 +73,7 @@ function requestIn(
   });
 }
 
-/** Returns the seconds, their default if none are given, or null if the text is wrong. */
+/** Parses the seconds. Returns the default if none are given, null if they are invalid. */
 function secondsIn(given: string | null): number | null {
   if (given === null) return EXPIRES_IN_S.default;
   const seconds = /^\d{1,6}$/.test(given) ? Number(given) : Number.NaN;

@@ -1,4 +1,4 @@
-// POST /token (RFC 6749 §3.2): each grant type is a function of the form, in a file of its own.
+// POST /token (RFC 6749 §3.2): calls the grant type that the form names. Each is a function in its own file.
 
 import { callerOf } from '../calls/call.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -16,7 +16,7 @@ export interface AccessToken {
   readonly access_token: string;
   readonly token_type: 'Bearer';
   readonly scope: string;
-  /** The seconds until the key expires; left out: it doesn't. */
+  /** The seconds until the key expires; missing if it doesn't. */
   readonly expires_in?: number;
 }
 
@@ -28,12 +28,10 @@ export type TokenError =
   | 'unsupported_grant_type'
   | 'invalid_target';
 
-/**
- * Resolves with what a client gets for its form, in which no field stands twice; or with an error's name, or a problem.
- */
+/** Resolves with the client's token, an error's name, or a problem. No field of the form is repeated. */
 export type Redeem = (form: URLSearchParams, caller: Caller) => Promise<Result<AccessToken, string | Problem>>;
 
-/** The grant types that there are, by name. */
+/** The grant types, by name. */
 export type GrantTypes = ReadonlyMap<string, Redeem>;
 
 export function tokenRoute(grantTypes: GrantTypes) {
@@ -51,8 +49,8 @@ export function tokenRoute(grantTypes: GrantTypes) {
 }
 
 /**
- * Writes the response with a key. What is left of its life counts from `fromMs`: when it was made, so that it is what was
- * asked for; now, if it was there before.
+ * Returns the response with a key. `expires_in` counts from `fromMs`: the creation of a new key, so that it is the
+ * requested life; now for a pasted one.
  */
 export function accessToken(
   key: string,
