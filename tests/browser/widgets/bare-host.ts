@@ -1,7 +1,8 @@
 // The plainest possible host: a page with one widget in a sandboxed frame, which sends only what a test has it send.
 
-import type { Browser, BrowserContextOptions, Frame, Page } from 'playwright-core';
-import { takePage, untilReached } from '../../support/browser.ts';
+import { expect } from 'bun:test';
+import type { Browser, Frame, Page } from 'playwright-core';
+import { type PageOptions, takePage, untilReached } from '../../support/browser.ts';
 import { widgetText } from './lab/lab.ts';
 import { watch } from './preview-page.ts';
 
@@ -14,8 +15,6 @@ export interface BareHost {
   post(...messages: unknown[]): Promise<void>;
   /** Answers `ui/initialize`. */
   initialize(result?: object): Promise<void>;
-  /** What must not have happened (see `watch`). */
-  readonly misdeeds: readonly string[];
 }
 
 export const INITIALIZED = { protocolVersion: '2026-01-26', hostInfo: {}, hostCapabilities: {}, hostContext: {} };
@@ -42,15 +41,15 @@ export async function responseTo({ page }: BareHost, result: object) {
   return { jsonrpc: '2.0', id: (await call.jsonValue())?.id, result };
 }
 
+/** Runs `use` on a widget in such a page; fails if anything happened that must not (see `watch`). */
 export async function withBareHost(
   browser: Browser,
   widget: string,
   use: (host: BareHost) => Promise<void>,
-  movableClock = false,
-  device: BrowserContextOptions = {},
-) {
+  options: PageOptions = {},
+): Promise<void> {
   const html = widgetText(widget);
-  await using taken = await takePage(browser, { ...device, isStopped: movableClock });
+  await using taken = await takePage(browser, options);
   const { page } = taken;
   const misdeeds = watch(page);
   await page.setContent(
@@ -81,6 +80,26 @@ export async function withBareHost(
     heard,
     post,
     initialize: (result = INITIALIZED) => post({ jsonrpc: '2.0', id: 1, result }),
-    misdeeds,
   });
+  expect(misdeeds).toEqual([]);
 }
+
+/** The same with a widget that may call tools, once it shows what its tool returned. */
+export const withShown = (
+  browser: Browser,
+  widget: string,
+  shown: unknown,
+  use: (host: BareHost) => Promise<void>,
+  { hostContext = {}, ...options }: PageOptions & { readonly hostContext?: object } = {},
+): Promise<void> =>
+  withBareHost(
+    browser,
+    widget,
+    async (host) => {
+      await host.initialize({ hostCapabilities: { serverTools: {} }, hostContext });
+      await host.post(toolResult(shown));
+      await host.frame.locator('main').waitFor();
+      await use(host);
+    },
+    options,
+  );

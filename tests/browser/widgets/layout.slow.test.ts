@@ -3,7 +3,7 @@
 import { expect, test } from 'bun:test';
 import type { Frame } from 'playwright-core';
 import { describeInBrowser, stopClock } from '../../support/browser.ts';
-import { type BareHost, listOf, toolResult, withBareHost } from './bare-host.ts';
+import { type BareHost, listOf, withShown } from './bare-host.ts';
 import { withPreview } from './preview-page.ts';
 
 const DAY_MS = 86_400_000;
@@ -66,15 +66,8 @@ const faults = (frame: Frame) =>
 
 describeInBrowser('the widget api-keys-list', (browser) => {
   const withList = (shown: object, use: (host: BareHost) => Promise<void>) =>
-    withBareHost(browser(), 'api-keys-list', async (host) => {
-      await host.initialize({
-        hostCapabilities: { serverTools: {} },
-        hostContext: { containerDimensions: { width: 800, maxHeight: 500 } },
-      });
-      await host.post(toolResult(shown));
-      await host.frame.locator('main').waitFor();
-      await use(host);
-      expect(host.misdeeds).toEqual([]);
+    withShown(browser(), 'api-keys-list', shown, use, {
+      hostContext: { containerDimensions: { width: 800, maxHeight: 500 } },
     });
   const many = listOf(...Array.from({ length: 30 }, (_, index) => `key ${index}`));
 

@@ -5,7 +5,7 @@ import type { Frame, FrameLocator } from 'playwright-core';
 import { describeInBrowser, isolatingBrowser, stopClock } from '../../support/browser.ts';
 import { rows } from '../../support/everything.ts';
 import { waitFor } from '../../support/wait-for.ts';
-import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
+import { type BareHost, listOf, responseTo, toolResult, withShown } from './bare-host.ts';
 import { isInMemory } from './heap.ts';
 import { rowOf as row, type WithPreview, withPreview } from './preview-page.ts';
 
@@ -35,21 +35,10 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
   const open = withPreview(browser);
   const preview: WithPreview = (query, use) => open(`widget=api-keys-list&${query}`, use);
   const withList = (shown: object, use: (host: BareHost) => Promise<void>, inBrowser = browser()) =>
-    withBareHost(
-      inBrowser,
-      'api-keys-list',
-      async (host) => {
-        await host.initialize({
-          hostCapabilities: { serverTools: {} },
-          hostContext: { locale: 'en-GB', timeZone: 'UTC' },
-        });
-        await host.post(toolResult(shown));
-        await host.frame.locator('main').waitFor();
-        await use(host);
-        expect(host.misdeeds).toEqual([]);
-      },
-      true,
-    );
+    withShown(inBrowser, 'api-keys-list', shown, use, {
+      isStopped: true,
+      hostContext: { locale: 'en-GB', timeZone: 'UTC' },
+    });
 
   test('is said to be under way in words, with the time that the old key ends', async () => {
     await preview('calls=off', async ({ list }) => {

@@ -1,9 +1,9 @@
 // The list while a response is awaited, and when it comes: whatever the person or the host does in between.
 
 import { expect, test } from 'bun:test';
-import type { Browser, Frame } from 'playwright-core';
+import type { Frame } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
-import { type BareHost, listOf, responseTo, toolResult, withBareHost } from './bare-host.ts';
+import { type BareHost, listOf, responseTo, toolResult, withShown } from './bare-host.ts';
 
 const SUCCESS = { content: [], structuredContent: { success: true, message: 'Done as asked' } };
 const FAILURE = { isError: true, content: [{ type: 'text', text: 'Out of reach' }] };
@@ -24,19 +24,8 @@ const focused = (frame: Frame) =>
   frame.evaluate(() => document.activeElement?.ariaLabel ?? document.activeElement?.textContent);
 
 describeInBrowser('the widget api-keys-list', (browser) => {
-  const withList = (names: readonly string[], use: (host: BareHost) => Promise<void>, on: Browser = browser()) =>
-    withBareHost(
-      on,
-      'api-keys-list',
-      async (host) => {
-        await host.initialize({ hostCapabilities: { serverTools: {} } });
-        await host.post(toolResult(listOf(...names)));
-        await host.frame.locator('main').waitFor();
-        await use(host);
-        expect(host.misdeeds).toEqual([]);
-      },
-      true,
-    );
+  const withList = (names: readonly string[], use: (host: BareHost) => Promise<void>) =>
+    withShown(browser(), 'api-keys-list', listOf(...names), use, { isStopped: true });
 
   test('leaves the focus where the person has gone while the response was awaited, also where a count changes', async () => {
     await withList(['slow', 'other', 'third'], async (host) => {
