@@ -118,7 +118,7 @@ export async function takePage(browser: Browser, options: PageOptions = {}): Pro
     const isAsTaken = withOwnTime.has(page) === isStopped && JSON.stringify(page.viewportSize()) === size;
     if (!isAsTaken) return page.context().close();
     try {
-      await leaveEmpty(page, contextOptions);
+      await leaveEmpty(page);
     } catch {
       return page.context().close(); // what is wrong with it is the test's to say
     }
@@ -134,8 +134,8 @@ async function newPage(browser: Browser, options: BrowserContextOptions): Promis
   return context.newPage();
 }
 
-/** As the next test expects it: with nothing of the last in it, nor in its history, and as its context was made. */
-async function leaveEmpty(page: Page, options: BrowserContextOptions): Promise<void> {
+/** As the next test expects it: with nothing of the last in it, nor in its history. */
+async function leaveEmpty(page: Page): Promise<void> {
   const context = page.context();
   for (const event of EVENTS) {
     page.removeAllListeners(event);
@@ -144,8 +144,7 @@ async function leaveEmpty(page: Page, options: BrowserContextOptions): Promise<v
   for (const other of context.pages()) if (other !== page) await other.close();
   await page.unrouteAll({ behavior: 'ignoreErrors' });
   if (withOwnTime.has(page)) await page.clock.resume();
-  const { colorScheme = null, reducedMotion = null } = options;
-  await page.emulateMedia({ media: null, colorScheme, reducedMotion, forcedColors: null });
+  await page.emulateMedia({ media: null, colorScheme: null, forcedColors: null });
   await page.mouse.move(0, 0);
   await page.goto('about:blank');
   const session = await context.newCDPSession(page);

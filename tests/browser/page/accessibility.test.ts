@@ -14,8 +14,7 @@ describeInBrowser('axe-core finds nothing', (browser) => {
   for (const state of rows(ALL, USUAL.length)) {
     test(`in the state ${state.name}, light and dark, and nothing is wider than 320 px`, async () => {
       await using app = await appIn(state);
-      const options = { viewport: { width: 320, height: 900 }, reducedMotion: 'reduce' } as const;
-      await using taken = await takePage(browser(), options);
+      await using taken = await takePage(browser(), { viewport: { width: 320, height: 900 } });
       const { page } = taken;
       await openIn(state, page, app);
       for (const colorScheme of ['light', 'dark'] as const) {

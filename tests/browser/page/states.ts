@@ -382,5 +382,4 @@ export async function openIn(state: State, page: Page, app: TestApp): Promise<vo
   await state.act?.(page, app);
   await state.shows(page);
   await page.mouse.move(0, 0);
-  await page.evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
 }

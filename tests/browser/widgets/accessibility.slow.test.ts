@@ -53,8 +53,6 @@ describeInBrowser('axe-core finds nothing serious', (browser) => {
   for (const [what, query, act] of SHOWN) {
     test(`in ${what}, light and dark`, async () => {
       await preview(`theme=light&${query}`, async (shown) => {
-        // Colours at once: in rows that are scrolled away they would begin to fade when axe looks at them.
-        await shown.page.emulateMedia({ reducedMotion: 'reduce' });
         for (const widget of [shown.created, shown.list]) {
           await widget.getByText(/^(Loading keys|Creating the key)…$/).waitFor({ state: 'hidden' });
         }

@@ -168,9 +168,6 @@ describeInBrowser('the widget api-key-created', (browser) => {
               ),
             );
         await created.getByRole('button', { name: 'Show key' }).waitFor();
-        await created
-          .locator('main')
-          .evaluate(() => Promise.all(document.getAnimations().map((animation) => animation.finished)));
         await stopClock(page); // what says that it was copied goes after a while
         const before = await places();
         for (const [name, box] of [

@@ -21,7 +21,7 @@ for (const state of [...STATES, ...AUTHORIZE].filter(({ name }) => NAMES.length 
   const narrow = Object.entries(NARROW).filter(([name]) => name === state.name);
   for (const [width, suffix] of [[WIDTH, ''] as const, ...narrow.map(([, width]) => [width, '-narrow'] as const)]) {
     await using app = await appIn(state);
-    const page = await browser.newPage({ viewport: { width, height: 700 }, reducedMotion: 'reduce' });
+    const page = await browser.newPage({ viewport: { width, height: 700 } });
     await openIn(state, page, app);
     await page.evaluate(() => (document.activeElement as HTMLElement).blur());
     for (const colorScheme of ['light', 'dark'] as const) {

@@ -40,10 +40,7 @@ for (const { file, widget, query, act } of PICTURES) {
   await shown.getByText(/^(Loading keys|Creating the key)…$/).waitFor({ state: 'hidden' });
   await act(shown);
   await page.mouse.move(0, 0);
-  await shown.locator('body').evaluate(async () => {
-    (document.activeElement as HTMLElement).blur();
-    await Promise.all(document.getAnimations().map((animation) => animation.finished));
-  });
+  await shown.locator('body').evaluate(() => (document.activeElement as HTMLElement).blur());
   await page.locator('iframe').screenshot({ path: join(FOLDER, `${file}.png`) });
   await page.close();
 }
