@@ -1,5 +1,5 @@
-// Configuration: environment variables in; a checked Config, or all that is wrong, out. Pure. env.ts checks each
-// variable by itself; here is NODE_ENV, and what several say together.
+// Parses environment variables to a validated Config, or lists all that is wrong. Pure. env.ts validates each variable
+// by itself; this file checks NODE_ENV, and combinations.
 
 import { err, ok, type Result } from '../ground/result.ts';
 import { expected, isWithinEdits, type NoteFault } from '../ground/wording.ts';
@@ -12,8 +12,8 @@ import { userTokens } from './user-tokens.ts';
 export type Config = ReturnType<typeof configOf>;
 
 /**
- * Returns the configuration, or one line for each bad variable. Commands that neither sign nor verify user tokens need
- * no secret for them, which an operator's shell may lack.
+ * Returns the configuration, or one line for each bad variable. Commands that neither sign nor verify user tokens don't
+ * require a secret for them, which an operator's shell may lack.
  */
 export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Config, readonly string[]> {
   const { values, faults } = valuesOf(env);
@@ -26,15 +26,12 @@ export function parseConfig(env: Env, { verifiesUsers = true } = {}): Result<Con
   return faults.size > 0 ? err([...faults.values()]) : ok(config);
 }
 
-/** Notes what is wrong with variables together, unless one of them is bad by itself: then nothing follows from them. */
+/** Returns how to note a fault of several variables together; none is noted if one of them is already bad by itself. */
 type Among = (...names: readonly (keyof Values)[]) => NoteFault;
 
 const JWT = ['JWT_SECRET', 'JWT_SECRET_PREVIOUS', 'JWT_JWKS_URL', 'JWT_ISSUER'] as const;
 
-/**
- * Returns the settings of connect. Production refuses a document of this machine: whoever runs a server there would get
- * keys.
- */
+/** Returns the settings of Connect. Production refuses a document on this machine: any local server would get keys. */
 function connectOf(values: Values, production: boolean, note: NoteFault): ConnectConfig | null {
   const { OAUTH_REDIRECTS: redirects, OAUTH_CLIENTS: clients } = values;
   if (production && clients !== null && namesThisMachine(clients)) {
@@ -52,7 +49,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
   const connect = connectOf(values, production, among());
   const rateLimit = { requests: values.RATE_LIMIT_REQUESTS, windowMs: values.RATE_LIMIT_WINDOW };
   if (runsAs.production && values.PUBLIC_URL === null) demandPublicUrl(values, among());
-  // The system would pick another one for each process.
+  // With port 0 the system would choose a different one for each process.
   if (values.REUSE_PORT && values.PORT === 0) among()('PORT', '1-65535, because REUSE_PORT is set', '0');
   return {
     ...runsAs,
@@ -61,13 +58,13 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     port: values.PORT,
     reusePort: values.REUSE_PORT,
     basePath: values.BASE_PATH,
-    /** The public URL, which ends with no slash. Null: it is derived from the listening address. */
+    /** The public URL, without a trailing slash. Null: it is derived from the listening address. */
     publicUrl: values.PUBLIC_URL,
     database: databaseConfig(values.DATABASE_URL, { authToken, replicaFile }, production, among('DATABASE_URL')),
     revocationLagMaxMs: values.REVOCATION_LAG_MAX_MS,
     keyCacheBytes: values.KEY_CACHE_MB * 1024 * 1024,
     keyPrefix: values.KEY_PREFIX,
-    /** Bounds of what any key may have; null: none. */
+    /** The most that any key may be given; null: no ceiling. */
     keyCeilings: {
       scopes: values.KEY_SCOPES,
       daysMax: values.KEY_MAX_DAYS,
@@ -79,7 +76,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     },
     /** Where a new key is shown over MCP. */
     keyReveal: values.KEY_REVEAL,
-    /** `owner` names the claim of the keys' owner; `scope` that of the scopes a user may grant, null: any. */
+    /** The claims with the keys' owner, with the scopes a user may grant (null: any), and that marks admins. */
     jwtClaims: { owner: values.JWT_OWNER_CLAIM, scope: values.JWT_SCOPE_CLAIM, admin: values.ADMIN_CLAIM },
     /** The page where people manage their keys. Null: there is none. */
     keysPage: keysPage(values, users.jwt.kind === 'secret' ? null : users.jwtIssuer, among(...JWT)),
@@ -91,33 +88,33 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     resources: values.OAUTH_RESOURCES,
     /** The scopes that clients are told to ask the issuer for. */
     jwtScopes: values.JWT_SCOPES,
-    /** What lists of tools and prompts show: what their caller can call, or everybody all. */
+    /** What lists of tools and prompts show: what the caller can call, or everything. */
     toolsList: values.TOOLS_LIST,
     /**
-     * `eager` has an effect only with an authorization server (the issuer, or this server). With OAUTH_REDIRECTS it is
-     * the default, because hosted clients take a 200 on `initialize` for "no sign-in needed".
+     * `eager` only has an effect with an authorization server (the issuer, or this server). It is the default where this
+     * server hands out keys, because hosted clients read a 200 on `initialize` as "no sign-in needed".
      */
     mcpAuth: values.MCP_AUTH ?? (connect === null ? 'lazy' : 'eager'),
-    /** The limit of each key that has none of its own. */
+    /** The limit of keys without their own. */
     rateLimit,
-    /** The quota of each key that has none of its own. Null: there is none. */
+    /** The quota of keys without their own. Null: none. */
     keyQuota: values.KEY_QUOTA,
-    /** The limits of all keys of an owner together, each for an owner who has none of that kind of his own. */
+    /** The limits of all keys of an owner together, each for owners without their own. */
     ownerRateLimit: values.OWNER_RATE_LIMIT,
     ownerQuota: values.OWNER_QUOTA,
     ownerKeys: values.OWNER_KEYS,
-    /** The limit of each person, for the tools that take a user token. */
+    /** Each person's limit, for tools that take a user token. */
     userRateLimit: { requests: values.USER_RATE_LIMIT.requests, windowMs: values.USER_RATE_LIMIT.windowS * 1000 },
     usageDays: values.USAGE_DAYS,
-    /** The allowed origins. Null: those of loopback, and the public one. */
+    /** The allowed origins. Null: those of loopback names, and the public URL's. */
     allowedOrigins: values.ALLOWED_ORIGINS,
     /** Lower-case names without port. Null: loopback names and the public one. */
     allowedHosts: values.ALLOWED_HOSTS,
     tls: tlsFiles(values, among()),
-    /** The number of proxies in front to trust. */
+    /** The number of trusted proxies in front. */
     trustProxy: values.TRUST_PROXY,
     eventDays: values.EVENT_DAYS,
-    /** Whether events of keys hold client addresses. */
+    /** Whether events of keys have client addresses. */
     eventAddresses: values.EVENT_ADDRESSES,
     /** The operator's folder of tools. Null: ./tools, if it exists. */
     toolsDir: values.TOOLS_DIR,
@@ -153,8 +150,8 @@ function keysPage(values: Values, issuer: string | null, fault: NoteFault) {
   }
   if (!values.KEYS_PAGE) return null;
   const scope = values.KEYS_PAGE_SCOPE.join(' ');
-  // `app`: the app's own sign-in, which sends people back with a user token. `signIn`: the issuer's, for a public client,
-  // because a page can keep no secret. Both null: with a link or a pasted token.
+  // `app`: the app's own sign-in, which sends people back with a user token. `signIn`: the issuer's, as a public client,
+  // since a page can keep no secret. With neither, people use a link or paste a token.
   const signIn = clientId === null || issuer === null ? null : { issuer, clientId, scope };
   return { signIn, app } as const;
 }
@@ -166,15 +163,15 @@ function tlsFiles({ TLS_CERT_FILE: certFile, TLS_KEY_FILE: keyFile }: Values, fa
   return null;
 }
 
-// NODE_ENV. Only `production` turns on the production rules, so a likely slip of it must not start.
+// NODE_ENV. Only `production` turns on the production rules, so a likely misspelling of it must not start.
 
 const PRODUCTION = 'production';
-/** Beside what it begins with: `pro`, `prod`, `product`. Two letters may be anything: `pr` is a pull request. */
+/** Besides its beginnings `pro`, `prod`, `product`. Two letters may be anything: `pr` is a pull request. */
 const SHORT_FOR_PRODUCTION = new Set(['prd', 'live']);
 const BEGINNING_CHARS_MIN = 3;
 const SLIPS_MAX = 2;
 const NAME = /^[\w.-]{1,64}$/;
-/** Other environments may hold real keys, and must say how users sign in. */
+/** Other environments may hold real keys, so they must configure how users sign in. */
 const WITH_MADE_UP_SECRET = new Set(['development', 'test']);
 
 interface Environment {
@@ -194,7 +191,7 @@ function environment(name: string, fault: NoteFault): Environment {
   return { environment: name, production: name === PRODUCTION };
 }
 
-/** The environment in place of a wrong name, which stops the start. It keeps the name from causing other messages. */
+/** Replaces an invalid environment, which stops the start anyway, so that it causes no further messages. */
 const DEVELOPMENT: Environment = { environment: 'development', production: false };
 
 const mayMakeSecret = ({ environment }: Environment): boolean => WITH_MADE_UP_SECRET.has(environment);

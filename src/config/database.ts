@@ -1,4 +1,4 @@
-// DATABASE_URL: which places are one, and what goes with which.
+// Parses DATABASE_URL to a place, and checks it together with the token and the replica file.
 
 import { isLoopback } from '../ground/ip.ts';
 import { parseUrl, shownUrl } from '../ground/urls.ts';
@@ -30,7 +30,7 @@ export function databaseConfig(
   return { ...place, authToken, replicaFile };
 }
 
-/** Returns whether a credential would be sent over plain HTTP. The driver takes one, and `tls`, from the URL too. */
+/** Returns whether a credential would be sent over plain HTTP. The driver also reads one, and `tls`, from the URL. */
 function sendsInClear(
   { protocol, username, password, hostname, searchParams }: URL,
   authToken: string | null,
@@ -40,7 +40,7 @@ function sendsInClear(
   return isSent && isClear && !isLoopback(hostname.toLowerCase());
 }
 
-// Accepts file:./x, file:x, file:/x and file:///x, but no in-memory database: it would lose acknowledged writes.
+// Accepts file:./x, file:x, file:/x and file:///x, but no in-memory database, which would lose acknowledged writes.
 function filePath(url: string): string | null {
   const path = /^file:(?:\/\/(?=\/))?([^?#]+)$/.exec(url)?.[1];
   if (path === undefined) return null;
@@ -52,8 +52,8 @@ function filePath(url: string): string | null {
   }
 }
 
-/** Returns the path of a replica's file; null for a folder, a URL, or what SQLite keeps in memory. */
+/** Returns the path of a replica's file; null for a folder, a URL, or an in-memory database. */
 export const replicaPath = (path: string): string | null => (namesFile(path) && !path.includes('://') ? path : null);
 
-/** Returns whether a path is one of a file to SQLite too, which has names for databases in memory, and takes URIs. */
+/** Returns whether SQLite, too, takes a path for a file: it has names for in-memory databases, and accepts URIs. */
 const namesFile = (path: string): boolean => !/^(?::memory:|file:|\/\/)|\0|\/$/.test(path);

@@ -1,5 +1,5 @@
-// The environment as one table: how each variable is parsed, what its value must be, and its default. What several of
-// them say together is in config.ts; what they mean to people, in README.md.
+// Defines every environment variable in one table: its parser, what its value must be, and its default. config.ts checks
+// combinations; README.md explains them to people.
 
 import { OWNER_KEYS_MAX, parseLimit, parseQuota, REQUESTS_MAX, SHARED_WINDOW_S_MIN } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
@@ -13,14 +13,14 @@ import { LOG_LEVELS } from '../watch/log.ts';
 import { databasePlace, replicaPath } from './database.ts';
 
 interface Variable<T> {
-  /** What a value must be, for the line about a bad one. */
+  /** What a value must be, for the error message. */
   readonly what: string;
   /** Returns the parsed value, or null for a bad one. */
   readonly parse: (value: string) => T | null;
   readonly unset: T;
-  /** Returns a value as that line may show it. Null: it is a secret. */
+  /** Returns a bad value as the message may show it. Null: it is a secret. */
   readonly shown: ((value: string) => string) | null;
-  /** A slip that is looked for before `parse`. */
+  /** A common mistake that is checked before `parse`. */
   readonly slip?: Slip;
 }
 
@@ -33,18 +33,18 @@ const of = <T, Unset>(
 
 const anyText = <Unset>(unset: Unset) => of('text', (value) => value, unset);
 
-/** Takes text, but with no space at an end, which is never meant and would match nothing. */
+/** Accepts text without a leading or trailing space, which is never meant and would match nothing. */
 const text = <Unset>(unset: Unset) =>
   of('text without space at its ends', (value) => (value.trim() === value ? value : null), unset);
 
-/** A value that looks right and never works. */
+/** A value that looks valid but never works. */
 interface Slip {
   isIn(value: string): boolean;
-  /** What it must be instead, for the line about it. */
+  /** What it must be instead, for the error message. */
   readonly what: string;
 }
 
-/** Two secrets could be one. */
+/** Replacement characters would make different secrets equal. */
 const NOT_UTF8: Slip = { isIn: (value) => value.includes(REPLACEMENT), what: 'text in UTF-8' };
 const UNEXPANDED: Slip = {
   isIn: (value) => /^(?:file:(?:\/{2,3})?)?\s*(?:["'`~]|%7e|\$[\w{(]|%24|%[a-z_]{3,}%)/i.test(value),
@@ -97,7 +97,7 @@ function scopeNames(value: string): readonly string[] | null {
   return names.length > 0 && names.every(isScope) ? [...new Set(names)] : null;
 }
 
-/** A refresh token would outlive a sign-out at the issuer, in clients that lose or never use it. */
+/** A refresh token outlives a sign-out at the issuer, in clients that lose or never use it. */
 const NOT_ASKED_FOR = 'offline_access';
 
 const scopesToAskFor = (value: string) => (splitScopes(value).includes(NOT_ASKED_FOR) ? null : scopeNames(value));
@@ -125,7 +125,7 @@ export const VARIABLES = {
   HOST: of('an address or host name', matching(/^[\w.:-]+$/), '127.0.0.1'),
   PORT: integer(0, 65535, 3000),
   REUSE_PORT: flag(false),
-  // A client would resolve . and .. before it sends the path (RFC 3986 §5.2.4).
+  // Clients resolve . and .. before they send the path (RFC 3986 §5.2.4).
   BASE_PATH: of('a path like /keys, without a slash at its end', matching(/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/), ''),
   PUBLIC_URL: except(STAR, of('an http or https URL without query, user or fragment', publicUrl, null, outlinedUrl)),
   DATABASE_URL: except(
@@ -203,7 +203,7 @@ export const VARIABLES = {
   OWNER_RATE_LIMIT: of('calls in a window of 10s or more, like 1000/1h', sharedLimit, null),
   OWNER_QUOTA: of('calls in a day or month, like 5000/day or 100000/month', parseQuota, null),
   OWNER_KEYS: integer(0, OWNER_KEYS_MAX, 1000),
-  // More than people and their agents call, and little enough for one core to serve several of them.
+  // More than people and their agents call, and few enough for one core to serve several of them.
   USER_RATE_LIMIT: of('calls in a window, like 3000/1m, or 0', userLimit, { requests: 3000, windowS: 60 }),
   // At least a month, for lists, widgets and monthly quotas.
   USAGE_DAYS: integer(31, 400, 31),
@@ -212,14 +212,14 @@ export const VARIABLES = {
   TLS_CERT_FILE: path,
   TLS_KEY_FILE: path,
   TRUST_PROXY: integer(0, 32, 0),
-  // Somewhat more than a year: what happens once a year is still there the next time.
+  // Somewhat more than a year, so that yearly events are still there the next time.
   EVENT_DAYS: integer(1, 36_500, 400),
   EVENT_ADDRESSES: flag(true),
   TOOLS_DIR: path,
   SAMPLE_TOOL: flag(true),
   LOG_LEVEL: oneOf(LOG_LEVELS, 'info'),
   ACCESS_LOG: flag(false),
-  // Short ones can be guessed: nothing limits the attempts.
+  // Nothing limits attempts, so short tokens could be guessed.
   METRICS_TOKEN: secret('at least 16 printable ASCII characters without space', matching(/^[\x21-\x7e]{16,}$/)),
 } as const;
 
@@ -230,7 +230,7 @@ export type Env = { readonly [name in keyof typeof VARIABLES | `TOOL_${string}`]
 
 export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIABLES)[name]['unset'] };
 
-/** Returns all values, and a line for each bad one, by variable. Bad and empty values count as not set. */
+/** Returns all values, and by variable an error message for each bad one. Bad and empty values count as unset. */
 export function valuesOf(env: Env): { readonly values: Values; readonly faults: Map<string, string> } {
   const faults = new Map<string, string>();
   const values = Object.entries<Variable<unknown>>(VARIABLES).map(([name, { what, parse, unset, shown, slip }]) => {

@@ -1,4 +1,4 @@
-// What the start says of the configuration: the variables that are set, and those that are surely not as they are meant.
+// Reports the configuration at the start: variables that are set, and those that are surely not as intended.
 
 import { isLoopback } from '../ground/ip.ts';
 import { shownUrl } from '../ground/urls.ts';
@@ -6,7 +6,7 @@ import { isWithinEdits } from '../ground/wording.ts';
 import type { Config } from './config.ts';
 import { type Env, NAMES, VARIABLES } from './env.ts';
 
-/** Returns the variables that are set, as the log may show them. */
+/** Returns the set variables as the log may show them. */
 export const settingsOf = (env: Env): Readonly<Record<string, string>> =>
   Object.fromEntries(
     NAMES.flatMap((name) => {
@@ -66,7 +66,7 @@ export const contradictions = (env: Env, { publicUrl, trustProxy, jwt, jwtAudien
       'it is http, although TRUST_PROXY says that a proxy is in front: clients would be sent to plain HTTP',
   });
 
-/** The shortest name that is checked for slips. Shorter names resemble too many others. */
+/** The shortest name checked for misspellings. Shorter names resemble too many others. */
 const NAME_CHARS_MIN = 8;
 const SLIPS_MAX = 2;
 /** Names that other programs read: this one is OpenSSL's. */
@@ -75,8 +75,8 @@ const OTHERS = new Set(['SSL_CERT_FILE']);
 const NO_NAMES: ReadonlySet<string> = new Set();
 
 /**
- * Returns the variables that are set and nearly have the name of one of ours, or of `toolVariables`. There are none where
- * the runtime can't list the names of variables.
+ * Returns set variables whose names nearly match one of ours or of `toolVariables`. None where the runtime can't list
+ * variables.
  */
 export function misspelt(
   env: Env,

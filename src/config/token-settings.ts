@@ -1,5 +1,5 @@
-// The command that mints a user token for a running server, with the settings that it needs beside that server, to sign
-// what the server accepts, and to link to where it is.
+// Builds the command that mints a user token for a running server, with the settings it needs to sign what that server
+// accepts and to link to its address.
 
 import type { Config } from './config.ts';
 import { type Env, VARIABLES } from './env.ts';
@@ -9,23 +9,17 @@ type Minted = Pick<Config, 'database' | 'jwt'>;
 export interface Running {
   readonly env: Env;
   readonly publicUrl: string;
-  /** Runs a script of package.json, or the command `token` in its place. Null: here nothing does. */
+  /** How to run a script of package.json, or the same-named command. Null: not possible here. */
   readonly runScript: string | null;
 }
 
-/** The URL of a server whose address no setting changes. */
+/** The URL of a server with default settings. */
 const USUAL_URL = `http://${VARIABLES.HOST.unset}:${VARIABLES.PORT.unset}`;
 
-/**
- * Returns what begins the command, in the shell that started the server. Null: tokens are an issuer's, or no command is
- * there.
- */
+/** Returns the beginning of the command, for the shell that started the server. Null: an issuer signs, or there is none. */
 export const mintingCommand = (config: Minted, running: Running): string | null => commandOf(config, running, quoted);
 
-/**
- * Returns the same for anybody to read. It has the server's address, which they know, and of other settings only the
- * names.
- */
+/** Returns the same for anyone to read: with the server's address, but only the names of other settings. */
 export const shownMintingCommand = (config: Minted, running: Running): string | null =>
   commandOf(config, running, () => '…');
 
@@ -35,7 +29,7 @@ function commandOf(
   shown: (value: string) => string,
 ) {
   if (runScript === null || (jwt.kind !== 'secret' && jwt.kind !== 'dev-secret')) return null;
-  // The made-up secret lies beside the database file.
+  // The generated secret is stored beside the database file.
   const isBesideFile = jwt.kind === 'dev-secret' && database.mode === 'embedded';
   const names = [...(isBesideFile ? (['DATABASE_URL'] as const) : []), 'JWT_ISSUER', 'JWT_AUDIENCE'] as const;
   const settings = names.filter((name) => env[name]).map((name) => `${name}=${shown(env[name] ?? '')}`);

@@ -1,4 +1,4 @@
-// Who signs user tokens, and what they must say.
+// Decides who signs user tokens, from the configured secret, key set or issuer, and what the tokens must have.
 
 import { dirname } from 'node:path';
 import { isIssuer, outlinedUrl, shownUrl } from '../ground/urls.ts';
@@ -13,13 +13,13 @@ export interface UserTokens {
   readonly jwt: JwtConfig;
   readonly jwtIssuer: string | null;
   readonly jwtAudience: string | null;
-  /** The issuer that OAuth clients are sent to. Null: they are never challenged. */
+  /** The issuer to which OAuth clients are sent. Null: none. */
   readonly authorizationServer: string | null;
 }
 
 /**
- * Returns how user tokens are verified. `demandedIn` is the environment, if that must be configured there. In
- * `production` no secret may be an example's.
+ * Returns how user tokens are verified. `demandedIn`: the environment, if it must configure that. In `production` no
+ * secret may be an example's.
  */
 export function userTokens(
   values: Values,
