@@ -1,4 +1,4 @@
-// What the operator reads when the server has started.
+// Composes the banner that the operator reads when the server has started.
 
 import type { Config } from '../config/config.ts';
 import { mintingCommand, type Running } from '../config/token-settings.ts';
@@ -16,7 +16,7 @@ const WITH_SECRET = '\n                           where JWT_SECRET is set as it 
 
 export interface BannerFacts extends Running {
   readonly listening: string;
-  /** The names of what each tool file of the operator offers. */
+  /** The names of what each of the operator's tool files offers. */
   readonly custom: ReadonlyMap<string, readonly string[]>;
   /** The operator's folder of tools, and whether it exists. */
   readonly folder: string;

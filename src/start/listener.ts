@@ -1,4 +1,4 @@
-// What a runtime's server is, when its certificate is too old, and why it can't listen.
+// Declares the interface of a runtime's server, says why it can't listen, and when a certificate ends soon.
 
 import type { Tls } from '../config/tls.ts';
 import type { Awaitable } from '../ground/result.ts';
@@ -9,21 +9,21 @@ import type { Connections } from '../web/context.ts';
 export interface ServeOptions {
   readonly hostname: string;
   readonly port: number;
-  /** Several processes may listen on the port; Linux distributes the connections. */
+  /** Whether several processes may listen on the port; Linux distributes the connections. */
   readonly reusePort: boolean;
   readonly tls: Tls | null;
   fetch(request: Request, peer: Connections): Awaitable<Response>;
 }
 
 export interface RunningServer {
-  /** The port; if 0 was asked for, the one that the system picked. */
+  /** The port, as picked by the system if 0 was requested. */
   readonly port: number;
-  /** Stops accepting; resolves when every connection has finished its work. */
+  /** Stops accepting connections; resolves when all have finished their work. */
   stop(): Promise<void>;
   kill(): void;
 }
 
-/** The time before its end from which a certificate is warned of. Two weeks are enough to replace it. */
+/** How long before its end a certificate is warned about. Two weeks are enough to replace it. */
 export const CERTIFICATE_MS_MIN = 14 * MS_PER_DAY;
 
 export async function whyNotListening(error: unknown, hostname: string, port: number): Promise<string> {
@@ -33,7 +33,7 @@ export async function whyNotListening(error: unknown, hostname: string, port: nu
   return expected('HOST, PORT', `an address to listen on, but port ${port} of ${hostname} ${why}`);
 }
 
-/** Resolves with whether the name resolves. Bun reports that the port is in use for a name that doesn't. */
+/** Returns whether the name resolves. Bun reports a name that doesn't as a port in use. */
 async function resolves(hostname: string): Promise<boolean> {
   const { lookup } = await import('node:dns/promises');
   return lookup(hostname).then(

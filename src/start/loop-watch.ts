@@ -1,22 +1,22 @@
-// Notices when the event loop was blocked, so that no request got a response: nearly always by a tool that computes for
-// long, or waits without `await`.
+// Logs when the event loop was blocked, so that no request got a response: nearly always by a tool that computes for
+// long, or waits synchronously.
 
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 
-/** Health checks and clients give up after a few of these. */
+/** Health checks and clients time out after a few of these. */
 const BLOCKED_MS_MIN = 1000;
 const TICK_MS = 250;
 
 export interface LoopWatchOptions {
-  /** Its monotonic time stands still while the machine sleeps, as timers do: sleep is no blocking. */
+  /** Its monotonic time stands still while the machine sleeps, like timers: sleep doesn't count as blocking. */
   readonly clock: Pick<Clock, 'monotonicMs' | 'after'>;
   readonly log: Pick<Log, 'warnOnce'>;
-  /** Returns the tool or prompt that ran last: the likely cause. */
+  /** Returns the tool or prompt called last: the likely cause. */
   readonly lastCalled: () => string | undefined;
 }
 
-/** Logs that the loop was blocked, until cancelled; again only after a minute in which the same tool didn't (warnOnce). */
+/** Logs blocks of the loop until cancelled; the same tool again only after a minute without one (warnOnce). */
 export function watchLoop({ clock, log, lastCalled }: LoopWatchOptions): Cancel {
   let cancel: Cancel = () => {};
 

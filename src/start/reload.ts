@@ -1,5 +1,5 @@
-// Takes over tool files that have changed while the server runs, for development: a service with the new tools takes the
-// place of the one before at the same door. A mistake in a file leaves that one where it is.
+// Reloads tool files that change while a development server runs: a service with the new tools replaces the running one
+// on the same port. If a file has a mistake, the running service stays.
 
 import type { Cancel, Clock } from '../ground/runtime.ts';
 import { reasonOf } from '../ground/text.ts';
@@ -7,10 +7,10 @@ import type { ToolFile } from '../tools/folder/tool-file.ts';
 import type { Log } from '../watch/log.ts';
 import type { Stoppable } from './stop.ts';
 
-/** Editors write a file in several steps. */
+/** Editors write a file in several steps, so changes are debounced. */
 const SETTLE_MS = 50;
 
-/** What takes the place of another. */
+/** A service that replaces another. */
 export interface Replacement extends Pick<Stoppable, 'close'> {
   readonly app: Pick<Stoppable['app'], 'endStreams' | 'idle'>;
   /** The names of tools and prompts, by file. */
@@ -20,32 +20,32 @@ export interface Replacement extends Pick<Stoppable, 'close'> {
 }
 
 export interface ReloadOptions<Service extends Replacement> {
-  /** Reads the tool files as they are now. */
+  /** Reads the current tool files. */
   readonly read: () => Promise<readonly ToolFile[]>;
-  /** Makes a service with them, whose database is not open yet. */
+  /** Makes a service with them, without opening its database. */
   readonly make: (files: readonly ToolFile[]) => Promise<Service>;
-  /** Has requests answered by a service from now on, and returns the one before. */
+  /** Lets a service answer requests from now on, and returns the one before. */
   readonly replace: (service: Service) => Service;
-  /** Says a mistake to whoever sits at the terminal. */
+  /** Reports a mistake on the terminal. */
   readonly say: (line: string) => void;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 export interface Reload {
-  /** Takes over the folder soon: one change at a time, the last one last. */
+  /** Reloads the folder soon: one change at a time, in order. */
   soon(): void;
 }
 
 type FirstOptions<Service> = Pick<ReloadOptions<Service & Replacement>, 'read' | 'make' | 'say' | 'log'>;
 
-/** Resolves with the first service. A mistake in a file leaves it without tools; anything else is thrown. */
+/** Makes the first service. A mistake in a file leaves it without tools; anything else is thrown. */
 export async function makeFirst<Service>(options: FirstOptions<Service>): Promise<Service> {
   const { read, make } = options;
   try {
     return await make(await read());
   } catch (error) {
-    const bare = await make([]); // throws too unless the files are at fault
+    const bare = await make([]); // throws as well unless the files are at fault
     tell(error, options);
     return bare;
   }

@@ -1,5 +1,5 @@
-// Starts the server, the same on every runtime: configuration → app → listen → database → signals → banner. What differs
-// between Bun and Deno comes in as `Runtime`.
+// Starts the server, the same on every runtime: configuration → signals → listen → app → database → banner. `Runtime`
+// has what differs between Bun and Deno.
 
 import { resolve } from 'node:path';
 import { type PreparedService, prepareService, type ServiceOptions } from '../app.ts';
@@ -26,28 +26,28 @@ export interface Runtime {
   readonly name: 'bun' | 'deno';
   /** Whether connections to a port are distributed among the processes that listen on it. */
   readonly sharesPorts: boolean;
-  /** Runs a script of package.json, or a command in its place. Null: here none does. */
+  /** How to run a script of package.json, or the command that replaces it. Null: not possible here. */
   readonly runScript: string | null;
-  /** How a shell names this executable, if it is one. */
+  /** How a shell calls this executable, if it is one. */
   readonly executable?: string | undefined;
-  /** Returns how a shell runs the command of the package. */
+  /** Returns how a shell runs the package's command. */
   packageCommand(): string;
   readonly env: Env;
   readonly sha256: Sha256;
-  /** Takes a chunk of log lines; resolves when it has left the process. */
+  /** Writes a chunk of log lines; resolves when it has left the process. */
   writeOut(chunk: Uint8Array): Promise<void>;
   writeErr(text: string): void;
   serve(options: ServeOptions): RunningServer;
-  /** Imports a tool file, for which `mcp-key-server` is tools/folder/module.ts. */
+  /** Imports a tool file, whose import `mcp-key-server` is tools/folder/module.ts. */
   readonly importTool: ImportModule;
-  /** Forgets what was imported from a folder (an absolute path), so that it is read anew: for development. */
+  /** Drops imported modules of a folder (an absolute path), so that development reads them again. */
   forgetTools(folder: string): void;
   usage: NonNullable<ServiceOptions['usage']>;
   /** Calls `handler` at SIGTERM, SIGINT and SIGHUP. */
   onSignal(handler: (signal: string) => void): void;
-  /** Calls `handler` when the process ends before it is cancelled, whoever ends it. Then the exit code is 1. */
+  /** Calls `handler` if the process ends before this is cancelled, whoever ends it, and makes the exit code 1. */
   onExit(handler: () => void): Cancel;
-  /** Calls `handler` for rejections and exceptions that nothing handles, which would end the process otherwise. */
+  /** Calls `handler` for unhandled rejections and exceptions, which would otherwise end the process. */
   onStrayError(handler: (error: unknown) => void): void;
   exit(code: number): never;
 }
@@ -55,10 +55,7 @@ export interface Runtime {
 /** Calls `changed` at every change of a folder, and when it appears. */
 export type Watch = (folder: string, changed: () => void) => void;
 
-/**
- * Starts the server. `custom` are tools and resources besides those of the tools folder. With `watch`, tools are taken
- * over as they change.
- */
+/** Starts the server. `custom`: tools and resources besides the tools folder's. `watch`: reloads tools as they change. */
 export async function start(runtime: Runtime, custom: Custom = {}, watch?: Watch): Promise<void> {
   const parsed = parseConfig(runtime.env);
   if (!parsed.ok) return fail(runtime, parsed.error);
@@ -71,7 +68,7 @@ export async function start(runtime: Runtime, custom: Custom = {}, watch?: Watch
   }
 }
 
-/** Returns a line for stderr. It shows a bad value, but no key or token that stands in the wrong variable. */
+/** Returns a line for stderr. It shows bad values, but redacts a key or token in the wrong variable. */
 const errorLine = (line: string): string => `${SERVER_NAME}: ${redact(line)}\n`;
 
 function fail(runtime: Runtime, lines: readonly string[]): never {
@@ -91,8 +88,8 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   }
   const clock = systemClock;
   let lastCalled: () => string | undefined = () => undefined;
-  // Nearly always a tool left it behind whose call is over, and a tool's bug must not end the service for others. Before
-  // any tool file is loaded, which may leave some behind too.
+  // Nearly always a tool left it behind after its call, and a tool's bug must not end the service for others. Installed
+  // before tool files are loaded, because they may cause such errors, too.
   runtime.onStrayError((error) => log.error('internal error', { perhaps: lastCalled(), error }));
   const tls = config.tls && (await import('../config/tls.ts')).readTls(config.tls); // loads node:crypto: 7 ms
   const readFolder = custom.tools === undefined || config.toolsDir !== null; // custom.tools may come from ./tools
@@ -103,12 +100,12 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
     hasFolder = files !== null;
     return files ?? [];
   };
-  const inFolder = watch === undefined ? await read() : []; // a mistake in one leaves the port to others
+  const inFolder = watch === undefined ? await read() : []; // first, so that a mistake leaves the port to others
   let end = () => flushLog(log);
-  // Before anything is waited for: no signal would reach the first process of a container without a handler. After tool
-  // files: one that never ends to load would keep the handler from running.
+  // Before anything that waits: without a handler no signal reaches the first process of a container. After tool files:
+  // one that loads for ever would keep the handler from running.
   obeySignals({ ...endsOf(runtime), shutDown: () => end(), clock, log });
-  // With a shared port last: other processes take the requests meanwhile.
+  // A shared port is opened last: until then other processes take the requests.
   const door = config.reusePort ? null : await listen(runtime, config, tls);
   const listening = listeningOrigin(config, door?.server.port ?? config.port);
   const make = (files: readonly ToolFile[]) =>
@@ -127,8 +124,8 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   const folder = config.toolsDir ?? DEFAULT_FOLDER;
   const say = (line: string) => runtime.writeErr(errorLine(line));
   let reload: Reload | undefined;
-  let hasChanged = false; // while it starts
-  // First: no change after it has read a file is missed.
+  let hasChanged = false; // during the start
+  // Watches before reading, so that no change is missed.
   watch?.(folder, () => {
     hasChanged = true;
     reload?.soon();
@@ -138,10 +135,10 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   logStarted(runtime.env, config, service, log);
   if (tls !== null) warnOfCertificate(tls, clock.nowMs(), log);
   await service.checkIssuer();
-  await service.open(); // last: a start that fails must not have migrated, or the version before could not start again
+  await service.open(); // last: a failed start must not have migrated, or the previous version could not start again
   const { server, answerBy } = door ?? (await listen(runtime, config, tls));
   answerBy(service.app.fetch);
-  end = () => shutDown(service, server, log); // the one that serves then
+  end = () => shutDown(service, server, log); // whichever service runs then
   if (watch !== undefined) {
     const replace = (next: PreparedService): PreparedService => {
       const before = service;
@@ -168,10 +165,10 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
       folder,
       hasFolder,
     }),
-  ); // last: its reader may send a signal at once
+  ); // last, because its reader may send a signal at once
 }
 
-/** Logs what it starts with, and which variables are surely not as they are meant. */
+/** Logs the configuration, and variables that are surely not as intended. */
 function logStarted(env: Env, config: Config, service: PreparedService, log: Log): void {
   log.info('started', {
     version: SERVER_VERSION,
@@ -189,14 +186,14 @@ function logStarted(env: Env, config: Config, service: PreparedService, log: Log
   for (const slip of misspelt(env, service.toolVariables)) log.warn('variable perhaps misspelt', slip);
 }
 
-/** Warns of a certificate that clients refuse, or soon will. */
+/** Warns about a certificate that clients refuse, or soon will. */
 function warnOfCertificate({ endsAtMs }: Tls, nowMs: number, log: Log): void {
   const end = new Date(endsAtMs).toISOString();
   if (endsAtMs <= nowMs) log.warn('certificate has expired', { end });
   else if (endsAtMs - nowMs < CERTIFICATE_MS_MIN) log.warn('certificate ends soon', { end });
 }
 
-/** Listens. Requests wait until it is said what answers them. */
+/** Listens. Requests wait until `answerBy` sets a handler. */
 async function listen(runtime: Runtime, { host: hostname, port, reusePort }: Config, tls: Tls | null) {
   const opened = Promise.withResolvers<ServeOptions['fetch']>();
   let fetch: ServeOptions['fetch'] = (request, peer) => opened.promise.then((answer) => answer(request, peer));

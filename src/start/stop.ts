@@ -1,15 +1,15 @@
-// What signals do, and the graceful shutdown.
+// Handles signals, and shuts down gracefully.
 
 import { type Clock, sleep, withTimeout } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { RunningServer } from './listener.ts';
 
-/** Responses say `Connection: close` this long before the listener closes: keep-alive clients reconnect elsewhere. */
+/** How long before the listener closes responses say `Connection: close`, so that clients reconnect elsewhere. */
 const DRAIN_NOTICE_MS = 300;
 
 /**
- * At the end of the notice responses wait. A client that waits for a response sends nothing, so hardly any request is
- * on its way when the socket closes, which would reset it.
+ * How long responses are held back at the end of that notice. A client that waits for a response sends nothing, so hardly
+ * any request is in transit when the socket closes, which would reset it.
  */
 const PAUSE_MS = 50;
 
@@ -19,7 +19,7 @@ const DRAIN_MS_MAX = 10_000;
 /** Time to flush a response after its handler returned. */
 const RESPONSE_FLUSH_MS_MAX = 1000;
 
-/** Time to flush the log: a reader that does not read must not keep the process alive. */
+/** Time to flush the log: a stalled reader must not keep the process alive. */
 const LOG_FLUSH_MS_MAX = 1000;
 
 export const flushLog = (log: Log): Promise<void> => withTimeout(log.flush(), LOG_FLUSH_MS_MAX, undefined);
@@ -36,7 +36,7 @@ export interface SignalOptions {
   readonly log: Log;
 }
 
-/** Obeys signals. The first, whichever it is, begins the graceful shutdown. A second one later exits at once. */
+/** Handles signals: the first begins the graceful shutdown, whichever it is; a later second one exits at once. */
 export function obeySignals({ onSignal, exit, fail, shutDown, clock, log }: SignalOptions): void {
   let stoppingSinceMs: number | undefined;
   onSignal((signal) => {
@@ -70,7 +70,7 @@ export async function shutDown({ app, close }: Stoppable, server: RunningServer,
   app.endStreams();
   const stopped = server.stop(); // closes the socket at once
   resume();
-  // `stopped` also waits for half-sent requests, which are not handled yet; `handled` does not.
+  // `stopped` also waits for half-sent requests, which no handler has yet; `handled` does not.
   const handled = app.idle().then(() => sleep(RESPONSE_FLUSH_MS_MAX));
   await Promise.race([stopped, handled, sleep(DRAIN_MS_MAX)]);
   server.kill();

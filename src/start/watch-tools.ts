@@ -1,4 +1,4 @@
-// Watches the folder of tools while the server runs, for development.
+// Watches the folder of tools while a development server runs.
 
 import { existsSync, watch } from 'node:fs';
 import { basename, dirname } from 'node:path';

@@ -1,4 +1,4 @@
-// The package `mcp-key-server`: what tool files import, and what starts a server with them. Exports only.
+// The package `mcp-key-server`: what tool files import, and what starts a server with them. Only exports.
 
 export { type App, createService, type Service, type ServiceOptions } from '../../app.ts';
 export { type Config, parseConfig } from '../../config/config.ts';

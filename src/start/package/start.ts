@@ -1,5 +1,5 @@
-// Starts the server from a program, as the command does: with signals, graceful shutdown, TLS and banner. The
-// configuration comes from the environment.
+// Starts the server from a program, like the command: with signals, graceful shutdown, TLS and banner. The configuration
+// comes from the environment.
 
 import type { Resource } from '../../calls/resource.ts';
 import type { MakePrompts, MakeTools } from '../../tools/folder/tool-file.ts';
@@ -13,7 +13,7 @@ export function thisRuntime() {
 }
 
 export interface StartOptions {
-  /** What tool files export by default. Unless given, the folder ./tools is read; TOOLS_DIR always is. */
+  /** The default exports of tool files. If left out, the folder ./tools is read; TOOLS_DIR always is. */
   readonly tools?: readonly MakeTools[];
   /** What tool files export as `prompts`. */
   readonly prompts?: readonly MakePrompts[];
@@ -24,7 +24,7 @@ export interface StartOptions {
 /** Resolves when the server listens. A start that fails ends the process, with one line on stderr. */
 export async function start(options: StartOptions = {}): Promise<void> {
   const { runtime } = await thisRuntime();
-  // As an executable it would only serve a second time.
+  // In an executable, such a command would only start a second server.
   await startOn({ ...runtime, runScript: runtime.executable === undefined ? runtime.packageCommand() : null }, options);
 }
 

@@ -1,4 +1,4 @@
-// `mcp-key-server/testing`: for tests of tools. Exports only.
+// `mcp-key-server/testing`, for tests of tools. Only exports.
 
 export type { TestClock } from './testing/clock.ts';
 export type { McpAnswer, McpAsked, McpCallOptions, McpClient, McpOptions, McpResult } from './testing/mcp-client.ts';

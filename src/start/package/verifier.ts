@@ -1,6 +1,6 @@
-// `mcp-key-server/verifier`: checks keys of a server from memory, for a service of its own on Bun, Deno or Node 20. One
-// file without a dependency, to be copied where no package is wanted. It keeps the rules of src/api/README.md: it asks
-// once for each key, listens for what has changed, and tells later what it has let in.
+// `mcp-key-server/verifier`: verifies keys from memory in a service on Bun, Deno or Node 20. One file without
+// dependencies, which may be copied instead of installed. It follows the protocol of src/api/README.md: asks once per
+// key, listens for changes, and later reports the calls that it admitted.
 
 import crypto from 'node:crypto';
 
@@ -10,19 +10,19 @@ export interface VerifierOptions {
   /** The id of a key with the scope `introspect`. */
   readonly id: string;
   readonly key: string;
-  /** The URL of the service, where keys may be bound to one; without it keys are good that are good for the server. */
+  /** The URL of the service, if keys may be bound to it; without it, keys that are good for the server are accepted. */
   readonly resource?: string;
   /**
-   * Hears each reason for which the server can't be asked, once, until it has not been met for a minute. The message
-   * has no secret. Unless given, `console.warn` writes it.
+   * Takes each reason why the server can't be asked; again only after a minute without that reason. The message
+   * has no secret. Defaults to `console.warn`.
    */
   readonly onError?: (error: Error) => void;
 }
 
 export interface Demand {
-  /** All of these, by exact string. With anything else than a list of strings nobody is let in (503). */
+  /** All of these, by exact string. Anything but a list of strings refuses everybody (503). */
   readonly scopes?: readonly string[];
-  /** Units of each limit that the call spends, 1 to 1,000; 1 unless given. With anything else nobody is let in (503). */
+  /** Units of each limit that the call spends, 1 to 1,000; by default 1. Anything else refuses everybody (503). */
   readonly cost?: number;
 }
 
@@ -35,9 +35,9 @@ export interface Verified {
   readonly scopes: readonly string[];
   /** Seconds since 1970; null: never. */
   readonly expiresAtS: number | null;
-  /** The operator's own data, of owner and key. */
+  /** The operator's data on owner and key. */
   readonly metadata: Readonly<Record<string, string>>;
-  /** The key that made this one; null: a person did. */
+  /** The parent key; null: none. */
   readonly parent: string | null;
 }
 
@@ -48,14 +48,14 @@ export interface VerifierProblem {
   readonly status: number;
   readonly detail: string;
   readonly code: string;
-  /** Only limits of the owner refuse, of all keys together. */
+  /** Only the owner's limits refuse, for all keys together. */
   readonly of?: 'owner';
-  /** Seconds after which it may be tried again. */
+  /** Seconds after which a retry may succeed. */
   readonly retryAfterS?: number;
   readonly requiredScopes?: readonly string[];
 }
 
-/** Nobody is let in. 503: it can't be said now, and says nothing about the key. */
+/** The key is refused. 503 means that no decision is possible now, and says nothing about the key. */
 export interface Refused {
   readonly ok: false;
   readonly status: 401 | 403 | 429 | 503;
@@ -70,13 +70,13 @@ export interface RefusedRequest {
 }
 
 export interface Verifier {
-  /** Decides on a key; of one that was asked about before, from memory. Never rejects. */
+  /** Decides on a key; from memory if it was asked about before. Never rejects. */
   verify(key: string, demand?: Demand): Promise<Verified | Refused>;
-  /** Verifies the key in `X-API-Key`, else in `Authorization: Bearer`, like `verify`. */
+  /** Verifies the key in `X-API-Key`, or else in `Authorization: Bearer`, like `verify`. */
   guard(request: Request, demand?: Demand): Promise<Verified | RefusedRequest>;
-  /** Returns how old what it knows is, in milliseconds; Infinity before the first response. */
+  /** Returns the age of what it knows in milliseconds; Infinity before the first response. */
   knownForMs(): number;
-  /** Tells, within 2 s, what was let in. Then nothing runs on, and nobody is let in. */
+  /** Reports admitted calls, within 2 s. Then nothing runs on, and everybody is refused. */
   close(): Promise<void>;
 }
 
@@ -90,12 +90,12 @@ const QUESTION_MS_MAX = 5000;
 const CLOSE_MS_MAX = 2000;
 const PAUSE_MS_MIN = 250;
 const PAUSE_MS_MAX = 5000;
-/** A reason that has not been met for this long is new. */
+/** A reason not seen for this long is reported again. */
 const REASON_OVER_MS = 60_000;
 const REASONS_MAX = 100;
-/** How often a check waits for another's question of the same key before it asks for itself. */
+/** How often a check waits for another's question about the same key before it asks by itself. */
 const JOINS_MAX = 100;
-/** The part of the lent units below which it asks for more ahead of need. */
+/** Below this part of the lent units it asks for more, ahead of need. */
 const AHEAD_PART = 1 / 4;
 
 /** A moment on two clocks, because either may stand still while a machine sleeps. */
@@ -106,18 +106,18 @@ interface Moment {
 
 const now = (): Moment => ({ awakeMs: performance.now(), wallMs: Date.now() });
 const later = ({ awakeMs, wallMs }: Moment, ms: number): Moment => ({ awakeMs: awakeMs + ms, wallMs: wallMs + ms });
-/** Returns the time since a moment, in milliseconds, by the clock that says more. */
+/** Returns the milliseconds since a moment, by whichever clock says more. */
 const sinceMs = (then: Moment, at = now()): number => Math.max(at.awakeMs - then.awakeMs, at.wallMs - then.wallMs);
 
-/** Hashes a text in one call, which takes half the time. Node has that from 20.12 on. */
+/** Hashes a text. One call of crypto.hash takes half the time, but Node has it only from 20.12. */
 const sha256: (text: string) => string = crypto.hash
   ? (text) => crypto.hash('sha256', text)
   : (text) => crypto.createHash('sha256').update(text).digest('hex');
 
-/** Returns whether the server would count a cost. It refuses all that is told together with another. */
+/** Returns whether the server would count a cost. It refuses all that is reported together with another. */
 const isCost = (cost: number): boolean => Number.isInteger(cost) && cost >= 1 && cost <= COST_MAX;
 
-/** Returns whether a demand can be decided on. JavaScript may pass anything. */
+/** Returns whether a demand is valid, since JavaScript may pass anything. */
 const isDemand = (demand: Demand | null): demand is Demand =>
   typeof demand === 'object' &&
   demand !== null &&
@@ -127,22 +127,22 @@ const isDemand = (demand: Demand | null): demand is Demand =>
 const isScopes = (scopes: readonly string[]): boolean =>
   Array.isArray(scopes) && scopes.every((scope) => typeof scope === 'string');
 
-/** A key, or its owner: who is held to limits. */
+/** A key, or its owner: a holder of limits. */
 interface Holder {
   readonly id: string;
-  /** Units that may still be let in from memory. */
+  /** Units that may still be admitted from memory. */
   left: number;
-  /** What the server lent last, and when that was asked for. */
+  /** What the server lent last, and when that was requested. */
   lent: number;
   asked: Moment;
-  /** Let in, and not known to have been told. */
+  /** Units admitted, and not known to be reported. */
   untold: number;
-  /** Answers that are remembered. */
+  /** How many cached answers refer to it. */
   answers: number;
 }
 
-/** An answer that may be used again. */
-interface Remembered {
+/** A cached answer. */
+interface CachedAnswer {
   readonly hash: string;
   readonly identity: Verified;
   readonly marks: readonly string[];
@@ -151,14 +151,14 @@ interface Remembered {
   readonly end: Moment;
 }
 
-/** Units of a key that were let in, by the text that names it. */
+/** Admitted units of a key, and the text that names it. */
 interface Told {
   readonly tell: string;
   units: number;
   readonly holders: readonly Holder[];
 }
 
-/** An answer of the server. One that is `once` admits only the check that asked. */
+/** The server's answer. One that is `once` isn't cached, and admits only the check that asked. */
 type Answer =
   | { readonly is: 'remembered'; readonly identity: Verified }
   | { readonly is: 'once'; readonly identity: Verified }
@@ -177,7 +177,7 @@ export function createVerifier(options: VerifierOptions): Verifier {
 
 class KeyVerifier implements Verifier {
   readonly #server: Server;
-  readonly #remembered = new Map<string, Remembered>();
+  readonly #cached = new Map<string, CachedAnswer>();
   readonly #byMark = new Map<string, Set<string>>();
   readonly #holders = new Map<string, Holder>();
   readonly #questions = new Map<string, Promise<Answer>>();
@@ -186,9 +186,9 @@ class KeyVerifier implements Verifier {
   #known: Moment | undefined;
   #boundMs = 0;
   readonly #closing = new AbortController();
-  /** Ends the request that waits for changes. */
+  /** Ends the long poll for changes. */
   readonly #hanging = new AbortController();
-  /** Whether that request tells something: then it is not ended at once. */
+  /** Whether the long poll reports units: then it is not ended at once. */
   #isTelling = false;
   readonly #begun: Promise<void>;
   readonly #listening: Promise<void>;
@@ -236,9 +236,9 @@ class KeyVerifier implements Verifier {
     this.#forgetAll();
   }
 
-  /** Returns what memory says; undefined: the server has to be asked. */
+  /** Decides from memory; undefined: the server has to be asked. */
   #recall(hash: string, scopes: readonly string[], cost: number, key: string): Verified | Refused | undefined {
-    const found = this.#remembered.get(hash);
+    const found = this.#cached.get(hash);
     if (found === undefined || this.#known === undefined || this.#closing.signal.aborted) return undefined;
     const at = now();
     if (sinceMs(this.#known, at) > this.#boundMs || sinceMs(found.end, at) >= 0) return undefined;
@@ -247,17 +247,17 @@ class KeyVerifier implements Verifier {
     if (found.holders.some(({ left }) => left < cost)) return undefined;
     const isScarce = found.holders.some(({ left, lent }) => left < lent * AHEAD_PART);
     if (isScarce && !this.#questions.has(hash)) this.#askAhead(key, found, cost);
-    else this.#letIn(found, cost);
+    else this.#admit(found, cost);
     return found.identity;
   }
 
-  /** Asks for more units. The question is the use of the check that was let in, unless it is refused or fails. */
-  #askAhead(key: string, { hash, tell, holders }: Remembered, units: number): void {
-    this.#spend(holders, units); // another question may be answered first, or this one refused
+  /** Asks for more units. That question reports the admitted call, unless it is refused or fails. */
+  #askAhead(key: string, { hash, tell, holders }: CachedAnswer, units: number): void {
+    this.#spend(holders, units); // at once: another question may be answered first, or this one refused
     void this.#ask(key, hash, units, [{ tell, units, holders }]);
   }
 
-  #letIn({ tell, holders }: Remembered, units: number): void {
+  #admit({ tell, holders }: CachedAnswer, units: number): void {
     this.#spend(holders, units);
     this.#tellLater({ tell, units, holders });
   }
@@ -269,14 +269,14 @@ class KeyVerifier implements Verifier {
     }
   }
 
-  /** Has it told by a later request, together with what waits for the same key. */
+  /** Queues units for a later report, added to those of the same key. */
   #tellLater({ tell, units, holders }: Told): void {
     const told = this.#untold.get(tell);
     if (told === undefined) this.#untold.set(tell, { tell, units, holders });
     else told.units += units;
   }
 
-  /** Asks, or waits for the question of another check of the same key and goes by what is remembered then. */
+  /** Asks the server, or waits for another check's question about the same key and decides by its cached answer. */
   async #askInTurn(key: string, hash: string, scopes: readonly string[], cost: number): Promise<Verified | Refused> {
     if (this.#known === undefined) await this.#begun;
     for (let joins = 0; joins < JOINS_MAX; joins += 1) {
@@ -293,10 +293,10 @@ class KeyVerifier implements Verifier {
     return lacksScope(answer.identity, scopes) ?? answer.identity;
   }
 
-  /** Asks; others of the same key may wait for that. `ahead`: what was let in already, and is counted by this question. */
+  /** Asks, and lets others of the same key wait for it. `ahead`: units admitted already, which this question counts. */
   #ask(key: string, hash: string, cost: number, ahead: readonly Told[] = []): Promise<Answer> {
     const question = this.#question(key, hash, cost, ahead)
-      .then((answer) => answer ?? this.#question(key, hash, cost)) // it came too late to say anything
+      .then((answer) => answer ?? this.#question(key, hash, cost)) // it came too late to be used
       .then((answer) => answer ?? UNAVAILABLE)
       .catch(() => UNAVAILABLE)
       .finally(() => {
@@ -306,7 +306,7 @@ class KeyVerifier implements Verifier {
     return question;
   }
 
-  /** Asks once. Resolves with undefined if the response came too late. */
+  /** Asks once. Returns undefined if the response came too late. */
   async #question(key: string, hash: string, cost: number, ahead: readonly Told[] = []): Promise<Answer | undefined> {
     if (this.#closing.signal.aborted) {
       for (const one of ahead) this.#tellLater(one);
@@ -314,8 +314,8 @@ class KeyVerifier implements Verifier {
     }
     const asked = now();
     const cursor = this.#cursor;
-    // Of its own holders alone: what one question takes along, another can't tell.
-    const holders = this.#remembered.get(hash)?.holders ?? [];
+    // Only of its own holders: units that this question reports, another can't.
+    const holders = this.#cached.get(hash)?.holders ?? [];
     const told = this.#take((one) => one.holders.some((holder) => holders.includes(holder)));
     const fields = { token: key, lease: cursor, used: textOf(told), ...(cost !== 1 && { cost: String(cost) }) };
     const { status, retryAfterS, body } = await this.#server
@@ -328,7 +328,7 @@ class KeyVerifier implements Verifier {
       this.#forget(hash);
       return { is: 'refused', refused: refusal(body.error, { retryAfterS, ...limitOf(body) }) };
     }
-    if (status >= 400 && status < 500 && status !== 429) this.#putBack(told);
+    if (status >= 400 && status < 500 && status !== 429) this.#requeue(told);
     if (status !== 200) return UNAVAILABLE;
     this.#forget(hash);
     if (body.active !== true) return { is: 'refused', refused: refusal('invalid_api_key') };
@@ -342,11 +342,11 @@ class KeyVerifier implements Verifier {
     if (typeof body.lease_ms !== 'number' || cursor !== this.#cursor || cursor === '') return { is: 'once', identity };
     const holders = listOf(body.lease_uses).map((lent) => this.#lend(lent, asked));
     const marks = listOf(body.marks).map(String);
-    this.#remember({ hash, identity, marks, holders, tell: String(body.tell), end: later(asked, body.lease_ms) });
+    this.#cache({ hash, identity, marks, holders, tell: String(body.tell), end: later(asked, body.lease_ms) });
     return { is: 'remembered', identity };
   }
 
-  /** Takes over what may be let in for a holder, less what was let in already and not told with the question. */
+  /** Takes over the units lent for a holder, less those admitted already and not reported with the question. */
   #lend(lent: unknown, asked: Moment): Holder {
     const { holder: id, units } = lent as { holder: string; units: number };
     const holder = this.#holders.get(id) ?? { id, left: 0, lent: 0, asked, untold: 0, answers: 0 };
@@ -359,13 +359,13 @@ class KeyVerifier implements Verifier {
     return holder;
   }
 
-  #remember(answer: Remembered): void {
-    if (this.#remembered.size >= KEYS_MAX) {
-      const [oldest] = this.#remembered.keys();
+  #cache(answer: CachedAnswer): void {
+    if (this.#cached.size >= KEYS_MAX) {
+      const [oldest] = this.#cached.keys();
       if (oldest !== undefined) this.#forget(oldest);
     }
     this.#forget(answer.hash);
-    this.#remembered.set(answer.hash, answer);
+    this.#cached.set(answer.hash, answer);
     for (const holder of answer.holders) holder.answers += 1;
     for (const mark of answer.marks) {
       const hashes = this.#byMark.get(mark);
@@ -375,9 +375,9 @@ class KeyVerifier implements Verifier {
   }
 
   #forget(hash: string): void {
-    const found = this.#remembered.get(hash);
+    const found = this.#cached.get(hash);
     if (found === undefined) return;
-    this.#remembered.delete(hash);
+    this.#cached.delete(hash);
     for (const holder of found.holders) {
       holder.answers -= 1;
       this.#release(holder);
@@ -390,17 +390,17 @@ class KeyVerifier implements Verifier {
   }
 
   #forgetAll(): void {
-    for (const hash of [...this.#remembered.keys()]) this.#forget(hash);
+    for (const hash of [...this.#cached.keys()]) this.#forget(hash);
   }
 
-  /** Forgets a holder of whom nothing is remembered, and of whom all was told. */
+  /** Drops a holder without cached answers or unreported units. */
   #release(holder: Holder): void {
     if (holder.answers <= 0 && holder.untold <= 0 && this.#holders.get(holder.id) === holder) {
       this.#holders.delete(holder.id);
     }
   }
 
-  /** Takes what one request may tell: of these, or of all. */
+  /** Takes what one request may report: of some, or of all. */
   #take(isMeant: (told: Told) => boolean = () => true): readonly Told[] {
     const taken: Told[] = [];
     for (const told of this.#untold.values()) {
@@ -414,7 +414,7 @@ class KeyVerifier implements Verifier {
     return taken;
   }
 
-  /** Forgets what was told: it was counted, or is lost. */
+  /** Drops reported units: they were counted, or are lost. */
   #settle(told: readonly Told[]): void {
     for (const { holders, units } of told) {
       for (const holder of holders) {
@@ -424,20 +424,20 @@ class KeyVerifier implements Verifier {
     }
   }
 
-  /** Keeps what was not counted, to tell it again. */
-  #putBack(told: readonly Told[]): void {
+  /** Queues again what was not counted. */
+  #requeue(told: readonly Told[]): void {
     for (const one of told) {
       for (const holder of one.holders) holder.untold += one.units;
       this.#tellLater(one);
     }
   }
 
-  /** Listens until it is closed. `begun`: called after the first response, or without one. */
+  /** Listens until closed. Calls `begun` after the first response or failure. */
   async #listen(begun: () => void): Promise<void> {
     const { signal } = this.#closing;
     for (let pauseMs = PAUSE_MS_MIN; !signal.aborted; ) {
       const asked = now();
-      const next = await this.#hear(asked);
+      const next = await this.#longPoll(asked);
       begun();
       if (next.is === 'again') {
         pauseMs = PAUSE_MS_MIN;
@@ -450,15 +450,15 @@ class KeyVerifier implements Verifier {
     begun();
   }
 
-  /** Sends one request that waits for changes. `again`: at once, or at this time by the awake clock. */
-  async #hear(
+  /** Sends one long poll. `again`: the next is due at this time of the awake clock, 0: at once. */
+  async #longPoll(
     asked: Moment,
   ): Promise<
     { readonly is: 'again'; readonly atMs: number } | { readonly is: 'failed'; readonly retryAfterMs: number }
   > {
     const cursor = this.#cursor;
     const told = this.#take();
-    // Units that are told are lent again only after the response: so it doesn't wait.
+    // Reported units are lent again only after the response, so it must not wait.
     const fields = { cursor, used: textOf(told), ...(told.length > 0 && { wait_ms: '0' }) };
     const withinMs = this.#known === undefined ? QUESTION_MS_MAX : 2 * this.#boundMs;
     this.#isTelling = told.length > 0;
@@ -466,8 +466,8 @@ class KeyVerifier implements Verifier {
       const { status, retryAfterS, body } = await this.#server
         .post('/changes', fields, withinMs, this.#hanging.signal)
         .finally(() => this.#settle(told));
-      if (status === 200) return { is: 'again', atMs: this.#heard(body, asked) };
-      if (status >= 400 && status < 500) this.#putBack(told);
+      if (status === 200) return { is: 'again', atMs: this.#applyChanges(body, asked) };
+      if (status >= 400 && status < 500) this.#requeue(told);
       return { is: 'failed', retryAfterMs: retryAfterS === undefined ? Number.POSITIVE_INFINITY : retryAfterS * 1000 };
     } catch {
       if (sinceMs(asked) >= withinMs) return { is: 'again', atMs: 0 };
@@ -475,8 +475,8 @@ class KeyVerifier implements Verifier {
     }
   }
 
-  /** Forgets what may be different. Returns when to ask again. */
-  #heard(body: Body, asked: Moment): number {
+  /** Drops what may have changed. Returns when to ask again. */
+  #applyChanges(body: Body, asked: Moment): number {
     if (body.all === true) this.#forgetAll();
     for (const mark of listOf(body.changed)) {
       for (const hash of [...(this.#byMark.get(String(mark)) ?? [])]) this.#forget(hash);
@@ -499,7 +499,7 @@ interface ServerResponse {
 
 const NO_RESPONSE: ServerResponse = { status: 0, retryAfterS: undefined, body: {} };
 
-/** Tells whoever runs the service why the server can't be asked, each reason once while it lasts. */
+/** Reports why the server can't be asked, each reason once while it lasts. */
 class Reasons {
   readonly #metAtMs = new Map<string, number>();
   readonly #onError: (error: Error) => void;
@@ -517,7 +517,7 @@ class Reasons {
     try {
       this.#onError(new Error(`mcp-key-server/verifier: ${reason}`));
     } catch {
-      // what the service does with it changes no decision
+      // an error in the service's handler changes no decision
     }
   }
 }
@@ -528,7 +528,7 @@ const HINTS: Readonly<Record<string, string>> = {
   insufficient_scope: ': the key needs the scope introspect',
 };
 
-/** Returns why a response answers nothing; undefined: it does, if only that a limit of the key is used up. */
+/** Returns why a response is no answer; undefined: it is one, even if a limit of the key is used up. */
 function reasonIn(path: string, { status, body }: ServerResponse): string | undefined {
   const named = body.error ?? body.code;
   if (status === 200 || (status === 429 && (named === 'rate_limited' || named === 'quota_exceeded'))) return undefined;
@@ -537,14 +537,14 @@ function reasonIn(path: string, { status, body }: ServerResponse): string | unde
   return isName ? `${status} ${named}${HINTS[named] ?? ''}` : String(status);
 }
 
-/** Returns why there is no response. On Node that is in the cause, whose message may be empty. */
+/** Returns why there is no response. On Node the reason is in the cause, whose message may be empty. */
 function reasonOf(thrown: unknown): string {
   const { cause = thrown } = thrown as Error;
   const { code, message } = cause as { readonly code?: unknown; readonly message?: unknown };
   return [code, message].filter((part) => typeof part === 'string' && part !== '').join(': ') || String(thrown);
 }
 
-/** Returns the URL below which the routes are. Throws an Error, without what may be a secret, if there is none. */
+/** Returns the base URL of the routes. Throws an Error without possible secrets if it is invalid. */
 function baseUrlOf({ url, id, key }: VerifierOptions): string {
   if (typeof id !== 'string' || id === '') throw new Error('createVerifier: id: expected the id of a key, got none');
   if (typeof key !== 'string' || key === '') throw new Error('createVerifier: key: expected a key, got none');
@@ -556,7 +556,7 @@ function baseUrlOf({ url, id, key }: VerifierOptions): string {
   return parsed.origin + parsed.pathname.replace(/\/$/, '');
 }
 
-/** The server, as a service speaks to it. */
+/** The HTTP client of the server's API. */
 class Server {
   readonly #url: string;
   readonly #reasons: Reasons;
@@ -575,7 +575,7 @@ class Server {
     return this.post('/introspect', { ...fields, ...this.#resource }, QUESTION_MS_MAX);
   }
 
-  /** Throws when there is no response, or none that can be understood. */
+  /** Throws if there is no response, or none that can be parsed. */
   async post(
     path: string,
     fields: Readonly<Record<string, string>>,
@@ -589,7 +589,7 @@ class Server {
         method: 'POST',
         headers: { authorization: this.#authorization },
         body: new URLSearchParams(fields),
-        redirect: 'error', // what is sent is for this server alone
+        redirect: 'error', // credentials are only for this server
         signal: signal === undefined ? timeout.signal : AbortSignal.any([timeout.signal, signal]),
       });
       const read = await readResponse(response, path);
@@ -616,7 +616,7 @@ async function readResponse(response: Response, path: string): Promise<ServerRes
   return { status: response.status, retryAfterS: Number.isNaN(retryAfter) ? undefined : retryAfter, body };
 }
 
-/** Tells a response of the server with a good status from what something in front of it sends, which has any form. */
+/** Returns whether a successful response is the server's, not that of something in front of it. */
 function isAnswer({ active, cursor, fresh_ms: freshMs, bound_ms: boundMs }: Body, path: string): boolean {
   const isQuestion = path === '/introspect';
   if (isQuestion && active === false) return true;
@@ -642,7 +642,7 @@ function identityOf(body: Body): Verified {
   };
 }
 
-/** Returns what the server says of a limit that is used up: whose it is, in a sentence of its own. */
+/** Returns what the server says about a used-up limit: whose it is, and the sentence. */
 const limitOf = ({ error_description: detail, of }: Body): More => ({
   ...(typeof detail === 'string' && { detail }),
   ...(of === 'owner' && { of }),
@@ -716,7 +716,7 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Does what Promise.withResolvers does, which Node 20 lacks. */
+/** Replaces Promise.withResolvers, which Node 20 lacks. */
 function withResolvers(): { readonly promise: Promise<void>; readonly resolve: () => void } {
   let resolve = () => {};
   const promise = new Promise<void>((done) => {

@@ -1,17 +1,17 @@
-// A clock and timers that move only by hand.
+// A test clock, with timers, that only moves by hand.
 
 import type { Clock } from '../../../ground/runtime.ts';
 
 export interface TestClock extends Clock {
-  /** Moves both clocks forward by `ms`. Runs what is due on the way, each at its time. */
+  /** Moves both clocks forward by `ms`, and runs timers that are due on the way, each at its time. */
   advance(ms: number): void;
-  /** Sets the wall clock alone, as a person or NTP does. */
+  /** Sets only the wall clock, like a person or NTP. */
   setNow(nowMs: number): void;
   /** Lets the machine sleep for `ms`: the monotonic clock and timers stand still. */
   sleep(ms: number): void;
 }
 
-/** At the full hour, so that the windows of most limits begin with the test. */
+/** On the hour, so that the windows of most limits begin with the test. */
 const TEST_START_MS = Date.UTC(2026, 0, 2, 3);
 
 interface Timer {
@@ -22,10 +22,10 @@ interface Timer {
 
 export function testClock(startMs = TEST_START_MS): TestClock {
   let monotonicMs = 1000;
-  let leadMs = startMs - monotonicMs; // of the wall clock
+  let leadMs = startMs - monotonicMs; // how far the wall clock is ahead
   const timers = new Set<Timer>(); // in the order they were set
 
-  /** Returns the timer that is due first; of several, the one set first. */
+  /** Returns the timer due first; of several, the one set first. */
   function nextUntil(endMs: number): Timer | undefined {
     let next: Timer | undefined;
     for (const timer of timers) if (timer.dueMs <= endMs && timer.dueMs < (next?.dueMs ?? Infinity)) next = timer;
@@ -33,7 +33,7 @@ export function testClock(startMs = TEST_START_MS): TestClock {
   }
 
   return {
-    nowMs: () => Math.round(leadMs + monotonicMs), // whole, as every wall clock's
+    nowMs: () => Math.round(leadMs + monotonicMs), // an integer, like every wall clock's
     monotonicMs: () => monotonicMs,
     after(ms, run) {
       const timer = { dueMs: monotonicMs + ms, run };

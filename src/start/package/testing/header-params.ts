@@ -1,13 +1,13 @@
-// The headers in which a client of MCP 2026-07-28 repeats marked parameters of a call (basic/transports/streamable-http,
-// "Schema Extension"). Without them the server refuses the call.
+// Makes the headers in which MCP 2026-07-28 clients repeat marked parameters (basic/transports/streamable-http, "Schema
+// Extension"). The server refuses calls without them.
 
 import { isObject, type JsonObject } from '../../../ground/text.ts';
 
 export type HeaderParams = (tool: string, input: object) => Promise<Record<string, string>>;
 
 /**
- * Returns a function that makes these headers. It reads the marks in the description of all tools, once: a list of
- * tools leaves out those that the caller may not call.
+ * Returns a function that makes these headers. It reads the marks from /openapi.json, once, because a list of tools leaves
+ * out those that the caller may not call.
  */
 export function headerParamsAt(url: string): HeaderParams {
   let paths: Promise<JsonObject> | undefined;
@@ -30,7 +30,7 @@ async function pathsAt(url: string): Promise<JsonObject> {
   return paths;
 }
 
-/** Returns the names of headers by the fields of the input that they repeat. */
+/** Returns header names by the input fields that they repeat. */
 function markedIn(path: unknown): Record<string, string> {
   const schema = at(path, 'post', 'requestBody', 'content', 'application/json', 'schema', 'properties');
   const properties = isObject(schema) ? Object.entries(schema) : [];
@@ -45,10 +45,10 @@ function markedIn(path: unknown): Record<string, string> {
 const at = (value: unknown, ...names: readonly string[]): unknown =>
   names.reduce((inner, name) => (isObject(inner) ? inner[name] : undefined), value);
 
-/** Printable ASCII without white space at its ends, which a header would lose. */
+/** Printable ASCII without leading or trailing white space, which a header would lose. */
 const PLAIN = /^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/;
 
-/** Returns a value as a header has it; null: it is in none. */
+/** Encodes a value for a header; null: it isn't sent. */
 function encoded(value: unknown): string | null {
   if (typeof value === 'number' || typeof value === 'boolean') return String(value);
   if (typeof value !== 'string') return null;

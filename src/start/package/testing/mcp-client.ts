@@ -1,25 +1,25 @@
-// A client of MCP for tests of tools: calls over the real route, answers what a tool asks, and keeps what it reports.
+// An MCP client for tests of tools: calls over the real route, answers a tool's questions, and records its progress.
 
 import { isObject, type JsonObject } from '../../../ground/text.ts';
 import { headerParamsAt } from './header-params.ts';
 
-/** The newest revision, in which a tool can ask. */
+/** The newest revision, in which tools can ask. */
 const NEWEST = '2026-07-28';
 
-/** What authorizes a call: an API key, or a person's token. `era` is a revision of MCP, the newest unless given. */
+/** Authorizes calls by an API key or a user token. `era`: a revision of MCP, by default the newest. */
 export interface McpOptions {
   readonly key?: string;
   readonly token?: string;
   readonly era?: string;
 }
 
-/** An answer to a form: its content, which accepts it; or an action, with content if it accepts. */
+/** An answer to a form: its content, to accept it; or an action, with content for `accept`. */
 export type McpAnswer = Readonly<Record<string, unknown>>;
 
 export interface McpCallOptions {
   /**
-   * Answers by the names of questions. A question without one is cancelled, but the call throws an Error if an answer is
-   * left over, or its form does not take one. Left out: the client shows no forms.
+   * Answers by the names of questions. A question without one is cancelled; but the call throws an Error if an answer is
+   * left over, or doesn't fit its form. If left out, the client shows no forms.
    */
   readonly answers?: Readonly<Record<string, McpAnswer>>;
   readonly signal?: AbortSignal;
@@ -48,17 +48,17 @@ export interface McpResult {
 export interface McpClient {
   /** Calls a tool. Throws an Error for a JSON-RPC error, and if the server does not respond in MCP. */
   call(name: string, input?: object, options?: McpCallOptions): Promise<McpResult>;
-  /** Lists the tools that this client is shown. */
+  /** Lists the tools that this client may see. */
   // biome-ignore lint/suspicious/noExplicitAny: as above
   list(): Promise<any[]>;
 }
 
-/** A tool that asks again and again would keep a test for ever. */
+/** Ends a test whose tool would ask for ever. */
 const ROUNDS_MAX = 20;
 
 const FORMS = { elicitation: { form: {} } };
 
-/** What a request has beside its parameters. */
+/** What a request has besides its parameters. */
 interface Sent {
   readonly capabilities?: object;
   /** Headers that repeat parameters. */
@@ -162,7 +162,7 @@ function answered({ name, requestedSchema }: McpAsked, answers: McpCallOptions['
 
 const ACTIONS: readonly unknown[] = ['accept', 'decline', 'cancel'];
 
-/** Returns what the server would ask for again, or drop; null if there is nothing. The server checks the values. */
+/** Returns what the server would ask for again, or drop; null: nothing. The server validates the values. */
 function faultIn({ action, content }: McpAnswer, { properties, required = [] }: JsonObject): string | null {
   if (!ACTIONS.includes(action)) return `expected the action ${ACTIONS.join(', ')}, got ${JSON.stringify(action)}`;
   if (action !== 'accept') return null;
@@ -173,7 +173,7 @@ function faultIn({ action, content }: McpAnswer, { properties, required = [] }: 
   return faults.join('; ') || null;
 }
 
-/** Throws an Error if a question got no answer while an answer is left over, whose name is probably misspelt. */
+/** Throws an Error if a question has no answer while an answer is left over: its name is probably misspelt. */
 function assertNamed(answers: McpCallOptions['answers'] = {}, asked: readonly McpAsked[]): void {
   const names = [...new Set(asked.map(({ name }) => name))];
   const [left] = Object.keys(answers).filter((name) => !names.includes(name));
@@ -183,7 +183,7 @@ function assertNamed(answers: McpCallOptions['answers'] = {}, asked: readonly Mc
 
 interface Messages {
   readonly result: JsonObject;
-  /** The parameters of what came before the result. */
+  /** The parameters of the messages before the result. */
   readonly notified: readonly JsonObject[];
 }
 

@@ -1,4 +1,4 @@
-// The real service behind a real socket, in this process, with a clock moved by hand: for tests of tools.
+// Starts the real service behind a real socket, in this process, with a clock moved by hand: for tests of tools.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -34,10 +34,10 @@ export interface TestResponse {
 }
 
 export interface TestApp extends AsyncDisposable {
-  /** The app's URL, which includes BASE_PATH and ends with no slash. */
+  /** The app's URL, with BASE_PATH, without a trailing slash. */
   readonly url: string;
   readonly clock: TestClock;
-  /** Creates a user token that is good for an hour of the test clock, unless `claims` say otherwise. */
+  /** Creates a user token that is valid for an hour of the test clock, unless `claims` say otherwise. */
   token(sub: string, claims?: Record<string, unknown>): Promise<string>;
   /** Sends POST /tools/<tool> with a JSON body. */
   call(tool: string, input?: unknown, headers?: Record<string, string>): Promise<TestResponse>;
@@ -56,7 +56,7 @@ export interface TestApp extends AsyncDisposable {
 }
 
 export interface TestAppOptions extends StartOptions {
-  /** The configuration, instead of the environment. Keys are kept in a temporary folder, unless it says otherwise. */
+  /** Replaces the environment. By default keys are in a temporary folder. */
   readonly env?: Env;
 }
 
@@ -83,7 +83,7 @@ export interface ServeTestAppOptions {
   readonly service?: Partial<ServiceOptions>;
 }
 
-/** Starts an app like `createTestApp`, with every option, but without a folder. */
+/** Starts an app like `createTestApp`, with all options, but without a folder. */
 export async function serveTestApp(options: ServeTestAppOptions): Promise<TestApp & { readonly service: Service }> {
   const config = parseConfig({ JWT_SECRET: TEST_SECRET, PORT: '0', ...options.env });
   if (!config.ok) throw new Error(config.error.join('\n'));
@@ -165,7 +165,7 @@ export async function serveTestApp(options: ServeTestAppOptions): Promise<TestAp
   return { ...app, service };
 }
 
-/** Reads a response, whose body is parsed if it is JSON. */
+/** Reads a response, and parses a JSON body. */
 export async function readResponse(response: Response): Promise<TestResponse> {
   const text = await response.text();
   const json = response.headers.get('content-type')?.includes('json');
