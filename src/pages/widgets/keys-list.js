@@ -236,7 +236,7 @@ function finish(list, id, kind, output) {
   if (kind === 'delete') list.keys = list.keys.filter((listed) => listed !== key);
   else if (kind === 'revoke' && key) key.active = false;
   else if (key) keepSecret(list, key, output);
-  list.own?.readHistory(id);
+  if (kind !== 'delete') list.own?.readHistory(id);
   bringUpToDate(list);
   if (!hadFocus) return;
   if (kind === 'rotate') return focusOn(list.secrets.get(id)?.copyButton);
