@@ -2,7 +2,7 @@
 
 import { change, focusOn, html } from '../widgets/draw.js';
 import { keysList } from '../widgets/keys-list.js';
-import { failed, nameOf, setup, succeeded } from '../widgets/parts.js';
+import { failed, nameOf, relativeWords, setup, succeeded } from '../widgets/parts.js';
 import { ownKeys } from './own-key.js';
 
 const CALL_MS = 75_000; // a tool has 60 s
@@ -73,11 +73,18 @@ export async function post(path, token, body) {
     const more = issues
       .filter(({ message }) => !detail.includes(message))
       .map(({ path, message }) => `${path}: ${message}`);
-    if (headers.has('Retry-After')) more.push(`Try again in ${headers.get('Retry-After')} s`);
-    return { status, ...failed([detail, ...more].join('. '), told) };
+    const sentence = withWait(detail, headers.get('Retry-After'));
+    return { status, ...failed([sentence, ...more].join('. '), told) };
   } catch {
     return unanswered(path);
   }
+}
+
+/** Says in the server's sentence when to try again, if it told that as a number of seconds. */
+function withWait(sentence, waitS) {
+  if (!(waitS > 0)) return sentence;
+  const wait = waitS < 60 ? `in ${waitS} s` : relativeWords(waitS * 1000);
+  return `${sentence.replace(/; try again( later)?$/, '')}; try again ${wait}`;
 }
 
 const unanswered = (path) =>

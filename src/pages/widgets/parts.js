@@ -100,7 +100,7 @@ const UNITS = [
 const relative = new Intl.RelativeTimeFormat('en');
 
 /** Returns words like `3 days ago` or `in 5 months`. */
-function relativeWords(ms) {
+export function relativeWords(ms) {
   const found = UNITS.find(([, , fromMs]) => Math.abs(ms) >= fromMs);
   if (found === undefined) return ms > 0 ? 'in seconds' : 'just now';
   const [unit, unitMs] = found;

@@ -122,3 +122,27 @@ describeInBrowser('no answer of the server', (browser) => {
     });
   });
 });
+
+describeInBrowser('a refusal for now', (browser) => {
+  test('says in one sentence how long to wait', async () => {
+    await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1', USER_RATE_LIMIT: '20/10s' } });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByText('No API keys yet').waitFor();
+      await page.getByRole('link', { name: 'A program asks for a key' }).click();
+      await page.getByLabel('The code that the program shows').fill('BCDF-GHJK');
+      const send = page.getByRole('button', { name: 'Go on' });
+      for (let guess = 0; guess < 11; guess++) {
+        const response = page.waitForResponse('**/device/request');
+        await send.click();
+        await response;
+        await send.waitFor();
+      }
+      await alerted(page, 'Rate limit exceeded; try again in 10 minutes');
+      const headers = { authorization: `Bearer ${await app.token('alice')}` };
+      while ((await app.call('list_api_keys', {}, headers)).status === 200);
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByText(/^The list could not be refreshed\. Rate limit exceeded; try again in \d+ s$/).waitFor();
+    });
+  });
+});
