@@ -1,4 +1,4 @@
-// The tool that lists owners with what they may use and have used, for admins.
+// The tool that lists owners with their limits and uses, for admins.
 
 import * as v from 'valibot';
 import { sequence } from '../calls/guard.ts';
@@ -12,7 +12,7 @@ const BASE64URL = { alphabet: 'base64url', omitPadding: true } as const;
 
 const cursorOf = (owner: string): string => new TextEncoder().encode(owner).toBase64(BASE64URL);
 
-/** Returns the owner that a cursor names; undefined: it is no cursor of this server. */
+/** Returns the owner in a cursor; undefined if it is no cursor of this server. */
 function ownerOf(cursor: string): string | undefined {
   try {
     const owner = new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.fromBase64(cursor, BASE64URL));

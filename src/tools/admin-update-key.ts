@@ -1,4 +1,4 @@
-// The tool that changes the settings of one key of any owner, for admins: what `keys update` does beside the database.
+// The tool that changes the settings of any owner's key, for admins, as the command `keys update` does.
 
 import * as v from 'valibot';
 import { sequence } from '../calls/guard.ts';

@@ -1,4 +1,4 @@
-// The tool that sets what an owner may use with all keys together, for admins: what `keys owner` does.
+// The tool that sets an owner's limits for all keys together, for admins, as the command `keys owner` does.
 
 import * as v from 'valibot';
 import { sequence } from '../calls/guard.ts';

@@ -24,7 +24,7 @@ const limitFields = {
   ),
 };
 
-/** keys/grants.ts knows which there are. */
+/** keys/grants.ts checks the value. */
 const resource = v.optional(
   v.pipe(
     v.string(),
@@ -34,7 +34,7 @@ const resource = v.optional(
   ),
 );
 
-/** Returns the fields that a person decides about a new key, in this tool and on the page. */
+/** Returns the fields of a new key that a person decides, in this tool and on the page. */
 const decidedFields = (ceilings: KeyCeilings) => ({ ...keyRequestFields(ceilings), ...limitFields });
 
 type Decided = v.InferOutput<v.StrictObjectSchema<ReturnType<typeof decidedFields>, undefined>>;
@@ -44,7 +44,7 @@ const requestOf = ({ rateLimit, ...decided }: Decided) => ({
   rateLimit: rateLimit && { requests: rateLimit.requests, windowS: windowSecondsOf(rateLimit.window) ?? 0 },
 });
 
-/** Returns a reader of what a person decides outside of a call of the tool. */
+/** Creates the parser of a person's decision outside this tool. */
 export function keyRequestReader(ceilings: KeyCeilings) {
   const parse = parserOf(v.strictObject(decidedFields(ceilings)));
   return (fields: unknown) => {

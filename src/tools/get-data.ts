@@ -1,4 +1,4 @@
-// The sample tool for programs: an API key, the rate limit, the scope `read`. A model for your own tools.
+// The sample tool for programs, behind an API key, its rate limit, and the scope `read`. A model for your own tools.
 
 import * as v from 'valibot';
 import { sequence } from '../calls/guard.ts';

@@ -1,5 +1,5 @@
-// What tools about keys share: the fields of a request, a key as lists show it, how a new key reaches its caller, and the id
-// that keys are ended by.
+// Shared by the tools about keys: the fields of a request, a key as lists show it, how a new key reaches its caller,
+// and the input of tools that end keys.
 
 import * as v from 'valibot';
 import type { Call } from '../calls/call.ts';
@@ -23,9 +23,9 @@ import { fingerprintOf, type MadeKey, type Rotation } from '../keys/record.ts';
 import type { ListedChild } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 
-const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years: also keeps expiresAt an exact integer
+const EXPIRES_IN_DAYS_MAX = 36_500; // a hundred years, which keeps expiresAt an exact integer
 
-// keys/grants.ts enforces the ceilings; the schema tells clients.
+// keys/grants.ts enforces the ceilings; the schema only tells clients.
 const scope = ({ scopes }: KeyCeilings) =>
   v.pipe(
     v.string(),
@@ -33,7 +33,7 @@ const scope = ({ scopes }: KeyCeilings) =>
     v.metadata(scopes === null ? { pattern: SCOPE_PATTERN } : { enum: scopes }),
   );
 
-/** Days until a key expires. */
+/** Describes the days until a key expires. */
 export function daysOf({ daysMax }: KeyCeilings) {
   const expected = `Expected a number above 0 and at most ${EXPIRES_IN_DAYS_MAX}`;
   return v.pipe(
@@ -44,7 +44,7 @@ export function daysOf({ daysMax }: KeyCeilings) {
   );
 }
 
-/** Returns the fields of a request for a key. The operator's command has them too. */
+/** Returns the fields of a request for a key, which the operator's command has, too. */
 export const keyRequestFields = (ceilings: KeyCeilings) => ({
   name: v.pipe(
     text(1, 200),
@@ -96,8 +96,8 @@ const METADATA_SCHEMA = {
 };
 
 /**
- * Describes metadata as an admin gives it. Not a record, which would take an array too. What clients are told stands
- * before the transform, where the schema of an input ends.
+ * Describes metadata as an admin gives it. Not v.record, which would accept an array. What clients see comes before the
+ * transform, where the schema of an input ends.
  */
 export const metadataInput = (description: string) =>
   v.pipe(
@@ -110,7 +110,7 @@ export const metadataInput = (description: string) =>
 
 const count = v.pipe(v.number(), v.integer());
 
-/** A key as lists show it: never the key itself. */
+/** The fields of a key in lists, which never show the key itself. */
 export const listedKeyFields = {
   id: v.string(),
   name: v.string(),
@@ -152,7 +152,7 @@ export const listedKeyFields = {
   ),
 };
 
-/** Returns the server that the key is for, as the call's client addresses it. */
+/** Returns the server that the key is for, under the name that the client uses. */
 const resourceOf = ({ resource }: { resource: string | null }, { publicUrl = THIS_SERVER }: Caller): string | null =>
   resource === null ? null : shownServer(resource, publicUrl);
 
@@ -174,7 +174,7 @@ export const listedKey = (key: OwnKey, caller: Caller) => ({
   ...(key.rotation !== null && { rotation: shownRotation(key.rotation) }),
 });
 
-/** A key as admins see it. */
+/** The fields of a key that admins see. */
 export const adminListedFields = {
   owner: v.string(),
   ...listedKeyFields,
@@ -192,7 +192,7 @@ export const adminListed = (key: OwnKey, caller: Caller) => ({
   ...(key.metadata !== null && { metadata: { ...key.metadata } }),
 });
 
-/** Returns a child, a key that another key has made, as lists show it. */
+/** Returns a child (a key that another key made) as lists show it. */
 export const listedChild = (child: ListedChild, caller: Caller) => ({
   id: child.id,
   name: child.name,
@@ -209,7 +209,7 @@ const shownRotation = ({ state, previousUntilMs, otherFingerprint }: Rotation) =
   otherFingerprint,
 });
 
-/** The output: without `key` if the widget has it. */
+/** The output, without `key` if the widget has it. */
 export const newKeyFields = {
   id: v.pipe(v.string(), v.description('The id to rotate, revoke or delete the key by.')),
   key: v.optional(v.pipe(v.string(), v.description('The API key itself. It is shown here and never again.'))),
@@ -230,7 +230,7 @@ const IN_WIDGET = 'The widget shows the key to the user, once. It is not in this
 
 type NewKey = v.InferInput<v.StrictObjectSchema<typeof newKeyFields, undefined>>;
 
-/** Returns how a new key will reach its caller: in the result, in the widget alone, or why it can't. */
+/** Returns how a new key reaches its caller: in the result or only in the widget. Returns a problem if it can't. */
 export function deliveryOf(keyReveal: ToolDeps['keyReveal'], call: Call): Result<(made: MadeKey) => NewKey, Problem> {
   if (keyReveal === 'result' || call.audience === 'program') {
     return ok(({ key, record }) => ({ ...fieldsOf(record, call), key, warning: WARNING }));
@@ -250,7 +250,7 @@ const fieldsOf = (record: MadeKey['record'], call: Call) => ({
   resource: resourceOf(record, call),
 });
 
-const KEY_ID_CHARS_MAX = 200; // any text is accepted: what is no id names a key that doesn't exist
+const KEY_ID_CHARS_MAX = 200; // any text is accepted: it then names a key that doesn't exist
 
 export const keyIdInput = v.strictObject({
   keyId: v.pipe(
@@ -261,7 +261,7 @@ export const keyIdInput = v.strictObject({
   ),
 });
 
-/** Revoking and deleting both succeed for a key that does not exist. */
+/** The output of revoking and deleting, which also succeed if there is no such key. */
 export const endOutput = v.strictObject({ success: v.literal(true), message: v.string() });
 
 export const endAnnotations = {

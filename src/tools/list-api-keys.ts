@@ -10,17 +10,17 @@ import type { ToolDeps } from './folder/tool-file.ts';
 import { keyIdInput, listedChild, listedKey, listedKeyFields } from './key-fields.ts';
 import { ownPlanFields, writtenPlan } from './owner-fields.ts';
 
-/** A key, or a child, which is shown with fewer fields. */
+/** A key, or a child, which has fewer fields. */
 const item = v.strictObject({ ...listedKeyFields, fingerprint: v.optional(listedKeyFields.fingerprint) });
 
 const utf8 = new TextEncoder();
 
-/** The bytes of what the list is wrapped in, with a cursor. */
+/** The bytes around the list, with a cursor. */
 const WRAPPING_BYTES_MAX = 100;
 
 const cursorOf = ({ createdAtMs, row }: ListPlace): string => `${createdAtMs}-${row}`;
 
-/** Returns the place that a cursor names; undefined: it is no cursor of this server. */
+/** Parses a cursor; undefined if it is none of this server. */
 function placeOf(cursor: string): ListPlace | undefined {
   const at = cursor.lastIndexOf('-');
   const place = { createdAtMs: Number(cursor.slice(0, at)), row: Number(cursor.slice(at + 1)) };
@@ -70,7 +70,7 @@ interface Shown<Item> {
   readonly item: Item;
 }
 
-/** Returns a page of what was found. `remaining` counts all from the first of those on. */
+/** Returns a page of the found items. `remaining` is the number of all items from the first of these on. */
 function pageOf<Item>(found: readonly Shown<Item>[], remaining: number, besideBytes = 0) {
   const keys = takeFitting(
     found.map(({ item }) => item),
@@ -80,7 +80,7 @@ function pageOf<Item>(found: readonly Shown<Item>[], remaining: number, besideBy
   return { keys, ...(last && keys.length < remaining && { nextCursor: cursorOf(last.place) }) };
 }
 
-/** Returns as many of the first items as fit beside other bytes, and at least one. */
+/** Returns as many of the first items as fit beside other bytes, but at least one. */
 function takeFitting<Item>(items: readonly Item[], besideBytes: number): Item[] {
   let bytes = WRAPPING_BYTES_MAX + besideBytes;
   const end = items.findIndex((item, index) => {

@@ -1,4 +1,4 @@
-// What an owner's edit of a key may say, as the page of keys sends it, in the fields that the tools have.
+// Parses an owner's edit of a key from the page /keys. Its fields are those of the tools.
 
 import * as v from 'valibot';
 import { inputParserOf } from '../calls/schema.ts';
@@ -9,16 +9,16 @@ import { isObject } from '../ground/text.ts';
 import type { AskedEdit } from '../keys/own-edits.ts';
 import { keyIdInput, keyRequestFields } from './key-fields.ts';
 
-/** The ceilings bound what a key is given, and nothing is given here. */
+/** Ceilings limit what a key is granted, and an edit grants nothing. */
 const { name, scopes, expiresInDays } = keyRequestFields({ scopes: null, daysMax: null, limits: NO_CEILINGS });
 
 const parse = inputParserOf(
   v.strictObject({ ...keyIdInput.entries, name: v.optional(name), scopes: v.optional(scopes), expiresInDays }),
 );
 
-/** Reads an edit. A name or scopes that are empty count as left out. */
+/** Parses an edit. An empty name, or empty scopes, count as missing. */
 export const readOwnEdit = (body: unknown): Result<AskedEdit & { readonly keyId: string }, InvalidInput> =>
-  parse(isObject(body) ? Object.fromEntries(Object.entries(body).filter((field) => !isLeftOut(field))) : body);
+  parse(isObject(body) ? Object.fromEntries(Object.entries(body).filter((field) => !isMissing(field))) : body);
 
-const isLeftOut = ([field, value]: [string, unknown]): boolean =>
+const isMissing = ([field, value]: [string, unknown]): boolean =>
   (field === 'name' && value === '') || (field === 'scopes' && Array.isArray(value) && value.length === 0);

@@ -1,4 +1,4 @@
-// What is set of an owner and shown of one, for tools and commands.
+// The fields of an owner's settings, as tools and commands set and show them.
 
 import * as v from 'valibot';
 import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
@@ -15,7 +15,7 @@ const ownerLimit = v.pipe(
   ),
 );
 
-/** What an admin may set; null: the server's. */
+/** What an admin may set; null resets to the server's default. */
 export const ownerUpdateFields = {
   rateLimit: v.optional(v.pipe(v.nullable(ownerLimit), v.description("Of all keys together; null: the server's."))),
   quota: v.optional(v.pipe(v.nullable(quotaFields), v.description("Of all keys together; null: the server's."))),
@@ -72,7 +72,7 @@ export const writtenOwner = ({ owner, blocked, rateLimit, quota, keysMax, metada
 
 const writtenUses = ({ today, last30Days }: ShownOwner['uses']) => ({ today, last30Days: [...last30Days] });
 
-/** What an owner sees above the list of his keys. */
+/** What owners see above the list of their keys. */
 export const ownPlanFields = v.strictObject({
   rateLimit: v.optional(rateLimitFields),
   quota: v.optional(quotaFields),

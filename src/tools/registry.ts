@@ -1,5 +1,5 @@
-// What a server offers, made in one pass over files: the server's own, and those of the operator. The compiler may not
-// have seen any of it.
+// Registers the tools, prompts and resources of the server and of the operator's files, and checks them: the compiler
+// may not have seen the files.
 
 import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
@@ -9,14 +9,14 @@ import { isObject } from '../ground/text.ts';
 import { attempt, faultOf, SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
 import { RESERVED_NAMES } from './server-tools.ts';
 
-/** The names of the tools and prompts of each tool file, by file. */
+/** The names of tools and prompts, by tool file. */
 export type CustomNames = ReadonlyMap<string, readonly string[]>;
 
 export interface Registry {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prompts: ReadonlyMap<string, Prompt>;
   readonly resources: readonly Resource[];
-  /** The scopes that tools and prompts ask keys for. */
+  /** The scopes that tools and prompts demand of keys. */
   readonly keyScopes: readonly string[];
   readonly custom: CustomNames;
 }
@@ -26,7 +26,9 @@ interface Made<T> {
   readonly made: T;
 }
 
-/** Returns all in the order of the files. Throws an Error, for the operator, that names the file with the fault. */
+/**
+ * Registers everything, in the order of the files. Throws an Error for the operator that names the file with the fault.
+ */
 export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
   const all = files.flatMap(resourcesOf);
   const resources = byName('uri of a resource', all, ({ uri }) => uri);
@@ -73,11 +75,11 @@ function madeBy<T extends Tool | Prompt>(
   return all.map((made) => ({ file, made }));
 }
 
-/** Checks a custom tool or prompt for faults that tests exclude for the server's own. */
+/** Checks an operator's tool for faults that tests exclude in the server's own. */
 function checkCustom({ file, made }: Made<Tool>, resources: ReadonlyMap<string, Resource>): void {
   const { name, widget, headerParams, outputSchema } = made;
   attempt(file, () => {
-    headerParams(); // throws for a type that JSON Schema can't express: later it would break the list of all tools
+    headerParams(); // throws for a type that JSON Schema can't express, which later would break the list of all tools
     outputSchema?.();
   });
   if (widget !== undefined && !resources.has(widget)) {
@@ -86,7 +88,7 @@ function checkCustom({ file, made }: Made<Tool>, resources: ReadonlyMap<string, 
   if (RESERVED_NAMES.includes(name)) throw faultOf(file, `expected another tool name, ${name} is the server's own`);
 }
 
-/** Throws an Error for a scope that no key can have. */
+/** Throws an Error if a tool or prompt demands a scope that no key can have. */
 function checkScopes({ file, made }: Made<Tool | Prompt>, { ceilings: { scopes: existing } }: ToolDeps): void {
   const missing = existing && made.requiredScopes.find((scope) => !existing.includes(scope));
   if (!missing) return;
@@ -97,7 +99,7 @@ function checkScopes({ file, made }: Made<Tool | Prompt>, { ceilings: { scopes: 
   );
 }
 
-/** Returns what was made by its name. Throws an Error if two have the same name. */
+/** Indexes by name. Throws an Error if two have the same name. */
 function byName<T>(what: string, all: readonly Made<T>[], nameOf: (made: T) => string): ReadonlyMap<string, T> {
   const fileOf = new Map<string, string>();
   for (const { file, made } of all) {

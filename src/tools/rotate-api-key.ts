@@ -1,4 +1,4 @@
-// The tool that gives one of the caller's keys a new secret, once.
+// The tool that gives one of the caller's keys a new secret, and returns it, once.
 
 import * as v from 'valibot';
 import { wholeNumber } from '../calls/schema.ts';

@@ -1,4 +1,4 @@
-// The server's own tools in the order clients see them, as one more tool file.
+// The server's own tools, in the order in which clients see them, in the form of a tool file.
 
 import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
@@ -35,13 +35,13 @@ const FOR_ADMINS = {
   admin_update_owner: adminUpdateOwner,
 };
 
-/** Names that no tool file may use, also while a tool is switched off. */
+/** The names that no tool file may use, even if the tool is off. */
 export const RESERVED_NAMES: readonly string[] = Object.keys({ ...FOR_ALL, ...FOR_ADMINS });
 
 export interface ServerToolsOptions {
-  /** Whether the tool get_data is among them; true unless given. */
+  /** Whether to include the tool get_data; true by default. */
   readonly sample?: boolean;
-  /** The keys that the tools for admins work on. There are no such tools if it is left out. */
+  /** The domain behind the tools for admins; without it there are no such tools. */
   readonly admin?: AdminKeys | null;
 }
 
@@ -53,15 +53,14 @@ export const createTools = (deps: ToolDeps, { sample = true, admin }: ServerTool
 ];
 
 /**
- * Returns the tool without the check of its output, which costs a tenth of a call: the compiler and tests have checked
- * it.
+ * Removes the check of a tool's output, which costs a tenth of a call. The compiler and tests have checked these tools.
  */
 const unvalidated = (tool: Tool): Tool => ({ ...tool, validate: null });
 
 export interface ServerFileOptions extends ServerToolsOptions {
-  /** Makes the tools in place of the server's own. */
+  /** Creates the tools that replace the server's own. */
   readonly tools?: ((deps: ToolDeps) => readonly Tool[]) | undefined;
-  /** Makes the prompts. There are none unless it is given. */
+  /** Creates the prompts; by default there are none. */
   readonly prompts?: ((deps: ToolDeps) => readonly Prompt[]) | undefined;
   readonly resources: readonly Resource[];
 }

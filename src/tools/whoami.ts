@@ -1,5 +1,5 @@
-// The tool that says whose key was presented, and what is left of its limits. It needs no scope and changes nothing:
-// people see why another call was refused, or that a new key works.
+// The tool that says whose key was presented, and what is left of its limits. It needs no scope and changes nothing, so
+// people can see why another call was refused, or that a new key works.
 
 import * as v from 'valibot';
 import { epochMs } from '../calls/schema.ts';

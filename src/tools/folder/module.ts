@@ -1,4 +1,4 @@
-// What a tool file imports as `mcp-key-server`. Exports only.
+// The module that tool files import as `mcp-key-server`. It only re-exports.
 
 export * as v from 'valibot';
 export type { KeyAuth } from '../../calls/api-key.ts';

@@ -1,5 +1,5 @@
-// The folder of the operator's tools: which of its files are read, in which order, and what they must export. The
-// module is imported by the runtime (main.ts, main.deno.ts).
+// Reads the folder of the operator's tools: selects its files, imports each through the runtime (main.ts,
+// main.deno.ts), and checks what it exports.
 
 import { readdirSync } from 'node:fs';
 import { basename, posix, resolve } from 'node:path';
@@ -9,23 +9,24 @@ import { type MakePrompts, type MakeTools, type ToolFile, unusableFile } from '.
 /** Imports the module at an absolute path. */
 export type ImportModule = (path: string) => Promise<object>;
 
-/** Writes a line if the process ends before it is cancelled. */
+/** Writes a line if the process ends before the returned function is called. */
 export type LastWords = (line: string) => Cancel;
 
 export const DEFAULT_FOLDER = './tools';
 
-/** A file that waits while it is loaded must not delay the start without end. */
+/** The longest load of a file: one that waits must not delay the start forever. */
 const LOAD_MS_MAX = 30_000;
 
 /**
- * Returns the names of tool files. It leaves out `_*`, which tools share, and `*.test.*`, their tests. It also leaves out
- * hidden files, such as those of an editor that has a file open (`.#a.ts`), or of macOS (`._a.ts`).
+ * Returns the names of tool files. Leaves out `_*`, which tools share, tests (`*.test.*`), and hidden files, which
+ * editors (`.#a.ts`) and macOS (`._a.ts`) create.
  */
 const toolFileNames = (names: readonly string[]): readonly string[] =>
   names.filter((name) => /^[^._].*\.(ts|js|mjs)$/.test(name) && !/\.test\.\w+$|\.d\.ts$/.test(name)).sort();
 
 /**
- * Resolves with null if `toolsDir` is null and there is no ./tools. Throws an Error whose message is for the operator.
+ * Reads the files. Resolves with null if `toolsDir` is null and there is no ./tools. Throws an Error whose message is
+ * for the operator.
  */
 export async function readToolFolder(
   toolsDir: string | null,
@@ -50,7 +51,7 @@ function namesIn(folder: string, optional: boolean): readonly string[] | null {
     return readdirSync(folder);
   } catch (error) {
     const { code, name, message } = error as { code?: string; name: string; message: string };
-    if (optional && (code === 'ENOENT' || name === 'NotCapable')) return null; // Deno without permission to read
+    if (optional && (code === 'ENOENT' || name === 'NotCapable')) return null; // Deno may not read it
     const expected = 'expected a folder that can be read, with the tools of your own';
     throw new Error(`TOOLS_DIR: ${expected}, got ${JSON.stringify(folder)} (${code ?? message})`);
   }
@@ -72,7 +73,7 @@ async function loadModule(file: string, importing: Promise<object>): Promise<obj
 
 function toolFileOf(file: string, module: object): ToolFile {
   const { default: made, prompts, resources } = module as { default?: unknown; prompts?: unknown; resources?: unknown };
-  const make = made ?? (prompts === undefined ? undefined : () => []); // a file may hold prompts alone
+  const make = made ?? (prompts === undefined ? undefined : () => []); // a file may export only prompts
   if (typeof make !== 'function') {
     const found =
       make === undefined ? `it has none; ${leftOut(file)} would be left out` : `it is of type ${typeof make}`;

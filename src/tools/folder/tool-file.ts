@@ -1,4 +1,4 @@
-// What tool files are given, and what they export. For one that can't be used the error is one line with file, place and what was expected.
+// Defines what tool files get and export, and the one-line errors about them: file, place, and what was expected.
 
 import { realpathSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -10,15 +10,15 @@ import type { Tool } from '../../calls/tool.ts';
 import type { KeyCeilings } from '../../keys/grants.ts';
 import type { Keys } from '../../keys/index.ts';
 
-/** What tools are made with. */
+/** What tool files get to create tools. */
 export interface ToolDeps {
   readonly guards: Guards;
   readonly keys: Keys;
-  /** The environment variables that a tool reads, each beginning with `TOOL_`, as a schema. */
+  /** Reads environment variables by a schema. Their names begin with `TOOL_`. */
   readonly settings: Settings;
-  /** What any key may have, for schemas. */
+  /** The most that any key may have, for schemas. */
   readonly ceilings: KeyCeilings;
-  /** Where a new key is shown over MCP: in the result, or in the tool's widget alone. */
+  /** Where a new key is shown over MCP: in the result, or only in the tool's widget. */
   readonly keyReveal: 'result' | 'widget';
 }
 
@@ -28,7 +28,7 @@ export type MakeTools = (deps: ToolDeps) => Tool | readonly Tool[];
 /** What a tool file may export as `prompts`. */
 export type MakePrompts = (deps: ToolDeps) => Prompt | readonly Prompt[];
 
-/** The name in messages of the place of the server's own tools, prompts and resources. */
+/** The name of the server's own tools, prompts and resources in messages. */
 export const SERVER_FILE = 'the server';
 
 export interface ToolFile {
@@ -40,7 +40,7 @@ export interface ToolFile {
   readonly resources?: unknown;
 }
 
-/** What a program adds that starts the server itself. */
+/** What a program adds if it starts the server itself. */
 export interface Custom {
   /** What tool files export by default. */
   readonly tools?: readonly MakeTools[] | undefined;
@@ -50,7 +50,7 @@ export interface Custom {
   readonly resources?: readonly unknown[] | undefined;
 }
 
-/** Returns the program's own as files. Throws an Error for what is no list of functions. */
+/** Returns the program's additions in the form of tool files. Throws an Error for lists of anything but functions. */
 export function toolFilesOf({ tools = [], prompts = [], resources }: Custom): readonly ToolFile[] {
   assertFunctions('tools', tools, '=> Tool or Tool[]');
   assertFunctions('prompts', prompts, '=> Prompt or Prompt[]');
@@ -68,7 +68,7 @@ function assertFunctions(name: string, list: unknown, returns: string): void {
   throw faultOf(`${name}[${wrong}]`, `expected a function (deps: ToolDeps) ${returns}, got ${typeof list[wrong]}`);
 }
 
-/** Returns an Error, for the operator, that names the file. */
+/** Creates an Error for the operator that names the file. */
 export const faultOf = (file: string, expected: string): Error =>
   new Error(file === SERVER_FILE ? expected : `${file}: ${expected}`);
 
@@ -80,9 +80,9 @@ export function attempt<T>(file: string, make: () => T): T {
   }
 }
 
-/** Returns an Error of one line for a file that threw, or that could not be loaded. */
+/** Creates a one-line Error for a file that threw or couldn't be loaded. */
 export function unusableFile(file: string, error: unknown, remedy = ''): Error {
-  const first = error instanceof AggregateError ? error.errors[0] : error; // several errors of syntax
+  const first = error instanceof AggregateError ? error.errors[0] : error; // several syntax errors
   const { message = String(first) }: { message?: string } = Object(first); // anything can be thrown
   const [reason = ''] = message.trim().split('\n');
   return new Error(`${file}${placeOf(file, first)}: ${reason}${remedy}`);
@@ -94,26 +94,28 @@ interface Thrown {
   readonly stack?: string;
 }
 
-/** Returns `:line:column` in the file. Bun gives it beside a syntax error; else message or stack have it. */
+/** Returns `:line:column` in the file. A syntax error of Bun has it as a field, others in the message or stack. */
 function placeOf(file: string, error: unknown): string {
   const { position, message, stack }: Thrown = Object(error);
   if (position) return `:${position.line}:${position.column}`;
   const text = `${message}\n${stack}`;
   for (const written of writtenAs(file)) {
     for (const after of text.split(written).slice(1)) {
-      const place = /^(?:\?\w+=\d+)?(:\d+:\d+)/.exec(after)?.[1]; // with what main.deno.ts adds to a file that is read anew
+      const place = /^(?:\?\w+=\d+)?(:\d+:\d+)/.exec(after)?.[1]; // main.deno.ts adds a query to reloaded files
       if (place) return place;
     }
   }
   return '';
 }
 
-/** Returns how stacks name the file: by its whole path or URL, with links followed. The library has a tool.ts, too. */
+/**
+ * Returns the names of the file in stacks: its full path or URL, with links resolved. The library has a tool.ts, too.
+ */
 function writtenAs(file: string): readonly string[] {
   try {
     const paths = [resolve(file), realpathSync(file)];
     return paths.flatMap((path) => [path, pathToFileURL(path).href]);
   } catch {
-    return []; // of a program's own tools, which are in no file that is known
+    return []; // a program's own tools have no known file
   }
 }
