@@ -1,4 +1,5 @@
-// The only wiring: a configuration becomes a store, the key domain, the tools, and an app that handles requests.
+// Wires a server together, and only here: from a configuration to a store, the key domain, the tools, and an app that
+// handles requests.
 
 import { healthRoute } from './api/health.ts';
 import { createHeldRequests } from './api/held.ts';
@@ -42,40 +43,40 @@ import { createDispatch, type Dispatch } from './web/dispatch.ts';
 import { createStreams } from './web/stream.ts';
 
 export interface App extends Dispatch {
-  /** Ends each event stream when its calls are done, because the runtime's own stop would wait for it. */
+  /** Ends each event stream when its calls are done: the runtime's own stop would wait for the clients. */
   endStreams(): void;
 }
 
 export interface ServiceOptions extends Partial<Pick<ServerFileOptions, 'tools' | 'prompts' | 'resources'>> {
-  /** Tools, prompts and resources of the operator, in addition. */
+  /** The operator's additional tools, prompts and resources. */
   readonly toolFiles?: readonly ToolFile[] | undefined;
   readonly clock: Clock;
   readonly random: RandomBytes;
   readonly sha256: Sha256;
   readonly log: Log;
-  /** The URL clients see, its only name; left out: PUBLIC_URL. */
+  /** The URL that clients use, as the server's only name; by default PUBLIC_URL. */
   readonly publicUrl?: string | undefined;
-  /** The origin that it listens on, which counts without the former; left out: by HOST and PORT. */
+  /** The origin that the server listens on, which counts without a public URL; by default from HOST and PORT. */
   readonly listening?: string | undefined;
   /** Measures memory and CPU of the process, for the metrics. */
   readonly usage?: () => ProcessUsage;
-  /** The end of the certificate of the server's own TLS, for the metrics. */
+  /** When the certificate of the server's own TLS ends, for the metrics. */
   readonly certificateEndsAtMs?: number | undefined;
-  /** Multiplies the time that a remote database may take: for tests, on machines that do other things too. */
+  /** Multiplies the timeouts of a remote database, for tests on busy machines. */
   readonly storePatience?: number;
-  /** Where tools find their settings. */
+  /** The environment with the settings of tools. */
   readonly env?: Env;
-  /** Runs a script of package.json, as people are told. Null: nothing does. */
+  /** The command that messages give for running a script of package.json; null if there is none. */
   readonly runScript?: string | null;
 }
 
 export interface Service {
   readonly app: App;
   readonly keyDomain: KeyDomain;
-  /** Where clients find it. */
+  /** The URL that clients use. */
   readonly url: string;
   readonly storeMode: Store['mode'];
-  /** Tools and prompts of tool files. */
+  /** The tools and prompts of tool files. */
   readonly custom: CustomNames;
   /** The names of the variables that tools read. */
   readonly toolVariables: ReadonlySet<string>;
@@ -86,8 +87,8 @@ export interface Service {
 
 export interface PreparedService extends Service {
   /**
-   * Opens and migrates the database; the app needs it to respond. If it throws an Error, whose message is for the
-   * operator, the service is closed.
+   * Opens and migrates the database, which the app needs. Throws an Error whose message is for the operator; the store
+   * is then closed.
    */
   open(): Promise<void>;
   fetchKeys(): Promise<void>;
@@ -102,13 +103,12 @@ export async function createService(config: Config, options: ServiceOptions): Pr
 }
 
 /**
- * Creates a service whose database is not open yet. A start that fails must not have migrated it, because the version
- * before may have to be started again. Throws an Error for the operator about a folder, issuer or tool that can't be
- * used.
+ * Creates a service without opening its database. A failed start must not have migrated it, because the operator may
+ * have to return to the previous version. Throws an Error for the operator about an unusable folder, issuer or tool.
  */
 export async function prepareService(config: Config, options: ServiceOptions): Promise<PreparedService> {
   const newFolder = prepareDataFolder(config);
-  // For the ages of what is cached. Windows of rate limits don't use it: setting the wall clock opens none.
+  // For the ages of cache entries. Windows of rate limits don't use it, so setting the wall clock opens none.
   const ageClock = countingSleep(options.clock);
   const address = addressOf(config, options);
   const users = await createUserJwts(config, { ...options, address, clock: ageClock });
@@ -122,7 +122,7 @@ export async function prepareService(config: Config, options: ServiceOptions): P
   try {
     const service = await serviceOn({ store, address, verifyUserJwt, ageClock, config, options });
     async function open(): Promise<void> {
-      // A mistyped path would otherwise be found out by the first user whose keys are gone.
+      // Else the first user without keys would discover a mistyped path.
       if (newFolder !== null && config.production) {
         options.log.warn('database made in a new folder: no key is known yet', { folder: newFolder });
       }
@@ -135,7 +135,7 @@ export async function prepareService(config: Config, options: ServiceOptions): P
   }
 }
 
-/** Unique among processes, yet short enough to begin every request id. */
+/** Enough to be unique among processes, and short enough to begin every request id. */
 const INSTANCE_BYTES = 6;
 
 const addressOf = (config: Config, { publicUrl, listening }: ServiceOptions): ServerAddress =>
@@ -145,7 +145,7 @@ const addressOf = (config: Config, { publicUrl, listening }: ServiceOptions): Se
     listening: listening ?? listeningOrigin(config, config.port),
   });
 
-/** What a service is made of, of which the rest is made in this order: keys, tools, what services ask, routes. */
+/** The parts from which the others are created, in this order: keys, tools, what services ask, routes. */
 interface Parts {
   readonly store: Store;
   readonly address: ServerAddress;
@@ -155,7 +155,7 @@ interface Parts {
   readonly options: ServiceOptions;
 }
 
-/** Makes the key domain, and what measures it. */
+/** Creates the key domain, and the metrics around it. */
 async function keysOf({ store, address, ageClock, config, options }: Parts) {
   const metrics =
     config.metricsToken === null ? null : (await import('./api/metrics/measures.ts')).createMetrics(options.clock);
@@ -187,7 +187,7 @@ async function keysOf({ store, address, ageClock, config, options }: Parts) {
 
 type Keys = Awaited<ReturnType<typeof keysOf>>;
 
-/** Makes the guards, and registers the tools, prompts and resources that stand behind them. */
+/** Creates the guards, and registers the tools, prompts and resources. */
 function toolsOf({ verifyUserJwt, config, options }: Parts, { domain, metrics, keyStore, verifyKey }: Keys) {
   const { clock, log, env = {} } = options;
   const { feed, verifier, usage, keys } = domain;
@@ -220,7 +220,7 @@ function toolsOf({ verifyUserJwt, config, options }: Parts, { domain, metrics, k
 
 type Tools = ReturnType<typeof toolsOf>;
 
-/** Makes what tells other services of changes, and lends them answers. */
+/** Creates what tells services of changes, and grants them leases. */
 function changesOf({ ageClock, options }: Parts, { domain, signing }: Keys) {
   const { feed, recent, toldUses, usage } = domain;
   const macs = createMacs(signing('client_id'));
@@ -238,7 +238,7 @@ function changesOf({ ageClock, options }: Parts, { domain, signing }: Keys) {
   return { ageClock, feed, recent, macs, held, leases, countUsed };
 }
 
-/** Makes the routes by which clients get a key. */
+/** Creates the routes by which clients get keys. */
 function signInOf({ store, address, ageClock, config, options }: Parts, keys: Keys, { guards, keyScopes }: Tools) {
   const { domain, signing, originOf, audience } = keys;
   return createSignIn({

@@ -1,4 +1,4 @@
-// The server on Deno: what server.ts needs of this runtime.
+// Starts the server on Deno, with what start/server.ts needs of this runtime.
 
 import { hash } from 'node:crypto';
 import nodeModule from 'node:module';
@@ -12,8 +12,8 @@ import type { RunningServer, ServeOptions } from './start/listener.ts';
 import { type Runtime, start } from './start/server.ts';
 
 /**
- * Starts listening. Deno's own shutdown breaks off bodies that are being read, so `stop` waits first, and refuses new
- * requests.
+ * Starts listening. Deno's own shutdown cuts off bodies that are being read, so `stop` first refuses new requests and
+ * waits for the others.
  */
 function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
   const killer = new AbortController();
@@ -33,8 +33,8 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
       return response;
     },
   );
-  // Deno gives a request without Host this URL, and doesn't tell its HTTP version: so HTTP/1.0 without Host is refused
-  // too. HTTP/2 (over TLS) has no Host header either, and its clients may well name localhost.
+  // Deno gives a request without Host this URL, and doesn't reveal its HTTP version, so HTTP/1.0 without Host is
+  // refused, too. HTTP/2 (over TLS) has no Host header either, and its clients may well name localhost.
   const madeUp = `http://localhost:${server.addr.port}/`;
   const lacksHost = ({ headers, url }: Request) => url.startsWith(madeUp) && !headers.has('host');
   const idle = () =>
@@ -51,7 +51,7 @@ function serve({ hostname, port, tls, fetch }: ServeOptions): RunningServer {
       await server.shutdown();
     },
     kill() {
-      // After `shutdown`, Deno throws on abort. A connection whose client does not read ends with the process.
+      // After `shutdown`, Deno throws on abort. A connection whose client doesn't read ends with the process.
       if (!shutting) killer.abort();
     },
   };
@@ -67,7 +67,7 @@ async function writeOut(chunk: Uint8Array): Promise<void> {
   while (rest.length > 0) rest = rest.subarray(await Deno.stdout.write(rest));
 }
 
-/** Returns the same as Bun for bytes that are not UTF-8. Deno throws an error that quotes them. */
+/** Reads a variable. Returns what Bun returns for invalid UTF-8, for which Deno throws an error that quotes it. */
 function variable(name: string): string | undefined {
   try {
     return Deno.env.get(name);
@@ -77,23 +77,25 @@ function variable(name: string): string | undefined {
   }
 }
 
-/** Read by name, which needs no permission for the whole environment; the settings of tools when a tool asks. */
+/**
+ * Reads variables by name, which needs no permission for the whole environment, and settings of tools when a tool asks.
+ */
 const env = new Proxy<Env>(Object.fromEntries(NAMES.map((name) => [name, variable(name)])), {
   get: (known, name) =>
     typeof name === 'string' && name.startsWith('TOOL_') ? variable(name) : known[name as keyof Env],
 });
 
-/** The folder whose modules are read anew, as a URL, and how often they were forgotten. */
-const forgotten = { folder: '', times: 0 };
+/** The URL of the folder whose modules are reloaded, and how often. */
+const reloaded = { folder: '', count: 0 };
 
-/** Gives those modules another URL each time: Deno keeps what it has imported under one. */
-const renameForgotten = once(() =>
-  // not imported by its name, which Bun lacks: the executable holds this file, too
+/** Gives reloaded modules a new URL each time, because Deno caches modules by URL. */
+const renameReloaded = once(() =>
+  // a named import would fail on Bun, whose executable contains this file, too
   nodeModule.registerHooks({
     resolve(specifier, context, next) {
       const found = next(specifier, context);
-      const isTool = found.url.startsWith(forgotten.folder) && !found.url.includes('/node_modules/');
-      return isTool ? { ...found, url: `${found.url}?read=${forgotten.times}` } : found;
+      const isTool = found.url.startsWith(reloaded.folder) && !found.url.includes('/node_modules/');
+      return isTool ? { ...found, url: `${found.url}?read=${reloaded.count}` } : found;
     },
   }),
 );
@@ -113,9 +115,9 @@ export const runtime: Runtime = {
   // For tool files, src/import-map.json maps `mcp-key-server` to module.ts.
   importTool: (path) => import(pathToFileURL(path).href),
   forgetTools(folder) {
-    forgotten.folder = pathToFileURL(`${folder}/`).href;
-    forgotten.times += 1;
-    renameForgotten();
+    reloaded.folder = pathToFileURL(`${folder}/`).href;
+    reloaded.count += 1;
+    renameReloaded();
   },
   usage() {
     const { user, system } = cpuUsage(); // microseconds

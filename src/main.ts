@@ -1,4 +1,4 @@
-// The server on Bun: what server.ts needs of this runtime.
+// Starts the server on Bun, with what start/server.ts needs of this runtime.
 
 import { basename, delimiter, relative } from 'node:path';
 import { once } from './ground/cache.ts';
@@ -8,7 +8,7 @@ import { type Runtime, start } from './start/server.ts';
 
 /** Longer than proxies keep idle connections (60 s), so that they close first. */
 const IDLE_TIMEOUT_S = 75;
-/** A backstop behind the app's own limit, whose response is clearer. */
+/** A backstop behind the app's own limit, which responds more clearly. */
 const REQUEST_BYTES_MAX = 4 * 1024 * 1024;
 
 function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): RunningServer {
@@ -16,7 +16,7 @@ function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): Running
     hostname,
     port,
     ...(tls && { tls: { cert: tls.cert, key: tls.key } }),
-    development: false, // true would show our source in response to a bug
+    development: false, // true would show our source in the response to a bug
     reusePort, // always given: with development: false the default is true, and a second server would share the port
     idleTimeout: IDLE_TIMEOUT_S,
     maxRequestBodySize: REQUEST_BYTES_MAX,
@@ -34,8 +34,8 @@ function serve({ hostname, port, reusePort, tls, fetch }: ServeOptions): Running
 }
 
 /**
- * Creates a writer. It resolves when the stream has taken everything, and what the stream takes at once has left the
- * process on return. It loads no streams of Node.js, as `process.stdout` does, which takes milliseconds.
+ * Creates a writer. It resolves when the stream has taken everything; what the stream takes at once has left the
+ * process on return. Unlike `process.stdout`, it loads no streams of Node.js, which takes milliseconds.
  */
 function writerTo(stream: Bun.BunFile) {
   const sink = once(() => stream.writer());
@@ -46,7 +46,10 @@ function writerTo(stream: Bun.BunFile) {
 
 const writeErr = writerTo(Bun.stderr);
 
-/** Tool files share this server's own module, and need no node_modules. Called before the first one is imported. */
+/**
+ * Registers this server's own module for tool files, which so need no node_modules. Called before the first is
+ * imported.
+ */
 const provideOwnModule = once(() => {
   const load = async () => ({ loader: 'object', exports: await import('./tools/folder/module.ts') }) as const;
   Bun.plugin({ name: SERVER_NAME, setup: (build) => void build.module(SERVER_NAME, load) });
@@ -54,8 +57,8 @@ const provideOwnModule = once(() => {
 });
 
 /**
- * Returns the command that runs Bun in another terminal. npx has Bun only in its cache, and on the PATH of what it
- * starts.
+ * Returns the command that runs Bun in another terminal. npx has Bun only in its cache, and on the PATH of its child
+ * processes.
  */
 const bunCommand = (): string => (isOnPath('bun') ? 'bun' : `npx -y bun@${Bun.version}`);
 
@@ -70,7 +73,7 @@ function packageCommand(): string {
   return isOnPath('bun') ? `bunx ${SERVER_NAME}` : `${bunCommand()} x ${SERVER_NAME}`;
 }
 
-/** Returns how a shell names this executable; undefined for Bun itself. */
+/** Returns the shell command of this executable; undefined if it is Bun itself. */
 function executable(): string | undefined {
   if (!Bun.main.startsWith('/$bunfs/')) return undefined;
   const name = basename(process.execPath);
