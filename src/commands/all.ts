@@ -1,4 +1,4 @@
-// What `mcp-key-server` is called with, beside nothing.
+// Runs the subcommands of `mcp-key-server`: dev, token, health, keys.
 
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { asksForHelp, type Command, loadCommand, mainOf } from './command.ts';

@@ -1,5 +1,5 @@
-// `bun run build`: the package in dist/, as JavaScript and declarations, because Deno and Node refuse TypeScript in
-// packages. `bun run build --compile`: the self-contained executable dist/mcp-key-server.
+// `bun run build`: builds the package in dist/, as JavaScript and declarations, because Deno and Node refuse TypeScript
+// in packages. `bun run build --compile`: builds the self-contained executable dist/mcp-key-server.
 
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,7 +14,7 @@ const CLI = join(SRC, 'cli.ts');
 const DIST = join(ROOT, 'dist');
 const TSC = join(ROOT, 'node_modules/.bin/tsc');
 
-/** Saves parsing at the start. Bun makes it of CommonJS; names are kept for the stacks in the log. */
+/** Saves parsing at the start. Bun makes bytecode only of CommonJS; names are kept for stacks in the log. */
 const BYTECODE = {
   target: 'bun',
   format: 'cjs',
@@ -22,13 +22,13 @@ const BYTECODE = {
   minify: { whitespace: true, syntax: true },
 } as const;
 
-/** The command of the package. Bun takes bytecode, if it is of its version, and Deno modules. */
+/** The command of the package. Bun runs the bytecode if it has the same version; Deno runs modules. */
 const BIN = `#!/usr/bin/env bun
 const { main } = await ('Bun' in globalThis ? import('./cli.cjs') : import('./cli.js'));
 await main();
 `;
 
-/** Removes the package built before. It keeps the executable, which is no part of the package. */
+/** Removes the previous package, but keeps the executable, which isn't part of it. */
 function removeOldPackage(): void {
   for (const name of existsSync(DIST) ? readdirSync(DIST) : []) {
     if (name !== SERVER_NAME) rmSync(join(DIST, name), { recursive: true, force: true });
@@ -60,10 +60,10 @@ async function buildDeclarations(): Promise<void> {
   const config = join(DIST, 'tsconfig.json');
   const compilerOptions = {
     noEmit: false,
-    resolveJsonModule: false, // package.json is outside of rootDir
+    resolveJsonModule: false, // package.json is outside rootDir
     declaration: true,
     emitDeclarationOnly: true,
-    incremental: false, // a check that found nothing new would write nothing
+    incremental: false, // an incremental build writes nothing if nothing changed
     rewriteRelativeImportExtensions: true,
     rootDir: SRC,
     outDir: join(DIST, 'types'),
@@ -87,8 +87,8 @@ async function buildExecutable(): Promise<void> {
     entrypoints: [CLI],
     compile: {
       outfile: join(DIST, SERVER_NAME),
-      execArgv: ['--no-install'], // a missing package that a tool file imports must not be fetched
-      autoloadBunfig: false, // it is for Bun in this repository, not for a server in another folder
+      execArgv: ['--no-install'], // a missing package of a tool file must not be downloaded
+      autoloadBunfig: false, // bunfig.toml is for Bun in this repository, not for a server in another folder
     },
   });
 }

@@ -1,5 +1,5 @@
-// Runs before the packages are installed, on whatever Bun there is: one that is too old fails over the lock file, or
-// later, and says nothing that helps.
+// Checks the version of Bun before packages are installed: one that is too old fails over the lock file, or later, with
+// no helpful message.
 
 import manifest from '../../package.json';
 

@@ -1,5 +1,5 @@
-// A command: what it is called with, and what it does. One runner parses its arguments, prints its help, and turns what
-// it throws into a line and an exit code: 0 done, 1 failed, 2 wrong usage or not confirmed, 3 no server answers.
+// Defines commands, and runs them: parses arguments, prints help, and turns what is thrown into a message and an exit
+// code: 0 done, 1 failed, 2 wrong usage or not confirmed, 3 no server answers.
 
 import { StoreOutage } from '../ground/result.ts';
 import { reasonOf } from '../ground/text.ts';
@@ -8,13 +8,13 @@ import { CommandError, createIo, type Io, type IoStreams, ReaderLeft, UsageError
 import { nearest, type Option, type Options, parsed, type ValuesOf } from './options.ts';
 
 interface Definition<O extends Options, A> {
-  /** The name as it is typed, without what runs it. */
+  /** The name as typed, without the program that runs it. */
   readonly name: string;
   readonly summary: string;
   readonly options?: O;
-  /** What follows without a name. */
+  /** The positional arguments. */
   readonly argument?: Option<A>;
-  /** Runs the command. Throws a CommandError when it can't be done. */
+  /** Runs the command. Throws a CommandError if it fails. */
   run(given: { readonly options: ValuesOf<O>; readonly argument: A; readonly io: Io }): Promise<void> | void;
 }
 
@@ -56,10 +56,10 @@ const shownArgument = ({ value, isNeeded, most }: Option<unknown>): readonly str
 
 export const asksForHelp = (args: readonly string[]): boolean => args.includes('--help') || args.includes('-h');
 
-/** Commands are loaded when they are called: each loads more than another needs. */
+/** Loaders of commands. Each loads on call, because others don't need its modules. */
 export type Modules<C> = Readonly<Record<string, () => Promise<C>>>;
 
-/** Loads the module of this name. Throws a CommandError for a name that is no `what`, such as no verb. */
+/** Loads the command of this name. Throws a CommandError for an unknown name; `what`: verb or command. */
 export function loadCommand<C>(name: string, modules: Modules<C>, what: string): Promise<C> {
   const load = Object.hasOwn(modules, name) ? modules[name] : undefined;
   if (load !== undefined) return load();
@@ -76,8 +76,8 @@ const ENDING = [
 ] as const;
 
 /**
- * Lets signals end the first process of a container, to which the system sends none that it has no handler for. A
- * command with a handler of its own ends itself.
+ * Lets signals end the first process of a container, which the system sends only those that it handles. A command with
+ * its own handler ends itself.
  */
 function endAtSignals(): void {
   if (process.pid !== 1) return;
@@ -88,7 +88,7 @@ function endAtSignals(): void {
   }
 }
 
-/** Runs it to its end; returns the exit code. A bug is thrown. */
+/** Runs a command to its end, and returns the exit code. Throws on a bug. */
 export async function runCommand(
   { run }: Pick<Command, 'run'>,
   args: readonly string[],
@@ -110,16 +110,16 @@ export async function runCommand(
   }
 }
 
-/** Returns what a person is told of an error; null: it is a bug. */
+/** Returns the error as shown to a person; null: it is a bug. */
 function failureOf(thrown: unknown): CommandError | null {
   if (thrown instanceof CommandError) return thrown;
   if (thrown instanceof StoreOutage) return new CommandError(`store_unavailable: ${thrown.reason}`);
-  // The system refuses: a folder isn't there, a file may not be written, a disk is full. The message says which.
+  // The system refused: a missing folder, no right to write, a full disk. The message says which.
   const { syscall } = Object(thrown) as { readonly syscall?: unknown };
   return typeof syscall === 'string' ? new CommandError(reasonOf(thrown)) : null;
 }
 
-/** Returns `runCommand` for the command of a file. Tests give it other streams. */
+/** Returns `runCommand` for a file's command. Tests pass other streams. */
 export const mainOf =
   (command: Pick<Command, 'run'>, as: string) =>
   (args: readonly string[], streams: IoStreams = process): Promise<number> =>

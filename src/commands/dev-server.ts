@@ -1,4 +1,4 @@
-// `mcp-key-server dev`: serves, and takes over tools that change, come or go in the folder of tools, without a restart.
+// `mcp-key-server dev`: serves, and reloads tools that change in their folder, without a restart.
 
 import { startAsCommand, thisRuntime } from '../start/package/start.ts';
 import { start } from '../start/server.ts';

@@ -1,11 +1,11 @@
-// `bun run dev`: serves, and restarts when a file of the server changes, comes or goes. dev-server.ts takes over tools.
-// (`bun --watch` sees only files that were imported successfully.)
+// `bun run dev`: serves, and restarts when a file of the server changes. dev-server.ts reloads tools.
+// (`bun --watch` only sees files that were imported successfully.)
 
 import { watch } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 const SRC = dirname(import.meta.dirname);
-/** Editors write a file in several steps. */
+/** Editors write a file in several steps, so changes are debounced. */
 const SETTLE_MS = 50;
 
 const serve = () =>
@@ -22,11 +22,11 @@ function dev(): void {
   const changed = () => {
     clearTimeout(settling);
     settling = setTimeout(() => {
-      restarting = restarting.then(restart); // one at a time: two would leave a server behind
+      restarting = restarting.then(restart); // one at a time, or a server would be left running
     }, SETTLE_MS);
   };
   for (const folder of [SRC, join(SRC, '../db')]) watch(folder, { recursive: true }, changed);
-  let server = serve(); // last: no change after it has read a file is missed
+  let server = serve(); // after watching, so that no change is missed
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
     process.on(signal, async () => {
       clearTimeout(settling);

@@ -1,5 +1,5 @@
-// `mcp-key-server health`: exits with 0 if the server of this configuration responds. For the health check of an image,
-// which has neither shell nor curl. Liveness alone: a restart does not help while only the database is down.
+// `mcp-key-server health`: exits with 0 if the configured server responds. For the health check of an image without shell
+// or curl. It checks only liveness: a restart does not help while the database is down.
 
 import { parseConfig } from '../config/config.ts';
 import { listeningOrigin } from '../ground/server-address.ts';
@@ -20,8 +20,8 @@ export const health = command({
     const url = `${listeningOrigin(parsed.value, port)}${basePath}/`;
     const response = await fetch(url, {
       signal: AbortSignal.timeout(TIMEOUT_MS),
-      headers: { host: '127.0.0.1' }, // an address is always accepted, HOST only if ALLOWED_HOSTS has it
-      tls: { rejectUnauthorized: false }, // its certificate is for its public name, not for this address
+      headers: { host: '127.0.0.1' }, // addresses are always accepted, HOST only if ALLOWED_HOSTS has it
+      tls: { rejectUnauthorized: false }, // the certificate is for the public name, not for this address
     }).catch((error) => {
       throw new CommandError(`${url}: ${reasonOf(error)}`);
     });

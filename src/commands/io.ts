@@ -1,4 +1,4 @@
-// What commands say, ask and print, for people and for scripts; and the errors that end one.
+// The input and output of commands, for people and scripts, and the errors that end a command.
 
 import { createInterface } from 'node:readline/promises';
 import type { Env } from '../config/env.ts';
@@ -6,7 +6,7 @@ import { rfc3339 } from '../ground/runtime.ts';
 import { withoutControls } from '../ground/text.ts';
 import { redact } from '../watch/redact.ts';
 
-/** Ends the command with a line for the person, redacted. */
+/** Ends the command with a redacted message. */
 export class CommandError extends Error {
   override name = 'CommandError';
   constructor(
@@ -17,19 +17,19 @@ export class CommandError extends Error {
   }
 }
 
-/** A CommandError whose message is followed by the usage of the command. */
+/** A CommandError whose message is followed by the command's usage. */
 export class UsageError extends CommandError {
   constructor(message: string) {
     super(message, 2);
   }
 }
 
-/** Ends the command without a message: the reader of its output (`| head`) has enough. */
+/** Ends the command silently: the reader of its output (`| head`) has closed the pipe. */
 export class ReaderLeft extends Error {
   override name = 'ReaderLeft';
 }
 
-/** `process`, or what a test has in its place. */
+/** `process`, or a test's replacement. */
 export interface IoStreams {
   readonly env: Env;
   readonly stdin: NodeJS.ReadableStream & { readonly isTTY?: boolean };
@@ -37,33 +37,33 @@ export interface IoStreams {
   readonly stderr: NodeJS.WritableStream & { readonly isTTY?: boolean };
 }
 
-/** Says how much is done; all of it ends the line. */
+/** Shows how much of the work is done. */
 export type Progress = (done: number, total?: number) => void;
 
 export interface Io extends IoStreams {
-  /** Writes a line to stderr, or several. */
+  /** Writes one or more lines to stderr. */
   say(line: string): void;
-  /** Asks on a terminal. Scripts need `yes`. */
+  /** Asks for confirmation on a terminal. Scripts must pass `yes`. */
   confirm(question: string, yes: boolean): Promise<void>;
-  /** Creates the progress of long work: how much of how much, on a terminal alone, in one line, after two seconds. */
+  /** Creates a progress line for long work, shown only on a terminal, after two seconds. */
   progressOf(total: number, what: string): Progress;
   /** Writes a text to stdout. */
   write(text: string): Promise<void>;
   writeJson(rows: readonly object[]): Promise<void>;
   writeTable(rows: readonly (readonly string[])[]): Promise<void>;
-  /** Removes the line of progress, as every other line does first. */
+  /** Removes the progress line, like every other output does first. */
   clearProgress(): void;
 }
 
 /** Short work needs no progress. */
 const PROGRESS_AFTER_MS = 2000;
 const PROGRESS_EVERY_MS = 100;
-/** Clears a terminal's line from the cursor on (ECMA-48 EL). */
+/** Clears a terminal's line from the cursor to its end (ECMA-48 EL). */
 const CLEAR_REST = '\x1b[K';
 
 export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
   stdout.on('error', () => {}); // handled in `write`
-  let isShown = false; // a line of progress
+  let isShown = false; // whether there is a progress line
   function clearProgress(): void {
     if (isShown) stderr.write(`\r${CLEAR_REST}`);
     isShown = false;
@@ -113,13 +113,13 @@ export function createIo({ env, stdin, stdout, stderr }: IoStreams): Io {
 const unwritten = ({ code, message }: NodeJS.ErrnoException) =>
   code === 'EPIPE' ? new ReaderLeft() : new CommandError(`stdout: ${message}`);
 
-/** Returns the text without what could move the cursor, because owners may have chosen it. */
+/** Removes what could move the cursor, because owners may have chosen the text. */
 const shownText = (text: string) => withoutControls(text).replace(/[\p{Cf}\p{Zl}\p{Zp}]/gu, '');
 
-/** The same in lines of any length: controls, but for the end of a line, and what turns letters around or begins one. */
+/** The same, for multi-line text: controls except line feeds, and characters that reorder or break lines. */
 const OBEYED = /[\0-\t\v-\x1f\x7f-\x9f\p{Cf}\p{Zl}\p{Zp}]/gu;
 
-/** Writes as an escape of JSON what a terminal would obey: it is seen, and whoever parses it gets the very text. */
+/** Writes what a terminal would obey as JSON escapes: visible, and parsed back to the same text. */
 const withEscapes = (text: string): string =>
   text.replace(OBEYED, (character) =>
     character
@@ -138,7 +138,7 @@ function tableOf(rows: readonly (readonly string[])[]): string {
   return shown.map((cells) => `${cells.map(padded).join('  ').trimEnd()}\n`).join('');
 }
 
-/** Returns the text in at most `columns` columns of a terminal. */
+/** Truncates the text to `columns` columns of a terminal. */
 export function cut(text: string, columns: number): string {
   const shown = shownText(text);
   if (Bun.stringWidth(shown) <= columns) return shown;
@@ -151,7 +151,7 @@ export const keysCounted = (count: number): string => `${count} active ${count =
 
 export const isoTime = (ms: number | null): string | null => (ms === null ? null : rfc3339(ms));
 
-/** Returns the time in ISO 8601 in the machine's zone, without fractions; `-` for null. */
+/** Formats a time in ISO 8601 in the machine's zone, without fractions; `-` for null. */
 export function localTime(ms: number | null): string {
   if (ms === null) return '-';
   const offsetMin = -new Date(rfc3339(ms)).getTimezoneOffset();

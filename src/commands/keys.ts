@@ -1,5 +1,5 @@
-// `bun run keys <verb>`: what an operator does with anybody's keys, in the configured database, beside running servers.
-// The verbs are in keys/.
+// `bun run keys <verb>`: what operators do with anybody's keys, in the configured database, beside running servers. The
+// verbs are in keys/.
 
 import { asksForHelp, type Command, endWith, loadCommand, type Modules, mainOf } from './command.ts';
 import type { Io } from './io.ts';

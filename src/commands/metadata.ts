@@ -1,4 +1,4 @@
-// `--meta`: metadata as commands take it, `plan=pro` for each name, or `none`.
+// Parses `--meta`: `plan=pro` for each name, or `none`.
 
 import { METADATA_WANTED, type Metadata, metadataFrom } from '../ground/metadata.ts';
 import { UsageError } from './io.ts';
@@ -10,7 +10,7 @@ export const META = kind('NAME=VALUE', 'a name and a value, like plan=pro, or no
   given === NONE || given.includes('=') ? given : null,
 );
 
-/** Returns what the options say: undefined where there are none, null for `none`. Throws a UsageError. */
+/** Returns the metadata of the options: undefined if there are none, null for `none`. Throws a UsageError. */
 export function metadataOf(given: readonly string[]): Metadata | null | undefined {
   if (given.length === 0) return undefined;
   if (given.length === 1 && given[0] === NONE) return null;

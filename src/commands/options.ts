@@ -1,4 +1,4 @@
-// What a command is called with: options and arguments are declared once, for the parser, the types and the usage.
+// Declares options and arguments of commands, for the parser, the types and the usage, and parses them.
 
 import { parseArgs } from 'node:util';
 import { parseLimit, parseQuota } from '../ground/rate-limit.ts';
@@ -12,9 +12,9 @@ import { UsageError } from './io.ts';
 export interface Kind<T> {
   /** The value's name in the usage. */
   readonly name: string;
-  /** What the message about a wrong value expects. */
+  /** What an error message says was expected. */
   readonly expected: string;
-  /** Returns the value, or null if the text is none of this kind. */
+  /** Returns the value, or null if the text isn't of this kind. */
   parse(text: string): T | null;
 }
 
@@ -25,11 +25,11 @@ export const kind = <T>(name: string, expected: string, parse: Kind<T>['parse'])
 });
 
 export interface Option<T> {
-  /** The name of its value in the usage; null: a switch. */
+  /** The name of its value in the usage; null: a flag. */
   readonly value: string | null;
   readonly isNeeded: boolean;
   readonly most: number;
-  /** Reads the texts that were given. `said` is what the person knows the option by. Throws a UsageError. */
+  /** Parses the given texts. `said` names the option in messages. Throws a UsageError. */
   read(texts: readonly string[], said: string): T;
 }
 
@@ -63,7 +63,7 @@ export const needed = <T>(of: Kind<T>): Option<T> => ({
   },
 });
 
-/** Creates an option that may be repeated. Its value is an empty list if none is given. */
+/** Creates an option that may be repeated. Its value is a list, by default empty. */
 export const many = <T>(of: Kind<T>): Option<readonly T[]> => ({
   value: of.name,
   isNeeded: false,
@@ -80,7 +80,7 @@ export const ID = kind('id', 'an id of 32 hex digits', (given) => (isIdShaped(gi
 export const LIMIT = kind('100/1m', 'calls in a window of at most 366 days, like 100/1m', parseLimit);
 export const QUOTA = kind('5000/day', 'calls in a day or month, like 5000/day', parseQuota);
 export const SPAN_MS = kind('90d', 'a time like 12h or 90d', parseDuration);
-/** The kind for days and other numbers, which the schema of a key bounds. */
+/** Accepts days and other numbers, which the schema of a key bounds. */
 export const NUMBER = kind('N', 'a number', (given) => (/^-?\d+(\.\d+)?$/.test(given) ? Number(given) : null));
 
 export const wholeNumber = (name: string, min: number, max: number): Kind<number> =>
@@ -89,32 +89,29 @@ export const wholeNumber = (name: string, min: number, max: number): Kind<number
     return value >= min && value <= max ? value : null;
   });
 
-/** Creates a kind that takes one word more, which means NO_VALUE. */
+/** Creates a kind that also accepts a word, which means NO_VALUE. */
 export const orWord = <T>(of: Kind<T>, word: string): Kind<T | typeof NO_VALUE> =>
   kind(`${of.name}|${word}`, `${of.expected}, or ${word}`, (given) => (given === word ? NO_VALUE : of.parse(given)));
 
-/** The value that the word of `orWord` stands for. */
+/** The value of the word of `orWord`. */
 export const NO_VALUE = Symbol('no value');
 
 const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
 
-/**
- * The kind for times in ISO 8601. One without an offset is in the machine's zone, also a date alone, which JavaScript
- * reads as UTC.
- */
+/** Accepts times in ISO 8601. Without an offset, they are in the machine's zone; JavaScript reads a date alone as UTC. */
 const TIME_MS = kind('T', 'a time like 2026-01-31 or 2026-01-31T09:30:00Z', (given) => {
   const [, date, time = 'T00:00'] = LOCAL_OR_NOT.exec(given) ?? [];
   const ms = date === undefined || !isDay(date) ? Number.NaN : new Date(date + time).getTime();
   return Number.isNaN(ms) ? null : ms;
 });
 
-/** Returns whether the day exists, because JavaScript takes February 30 for March 2. */
+/** Returns whether the day exists, because JavaScript reads February 30 as March 2. */
 export function isDay(date: string): boolean {
   const ms = Date.parse(`${date}T00:00:00Z`);
   return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(date);
 }
 
-/** The options that choose the keys that a verb is about. */
+/** The options that select keys. */
 export const FILTER = {
   user: optional(OWNER),
   scope: optional(SCOPE),
@@ -122,7 +119,7 @@ export const FILTER = {
   'unused-for': optional(SPAN_MS),
 } as const;
 
-/** Parses the arguments. Those that are no options are all of one kind. Throws a UsageError. */
+/** Parses the arguments. All positional ones are of one kind. Throws a UsageError. */
 export function parsed<O extends Options, A>(args: readonly string[], options: O, argument: Option<A>) {
   const { values, positionals } = split(args, options);
   const read = (name: string, { most, read }: Option<unknown>) => {
@@ -154,7 +151,7 @@ function split(args: readonly string[], options: Options) {
   }
 }
 
-/** Returns what is wrong. Of the arguments it repeats only the name of an option, because a value may be a key. */
+/** Returns what is wrong. It repeats only option names of the arguments, because a value may be a key. */
 function saidOf(error: unknown, options: readonly string[]): string {
   const { code, message } = error as { readonly code?: string; readonly message: string };
   const option = /'(--?[\w-]+)/.exec(message)?.[1] ?? '';
@@ -166,9 +163,9 @@ function saidOf(error: unknown, options: readonly string[]): string {
   return /does not take/.test(message) ? `${option} takes no value` : `${option}: expected a value`;
 }
 
-/** Two slips turn a shorter word into too many others. */
+/** Two edits turn a shorter word into too many others. */
 const SHORT_CHARS = 4;
 
-/** Returns the word that `word` is probably a slip of. */
+/** Returns the word that `word` probably misspells. */
 export const nearest = (word: string, words: readonly string[]): string | undefined =>
   words.find((other) => isWithinEdits(word, other, word.length < SHORT_CHARS ? 1 : 2));

@@ -1,5 +1,5 @@
-// `bun run token --sub alice [--expires 24h] [--claim name=value]… [--link]`: mints a user JWT with the secret, issuer
-// and audience of the server, or a link to the page of keys with the token in it.
+// `bun run token --sub alice [--expires 24h] [--claim name=value]… [--link]`: mints a user JWT with the server's secret,
+// issuer and audience, or a link to the keys page that contains it.
 
 import { resolve } from 'node:path';
 import { SignJWT } from 'jose/jwt/sign';
@@ -14,7 +14,7 @@ import { command, endWith, mainOf } from './command.ts';
 import { CommandError, type Io } from './io.ts';
 import { flag, kind, many, needed, optional } from './options.ts';
 
-/** A link is exposed in more places than a token: in chats, in the browser's history. */
+/** A link is more exposed than a token: in chats, in the browser's history. */
 const EXPIRES_MS = { token: 24 * 3_600_000, link: 15 * 60_000 };
 
 const SUBJECT = kind('user', `1 to ${SUBJECT_CHARS_MAX} characters without control characters`, (given) =>
@@ -48,15 +48,13 @@ export const token = command({
     const signed = await unsigned.sign(new TextEncoder().encode(secret));
     await io.write(page === null ? `${signed}\n` : `${page}#token=${signed}\n`);
     const { PORT, PUBLIC_URL } = io.env;
-    // A server may have been started with a variable that this terminal doesn't have.
+    // The server may have been started with a variable that this terminal doesn't have.
     if (page !== null && !PORT && !PUBLIC_URL)
       io.say(`for the server at ${new URL(page).host}; for one elsewhere, set its PORT or PUBLIC_URL here too`);
   },
 });
 
-/**
- * Returns the folder's secret, and makes a missing one. In a wrong folder no server uses it, so it says what it made.
- */
+/** Returns the folder's secret, or creates and reports one: in a wrong folder no server would use it. */
 function keptSecret(folder: string, { say }: Io): string {
   const sayMade = (file: string) =>
     say(`made a secret in ${resolve(file)}: a server that keeps its own elsewhere refuses the token`);
@@ -67,7 +65,7 @@ function keptSecret(folder: string, { say }: Io): string {
   }
 }
 
-/** Returns the URL of the page of keys, as the server would. */
+/** Returns the URL of the keys page, like the server. */
 function pageAddress(config: Config): string {
   if (config.keysPage === null)
     throw new CommandError('--link: there is no page to link to, because KEYS_PAGE is 0', 2);

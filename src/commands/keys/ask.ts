@@ -1,5 +1,5 @@
-// `keys create --ask`: asks another server for a key, as a program without a browser does (RFC 8628). A person decides on
-// that server's page; only the key goes to stdout.
+// `keys create --ask`: requests a key from another server, like a program without a browser (RFC 8628). A person decides
+// on that server's page; only the key goes to stdout.
 
 import { sleep } from '../../ground/runtime.ts';
 import { reasonOf, withoutControls } from '../../ground/text.ts';
@@ -9,7 +9,7 @@ import { kind } from '../options.ts';
 import { type Answer, type Begun, begunIn, keyIn, postForm } from './asked-server.ts';
 
 const REQUEST_MS_MAX = 10_000;
-/** Added to the pause when the server says `slow_down` (RFC 8628 §3.5), or doesn't respond. */
+/** Added to the pause after `slow_down` (RFC 8628 §3.5), or without a response. */
 const SLOWER_S = 5;
 
 const EXPIRED = 'nobody has decided in time: ask again';
@@ -20,7 +20,7 @@ const ENDED = new Map([
   ['invalid_grant', 'the key can’t be made any more, or somebody has had it: look into the list of keys'],
 ]);
 
-/** https, or http on this machine: a key comes from there. With `/mcp` or `/sse` it is the same server. */
+/** https, or http on this machine, because a key comes from there. `/mcp` or `/sse` at the end is dropped. */
 export const SERVER = kind('URL', 'the https URL of a server', (given) => {
   return trustedUrl(given) === null ? null : (publicUrl(given)?.replace(/\/(?:mcp|sse)$/, '') ?? null);
 });
@@ -52,13 +52,13 @@ export async function askForKey(server: string, { name, scopes }: Wish, io: Io):
   });
 }
 
-/** Asks until a person has decided, or the time is over. */
+/** Polls until a person has decided, or the request expires. */
 async function decided(server: string, { device_code, expires_in, interval }: Begun) {
   const grant = { grant_type: 'urn:ietf:params:oauth:grant-type:device_code', device_code };
   const untilMs = performance.now() + expires_in * 1000;
   for (let pauseS = interval; performance.now() < untilMs; ) {
     await sleep(Math.min(pauseS * 1000, untilMs - performance.now()));
-    // A server that doesn't respond may do so the next time.
+    // A server that doesn't respond may do so next time.
     const answer = await post(`${server}/token`, grant).catch(() => NO_ANSWER);
     const made = keyIn(answer, server);
     if (made !== null) return made;

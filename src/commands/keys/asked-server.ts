@@ -1,12 +1,12 @@
-// What commands ask of a server that somebody named, and that may respond with anything: responses are bounded, and of the
-// shapes of the device grant (RFC 8628) alone.
+// Sends forms to a server that somebody named, and that may respond with anything: responses are bounded, and only those
+// of the device grant (RFC 8628) and the token endpoint are accepted.
 
 import * as v from 'valibot';
 import { isObject, type JsonObject } from '../../ground/text.ts';
 import { isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import { CommandError } from '../io.ts';
 
-/** Far more than any response has. */
+/** Far more than any valid response. */
 const RESPONSE_BYTES_MAX = 64 * 1024;
 const DAY_S = 86_400;
 
@@ -44,13 +44,13 @@ export async function postForm(url: string, fields: Record<string, string>, sign
   return { status: response.status, body: isObject(body) ? body : {} };
 }
 
-/** Returns the request that has begun; null: the response is none. */
+/** Returns the request that has begun; null: the response has none. */
 export function begunIn({ body }: Answer): Begun | null {
   const parsed = v.safeParse(begun, body);
   return parsed.success ? parsed.output : null;
 }
 
-/** Returns the key in a response of `server`; null: it has none. Throws a CommandError if it is no key. */
+/** Returns the key in a response of `server`; null: it has none. Throws a CommandError if it isn't valid. */
 export function keyIn({ body }: Answer, server: string) {
   if (typeof body.access_token !== 'string') return null;
   const { success, output } = v.safeParse(given, body);
@@ -59,7 +59,7 @@ export function keyIn({ body }: Answer, server: string) {
   throw new CommandError(`${server} gave something that is no key of such a server`);
 }
 
-/** Resolves with the parsed body. Throws an Error if it is no JSON, or too large. */
+/** Returns the parsed body. Throws an Error if it isn't JSON, or is too large. */
 async function jsonOf({ body }: Response): Promise<unknown> {
   const decoder = new TextDecoder();
   let bytes = 0;

@@ -1,4 +1,4 @@
-// `keys backup`: a copy of the database, taken while servers run.
+// `keys backup`: copies the database to a file while servers run.
 
 import { existsSync, renameSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -14,9 +14,7 @@ const SHOW_EVERY_MS = 2000;
 
 const sizeOf = (file: string): number => statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 
-/**
- * Shows the progress on a line of a terminal, which the returned function ends. Scripts can watch the size of the file.
- */
+/** Shows progress on a terminal until the returned function is called. Scripts can watch the size of the file. */
 function showProgress({ stderr }: Io, bytesWritten: () => number): () => void {
   if (!stderr.isTTY) return () => {};
   let isShown = false;
@@ -40,7 +38,7 @@ export const verb = command({
     if (!existsSync(folder)) throw new CommandError(`there is no folder ${JSON.stringify(folder)}`);
     const { database } = configOf(io.env);
     mustExist(database);
-    // An unfinished backup must not look complete, and no other process may write or remove it.
+    // An unfinished backup must not look complete, nor be written or removed by another process.
     const unfinished = `${file}.${crypto.randomUUID()}.part`;
     const write = async () => {
       const shown = showProgress(io, () => sizeOf(unfinished));

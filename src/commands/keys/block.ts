@@ -1,4 +1,4 @@
-// `keys block` and `keys unblock`: a blocked owner can neither use nor create keys; none is lost.
+// `keys block` and `keys unblock`: a blocked owner can neither use nor create keys, but loses none.
 
 import type { AdminStore } from '../../keys/admin.ts';
 import { command } from '../command.ts';
@@ -37,7 +37,7 @@ export const unblock = command({
     }),
 });
 
-/** Resolves with the number of the owner's usable keys, in words. An owner without any is perhaps a slip. */
+/** Returns the number of the owner's usable keys, in words. An owner without any may be a typing error. */
 const keysOf = async (admin: AdminStore, owner: string): Promise<string> =>
   keysCounted(await admin.countActive({ owner }, Date.now()));
 

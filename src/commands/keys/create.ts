@@ -1,4 +1,4 @@
-// `keys create`: a key for anybody, here or from another server. Only the key goes to stdout.
+// `keys create`: creates a key for anybody, here or on another server. Only the key goes to stdout.
 
 import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
@@ -87,8 +87,6 @@ export const verb = command({
   },
 });
 
-/**
- * Returns whether output would be lost. If a descriptor is closed at start, the runtime opens the null device for it.
- */
+/** Returns whether output would be lost. For a descriptor closed at the start, the runtime opens the null device. */
 const isLost = ({ stdout: { fd } }: IoStreams) =>
   fd !== undefined && fstatSync(fd).rdev === statSync(devNull, { throwIfNoEntry: false })?.rdev;

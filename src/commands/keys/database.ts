@@ -1,4 +1,4 @@
-// The configured database, opened for a verb beside running servers.
+// Opens the configured database for a verb, beside running servers, and turns options into filters.
 
 import { hash } from 'node:crypto';
 import { chownSync, existsSync, statSync } from 'node:fs';
@@ -20,21 +20,19 @@ export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding)
 
 export const BY_COMMAND: Origin = { how: 'command', actor: null, requestId: null, address: null };
 
-/**
- * Returns the configuration. It leaves out the secrets for user tokens unless `verifiesUsers`. Throws a CommandError.
- */
+/** Returns the configuration. Secrets for user tokens are only required if `verifiesUsers`. Throws a CommandError. */
 export function configOf(env: Env, options = { verifiesUsers: false }): Config {
   const parsed = parseConfig(env, options);
   if (!parsed.ok) throw new CommandError(parsed.error.join('\n'));
   return parsed.value;
 }
 
-/** Creates a log on stderr, for bugs alone. A CommandError tells of failures. */
+/** Creates a log on stderr, only for bugs. A CommandError reports failures. */
 export const stderrLog = ({ stderr }: IoStreams) =>
   createLog({ level: 'error', clock: systemClock, write: async (chunk) => void stderr.write(chunk) });
 
 /**
- * Opens the configured database, past any replica, for `use`, and closes it. Creates no file: at a mistyped path all
+ * Opens the configured database, without any replica, for `use`, and closes it. Creates no file: at a mistyped path all
  * keys would seem to be gone.
  */
 export async function withStore<T>(
@@ -75,7 +73,7 @@ async function withOpened<T>(io: Io, config: Config, use: (store: Store, config:
   }
 }
 
-/** Returns whether the database exists. An empty file is no database yet. */
+/** Returns whether the database exists. An empty file isn't one yet. */
 const exists = (database: DatabaseConfig): boolean =>
   database.mode === 'remote' || (existsSync(database.path) && statSync(database.path).size > 0);
 
@@ -88,7 +86,7 @@ export function mustExist(database: DatabaseConfig): void {
 
 const ROOT_UID = 0;
 
-/** Creates the file. If root runs the command, the file gets the owner of its folder, who is the server's user. */
+/** Creates the file. If root runs the command, the file gets its folder's owner, who runs the server. */
 function makeFile(io: Io, config: Config, path: string): void {
   prepareDataFolder(config);
   makePrivate(path);
@@ -99,7 +97,7 @@ function makeFile(io: Io, config: Config, path: string): void {
 
 const OPTIONS: Readonly<Record<string, string>> = { name: '--name', scopes: '--scope', expiresInDays: '--days' };
 
-/** Returns the error that says what is wrong with a key, by the options that gave it. */
+/** Returns the error about a key's fields, by the options that gave them. */
 export const usageErrorOf = ({ issues }: InvalidInput): UsageError => {
   const said = issues.map(({ path, message }) => `${OPTIONS[path.split('.', 1)[0] ?? ''] ?? path}: ${message}`);
   return new UsageError(said.join('\n'));

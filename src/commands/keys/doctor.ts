@@ -1,4 +1,4 @@
-// `keys doctor`: checks a server of this configuration, and reports to a person.
+// `keys doctor`: checks the configuration, database, clock and running server, and reports to a person.
 
 import type { Config } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
@@ -71,7 +71,7 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
   });
 }
 
-/** Compares the clocks. The database read its own at some time between request and response, however slow they were. */
+/** Compares the clocks. However slow they were, the database read its own between request and response. */
 export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtMs: number): Finding {
   const offMs = databaseMs - Math.min(Math.max(databaseMs, askedAtMs), respondedAtMs);
   return Math.abs(offMs) <= CLOCK_OFF_MS_MAX
@@ -79,7 +79,7 @@ export function clockFinding(databaseMs: number, askedAtMs: number, respondedAtM
     : ['bad', 'clock', `the clock of the database is ${Math.round(offMs / 1000)} s from that of this machine`];
 }
 
-/** Inspects the certificate in the files. The running server may still use the one before, until it is restarted. */
+/** Checks the certificate in the files. The running server uses the previous one until it is restarted. */
 function certificateFinding(files: NonNullable<Config['tls']>, nowMs: number): Finding {
   try {
     const { endsAtMs } = readTls(files);
@@ -99,7 +99,7 @@ const NO_SERVER: Finding = [
 const NOT_WRITABLE: Finding = ['bad', 'server', 'it could not write: no space, or no rights; its log says which'];
 const OTHER_DATABASE: Finding = ['bad', 'server', 'its database is another: set DATABASE_URL here as it is there'];
 
-/** Resolves with what the running server says of itself: through PUBLIC_URL, or else at its own address. */
+/** Returns what the running server reports about itself: at PUBLIC_URL, or else at its own address. */
 async function serverFindings(config: Config): Promise<Finding[]> {
   const { publicUrl, port } = config;
   const own =
@@ -129,7 +129,7 @@ async function findingsAt(url: string, health: JsonObject, config: Config): Prom
   const store = health.store as JsonObject;
   const lagMs = typeof store.lagMs === 'number' ? store.lagMs : Number.POSITIVE_INFINITY;
   const lag = Number.isFinite(lagMs) ? `last read ${lagMs} ms ago` : 'not read yet';
-  const isInFile = store.mode === 'embedded'; // which one it is the server doesn't say
+  const isInFile = store.mode === 'embedded'; // the server doesn't say which file
   return [
     ...(store.writable === false ? [NOT_WRITABLE] : []),
     ...(isInFile === (config.database.mode === 'embedded') ? [] : [OTHER_DATABASE]),
@@ -144,8 +144,8 @@ async function findingsAt(url: string, health: JsonObject, config: Config): Prom
 }
 
 /**
- * Resolves with whether the server sees client addresses. Behind a proxy that TRUST_PROXY doesn't count, all clients
- * share the budget of one address.
+ * Checks whether the server sees client addresses. Behind a proxy that TRUST_PROXY doesn't count, all clients share one
+ * address's budget.
  */
 async function addressFinding(url: string, config: Config): Promise<Finding> {
   const { trustProxy, publicUrl } = config;
@@ -159,10 +159,7 @@ async function addressFinding(url: string, config: Config): Promise<Finding> {
     : ['ok', 'client address', `${text}. If that is a proxy's address, TRUST_PROXY is too low`];
 }
 
-/**
- * Sends a GET. The certificate is verified for PUBLIC_URL alone, because it is not for the server's own address. Nothing
- * secret is sent.
- */
+/** Sends a GET without secrets. Verifies the certificate only for PUBLIC_URL, because it isn't for the own address. */
 const get = (url: string, { publicUrl }: Config): Promise<Response | string> =>
   fetch(url, {
     signal: AbortSignal.timeout(RESPONSE_MS_MAX),

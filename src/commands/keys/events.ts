@@ -1,4 +1,4 @@
-// `keys events`: the events of keys, oldest first.
+// `keys events`: prints the events of keys, oldest first.
 
 import { sleep } from '../../ground/runtime.ts';
 import type { EventQuery, KeyEvent } from '../../keys/store.ts';
@@ -11,7 +11,7 @@ import { withStore } from './database.ts';
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 10_000;
 const FOLLOW_EVERY_MS = 1000;
-/** Events among which an owner's are looked for by one statement. */
+/** Events that one statement scans for an owner's. */
 const RANGE_EVENTS = 100_000;
 
 export const verb = command({
@@ -44,7 +44,7 @@ export const verb = command({
       await write(first);
       if (!follow) return;
       for (let afterSeq = readTo; ; await sleep(FOLLOW_EVERY_MS)) {
-        // Up to a number that was read before: an owner's events are looked for among the new ones alone.
+        // Only up to a number read before, so that only new events are scanned for an owner's.
         reached = await store.newestEvent();
         while (afterSeq < reached) {
           const [page, readTo] = await oldestOf(store, which, afterSeq, reached, () => {});
@@ -58,10 +58,10 @@ export const verb = command({
 type Events = Pick<Store, 'events'>;
 type Which = Pick<EventQuery, 'keyId' | 'owner'> & { readonly limit: number };
 
-/** Returns whether an index finds the events. Otherwise a range is read, however few of them there are. */
+/** Returns whether an index finds the events. Otherwise a range is scanned, however few match. */
 const isIndexed = ({ keyId, owner }: Which): boolean => keyId !== undefined || owner === undefined;
 
-/** Resolves with the last `limit` events up to `reached`. */
+/** Returns the last `limit` events up to `reached`. */
 async function newestOf({ events }: Events, which: Which, reached: number, progress: Progress): Promise<KeyEvent[]> {
   const rangeEvents = isIndexed(which) ? reached : RANGE_EVENTS;
   let found: KeyEvent[] = [];
@@ -75,7 +75,7 @@ async function newestOf({ events }: Events, which: Which, reached: number, progr
   return found;
 }
 
-/** Resolves with the first `limit` events after one, up to `reached`, and how far they were read. */
+/** Returns the first `limit` events after `after`, up to `reached`, and how far it has read. */
 async function oldestOf(
   { events }: Events,
   which: Which,

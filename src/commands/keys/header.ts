@@ -1,6 +1,6 @@
-// `keys header`: prints the header with a key, for hosts that run a helper for their headers. Without a key it asks the
-// server for one (RFC 8628), and says so; the next call goes on with the same request. The key stays in a file, and goes to
-// that server alone: a repository may name any URL.
+// `keys header`: prints a header with a key, for hosts that run a helper for their headers. Without a key it requests one
+// from the server (RFC 8628), and says so; the next call continues with the same request. The key is stored in a file, and
+// sent only to that server: a repository may name any URL.
 
 import { reasonOf, withoutControls } from '../../ground/text.ts';
 import { command } from '../command.ts';
@@ -10,11 +10,11 @@ import { SERVER } from './ask.ts';
 import { type Answer, begunIn, keyIn, postForm } from './asked-server.ts';
 import { type Kept, withKept } from './kept-keys.ts';
 
-/** The wait for another call, and all requests, together: a host waits for it. */
+/** The time for the lock and all requests together, because a host waits for it. */
 const CALL_MS_MAX = 4000;
 
 const LIFE_MS = { min: 60_000, max: 24 * 3_600_000 };
-/** A child is replaced when so much of its life is left. */
+/** The part of its life left at which a child is replaced. */
 const LEFT_PART_MIN = 0.1;
 
 const LIFE = kind('1h', 'a time of 60s to 24h, like 10m or 1h', (given) => {
@@ -50,7 +50,7 @@ interface Asking {
   readonly io: Io;
 }
 
-/** Resolves with the stored key, unless the server refuses it; else with one that a person has decided on. */
+/** Returns the stored key unless the server refuses it; otherwise one that a person approves. */
 async function keyFor(asking: Asking): Promise<string> {
   const { kept } = asking;
   if (kept.key !== undefined && (await standingOf(asking, kept.key)).is !== 'refused') return kept.key;
@@ -58,7 +58,7 @@ async function keyFor(asking: Asking): Promise<string> {
   return asked(asking, asking.scopes);
 }
 
-/** Resolves with a child of the key: the same until little of its life is left, or it has ended. */
+/** Returns a child of the key: the same until little of its life is left, or it has ended. */
 async function childFor(asking: Asking, livesMs: number): Promise<string> {
   const { server, kept, scopes, name } = asking;
   const wish = JSON.stringify([name ?? null, scopes]);
@@ -91,7 +91,7 @@ async function childFor(asking: Asking, livesMs: number): Promise<string> {
 
 type Standing = 'good' | 'refused' | 'unknown';
 
-/** Resolves with what the server says of a key. A server that can't say now has not refused it. */
+/** Returns what the server says of a key. If it can't say now, it has not refused the key. */
 async function standingOf({ server, signal }: Asking, key: string): Promise<{ readonly is: Standing }> {
   try {
     const headers = { 'X-API-Key': key };
@@ -102,7 +102,7 @@ async function standingOf({ server, signal }: Asking, key: string): Promise<{ re
   }
 }
 
-/** Asks for a key, or goes on asking. Throws until a person has decided. */
+/** Requests a key, or polls the open request. Throws until a person has decided. */
 async function asked(asking: Asking, scopes: readonly string[]): Promise<string> {
   const { server, kept, name, io } = asking;
   const wish = JSON.stringify([name ?? null, scopes]);

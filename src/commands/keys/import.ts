@@ -1,5 +1,5 @@
-// `keys import`: keys of another system, by their hashes. Every line is checked before the first is written; known
-// hashes are skipped, so that an interrupted import can be repeated.
+// `keys import`: imports another system's keys, by their hashes. Validates every line before it writes the first, and
+// skips known hashes, so that an interrupted import can be repeated.
 
 import { createReadStream, statSync } from 'node:fs';
 import * as v from 'valibot';
@@ -15,11 +15,11 @@ import { CommandError } from '../io.ts';
 import { FILE, isDay, needed } from '../options.ts';
 import { BY_COMMAND, withStore } from './database.ts';
 
-/** The rows of one transaction, which blocks other writers for milliseconds. */
+/** Rows per transaction, which blocks other writers for milliseconds. */
 const BATCH_ROWS = 200;
-/** No key is longer: name and scopes are bounded. */
+/** No valid line is longer: name and scopes are bounded. */
 const LINE_CHARS_MAX = 20_000;
-/** The most bytes that so many characters take in UTF-8. */
+/** The most bytes of so many characters in UTF-8. */
 const LINE_BYTES_MAX = 4 * LINE_CHARS_MAX;
 
 const time = v.pipe(
@@ -35,7 +35,7 @@ const time = v.pipe(
 
 const HASH_BYTES = 32;
 
-/** Returns a SHA-256 as 64 lowercase hex digits, from any form that other systems keep; null: it is none. */
+/** Returns a SHA-256 as 64 lowercase hex digits, from any encoding that other systems use; null: it isn't one. */
 function hexOf(hash: string): string | null {
   if (/^[0-9a-f]{64}$/i.test(hash)) return hash.toLowerCase();
   if (!/^[\w+/-]{43}=?$/.test(hash)) return null;
@@ -101,7 +101,7 @@ export const verb = command({
   },
 });
 
-/** Reads the whole file, and returns the number of keys. Throws at the first bad line. */
+/** Validates the whole file, and returns the number of keys. Throws at the first bad line. */
 async function check(file: string, nowMs: number): Promise<number> {
   const perOwner = new Map<string, number>();
   const hashes = new Set<string>();
@@ -142,7 +142,7 @@ async function* recordsOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRec
   }
 }
 
-/** Yields the lines, a character a byte: each is decoded by itself. One that is too long is cut, still too long. */
+/** Yields lines with a character per byte, to be decoded one by one. Splits a line that is too long, still too long. */
 async function* linesOf(file: string): AsyncGenerator<string> {
   let left = '';
   for await (const chunk of createReadStream(file, 'latin1') as AsyncIterable<string>) {
@@ -189,7 +189,7 @@ function jsonOf(line: string, number: number): unknown {
   try {
     if (line.length <= LINE_CHARS_MAX) return JSON.parse(line);
   } catch {
-    // said below, without the parser's message, which quotes the line
+    // reported below, without the parser's message, which quotes the line
   }
   throw noObject(number);
 }

@@ -1,5 +1,5 @@
-// What `keys header` keeps between its calls, in a file that its owner alone can read: for each server a key, requests for
-// one, and children. One call at a time reads and changes it.
+// Stores what `keys header` keeps between calls, in a file that only its owner can read: for each server a key, open
+// requests, and children. A lock lets one call at a time use it.
 
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -16,7 +16,7 @@ const request = v.object({
 });
 const child = v.object({ key: v.string(), madeAtMs: v.number(), endsAtMs: v.number() });
 
-/** What is kept of one server. Requests and children are by what was wished for. */
+/** What is stored for one server. Requests and children are keyed by what was requested. */
 const kept = v.object({
   key: v.optional(v.string()),
   requests: v.optional(v.record(v.string(), request), {}),
@@ -28,19 +28,19 @@ const file = v.record(v.string(), kept);
 export type KeptRequest = v.InferOutput<typeof request>;
 export type Kept = v.InferOutput<typeof kept>;
 
-/** The next call says that a request has ended. */
+/** How long an ended request is kept, so that the next call can say that it has ended. */
 const REQUESTS_KEPT_MS = 86_400_000;
 
-/** Longer than a call takes: the lock of one that was killed. */
+/** Longer than any call: an older lock was left by a killed one. */
 const LOCK_MS_MAX = 10_000;
 const LOCK_WAIT_MS = 2500;
 const LOCK_PAUSE_MS = 25;
 
-/** Runs `use` with what is kept of the server, and keeps what it leaves there, also when it throws. */
+/** Runs `use` with what is stored for the server, and stores its changes, even if it throws. */
 export async function withKept<T>({ env }: IoStreams, server: string, use: (kept: Kept) => Promise<T>): Promise<T> {
-  // Neither is a variable of the server's.
+  // The server reads neither variable.
   const { XDG_CONFIG_HOME = '', HOME } = env as Readonly<Record<string, string | undefined>>;
-  // A relative path counts as none (XDG Base Directory Specification): `~/.config` would be a folder of this one.
+  // Relative paths are ignored (XDG Base Directory Specification): `~/.config` would be a folder in this one.
   const configs = isAbsolute(XDG_CONFIG_HOME) ? XDG_CONFIG_HOME : join(HOME || homedir(), '.config');
   const folder = join(configs, 'mcp-key-server');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -57,7 +57,7 @@ export async function withKept<T>({ env }: IoStreams, server: string, use: (kept
   });
 }
 
-/** Returns what is kept without what has ended: each name has a child of its own, and may be that of one job. */
+/** Removes what has ended: each name has its own child, and may be that of one job. */
 const withoutEnded = ({ key, requests, children }: Kept, nowMs: number): Kept => ({
   key,
   requests: endingAfter(nowMs - REQUESTS_KEPT_MS, requests),
@@ -76,7 +76,7 @@ function read(path: string): v.InferOutput<typeof file> {
   }
 }
 
-/** Writes a new file and renames it over the old one, so that whoever reads meanwhile finds one of the two. */
+/** Writes a new file and renames it over the old one, so that concurrent readers find one of the two. */
 function write(path: string, all: v.InferOutput<typeof file>): void {
   const next = `${path}.${process.pid}`;
   rmSync(next, { force: true });

@@ -1,4 +1,4 @@
-// `keys list`: the keys of all owners, newest first.
+// `keys list`: lists the keys of all owners, newest first, or the most used first.
 
 import { LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
@@ -28,10 +28,7 @@ export const verb = command({
       const nowMs = Date.now();
       const filter = filterOf(options, nowMs);
       const { heads, cells } = wide ? WIDE : NARROW;
-      /**
-       * Returns a row, with the uses when keys are sorted by them. In 80 columns there is room for them only in place of
-       * the last column.
-       */
+      /** Returns a row, with the uses if keys are sorted by them; in 80 columns they replace the last column. */
       const row = (cells: readonly string[], uses: string) =>
         sort ? [...(wide ? cells : cells.slice(0, -1)), uses] : cells;
       let head = [row(heads, 'USES')];
@@ -74,7 +71,7 @@ export const verb = command({
     }),
 });
 
-/** Yields pages of keys, the newest first, one at least. */
+/** Yields pages of keys, newest first; at least one page. */
 async function* pagesOf(read: (before: number) => Promise<readonly PlacedKey[]>, progress: Progress) {
   let newest: number | undefined;
   for (let before: number | undefined = LAST_ROW; before !== undefined; ) {
@@ -87,7 +84,7 @@ async function* pagesOf(read: (before: number) => Promise<readonly PlacedKey[]>,
   }
 }
 
-/** Returns the ids of keys, the most used first. Keys are read anew to be shown: a million would not fit in memory. */
+/** Returns the ids of keys, the most used first. Only ids, because a million keys would not fit in memory. */
 async function mostUsed(
   pages: AsyncIterable<readonly PlacedKey[]>,
   used: (keys: readonly PlacedKey[]) => Promise<readonly UsedKey[]>,

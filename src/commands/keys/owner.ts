@@ -1,4 +1,4 @@
-// `keys owner`: shows and sets what an owner may use with all keys together, or removes an owner with all keys.
+// `keys owner`: shows and sets the limits of all keys of an owner together, or removes an owner with all keys.
 
 import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
 import { removeOwner, updateOwner } from '../../keys/owners.ts';

@@ -1,4 +1,4 @@
-// `keys owners`: whoever has keys or settings, by name.
+// `keys owners`: lists owners that have keys or settings, by name.
 
 import { command } from '../command.ts';
 import { flag } from '../options.ts';

@@ -1,4 +1,4 @@
-// Temporary files of a verb, which are removed when it ends, also by a signal.
+// Creates a verb's temporary files, and removes them when it ends, even by a signal.
 
 import { lstatSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
@@ -7,7 +7,7 @@ import type { Io } from '../io.ts';
 
 const ENDING = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
-/** Removes these secrets after `use`, and when a signal ends the command. */
+/** Removes these secret files after `use`, or when a signal ends the command. */
 export async function removing<T>(paths: readonly string[], use: () => Promise<T>): Promise<T> {
   const remove = () => {
     for (const path of paths) rmSync(path, { recursive: true, force: true });
@@ -27,12 +27,12 @@ export async function removing<T>(paths: readonly string[], use: () => Promise<T
 }
 
 /**
- * The prefix of folders of commands on this machine; the process id follows. Containers may share a temporary folder,
- * and process ids of others mean nothing here.
+ * The prefix of commands' folders on this machine, followed by the process id. Containers may share a temporary folder,
+ * where process ids of other machines mean nothing.
  */
 const NAMED = `keys-${hostname().replace(/[^A-Za-z0-9.]/g, '_')}-`;
 
-/** Runs `use` with a folder that only its owner can read. Removes those that killed commands left. */
+/** Runs `use` with a folder that only its owner can read. Removes folders left by killed commands. */
 export function withPrivateFolder<T>(io: Io, use: (folder: string) => Promise<T>): Promise<T> {
   removeLeft(io);
   const folder = mkdtempSync(join(tmpdir(), `${NAMED}${process.pid}-`)); // 0700

@@ -1,4 +1,4 @@
-// `keys restore`: puts a backup back, also beside running servers, which then drop their caches.
+// `keys restore`: restores a backup, even beside running servers, which then drop their caches.
 
 import { reasonOf } from '../../ground/text.ts';
 import { compare, type Restoring } from '../../store/backup/compare.ts';

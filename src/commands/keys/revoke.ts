@@ -1,4 +1,4 @@
-// `keys revoke`: revokes keys of anybody, after it has said how many and asked.
+// `keys revoke`: revokes anybody's keys, after it has said how many and asked.
 
 import { type KeyFilter, revokeAll } from '../../keys/admin.ts';
 import { command } from '../command.ts';
@@ -24,7 +24,7 @@ export const verb = command({
       if (count === 0) return io.say('there are no such active keys');
       await io.confirm(`${described(filter, count)}?`, yes);
       const progress = io.progressOf(count, 'revoked');
-      // On stdout, to be kept: after a restore they must be revoked again.
+      // On stdout, to be saved: after a restore they must be revoked again.
       const revokedIds = async (ids: readonly string[], revoked: number) => {
         await io.write(ids.map((id) => `${id}\n`).join('')).catch(() => {}); // the rest is revoked too
         progress(revoked);

@@ -1,4 +1,4 @@
-// `keys show`: one key, by id, by fingerprint, or by the key itself on stdin: an argument would stay in the history.
+// `keys show`: shows one key, by id, by fingerprint, or by the key itself on stdin: an argument would stay in the history.
 
 import { text } from 'node:stream/consumers';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
@@ -93,7 +93,7 @@ async function writeKey(
 
 const DAYS_HEAD = ['DAY (UTC)', 'USES'];
 
-/** Returns the UTC days with uses, the latest first. */
+/** Returns the UTC days with uses, latest first. */
 const daysOf = ({ last30Days }: Uses, nowMs: number): readonly (readonly string[])[] =>
   last30Days.flatMap((count, ago) =>
     count === 0 ? [] : [[new Date(nowMs - ago * MS_PER_DAY).toISOString().slice(0, DAY_CHARS), `${count}`]],

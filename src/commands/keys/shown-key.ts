@@ -1,4 +1,4 @@
-// A key as the verbs show it: as an object, and as table cells, with its uses. Never a whole hash.
+// Formats a key for the verbs, as an object and as table cells, with its uses. Never shows a whole hash.
 
 import { type Quota, writtenLimit } from '../../ground/rate-limit.ts';
 import { systemClock } from '../../ground/runtime.ts';
@@ -10,18 +10,18 @@ import type { Store } from '../../store/open.ts';
 import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
 import { cut, isoTime, localTime } from '../io.ts';
 
-/** What `keyObject` needs beside the record. */
+/** What `keyObject` needs besides the record. */
 export interface KeyFacts {
   readonly uses: Uses | undefined;
-  /** Where clients find the server; null: PUBLIC_URL isn't set. */
+  /** The URL at which clients find the server; null: PUBLIC_URL isn't set. */
   readonly publicUrl: string | null;
   /** The server's quota, for keys without one of their own. */
   readonly keyQuota: Quota | null;
-  /** How many living children it has, or these; undefined: none. */
+  /** Its living children, or how many; undefined: none. */
   readonly children?: number | readonly object[] | undefined;
 }
 
-/** A server without PUBLIC_URL has as many names as clients give it. */
+/** A server without PUBLIC_URL has as many names as clients use. */
 const UNNAMED = 'this server';
 
 export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl, children }: KeyFacts) => ({
@@ -43,7 +43,7 @@ export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl, children 
   ...(children !== undefined && { children }),
 });
 
-/** Returns a child, which is a key that another key has made, as JSON shows it. */
+/** Returns a child (a key that another key has made) as JSON shows it. */
 export const childObject = (child: ChildRecord, nowMs: number, publicUrl: string | null) => ({
   id: child.id,
   owner: child.userId,
@@ -89,7 +89,7 @@ export const WIDE: KeyTable = {
   ],
 };
 
-/** 80 with an id of 32 columns, a state of 7, a day of 10, and the gaps. */
+/** 80 columns, less 32 for an id, 7 for a state, 10 for a day, and the gaps. */
 const OWNER_COLUMNS = 12;
 const NAME_COLUMNS = 11;
 const DAY_CHARS = 10;
@@ -105,7 +105,7 @@ export const NARROW: KeyTable = {
   ],
 };
 
-/** Resolves with the uses by id, without keys unused for 30 days. Uses of the last seconds may be missing. */
+/** Returns uses by key id, without keys unused for 30 days. The last seconds may be missing. */
 export const usesOf = (
   store: Pick<Store, 'usesByDay'>,
   keys: readonly PlacedKey[],

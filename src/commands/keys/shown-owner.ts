@@ -1,4 +1,4 @@
-// Owners as the commands show them.
+// Reads and formats owners for the commands.
 
 import type { Config } from '../../config/config.ts';
 import { systemClock } from '../../ground/runtime.ts';
@@ -10,7 +10,7 @@ import type { Io } from '../io.ts';
 
 export type WrittenOwner = Awaited<ReturnType<typeof ownersOf>>[number];
 
-/** Returns owners as `admin_list_owners` does; the uses are those that were written. */
+/** Returns owners like `admin_list_owners`, with the uses written so far. */
 export async function ownersOf(
   store: Pick<Store, 'owners' | 'usesByDay' | 'admin'>,
   config: Config,

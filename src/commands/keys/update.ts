@@ -1,4 +1,4 @@
-// `keys update`: changes the limit, quota, name, expiry, scopes or metadata of a key.
+// `keys update`: changes a key's limit, quota, name, expiry, scopes or metadata.
 
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
