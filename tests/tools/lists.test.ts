@@ -10,8 +10,6 @@ import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test
 /** Of a page. */
 const LIST_BYTES_MAX = 100_000;
 
-const KEYS_PER_USER_MAX = 1000;
-
 /** The most that a key may have: together 2,000 characters. */
 const LARGEST_SCOPES = Array.from({ length: 20 }, (_, index) => `${index}:`.padEnd(100, 'x'));
 const BURST = 40;
@@ -55,15 +53,15 @@ async function pagesOf(app: TestApp, sub: string, between = async (_page: Page) 
 const idsIn = (pages: readonly Page[]) => pages.flatMap(({ keys }) => keys.map(({ id }) => id));
 
 describe('a list in pages', () => {
-  test('1,000 ordinary keys are a few pages of 100,000 bytes, which programs show a model whole', async () => {
+  test('ordinary keys come in pages of 100,000 bytes, which programs show a model whole', async () => {
     await using app = await createTestApp();
-    const inputs = Array(KEYS_PER_USER_MAX).fill({ name: 'test key', scopes: ['read', 'write', 'admin'] });
+    const inputs = Array(500).fill({ name: 'test key', scopes: ['read', 'write', 'admin'] });
     await callAll(app, 'create_api_key', inputs, await bearer(app, 'alice'));
     const pages = await pagesOf(app, 'alice');
     const bytes = pages.slice(0, -1).map((page) => JSON.stringify(page).length);
     expect(Math.max(...bytes)).toBeLessThanOrEqual(100_000);
     expect(Math.min(...bytes)).toBeGreaterThan(99_000);
-    expect(new Set(idsIn(pages)).size).toBe(KEYS_PER_USER_MAX);
+    expect(new Set(idsIn(pages)).size).toBe(500);
   }, 180_000);
 
   test('of the largest keys a page has as many as fit, and all pages have every key once, in order; others’ are empty', async () => {
@@ -96,11 +94,11 @@ describe('a list in pages', () => {
 
   test('names that grow when they are encoded count as they are sent', async () => {
     await using app = await createTestApp();
-    const inputs = Array(900).fill({ name: '"'.repeat(200), scopes: [] });
+    const inputs = Array(450).fill({ name: '"'.repeat(200), scopes: [] });
     await callAll(app, 'create_api_key', inputs, await bearer(app, 'alice'));
     const pages = await pagesOf(app, 'alice');
-    expect(pages.length).toBe(6);
-    expect(new Set(idsIn(pages)).size).toBe(900);
+    expect(pages.length).toBe(3);
+    expect(new Set(idsIn(pages)).size).toBe(450);
   }, 180_000);
 
   test('a key that is larger than a page is a page, and scopes typed with spaces hide no key', async () => {
