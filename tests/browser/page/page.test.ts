@@ -70,7 +70,7 @@ describeInBrowser('the page /keys', (browser) => {
   test('shows further pages of a long list when it is asked to', async () => {
     await using app = await appForBrowser();
     const scopes = Array.from({ length: 20 }, (_, index) => `${index}:${'x'.repeat(90)}`);
-    for (let index = 0; index < 80; index++) await app.createKey('alice', { name: `key ${index}`, scopes });
+    for (let index = 0; index < 50; index++) await app.createKey('alice', { name: `key ${index}`, scopes });
     await withKeysPage(browser(), app, { at: `#token=${await app.token('alice')}` }, async ({ page }) => {
       await page.getByText(/^The newest \d+ keys$/).waitFor();
       const more = page.getByRole('button', { name: 'Show more' });
@@ -78,7 +78,7 @@ describeInBrowser('the page /keys', (browser) => {
         await more.click();
         await page.getByRole('button', { name: 'Loading…' }).waitFor({ state: 'hidden' });
       }
-      await page.getByText('80 keys', { exact: true }).waitFor();
+      await page.getByText('50 keys', { exact: true }).waitFor();
     });
   });
 
@@ -100,7 +100,7 @@ describeInBrowser('the page /keys', (browser) => {
     expect(await app.logText()).not.toContain(token);
   });
 
-  test('creates a key for somebody who pasted a token, with scopes of tools and others; it works until it is revoked there', async () => {
+  test('creates a key for somebody who pasted a token, with scopes of tools and others, and forgets it once saved', async () => {
     await using app = await appForBrowser();
     const token = await app.token('alice');
     await withKeysPage(browser(), app, {}, async ({ page, context }) => {
@@ -115,8 +115,7 @@ describeInBrowser('the page /keys', (browser) => {
       await page.getByRole('button', { name: 'Copy', exact: true }).click();
       await page.getByText('Copied. Paste it where it is kept safe.').waitFor();
       const key = await page.evaluate(() => navigator.clipboard.readText());
-      const whoami = () => app.call('whoami', {}, { 'x-api-key': key });
-      expect((await whoami()).body).toMatchObject({
+      expect((await app.call('whoami', {}, { 'x-api-key': key })).body).toMatchObject({
         name: 'billing export',
         owner: 'alice',
         scopes: ['read', 'write'],
@@ -128,12 +127,6 @@ describeInBrowser('the page /keys', (browser) => {
       await page.getByRole('button', { name: 'Rotate billing export' }).waitFor();
       expect(await page.content()).not.toContain(key);
       expect(await isInMemory(memory, random)).toBe(false);
-      await page.getByRole('button', { name: 'More about billing export' }).click();
-      await page.getByRole('button', { name: 'Revoke billing export' }).click();
-      const question = page.getByRole('group', { name: 'Revoke billing export?' });
-      await question.getByRole('button', { name: 'Revoke' }).click();
-      await page.getByText('API key revoked successfully').waitFor();
-      expect((await whoami()).status).toBe(401);
     });
   });
 });

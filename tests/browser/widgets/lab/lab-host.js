@@ -1,7 +1,7 @@
 // The lab: a host that responds to the widgets from sample data, and lists every message.
 
 const LOGGED_CHARS_MAX = 4000; // of one message
-const THINK_MS = 400; // how long a tool call takes here, so that the widget can be seen waiting
+const THINK_MS = 100; // how long a tool call takes here, so that the widget can be seen waiting
 const HEIGHT_MAX = 640;
 const ROOM_MAX = 2 * HEIGHT_MAX; // for a widget that takes more than it was told
 
