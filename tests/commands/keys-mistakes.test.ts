@@ -482,6 +482,16 @@ describe('what a terminal would obey, in a text that a stranger chose', () => {
   });
 });
 
+test('doctor reads a part of what another program sends from the server’s address', async () => {
+  const chunk = new Uint8Array(1e6);
+  let sent = 0;
+  const pull = (to: ReadableStreamDefaultController) => (sent++ < 64 ? to.enqueue(chunk) : to.close());
+  using other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response(new ReadableStream({ pull })) });
+  const { stdout } = await keysCommand({ ...env, JWT_SECRET: TEST_SECRET, PORT: `${other.port}` }, ['doctor']);
+  expect(stdout).toContain('is not this server');
+  expect(sent).toBeLessThan(32);
+});
+
 test('a folder that can’t be used is a sentence, whatever a command wanted there', async () => {
   const file = join(temporaryFolder(), 'file');
   writeFileSync(file, '');

@@ -40,7 +40,9 @@ export interface Answer {
 /** Sends a form. Throws what `fetch` throws. */
 export async function postForm(url: string, fields: Record<string, string>, signal: AbortSignal): Promise<Answer> {
   const response = await fetch(url, { method: 'POST', body: new URLSearchParams(fields), redirect: 'error', signal });
-  const body = await jsonOf(response).catch(() => null);
+  const body: unknown = await textOf(response)
+    .then(JSON.parse)
+    .catch(() => null);
   return { status: response.status, body: isObject(body) ? body : {} };
 }
 
@@ -59,8 +61,8 @@ export function keyIn({ body }: Answer, server: string) {
   throw new CommandError(`${server} gave something that is no key of such a server`);
 }
 
-/** Returns the parsed body. Throws an Error if it isn't JSON, or is too large. */
-async function jsonOf({ body }: Response): Promise<unknown> {
+/** Returns the body. Throws an Error if it is too large. */
+export async function textOf({ body }: Response): Promise<string> {
   const decoder = new TextDecoder();
   let bytes = 0;
   let text = '';
@@ -69,5 +71,5 @@ async function jsonOf({ body }: Response): Promise<unknown> {
     if (bytes > RESPONSE_BYTES_MAX) throw new RangeError('too large');
     text += decoder.decode(chunk, { stream: true });
   }
-  return JSON.parse(text + decoder.decode());
+  return text + decoder.decode();
 }

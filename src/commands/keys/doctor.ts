@@ -11,6 +11,7 @@ import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
 import { CERTIFICATE_MS_MIN } from '../../start/listener.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, localTime } from '../io.ts';
+import { textOf } from './asked-server.ts';
 import { configOf, withStore } from './database.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
@@ -118,7 +119,9 @@ async function serverFindings(config: Config): Promise<Finding[]> {
 async function healthAt(url: string, config: Config): Promise<JsonObject | Finding> {
   const response = await get(`${url}/mcp/health`, config);
   if (typeof response === 'string') return ['note', 'server', `not reached at ${url}: ${response}`];
-  const body: unknown = await response.json().catch(() => null);
+  const body: unknown = await textOf(response)
+    .then(JSON.parse)
+    .catch(() => null);
   return isObject(body) && isObject(body.store)
     ? body
     : ['bad', 'server', `what responds at ${url} is not this server`];
@@ -150,7 +153,8 @@ async function findingsAt(url: string, health: JsonObject, config: Config): Prom
 async function addressFinding(url: string, config: Config): Promise<Finding> {
   const { trustProxy, publicUrl } = config;
   const about = await get(`${url}/`, config);
-  const seen = typeof about === 'string' ? null : /^Your address[^:]*: (\S+)$/m.exec(await about.text())?.[1];
+  const page = typeof about === 'string' ? '' : await textOf(about).catch(() => '');
+  const seen = /^Your address[^:]*: (\S+)$/m.exec(page)?.[1];
   if (seen == null) return ['note', 'client address', 'the server did not say where this came from'];
   const text = `this request came from ${seen}, with TRUST_PROXY=${trustProxy}`;
   const isPublic = publicUrl !== null && !isLoopback(new URL(publicUrl).hostname);
