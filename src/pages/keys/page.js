@@ -31,7 +31,7 @@ function top() {
 }
 
 function keysView() {
-  const { session, shownOwner, task, made, notice, list } = page;
+  const { session, shownOwner, task, made, list } = page;
   const isMine = shownOwner === null;
   const mayCreate = isMine && task === null && made === null;
   const create = () => set({ task: { create: true } }, 'name');
@@ -49,7 +49,6 @@ function keysView() {
     </div>
     ${!isMine && searchForm(shownOwner)}
     ${page.question?.view()}
-    <p class=${notice === '' ? 'sr' : 'hint'} role="status">${notice}</p>
     ${task !== null && taskView(task)}
     ${made !== null && html`<div class="card flush" at="made">${made.view()}</div>`}
     <div class="card flush" at="listed">${list.view()}</div>
@@ -119,12 +118,16 @@ function askToRevokeAll(owner) {
   set({ question: asked }, 'cancel of all');
 }
 
+/** Draws what is told, in an element that is there before: screen readers read what changes in it. */
+const noticeView = (notice) => html`<p class=${notice === '' ? 'sr' : 'hint'} at="notice" role="status">${notice}</p>`;
+
 function view() {
   const { session, why, task, offer } = page;
   return html`${top()}
     <main class="stack">
       ${offer !== null && offerView(offer)}
       ${why !== null && offer === null && signInCard(why, waitingWords(task))}
+      ${session !== null && noticeView(page.notice)}
       ${session !== null && (isOwn(task) ? keysView() : taskView(task))}
       ${why === null && session === null && offer === null && html`<p class="card" role="status">Signing in…</p>`}
     </main>`;

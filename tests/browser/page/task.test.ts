@@ -187,8 +187,11 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       await pasteToken(page, await app.token('alice'));
       await page.getByText(asked.user_code, { exact: true }).waitFor();
       await page.getByRole('button', { name: 'Yes, it shows this code' }).click();
+      // Screen readers read what changes in an element, not one that comes with its text.
+      const status = await page.getByRole('status').first().elementHandle({ timeout: 1000 });
       await page.getByRole('button', { name: 'Refuse' }).click();
-      await page.getByText('Refused: the program gets no key.').waitFor();
+      await page.getByRole('status').getByText('Refused: the program gets no key.').waitFor();
+      expect(await status?.textContent()).toBe('Refused: the program gets no key.');
       app.clock.advance(10_000);
       expect((await pollForKey(app, asked.device_code)).body).toEqual({ error: 'access_denied' });
       expect((await historyOf(page)).join(' ')).not.toContain('ask=');
