@@ -4,10 +4,11 @@ import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok } from '../../src/start/package/index.ts';
 import { makeCertificate } from '../support/certificate.ts';
+import { failingStartOn } from '../support/failing-start.ts';
 import { postText, sendOverSocket } from '../support/http-socket.ts';
 import { createIssuer } from '../support/issuer.ts';
 import { call, post, request } from '../support/mcp.ts';
-import { runToExit, startServer } from '../support/server-process.ts';
+import { startServer, USUAL_RUNTIME } from '../support/server-process.ts';
 import { openSseSocket, postTo } from '../support/sse-socket.ts';
 import {
   createTestApp,
@@ -26,11 +27,12 @@ const KEY = `sk_live_${'0'.repeat(64)}`;
 
 describe('start', () => {
   const env = PRODUCTION;
+  const failing = (env: Record<string, string>) => failingStartOn(USUAL_RUNTIME, env);
 
   test('is refused with an issuer that can’t be reached, or names another, or none', async () => {
     const gone = await createIssuer();
     await gone[Symbol.asyncDispose]();
-    const unreachable = await runToExit({ env: { ...env, JWT_ISSUER: gone.url } });
+    const unreachable = await failing({ ...env, JWT_ISSUER: gone.url });
     expect(unreachable.code).toBe(1);
     expect(unreachable.stderr).toContain('JWT_ISSUER: expected an issuer whose metadata names its key set');
     expect(unreachable.stderr).toContain(`got "${gone.url}"`);
@@ -52,7 +54,7 @@ describe('start', () => {
     issuer.overrides.set('/.well-known/oauth-authorization-server', () => metadata.clone());
     const set = issuer.url + written;
     const keySet = isKeySetNamed && { JWT_JWKS_URL: issuer.jwksUrl };
-    const { code, stderr } = await runToExit({ env: { JWT_ISSUER: set, ...keySet } });
+    const { code, stderr } = await failing({ JWT_ISSUER: set, ...keySet });
     expect(code).toBe(1);
     expect(stderr).toContain(
       `JWT_ISSUER: expected "${issuer.url}${named}" (the issuer's metadata names another issuer), got "${set}"`,
@@ -65,8 +67,8 @@ describe('start', () => {
     ['outside production with an issuer that can’t be reached', () => ({ JWT_ISSUER: 'http://127.0.0.1:1' })],
   ])('succeeds %s', async (_what, envOf) => {
     await using issuer = await createIssuer();
-    await using server = await startServer({ env: envOf(issuer.url) });
-    expect((await fetch(server.url)).status).toBe(200);
+    await using app = await createTestApp({ env: { JWT_SECRET: undefined, ...envOf(issuer.url) } });
+    expect((await fetch(app.url)).status).toBe(200);
   });
 });
 
