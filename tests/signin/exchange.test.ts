@@ -3,6 +3,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { announced, databaseOf, storedChildren } from '../store/tables.ts';
 import { ACCESS_TOKEN, childOf, EXCHANGE, exchange, exchangeForm } from '../support/children.ts';
+import { testClock } from '../support/clock.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { handOver, register } from '../support/hand-over.ts';
 import {
@@ -343,6 +344,18 @@ describe('a child alone', () => {
     expect((await list({})).body).toEqual({ keys: [] });
     expect((await listedKeys(app, 'alice'))[0]).not.toHaveProperty('children');
   });
+});
+
+test('keys show says of a child what it is good for now, and that it has ended with its parent', async () => {
+  await using app = await createTestApp({ clock: testClock(Date.now()) });
+  const { id, key } = await app.createKey('alice', PARENT);
+  const child = await childOf(app, key, { scope: 'read write' });
+  const shown = async () => JSON.parse(await app.keys('show', child.id, '--json'));
+  expect(await shown()).toMatchObject({ active: true, scopes: ['read', 'write'], parentId: id });
+  await app.keys('update', id, '--scope', 'read', '--scope', 'delegate');
+  expect(await shown()).toMatchObject({ active: true, scopes: ['read'] });
+  await app.keys('revoke', id, '--yes');
+  expect(await shown()).toMatchObject({ active: false });
 });
 
 test('the list of children names the end that counts: their own, of the secret that made them, of their parent', async () => {

@@ -39,26 +39,27 @@ export const verb = command({
       const nowMs = Date.now();
       const found = await store.admin.find(wanted);
       if (found.length === 0) {
-        const children = await store.children.findChildren(childNamed(wanted));
-        return showChild(
-          io,
-          children.map((child) => childObject(child, nowMs, publicUrl)),
-          json,
-        );
+        const shown = [];
+        for (const child of await store.children.findChildren(childNamed(wanted))) {
+          const siblings = await store.children.listChildren(child.parentId, null, nowMs, null); // the living ones
+          const living = siblings.find(({ id }) => id === child.id);
+          shown.push(childObject({ ...(living ?? child), userId: child.userId }, living !== undefined, publicUrl));
+        }
+        return showChild(io, shown, json);
       }
       const uses = await usesOf(store, found);
       for (const key of found) {
         const children = await store.children.listChildren(key.id, null, nowMs, null);
         const shown = keyObject(key, { uses: uses.get(key.id), keyQuota, publicUrl });
-        if (json) await io.writeJson([{ ...shown, ...withChildren(children, nowMs, publicUrl) }]);
+        if (json) await io.writeJson([{ ...shown, ...withChildren(children, publicUrl) }]);
         else await writeKey(io, shown, children, nowMs);
       }
     });
   },
 });
 
-const withChildren = (children: readonly ListedChild[], nowMs: number, publicUrl: string | null) =>
-  children.length > 0 && { children: children.map((child) => childObject(child, nowMs, publicUrl)) };
+const withChildren = (children: readonly ListedChild[], publicUrl: string | null) =>
+  children.length > 0 && { children: children.map((child) => childObject(child, true, publicUrl)) };
 
 const childNamed = (name: KeyName): ChildName => {
   if ('id' in name) return { ids: [name.id] };

@@ -4,7 +4,7 @@ import { type Quota, writtenLimit } from '../../ground/rate-limit.ts';
 import { systemClock } from '../../ground/runtime.ts';
 import type { PlacedKey } from '../../keys/admin.ts';
 import { shownServer } from '../../keys/audience.ts';
-import { type ChildRecord, ownRefusalAt } from '../../keys/child.ts';
+import type { ChildRecord } from '../../keys/child.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
 import type { Store } from '../../store/open.ts';
 import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
@@ -44,13 +44,13 @@ export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl, children 
 });
 
 /** Returns a child (a key that another key has made) as JSON shows it. */
-export const childObject = (child: ChildRecord, nowMs: number, publicUrl: string | null) => ({
+export const childObject = (child: ChildRecord, isLiving: boolean, publicUrl: string | null) => ({
   id: child.id,
   owner: child.userId,
   parentId: child.parentId,
   name: child.name,
   scopes: child.scopes,
-  active: ownRefusalAt(child, nowMs) === null,
+  active: isLiving,
   createdAt: isoTime(child.createdAtMs),
   expiresAt: isoTime(child.expiresAtMs),
   fingerprint: fingerprintOf(child.keyHash),
