@@ -1,4 +1,4 @@
-// The documents that people see: one head with the style sheet, and a script with all that it imports. Nothing is loaded.
+// Creates the HTML documents of pages and widgets, with the style sheet and all scripts inlined: they load nothing.
 
 import { inlineAssets } from '../ground/inline.ts';
 import away from './keys/away.js' with { type: 'text' };
@@ -51,7 +51,7 @@ const PARTS = {
   'widget.js': widget,
 };
 
-/** What all documents begin with. */
+/** The beginning of all documents. */
 export const HEAD = inlineAssets(
   `<!doctype html>
 <html lang="en">
@@ -65,9 +65,9 @@ export const HEAD = inlineAssets(
 
 export interface DocumentOptions {
   readonly title: string;
-  /** What it runs. */
+  /** The script that the document runs. */
   readonly script: keyof typeof PARTS;
-  /** Whether it is a page of the server, and not a widget in a chat app. */
+  /** Whether it is a page of the server, not a widget in a chat app. */
   readonly isPage: boolean;
   /** Where the script draws. */
   readonly body?: string;
@@ -91,6 +91,6 @@ ${inlineAssets(`<script type="module">\nimport './${script}';\n</script>`, PARTS
 </html>
 `;
 
-/** Returns the document with `setup`, which anybody may read. */
+/** Returns the document with `setup`, which is public. */
 export const withSetup = (document: string, setup: unknown): string =>
   document.replace('"{setup}"', () => JSON.stringify(setup).replaceAll('<', '\\u003c'));

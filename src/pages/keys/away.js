@@ -1,6 +1,6 @@
-// Goes away to sign in, and reads what comes back: at an issuer, as a public client (authorization code with PKCE,
-// RFC 7636, its state, and the issuer's name in the response, RFC 9207), or at an app, which sends people back with a
-// token. What must be remembered stands in sessionStorage only while the person is away.
+// Leaves the page to sign in, and handles the response: of an issuer, as a public client (authorization code with PKCE,
+// RFC 7636, its state, and the issuer's name in the response, RFC 9207), or of an app, which sends people back with a
+// token. sessionStorage keeps the state only while the person is away.
 
 import { html } from '../widgets/draw.js';
 import { complaint, setup } from '../widgets/parts.js';
@@ -9,7 +9,7 @@ import { typedIn } from './key-form.js';
 import { ASK, askToSignIn, isKeyShown, page, set } from './session.js';
 
 const AWAY = 'mcp-key-server/sign-in';
-const ISSUER_BYTES = 32; // RFC 7636 §4.1 asks for so much
+const ISSUER_BYTES = 32; // recommended by RFC 7636 §4.1
 const APP_BYTES = 16;
 const WORDS_MAX = 200;
 const { issuer, app } = setup;
@@ -21,12 +21,12 @@ const base64url = (bytes) =>
     .replaceAll('=', '');
 const random = (bytes) => base64url(crypto.getRandomValues(new Uint8Array(bytes)));
 
-/** Goes to `url` with `query` in its own, and keeps what the person has begun here. */
+/** Goes to `url` with `query` added, and stores what the person has begun here. */
 function goTo(url, query, secrets) {
   const to = new URL(url);
   for (const [name, value] of Object.entries(query)) to.searchParams.set(name, value);
   const form = document.getElementById('create');
-  const typed = form === null ? page.typed : typedIn(form); // the form isn't there after a sign-in that came to nothing
+  const typed = form === null ? page.typed : typedIn(form); // after a failed sign-in there is no form
   const kept = { ...secrets, typed, task: page.task };
   sessionStorage.setItem(AWAY, JSON.stringify(kept));
   location.assign(to);
@@ -55,7 +55,7 @@ function goToApp() {
 
 const CANNOT = 'This browser does not let the page sign in: it needs HTTPS, and sessionStorage.';
 
-/** Asks first while a new key is shown: it stands in this page alone. */
+/** Leaves the page. Asks first while it shows a new key, which is nowhere else. */
 function leave(go) {
   const act = () => Promise.try(go).catch(() => askToSignIn(CANNOT));
   if (!isKeyShown()) return act();
@@ -83,27 +83,25 @@ export const issuerButton = () =>
     ? complaint(html`<bdi>${issuer.name}</bdi>, where you sign in, can’t be reached. Reload the page to try again.`)
     : button(html`Sign in with <bdi>${issuer.name}</bdi>`, goToIssuer);
 
-/** Returns what was stored while the person was at the issuer, or null, and removes it. */
+/** Removes and returns what was stored before the person left; null if nothing was. */
 export function takeKept() {
   try {
     const kept = sessionStorage.getItem(AWAY);
     sessionStorage.removeItem(AWAY);
     return JSON.parse(kept);
   } catch {
-    return null; // a browser may keep nothing for this site
+    return null; // a browser may block storage
   }
 }
 
-/** Returns whether an app sent back the person who left this tab for it. */
+/** Returns whether the app's response belongs to a sign-in that was begun in this tab. */
 export const isFromApp = (state, kept) => app !== null && state !== null && state === kept?.state;
 
-/** Returns why an app signed nobody in, in its words. */
+/** Returns the app's words on why it signed nobody in. */
 export const wordsOfApp = (words) =>
   html`<bdi>${app.host}</bdi> did not sign you in: <bdi>${words.slice(0, WORDS_MAX)}</bdi>`;
 
-/**
- * Resolves with the access token for the issuer's response in `query`. Throws an Error whose message is for the person.
- */
+/** Redeems the issuer's response in `query` for an access token. Throws an Error whose message is for the person. */
 export async function redeem(query, kept) {
   const { name, clientId, resource, endpoints } = issuer;
   if (kept === null || query.get('state') !== kept.state) {

@@ -1,5 +1,5 @@
-// Lets somebody in with a token: has it verified, asks first where something could be lost, and begins the session. The
-// claims are read for display alone: the server verifies the token.
+// Signs somebody in with a token: has the server verify it, asks first if something could be lost, and begins the
+// session. Reads the claims only for display.
 
 import { focusOn, html } from '../widgets/draw.js';
 import { busily, nameOf, setup } from '../widgets/parts.js';
@@ -19,11 +19,11 @@ function claimsOf(token) {
   }
 }
 
-/** Returns a claim: by its very name, else by a path of names with dots between. */
+/** Returns the claim of exactly this name, else the one at a path with dots. */
 const claimIn = (claims, name) =>
   Object.hasOwn(claims, name) ? claims[name] : name.split('.').reduce((inside, part) => inside?.[part], claims);
 
-/** Returns the list in a claim, which is a text with spaces between, or a list. */
+/** Returns the list in a claim, which is an array, or text separated by spaces. */
 const listIn = (claim) => (typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : []);
 
 function identityIn(token) {
@@ -51,12 +51,12 @@ function refuse(sentence) {
 const refusalOf = ({ isInTime }, { failure, problem }) =>
   problem.code === 'invalid_token' && isInTime ? FOREIGN : failure;
 
-/** Returns whether a link of a stranger could make somebody lose something, or work for another person unawares. */
+/** Returns whether a stranger's link could make somebody lose something, or unknowingly work for another person. */
 const isAtStake = () => setup.app !== null || page.session !== null || isKeyShown() || !isOwn(page.task);
 
 /**
- * Signs in with a token. It is from a link if `isLink`: nobody in this tab asked for it, and a stranger may have made
- * the link.
+ * Signs in with a token. If `isLink`, it came from a link that nobody in this tab asked for, and a stranger may have
+ * made.
  */
 export const signIn = (token, isLink = false) =>
   busily('use token', async () => {
@@ -79,7 +79,7 @@ export const signIn = (token, isLink = false) =>
 
 const hasNone = ({ output }) => output?.keys.length === 0;
 
-/** Begins the person's session. `result` is the list of the keys of `shownOwner`; if undefined, it is read now. */
+/** Begins the person's session. `result` is the list of the keys of `shownOwner`, which is loaded if undefined. */
 function begin(who, isSame, shownOwner, result) {
   if (!isSame) forget();
   Object.assign(page, {
@@ -93,7 +93,7 @@ function begin(who, isSame, shownOwner, result) {
   welcome(result === undefined ? who.hasNone : hasNone(result));
 }
 
-/** Draws where the person goes on. */
+/** Draws the page, and focuses where the person continues. */
 function welcome(isFirst) {
   const { typed, made, shownOwner, task } = page;
   const begins = isFirst && task === null && made === null && shownOwner === null;
@@ -107,7 +107,7 @@ function decline() {
   if (page.session === null) askToSignIn('');
 }
 
-/** Asks before a link signs in. Everything else stays as it is meanwhile. */
+/** Draws the question before a link signs in. Until it is answered, nothing changes. */
 export function offerView(offer) {
   const { sub, owner, called } = offer;
   const { session } = page;

@@ -1,17 +1,18 @@
-// The form of a new key, what it asks for, and how what was typed is kept.
+// Draws the form of a new key, reads its fields, and restores typed values.
 
 import { html } from '../widgets/draw.js';
 import { complaint, daysOffered, inDays, SPANS, setup, workButton } from '../widgets/parts.js';
 
-/** Scopes of this server's own, which are never ticked for anybody, and what they give. */
+/** This server's own scopes, which are never ticked in advance, and what they allow. */
 export const GIVES = new Map([
   ['introspect', 'may ask about other keys'],
   ['delegate', 'may make keys that end with it'],
 ]);
 
 /**
- * Draws the form of a key. `head`: what is to be decided; the element `form-title` in it names the form. `fields`: see
- * below. `verb`, `doing`: the words of its button, with `other` beside it. `act` takes the input of create_api_key.
+ * Draws the form of a key. `head` says what the person decides; its element `form-title` names the form. `fields`: see
+ * keyFields. `verb` and `doing` are the words of the button, `other` is beside it. `act` gets the input of
+ * create_api_key.
  */
 export function keyForm({ head, fields, failure, verb, doing, other, act }) {
   const send = ({ target }) => act(wantedIn(target));
@@ -24,7 +25,7 @@ export function keyForm({ head, fields, failure, verb, doing, other, act }) {
 }
 
 /**
- * Creates the fields of a key. `ticked`: scopes that are ticked to begin with; `more`: others to tick, where any may be
+ * Draws the fields of a key. `ticked` are scopes ticked in advance; `more` are others to tick, if any scope may be
  * given.
  */
 function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
@@ -56,7 +57,7 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
     </div></details>`;
 }
 
-/** Moves to the scopes when Enter in the name would make a key without any. */
+/** Focuses the scopes if Enter in the name would create a key without any. */
 function holdBack(event) {
   const { form } = event.target;
   if (event.key !== 'Enter' || wantedIn(form).scopes.length > 0) return;
@@ -95,19 +96,19 @@ function wantedIn(form) {
   };
 }
 
-/** Returns what was typed, as JSON can hold it. */
+/** Returns the typed values, in a form that JSON can store. */
 export const typedIn = (form) => [...new FormData(form)];
 
 export function typeAgain(form, typed) {
   for (const field of form.elements) {
     const values = typed.filter(([name]) => name === field.name).map(([, value]) => value);
     if (field.type === 'checkbox') field.checked = values.includes(field.value);
-    else if (values.length > 0) field.value = values.at(-1); // of scopes the last is what was typed
+    else if (values.length > 0) field.value = values.at(-1); // the last of the scopes is the text field
     if (field.type === 'number' && field.value !== '') field.closest('details').open = true;
   }
 }
 
-/** Opens the parts of a form, because a browser can't point at what it refuses in a closed one. */
+/** Opens the part of a form with an invalid field, because browsers can't point at one in a closed part. */
 export function openParts(event) {
   const part = event.target.closest('details');
   if (part) part.open = true;

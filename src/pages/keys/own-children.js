@@ -1,16 +1,16 @@
-// The keys that a key has made for its programs: how many there are, which, and the end of one.
+// Lists the keys that a key has made for its programs, and ends single ones.
 
 import { html } from '../widgets/draw.js';
 import { nameOf, scopeList, setup, timeOf, workButton } from '../widgets/parts.js';
 import { question } from '../widgets/question.js';
 
 const SCOPES_SHOWN = 4;
-/** Stands in place of what is read once the person has signed in again. */
+/** Shown instead of what can be loaded only after signing in again. */
 export const UNREAD = 'Sign in again to see it.';
 
 /**
- * Creates the list of the keys that a key has made. `state()`: { children, cursor, failure, ending } of an open key.
- * `change(changed, ...places)` changes that, and redraws.
+ * Creates the list of a key's children. `state()` returns { children, cursor, failure, ending } of an open key.
+ * `change(changed, ...places)` changes that, redraws, and focuses the first place.
  */
 export function ownChildren({ id, request, state, change }) {
   async function read(cursor) {

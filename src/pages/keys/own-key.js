@@ -1,4 +1,4 @@
-// What an owner does with a key beside what tools do: a new name, fewer scopes, an earlier end, and a look at its history.
+// What owners can do with a key beside the tools: rename it, remove scopes, end it earlier, and read its history.
 
 import { focusOn, html, redraw } from '../widgets/draw.js';
 import { busily, complaint, daysOffered, inDays, nameOf, timeOf, workButton } from '../widgets/parts.js';
@@ -9,8 +9,8 @@ const EDITS = { name: 'Rename', scopes: 'Fewer scopes', end: 'End sooner' };
 const IS_IN_USE = ['active', 'soon'];
 
 /**
- * Creates what the owner of a key may do with it. `request(path, body)`: of the server. `replace(id, item)`: puts the
- * key, as it is listed then, in place of what is shown.
+ * Creates the owner's actions. `request(path, body)` calls the server. `replace(id, item)` replaces a shown key with
+ * the item that the server returned.
  */
 export function ownKeys({ request, replace }) {
   const own = { request, replace, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead }
@@ -28,13 +28,13 @@ export function ownKeys({ request, replace }) {
       void readHistory(own, id);
       if (count > 0) void children.read();
     },
-    /** Reads again what of an open key could not be read. */
+    /** Reloads what could not be loaded of an open key. */
     readAgain(id) {
       const { instead, made, children } = stateOf(own, id);
       if (instead) void readHistory(own, id);
       if (made?.failure) void children.read();
     },
-    /** Reads what has happened to a key, if it is open. */
+    /** Loads the history of a key, if it is open. */
     readHistory: (id) => own.states.has(id) && void readHistory(own, id),
     close: (id) => own.states.delete(id),
     nameView: (key) => stateOf(own, key.id).edit === 'name' && nameForm(own, key),
@@ -82,11 +82,11 @@ async function save(own, id, edit, fields) {
 
 const editsOf = ({ scopes }) => Object.keys(EDITS).filter((edit) => edit !== 'scopes' || scopes.length > 0);
 
-/** Says what gets the focus when an edit begins. */
+/** Returns the place that gets the focus when an edit begins. */
 const firstIn = (edit, { id, scopes: [first] }) =>
   ({ name: `new name ${id}`, scopes: placeOf(first, id), end: `days ${id}` })[edit];
 
-/** Says the place of the box of a scope that may stay. */
+/** Returns the place of a scope's checkbox. */
 const placeOf = (scope, id) => `scope ${scope} of ${id}`;
 
 function editButton(own, key, edit) {
@@ -97,7 +97,7 @@ function editButton(own, key, edit) {
   </button>`;
 }
 
-/** Draws the form of an edit. `read(form)`: what is asked for; null: nothing, so that nothing is sent. */
+/** Draws the form of an edit. `read(form)` returns the fields to send; null to send nothing. */
 function formOf(own, id, edit, { read, words, fields }) {
   const send = ({ target }) => {
     const wanted = read(new FormData(target));

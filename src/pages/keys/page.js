@@ -1,4 +1,4 @@
-// The page /keys: signs somebody in, lists their keys, and makes new ones.
+// The page /keys: signs somebody in, lists their keys, and creates new ones.
 
 import { html, mount, redraw } from '../widgets/draw.js';
 import { complaint, icon, nameOf, pill, setup, workButton } from '../widgets/parts.js';
@@ -15,7 +15,7 @@ const NO_PROGRAMS = 'On this server no program can ask for a key.';
 const CODE = /^[a-z]{4}[-\s]?[a-z]{4}$/i;
 const TWICE = 'The request has a parameter twice. Have the program connect again.';
 
-/** Signs out. It loads the page anew, so that the browser forgets how the page was opened. */
+/** Signs out by reloading the page, so that the browser forgets how it was opened. */
 const signOut = () => location.reload();
 
 function top() {
@@ -56,13 +56,13 @@ function keysView() {
   </div>`;
 }
 
-/** Returns the buttons with which admins choose between their keys and those of all owners. */
+/** Draws the buttons with which admins switch between their keys and those of all owners. */
 const viewButtons = (isMine) => html`<div class="pills line" role="group" aria-label="Whose keys">
   ${pill('own', 'Your keys', isMine, () => isMine || show(null))}
   ${pill('all', 'All keys', !isMine, () => isMine && showAll())}
 </div>`;
 
-/** Shows everybody's keys. It asks first while a rotated key shows its new secret, which stands in that row alone. */
+/** Shows everybody's keys. Asks first while a row shows the new secret of a rotated key, which is nowhere else. */
 function showAll() {
   if (!page.list.holdsSecrets()) return show('');
   const asked = question({
@@ -99,7 +99,7 @@ function askToRevokeAll(owner) {
   const { list } = page;
   async function act() {
     const { output, failure } = await callTool('admin_revoke_keys', { owner });
-    if (page.list !== list) return; // the keys of somebody else are shown meanwhile
+    if (page.list !== list) return; // another list is shown meanwhile
     if (output === null) return failure;
     show(owner);
     set({ notice: output.revoked === 1 ? '1 key revoked.' : `${output.revoked} keys revoked.` }, 'revoke all');
@@ -133,7 +133,7 @@ function view() {
     </main>`;
 }
 
-/** Returns why nothing may be sent from this page, as a sentence; null: it may. */
+/** Returns a sentence that says why this page must send nothing; null if it may. */
 function refusal() {
   const { page: address, isSecure } = setup;
   const link = html`<a href=${address}>${address}</a>`;
@@ -145,24 +145,24 @@ function refusal() {
   return isHere ? null : ['This server has its page at another address: ', link];
 }
 
-/** Takes what came with the address off it, and off the session's history, at once. */
-function takeFromAddress() {
+/** Reads the parameters in the address, and removes them from it and from the history at once. */
+function readAddress() {
   const { hash, search, pathname } = location;
   if (hash !== '' || search !== '') history.replaceState(null, '', pathname);
   const [fragment, query] = [hash.slice(1), search].map((text) => new URLSearchParams(text));
   const [token, state, error, connect, ask] = ['token', 'state', 'error', 'connect', 'ask'].map((name) =>
     fragment.get(name),
   );
-  return { token, state, error, query, ...errandOf(connect, ask) };
+  return { token, state, error, query, ...taskOf(connect, ask) };
 }
 
-/** Returns what a link asks the person to decide, or why there is nothing to decide. */
-function errandOf(connect, ask) {
-  // The page would show one of the two, and the server go by the other.
+/** Returns what a link asks the person to decide, or why it can't. */
+function taskOf(connect, ask) {
+  // The page might show one of the two, and the server use the other.
   if (connect !== null && hasTwice(connect)) return { task: null, why: TWICE };
   if (connect !== null) return { task: { connect }, why: '' };
   if (ask === null) return { task: null, why: '' };
-  // Any other text would be a stranger's words in large letters: the code is typed then.
+  // Other text would show a stranger's words in large letters, so the person must type the code.
   const code = CODE.test(ask) ? ask : '';
   return setup.asks ? { task: { ask: code }, why: '' } : { task: null, why: NO_PROGRAMS };
 }
@@ -173,20 +173,20 @@ function hasTwice(query) {
 }
 
 function start() {
-  window.onhashchange = takeFromAddress;
-  const came = takeFromAddress();
+  window.onhashchange = readAddress;
+  const came = readAddress();
   const kept = takeKept();
   const refused = refusal();
   if (refused !== null) return mount(() => html`${top()}<main><div class="card">${complaint(refused)}</div></main>`);
-  document.addEventListener('invalid', openParts, true); // that event does not bubble
+  document.addEventListener('invalid', openParts, true); // `invalid` doesn't bubble
   window.onhashchange = () => {
-    const followed = takeFromAddress();
+    const followed = readAddress();
     if (followed.task !== null) set({ task: followed.task }, followed.task.ask === '' ? 'code' : 'task');
     if (followed.why !== '') set(page.why === null ? { notice: followed.why } : { why: followed.why });
     if (followed.token !== null) void signIn(followed.token, true);
   };
   window.onpagehide = () => {
-    forget(); // a browser may keep the page, to come back to
+    forget(); // a browser may cache the page for going back
     redraw();
   };
   window.onpageshow = ({ persisted }) => persisted && location.reload();
@@ -195,7 +195,7 @@ function start() {
   void enter(came, kept);
 }
 
-/** Lets in whom the address or what was kept says, or asks for it. */
+/** Signs in with what the address or the stored state says, or asks for a sign-in. */
 async function enter({ token, state, error, query, why }, kept) {
   const isTheirs = isFromApp(state, kept);
   if (token !== null) return signIn(token, !isTheirs);

@@ -1,4 +1,5 @@
-// Who is signed in on the page, whose keys it shows, and the way to the tools. The token is in one variable.
+// The state of the page: who is signed in, whose keys it shows, and what the person decides. Also sends requests with
+// the token, which only this state holds.
 
 import { change, focusOn, html } from '../widgets/draw.js';
 import { keysList } from '../widgets/keys-list.js';
@@ -8,31 +9,31 @@ import { ownKeys } from './own-key.js';
 const CALL_MS = 75_000; // a tool has 60 s
 const CHANGES_LIST = /^\/(?:tools\/(?!(?:admin_)?list_)|keys\/update$)/;
 
-/** All that the page shows follows from this. */
+/** The state from which the page is drawn. */
 export const page = {
-  session: null, // who is signed in; its token is undefined once it is accepted no more
-  why: null, // why somebody has to sign in; '': because nobody has; null: nobody has to
-  shownOwner: null, // an owner whose keys are shown; '': everybody's; null: one's own
-  list: null, // of them
+  session: null, // who is signed in; the token is undefined after it was refused
+  why: null, // why a sign-in is needed; '': nobody has signed in; null: none is
+  shownOwner: null, // the owner whose keys are shown; '': everybody's; null: one's own
+  list: null, // the list of those keys
   made: null, // a new key, while it is shown
   task: null, // what the person decides (task.js)
-  typed: null, // what was typed before the person went to sign in
-  offer: null, // whom a link would sign in, while the person is asked (entering.js)
-  leaving: null, // while the person may lose a new key by going to sign in (away.js)
-  question: null, // while all keys of an owner may be revoked (question.js)
+  typed: null, // what was typed before leaving to sign in
+  offer: null, // the person a link would sign in, during the question (entering.js)
+  leaving: null, // the question before leaving a new key to sign in (away.js)
+  question: null, // the question above the list (question.js)
   notice: '',
 };
 
-/** Returns whether the person decides nothing for a client or a program. */
+/** Returns whether the task is the person's own, not of a client or program. */
 export const isOwn = (task) => task === null || task.create === true;
 
-/** Changes what the page shows, and gives the focus to the first of `places` that there is. */
+/** Changes the state, redraws, and focuses the first of `places` that exists. */
 export function set(changed, ...places) {
   change(page, changed);
   places.some(focusOn);
 }
 
-/** Returns whether a new secret stands in the page, and nowhere else. */
+/** Returns whether the page shows a new secret, which is nowhere else. */
 export const isKeyShown = () => page.made !== null || page.list?.holdsSecrets() === true;
 
 export function askToSignIn(sentence) {
@@ -44,7 +45,7 @@ function endSession(detail) {
   askToSignIn(`${detail}. Sign in again: what you have typed is kept.`);
 }
 
-/** Forgets all of the person before. */
+/** Forgets everything of the previous person. */
 export function forget() {
   page.list?.close();
   page.made?.close();
@@ -53,10 +54,10 @@ export function forget() {
   Object.assign(page, { ...none, task, notice: '' });
 }
 
-/** The browser adds nothing to a request, keeps no response, and follows none. */
+/** Requests without cookies, cache and redirects. */
 export const ASK = { method: 'POST', credentials: 'omit', cache: 'no-store', redirect: 'error' };
 
-/** Resolves with the outcome of a request (parts.js), with the status of the response if one came. */
+/** Sends a request. Resolves with its outcome (parts.js), and the status of the response if one came. */
 export async function post(path, token, body) {
   try {
     const response = await fetch(setup.url + path, {
@@ -69,7 +70,7 @@ export async function post(path, token, body) {
     const told = await response.json();
     if (ok) return { status, ...succeeded(told) };
     const { detail, issues = [] } = told;
-    if (typeof detail !== 'string') return unanswered(path); // a proxy in between has spoken
+    if (typeof detail !== 'string') return unanswered(path); // the response of a proxy in between
     const more = issues
       .filter(({ message }) => !detail.includes(message))
       .map(({ path, message }) => `${path}: ${message}`);
@@ -94,10 +95,10 @@ const unanswered = (path) =>
       : 'No answer came. Try again.',
   );
 
-/** What became of a request without a token that is accepted. The card to sign in says why, so nothing else does. */
+/** The outcome without a valid token. It has no words, because the sign-in card says why. */
 const SIGNED_OUT = { status: 401, ...failed('') };
 
-/** Sends `body` with the person's token, and resolves with the outcome. */
+/** Sends `body` with the person's token. Resolves with the outcome. */
 export async function request(path, body) {
   const { session } = page;
   const { token } = session;
@@ -120,14 +121,14 @@ export const sourceOf = (shownOwner) =>
     ? { tool: 'list_api_keys', args: {} }
     : { tool: 'admin_list_keys', args: shownOwner === '' ? {} : { owner: shownOwner } };
 
-/** Resolves with the SHA-256 of a text as hex; null where a browser has no Web Crypto: over plain HTTP. */
+/** Resolves with the SHA-256 of a text in hex; null without Web Crypto, which browsers lack over plain HTTP. */
 async function hashOf(text) {
   if (crypto.subtle === undefined) return null;
   const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** Shows the keys of `shownOwner`; `result`: what the tool has returned, if it was called. */
+/** Shows the keys of `shownOwner`. `result` is what the tool returned, if it was called. */
 export function show(shownOwner, result) {
   page.list?.close();
   const isMine = shownOwner === null;

@@ -1,5 +1,5 @@
-// The card that asks somebody to sign in, with the ways in that this server has: at an app or an issuer (away.js), with a
-// link that whoever runs the server makes, and with a pasted token.
+// Draws the sign-in card with this server's ways to sign in: at an app or an issuer (away.js), with a link from the
+// operator, or with a pasted token.
 
 import { html } from '../widgets/draw.js';
 import { complaint, setup, workButton } from '../widgets/parts.js';
@@ -9,10 +9,10 @@ import { page } from './session.js';
 
 const { app, issuer, links, mints } = setup;
 const isOnlyPasted = app === null && issuer === null && !links;
-/** Strangers read first what is for them. */
+/** Hides ways that are for operators, so that users see theirs first. */
 const isFolded = app !== null || (links && mints === null);
 
-/** Returns the card that asks for a sign-in. `waiting` says who waits meanwhile, or is ''. */
+/** Draws the card. `waiting` says who waits for a decision, or is ''. */
 export function signInCard(why, waiting) {
   return html`<section class="card stack narrow" aria-labelledby="sign-in-title">
     <h2 id="sign-in-title" at="sign-in" tabindex="-1">Sign in</h2>

@@ -1,6 +1,6 @@
-// What a person came to decide: a key of their own (`create`), one for a connection that a client asks for (its request to
-// /authorize is in `connect`), or one for a program without a browser (whose code is in `ask`, '' until it is typed). These
-// two are made when that client or program fetches them.
+// Draws and sends what a person decides: a key of their own (`create`), one for a client's connection (`connect` is its
+// request to /authorize), or one for a program without a browser (`ask` is its code, '' until typed). The last two are
+// created when the client or program fetches them.
 
 import { html } from '../widgets/draw.js';
 import { newKey } from '../widgets/new-key.js';
@@ -11,13 +11,13 @@ import { isOwn, page, request, set } from './session.js';
 const CONNECTION_DAYS = 90;
 const PROGRAM_DAYS = 30;
 const SCOPES_SHOWN = 20;
-const LOOK_MS = 3000; // programs ask every five seconds
+const LOOK_MS = 3000; // programs poll every five seconds
 const LOOKS_MAX = 6;
 
-/** Returns who gets the key of a connection, as the page at /authorize says it. */
+/** Returns who gets a connection's key, in the words of the page /authorize. */
 const clientOf = ({ connect }) => receiverOf(new URLSearchParams(connect)).place;
 
-/** Returns what the page says of the client: `place` in large letters, `says` beside it, and `name` for the key. */
+/** Describes the client: `place` for the heading, `says` below it, `name` for the key. */
 function receiverOf(asked) {
   const redirectUri = asked.get('redirect_uri');
   if (!URL.canParse(redirectUri)) return { place: 'an unknown client', says: false, name: 'an unknown client' };
@@ -39,11 +39,11 @@ function receiverOf(asked) {
   return { place: kind, says, name: name ? `${name}, on this computer` : kind };
 }
 
-/** Returns the host of a client whose id is the address of its document. */
+/** Returns the host of a client whose id is the URL of its document. */
 const documentHostOf = (clientId) =>
   clientId?.startsWith('https://') && URL.canParse(clientId) && new URL(clientId).host;
 
-/** Returns what a registered client calls itself, which its id holds. The server decides whether the id is good. */
+/** Returns the name of a registered client, which its id contains. The server checks the id. */
 function nameIn(clientId) {
   try {
     const [text] = clientId.split('.');
@@ -56,7 +56,7 @@ function nameIn(clientId) {
   }
 }
 
-/** Returns what is said of it to somebody who has to sign in first. */
+/** Returns the words about the task for somebody who must sign in first. */
 export function waitingWords(task) {
   if (isOwn(task)) return '';
   const who = task.connect === undefined ? 'a program' : clientOf(task);
@@ -69,10 +69,13 @@ export function taskView(task) {
   return task.asked === undefined ? codeView(task) : programView(task);
 }
 
-/** Ends it, with `notice` to be read. */
+/** Ends the task, and shows `notice`. */
 const leave = (notice = '') => set({ task: null, notice }, 'ask', 'new', 'refresh');
 
-/** Sends a decision; `done(output)` comes after a success. A new key is shown even if the form was left meanwhile. */
+/**
+ * Sends a decision, and calls `done(output)` after a success. A new key is shown even if the person left the form
+ * meanwhile.
+ */
 const send = (path, body, done) =>
   busily('go on', async () => {
     const { session, task } = page;
@@ -85,7 +88,7 @@ const send = (path, body, done) =>
     else set({ task: { ...task, failure } });
   });
 
-/** Leaves a request that can't be decided any more. An answer may have been lost, so the key may be there. */
+/** Leaves a request that can't be decided any more. A response may have been lost, so look for the key. */
 function leaveEnded(failure) {
   leave(`${failure}.`);
   void lookForKey();
@@ -196,7 +199,7 @@ function programView({ ask: userCode, asked, failure }) {
   });
 }
 
-/** Refreshes the list until another key stands in it, for as long as a program may take that still asks. */
+/** Reloads the list until it has a new key, for as long as a polling program may take. */
 async function lookForKey() {
   const { list } = page;
   const before = list.ids();

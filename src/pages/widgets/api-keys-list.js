@@ -1,4 +1,4 @@
-// The widget of list_api_keys: the list of keys, which calls tools through the host, if it lets widgets do that.
+// The widget of list_api_keys: shows the list of keys, which calls tools through the host if it allows that.
 
 import { html } from './draw.js';
 import { keysList } from './keys-list.js';

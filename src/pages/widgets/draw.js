@@ -1,15 +1,16 @@
-// The page as it is described. html`<p class="muted">${text}</p>` describes an element; redraw() makes the page as its
-// view describes it, and touches nothing that is so already: what a person typed, opened, selected or scrolled stays.
+// Draws the page from descriptions. html`<p class="muted">${text}</p>` describes an element. redraw() updates the page
+// to its view's description, and touches nothing that already fits: what a person typed, opened, selected or scrolled
+// stays.
 //
-// What stands in a hole is never markup. A hole is a whole attribute (`onclick=${f}`), a part of one in quotes, or a
-// child: text, a description, or a list of them; null, undefined and false are left out. `at` names an element among its
-// siblings: it stays itself when others come, go, or change places, and the focus finds it again. Elements without
-// children end with `/>`; white space with a line break in it is none at the edges of text.
+// A value in a hole is never markup. A hole is a whole attribute (`onclick=${f}`), a part of a quoted one, or a child:
+// text, a description, or a list of them; null, undefined and false are left out. `at` is the key of an element among
+// its siblings: it keeps its identity when others come, go or move, and the focus finds it again. Elements without
+// children end with `/>`. White space with a line break is dropped at the edges of text.
 
 const HOLE = '\u0000';
 const TOKEN = /<\/[\w-]+>|<([\w-]+)((?:\s+[\w-]+(?:=(?:"[^"]*"|\0))?)*)\s*(\/?)>|\0|[^<\0]+/g;
 const ATTRIBUTE = /([\w-]+)(?:=(?:"([^"]*)"|\0))?/g;
-const parsed = new WeakMap(); // strings of a template → what makes its elements, given what takes the next value
+const parsed = new WeakMap(); // strings of a template → makers of its elements, which take the next value
 
 export function html(strings, ...values) {
   if (!parsed.has(strings)) parsed.set(strings, parse(strings.join(HOLE)));
@@ -27,7 +28,7 @@ export const h = (tag, properties, ...children) => ({
 });
 
 function parse(template) {
-  const open = [[]]; // what makes the children of each element that is open
+  const open = [[]]; // makers of the children of each open element
   for (const [token, tag, attributes, isEmpty] of template.matchAll(TOKEN)) {
     const siblings = open.at(-1);
     if (token === HOLE) siblings.push((take) => take());
@@ -52,19 +53,21 @@ function attribute([text, name, quoted]) {
 
 let view = () => [];
 
-/** Shows `shown()` in the page from now on. */
+/** Sets the view of the page, and draws it. */
 export function mount(shown) {
   view = shown;
   redraw();
 }
 
-/** Changes what the view follows from. */
+/** Changes the state behind the view, and redraws. */
 export function change(state, changed) {
   Object.assign(state, changed);
   redraw();
 }
 
-/** Draws all again. The focus is never lost: if what had it is gone, what it stood in gets it, if that can. */
+/**
+ * Redraws the page. If the focused element is gone, focuses its nearest ancestor with a place that accepts the focus.
+ */
 export function redraw() {
   const root = document.getElementById('root');
   const held = document.activeElement;
@@ -78,7 +81,7 @@ export function redraw() {
 
 export const find = (at) => document.querySelector(`[data-at="${CSS.escape(at)}"]`);
 
-/** Focuses the element, and returns whether there is one. It is not scrolled to the window's edge. */
+/** Focuses the element, scrolling as little as possible. Returns whether it has the focus. */
 export function focusOn(at) {
   const found = find(at);
   found?.focus({ preventScroll: true });
@@ -86,13 +89,13 @@ export function focusOn(at) {
   return found !== null && document.activeElement === found;
 }
 
-/** Returns what a node has in common with its next description. */
+/** Returns the key by which a node and its next description match. */
 function keyOf(shows) {
-  const { at } = shows?.properties ?? {}; // a text has none
+  const { at } = shows?.properties ?? {}; // text has none
   return at === undefined ? shows?.tag : `at ${at}`;
 }
 
-/** Makes the child nodes of `parent` as described; `shows` of each is its description. */
+/** Updates the child nodes of `parent` to the descriptions; each node's `shows` is its current one. */
 function fill(parent, children) {
   const old = Map.groupBy(parent.childNodes, ({ shows }) => keyOf(shows));
   const nodes = children.map((child) => {
@@ -100,7 +103,7 @@ function fill(parent, children) {
     update(node, child);
     return node;
   });
-  for (const node of [...old.values()].flat()) node.remove(); // first: what stays need not move
+  for (const node of [...old.values()].flat()) node.remove(); // first, so that the others need not move
   let next = parent.firstChild;
   for (const node of nodes) {
     if (node === next) next = next.nextSibling;
@@ -122,7 +125,7 @@ function update(node, wanted) {
     node.data = wanted;
     return;
   }
-  wanted.node = node; // a description that comes again brings its element along
+  wanted.node = node; // a reused description brings its element along
   fill(node, wanted.children);
   const [before, now] = [shows?.properties ?? {}, wanted.properties];
   for (const name of Object.keys({ ...before, ...now })) {
@@ -137,8 +140,8 @@ function setAttribute(node, name, value) {
   else node.setAttribute(name, value === true ? '' : value);
 }
 
-/** Handles an event. The browser itself sends no form of ours. */
+/** Handles an event. The browser must never send a form itself. */
 function handle(event, act) {
   if (event.type === 'submit') event.preventDefault();
-  act(event); // what it returns would cancel some events
+  act(event); // returning its result would cancel some events
 }

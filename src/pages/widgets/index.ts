@@ -1,11 +1,11 @@
-// The widgets as MCP resources (MCP Apps), in the order clients see them.
+// Creates the widgets as MCP resources (MCP Apps), in the order in which clients see them.
 
 import { type Resource, WIDGET_TYPE } from '../../calls/resource.ts';
 import { once } from '../../ground/cache.ts';
 import { SERVER_VERSION } from '../../ground/server-info.ts';
 import { documentOf, withSetup } from '../document.ts';
 
-/** Returns how soon an ended key is refused, for people. `lagMaxMs` is the bound of other processes. */
+/** Says how soon an ended key is refused. `lagMaxMs` is the bound of other processes. */
 export const refusedWithin = (lagMaxMs: number): string =>
   `refused at once, elsewhere within ${lagMaxMs === 1000 ? 'a second' : `${lagMaxMs / 1000} seconds`}`;
 
@@ -16,7 +16,7 @@ export function createWidgets(lagMaxMs: number): readonly Resource[] {
     title,
     description,
     mimeType: WIDGET_TYPE,
-    // Made when first read: most processes never show a widget.
+    // Created on first read: most processes never show a widget.
     read: once(() => {
       const setup = { url: null, refused: refusedWithin(lagMaxMs), version: SERVER_VERSION };
       return { text: withSetup(documentOf({ title, script: `${name}.js`, isPage: false }), setup) };

@@ -1,5 +1,5 @@
-// A key in the list: what it is, how often it was used, and what can be done with it. It is read with care: a host may hand
-// a widget anything.
+// Draws the row of a key: what it is, how often it was used, and what can be done with it. Validates listed keys,
+// because a host may pass a widget anything.
 
 import { html } from './draw.js';
 import { formats, icon, inWords, isTime, nameOf, SPANS, scopeList, timeOf } from './parts.js';
@@ -7,7 +7,7 @@ import { ACTIONS } from './question.js';
 
 const SOON_MS = 7 * 86_400_000;
 const SCOPES_SHOWN = 4;
-/** Each with its label and its tone. */
+/** The label and tone of each state. */
 export const STATES = {
   active: ['Active', 'ok'],
   soon: ['Expires soon', 'warn'],
@@ -16,9 +16,8 @@ export const STATES = {
 };
 
 /**
- * Draws the row of a key. `ask(kind)` null: nothing can be changed from here. `toggle` opens and closes it; what is
- * shown when it `isOpen` comes below what stands there already. `own`: what else its owner may do with it (own-key.js);
- * null: nothing. `below` stands in it.
+ * Draws the row of a key. `ask(kind)` begins a change; null if none is possible. `toggle` opens and closes the row; an
+ * open one has a panel below. `own` has what else its owner may do (own-key.js), or is null. `below` goes into the row.
  */
 export function keyRow(key, { ask, isOpen, toggle, own }, below) {
   const { id, name, state, owner } = key;
@@ -45,7 +44,7 @@ export function keyRow(key, { ask, isOpen, toggle, own }, below) {
   </li>`;
 }
 
-/** Returns what may be done with a key, first what is done most. An admin may revoke a key of others, and no more. */
+/** Returns what may be done with a key, the most common first. An admin may only revoke others' keys. */
 function kindsOf(key) {
   if (isEnded(key)) return key.owner === null ? ['delete'] : [];
   return key.owner === null ? Object.keys(ACTIONS) : ['revoke'];
@@ -66,7 +65,7 @@ const panelOf = (key, { others, ask, own, rotation }) => html`<div class="panel 
   ${own?.historyView(key)}
 </div>`;
 
-/** Returns when the key was made, ends, and was used last. */
+/** Draws when the key was created, ends, and was last used. */
 function timesOf({ state, createdAt, expiresAt, lastUsedAt }) {
   const when = (look, words, atMs) =>
     html`<span class=${look}>${words}${atMs !== null && html` ${timeOf(atMs)}`}</span>`;
@@ -78,7 +77,7 @@ function timesOf({ state, createdAt, expiresAt, lastUsedAt }) {
   };
 }
 
-/** Draws what tells the key from others, for a reader who has found one. */
+/** Draws what identifies the key, for somebody who has found one. */
 function identity({ id, fingerprint }, rotation) {
   const other = rotation?.otherFingerprint;
   const [old, fresh] = rotation?.state === 'overlapping' ? [other, fingerprint] : [fingerprint, other];
@@ -96,7 +95,7 @@ const rotationWords = ({ state, previousUntil }) =>
 const BAR_PX = 3;
 const HEIGHT_PX = 22;
 
-/** Uses by day, the oldest on the left, beside a scale. A day with few is still seen. */
+/** Draws the uses by day, the oldest on the left, with a scale. Days with few uses stay visible. */
 function bars(days) {
   const most = Math.max(1, ...days);
   const bar = (count, index) =>
@@ -120,11 +119,11 @@ export function windowWords(window) {
   return count > 1 ? `in ${count} ${span.split(' ')[1]}s` : span;
 }
 
-/** Says how many keys it has made for programs; nothing where there are none. */
+/** Draws how many keys it has made for programs, if any. */
 const childrenWords = (count) =>
   count > 0 && html`<span>${inWords(count)} ${count === 1 ? 'key' : 'keys'} for its programs</span>`;
 
-/** Returns what is known of how often the key was used, of its quota, and of its own limit. */
+/** Draws the key's uses, quota and own limit, as far as they are known. */
 function usesOf({ uses, quota, limit }) {
   if (uses === null && quota === null && limit === null) return null;
   return html`<p class="uses line">
@@ -140,7 +139,10 @@ export const textOrNull = (value) => (typeof value === 'string' ? value : null);
 const timeOrNull = (value) => (isTime(value) ? value : null);
 export const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 
-/** Calls by day, today first, with the zeros at the end that a list leaves out; null: none in 30 days. */
+/**
+ * Reads the calls by day, today first, and adds the zeros that a list leaves out at the end. Returns null if there were
+ * none in 30 days.
+ */
 export function readUses(uses) {
   const days = uses?.last30Days;
   if (!isCount(uses?.today) || !Array.isArray(days) || !days.every(isCount) || days.length > DAYS) return null;
@@ -153,20 +155,20 @@ export const readQuota = (quota) =>
 export const readLimit = (limit) =>
   isCount(limit?.requests) && /^[1-9]\d{0,8}[smhd]$/.test(limit.window) ? limit : null;
 
-/** Returns `rotation` of a listed key, or null if there is none that can be read. */
+/** Reads `rotation` of a listed key; null if it is missing or invalid. */
 export function readRotation(rotation) {
   const { state, previousUntil, otherFingerprint } = rotation ?? {};
   if (state !== 'until_first_use' && (state !== 'overlapping' || !isTime(previousUntil))) return null;
   return { state, previousUntil, otherFingerprint: textOrNull(otherFingerprint) };
 }
 
-/** Returns a list of the one key, with the text it is searched by; an empty list if the item is not a key. */
+/** Returns a list with the key and its searchable text; an empty one if the item isn't a key. */
 export function readKey(item) {
   if (typeof item?.id !== 'string') return [];
   const { id, owner, name, scopes, active, fingerprint, createdAt, expiresAt, lastUsedAt } = item;
   const read = {
     id,
-    owner: textOrNull(owner), // of admin_list_keys alone
+    owner: textOrNull(owner), // only in admin_list_keys
     name: String(name),
     scopes: Array.isArray(scopes) ? scopes.map(String) : [],
     active: active === true,
@@ -177,7 +179,7 @@ export function readKey(item) {
     lastUsedAt: timeOrNull(lastUsedAt),
     rotation: readRotation(item.rotation),
     uses: readUses(item.uses),
-    children: isCount(item.children) ? item.children : 0, // keys that it has made, and that are good
+    children: isCount(item.children) ? item.children : 0, // the good keys that it has made
     quota: readQuota(item.quota),
     limit: readLimit(item.rateLimit),
   };
@@ -185,7 +187,7 @@ export function readKey(item) {
   return [{ ...read, text: [...others, ...read.scopes].join('\n').toLowerCase() }];
 }
 
-/** Returns which of the four states a key is in. */
+/** Returns the state of a key. */
 export function stateOf({ active, expiresAt }, nowMs) {
   if (!active) return 'revoked';
   if (expiresAt === null || expiresAt - nowMs > SOON_MS) return 'active';
@@ -194,7 +196,7 @@ export function stateOf({ active, expiresAt }, nowMs) {
 
 const isEnded = ({ state }) => state === 'expired' || state === 'revoked';
 
-/** Returns the key's rotation while it is under way, else null. */
+/** Returns the key's rotation while it is in progress, else null. */
 function rotationOf({ state, rotation }) {
   if (rotation === null || isEnded({ state })) return null;
   return rotation.state === 'until_first_use' || rotation.previousUntil > Date.now() ? rotation : null;

@@ -1,4 +1,4 @@
-// The list of keys, for the widget and for the page: shows, sorts, filters, and asks before it changes a key.
+// The list of keys in the widget and on the page: loads, sorts and filters it, and asks before it changes a key.
 
 import { change, find, focusOn, redraw } from './draw.js';
 import { keyRow, readKey, readRotation, stateOf, textOrNull } from './key-row.js';
@@ -11,31 +11,31 @@ import { askAbout, firstIn } from './question.js';
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
 
 /**
- * Creates the list of keys. Nothing can be changed in it if `callTool` is null. `source` is the tool that lists, and
- * its arguments. `title` says whose keys these are, and `hints` what to do where there are none. `own({ replace })`
- * gives what else an owner may do with a key (own-key.js). `hashOf(text)` resolves with the SHA-256 of a whole key, by
- * which the search finds it; the search doesn't if it is undefined.
+ * Creates the list of keys. If `callTool` is null, nothing can be changed. `source` is the tool that lists, and its
+ * arguments. `title` says whose keys these are, `hints` what to do if there are none. `own({ replace })` returns what
+ * else an owner may do with a key (own-key.js). `hashOf(text)` resolves with the SHA-256 of a whole key, so that the
+ * search finds it; if undefined, it doesn't.
  */
 export function keysList(options) {
   const list = {
     ...options,
     keys: [], // as listed
-    plan: null, // what counts for all of them together
+    plan: null, // the limits of all of them together
     cursor: null, // of the next page; null: these are all
     search: '',
     only: null, // a state, or null: all
-    replaced: null, // the key that was changed last, with the search and state of then
+    replaced: null, // the last changed key, with the search and state at that time
     order: 'created',
-    questions: new Map(), // by id of the key: one, and those whose response is awaited
+    questions: new Map(), // by key id: the open one, and those that await a response
     secrets: new Map(), // new secrets of rotated keys, by id
-    instead: 'Loading keys…', // in place of keys that could not be had
-    loading: null, // the latest request for them, while it is on its way
+    instead: 'Loading keys…', // shown if the keys can't be
+    loading: null, // the latest request, while it is pending
     status: '',
     opened: new Set(), // ids of rows
-    said: '', // what came of the search for a whole key
+    said: '', // the result of searching for a whole key
   };
   list.own = options.own?.({ replace: (id, item) => replace(list, id, item) }) ?? null;
-  const ticking = setInterval(() => bringUpToDate(list), REFRESH_MS);
+  const ticking = setInterval(() => refresh(list), REFRESH_MS);
   return {
     view: () => listView(list, { shown: shownOf(list), rowOf, showMore, search }),
     load: () => load(list),
@@ -51,7 +51,7 @@ export function keysList(options) {
 }
 
 /**
- * Loads the list, and shows it unless it was asked for again meanwhile. Resolves with whether what is shown is from now.
+ * Loads the list, and shows it unless a newer request began meanwhile. Resolves with whether the shown list is current.
  */
 async function load(list, status = '') {
   const { callTool, source } = list;
@@ -64,12 +64,12 @@ async function load(list, status = '') {
 }
 
 /**
- * Takes what the tool returned (parts.js). A failure takes no keys away, because a new one may stand among them; nor does
- * a first page those below it that have a new secret.
+ * Takes the tool's result (parts.js). A failure removes no keys, because one may show a new secret; nor does a first
+ * page remove later keys that do.
  */
 function take(list, { output, failure, status }) {
   list.loading = null;
-  if (status === 401) return; // whoever signs in again gets the list
+  if (status === 401) return; // the list is loaded after the next sign-in
   if (output !== null) {
     const plan = readPlan(output.owner);
     const cursor = textOrNull(output.nextCursor);
@@ -80,12 +80,12 @@ function take(list, { output, failure, status }) {
       if (isListed(list, id)) list.own?.readAgain(id);
       else toggle(list, id);
     }
-    bringUpToDate(list);
+    refresh(list);
   } else if (list.instead === '') change(list, { status: `The list could not be refreshed. ${failure}` });
   else change(list, { instead: complaint(`No keys to show. ${failure}`) });
 }
 
-/** Returns the keys with those of a page after them, which say what is true now. */
+/** Returns the keys followed by those of a page, which replace older versions. */
 function withKeys(keys, page) {
   const added = page.keys.flatMap(readKey);
   const ids = new Set(added.map(({ id }) => id));
@@ -99,8 +99,8 @@ function forgetSecret({ secrets }, id) {
   secrets.delete(id);
 }
 
-/** Updates states and words to the time. */
-function bringUpToDate(list) {
+/** Updates states and relative times. */
+function refresh(list) {
   const nowMs = Date.now();
   for (const key of list.keys) Object.assign(key, { state: stateOf(key, nowMs), drawn: null });
   if (!list.keys.some(({ state }) => state === list.only)) list.only = null;
@@ -108,8 +108,8 @@ function bringUpToDate(list) {
 }
 
 /**
- * Returns the keys that are shown, in order. Keys in whose rows a response is awaited, or has come, are among them, and
- * one that was changed stays until something else is looked for.
+ * Returns the shown keys, in order. Keys with a question or a new secret are among them, and a changed key stays until
+ * the search or state changes.
  */
 function shownOf({ keys, search, only, order, questions, secrets, replaced }) {
   const wanted = search.trim().toLowerCase();
@@ -125,7 +125,7 @@ function shownOf({ keys, search, only, order, questions, secrets, replaced }) {
     .sort(ORDERS[order]);
 }
 
-/** Returns a key's row, memoized while nothing in it changes, because there may be a thousand. */
+/** Draws a key's row, memoized while nothing in it changes, because there may be a thousand. */
 function rowOf(list, key) {
   const { id } = key;
   const isOpen = list.opened.has(id);
@@ -149,16 +149,16 @@ function toggle(list, id) {
   redraw();
 }
 
-/** Puts a key, as a tool lists it now, in place of what is shown. */
+/** Replaces a shown key with a newer version from a tool. */
 function replace(list, id, item) {
   const key = list.keys.find((listed) => listed.id === id);
   if (key) Object.assign(key, ...readKey(item));
   const { search, only } = list;
   Object.assign(list, { status: 'API key changed', replaced: { id, search, only } });
-  bringUpToDate(list);
+  refresh(list);
 }
 
-/** Searches. A text that is a whole key is hashed and forgotten, and the key's row is opened. */
+/** Searches. A whole key is hashed and forgotten, and its row opens. */
 async function search(list, field, mayBeForeign) {
   const text = field.value.trim();
   const isKey =
@@ -184,8 +184,8 @@ const KEY = /^[a-z0-9]{2,12}_(live|test)_[0-9a-f]{64}$/;
 const FOREIGN_KEY = /^[\x21-\x7e]{20,256}$/;
 
 /**
- * Resolves with the key that has a secret of this hash, on whichever page of the list it is, which is asked for anew if
- * none is shown; null: there is none, undefined: not all pages could be had.
+ * Resolves with the key that has a secret of this hash, on any page; null if there is none, undefined if not all pages
+ * could be loaded. Reloads the list first if no shown key fits.
  */
 async function findByHash(list, hash) {
   const isOf = ({ fingerprint, rotation }) =>
@@ -203,13 +203,13 @@ async function findByHash(list, hash) {
 function askIn(list, key, kind) {
   const { questions, callTool } = list;
   const { id } = key;
-  if (questions.get(id)?.isBusy()) return; // the response to that one comes first
+  if (questions.get(id)?.isBusy()) return; // await its response first
   for (const [other, { isBusy }] of questions) if (!isBusy()) questions.delete(other);
   const question = askAbout(key, kind, {
     callTool,
     done(output) {
       finish(list, id, kind, output);
-      if (list.loading !== null) void load(list, list.status); // what that one says may be over
+      if (list.loading !== null) void load(list, list.status); // that response may be stale
     },
     missed(failure) {
       if (!isListed(list, id)) list.status = failure;
@@ -225,7 +225,7 @@ function askIn(list, key, kind) {
   focusOn(firstIn(kind, id));
 }
 
-/** Shows a change that has succeeded. The list may be a newer one by now, and the person elsewhere. */
+/** Shows a successful change. Meanwhile the list may have been reloaded, and the focus moved. */
 function finish(list, id, kind, output) {
   const hadFocus = find(`row ${id}`)?.contains(document.activeElement) === true;
   const order = shownOf(list).map((key) => key.id);
@@ -237,7 +237,7 @@ function finish(list, id, kind, output) {
   else if (kind === 'revoke' && key) key.active = false;
   else if (key) keepSecret(list, key, output);
   if (kind !== 'delete') list.own?.readHistory(id);
-  bringUpToDate(list);
+  refresh(list);
   if (!hadFocus) return;
   if (kind === 'rotate') return focusOn(list.secrets.get(id)?.copyButton);
   const next = order.indexOf(id) + 1;
@@ -250,7 +250,7 @@ function keepSecret(list, key, output) {
   const { id, name } = key;
   key.rotation = readRotation(output.previous);
   if (isTime(output.expiresAt)) key.expiresAt = output.expiresAt;
-  if (key.rotation === null) key.fingerprint = null; // that of the old key, which has ended
+  if (key.rotation === null) key.fingerprint = null; // it is that of the old key, which has ended
   const saved = () => {
     forgetSecret(list, id);
     redraw();
@@ -262,10 +262,10 @@ function keepSecret(list, key, output) {
 async function showMore(list) {
   const { keys, callTool, source, cursor } = list;
   const { output, failure } = await callTool(source.tool, { ...source.args, cursor });
-  if (list.keys !== keys) return; // a newer list came meanwhile
+  if (list.keys !== keys) return; // a newer list arrived meanwhile
   if (!Array.isArray(output?.keys)) return change(list, { status: failure });
   const hadFocus = document.activeElement === find('more');
   Object.assign(list, { keys: withKeys(keys, output), cursor: textOrNull(output.nextCursor), status: '' });
-  bringUpToDate(list);
+  refresh(list);
   if (hadFocus && list.cursor === null) focusOnRow([output.keys[0]?.id]);
 }

@@ -1,4 +1,4 @@
-// How a list of keys looks: its heading, the search, the states to choose from, the rows, and how many there are.
+// Draws a list of keys: heading, search, filter by state, rows, and the number of keys.
 
 import { change, h, html } from './draw.js';
 import { STATES } from './key-row.js';
@@ -20,8 +20,8 @@ const TOOLS_FROM = 8; // fewer keys can be seen at a glance
 const isPage = setup.url !== null;
 
 /**
- * Draws a list of keys. `shown`: those that are seen, in order. The others act: `rowOf(list, key)`, `showMore(list)`,
- * `search(list, field, isPasted)`.
+ * Draws a list of keys. `shown` are the visible ones, in order. The others are functions: `rowOf(list, key)`,
+ * `showMore(list)`, `search(list, field, isPasted)`.
  */
 export function listView(list, { shown, rowOf, showMore, search }) {
   const { title, hints, keys, instead, status } = list;

@@ -1,5 +1,5 @@
-// A new key: masked until it is asked for, copied without being shown, with settings around it that are ready to paste,
-// and forgotten when that is called for. It stands in the page only while it is shown, and in no RegExp, because
+// Draws a new key: masked until the user asks for it, copied without being shown, with settings ready to paste, and
+// forgotten on `close`. The key is in the document only while it is shown, and is never matched with a RegExp, because
 // RegExp.lastMatch would keep it.
 
 import { change, find, h, html } from './draw.js';
@@ -13,7 +13,8 @@ const KEY = { label: 'API key', before: '', after: '', copy: 'Copy' };
 const HEADER = { label: 'Request header', before: 'X-API-Key: ', after: '', copy: 'Copy header' };
 
 /**
- * Returns what a key is pasted into, by who takes it: the text before and after it, and a hint. `url` is the server's.
+ * Returns the settings into which a key is pasted, by client: the text before and after it, and a hint. `url` is the
+ * server's.
  */
 function settingsFor(url) {
   const claude = html`A custom connector with the URL <code>${url}/mcp</code> and, as a request header (Pro, Max and Team),
@@ -31,17 +32,16 @@ function settingsFor(url) {
 const SETTINGS = setup.url === null ? [] : settingsFor(setup.url);
 
 /**
- * Returns the view of a new key. `made` is what create_api_key or rotate_api_key returned. `isInRow` says that it
- * stands in the row of the key. `saved` is called when the person has it; there is no button for that if it is
- * undefined.
+ * Creates the view of a new key. `made` is the output of create_api_key or rotate_api_key. `isInRow`: it is shown in
+ * the key's row. `saved` is called when the person says so; without it there is no button for that.
  */
 export function newKey({ made, isInRow = false, saved }) {
   const shown = {
     ...made,
     key: null,
-    secret: made.key, // here and, while it is shown, in the page; nowhere else
+    secret: made.key, // only here and, while shown, in the document
     isShown: false,
-    said: {}, // { label, isCopied }: what came of copying from a box
+    said: {}, // { label, isCopied }: the result of copying from a box
     isInRow,
     saved,
   };
@@ -73,7 +73,10 @@ async function copyFrom(shown, { label, before, after }) {
   }, COPIED_MS);
 }
 
-/** Draws the key and the text around it. Masked it has as many dots as characters: nothing moves when it is shown. */
+/**
+ * Draws the key and the text around it. The mask has as many dots as characters, so that nothing moves when it is
+ * shown.
+ */
 function codeOf(shown, { label, before, after }) {
   const { secret, isShown } = shown;
   const at = placeOf(shown, label);

@@ -1,17 +1,17 @@
-// What counts for all keys of an owner together, where something is set: uses, quota, limit, and how many there may be.
+// Draws what counts for all keys of an owner together, if anything is set: uses, quota, limit, and the most keys.
 
 import { html } from './draw.js';
 import { isCount, readLimit, readQuota, readUses, usesWords, windowWords } from './key-row.js';
 import { inWords, SPANS } from './parts.js';
 
-/** Returns `owner` of a list of keys; null: nothing is set, or it can't be read. */
+/** Reads `owner` of a list of keys; null if nothing is set, or it is invalid. */
 export function readPlan(owner) {
   const uses = readUses(owner?.uses);
   if (uses === null || !isCount(owner.keysMax)) return null;
   return { uses, keysMax: owner.keysMax, quota: readQuota(owner.quota), limit: readLimit(owner.rateLimit) };
 }
 
-/** Uses of the running day or month (UTC), as far as the keys that are there tell. */
+/** Returns the uses of the current day or month (UTC), summed over the existing keys. */
 function usedOf(quota, { today, days }) {
   if (quota.period === 'day') return today;
   return days.slice(0, new Date().getUTCDate()).reduce((sum, count) => sum + count, 0);

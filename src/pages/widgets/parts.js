@@ -1,15 +1,15 @@
-// What pages are made of: icons, sentences, buttons, names, scopes and times.
+// Draws the parts that pages and widgets share: icons, sentences, buttons, names, scopes and times.
 
 import { html, redraw } from './draw.js';
 
-/** What the server has told this document. `url`, of the server, is null in a widget. */
+/** The setup from the server. `url`, the server's, is null in a widget. */
 export const setup = JSON.parse(document.getElementById('setup').textContent);
 
-/** The tag of a component's heading. A widget is a document of its own, so its heading is the first. */
+/** The tag of a component's heading. A widget is its own document, so it begins with an h1. */
 export const HEADING = setup.url === null ? 'h1' : 'h2';
 
-// What became of a call: { output, failure, problem }. `output` is the object that a tool returned, or null. `failure` is
-// a sentence: why there is no output, or what to say of one that can't be read. `problem` has the code of a refusal.
+// The outcome of a call: { output, failure, problem }. `output` is the object that a tool returned, or null. `failure`
+// is a sentence: why there is no output, or what to say if it can't be read. `problem` has the code of a refusal.
 export const UNREADABLE = 'The answer could not be read.';
 export const succeeded = (output) => ({ output, failure: UNREADABLE, problem: {} });
 export const failed = (failure, problem = {}) => ({ output: null, failure, problem });
@@ -29,14 +29,14 @@ const ICONS = {
 
 export const icon = (name) => html`<svg viewBox="0 0 16 16" aria-hidden="true"><path d=${ICONS[name]} /></svg>`;
 
-/** Returns a sentence about a failure, which screen readers say at once. */
+/** Draws a sentence about a failure, which screen readers announce at once. */
 export const complaint = (words) => html`<p class="sentence bad" role="alert">${icon('warn')}<span>${words}</span></p>`;
 
 const working = new Set(); // the `at` of buttons
 
 export const isWorking = (at) => working.has(at);
 
-/** Does `work` once at a time, while the button at `at` says so. */
+/** Runs `work`, once at a time, while the button at `at` shows it. */
 export async function busily(at, work) {
   if (working.has(at)) return;
   working.add(at);
@@ -51,7 +51,7 @@ export async function busily(at, work) {
 }
 
 /**
- * Draws a button that says what it does, or is doing: it keeps the focus meanwhile. `act` undefined: it sends its form.
+ * Draws a button that says what it does, or is doing. It keeps the focus meanwhile. Without `act` it submits its form.
  */
 export function workButton({ at, label, doing, look, act }) {
   const isBusy = isWorking(at);
@@ -61,22 +61,21 @@ export function workButton({ at, label, doing, look, act }) {
   </button>`;
 }
 
-/** Draws one of the buttons of which one is pressed. */
+/** Draws a button of a group in which one is pressed. */
 export const pill = (at, words, isPressed, act) =>
   html`<button type="button" at=${at} aria-pressed=${String(isPressed)} onclick=${act}>${words}</button>`;
 
-// Characters that don't show, except joiners, direction marks, variation selectors and flag tags: those have honest
-// uses.
+// Invisible characters, except joiners, direction marks, variation selectors and flag tags, which have honest uses.
 const UNSEEN = /(?!\p{Variation_Selector}|[\u200c-\u200f\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/u;
 const BLANK = /^[\p{Default_Ignorable_Code_Point}\s\u2800\ufffc]*$/u;
 
-/** Draws a name that anyone may have chosen: isolated from the text around it, with a word where it hides something. */
+/** Draws a name that anyone may have chosen: isolated from the text around it, with a warning if it hides something. */
 export function nameOf(name) {
   const odd = BLANK.test(name) ? 'blank name' : UNSEEN.test(name) ? 'has hidden characters' : '';
   return html`<b title=${name}><bdi>${name}</bdi>${odd && html` <small class="warn">(${odd})</small>`}</b>`;
 }
 
-/** Draws scopes, of which at most `max` are seen at once: the others unfold. */
+/** Draws scopes. At most `max` are visible at once; the others unfold. */
 export function scopeList(scopes, max) {
   const item = (scope) => html`<li><bdi title=${scope}>${scope}</bdi></li>`;
   const seen = scopes.slice(0, scopes.length > max ? max - 1 : max);
@@ -89,7 +88,7 @@ export function scopeList(scopes, max) {
   </ul>`;
 }
 
-// Unit, its length, and the distance from which it is used: "in 30 days" says more than "in 1 month".
+// Each unit, its length, and the least distance at which it is used: "in 30 days" says more than "in 1 month".
 const UNITS = [
   ['year', 31_557_600_000, 700 * 86_400_000],
   ['month', 2_629_800_000, 59.5 * 86_400_000],
@@ -107,7 +106,7 @@ export function relativeWords(ms) {
   return relative.format(Math.round(ms / unitMs), unit);
 }
 
-/** Spans of time that a limit is for, by their unit. */
+/** The words for the span of a limit, by unit. */
 export const SPANS = { s: 'a second', m: 'a minute', h: 'an hour', d: 'a day', day: 'a day', month: 'a month' };
 
 /** Returns whether the value is a number of milliseconds that `Date` can hold. */
@@ -119,7 +118,7 @@ const STYLES = {
   day: { dateStyle: 'long' },
   hour: { dateStyle: 'long', timeStyle: 'short' },
 };
-/** How times are written: the host's way. The words are English, so only English locales are followed. */
+/** The formats of times, as the host writes them. The words are English, so other locales are ignored. */
 export const formats = {};
 
 export function formatTimes({ locale, timeZone }) {
@@ -133,11 +132,11 @@ export function formatTimes({ locale, timeZone }) {
 }
 formatTimes({ locale: navigator.language });
 
-/** Returns a time in relative words, with the exact one on hover. */
+/** Draws a time in relative words, with the exact time on hover. */
 export const timeOf = (atMs) =>
   html`<time datetime=${new Date(atMs).toISOString()} title=${formats.exact.format(atMs)}>${relativeWords(atMs - Date.now())}</time>`;
 
-/** Days until an end that are offered; `daysMax`: the most there may be, null: any. */
+/** Returns the lives, in days, to offer for a key. `daysMax` is the longest allowed; null: any. */
 export const daysOffered = (daysMax) => (daysMax === null ? DAYS : [...DAYS.filter((days) => days < daysMax), daysMax]);
 const DAYS = [7, 30, 90, 365];
 

@@ -1,9 +1,10 @@
-// The chat app around the widgets of the preview: greets them, hands them results, and responds to their calls.
+// Plays the chat app around the widgets of the preview: initializes them, sends them results, and responds to their
+// calls.
 
 import { samplesAt } from './samples.js';
 
-const THINK_MS = 400; // so that a widget can be seen waiting
-/** Results of tools of one's own, by their names; undefined in the preview of the server's own widgets. */
+const THINK_MS = 400; // long enough to see a widget wait
+/** The results of the operator's tools, by name; undefined in the preview of the server's own widgets. */
 const { results } = JSON.parse(document.getElementById('setup').textContent);
 const samples = samplesAt(Date.now());
 
@@ -21,7 +22,7 @@ function outputFor({ name, arguments: { overlapHours } }) {
 window.addEventListener('message', async ({ source, data: { id, method, params } }) => {
   const frame = [...document.querySelectorAll('iframe')].find(({ contentWindow }) => contentWindow === source);
   if (frame === undefined) return;
-  const send = (message) => source.postMessage({ jsonrpc: '2.0', ...message }, '*'); // it has no origin to name
+  const send = (message) => source.postMessage({ jsonrpc: '2.0', ...message }, '*'); // a sandboxed frame has no origin
   if (method === 'ui/initialize') {
     const { theme } = frame.dataset;
     send({ id, result: { hostCapabilities: { serverTools: {} }, hostContext: { theme, locale: navigator.language } } });
@@ -42,5 +43,5 @@ for (const theme of ['light', 'dark']) {
     frame.title = `${frame.name}, ${theme}`;
     frame.dataset.theme = theme;
   }
-  document.querySelector('main').append(framed); // only now, so that no first message is missed
+  document.querySelector('main').append(framed); // last, so that no first message is missed
 }

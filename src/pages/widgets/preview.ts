@@ -1,5 +1,5 @@
-// The preview page: the server's widgets with sample data, or the widget of one tool with the sample that it gives, light
-// and dark, in sandboxed frames and a chat app that it plays.
+// Creates the preview page: the server's widgets with sample data, or one tool's widget with the tool's sample, light
+// and dark, in sandboxed frames of a simulated chat app.
 
 import type { Tool } from '../../calls/tool.ts';
 import { escaped, inlinePolicy, pagePolicy } from '../../ground/html.ts';
@@ -11,7 +11,7 @@ export interface Preview {
   readonly policy: string;
 }
 
-/** Creates the page with the server's widgets. `links` are tools whose own widgets can be seen, too. */
+/** Creates the page with the server's widgets, and links to the widgets of the tools in `links`. */
 export function createPreview(lagMaxMs: number, links: readonly string[]): Preview {
   const widgets = createWidgets(lagMaxMs).flatMap(({ name, read }) => {
     const content = read();
@@ -23,7 +23,7 @@ export function createPreview(lagMaxMs: number, links: readonly string[]): Previ
   return { html, policy: pagePolicy([html, ...widgets.map(({ text }) => text)]) };
 }
 
-/** What chat apps let a widget do that asks for nothing; its frame inherits it (CSP3 §7.8). */
+/** The policy that chat apps give a widget without special requests. Its frame inherits it (CSP3 §7.8). */
 const AS_CHAT_APPS = [
   "default-src 'none'",
   "script-src 'unsafe-inline'",
@@ -36,8 +36,8 @@ const AS_CHAT_APPS = [
 ].join('; ');
 
 /**
- * Creates the page of one tool's widget. What the widget calls responds with the sample of that tool, one of `tools`. For
- * development alone: its policy lets everything inline run.
+ * Creates the page of one tool's widget. Its calls return the samples of `tools`. Only for development: the policy lets
+ * all inline scripts run.
  */
 export function createToolPreview({ name, sample }: Tool, text: string, tools: readonly Tool[]): Preview {
   const said = sample === undefined ? 'has no sample: give the tool one, and the widget shows it.' : 'with its sample.';
@@ -46,7 +46,7 @@ export function createToolPreview({ name, sample }: Tool, text: string, tools: r
   return { html: withSetup(html, { results: Object.fromEntries(results) }), policy: AS_CHAT_APPS };
 }
 
-/** Returns the sample as the result of a call: a tool without an output returns content blocks. */
+/** Returns the sample as the result of a call. A tool without an output schema returns content blocks. */
 const sampleResult = ({ sample, outputSchema }: Tool) => (outputSchema ? { structuredContent: sample } : sample);
 
 const pageOf = (said: string, frames: string): string =>
@@ -65,8 +65,8 @@ const pageOf = (said: string, frames: string): string =>
   });
 
 /**
- * Returns the markup of a frame with a policy of its own. Scripts can't make one: a page's policy lets no string become
- * markup.
+ * Returns the markup of a frame with its own policy. Scripts can't create one: the page's policy forbids turning
+ * strings into markup.
  */
 export function frame(name: string, text: string): string {
   const meta = `<meta http-equiv="Content-Security-Policy" content="${inlinePolicy([text])}">`;

@@ -1,4 +1,4 @@
-// Questions before something ends: whether to rotate, revoke or delete a key, or to revoke all of somebody.
+// Draws the questions before something ends, such as whether to rotate, revoke or delete a key.
 
 import { html } from './draw.js';
 import { complaint, daysOffered, formats, inDays, isTime, isWorking, nameOf, setup, workButton } from './parts.js';
@@ -14,11 +14,11 @@ export const ACTIONS = {
 };
 
 const inHours = new Intl.NumberFormat('en', { style: 'unit', unit: 'hour', unitDisplay: 'long' });
-/** Says what becomes of the old key if it goes on until `hours` after the first use of the new one. */
+/** Says what happens to the old key if it works until `hours` after the first use of the new one. */
 export const worksOn = (hours) => `works on, and ends ${inHours.format(hours)} after the new one is first used.`;
 const OVERLAP_HOURS = 24;
 const LEAKED = 'It leaked: end it now';
-/** The kinds of rotation by what they do to the old key, the harmless one first. */
+/** The kinds of rotation, by what they do to the old key; the harmless one first. */
 const ROTATIONS = [
   [OVERLAP_HOURS, 'Replace it without interruption', `The old key ${worksOn(OVERLAP_HOURS)}`],
   [0, LEAKED, `Programs that use the old key are ${setup.refused}.`],
@@ -31,16 +31,16 @@ const KEY_LOST =
 export const hasKey = (output) => typeof output?.key === 'string' && output.key !== '';
 const isSuccess = (output) => output?.success === true || typeof output?.revoked === 'number';
 
-/** Says the server's `rotation_under_way` in the words of the list; any other refusal as it is. */
+/** Words the server's `rotation_under_way` for the list; other refusals stay as they are. */
 function refusalWords({ failure, problem: { code, previousUntil } }) {
   if (code !== 'rotation_under_way' || !isTime(previousUntil)) return failure;
   return `The old key of the rotation before still works, until ${formats.short.format(previousUntil)}. Rotate after that, or choose “${LEAKED}”.`;
 }
 
 /**
- * Creates a question. `at` is its place, and ends the names of its buttons' places. `choice(isBusy)` stands between
- * words and buttons. `ends` says whether it ends a key. `act` resolves with why it failed, or nothing. `close` is
- * called when the person leaves it.
+ * Creates a question. `at` is its place, and the suffix of its buttons' places. `choice(isBusy)` is drawn between words
+ * and buttons. `ends`: it ends a key. `act` resolves with why it failed, or nothing. `close` is called when the person
+ * leaves it.
  */
 export function question({ at, look, label, words, choice, verb, doing, ends, act, close }) {
   const goOn = `go on ${at}`;
@@ -65,7 +65,7 @@ export function question({ at, look, label, words, choice, verb, doing, ends, ac
   return { view, isBusy: () => isWorking(goOn) };
 }
 
-/** Asks about `key`. `done(output)` comes after a success, `missed(failure)` after a failure. */
+/** Asks about `key`. Calls `done(output)` after a success, `missed(failure)` after a failure. */
 export function askAbout(key, kind, { callTool, done, missed, close }) {
   const { id, name, owner, rotation } = key;
   const { verb, doing, warning } = ACTIONS[kind];
@@ -121,5 +121,5 @@ export function askAbout(key, kind, { callTool, done, missed, close }) {
   });
 }
 
-/** Says what gets the focus first when it is asked. */
+/** Returns the place that gets the focus when the question opens. */
 export const firstIn = (kind, id) => `${kind === 'rotate' ? `hours ${OVERLAP_HOURS}` : 'cancel'} of ${id}`;

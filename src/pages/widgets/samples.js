@@ -1,11 +1,10 @@
-// Results of the tools with widgets, made up: none of these keys exists.
+// Sample results of the tools with widgets. None of these keys exists.
 
 const DAY_MS = 86_400_000;
 const idOf = (index) => index.toString(16).padStart(4, '0').repeat(8);
 
 /**
- * A sample of each kind of key: its name, its scopes, and the days since it was made, until it ends, and since its last
- * use.
+ * A sample of each kind of key: name, scopes, and the days since its creation, until its end, and since its last use.
  */
 const KINDS = [
   ['billing export', ['read:orders', 'read:products'], 0.01, 30, null],

@@ -1,20 +1,19 @@
-// A widget: a component with what its tool returned, or a sentence in its place. This is its half of MCP Apps (protocol
-// 2026-01-26): JSON-RPC 2.0 over postMessage with the window around it.
+// Runs a widget: shows a component with the tool's result, or a sentence instead. Implements the widget's side of MCP
+// Apps (protocol 2026-01-26): JSON-RPC 2.0 over postMessage with the host's window.
 
 import { html, mount, redraw } from './draw.js';
 import { complaint, failed, formatTimes, setup, succeeded, UNREADABLE } from './parts.js';
 
-const INITIALIZE_MS = 5000; // a host responds at once; after this the person is told that none does
+const INITIALIZE_MS = 5000; // hosts respond at once; after this the widget says that none does
 const CALL_MS = 120_000; // a tool has 60 s, and a host may first ask the person
-/** The name of what a result has for the widget alone, which no model is shown. */
+/** The field of a result that is only for the widget, hidden from the model. */
 const FOR_WIDGET = 'mcp-key-server/widget';
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 const objectOf = (value) => (isObject(value) ? value : {});
 
 /**
- * Reads what became of a call: structuredContent, else the JSON of its first text. What would help is a text of its
- * own.
+ * Reads the outcome of a call: structuredContent, else the JSON of its first text. A refusal's hint is a separate text.
  */
 function readResult({ structuredContent, content, isError, _meta: meta }) {
   const forWidget = objectOf(meta?.[FOR_WIDGET]);
@@ -53,15 +52,15 @@ function setContext({ theme, styles, locale, timeZone, containerDimensions: box 
 }
 
 /**
- * Speaks JSON-RPC with the window around the widget. `handlers` of its requests and notifications, by method, return a
- * result, or nothing.
+ * Creates a JSON-RPC connection with the host's window. `handlers` of its requests and notifications, by method, return
+ * a result, or nothing.
  */
 function createConnection(handlers) {
   const host = window.parent;
   const waiting = new Map(); // request id → what to do with the response
   let lastId = 0;
 
-  const post = (message) => host.postMessage({ jsonrpc: '2.0', ...message }, '*'); // the host's origin is not known
+  const post = (message) => host.postMessage({ jsonrpc: '2.0', ...message }, '*'); // the host's origin is unknown
 
   function request(method, params, settle) {
     lastId += 1;
@@ -92,7 +91,7 @@ function createConnection(handlers) {
       window.removeEventListener('message', receive);
       waiting.clear();
     },
-    /** Resolves to what became of it, also if the host has no answer. */
+    /** Calls a tool. Resolves with the outcome, even if the host doesn't answer. */
     callTool: (tool, args) =>
       new Promise((resolve) => {
         const id = request('tools/call', { name: tool, arguments: args }, ({ result, error }) => {
@@ -109,7 +108,7 @@ function createConnection(handlers) {
 
 const said = (words) => html`<p class="sentence" role="status"><span>${words}</span></p>`;
 
-/** Creates what the widget shows: a component with what its tool returned, or a sentence in its place. */
+/** Creates the view of the widget: a component with the tool's result, or a sentence. */
 function createStage({ loading, nothing, underWay, show }) {
   let sentence = said(loading);
   let component = null;
@@ -142,13 +141,13 @@ function createStage({ loading, nothing, underWay, show }) {
   };
 }
 
-/** Tells the host how high the widget is, whenever that changes. */
+/** Creates what tells the host the widget's size whenever it changes. */
 function createSizes(post) {
   const root = document.documentElement;
   let sentSize = '';
   function postSize(height) {
     const width = Math.ceil(window.innerWidth);
-    if (width === 0 || sentSize === `${width}x${height}`) return; // a hidden frame has no size to tell
+    if (width === 0 || sentSize === `${width}x${height}`) return; // a hidden frame has no size
     sentSize = `${width}x${height}`;
     post({ method: 'ui/notifications/size-changed', params: { width, height } });
   }
@@ -161,10 +160,10 @@ function createSizes(post) {
 }
 
 /**
- * Starts a widget. It says `loading` until a result comes, and `nothing` of one that has nothing to show.
- * `underWay(args)` returns what it says of a call that has begun; undefined: nothing new. `show(result, callTool,
- * component)` returns the component for what the tool returned, from the one that is shown, if any; null: there is
- * nothing to show. `callTool` is null where the host lets widgets call no tools.
+ * Starts a widget. It says `loading` until a result comes, and `nothing` if that has nothing to show. `underWay(args)`
+ * returns what to say of a call that has begun; undefined to keep the words. `show(result, callTool, component)`
+ * returns the component for the result, given the shown one, if any; null if there is nothing to show. `callTool` is
+ * null if the host doesn't let widgets call tools.
  */
 export function widget(name, parts) {
   const stage = createStage(parts);
@@ -175,7 +174,7 @@ export function widget(name, parts) {
     connection.close();
     sizes.close();
     stage.say(said('This widget is closed.'));
-    sizes.postNone(); // a host that keeps the frame gives its room back
+    sizes.postNone(); // a host that keeps the frame can reuse its room
   }
 
   const connection = createConnection(
