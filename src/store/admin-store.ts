@@ -1,5 +1,5 @@
-// AdminStore over a Database. Filters may fit any key, so they read the table in the order of creation,
-// in ranges and batches.
+// Implements AdminStore over a Database. Filters may match any key, so they scan the table in insertion order, in ranges
+// and batches.
 
 import {
   type AdminStore,
@@ -20,7 +20,7 @@ import { WRITE_PROBE } from './schema.ts';
 
 type Args = NonNullable<Statement['args']>;
 
-/** Keys revoked by one statement, which holds up other writers for milliseconds. */
+/** Keys that one statement revokes: it delays other writers by milliseconds. */
 const BATCH_ROWS = 200;
 
 const KEYS = 'FROM api_keys k LEFT JOIN key_uses u USING (row)';
@@ -41,19 +41,19 @@ function conditionOf(filter: KeyFilter, nowMs: number): { readonly sql: string; 
   return { sql: parts.map(([sql]) => sql).join(' AND '), args: parts.flatMap(([, ...args]) => args) };
 }
 
-/** Returns whether an index finds the keys, which are few. */
+/** Returns whether an index finds the keys, so that few rows are read. */
 const isIndexed = ({ owner, ids }: KeyFilter): boolean => owner !== undefined || ids !== undefined;
 
-/** Returns whether many keys may have to be read until a page of those that fit is full. */
+/** Returns whether many rows may have to be read to fill a page. */
 const isSparse = (filter: KeyFilter): boolean =>
   !isIndexed(filter) && Object.values(filter).some((part) => part !== undefined);
 
-/** The soonest, which count for each of the times. */
+/** Selects the soonest expiries, from which the count for each time follows. */
 const EXPIRING = `SELECT expires_at_ms FROM api_keys WHERE active = 1 AND expires_at_ms IS NOT NULL
 AND expires_at_ms BETWEEN ? AND ? ORDER BY expires_at_ms LIMIT ${COUNTED_MAX}`;
 
 const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON CONFLICT DO NOTHING RETURNING owner`;
-// Ends the block that was read: one that arrives late leaves a newer block alone.
+// Only ends the block that was read: a late duplicate leaves a newer block alone.
 const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
 RETURNING owner`;
 
@@ -123,7 +123,7 @@ function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
     return rows.length > 0 || repeated;
   }
 
-  /** Returns the first active keys after a row that fit; none: there are none. */
+  /** Returns the first active keys after a row that match. */
   async function nextActive(filter: KeyFilter, nowMs: number, row: number): Promise<readonly Row[]> {
     const { sql, args } = conditionOf(filter, nowMs);
     const where = `k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
@@ -137,11 +137,11 @@ function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
 
   return {
     async revokeNext(filter, nowMs, after, origin) {
-      // Read first: if an UPDATE has to be sent twice, it does not say how many rows the first one changed.
+      // Reads first: if an UPDATE has to be sent twice, it does not say how many rows the first one changed.
       const found = await nextActive(filter, nowMs, after);
       const last = found.at(-1);
       if (last === undefined) return null;
-      // By ids: the row of the newest key, once deleted, is given to the next one.
+      // Updates by id: when the newest key is deleted, the next one gets its row number.
       const ids = found.map(({ id }) => String(id));
       await db.write({
         sql: 'UPDATE api_keys SET active = 0, changed_by = ?1 WHERE id IN (SELECT value FROM json_each(?2)) AND active = 1',

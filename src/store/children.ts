@@ -1,4 +1,4 @@
-// ChildStore over a Database (db/README.md, children). Each write may be repeated.
+// Implements ChildStore over a Database (db/README.md, children). Every write is idempotent.
 
 import { type ChildRecord, DELEGATE, scopesUnder } from '../keys/child.ts';
 import { type PresentedKey, presentedHash } from '../keys/record.ts';
@@ -11,10 +11,10 @@ import { hasSecret, rowBy } from './rows.ts';
 const FIELDS =
   'id, owner, key_hash, parent_id, parent_hash, name, scopes, resource, created_at_ms, expires_at_ms, ended_at_ms';
 
-/** The child `c` as one value; NULL: there is none. */
+/** Selects the child `c` as one value; NULL: none. */
 export const CHILD = `iif(c.id IS NULL, NULL, json_array(${FIELDS.replaceAll(/\w+/g, 'c.$&')}))`;
 
-/** Returns a child. It shares the texts that its parent has, too: many children have one parent. */
+/** Returns a child. It shares strings with its parent, because one parent may have many children. */
 export function childOf(json: Value | undefined, parent: PresentedKey | null = null): ChildRecord {
   const [id, owner, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs, endedAtMs] =
     listIn(json); // written by CHILD
@@ -33,29 +33,26 @@ export function childOf(json: Value | undefined, parent: PresentedKey | null = n
   };
 }
 
-/**
- * Returns the condition that the key `k` is accepted by this secret, and may have children, like parentRefusalAt
- * (keys/child.ts).
- */
+/** Returns the condition that key `k` accepts this secret and may have children, like parentRefusalAt in keys/child.ts. */
 const isParent = (hash: string, nowMs: string) => `k.active = 1
 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ${nowMs}) AND ${hasSecret(hash, nowMs)}
 AND EXISTS (SELECT 1 FROM json_each(k.scopes) WHERE value = '${DELEGATE}')
 AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id)`;
 
-/** When the child `c` of the key `k` ends: by itself, with its parent, or with the secret that made it. */
+/** When the child `c` of key `k` ends: by itself, with its parent, or with the secret that made it. */
 const ENDS_AT_MS = `min(c.expires_at_ms, coalesce(k.expires_at_ms, c.expires_at_ms),
 iif(k.second_hash = c.parent_hash, coalesce(k.second_ends_at_ms, c.expires_at_ms), c.expires_at_ms))`;
 
 const lasts = (nowMs: string) => `c.ended_at_ms IS NULL AND c.expires_at_ms >= ${nowMs}`;
 
-/** Returns the `FROM` of living children, each with its parent `k`. */
+/** Returns the `FROM` clause of living children, each with its parent `k`. */
 const living = (nowMs: string, of: string) => `FROM children c JOIN api_keys k ON k.row = ${rowBy('c.parent_hash')}
 WHERE ${of} AND ${lasts(nowMs)} AND k.id = c.parent_id AND ${isParent('c.parent_hash', nowMs)}`;
 
 const ofParent = (arg: string) => `c.parent_id = ${arg}`;
 const ofOwner = (arg: string) => `c.owner = ${arg}`;
 
-/** Returns the condition that fewer than `max` are living. Counts them exactly only where there may be too many. */
+/** Returns the condition that fewer than `max` are living. Counts exactly only if there may be too many. */
 const hasRoom = (of: string, nowMs: string, max: string) =>
   `((SELECT count(*) FROM children c WHERE ${of} AND ${lasts(nowMs)}) < ${max} OR (SELECT count(*) ${living(nowMs, of)}) < ${max})`;
 
@@ -66,7 +63,7 @@ AND ${hasRoom(ofParent('?4'), '?9', '?12')} AND ${hasRoom(ofOwner('?2'), '?9', '
 
 const IS_THERE = 'SELECT 1 FROM children WHERE id = ?1 AND key_hash = ?2';
 
-/** How many are living, and when the first of them ends: of the parent ?1, and of the owner ?2. */
+/** Counts the living children of parent ?1 and of owner ?2, and selects when the first of them ends. */
 const ROOM = `SELECT 1 AS parent, count(*) AS living, min(${ENDS_AT_MS}) AS first_ends_at_ms ${living('?3', ofParent('?1'))}
 UNION ALL SELECT 0, count(*), min(${ENDS_AT_MS}) ${living('?3', ofOwner('?2'))}`;
 
@@ -77,16 +74,16 @@ AND (c.created_at_ms, c.row) < (?4, ?5) ORDER BY c.created_at_ms DESC, c.row DES
 const COUNT = `SELECT c.parent_id, count(*) AS living
 ${living('?2', 'c.parent_id IN (SELECT value FROM json_each(?1))')} GROUP BY c.parent_id`;
 
-/** Whose the child `c` is: its parent's owner's, of whom a database shell may make another. */
+/** The owner of child `c` is its parent's, which a database shell may change. */
 const OWNER = 'coalesce((SELECT user_id FROM api_keys WHERE id = c.parent_id), c.owner)';
 
 const ENDED = 'id, parent_id, owner, key_hash';
 
-/** After all rows, as a place. */
+/** The position before the first row of a list. */
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_SAFE_INTEGER, row: Number.MAX_SAFE_INTEGER };
 
 export function createChildStore(db: Database): ChildStore {
-  /** Returns when there will be room; null: there is. */
+  /** Returns when there will be room; null: there is room now. */
   async function freeAt({ userId, parentId, createdAtMs }: ChildRecord, max: ChildrenMax): Promise<number | null> {
     const rows = await db.read({ sql: ROOM, args: [parentId, userId, createdAtMs], fairnessKey: userId });
     const full = rows.filter(({ parent, living }) => Number(living) >= (parent === 1 ? max.ofParent : max.ofOwner));

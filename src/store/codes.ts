@@ -1,4 +1,4 @@
-// CodeStore over a Database: what codes stand for (db/README.md). Each write may be repeated.
+// Implements CodeStore over a Database (db/README.md, codes). Every write is idempotent.
 
 import { fingerprintOf } from '../keys/record.ts';
 import type { CodeRow, CodeStore } from '../keys/store.ts';
@@ -21,7 +21,7 @@ WHERE ${IS_OPEN} AND EXISTS (SELECT 1 FROM api_keys WHERE id = ?3 AND active = 1
 
 const HAS_TAKEN = 'SELECT 1 FROM codes WHERE hash = ?1 AND taken_by = ?2';
 
-/** Inserts a key as every creation does, if the code is open and its owner is not blocked. */
+/** Inserts a key like every creation, if the code is open and the owner isn't blocked. */
 const MAKE = insertIf(`AND EXISTS (SELECT 1 FROM codes WHERE hash = ?${COLUMNS.length + 3} AND taken_by IS NULL)
 AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id')})`);
 

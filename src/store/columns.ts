@@ -1,5 +1,5 @@
-// The columns of a key, as one table: for each field of its record those that hold it, and how it is read from them and
-// written to them. What else a row has is for the database alone (db/README.md).
+// Maps the fields of a key's record to columns, in one table: how each is read and written. Other columns of a row are
+// only for the database (db/README.md).
 
 import { memoize } from '../ground/cache.ts';
 import type { Metadata } from '../ground/metadata.ts';
@@ -8,8 +8,8 @@ import type { ApiKeyRecord } from '../keys/record.ts';
 import { held, listIn, type Row, textIn, type Value, wholeIn } from './database.ts';
 
 /**
- * `number`: one that may have been typed by hand, beyond what JavaScript holds. `free`: text of any length, which counts
- * in the bytes of a list. The tables in db/ are STRICT and have CHECKs, so the types of columns are known.
+ * `number`: may have been typed by hand, beyond what JavaScript represents exactly. `free`: text of any length, which
+ * counts in the bytes of a list. The tables in db/ are STRICT and have CHECKs, so column types are known.
  */
 type Kind = 'plain' | 'number' | 'free';
 
@@ -26,10 +26,10 @@ const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
   write: (value) => [value],
 });
 
-/** Returns one array for equal scopes, which many keys have. It is frozen, because tools of one's own see it. */
+/** Returns one shared array for equal scopes, which many keys have. Frozen, because an operator's tools see it. */
 export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(listIn(json)));
 
-/** Returns one object for equal metadata, which many keys have. It is frozen like scopes. */
+/** Returns one shared object for equal metadata, which many keys have. Frozen like scopes. */
 const metadataFrom = memoize((json: string): Metadata => Object.freeze(JSON.parse(json)));
 
 const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
@@ -105,18 +105,18 @@ const KINDS = ENTRIES.flatMap(([, { columns }]) => Object.entries(columns));
 
 export const COLUMNS: readonly string[] = KINDS.map(([name]) => name);
 
-/** The columns of the key `k`. To sort by one, name it with its table: `ORDER BY k.created_at_ms` uses an index. */
+/** The columns of key `k`. To sort by one, qualify it: `ORDER BY k.created_at_ms` uses an index. */
 export const KEY_COLUMNS = [
   'k.row',
   ...KINDS.map(([name, kind]) => (kind === 'number' ? `${held(`k.${name}`)} AS ${name}` : `k.${name}`)),
 ].join(', ');
 
-/** The expression for the bytes that the text of the key `k` takes in a list. */
+/** The expression for the bytes that the text of key `k` takes in a list. */
 export const TEXT_BYTES = KINDS.filter(([, kind]) => kind === 'free')
   .map(([name]) => `coalesce(octet_length(k.${name}), 0)`)
   .join(' + ');
 
-/** Returns a row's record. It is written out: one made field by field takes 64 bytes more for each key in memory. */
+/** Returns a row's record. Written out, because one built field by field takes 64 bytes more per cached key. */
 export const recordOf = (row: Row): ApiKeyRecord => ({
   id: FIELDS.id.read(row),
   userId: FIELDS.userId.read(row),
@@ -135,7 +135,7 @@ export const recordOf = (row: Row): ApiKeyRecord => ({
   foreignHash: FIELDS.foreignHash.read(row),
 });
 
-/** Returns the columns of the fields that are given, and their values. */
+/** Returns the columns of the given fields, and their values. */
 export function columnsOf(fields: { readonly [F in keyof ApiKeyRecord]?: ApiKeyRecord[F] | undefined }) {
   const given = ENTRIES.filter(([name]) => fields[name] !== undefined);
   return {

@@ -1,5 +1,5 @@
-// How rows get from one database into the same table of another: page by page, and again once the feed says that a key
-// has changed.
+// Copies rows from one database into the same table of another: page by page, and again when the feed reports a changed
+// key.
 
 import { changesOf } from '../ground/change-feed.ts';
 import { type Clock, MS_PER_DAY } from '../ground/runtime.ts';
@@ -10,8 +10,8 @@ export type Read = (statement: Statement) => Promise<readonly Row[]>;
 const COLUMNS = 'SELECT name, type, pk FROM pragma_table_info(?) ORDER BY pk';
 
 /**
- * Yields a table's rows along its primary key, from the first one on or after `after`. Its columns are those that
- * `columnsFrom` says. Numbers that were typed by hand, and that JavaScript doesn't hold, are cut (db/README.md).
+ * Yields a table's rows along its primary key, after the row `after` if given. `columnsFrom` says which columns it has.
+ * Clamps numbers typed by hand that JavaScript can't represent (db/README.md).
  */
 export async function* pagesOf(
   read: Read,
@@ -32,18 +32,18 @@ export async function* pagesOf(
       args: last === undefined ? [] : key.map((name) => last?.[name] ?? null),
     });
     if (page.length > 0) yield page;
-    if (page.length < rows) return; // who adds rows all the time keeps nobody here
+    if (page.length < rows) return; // a writer that adds rows all the time can't keep it here
     last = page.at(-1);
   }
 }
 
-/** Yields the rows after the last one of the copy, along its primary key. The copy says which columns there are. */
+/** Yields the rows after the copy's last one, along the primary key. The copy says which columns there are. */
 export async function* newerPagesOf(from: Read, copy: Read, table: string, key: string, rows: number) {
   const [last] = await copy({ sql: `SELECT max(${key}) AS ${key} FROM ${table}` });
   yield* pagesOf(from, table, rows, { after: last?.[key] == null ? undefined : last, columnsFrom: copy });
 }
 
-/** Returns statements that put the rows, `OR REPLACE` or `OR IGNORE`: they may be sent twice. */
+/** Returns statements that insert the rows, with `OR REPLACE` or `OR IGNORE`, and so are idempotent. */
 export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly Row[]): Statement[] {
   if (rows.length === 0) return [];
   const columns = Object.keys(rows[0] ?? {});
@@ -51,22 +51,22 @@ export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly 
   return [{ sql, args: [JSON.stringify(rows.map((row) => columns.map((column) => row[column])))] }];
 }
 
-/** Numbers of the keys that have secrets of these hashes. */
+/** Selects the row numbers of keys that have secrets with these hashes. */
 const ROWS_OF = `SELECT row FROM api_keys WHERE key_hash IN (SELECT value FROM json_each(?1))
 UNION SELECT row FROM api_keys WHERE second_hash IN (SELECT value FROM json_each(?1))`;
 const IDS_OF = `SELECT id FROM api_keys WHERE row IN (${ROWS_OF})`;
 const KEYS = 'SELECT * FROM api_keys t WHERE t.id IN (SELECT value FROM json_each(?))';
 const REMOVE_KEYS = `DELETE FROM api_keys WHERE row IN (${ROWS_OF})`;
-/** One that was changed alone has ended, or is missing then. */
+/** A child that was changed on its own has ended, or is then missing. */
 const REMOVE_CHILDREN = 'DELETE FROM children WHERE key_hash IN (SELECT value FROM json_each(?))';
 const THESE_OWNERS = 'WHERE owner IN (SELECT value FROM json_each(?))';
-/** What is known of owners. */
+/** The tables about owners. */
 export const OF_OWNERS = ['blocked_owners', 'owners'];
 
 /**
- * Brings the keys and owners of a copy that changes name to what they are now. Whatever has one of these hashes when the
- * statements run is removed, whether or not it was there before: another process may have put an old row in meanwhile.
- * A key that is removed so, and is not put in again, is missing, which costs a read of the primary.
+ * Returns statements that update the keys and owners named by changes in a copy. Whatever has one of these hashes when
+ * they run is deleted, even if it wasn't there before, because another process may have inserted an old row meanwhile.
+ * A key that is deleted and not inserted again is missing, which costs a read of the primary.
  */
 export async function putChanged(from: Read, copy: Read, changed: readonly string[]): Promise<Statement[]> {
   const { keyHashes, owners } = changesOf(changed);
@@ -84,7 +84,7 @@ async function putKeys(from: Read, copy: Read, keyHashes: readonly string[]): Pr
   return [{ sql: REMOVE_KEYS, args }, { sql: REMOVE_CHILDREN, args }, ...putRows('REPLACE', 'api_keys', keys)];
 }
 
-/** Deletes children a day after their end, as the primary does, which tells nobody of it. */
+/** Deletes children a day after their end, like the primary, which doesn't report it. */
 export const removeOldChildren = (clock: Clock): Statement => ({
   sql: 'DELETE FROM children WHERE expires_at_ms < ?',
   args: [clock.nowMs() - MS_PER_DAY],

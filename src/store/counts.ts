@@ -1,26 +1,24 @@
-// Last uses and counts of uses, which all processes add to. A holder is a key, by the number of its row, or an owner, by
-// that in `holders` below zero (db/README.md, key_counts).
+// Stores last uses and counts, to which all processes add. A holder is a key, by its row number, or an owner, by the
+// negative of the number in `holders` (db/README.md, key_counts).
 
 import { DAY_S, dayAt, monthOf } from '../ground/limits/rates.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import { type Database, listIn, type Value } from './database.ts';
 
-/**
- * Sums the units of all processes in windows of a holder. Versions before had a row for each process; those count too.
- */
+/** Sums a holder's units of all processes in windows. Older versions had a row per process; those count, too. */
 const sum = (holder: string, windowS: string, first: string, last: string) =>
   `(SELECT sum(uses) FROM key_counts WHERE row = ${holder} AND window_s = ${windowS} AND number BETWEEN ${first} AND ${last})`;
 
-// ?2: the second, ?3: the window of keys without one, ?4: the month's first day, ?5: the day, ?6: whether keys without a
-// quota have one of a month. CAST, because drivers may send a whole number as a fraction.
+// ?2: the second, ?3: the window of keys without their own, ?4: the month's first day, ?5: the day, ?6: whether keys
+// without a quota have a monthly one. CAST, because drivers may send an integer as a float.
 const WINDOW_S = 'coalesce(k.limit_window_s, ?3)';
 const NUMBER = `CAST(?2 / ${WINDOW_S} AS INTEGER)`;
 const HAS_MONTH = "coalesce(k.quota_period = 'month', ?6)";
 export const COUNTS = `json_array(${sum('k.row', WINDOW_S, NUMBER, NUMBER)}, ${sum('k.row', `${DAY_S}`, '?5', '?5')},
 CASE WHEN ${HAS_MONTH} THEN ${sum('k.row', `${DAY_S}`, '?4', '?5')} END) AS counts`;
 
-// Of the owner `o` of the key `k`, if there is a limit or quota of all keys together. ?7: 1 if owners without settings have
-// one, else NULL; ?8, ?9: as ?3 and ?6, of owners.
+// For the owner `o` of key `k`, if all keys together have a limit or quota. ?7: 1 if owners without settings have one, else
+// NULL; ?8, ?9: like ?3 and ?6, for owners.
 const OWNER_WINDOW_S = 'coalesce(o.limit_window_s, ?8)';
 const OWNER_NUMBER = `CAST(?2 / ${OWNER_WINDOW_S} AS INTEGER)`;
 export const OWNER_COUNTS = `CASE WHEN coalesce(o.limit_requests, o.quota_requests, ?7) IS NOT NULL THEN coalesce((
@@ -30,21 +28,21 @@ FROM holders n WHERE n.owner = k.user_id), '[0,0,0]') END AS owner_counts`;
 
 const NOTHING_ASKED: CountsAsOf = { nowMs: 0, key: { windowS: 0, hasMonth: false }, owner: null };
 
-/** Returns ?2 to ?9 of COUNTS and OWNER_COUNTS. */
+/** Returns the arguments ?2 to ?9 of COUNTS and OWNER_COUNTS. */
 export function countArgs({ nowMs, key, owner }: CountsAsOf = NOTHING_ASKED): (number | null)[] {
   const day = dayAt(nowMs);
   const ofKey = [Math.floor(nowMs / 1000), key.windowS, monthOf(day).first, day, Number(key.hasMonth)];
   return [...ofKey, owner && 1, owner?.windowS ?? 0, Number(owner?.hasMonth ?? false)];
 }
 
-/** Returns null where nothing was counted. The sum of no counts is NULL. */
+/** Returns null if nothing is counted. The sum of no rows is NULL. */
 export function countsOf(counts: Value | undefined): KeyCounts | null {
   if (counts == null) return null;
   const [window, day, month] = listIn(counts) as (number | null)[];
   return { window: window ?? 0, day: day ?? 0, month: month ?? 0 };
 }
 
-/** What is in the tuple `w` (WindowUses in uses/store.ts). */
+/** The elements of the tuple `w` (WindowUses in uses/store.ts). */
 const W = {
   keyId: 'w.value ->> 0',
   owner: 'w.value ->> 1',
@@ -58,12 +56,12 @@ const W = {
 /** The number of the holder in the tuple `w`; NULL: it is gone. */
 const HOLDER = `coalesce((SELECT row FROM api_keys WHERE id = ${W.keyId}), -(SELECT row FROM holders WHERE owner = ${W.owner}))`;
 
-// An owner's number is made with his first counts, unless he has left meanwhile.
+// Inserts an owner's number with his first counts, unless he was removed meanwhile.
 const MAKE_HOLDERS = `INSERT INTO holders (owner) SELECT DISTINCT ${W.owner} FROM json_each(?1) AS w WHERE ${W.owner} IS NOT NULL
 AND (EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${W.owner}) OR EXISTS (SELECT 1 FROM owners WHERE owner = ${W.owner}))
 ON CONFLICT DO NOTHING`;
 
-// What a deleted holder had used is dropped, and a later time from another process stays.
+// Drops counts of deleted holders, and keeps the later of two last uses.
 const ADD = `INSERT INTO key_counts (row, window_s, number, instance, uses, last_used_at_ms)
 SELECT holder, window_s, first, 0, added, used_at_ms FROM (
 SELECT ${HOLDER} AS holder, ${W.windowS} AS window_s, ${W.first} AS first, ${W.added} AS added, ${W.usedAtMs} AS used_at_ms
@@ -75,7 +73,7 @@ last_used_at_ms = nullif(max(coalesce(last_used_at_ms, 0), coalesce(excluded.las
 const NOTE_NUMBER = `INSERT INTO exchanges (instance, number) VALUES (?1, ?2)
 ON CONFLICT (instance) DO UPDATE SET number = excluded.number, at_ms = excluded.at_ms WHERE number < excluded.number`;
 
-// Not `window_s`: within sum() that is the column of key_counts.
+// `of_window_s`, because within sum() `window_s` is the column of key_counts.
 const TOTALS = `SELECT at, coalesce(${sum('holder', 'of_window_s', 'first', 'last')}, 0) AS uses FROM (
 SELECT w.key AS at, ${HOLDER} AS holder, ${W.windowS} AS of_window_s, ${W.first} AS first, ${W.last} AS last
 FROM json_each(?1) AS w) WHERE holder IS NOT NULL`;
@@ -86,12 +84,12 @@ SELECT number, sum(uses) AS uses FROM key_counts WHERE row = k.row AND window_s 
 GROUP BY number HAVING sum(uses) > 0)) AS days
 FROM json_each(?1) AS i CROSS JOIN api_keys k WHERE k.id = i.value`;
 
-/** When the key `k` was last used by the row of its newest day; servers of the version before note it in key_uses. */
+/** The last use of key `k`, from the row of its newest day. Servers of the previous version write it to key_uses. */
 export const COUNTED_USE = `(SELECT last_used_at_ms FROM key_counts WHERE row = k.row AND window_s = ${DAY_S} ORDER BY number DESC LIMIT 1)`;
 
 /** So many windows take less than 3 ms in a file of 10^6 keys. More are written in the background. */
 const AT_ONCE_MAX = 16;
-/** Exchanges wait for each other alone, at a remote database. */
+/** At a remote database exchanges only wait for each other. */
 const FAIRNESS_KEY = 'exchanges of uses';
 
 export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({

@@ -1,65 +1,65 @@
-// One SQLite database, wherever it is, as the queries see it. embedded/ and remote/ implement it.
+// Declares the interface of one SQLite database, which embedded/ and remote/ implement, and validates values it returns.
 
 import { StoreOutage } from '../ground/result.ts';
 
 export type Value = string | number | bigint | ArrayBuffer | null;
 
-/** A row's values by the names of their columns. */
+/** A row's values by column name. */
 export type Row = Readonly<Record<string, Value>>;
 
 export interface Statement {
   readonly sql: string;
   /** Values for its `?`, if it has any. */
   readonly args?: readonly Value[];
-  /** Owner, address or purpose: a remote database serves these in turn. Statements without it share one. */
+  /** An owner, address or purpose: a remote database serves these in turn. Statements without it share one turn. */
   readonly fairnessKey?: string | undefined;
   /** Anybody may cause it, without a credential: at a remote database all of these share one turn. */
   readonly stranger?: true;
-  /** Never waits for a turn: for what keeps memory current. */
+  /** Never waits for a turn, because it keeps memory current. */
   readonly urgent?: true;
-  /** A power cut may undo it: spares a local file the wait for its disk. */
+  /** A power cut may undo it, which saves a local file the wait for its disk. */
   readonly unsynced?: true;
-  /** Belongs to a batch that nobody awaits and that takes long in a large file, where a thread runs it. */
+  /** Belongs to a batch that nobody awaits and that is slow in a large file, so a thread runs it. */
   readonly background?: true;
 }
 
 export interface Written {
   /** Rows of the RETURNING clause, from the last try. */
   readonly rows: readonly Row[];
-  /** Rows that the last try changed, without those of triggers; only of a statement without RETURNING clause. */
+  /** Rows that the last try changed, without those of triggers; only for statements without a RETURNING clause. */
   readonly changed: number;
-  /** True when an earlier try may have been carried out as well; `rows` does not tell what that one changed. */
+  /** Whether an earlier try may also have run; `rows` doesn't show what that one changed. */
   readonly repeated: boolean;
 }
 
 /** Every statement fails with a StoreOutage when the database is out of reach. */
 export interface Database {
-  /** Reads from the primary. Gives up after `withinMs`; without it, each database has a limit of its own. */
+  /** Reads from the primary. Times out after `withinMs`, or after the database's default. */
   read(statement: Statement, withinMs?: number): Promise<readonly Row[]>;
   /**
    * Runs one writing statement, durably unless it is `unsynced`. It may be sent again when the outcome of a try is
-   * unknown, so it must be harmless when repeated. Only a remote database heeds `withinMs`.
+   * unknown, so it must be idempotent. Only a remote database uses `withinMs`.
    */
   write(statement: Statement, withinMs?: number): Promise<Written>;
-  /** Runs statements in one transaction, all or none. May be sent more than once, like `write`. */
+  /** Runs statements in one transaction, all or none. May be sent again, like `write`. */
   writeAll(statements: readonly Statement[]): Promise<readonly Written[]>;
   close(): void;
 }
 
-/** A database this program must not touch: not ours, newer, or damaged. Starting again does not help. */
+/** A database that this program must not touch: not ours, newer, or damaged. Restarting does not help. */
 export class UnusableDatabase extends Error {
   override name = 'UnusableDatabase';
 
   constructor(
     message: string,
-    /** What it is, for a file that is not that of DATABASE_URL. */
+    /** What it is, for a file other than DATABASE_URL's. */
     readonly what = message,
   ) {
     super(message);
   }
 }
 
-/** Returns the first row of a statement that always has one. Throws a StoreOutage where the database sent none. */
+/** Returns the first row of a statement that always has one. Throws a StoreOutage if it has none. */
 export function firstOf([row]: readonly Row[]): Row {
   if (row === undefined) throw wrong('no row where there is always one');
   return row;
@@ -71,21 +71,21 @@ export async function primaryKeyOf(db: Database, table: string, schema = 'main')
   return (await db.read({ sql, args: [table, schema] })).map(({ name }) => String(name));
 }
 
-/** Returns a whole number of a row. Throws a StoreOutage for anything else: the database sent something else. */
+/** Returns an integer of a row. Throws a StoreOutage if the database sent anything else. */
 export function wholeIn(row: Row, column: string): number {
   const value = row[column];
   if (typeof value === 'number' && Number.isSafeInteger(value)) return value;
   throw wrong(`no whole number as ${column}`);
 }
 
-/** Returns a text of a row, as `wholeIn` does. */
+/** Returns a text of a row, like `wholeIn`. */
 export function textIn(row: Row, column: string): string {
   const value = row[column];
   if (typeof value === 'string') return value;
   throw wrong(`no text as ${column}`);
 }
 
-/** Returns a list that is in JSON, as `wholeIn` does. */
+/** Returns a JSON list, like `wholeIn`. */
 export function listIn(json: Value | undefined) {
   const list = parsed(json);
   if (Array.isArray(list)) return list;
@@ -102,14 +102,14 @@ function parsed(json: Value | undefined): unknown {
 
 const wrong = (what: string) => new StoreOutage(`the database sent ${what}`);
 
-/** Clamps a number that was typed by hand to what JavaScript holds exactly: beyond it the driver throws. */
+/** Clamps a number typed by hand to JavaScript's safe integers, beyond which the driver throws. */
 export const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_INTEGER}), ${Number.MIN_SAFE_INTEGER})`;
 
-/** Returns whether our tables or columns are missing. No statement of ours fails with SQLite's message otherwise. */
+/** Returns whether our tables or columns are missing. Our statements cause SQLite's message for no other reason. */
 export const isSchemaMissing = (error: unknown): boolean =>
   /no such (table|column)|has no column named/i.test(String(error));
 
-/** Returns what a driver's error says, in one line, for the log. Never includes the statement's arguments. */
+/** Returns a driver's error in one line, for the log. Never includes the statement's arguments. */
 export function errorReason(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };
   const text = String(message ?? error).split('\n', 1)[0] ?? '';

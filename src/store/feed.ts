@@ -1,9 +1,9 @@
-// A page of the change feed: how it is read, and what its rows say.
+// Reads a page of the change feed, and parses its rows.
 
 import { type ChangeMark, FEED_PAGE_MAX, type FeedPage } from '../ground/change-feed.ts';
 import { firstOf, type Row, textIn, wholeIn } from './database.ts';
 
-/** Args: the seq after which to read. The change with that seq comes along, if it is still there, for its mark. */
+/** Reads after the seq ?1. The change with that seq is included, if it still exists, for its mark. */
 export const CHANGES = `SELECT f.database_id, f.pruned_seq, max(f.pruned_seq, coalesce(n.seq, 0)) AS newest_seq,
 n.changed_at_ms || n.key_hash AS newest_mark, c.seq, c.changed_at_ms, c.key_hash,
 EXISTS (SELECT 1 FROM api_keys WHERE foreign_hash IN (key_hash, second_hash)) AS holds_foreign

@@ -1,4 +1,4 @@
-// The part of AdminStore that imports keys in batches, of which those that are already there stay as they are.
+// Imports keys in batches for AdminStore; existing keys stay as they are.
 
 import type { AdminStore } from '../keys/admin.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
@@ -7,14 +7,14 @@ import { insertArg, insertArgs, insertIf } from './key-changes.ts';
 
 const IMPORT = insertIf(`AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ${insertArg('key_hash')})`);
 
-// By id too: of two imports at once, both find each hash there afterwards.
+// By id, too: two concurrent imports both find each hash afterwards.
 const ALREADY_THERE = `SELECT count(*) AS count, coalesce(sum(own), 0) AS own FROM (SELECT max(EXISTS (
 SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0 AND id = r.value ->> 1)) AS own FROM json_each(?1) r
 WHERE EXISTS (SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0)
 OR EXISTS (SELECT 1 FROM api_keys WHERE second_hash = r.value ->> 0) GROUP BY r.value ->> 0)`;
 
 export function createImports(db: Database, ownerKeys: number): Pick<AdminStore, 'importBatch'> {
-  /** Returns how many hashes are there, and how many of these with the id that their record has. */
+  /** Returns how many hashes exist, and how many of these with their record's id. */
   async function countKnown(records: readonly ApiKeyRecord[]): Promise<{ all: number; own: number }> {
     const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
     const rows = await db.read({ sql: ALREADY_THERE, args: [pairs] });

@@ -1,4 +1,4 @@
-// The key store's changes, each one statement that may be sent twice. If one changes nothing, an earlier try may have.
+// Changes of the key store, each one idempotent statement. If one changes nothing, an earlier try of it may have.
 
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
@@ -7,9 +7,9 @@ import { COLUMNS, columnsOf } from './columns.ts';
 import type { Database, Statement } from './database.ts';
 import { hasSecret, rowBy } from './rows.ts';
 
-// A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` names it.
-// Without RETURNING, which would take a fourteenth of its time.
-/** Returns the statement that inserts a key, on one more condition (`AND …`) if there is one. */
+// A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` has it.
+// No RETURNING, because it would take a fourteenth of the time.
+/** Returns the statement that inserts a key, with one more condition (`AND …`) if given. */
 export const insertIf = (
   more: string,
 ) => `INSERT INTO api_keys (${COLUMNS}, changed_by) SELECT ${COLUMNS.map(insertArg)}, ?${COLUMNS.length + 1}
@@ -18,13 +18,13 @@ AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ${insertArg('key_hash')})
 
 export const INSERT = insertIf('');
 
-/** Returns the condition that an owner has fewer keys than he may: than his own number, or else everybody's. */
+/** Returns the condition that an owner has fewer keys than his own maximum, or else the default. */
 export function hasPlace(owner: string, keysMax: string): string {
   return `(SELECT count(*) FROM api_keys WHERE user_id = ${owner})
 < coalesce((SELECT keys_max FROM owners WHERE owner = ${owner}), ${keysMax})`;
 }
 
-/** Returns the argument of INSERT that a column gets, for a condition that is added to it. */
+/** Returns the argument of INSERT for a column, to use in a further condition. */
 export function insertArg(column: string): string {
   return `?${COLUMNS.indexOf(column) + 1}`;
 }
@@ -39,13 +39,13 @@ export const insertArgs = (record: ApiKeyRecord, ownerKeys: number, origin: Orig
 const DEACTIVATE = `UPDATE api_keys SET active = 0, changed_by = ?3
 WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
 
-// A trigger deletes the row: a DELETE could not say who makes it.
+// A trigger deletes the row, because a DELETE could not say who makes it.
 const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 AND user_id = ?2 RETURNING key_hash';
 
 const UPDATE = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes), changed_by = ?5
 WHERE id = ?1 AND user_id = ?2 AND (name, scopes) IS NOT (coalesce(?3, name), coalesce(?4, scopes)) RETURNING key_hash`;
 
-// What it may change is decided by the row as it is then: an admin who takes scopes away meanwhile is not undone.
+// The current row decides what may change, so scopes that an admin removes meanwhile stay removed.
 const NARROW = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes),
 expires_at_ms = coalesce(?5, expires_at_ms), changed_by = ?6
 WHERE id = ?1 AND user_id = ?2 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?7)
@@ -54,7 +54,7 @@ AND (?5 IS NULL OR expires_at_ms IS NULL OR expires_at_ms >= ?5)
 AND NOT EXISTS (SELECT 1 FROM json_each(coalesce(?4, '[]')) w
   WHERE w.value NOT IN (SELECT value FROM json_each(api_keys.scopes))) RETURNING key_hash`;
 
-// A rotation changes only what it has read: a late duplicate, or one that another has overtaken, does nothing.
+// A rotation only changes what it has read: a late duplicate, or one that another preceded, does nothing.
 const ROTATED = 'rotations = rotations + 1, changed_by = ?7, expires_at_ms = coalesce(?8, expires_at_ms)';
 const ROTATABLE =
   'id = ?1 AND user_id = ?2 AND rotations = ?3 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?6)';
@@ -87,7 +87,7 @@ type Changes = Pick<
   'insert' | 'deactivate' | 'remove' | 'update' | 'narrow' | 'revokeByHashes' | 'rotate' | 'promote'
 >;
 
-/** Runs a change of one key, which returns its `key_hash`. Null: nothing was changed. */
+/** Runs a change of one key that returns its `key_hash`. Null: nothing was changed. */
 export async function changeKey(db: Database, statement: Statement): Promise<Changed | null> {
   const { rows, repeated } = await db.write(statement);
   const [row] = rows;
@@ -95,7 +95,7 @@ export async function changeKey(db: Database, statement: Statement): Promise<Cha
   return repeated ? { fingerprint: null } : null;
 }
 
-/** Returns true if the write has changed something, or an earlier try of it has, which leaves what `left` finds. */
+/** Returns whether the write, or an earlier try of it, has changed something; `left` finds what it leaves. */
 export async function hasChanged(db: Database, write: Statement, left: Statement): Promise<boolean> {
   const { rows, changed } = await db.write(write);
   return rows.length > 0 || changed > 0 || (await db.read(left)).length > 0;
@@ -160,5 +160,5 @@ export function keyChanges(db: Database, ownerKeys: number): Changes {
   };
 }
 
-/** Returns the fairness key of a change: the person, so that none of a team has all turns of its owner. */
+/** Returns the fairness key of a change: the person, so that one team member can't take all turns of the owner. */
 const fairnessKeyOf = (userId: string, { actor }: Origin): string => personOf({ userId, actor: actor ?? userId });

@@ -1,4 +1,4 @@
-// The key store's reads. A record may come from a replica, everything else comes from the primary.
+// Reads of the key store. Records may come from a replica, everything else from the primary.
 
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { EventQuery, Found, KeyStore, ListPlace } from '../keys/store.ts';
@@ -25,10 +25,10 @@ type Reads = Pick<
   | 'newestEvent'
 >;
 
-/** The number of the newest change; with `feed f`. */
+/** The number of the newest change; needs `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
-/** The hash that a key is looked up by. A child's parent is looked up by the secret that made the child. */
+/** The hash by which a key is looked up. A child's parent is looked up by the secret that made the child. */
 const SECRET = 'coalesce(c.parent_hash, h.value)';
 
 const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${SECRET} AS presented_hash, ${CHILD} AS child,
@@ -38,13 +38,13 @@ LEFT JOIN api_keys k ON k.row = ${rowBy(SECRET)} LEFT JOIN owners o ON o.owner =
 
 const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE id = ?1 AND user_id = ?2`;
 
-/** What a listed key has as JSON at least, beside its text. */
+/** The least bytes of a listed key as JSON, without its text. */
 const LISTED_KEY_BYTES_MIN = 136;
 
 const AFTER = 'k.user_id = ?1 AND (k.created_at_ms, k.row) < (?2, ?3)';
 const NEWEST_FIRST = 'ORDER BY k.created_at_ms DESC, k.row DESC';
 
-// As many as begin within the bytes, by a running sum, in which are no more than would fit without text.
+// As many keys as begin within the bytes, by a running sum over no more than would fit without text.
 const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms,
 (SELECT count(*) FROM api_keys k WHERE ${AFTER}) AS remaining
 FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) FROM (
@@ -52,9 +52,7 @@ SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bef
 SELECT ${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
 WHERE ${AFTER} ${NEWEST_FIRST} LIMIT CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1)) WHERE before IS NULL OR before < ?4)`;
 
-/**
- * Returns the statement of a query: each condition that is given is one that an index serves, or bounds what is read.
- */
+/** Returns a query's statement. Each given condition is served by an index, or bounds what is read. */
 function eventsStatement({ afterSeq, beforeSeq, keyId, owner, limit }: EventQuery, order: 'ASC' | 'DESC'): Statement {
   const conditions = [
     ['seq > ?', afterSeq ?? 0],
@@ -71,16 +69,16 @@ function eventsStatement({ afterSeq, beforeSeq, keyId, owner, limit }: EventQuer
 
 const EVENTS_OF_KEY = 'SELECT * FROM key_events WHERE key_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3';
 
-/** More than any integer of a row, one beyond 2^53 included. */
+/** Greater than any integer of a row, even beyond 2^53. */
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
 
 const HASHES = 'SELECT id, key_hash FROM api_keys WHERE id IN (SELECT value FROM json_each(?1))';
 
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
-/** Returns what FIND has found, by the hashes that were asked for. All of it was so at one position. */
+/** Returns the rows of FIND by the requested hashes, all as of one position. */
 function readOf(rows: readonly Row[], countsIn: (counts: Value | undefined) => KeyCounts | null = countsOf) {
-  const position = positionOf(firstOf(rows)); // without any of the keys there is still a row
+  const position = positionOf(firstOf(rows)); // there is a row even if no key was found
   const found = new Map<string, Found>();
   for (const row of rows) {
     const record = row.id === null ? null : presentedOf(row);
@@ -98,8 +96,8 @@ function readOf(rows: readonly Row[], countsIn: (counts: Value | undefined) => K
 }
 
 /**
- * Reads the same from a replica, which has no counts; null: it has not reached that position, or does not respond. A child
- * whose parent it lacks is not found there: the parent may be newer than what it has copied.
+ * Reads the same from a replica, which has no counts; null: it has not reached that position, or does not respond. A
+ * child whose parent it lacks counts as not found, because the parent may be newer than the copy.
  */
 async function readReplica(replica: Pick<Replica, 'read'>, statement: Statement, atLeast: FeedPosition) {
   const rows = await replica.read(statement);

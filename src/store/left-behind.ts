@@ -1,20 +1,20 @@
-// The tables that a restore (backup/restore.ts) makes for itself, and what one that was killed leaves behind of them.
+// Drops the temporary tables of a restore (backup/restore.ts), also those that a killed one left behind.
 
 import { type Database, primaryKeyOf, type Statement } from './database.ts';
 
-// The underscore: they are not taken for ours (schema.ts), and are in no backup.
+// With the underscore they don't count as ours (schema.ts), and are in no backup.
 
-/** The names of tables that are sent ahead begin so. The one of this very name says since when. */
+/** The prefix of tables that are filled in advance. The table with just this name says since when. */
 export const RESTORING = '_restoring';
-/** The names of tables that were in use before begin so. */
+/** The prefix of tables that were in use before. */
 export const EMPTIED = '_emptied';
 
-/** Far longer than a restore takes: one that is under way must not lose what it has sent ahead. */
+/** Far longer than a restore takes, so that one under way does not lose its tables. */
 const LEFT_BEHIND_S = 24 * 3600;
 
-/** How a table is emptied before it is dropped: at once, others could not write for seconds. */
+/** How a table is emptied before it is dropped. In one step, others could not write for seconds. */
 export interface Emptying {
-  /** Rows of one transaction. */
+  /** Rows per transaction. */
   readonly rows: number;
   /** Waits after a transaction that began then (`performance.now`). */
   after(beganMs: number): Promise<unknown>;
@@ -25,7 +25,7 @@ const LEFT: Statement = {
 ORDER BY name = '${RESTORING}'`,
 };
 
-/** Drops all tables of a restore, the one that says since when at last. */
+/** Drops all tables of a restore, last the one that says since when. */
 export async function dropLeft(db: Database, emptying: Emptying): Promise<void> {
   for (const { name } of await db.read(LEFT)) await dropTable(db, String(name), emptying);
 }
@@ -45,8 +45,8 @@ async function dropTable(db: Database, table: string, { rows, after }: Emptying)
 }
 
 /**
- * Drops what a restore that was killed has left behind, a day after it began: it takes as much room as the keys. What it
- * would have dropped at its end goes as well if a server of the version before has dropped the rest.
+ * Drops what a killed restore has left, a day after it began: it takes as much space as the keys. If a server of the
+ * previous version has already dropped the marker, also drops what remains.
  */
 export async function dropLeftBehind(db: Database, emptying: Emptying): Promise<void> {
   const left = (await db.read(LEFT)).map(({ name }) => String(name));

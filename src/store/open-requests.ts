@@ -1,19 +1,19 @@
-// Requests of programs for a key that wait for a person (db/README.md): how many are open, and who makes room for whom.
+// Stores programs' requests for a key that wait for a person (db/README.md): limits how many are open, and makes room.
 
 import type { CodeStore } from '../keys/store.ts';
 import { type Database, firstOf } from './database.ts';
 import { hasChanged } from './key-changes.ts';
 
-/** The condition for a request that waits for a person's decision. */
+/** The condition that a request waits for a person's decision. */
 export const WAITS = 'taken_by IS NULL AND decision IS NULL AND ends_at_ms >';
 
 /**
- * Open requests; now is ?1, and a new one ends at ?2. What ends later than two lives from now comes of a clock that was
- * ahead, and keeps nobody from asking. The indexes of 0013 cover each of the counts.
+ * Open requests; now is ?1, and a new one ends at ?2. One that ends later than two lifetimes from now comes from a clock
+ * that was ahead, and isn't counted. The indexes of 0013 cover each count.
  */
 const OPEN = `FROM codes WHERE asked_from IS NOT NULL AND ${WAITS} ?1 AND ends_at_ms <= ?2 + (?2 - ?1)`;
 
-/** How many are open: of the address ?3, of all addresses that begin with ?4, and in all. */
+/** Counts open requests: of address ?3, of all addresses with the prefix ?4, and in all. */
 const COUNTS = {
   address: `(SELECT count(*) ${OPEN} AND asked_from = ?3)`,
   network: `(SELECT count(*) ${OPEN} AND asked_from BETWEEN ?4 AND ?4 || '~')`,
@@ -27,17 +27,17 @@ WHERE ${COUNTS.address} < ?8 AND ${COUNTS.network} < ?9 AND ${COUNTS.all} < ?10 
 
 const COUNT_OPEN = `SELECT ${COUNTS.address} AS address, ${COUNTS.network} AS network`;
 
-/** Requests removed at once. That takes some 30 ms of a local file's process, however few there are, so it is many. */
+/** Requests removed at once. Removing even few blocks a local file's process for some 30 ms, so it is many. */
 const ROOM_MADE = 250;
 
 const DIGITS = "'0123456789abcdef'";
-/** Returns the expression for what the text of an address or a network begins with, one level up. */
+/** Returns the expression for the prefix of an address or a network, one level up. */
 const above = (text: string) => `rtrim(rtrim(${text}, '.:'), ${DIGITS})`;
 
 /**
- * Makes room if ?3 or more are open. Removes the oldest of those /16 (IPv4) and /32 (IPv6) that hold most, and in these of
- * those /24 and /48. No /16 or /32 loses its last. Ending them would not do: what has ended is kept for an hour, so
- * strangers could fill a disk.
+ * Makes room if ?3 or more are open: deletes the oldest of the /16 (IPv4) and /32 (IPv6) that hold most, and within these
+ * of the /24 and /48 that do. No /16 or /32 loses its last. Ending them would not suffice: ended ones are kept for an hour,
+ * so strangers could fill a disk.
  */
 const MAKE_ROOM = `DELETE FROM codes WHERE hash IN (
 SELECT hash FROM (
@@ -48,7 +48,7 @@ SELECT hash, ends_at_ms, ${above("replace(asked_from, '::/64', '')")} AS network
 WHERE of_provider > 1 ORDER BY of_provider DESC
 LIMIT iif(${COUNTS.all} >= ?3, ${ROOM_MADE}, 0)) RETURNING asked_from`;
 
-/** Creates the function that stores a program's request, and has others make room for it. */
+/** Creates the function that stores a program's request, evicting others if need be. */
 export function createAsk(db: Database): CodeStore['ask'] {
   return async (asked, { each, network: eachNetwork, total }, nowMs) => {
     const { hash, userCodeHash, content, endsAtMs, address, network } = asked;

@@ -1,4 +1,4 @@
-// Opens the store that the configuration names: a file, a remote database, or that with a replica.
+// Opens the configured store: a file, or a remote database with or without a replica.
 
 import { existsSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -22,8 +22,8 @@ import { createUpkeep, type Upkeep, type UpkeepOptions } from './upkeep.ts';
 import { watchWrites } from './writable.ts';
 
 /**
- * Makes the folder that files of the database go into. Returns that of a database that is new. Throws an Error that names
- * the variable.
+ * Makes the folder for the database's files. Returns it if it is new and the database is a file. Throws an Error that
+ * names the variable.
  */
 export function prepareDataFolder({ database }: { readonly database: DatabaseConfig }): string | null {
   if (database.mode === 'remote') {
@@ -48,7 +48,7 @@ function makeFolder(variable: string, folder: string): void {
 type ServerSecret = 'request_state' | 'client_id';
 
 export interface StoreOptions extends UpkeepOptions, Pick<RemoteOptions, 'storePatience'> {
-  /** How many keys an owner may have without a number of his own; KEYS_MAX_DEFAULT unless given. */
+  /** How many keys an owner without his own maximum may have; by default KEYS_MAX_DEFAULT. */
   readonly ownerKeys?: number;
 }
 
@@ -61,7 +61,7 @@ export async function openStore(config: DatabaseConfig, options: StoreOptions): 
   return store;
 }
 
-/** Creates a store that touches no database before it is opened. */
+/** Creates a store that touches no database until it is opened. */
 export async function prepareStore(config: DatabaseConfig, options: StoreOptions) {
   const { db: unwatched, usesPerWrite, replica, open, close } = await openingOf(config, options);
   const writes = watchWrites(unwatched, options);
@@ -91,18 +91,18 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     db,
     mode: replica === null ? config.mode : 'replica',
     replicaState: replica?.state,
-    /** False while the last write failed for want of space or rights. */
+    /** Returns false while the last write failed for lack of space or rights. */
     writable: writes.writable,
     /** Returns a secret that all processes on the database share. */
     serverSecret: (name: ServerSecret) => serverSecret(db, name),
-    /** Tells the replica and the upkeep of a page of the change feed. */
+    /** Passes a page of the change feed to the replica and the upkeep. */
     onPage(reached: ReachedPosition, page: FeedPage): void {
       if (reached.databaseId !== '' && isLost(reached, page)) replica?.discard();
       upkeep?.saw(page);
     },
     /**
-     * Opens and migrates the database; a remote one that is out of reach, as soon as it responds. Throws
-     * UnusableDatabase, or an Error that says why it can't be opened; then the store is closed.
+     * Opens and migrates the database; a remote one that is out of reach as soon as it responds. Throws
+     * UnusableDatabase, or an Error that says why it can't be opened, and closes the store.
      */
     async open(): Promise<void> {
       try {

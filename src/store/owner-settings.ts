@@ -1,4 +1,4 @@
-// The settings of an owner: which columns of `owners` hold them, how they are read and written.
+// Maps an owner's settings to the columns of `owners`, for reading and writing.
 
 import { memoize } from '../ground/cache.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
@@ -12,25 +12,25 @@ const COLUMNS = {
   metadata: ['metadata'],
 } as const satisfies Record<keyof OwnerSettings, readonly string[]>;
 
-/** The settings of the owner `o`, NULL where there is no row. */
+/** Selects the settings of owner `o`; NULL without a row. */
 export const OWNER_SETTINGS = `CASE WHEN o.owner IS NOT NULL THEN json_array(o.limit_requests, o.limit_window_s,
 o.quota_requests, o.quota_period, o.keys_max, json(o.metadata)) END AS owner_settings`;
 
-/** Returns one object for equal settings, which many owners have. */
+/** Returns one shared object for equal settings, which many owners have. */
 const settingsFrom = memoize((json: string): OwnerSettings => {
   const [requests, windowS, quotaRequests, period, keysMax, metadata] = listIn(json);
   return {
     rateLimit: requests === null ? null : limitOf(requests, windowS),
     quota: quotaRequests === null ? null : { requests: quotaRequests, period: period as Quota['period'] },
     keysMax,
-    metadata: metadata && Object.freeze(metadata), // tools of one's own see it
+    metadata: metadata && Object.freeze(metadata), // an operator's tools see it
   };
 });
 
 export const ownerSettingsOf = ({ owner_settings: json }: Row): OwnerSettings | null =>
   json == null ? null : settingsFrom(String(json));
 
-/** Returns the columns of the settings that are given, and their values. */
+/** Returns the columns of the given settings, and their values. */
 export function ownerColumnsOf(given: { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined }) {
   const fields = (Object.keys(COLUMNS) as (keyof OwnerSettings)[]).filter((field) => given[field] !== undefined);
   const values: Readonly<Record<keyof OwnerSettings, readonly Value[]>> = {

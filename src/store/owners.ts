@@ -1,4 +1,4 @@
-// OwnerStore over a Database: settings of owners, and what is removed when one leaves.
+// Implements OwnerStore over a Database: settings of owners, and the removal of an owner.
 
 import { DAY_S } from '../ground/limits/rates.ts';
 import { type OwnerStore, periodsAt, type StoredOwner } from '../keys/owners.ts';
@@ -15,7 +15,7 @@ ${unitsFrom('?3')} AS day_units, ${unitsFrom('?2')} AS month_units
 FROM json_each(?1) n LEFT JOIN owners o ON o.owner = n.value LEFT JOIN holders h ON h.owner = n.value
 WHERE ?4 = 0 OR o.owner IS NOT NULL ORDER BY n.key`;
 
-/** Selects the next owner, by one search of each index, however many keys an owner has. */
+/** Selects the next owner, with one search of each index, however many keys an owner has. */
 const next = (after: string) => `(SELECT min(owner) FROM (
 SELECT min(user_id) AS owner FROM api_keys WHERE user_id > ${after}
 UNION ALL SELECT min(owner) FROM owners WHERE owner > ${after}
@@ -27,7 +27,7 @@ SELECT owner FROM names WHERE owner IS NOT NULL`;
 
 const KEY_IDS = 'SELECT id FROM api_keys WHERE user_id = ?';
 
-// A trigger deletes the rows: a DELETE could not say who makes it.
+// A trigger deletes the rows, because a DELETE could not say who makes it.
 const DELETE_KEYS = `UPDATE api_keys SET deleting = 1, changed_by = ?3
 WHERE row IN (SELECT row FROM api_keys WHERE user_id = ?1 LIMIT ?2)`;
 
@@ -39,7 +39,7 @@ ON CONFLICT (owner) DO UPDATE SET deleting = 1, changed_by = excluded.changed_by
 const HAS_ROWS = `SELECT EXISTS (SELECT 1 FROM api_keys WHERE user_id = ?1) OR EXISTS (SELECT 1 FROM owners WHERE owner = ?1)
 OR EXISTS (SELECT 1 FROM holders WHERE owner = ?1) AS is_kept`;
 
-/** Events looked through by one statement. */
+/** Events that one statement scans. */
 const RANGE_EVENTS = 100_000;
 const LAST_EVENTS = `SELECT coalesce(min(seq), 0) AS first, coalesce(max(seq), -1) AS last, (
 SELECT max(seq) FROM key_events WHERE owner = ?1 AND kind = 'owner_deleted') AS kept FROM key_events`;
@@ -48,7 +48,7 @@ const HAS_EVENTS = `SELECT 1 FROM key_events
 WHERE seq BETWEEN ?2 AND ?3 AND owner = ?1 AND kind <> 'owner_deleted' LIMIT 1`;
 
 export function createOwnerStore(db: Database): OwnerStore {
-  /** Returns the ranges of all events, as arguments of a statement, and the event that the owner was deleted. */
+  /** Returns ranges over all events as arguments, and the seq of the event that the owner was deleted. */
   async function rangesOf(owner: string) {
     const { first, last, kept } = firstOf(await db.read({ sql: LAST_EVENTS, args: [owner] }));
     const ranges: [owner: string, from: number, to: number][] = [];
@@ -92,7 +92,7 @@ export function createOwnerStore(db: Database): OwnerStore {
     async set(owner, edit, origin) {
       const { names, values } = ownerColumnsOf(edit);
       const marks = values.map((_, at) => `?${at + 3}`);
-      // Nothing is made only to say that nothing is set.
+      // Inserts no row that would only say that nothing is set.
       const { changed, repeated } = await db.write({
         sql: `INSERT INTO owners (owner, changed_by, ${names}) SELECT ?1, ?2, ${marks}
 WHERE coalesce(${marks}, NULL) IS NOT NULL OR EXISTS (SELECT 1 FROM owners WHERE owner = ?1)

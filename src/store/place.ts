@@ -1,4 +1,4 @@
-// Where the keys are: a file, or a remote database with or without a replica in a file.
+// Declares where the keys are: in a file, or in a remote database with or without a replica.
 
 export interface RemoteConfig {
   readonly mode: 'remote';

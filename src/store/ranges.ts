@@ -1,18 +1,18 @@
-// The rows of all keys by ranges: what no index finds is looked for in one range after another, each by a statement
-// that a remote database ends in time, however many keys there are.
+// Splits the rows of all keys into ranges, for searches that no index serves: one statement per range, short enough for a
+// remote database, however many keys there are.
 
 import type { Database } from './database.ts';
 
-/** Rows that one statement reads at most: some 150 ms of a database. */
+/** The most rows that one statement scans: some 150 ms of a database. */
 const RANGE_ROWS = 100_000;
 
-/** Rows after `after`, up to `to`. */
+/** Rows after `after`, up to and including `to`. */
 export interface Range {
   readonly after: number;
   readonly to: number;
 }
 
-/** How many of how many rows were read. */
+/** Takes the progress: rows read so far, and in total. */
 export type OnRange = (done: number, total: number) => void;
 
 const NEWEST_ROW = { sql: 'SELECT max(row) AS row FROM api_keys' };
@@ -21,7 +21,7 @@ async function newestRow(db: Database): Promise<number> {
   return Number((await db.read(NEWEST_ROW))[0]?.row ?? 0);
 }
 
-/** Yields the ranges of rows after `after`, the oldest first. `whole`: one range will do, an index finds the rows. */
+/** Yields ranges of rows after `after`, oldest first. `whole`: as one range, because an index finds the rows. */
 export async function* rangesAfter(
   db: Database,
   after: number,
@@ -37,7 +37,7 @@ export async function* rangesAfter(
   }
 }
 
-/** Yields the ranges of rows before `before`, the newest first. */
+/** Yields ranges of rows before `before`, newest first. */
 export async function* rangesBefore(
   db: Database,
   before: number,

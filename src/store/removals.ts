@@ -1,55 +1,55 @@
-// What is old in a database, as one table of statements, and how it is removed: in slices, so that nobody waits for it.
-// upkeep.ts says when, and by whom.
+// Deletes old rows, by one table of statements, in small batches, so that nobody waits. upkeep.ts says when, and by which
+// process.
 
 import { DAY_S } from '../ground/limits/rates.ts';
 import { MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
 import type { Database, Statement } from './database.ts';
 import { dropLeftBehind } from './left-behind.ts';
 
-/** Rows that one transaction removes, which blocks a local file's process for some 10 ms. */
+/** Rows that one transaction deletes, which blocks a local file's process for some 10 ms. */
 const SLICE_ROWS = 250;
-/** Holders whose counts are looked through at once, which takes a few milliseconds of a local file's process. */
+/** Holders whose counts are scanned at once, which takes a few milliseconds of a local file's process. */
 const SLICE_HOLDERS = 100;
-/** Between two slices, for everybody else. */
+/** Between two batches, for everybody else. */
 const PAUSE_MS = 10;
 
-/** So long after its end a code is known to have ended, also to a server whose clock is behind. */
+/** How long an ended code is kept, so that even a server with a slow clock knows that it has ended. */
 const CODES_KEPT_MS = MS_PER_HOUR;
-/** A child is shown for so long after its end, also by a server whose clock is behind. */
+/** How long an ended child is kept, for servers with a slow clock that still list it. */
 const CHILDREN_KEPT_MS = MS_PER_DAY;
-/** Far longer than a statement can be under way. */
+/** Far longer than a statement can be in transit. */
 const EXCHANGES_KEPT_MS = 7 * MS_PER_DAY;
-/** A window that is over is of no use; so much longer for clocks that disagree. */
+/** How long ended windows are kept, for clocks that disagree. */
 const WINDOW_KEPT_S = 600;
-/** A process that polls again in this time need not forget what it knows. */
+/** A process that polls again within this time need not drop its caches. */
 const CHANGES_KEPT_MS = MS_PER_DAY;
 /**
- * 100 MB: a hundred times what a process reads rather than forget all. At 5,000 changes a second it takes 100 s: no
- * creation that was given up still arrives then (INSERT in store/key-changes.ts).
+ * 100 MB: a hundred times what a process reads rather than dropping its caches. At 5,000 changes a second it lasts 100 s,
+ * after which no abandoned creation can still arrive (INSERT in store/key-changes.ts).
  */
 export const CHANGES_KEPT_MAX = 500_000;
 
-/** What a statement may ask for. */
+/** The parameters of a statement. */
 export interface Run {
   readonly nowMs: number;
   readonly eventDays: number;
   readonly usageDays: number;
-  /** The row before the slice of holders. */
+  /** The last row before the batch of holders. */
   readonly after: number;
 }
 
-/** Returns the expression for a part of the run, all of which is one argument. */
+/** Returns the expression for one parameter; all are one argument. */
 const of = (name: keyof Run) => `(?1 ->> '${name}')`;
 
-/** Statements that run in one transaction, again and again as long as there was a full slice. */
+/** Statements that run in one transaction, repeated while a batch was full. */
 type Removal = readonly string[];
 
 const DB_NOW_MS = "unixepoch('subsec') * 1000";
 
-// Of the clocks of this process and of the database the one that is behind: a wrong one removes nothing too early.
+// The earlier of this process's and the database's clock, so that a wrong one deletes nothing too early.
 const NOW_S = `CAST(min(${of('nowMs')} / 1000, unixepoch()) AS INTEGER)`;
 
-/** Returns the removal of children that ended long ago. Nobody is told of it: they are refused already. */
+/** Returns the removal of long-ended children. It isn't announced, because they are refused already. */
 function oldChildren(endsAtMs: 'ended_at_ms' | 'expires_at_ms'): Removal {
   const old = `row IN (SELECT row FROM children
 WHERE ${endsAtMs} < ${of('nowMs')} - ${CHILDREN_KEPT_MS} ORDER BY ${endsAtMs} LIMIT ${SLICE_ROWS})`;
@@ -63,19 +63,19 @@ const REMOVALS: readonly Removal[] = [
     `DELETE FROM codes WHERE hash IN (
 SELECT hash FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${SLICE_ROWS})`,
   ],
-  // Of the version before: its codes, and what they were sealed with, are of no use to anybody.
+  // Tables of the previous version, which nobody uses any more.
   [`DELETE FROM redeemed_codes WHERE redeemed_at_ms < ${DB_NOW_MS} - ${MS_PER_HOUR}`],
   ['DELETE FROM code_secrets WHERE hour < unixepoch() / 3600 - 2'],
   [`DELETE FROM exchanges WHERE at_ms < ${DB_NOW_MS} - ${EXCHANGES_KEPT_MS}`],
   [
-    // The newest stays, whatever its age, so that its number is not given again. Each by its own age: one that was
-    // written while a clock was behind takes none with it.
+    // Keeps the newest, whatever its age, so that its number is not reused. Each by its own age, so that one written
+    // while a clock was slow takes no others with it.
     `DELETE FROM key_events WHERE seq IN (
 SELECT seq FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${SLICE_ROWS})
 WHERE at_ms < ${DB_NOW_MS} - ${of('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`,
   ],
   [
-    // The mark tells readers who have not come that far that changes are missing.
+    // pruned_seq tells readers that have not come that far that changes are missing.
     `UPDATE feed SET pruned_seq = old.seq FROM (
 SELECT max(seq) AS seq FROM (SELECT seq, changed_at_ms FROM changes ORDER BY seq LIMIT ${SLICE_ROWS})
 WHERE changed_at_ms < ${DB_NOW_MS} - ${CHANGES_KEPT_MS} OR seq <= (SELECT max(seq) FROM changes) - ${CHANGES_KEPT_MAX}) AS old
@@ -85,21 +85,21 @@ WHERE old.seq > pruned_seq`,
 ];
 
 const IS_OVER = `(c.number + 1) * c.window_s + ${WINDOW_KEPT_S} < ${NOW_S}`;
-/** A holder's old days, which a search finds past the others, and its windows, which are few. */
+/** A holder's old days, found by an index search, and its ended windows, which are few. */
 const IS_OLD = [
   `c.window_s = ${DAY_S} AND c.number < ${NOW_S} / ${DAY_S} - ${of('usageDays')}`,
   `c.window_s < ${DAY_S} AND ${IS_OVER}`,
   `c.window_s > ${DAY_S} AND ${IS_OVER}`,
 ];
 
-/** Holders of counts, a slice of them at a time. */
+/** Statements for the holders of counts, one batch at a time. */
 interface Holders {
-  /** The row that ends a slice, null after all of them, and whether any count in it is `old`. */
+  /** Selects the last row of the batch, null after all of them, and whether it has `old` counts. */
   readonly slice: string;
   readonly remove: Removal;
 }
 
-/** Returns the statements for a slice of holders. `row`: where the counts of holder `h` are. */
+/** Returns the statements for a batch of holders. `row`: the row number in key_counts of holder `h`. */
 function holdersIn(table: 'api_keys' | 'holders', row: string): Holders {
   const slice = `(SELECT row FROM ${table} WHERE row > ${of('after')} ORDER BY row LIMIT ${SLICE_HOLDERS}) h`;
   const old = IS_OLD.map((isOld) => `c.row = ${row} AND ${isOld}`);
@@ -115,19 +115,19 @@ SELECT c.row, c.window_s, c.number, c.instance FROM ${slice} CROSS JOIN key_coun
 
 const HOLDERS = [holdersIn('api_keys', 'h.row'), holdersIn('holders', '-h.row')];
 
-/** Removes all records that are old: of codes, exchanges, events and changes. */
+/** Deletes all old records: children, codes, exchanges, events and changes. */
 export async function removeRecords(db: Database, run: Run): Promise<void> {
   for (const removal of REMOVALS) while (await removed(db, removal, run)) await sleep(PAUSE_MS);
   await dropLeftBehind(db, { rows: SLICE_ROWS, after: () => sleep(PAUSE_MS) });
 }
 
-/** Carries out a removal once. Returns whether there may be more to remove. */
+/** Runs a removal once. Returns whether there may be more. */
 async function removed(db: Database, removal: Removal, run: Run): Promise<boolean> {
   const written = await db.writeAll(removal.map((sql) => ({ ...statementOf(sql, run), unsynced: true })));
   return written.some(({ changed, repeated }) => changed >= SLICE_ROWS || repeated);
 }
 
-/** Removes the counts of uses that are old. */
+/** Deletes all old counts. */
 export async function removeCounts(db: Database, run: Run): Promise<void> {
   for (const holders of HOLDERS) await removeCountsOf(db, holders, run);
 }
@@ -143,7 +143,7 @@ async function removeCountsOf(db: Database, { slice, remove }: Holders, run: Run
   }
 }
 
-/** Returns a statement. It has an argument only if it asks for something. */
+/** Returns a statement, with an argument only if it has parameters. */
 const statementOf = (sql: string, run: Run): Statement => ({
   sql,
   args: sql.includes('?1') ? [JSON.stringify(run)] : [],

@@ -1,4 +1,4 @@
-// What queries ask of a key beside its columns, and what their rows say.
+// Selects what queries need of a key besides its columns, and parses rows of keys and events.
 
 import { memoize } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
@@ -9,26 +9,23 @@ import { COUNTED_USE } from './counts.ts';
 import { held, listIn, type Row, textIn, wholeIn } from './database.ts';
 import { ownerSettingsOf } from './owner-settings.ts';
 
-/** Returns the row of the key with a secret of this hash: two index searches, the second only if the first fails. */
+/** Selects the row of the key with a secret of this hash: two index searches, the second only if the first fails. */
 export const rowBy = (hash: string) =>
   `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}))`;
 
-/**
- * Returns the condition that a secret of the key `k` that has this hash is in force, next, or a previous one that has
- * not run out.
- */
+/** Returns the condition that this hash is key `k`'s secret in force, its next, or a previous one that hasn't run out. */
 export const hasSecret = (hash: string, nowMs: string) =>
   `(k.key_hash = ${hash} OR k.second_hash = ${hash} AND (k.second_is = 'next' OR k.second_ends_at_ms >= ${nowMs}))`;
 
-/** Selects whether the owner of the key `k` is blocked. */
+/** Selects whether the owner of key `k` is blocked. */
 export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
 
-// Servers of versions before write key_uses and api_keys.last_used_at_ms: the latest value counts.
+// Servers of older versions write key_uses and api_keys.last_used_at_ms: the latest value counts.
 export const USED_AT = held(
   `nullif(max(${['u.last_used_at_ms', 'k.last_used_at_ms', COUNTED_USE].map((at) => `coalesce(${at}, 0)`)}), 0)`,
 );
 
-/** Returns a row's key. Adds to the record: a copy of it would leave a hole in memory for each key. */
+/** Returns a row's key. Extends the record, because copies would fragment the heap. */
 export function presentedOf(row: Row): PresentedKey {
   const record = recordOf(row);
   const presented = record.second?.hash === row.presented_hash ? record.second : null;
@@ -68,6 +65,6 @@ const positionFrom = memoize((text: string): FeedPosition => {
   return { databaseId: text.slice(space + 1), seq: Number(text.slice(0, space)) };
 });
 
-/** Returns a row's position: one object for equal ones, however many records were read at one. */
+/** Returns a row's position: one shared object for equal ones, because many records may be read at one. */
 export const positionOf = (row: Row): FeedPosition =>
   positionFrom(`${wholeIn(row, 'newest_seq')} ${textIn(row, 'database_id')}`);

@@ -1,4 +1,4 @@
-// The schema: which migrations there are, whether a database is ours, and bringing it up to date.
+// Lists the migrations, checks whether a database is ours, and migrates it.
 
 import migration0001 from '../../db/0001_keys.sql' with { type: 'text' };
 import migration0002 from '../../db/0002_key_uses.sql' with { type: 'text' };
@@ -27,7 +27,7 @@ import { isOutage } from '../ground/result.ts';
 import { sleep } from '../ground/runtime.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
 
-/** All migrations, in their order. A file is never edited after it has landed; see db/README.md. */
+/** All migrations, in order. Never edit a landed file; see db/README.md. */
 const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
   { name: '0001_keys', sql: migration0001 },
   { name: '0002_key_uses', sql: migration0002 },
@@ -55,12 +55,12 @@ const MIGRATIONS: readonly { readonly name: string; readonly sql: string }[] = [
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
-/** A remote database may take this long to add a column. */
+/** The longest that a remote database may take to add a column. */
 const ADD_COLUMN_MS_MAX = 120_000;
-/** Longer than the pause of a process that waits for the file (embedded/connection.ts), so that it gets it. */
+/** Longer than the pause of a process that waits for the file (embedded/connection.ts), so that it gets its turn. */
 const BETWEEN_COLUMNS_MS = 30;
 
-// Without the tables of SQLite, the driver and the database server, which an empty database may have too.
+// Excludes tables of SQLite, the driver and the database server, which even an empty database may have.
 export const MAY_BE_OURS =
   "name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT LIKE '\\_%' ESCAPE '\\' AND name NOT LIKE 'libsql\\_%' ESCAPE '\\'";
 const TABLES: Statement = { sql: `SELECT name FROM sqlite_master WHERE type = 'table' AND ${MAY_BE_OURS}` };
@@ -68,15 +68,15 @@ const APPLIED: Statement = { sql: 'SELECT version, name FROM schema_migrations O
 const CREATE_LEDGER: Statement = {
   sql: 'CREATE TABLE IF NOT EXISTS schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT',
 };
-/** Columns, as `table.column`, and triggers. */
+/** Selects columns, as `table.column`, and triggers. */
 const PARTS: Statement = {
   sql: `SELECT m.name || coalesce('.' || c.name, '') AS part FROM sqlite_master m
 LEFT JOIN pragma_table_info(m.name) c ON m.type = 'table' WHERE m.type IN ('table', 'trigger')`,
 };
 
 /**
- * Fails where nothing may be written, and where there is no room for what one change of a key writes. It writes a code
- * that nobody has and that has ended: the upkeep removes it. A row that stays as it is would be no page to write.
+ * Fails if the database is read-only, or has no room for what one change of a key writes. It writes a code that nobody has
+ * and that has ended, which the upkeep deletes. A row that stays the same would write no page.
  */
 export const WRITE_PROBE: Statement = {
   sql: `INSERT INTO codes (hash, ends_at_ms, content) VALUES ('probe', 0, hex(randomblob(32768)))
@@ -90,10 +90,7 @@ const foreign = () =>
     'it belongs to another program, or was changed by hand',
   );
 
-/**
- * Returns how many migrations are applied. Changes nothing; throws UnusableDatabase unless the database is ours or
- * empty.
- */
+/** Returns how many migrations are applied, without changes. Throws UnusableDatabase if the database isn't ours or empty. */
 export async function inspect(db: Database): Promise<number> {
   const tables = (await db.read(TABLES)).map((row) => row.name);
   if (tables.length === 0) return 0;
@@ -111,16 +108,16 @@ export async function inspect(db: Database): Promise<number> {
   return applied.length;
 }
 
-/** Applies what is missing, one transaction per migration, after its first columns. Processes may do so at once. */
+/** Applies missing migrations, each in one transaction after its first columns. Processes may do so concurrently. */
 export async function migrate(db: Database): Promise<void> {
   let applied = await inspect(db);
-  let columnsFirst = applied > 0; // an empty database is made at once
+  let columnsFirst = applied > 0; // an empty database is made in one go
   for (;;) {
     const migration = MIGRATIONS[applied];
     if (migration === undefined) break;
     const statements = statementsOf(migration.sql);
     const left = columnsFirst ? await addColumns(db, statements) : statements;
-    // The version's row comes first: if another process was faster, its uniqueness undoes this whole transaction.
+    // The version's row comes first: if another process was faster, its uniqueness rolls back the whole transaction.
     const claim: Statement = {
       sql: "INSERT INTO schema_migrations (version, name, applied_at_ms) VALUES (?, ?, CAST(unixepoch('subsec') * 1000 AS INTEGER))",
       args: [applied + 1, migration.name],
@@ -130,7 +127,7 @@ export async function migrate(db: Database): Promise<void> {
     } catch (error) {
       if ((await inspect(db)) <= applied) {
         if (columnsFirst) throw error;
-        columnsFirst = true; // another process, which came later, may have added some
+        columnsFirst = true; // another process, which started later, may have added some
       }
     }
     applied = await inspect(db);
@@ -139,9 +136,9 @@ export async function migrate(db: Database): Promise<void> {
 }
 
 /**
- * Adds the columns that a migration begins with, each in a transaction of its own, and returns the statements that are
- * left. For each one SQLite reads the whole table: in one transaction, no other process could write meanwhile, and on
- * `sqld` it would take longer than one may (remote/database.ts). Servers of the version before ignore new columns.
+ * Adds the columns with which a migration begins, each in its own transaction, and returns the remaining statements.
+ * SQLite reads the whole table for each column: in one transaction, no other process could write meanwhile, and `sqld`
+ * would time out (remote/database.ts). Servers of the previous version ignore new columns.
  */
 async function addColumns(db: Database, statements: readonly Statement[]): Promise<readonly Statement[]> {
   for (const [index, statement] of statements.entries()) {
@@ -152,7 +149,7 @@ async function addColumns(db: Database, statements: readonly Statement[]): Promi
     try {
       await db.write(statement, ADD_COLUMN_MS_MAX);
     } catch (error) {
-      if (!(await isThere())) throw error; // else another process was faster
+      if (!(await isThere())) throw error; // otherwise another process was faster
     }
     await sleep(BETWEEN_COLUMNS_MS);
   }
@@ -171,20 +168,20 @@ const WANTED: readonly string[] = parts
     return type === 'trigger' ? [`${name}`] : columns.map((column) => `${name}.${column}`);
   });
 
-/** Refuses a database that lacks a part. Without triggers no process would be told of a revocation. */
+/** Refuses a database that lacks a part. Without triggers no process would learn of a revocation. */
 async function checkShape(db: Database): Promise<void> {
   const found = new Set((await db.read(PARTS)).map(({ part }) => part));
   const feeds = await ownRows(db.read({ sql: 'SELECT 1 FROM feed' }));
   if (feeds.length !== 1 || !WANTED.every((part) => found.has(part))) throw foreign();
 }
 
-/** Returns the rows of a statement that every database of ours can run. */
+/** Returns the rows of a statement that every database of ours supports. */
 const ownRows = (rows: Promise<readonly Row[]>): Promise<readonly Row[]> =>
   rows.catch((error) => {
     throw isOutage(error, 'no_schema') ? foreign() : error;
   });
 
-/** Splits a file. A statement ends with a semicolon before an empty line or the file's end, so triggers stay whole. */
+/** Splits a file. A statement ends with a semicolon before an empty line or the file's end, which keeps triggers whole. */
 const statementsOf = (sql: string): Statement[] =>
   sql
     .split(/;[ \t]*(?:--[^\n]*)?\n(?:[ \t]*\n|$)/)

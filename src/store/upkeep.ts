@@ -1,5 +1,5 @@
-// Upkeep: what is old is removed, as one table says: records every hour, counts once a day, by one of the processes on a
-// database. Nothing is lost where two do it at once.
+// Schedules the removal of old rows: records hourly, counts daily, by one of the processes on a database. Nothing is lost
+// if two do it at once.
 
 import { repeat } from '../ground/background.ts';
 import type { FeedPage } from '../ground/change-feed.ts';
@@ -8,15 +8,15 @@ import type { Log } from '../watch/log.ts';
 import type { Database, Statement } from './database.ts';
 import { CHANGES_KEPT_MAX, type Run, removeCounts, removeRecords } from './removals.ts';
 
-/** The first run is soon after start-up, off its critical path. */
+/** The first run is soon after the start, but not part of it. */
 const FIRST_AFTER_MS = 2000;
 const EVERY_MS = MS_PER_HOUR;
-/** So much earlier or later, as a part of the pause. */
+/** Shortens or lengthens the pause by up to this part. */
 const JITTER = 0.5;
 
 /**
- * When a poll shows that there are too many changes, a run begins at once, no sooner than this after the one before.
- * "Too many" is a multiple of the limit: each process draws its own, so that usually one of a cluster does it.
+ * When a poll shows too many changes, a run begins at once, but not sooner than this after the one before. "Too many" is a
+ * random multiple of the limit, different in each process, so that usually only one of them does it.
  */
 const OVERDUE_AGAIN_AFTER_MS = 10_000;
 const OVERDUE_FROM = 1.02;
@@ -32,7 +32,7 @@ export interface UpkeepOptions {
 /** What one process at a time does for a database, and how often. */
 const TASKS = {
   records: { everyMs: EVERY_MS * (1 - JITTER), remove: removeRecords },
-  // Nearly nothing is old, and the keys are many.
+  // Rare, because nearly nothing is old, and the keys are many.
   counts: { everyMs: MS_PER_DAY, remove: removeCounts },
 } as const;
 
@@ -40,7 +40,7 @@ type Task = keyof typeof TASKS;
 
 type Kept = Omit<UpkeepOptions, 'log'>;
 
-/** Removes all that is old. */
+/** Deletes everything old. */
 export async function removeOld(db: Database, kept: Kept, tasks: readonly Task[] = ['records', 'counts']) {
   for (const task of tasks) await TASKS[task].remove(db, runOf(kept));
 }
@@ -54,10 +54,10 @@ const runOf = ({ clock, eventDays, usageDays }: Kept): Run => ({
 
 const LAST_RUNS: Statement = { sql: 'SELECT task, at_ms FROM upkeep' };
 
-// One of many processes that see that it is due. A time in the future is of a clock that was set back, or is wrong.
+// Only one of the processes that find it due gets it. A time in the future comes from a clock that was ahead.
 const TAKE = 'UPDATE upkeep SET at_ms = ?2 WHERE task = ?1 AND NOT ?2 - at_ms BETWEEN 0 AND ?3 RETURNING task';
 
-/** Returns the tasks that are due, and that this process has taken: no other does them meanwhile. */
+/** Returns the due tasks that this process has claimed, so that no other does them meanwhile. */
 async function takeDue(db: Database, nowMs: number): Promise<readonly Task[]> {
   const lastRuns = new Map((await db.read(LAST_RUNS)).map(({ task, at_ms }) => [task, Number(at_ms)]));
   const taken: Task[] = [];
@@ -82,7 +82,7 @@ export function createUpkeep(db: Database, options: UpkeepOptions) {
     { everyMs: EVERY_MS, firstMs: FIRST_AFTER_MS, jitter: JITTER, clock, log, event: 'old changes not removed' },
     async () => {
       await removeOld(db, options, isOverdue ? [] : await takeDue(db, clock.nowMs()));
-      // Also what was seen meanwhile: there may have been nothing to remove when this run looked.
+      // Also changes reported meanwhile: there may have been nothing to delete when this run looked.
       while (isOverdue) {
         isOverdue = false;
         await removeOld(db, options, ['records']);

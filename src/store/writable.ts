@@ -1,6 +1,6 @@
-// Whether the database takes writes: false from a write that failed for want of space or rights until a probe succeeds.
-// Meanwhile each write waits for a probe, which all that come at the same moment share, so that a full disk has one
-// write to refuse. Known keys go on verifying, so nothing else would show it.
+// Tracks whether the database accepts writes: not from a write that failed for lack of space or rights until a probe
+// succeeds. Meanwhile each write waits for a probe, shared by concurrent ones, so that a full disk has one write to
+// refuse. Known keys still verify, so nothing else would show it.
 
 import { singleFlight } from '../ground/cache.ts';
 import { outageIn, StoreOutage } from '../ground/result.ts';
@@ -10,13 +10,13 @@ import { createOutageLog } from '../watch/outage.ts';
 import type { Database } from './database.ts';
 import { WRITE_PROBE } from './schema.ts';
 
-/** SQLite's, here or on a server: no space, no rights, a failing disk. BLOCKED: the server's operator forbids it. */
+/** SQLite's codes, here or on a server: no space, no rights, a failing disk. BLOCKED: by the server's operator. */
 const NOT_WRITABLE = /BLOCKED|SQLITE_(FULL|READONLY|PERM|IOERR|CANTOPEN)/;
 
-/** A process that writes nothing else would not learn that there is space again. */
+/** How soon it probes again, because a process that writes nothing would not notice new space. */
 const PROBE_AGAIN_AFTER_MS = 5000;
 
-/** Returns `db` with its writes watched. */
+/** Returns `db` with monitored writes. */
 export function watchWrites(db: Database, { clock, log }: { readonly clock: Clock; readonly log: Log }) {
   const outageLog = createOutageLog(log, { on: 'database not writable', off: 'database writable again' });
   let refusal: StoreOutage | null = null;
@@ -25,7 +25,7 @@ export function watchWrites(db: Database, { clock, log }: { readonly clock: Cloc
 
   function failed(error: unknown): never {
     const isOutage = error instanceof StoreOutage;
-    // When closing, what fails says nothing of the disk.
+    // While closing, failures say nothing about the disk.
     if (!stopped && isOutage && (error.kind === 'refused' || NOT_WRITABLE.test(error.reason))) {
       refusal = error;
       outageLog.began(error.reason);

@@ -1,4 +1,4 @@
-// A consistent copy of the database, as a file, also of a remote one. Servers may run meanwhile.
+// Takes a consistent copy of the database, even of a remote one, as a file, while servers run.
 
 import { open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
@@ -15,13 +15,13 @@ import { inspect, MAY_BE_OURS } from '../schema.ts';
 import { letSignalsIn } from './file.ts';
 import { copyPages } from './pages.ts';
 
-/** Rows that are read and written at once: those of keys are some 400 KB. */
+/** Rows read and written at once; those of keys are some 400 KB. */
 const PAGE_ROWS = 1000;
 
-/** What ends in minutes or hours: none is good again when the backup is put back, and none is kept with it. */
+/** Tables of what ends within minutes or hours: a restore must not revive any, so backups leave them out. */
 const LEFT_OUT = ['codes', 'code_secrets', 'children'];
 
-/** Copies into `file`, which must not exist, and which its owner alone can read. Does not migrate: backups come before. */
+/** Copies into the new file `file`, which only its owner can read. Does not migrate, because backups come before. */
 export async function backUp(config: DatabaseConfig, file: string): Promise<void> {
   if (config.mode === 'embedded') mustBeNoFolder(config.path);
   makePrivate(file);
@@ -38,14 +38,14 @@ export async function backUp(config: DatabaseConfig, file: string): Promise<void
   }
 }
 
-/** Copies the pages, which holds up no writer, and takes from the copy what is in no backup. */
+/** Copies the pages, without delaying writers, and deletes from the copy what backups leave out. */
 async function copyFile(db: Database, path: string, file: string): Promise<void> {
   const source = await open(path);
   try {
     await copyPages(db, source, path, file);
     await leaveOut(file);
   } finally {
-    await db.close(); // first: the locks on the file are released with `source`
+    await db.close(); // first, because closing `source` releases the locks on the file
     await source.close();
   }
 }
@@ -66,14 +66,14 @@ async function leaveOut(file: string): Promise<void> {
       ].map((sql) => ({ sql })),
     );
     await copy.read({ sql: 'PRAGMA incremental_vacuum' });
-    await copy.read({ sql: 'PRAGMA journal_mode = DELETE' }); // one file, without a log
+    await copy.read({ sql: 'PRAGMA journal_mode = DELETE' }); // one file, without a write-ahead log
   } finally {
     await copy.close();
   }
 }
 
 const LEFT_OUT_TRIGGERS = `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ('${LEFT_OUT.join("', '")}')`;
-/** Includes those of a restore that is under way. */
+/** Includes those of a restore under way. */
 const LEFT_OUT_TABLES = `SELECT name FROM sqlite_master WHERE type = 'table'
 AND (name IN ('${LEFT_OUT.join("', '")}') OR name GLOB '${RESTORING}*' OR name GLOB '${EMPTIED}_*')`;
 
@@ -83,7 +83,7 @@ const tablesOf = (schema: readonly Row[]): string[] =>
 const tableSql = (schema: readonly Row[]): Statement[] =>
   schema.filter(({ type }) => type === 'table').map(({ sql }) => ({ sql: String(sql) }));
 
-/** Returns the statements that a copy gets after its rows. */
+/** Returns the statements that complete a copy after its rows. */
 const besideRows = (schema: readonly Row[], sequences: readonly Row[]): Statement[] => [
   { sql: 'DELETE FROM sqlite_sequence' },
   ...putRows('REPLACE', 'sqlite_sequence', sequences),
@@ -93,7 +93,7 @@ const besideRows = (schema: readonly Row[], sequences: readonly Row[]): Statemen
 const SCHEMA = `SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND ${MAY_BE_OURS}`;
 const SEQUENCES = 'SELECT name, seq FROM sqlite_sequence';
 
-/** What only grows at its end, and by what. */
+/** The tables that only grow at their end, and the key by which they do. */
 const GROWING = [
   ['api_keys', 'row'],
   ['changes', 'seq'],
@@ -104,8 +104,8 @@ const GROWING = [
 const ORPHANS = ['key_uses', 'key_counts'];
 
 /**
- * Copies page by page: the primary would end a transaction that takes seconds. What the feed says has changed meanwhile
- * is copied again, so that all keys are as they were at its end.
+ * Copies page by page, because the primary would abort a transaction that takes seconds. Copies again what the feed
+ * reports as changed meanwhile, so that all keys are as they were at its end.
  */
 async function copyRemote(primary: Database, file: string): Promise<void> {
   const copy = embeddedDatabase(file);

@@ -1,4 +1,4 @@
-// What putting a backup back would undo: secrets that were made or have ended since, and owners who were unblocked since.
+// Reports what a restore would undo: secrets that were made or have ended since, and owners unblocked since.
 
 import { fingerprintOf } from '../../keys/record.ts';
 import { pagesOf, type Read } from '../copying.ts';
@@ -9,15 +9,15 @@ import { attached, comparedOf, differentKeys, KEYS_OF_BACKUP, type Progress } fr
 import { type Backup, letSignalsIn } from './file.ts';
 
 export interface Restoring {
-  /** The database has never held anything. One whose keys were all deleted has their events. */
+  /** Whether the database has never held anything. One whose keys were all deleted still has their events. */
   readonly isNew: boolean;
-  /** Keys that are there now. */
+  /** How many keys there are now. */
   readonly replaced: number;
-  /** Secrets that are accepted now, and would be refused. */
+  /** How many secrets are accepted now, and would be refused. */
   readonly refusedCount: number;
-  /** Secrets that have ended since, and would be accepted again. */
+  /** How many secrets have ended since, and would be accepted again. */
   readonly revivedCount: number;
-  /** The first of them, by the order of their keys. */
+  /** The first of them, in the order of their keys. */
   readonly revived: readonly Revived[];
   /** Owners who were unblocked since, and would be blocked again. */
   readonly blockedAgain: readonly string[];
@@ -31,22 +31,22 @@ export interface Revived {
   readonly fingerprint: string;
 }
 
-/** More than a person reads; all of them are in the trail of events. */
+/** More than a person reads; all of them are in the trail. */
 const REVIVED_SHOWN_MAX = 20;
 
 const PAGE_ROWS = 1000;
 
-/** Returns the condition that the key `k` is accepted by the secret with this hash; ?2: now. */
+/** Returns the condition that key `k` is accepted by the secret with this hash; ?2: now. */
 const isAccepted = (hash: string) =>
   `k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?2) AND ${hasSecret(hash, '?2')}`;
 
-/** Returns the secrets that are accepted: those of the keys after row ?1, and of that key those after the ?3rd. */
+/** Selects accepted secrets: of keys after row ?1, and of that key those after number ?3. */
 const accepted = (keys: string) => `SELECT k.row, h.key AS nth, h.value AS hash, k.id, k.user_id, k.name
 FROM ${keys}, json_each(json_array(k.key_hash, k.second_hash)) h
 WHERE (k.row, h.key) > (?1, ?3) AND ${isAccepted('h.value')} ORDER BY k.row, h.key LIMIT ${PAGE_ROWS}`;
 
 const OF_ALL = accepted('api_keys k');
-/** Those of some keys alone, whose rows are ?4. */
+/** Selects only those of some keys, whose rows are ?4. */
 const OF_SOME = accepted('json_each(?4) r CROSS JOIN api_keys k ON k.row = r.value');
 
 /** Selects which of these hashes, each given with its key's id, are not accepted, and why. */
@@ -60,7 +60,7 @@ const THERE = 'SELECT (SELECT count(*) FROM api_keys) AS keys, EXISTS (SELECT 1 
 
 const UNBLOCKED = 'SELECT value AS owner FROM json_each(?) WHERE value NOT IN (SELECT owner FROM blocked_owners)';
 
-/** Compares them: of a file only the keys that differ. */
+/** Compares the database with the backup; in a file only the keys that differ. */
 export async function compare(
   { mode }: Pick<DatabaseConfig, 'mode'>,
   db: Database,
@@ -88,7 +88,7 @@ export async function compare(
   return { isNew, replaced, refusedCount, revivedCount, revived, blockedAgain: await blockedAgain(db, read) };
 }
 
-/** Yields, page by page, the secrets that one database accepts, but not the other. */
+/** Yields in pages the secrets that one database accepts and the other doesn't. */
 async function* acceptedOnly(
   one: Read,
   other: Read,

@@ -1,24 +1,24 @@
-// What a backup has that the database has not, found in pieces along the primary key. Nobody waits for it.
+// Finds what differs between a backup and the database, in pieces along the primary key, without delaying anybody.
 
 import { pagesOf, putRows } from '../copying.ts';
 import { type Database, firstOf, type Row, type Statement } from '../database.ts';
 import { type Backup, letSignalsIn } from './file.ts';
 import { pauseAfter } from './pieces.ts';
 
-/** Rows that are compared at once, in some 30 ms. */
+/** Rows compared at once, in some 30 ms. */
 const COMPARED_ROWS = 10_000;
-/** Keys that differ, at most. More take longer to put in than new tables. */
+/** The most keys that differ. With more, filling new tables is quicker. */
 const DIFFERENT_MAX = 10_000;
-/** Rows that are put in at once: others wait 10 ms to write. */
+/** Rows inserted at once, for which other writers wait 10 ms. */
 const PUT_ROWS = 2000;
 const PAGE_ROWS = 500;
 
-/** Is called with how many rows have been compared, of how many. */
+/** Takes the progress: rows compared so far, and in total. */
 export type Progress = (done: number, total: number) => void;
-/** Is called with how many rows have been compared since it was called last. */
+/** Takes the number of rows compared since the last call. */
 export type Compared = (rows: number) => void;
 
-/** Returns what counts the rows that have been compared. */
+/** Creates the function that adds up compared rows for the progress. */
 export function comparedOf(total: number, progress: Progress): Compared {
   let done = 0;
   return (rows) => {
@@ -31,7 +31,7 @@ export const KEYS_OF_BACKUP = 'backup.api_keys';
 
 /** Runs `use` while the backup is attached to a file as `backup`. */
 export async function attached<T>(db: Database, { path }: Backup, use: () => Promise<T>): Promise<T> {
-  await db.read({ sql: 'ATTACH ? AS backup', args: [path] }); // in a transaction SQLite would refuse it
+  await db.read({ sql: 'ATTACH ? AS backup', args: [path] }); // SQLite refuses it in a transaction
   try {
     return await use();
   } finally {
@@ -40,8 +40,8 @@ export async function attached<T>(db: Database, { path }: Backup, use: () => Pro
 }
 
 /**
- * Returns the numbers of the rows of `api_keys` that are other ones in `source`, or in one of both alone; null: they are too
- * many. A last use alone is no difference: the upkeep notes it in the row of each key in use.
+ * Returns the row numbers of `api_keys` that differ in `source`, or exist in only one of them; null: too many. A last use
+ * alone is no difference, because the upkeep updates it in the row of each key in use.
  */
 export async function differentKeys(
   db: Database,
@@ -65,7 +65,7 @@ AND NOT EXISTS (SELECT 1 FROM ${source} b WHERE b.row = k.row) LIMIT ${DIFFERENT
 
 const COLUMNS = "SELECT name FROM pragma_table_info('api_keys') WHERE name NOT IN ('row', 'last_used_at_ms')";
 
-/** Yields ranges, from after the first number up to the second, that hold all integers: so many rows of `table` at a time. */
+/** Yields ranges, each after the first number up to the second, that cover all integers: so many rows of `table` each. */
 async function* rangesOf(db: Database, table: string, key: string): AsyncGenerator<readonly [number, number]> {
   const sql = `SELECT max(${key}) AS last FROM (SELECT ${key} FROM ${table} WHERE ${key} > ? ORDER BY ${key} LIMIT ${COMPARED_ROWS})`;
   for (let after = Number.MIN_SAFE_INTEGER; ; ) {
@@ -84,7 +84,7 @@ const isOther = (columns: (name: string) => string) =>
 const MISSING_IN_FILE = `SELECT b.seq FROM backup.key_events b LEFT JOIN key_events e ON e.seq = b.seq
 WHERE b.seq > ?1 AND b.seq <= ?2 AND ${isOther((name) => `b.${name}`)}`;
 
-/** Puts the events that the attached `backup` has, and the database has not, into a table. */
+/** Copies the events that the attached `backup` has and the database lacks into a table. */
 export async function copyMissingEvents(
   db: Database,
   into: string,
@@ -106,7 +106,7 @@ export async function copyMissingEvents(
 const MISSING = `SELECT p.key AS at FROM json_each(?) p LEFT JOIN key_events e ON e.seq = p.value ->> 'seq'
 WHERE ${isOther((name) => `p.value ->> '${name}'`)}`;
 
-/** Sends the events that the backup has, and the database has not, to a table. */
+/** Sends the events that the backup has and the database lacks to a table. */
 export async function sendMissingEvents(
   db: Database,
   { read }: Backup,

@@ -1,4 +1,4 @@
-// A backup as a file: copied with what belongs to it, checked, and brought up to date.
+// Opens a backup file: copies it with its WAL or journal, checks the copy, and migrates it.
 
 import { realpathSync, type Stats, statSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -14,15 +14,15 @@ import { inspect, migrate } from '../schema.ts';
 import { copyOntoDisk, shorten } from './pages.ts';
 
 export interface Backup {
-  /** The path of a copy of the file, which has this version's schema. */
+  /** The path of a copy of the file, migrated to this version's schema. */
   readonly path: string;
   readonly read: Read;
   readonly keys: number;
 }
 
 /**
- * Checks a backup and gives it to `use`, brought up to date in a copy. Throws UnusableDatabase if it can't be read, is
- * damaged or empty, or not ours. `folder` is a private one for the copy, which the caller removes.
+ * Checks a backup and passes a migrated copy of it to `use`. Throws UnusableDatabase if it can't be read, is damaged or
+ * empty, or isn't ours. `folder`: a private one for the copy, which the caller removes.
  */
 export async function withBackup<T>(
   file: string,
@@ -50,13 +50,13 @@ export async function withBackup<T>(
   }
 }
 
-/** Lets the thread notice a signal, which statements that follow each other would not: SQLite blocks it. */
+/** Yields, so that the thread notices signals: SQLite blocks it, and consecutive statements would not let them in. */
 export const letSignalsIn = () => sleep(1);
 
-/** What SQLite keeps beside a file that was in use when its process ended: changes that the file itself lacks. */
+/** What SQLite keeps beside a file whose process was killed: changes that the file itself lacks. */
 const PARTS = ['', '-wal', '-journal'];
 
-/** How often the file is copied, at most, while a server that writes to it comes in between. */
+/** How often the file is copied if a server writes to it meanwhile. */
 const COPY_TRIES_MAX = 5;
 
 async function copyBackup(file: string, path: string, copy: typeof copyFile): Promise<void> {
@@ -90,10 +90,10 @@ async function copyFile(from: string, to: string): Promise<void> {
 
 const statOf = (path: string): Stats | undefined => statSync(path, { throwIfNoEntry: false });
 
-/** Returns whether there is anything in the file: an empty log holds nothing. */
+/** Returns whether the file exists and isn't empty. */
 const isThere = (path: string): boolean => (statOf(path)?.size ?? 0) > 0;
 
-/** Returns a text that stays the same until somebody writes to the file or to what is beside it. */
+/** Returns a text that changes whenever somebody writes to the file or to what is beside it. */
 const statesOf = (file: string): string =>
   PARTS.map((part) => {
     const { ino, size, mtimeMs, ctimeMs } = statOf(`${file}${part}`) ?? {};

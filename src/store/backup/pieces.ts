@@ -1,5 +1,5 @@
-// Copies a table within one SQLite connection, piece by piece along its primary key. After each piece there is a pause as
-// long as it took, in which the disk and the file serve others.
+// Copies a table within one SQLite connection, in pieces along its primary key, with a pause after each as long as it
+// took, in which the disk and the file serve others.
 
 import { sleep } from '../../ground/runtime.ts';
 import { type Database, primaryKeyOf, type Row, type Statement } from '../database.ts';
@@ -10,11 +10,11 @@ export interface Piecewise {
   readonly table: string;
   /** The attached database that has the table. */
   readonly from: string;
-  /** Where its rows go, of the same columns, and empty. */
+  /** An empty table with the same columns. */
   readonly into: string;
-  /** Rows of one piece: 1,000 take some 5 ms of SQLite's work. */
+  /** Rows per piece: 1,000 take some 5 ms of SQLite's time. */
   readonly rows: number;
-  /** Carries out one piece, and what must be done after it. */
+  /** Runs one piece, and whatever must follow it. */
   put(piece: Statement): Promise<unknown>;
 }
 
@@ -41,7 +41,7 @@ export async function copyInPieces(db: Database, { table, from, into, rows, put 
   }
 }
 
-/** Pauses for as long as a piece took that began then (`performance.now`), so that the disk and the file serve others. */
+/** Pauses for as long as a piece took that began then (`performance.now`). */
 export const pauseAfter = (beganMs: number): Promise<void> =>
   sleep(Math.min(performance.now() - beganMs, PAUSE_MS_MAX));
 

@@ -1,4 +1,4 @@
-// Puts a backup back into a database, in one transaction.
+// Restores a backup into a database, in one transaction.
 
 import { outageIn } from '../../ground/result.ts';
 import { sleep } from '../../ground/runtime.ts';
@@ -21,39 +21,39 @@ import { copyInPieces, pauseAfter } from './pieces.ts';
 
 const KEYS = 'api_keys';
 const EVENTS = 'key_events';
-/** Replaced as a whole: new tables take the place of those before. */
+/** Replaced by new tables as a whole. */
 const REPLACED = ['key_uses', 'key_counts', 'owners', 'holders'];
-/** Taken over only by a new database: in one that is in use, a secret may have been replaced because it leaked. */
+/** Restored only into a new database: in one that is in use, a secret may have been replaced because it leaked. */
 const SECRETS = 'server_secrets';
-/** Sent ahead as they are. Who was blocked since stays blocked. */
+/** Sent in advance unchanged. Owners blocked since stay blocked. */
 const SENT = [...REPLACED, 'blocked_owners', SECRETS];
 const PAGE_ROWS = 500;
-/** Rows of a file that are put in at once: others wait 10 ms to write. */
+/** Rows inserted into a file at once, for which other writers wait 10 ms. */
 const PIECE_ROWS = 2000;
-/** Pages of a file that are moved at once. */
+/** Pages of a file moved at once. */
 const PIECE_PAGES = 250;
-/** From so many pages on the log is begun anew: 40 MB. */
+/** The length in pages from which the WAL is reset: 40 MB. */
 const LOG_PAGES = 10_000;
-/** How often that is tried while others write, and the longest pause between. */
+/** How often that is tried while others write, and the longest pause between tries. */
 const LOG_TRIES_MAX = 20;
 const LOG_PAUSE_MS_MAX = 20;
 
-/** Returns the table that another one's rows are sent to ahead. */
+/** Returns the staging table for another one's rows. */
 const aheadOf = (table: string) => `${RESTORING}_${table}`;
 
 const AHEAD_EVENTS = aheadOf(EVENTS);
-/** Has the numbers of keys that are replaced one by one. */
+/** The row numbers of keys that are replaced one by one. */
 const KEY_ROWS = aheadOf('key_rows');
 
-/** Other events under the numbers of the backup's, as a new database has after its first key, are moved to the end. */
+/** Moves events with the same numbers as the backup's to the end: a new database has some after its first key. */
 const MOVE_EVENTS = `UPDATE ${EVENTS}
 SET seq = seq + max((SELECT max(seq) FROM ${EVENTS}), (SELECT max(seq) FROM ${AHEAD_EVENTS}))
 WHERE seq IN (SELECT seq FROM ${AHEAD_EVENTS})`;
 
-/** Takes over the backup's server secrets: OAuth clients keep their registrations, which other secrets would end. */
+/** Restores the server secrets, so that OAuth clients keep their registrations, which other secrets would end. */
 const TAKE_SECRETS = `UPDATE ${SECRETS} SET value = b.value FROM ${aheadOf(SECRETS)} b WHERE b.name = ${SECRETS}.name`;
 
-/** Every process forgets what it knows. */
+/** Makes every process drop its caches. */
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
 
 const INDEXES = `SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = '${KEYS}' AND sql IS NOT NULL`;
@@ -65,7 +65,7 @@ const NEWEST_EVENT = `SELECT coalesce(max(seq), 0) AS event FROM ${EVENTS}`;
 interface Prepared {
   /** The table with the backup's keys. */
   readonly source: string;
-  /** Keys are replaced one by one: those that differ, and those that changed while the others were compared. */
+  /** Whether keys are replaced one by one: those that differ, and those changed during the comparison. */
   readonly oneByOne: boolean;
   /** The newest event and change before keys were compared. */
   readonly newest: Row;
@@ -75,7 +75,7 @@ interface Prepared {
   readonly isNew: boolean;
 }
 
-/** Returns the statements of the one transaction. Triggers are off meanwhile: a restore has one event of its own. */
+/** Returns the statements of the one transaction. They drop triggers meanwhile, because a restore has its own event. */
 const putBack = ({ newestInBackup, triggers, isNew, ...keys }: Prepared): Statement[] =>
   [
     ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
@@ -87,7 +87,7 @@ const putBack = ({ newestInBackup, triggers, isNew, ...keys }: Prepared): Statem
     MOVE_EVENTS,
     `INSERT INTO ${EVENTS} SELECT * FROM ${AHEAD_EVENTS}`,
     `INSERT INTO blocked_owners SELECT * FROM ${aheadOf('blocked_owners')} WHERE true ON CONFLICT DO NOTHING`,
-    // From here on the keys are again as they were after the backup's newest event.
+    // From here on the keys are as they were after the backup's newest event.
     `INSERT INTO ${EVENTS} (owner, kind, how, backup_seq) VALUES ('', 'restored', 'command', ${newestInBackup.event})`,
     'DELETE FROM children', // no backup has any
     ...(isNew ? [TAKE_SECRETS] : []),
@@ -97,7 +97,7 @@ const putBack = ({ newestInBackup, triggers, isNew, ...keys }: Prepared): Statem
 
 type Keys = Pick<Prepared, 'source' | 'newest' | 'indexes'>;
 
-/** Finds what has changed since by events and changes, as it is in the database and as it is in the backup. */
+/** Finds changes since by events and the feed, both as in the database and as in the backup. */
 function replaceKeys({ source, newest }: Keys): string[] {
   const byId = `id IN (SELECT key_id FROM ${EVENTS} WHERE seq > ${newest.event} AND key_id IS NOT NULL)`;
   const hashes = `(SELECT key_hash FROM changes WHERE seq > ${newest.change})`;
@@ -118,9 +118,9 @@ const replaceAllKeys = ({ indexes }: Keys): string[] => [
   ...indexes.map(({ sql }) => String(sql)),
 ];
 
-/** How rows get into the database, by where that is. */
+/** How rows get into the database: into a file, or over the network. */
 interface Way {
-  /** Puts all rows of a table into the table ahead, which is empty. */
+  /** Copies all rows of a table into its empty staging table. */
   send(table: string): Promise<void>;
   sendMissingEvents(): Promise<void>;
   readonly emptying: Emptying;
@@ -132,10 +132,10 @@ export interface RestoreOptions {
 }
 
 /**
- * Sends what differs ahead, and new tables for what changes with each use of a key; others can write meanwhile. The one
- * transaction at the end takes as long as the keys that differ, and if these are many as long as new indexes. If it is sent
- * twice, the second fails, because the first has used up what was sent ahead. `isNew`: the database holds nothing that a
- * server could rely on. `progress` is told how many of the backup's keys and events have been compared.
+ * Stages what differs, and new tables for what changes with each use of a key, while others can write. The one transaction
+ * at the end takes as long as the keys that differ, or, if these are many, as long as new indexes. If it is sent twice, the
+ * second fails, because the first has used up the staging tables. `isNew`: the database has nothing that a server could
+ * rely on. `progress`: how many of the backup's keys and events were compared.
  */
 export async function restore(
   { mode }: DatabaseConfig,
@@ -159,7 +159,7 @@ export async function restore(
         isNew,
       });
       await db.writeAll(all).catch(async (outage) => {
-        if ((await idOf()) === idBefore) throw outage; // else it was done by the try before
+        if ((await idOf()) === idBefore) throw outage; // otherwise an earlier try succeeded
       });
     } finally {
       await dropLeft(db, way.emptying).catch(outageIn);
@@ -173,7 +173,7 @@ async function eventsIn({ read }: Backup): Promise<number> {
   return Number(firstOf(await read({ sql: `SELECT count(*) AS events FROM ${EVENTS}` })).events);
 }
 
-/** Sends everything ahead, and says what is to be done with the keys. */
+/** Stages everything, and returns what to do with the keys. */
 async function sendKeys(db: Database, way: Way, isFile: boolean, compared: Compared) {
   for (const table of SENT) await sendTable(db, way, table);
   await makeAhead(db, EVENTS);
@@ -205,7 +205,7 @@ async function makeAhead(db: Database, table: string): Promise<void> {
   await db.writeAll([{ sql: String(sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${aheadOf(table)}`) }]);
 }
 
-/** Copies within SQLite, in a twentieth of the time; each piece in a transaction of its own, so that others can write. */
+/** Copies within SQLite, in a twentieth of the time, with a transaction per piece, so that others can write. */
 function wayOfFile(db: Database, compared: Compared): Way {
   const put = async (piece: Statement): Promise<void> => {
     await db.write({ ...piece, unsynced: true });
@@ -224,7 +224,7 @@ function wayOfFile(db: Database, compared: Compared): Way {
   };
 }
 
-/** Sends pages of rows: `sqld` ends a transaction after 5 s. */
+/** Sends pages of rows, because `sqld` aborts a transaction after 5 s. */
 const wayOverNetwork = (db: Database, backup: Backup, compared: Compared): Way => ({
   async send(table) {
     for await (const rows of pagesOf(backup.read, table, PAGE_ROWS))
@@ -235,8 +235,8 @@ const wayOverNetwork = (db: Database, backup: Backup, compared: Compared): Way =
 });
 
 /**
- * Begins the log anew once it is long. While servers write, what a piece moves into the file is never all: the log would
- * become as large as the file.
+ * Resets the WAL once it is long. While servers write, no checkpoint of a piece is complete, so the WAL would become as
+ * large as the file.
  */
 async function restartLog(db: Database): Promise<void> {
   const checkpoint = async (mode: string) => firstOf(await db.read({ sql: `PRAGMA wal_checkpoint(${mode})` }));
@@ -247,7 +247,7 @@ async function restartLog(db: Database): Promise<void> {
   }
 }
 
-/** Makes the file as small as it was, in pieces of some 5 ms. One that a version before has made keeps its size. */
+/** Shrinks the file to its size before, in pieces of some 5 ms. A file made by an older version keeps its size. */
 async function giveBackRoom(db: Database): Promise<void> {
   const freePages = async () => Number(firstOf(await db.read({ sql: 'PRAGMA freelist_count' })).freelist_count);
   for (let left = await freePages(), before = Number.POSITIVE_INFINITY; left > 0 && left < before; ) {

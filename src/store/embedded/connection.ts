@@ -1,5 +1,5 @@
 // The connection of an embedded database: opened by the first statement, closed for good. Another process may lock the
-// file for a moment; whoever meets the lock pauses and tries again.
+// file for a moment; callers then pause and try again.
 
 import { sleep } from '../../ground/runtime.ts';
 import type { Statement } from '../database.ts';
@@ -7,23 +7,23 @@ import { openSqlite, type SqliteConnection } from './sqlite.ts';
 
 /** How long SQLite itself waits for another process's lock. The wait blocks the event loop, so it is short. */
 const LOCK_WAIT_MS = 3;
-/** While the file is locked, a statement is tried again until this long after it was asked for. */
+/** While the file is locked, a statement is retried until this long after it was requested. */
 export const RETRY_MS_MAX = 5000;
-/** The random pause between two tries is up to this long. */
+/** The longest random pause between two tries. */
 const RETRY_PAUSE_MS_MAX = 20;
 /**
- * A commit moves the write-ahead log into the file once it has this many pages (4 KiB), in 4 ms; at SQLite's default
- * of 1,000, in 9 ms. A creation writes five; at 250 it waits for the disk more often, and takes 2 % longer.
+ * The length in pages (4 KiB) from which a commit checkpoints the write-ahead log, in 4 ms; at SQLite's default of 1,000,
+ * in 9 ms. A creation writes five. At 250 it waits for the disk more often, and takes 2 % longer.
  */
 export const LOG_PAGES_MAX = 400;
-/** `IMMEDIATE`: whoever has begun can write. */
+/** `IMMEDIATE` takes the write lock at once. */
 const BEGIN: Statement = { sql: 'BEGIN IMMEDIATE' };
 const COMMIT: Statement = { sql: 'COMMIT' };
 
-/** `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it survives the process, not a power cut. */
+/** `FULL`: a commit is on the disk before it is acknowledged. `NORMAL`: it survives the process, but not a power cut. */
 export type Durability = 'FULL' | 'NORMAL';
 
-/** `durability`: that of the last transaction; null before the first. */
+/** `durability` is that of the last transaction; null before the first. */
 type State =
   | { readonly is: 'not_open' }
   | { readonly is: 'open'; readonly sqlite: SqliteConnection; readonly durability: Durability | null }
@@ -39,12 +39,12 @@ export class Connection {
     this.#readOnly = readOnly;
   }
 
-  /** Returns SQLite's connection, and opens it first if need be. Throws an Error once it is closed. */
+  /** Returns SQLite's connection, opened if need be. Throws an Error once it is closed. */
   sqlite(): SqliteConnection {
     return this.#opened().sqlite;
   }
 
-  /** Runs `work` in one transaction. Throws what `work` or SQLite throws; nothing is written then. */
+  /** Runs `work` in one transaction. Throws what `work` or SQLite throws, and then writes nothing. */
   transaction<T>(durability: Durability, work: (sqlite: SqliteConnection) => T): T {
     const sqlite = this.#withDurability(durability);
     sqlite.all(BEGIN);
@@ -82,5 +82,5 @@ export class Connection {
   }
 }
 
-/** Waits for a random moment, in which whoever has locked the file may be done. */
+/** Waits for a random time, in which the process that holds the lock may finish. */
 export const pauseWhileLocked = (): Promise<void> => sleep(Math.random() * RETRY_PAUSE_MS_MAX);

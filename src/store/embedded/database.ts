@@ -1,4 +1,4 @@
-// A Database over an SQLite file, which other processes may have open too.
+// Implements Database over an SQLite file, which other processes may have open, too.
 
 import type { Database, Row, Statement, Written } from '../database.ts';
 import { Connection, pauseWhileLocked, RETRY_MS_MAX } from './connection.ts';
@@ -11,14 +11,14 @@ export interface FileOptions {
   /** Leaves the file and its write-ahead log as they are. */
   readonly readOnly?: boolean;
   /**
-   * Checks before each read and transaction, and throws a StoreOutage where it must not run. `now`: before a transaction
-   * and a poll of the feed, which prove something; else what was found in this turn of the event loop will do.
+   * Checks before each read and transaction, and throws a StoreOutage if it must not run. `now`: before a transaction and a
+   * poll of the feed, whose result is a proof; otherwise a check in the same turn of the event loop is enough.
    */
   readonly check?: (now: boolean) => void;
 }
 
 export interface EmbeddedDatabase extends Database {
-  /** Ends the thread, too. */
+  /** Closes the file, and ends the thread, too. */
   close(): Promise<void>;
 }
 
@@ -52,7 +52,7 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
   };
 }
 
-/** Reads, and tries again for `withinMs` while the file is locked. */
+/** Reads, and retries for `withinMs` while the file is locked. */
 async function readWithin(
   connection: Connection,
   takeTurn: TakeTurn,

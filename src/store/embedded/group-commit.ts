@@ -1,5 +1,5 @@
-// Writes that wait at the same moment share a commit: each has to wait for the disk, and eight together wait little
-// longer than one. A batch has a commit of its own.
+// Group commit: concurrent writes share a commit, because each has to wait for the disk, and eight together wait little
+// longer than one. A batch has its own commit.
 
 import { nextTurn } from '../../ground/runtime.ts';
 import type { Statement, Written } from '../database.ts';
@@ -8,25 +8,25 @@ import { isBusy, type SqliteConnection } from './sqlite.ts';
 import type { WritingThread } from './thread.ts';
 import type { TakeTurn } from './turns.ts';
 
-/** The most writes in a group. With eight, each has a small part of the disk's time; they block for a millisecond. */
+/** The most writes in a group. With eight, each has a small share of the disk's time; they block for a millisecond. */
 const GROUP_MAX = 8;
 /** A group of slow statements ends after this much work. */
 const GROUP_MS_MAX = 2;
 
 interface Write {
-  /** One, or those of a batch. */
+  /** One statement, or those of a batch. */
   readonly statements: readonly Statement[];
   readonly durability: Durability;
-  /** Whether the thread runs it: the event loop goes on meanwhile, and the writes after it wait. */
+  /** Whether the thread runs it. Meanwhile the event loop goes on, and later writes wait. */
   readonly inThread: boolean;
   readonly untilMs: number;
-  /** Whether it gets a transaction of its own: a batch does, and each write of a group that failed. */
+  /** Whether it gets its own transaction, like a batch, and each write of a group that failed. */
   alone: boolean;
   resolve(written: readonly Written[]): void;
   reject(error: unknown): void;
 }
 
-/** What became of a group. `written`: what its first writes returned; the others wait on. */
+/** The result of a group. `written`: the results of its first writes; the others wait on. */
 type Outcome =
   | { readonly is: 'written'; readonly written: readonly (readonly Written[])[] }
   | { readonly is: 'locked'; readonly error: unknown }
@@ -36,7 +36,7 @@ export interface GroupCommitOptions {
   readonly connection: Connection;
   readonly thread: Pick<WritingThread, 'writeAll'>;
   readonly takeTurn: TakeTurn;
-  /** Throws where nothing may be written. Each transaction calls it first. */
+  /** Throws if nothing may be written. Called before each transaction. */
   check(): void;
 }
 
@@ -55,7 +55,7 @@ export class GroupCommit {
     this.#check = check;
   }
 
-  /** Runs the statements in one transaction, which others may share unless `alone`. Rejects with the check's error, or SQLite's. */
+  /** Runs the statements in one transaction, shared unless `alone`. Rejects with the check's error, or SQLite's. */
   commit(statements: readonly Statement[], alone: boolean): Promise<readonly Written[]> {
     return new Promise((resolve, reject) => {
       const durability = statements.every(({ unsynced }) => unsynced) ? 'NORMAL' : 'FULL';
@@ -69,7 +69,7 @@ export class GroupCommit {
   async #commitAll(): Promise<void> {
     this.#state = 'committing';
     while (this.#waiting.length > 0) {
-      await nextTurn(); // writes of this turn of the event loop come into the same group
+      await nextTurn(); // writes of this turn of the event loop join the group
       if (this.#waiting[0]?.inThread) {
         await this.#commitInThread(this.#waiting[0]);
         continue;
@@ -100,7 +100,7 @@ export class GroupCommit {
     return outcome;
   }
 
-  /** Returns those that share the next commit, and leaves them in the queue. */
+  /** Returns the writes that share the next commit, and leaves them in the queue. */
   #nextGroup(): readonly Write[] {
     const [first] = this.#waiting;
     if (first?.alone) return [first];
@@ -108,7 +108,7 @@ export class GroupCommit {
     return this.#waiting.slice(0, end === -1 ? GROUP_MAX : Math.min(GROUP_MAX, end));
   }
 
-  /** Runs the group, or its beginning if that takes long, in one transaction. */
+  /** Runs the group in one transaction, or only its beginning if that takes long. */
   #transact(group: readonly Write[]): Outcome {
     try {
       this.#check();
@@ -119,10 +119,7 @@ export class GroupCommit {
     }
   }
 
-  /**
-   * Isolates a write that fails, so that it takes none with it: all is undone, and each of the group runs again by
-   * itself.
-   */
+  /** Isolates a write that fails: the group was rolled back, and each of its writes runs again alone. */
   #isolate(group: readonly Write[], error: unknown): void {
     if (group.length === 1) this.#waiting.shift()?.reject(error);
     for (const write of group) write.alone = true;

@@ -1,5 +1,5 @@
-// Opens a SQLite file: checks that it is ours and undamaged, switches to WAL, migrates. Each step waits for locks. Then
-// checks that it stays where it is.
+// Opens a SQLite file: checks that it is ours and undamaged, switches to WAL, migrates. Each step waits for locks. Later
+// checks that the file is still in its place.
 
 import { existsSync, lstatSync, realpathSync, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
@@ -11,16 +11,16 @@ import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';
 
 /**
- * A creation may wait for a slice, which takes 6 ms with 10^6 keys, some 150 µs a key. With fewer keys a slice the commits
- * would cost more than the keys.
+ * Holders per exchange. A creation may wait for it: 6 ms with 10^6 keys, some 150 µs per key. With fewer, commits would
+ * cost more than the keys.
  */
 const USES_PER_WRITE = 40;
 
-/** A file up to this size is read whole at start-up: some 200,000 keys, 0.1 s from memory, 0.5 s from a slow disk. */
+/** A file up to this size is read whole at the start: some 200,000 keys, 0.1 s from memory, 0.5 s from a slow disk. */
 const READ_WHOLE_BYTES_MAX = 64 * 1024 * 1024;
 
 const SIZE: Statement = { sql: 'SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size' };
-/** Selects a statement for each table and index that reads a page per level. For a partial index it would scan. */
+/** Selects a statement for each table and index that reads a page per level. A partial index would be scanned. */
 const NEWEST_ENDS: Statement = {
   sql: `SELECT format('SELECT max("%w") FROM "%w"', coalesce((SELECT name FROM pragma_index_info(m.name)), 'rowid'), m.tbl_name)
 AS newest_end FROM sqlite_master m WHERE m.type = 'table' OR (m.type = 'index' AND coalesce(m.sql, '') NOT LIKE '% WHERE %')`,
@@ -30,11 +30,11 @@ const DAMAGED_TEXT =
   'DATABASE_URL: the file is damaged or no database; nothing was changed. Restore it from a backup, or move it away to start empty';
 
 /**
- * Creates the database of the file, and what opens it: until then every statement fails.
+ * Creates the database of the file, and the function that opens it; until then every statement fails.
  *
- * * SQLite moves the log into the file when the last connection is closed, which the runtime does at the latest when
- * the process ends. One that may only read can't, and while it is open no other does: it is closed first, or, if the
- * log was lost, left to the system.
+ * SQLite checkpoints the log when the last connection is closed, which the runtime does at the latest when the process
+ * ends. A read-only connection can't, and while it is open no other does: it is closed first, or, if the log was lost,
+ * left open for the system to close.
  */
 export function embeddedStore(path: string) {
   const idle = embeddedDatabase(path, { readOnly: true });
@@ -63,7 +63,7 @@ export function embeddedStore(path: string) {
   };
 }
 
-/** Returns the error for a file that can't be opened. SQLite names the file, too, if it can't write beside it. */
+/** Returns the error for a file that can't be opened. SQLite also names the file if it can't write beside it. */
 export const openError = (path: string, error: unknown) =>
   new Error(
     expected(
@@ -73,7 +73,7 @@ export const openError = (path: string, error: unknown) =>
     ),
   );
 
-/** Throws an Error: what SQLite says of a folder sounds like a failing disk. */
+/** Throws an Error for a folder, because SQLite's own message sounds like a failing disk. */
 export function mustBeNoFolder(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory())
     throw new Error(expected('DATABASE_URL', 'a file, but this is a folder', path));
@@ -83,9 +83,9 @@ async function openFile(db: Database, path: string): Promise<void> {
   mustBeNoFolder(path);
   try {
     makePrivate(path);
-    if (existsSync(path)) await check(path); // a link may lead to where nothing is yet
+    if (existsSync(path)) await check(path); // a link may lead to a file that doesn't exist yet
     await db.read({ sql: 'PRAGMA auto_vacuum = INCREMENTAL' }); // before a new file's first page
-    await db.read({ sql: 'PRAGMA journal_mode = WAL' }); // in a transaction SQLite would refuse it
+    await db.read({ sql: 'PRAGMA journal_mode = WAL' }); // SQLite refuses it in a transaction
     await migrate(db);
   } catch (error) {
     db.close();
@@ -95,7 +95,7 @@ async function openFile(db: Database, path: string): Promise<void> {
   }
 }
 
-/** Checks that it is ours and undamaged, before a write: closing would move the log into a damaged file. */
+/** Checks before any write that the file is ours and undamaged: closing would checkpoint into a damaged file. */
 async function check(path: string): Promise<void> {
   const db = embeddedDatabase(path, { readOnly: true });
   try {
@@ -107,8 +107,8 @@ async function check(path: string): Promise<void> {
 }
 
 /**
- * Checks the pages. Damage shows only when its page is read: some keys would work, others not. So the whole file is
- * read, unless that would hold up the start. Of a larger one SQLite checks header and length, and NEWEST_ENDS each
+ * Checks the pages. Damage only shows when its page is read, so that some keys would work and others not. So the whole
+ * file is read, unless that would delay the start. In a larger one SQLite checks header and length, and NEWEST_ENDS each
  * table and index.
  */
 async function checkPages(db: Database): Promise<void> {
@@ -121,12 +121,12 @@ async function checkPages(db: Database): Promise<void> {
   if (row?.quick_check !== 'ok') throw new StoreOutage(String(row?.quick_check), 'damaged');
 }
 
-// When the database's files are moved, removed or replaced, SQLite goes on using the opened ones, which no other process
+// When the database's files are moved, removed or replaced, SQLite goes on with the opened ones, which no other process
 // can open any more: creations would be acknowledged and lost, revocations by other processes would go unseen, and two
 // processes with different logs would damage the file.
 //
 // SQLite removes the log (-wal) and its index (-shm) when the last connection of all processes is closed, and the one
-// here stays open, so whoever removes or replaces them is not SQLite:
+// here stays open, so only somebody else can remove or replace them:
 //
 // | The file       | -wal and -shm           | Statements                           |
 // |----------------|-------------------------|--------------------------------------|
@@ -134,7 +134,7 @@ async function checkPages(db: Database): Promise<void> {
 // | gone, or other | any                     | fail until it is back                |
 // | as opened      | one is gone, or another | fail until the process starts again  |
 //
-// The log isn't opened anew: moving what it held into the file could overwrite others' later writes.
+// The log isn't opened again: a checkpoint of its contents could overwrite others' later writes.
 
 const ELSEWHERE = 'the database file was moved, removed or replaced; start the server anew';
 const LOG_GONE =
@@ -142,7 +142,7 @@ const LOG_GONE =
 
 type Place = ReturnType<typeof placeOf>;
 
-/** Returns the place of the file at `path`, whose log is open. */
+/** Remembers the place of the file at `path`, whose log is open, to check it later. */
 function placeOf(path: string) {
   const file = lstatSync(path).isSymbolicLink() ? realpathSync(path) : path; // the log is beside the file itself
   const [wal, shm] = [`${file}-wal`, `${file}-shm`];
@@ -158,7 +158,7 @@ function placeOf(path: string) {
   }
 
   return {
-    /** Throws a StoreOutage unless everything is in its place; as of this turn of the event loop, or as of now. */
+    /** Throws a StoreOutage unless all files are in place, as of this turn of the event loop, or as of now. */
     check(now: boolean): void {
       if (!now && isChecked) return;
       const reason = displacement();
@@ -169,22 +169,19 @@ function placeOf(path: string) {
         isChecked = false;
       });
     },
-    /**
-     * Returns whether the log is lost: then nothing of it may get into the file, because others have written there
-     * since.
-     */
+    /** Returns whether the log is lost: then it must not be checkpointed, because others have written to the file since. */
     get logIsLost(): boolean {
       return displacement() === LOG_GONE;
     },
   };
 }
 
-/** Identifies the file at `path`; null: none. Takes 1.5 µs (on Deno 7). */
+/** Identifies the file at `path`; null: none. Takes 1.5 µs (7 on Deno). */
 function fileAt(path: string): string | null {
   try {
     const { dev, ino } = statSync(path);
     return `${dev} ${ino}`;
   } catch {
-    return null; // whatever the reason, it is not there
+    return null; // for whatever reason, it can't be found
   }
 }

@@ -1,11 +1,11 @@
-// A connection to an SQLite file through the runtime's own SQLite, `node:sqlite` in Bun and in Deno: statements are
-// prepared once, and an error bears SQLite's name for it. Every call blocks the thread.
+// Connects to an SQLite file through the runtime's own SQLite, `node:sqlite` in Bun and in Deno. Caches prepared
+// statements, and gives errors SQLite's names. Every call blocks the thread.
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { StoreOutage } from '../../ground/result.ts';
 import { errorReason, isSchemaMissing, type Row, type Statement, type Written } from '../database.ts';
 
-/** Prepared statements kept. Only composed ones, such as operators' filters, could be more. */
+/** Prepared statements cached. Only composed ones, such as operators' filters, could be more. */
 const STATEMENTS_MAX = 200;
 
 export type SqliteConnection = ReturnType<typeof openSqlite>;
@@ -13,11 +13,11 @@ export type SqliteConnection = ReturnType<typeof openSqlite>;
 export interface SqliteOptions {
   /** How long SQLite waits for another connection's lock. */
   readonly lockWaitMs: number;
-  /** Leaves the file and its write-ahead log as they are, also when it is closed. */
+  /** Leaves the file and its write-ahead log as they are, even when it is closed. */
   readonly readOnly?: boolean;
 }
 
-/** Opens the file, and makes it if it isn't there. */
+/** Opens the file, and creates it if it doesn't exist. */
 export function openSqlite(path: string, { lockWaitMs, readOnly = false }: SqliteOptions) {
   const db = withErrorName(() => new DatabaseSync(path, { timeout: lockWaitMs, readOnly }), CANTOPEN);
   const prepared = new Map<string, Prepared>();
@@ -39,9 +39,9 @@ export function openSqlite(path: string, { lockWaitMs, readOnly = false }: Sqlit
         if (hasRows) return { rows: rowsOf(statement, args), changed: 0, repeated: false };
         return { rows: [], changed: Number(statement.run(...inputsOf(args)).changes), repeated: false };
       }),
-    /** Runs a script, or a PRAGMA that SQLite carries out when it prepares it: prepared once, it has no effect again. */
+    /** Runs a script, or a PRAGMA that takes effect when SQLite prepares it: cached, it would have no effect again. */
     exec: (sql: string): void => withErrorName(() => db.exec(sql)),
-    /** Undoes a transaction that is open, if there is one. */
+    /** Rolls back an open transaction, if there is one. */
     rollback: (): void => withErrorName(() => void (db.isTransaction && db.exec('ROLLBACK'))),
     close: (): void => db.close(),
   };
@@ -54,13 +54,13 @@ interface Prepared {
 
 type Args = NonNullable<Statement['args']>;
 
-// The module's types want views of bytes, where it takes buffers as well; no statement of ours has any.
+// The module's types want views of bytes, but it accepts buffers, too; no statement of ours has any.
 const inputsOf = (args: Args) => args as readonly SQLInputValue[];
 
-/** Throws a RangeError where a number can't hold an integer. */
+/** Throws a RangeError if a number can't represent an integer. */
 const rowsOf = (statement: StatementSync, args: Args) => statement.all(...inputsOf(args)) as Row[];
 
-/** SQLite's result codes (sqlite.org/rescode.html): of the environment or of a damaged file, not of a statement. */
+/** SQLite's result codes (sqlite.org/rescode.html) about the environment or a damaged file, not about a statement. */
 const OUTAGES: Readonly<Record<number, string>> = {
   3: 'SQLITE_PERM',
   5: 'SQLITE_BUSY',
@@ -73,9 +73,9 @@ const OUTAGES: Readonly<Record<number, string>> = {
   14: 'SQLITE_CANTOPEN',
   15: 'SQLITE_PROTOCOL',
   26: 'SQLITE_NOTADB',
-  4874: 'SQLITE_FULL', // IOERR_SHMSIZE: there is no room for the index of the log
+  4874: 'SQLITE_FULL', // IOERR_SHMSIZE: no space for the index of the log
 };
-/** Deno names no code where it opens a file. */
+/** Deno gives no code when it can't open a file. */
 export const CANTOPEN = 14;
 
 function withErrorName<T>(run: () => T, fallback?: number): T {
@@ -86,14 +86,14 @@ function withErrorName<T>(run: () => T, fallback?: number): T {
   }
 }
 
-/** Adds SQLite's name to its error, by its number, or by `fallback` if it has none. */
+/** Adds SQLite's name to its error, by its code, or by `fallback` if it has none. */
 export function coded(error: unknown, fallback?: number): unknown {
   const { errcode = fallback } = error as { readonly errcode?: number };
   const name = OUTAGES[errcode ?? 0] ?? OUTAGES[(errcode ?? 0) & 0xff];
   return name === undefined ? error : Object.assign(error as Error, { code: name });
 }
 
-/** Returns SQLite's name of an outage, such as SQLITE_FULL; empty if the error is something else. */
+/** Returns SQLite's name of an outage, such as SQLITE_FULL; empty for any other error. */
 export function codeOf(error: unknown): string {
   const { code } = error as { readonly code?: unknown };
   return typeof code === 'string' && Object.values(OUTAGES).includes(code) ? code : '';
@@ -102,10 +102,10 @@ export function codeOf(error: unknown): string {
 export const isBusy = (error: unknown): boolean => /BUSY|LOCKED|PROTOCOL/.test(codeOf(error));
 export const isDamaged = (error: unknown): boolean => /CORRUPT|NOTADB/.test(codeOf(error));
 
-/** Logged for damage that the check at the start missed: it does not read every page of a large file. */
+/** Logged for damage that the check at the start missed, since it does not read every page of a large file. */
 const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
 
-/** Returns the outage that an error of SQLite tells of; null: the error is a bug. */
+/** Returns an SQLite error as an outage; null: it is a bug. */
 export function outageOf(error: unknown): StoreOutage | null {
   if (isSchemaMissing(error)) return new StoreOutage(errorReason(error), 'no_schema');
   if (codeOf(error) === '') return null;

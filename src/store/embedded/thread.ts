@@ -1,5 +1,5 @@
-// Writes to an SQLite file in a thread of its own. There statements, commits and the disk, which may take half a second
-// while others write to it, hold up nobody; in the event loop all calls would wait with them.
+// Writes to an SQLite file in its own thread. There statements, commits and the disk, which may take half a second while
+// others write to it, delay nobody; in the event loop all calls would wait for them.
 
 import type { Worker } from 'node:worker_threads';
 import type { Statement, Written } from '../database.ts';
@@ -9,7 +9,7 @@ import { CANTOPEN, coded, outageOf } from './sqlite.ts';
 /** How long a statement waits for another connection's lock. */
 const LOCK_WAIT_MS = 5000;
 
-/** Text, because the executable would not find a file. It is sent a transaction, 'move the log', or 'end'. */
+/** The thread's code, as text, because the executable would not find a file. */
 const THREAD = `
 const { parentPort, workerData } = require('node:worker_threads');
 const { DatabaseSync } = require('node:sqlite');
@@ -35,7 +35,7 @@ function transact(statements) {
   }
 }
 const asked = {
-  'move the log': () => db.exec('PRAGMA wal_checkpoint(PASSIVE)'),
+  checkpoint: () => db.exec('PRAGMA wal_checkpoint(PASSIVE)'),
   end: () => db.close(),
 };
 parentPort.on('message', (message) => {
@@ -54,21 +54,21 @@ interface Answer {
 
 export interface WritingThread {
   /**
-   * Runs statements in one transaction, all or none, which a power cut may undo; returns no rows of theirs. The next may be
-   * given when this one has ended. Throws what a Database does.
+   * Runs statements in one transaction, all or none, which a power cut may undo; returns no rows. The next call must wait
+   * for the end of this one. Throws like a Database.
    */
   writeAll(statements: readonly Statement[]): Promise<readonly Written[]>;
-  /** Moves the log into the file: the next commit in the event loop need not do that. */
-  moveLog(): Promise<void>;
+  /** Checkpoints the log, so that the next commit in the event loop need not. */
+  checkpoint(): Promise<void>;
   end(): Promise<void>;
 }
 
-/** Creates a thread that starts with its first statement, and then takes 15 MB of memory. The file must be there by then. */
+/** Creates a thread that starts with its first statement, and then takes 15 MB of memory. The file must exist by then. */
 export function createWritingThread(path: string): WritingThread {
   let thread: Worker | null = null;
 
-  async function ask(message: readonly Statement[] | 'move the log' | 'end'): Promise<Answer> {
-    const [{ once }, workers] = await Promise.all([import('node:events'), import('node:worker_threads')]); // not at the start
+  async function ask(message: readonly Statement[] | 'checkpoint' | 'end'): Promise<Answer> {
+    const [{ once }, workers] = await Promise.all([import('node:events'), import('node:worker_threads')]); // lazily
     if (thread === null) {
       thread = new workers.Worker(THREAD, { eval: true, workerData: path });
       thread.unref();
@@ -79,14 +79,14 @@ export function createWritingThread(path: string): WritingThread {
     return answer;
   }
 
-  /** Ends a thread that failed: it may have ended itself, and the next statement starts another. */
+  /** Drops a thread that failed, and may have ended itself; the next statement starts another. */
   async function drop(): Promise<void> {
     const failed = thread;
     thread = null;
     await failed?.terminate();
   }
 
-  async function send(message: readonly Statement[] | 'move the log'): Promise<readonly number[]> {
+  async function send(message: readonly Statement[] | 'checkpoint'): Promise<readonly number[]> {
     const { changed = [], failure } = await ask(message).catch(async (error) => {
       await drop();
       throw outageOf(coded(error)) ?? error;
@@ -98,9 +98,9 @@ export function createWritingThread(path: string): WritingThread {
 
   return {
     writeAll: async (statements) => (await send(statements)).map((changed) => ({ rows: [], changed, repeated: false })),
-    moveLog: async () => void (thread !== null && (await send('move the log'))),
+    checkpoint: async () => void (thread !== null && (await send('checkpoint'))),
     async end() {
-      if (thread !== null) await ask('end').catch(() => {}); // one that failed has closed the file
+      if (thread !== null) await ask('end').catch(() => {}); // a failed one has closed the file
       await drop();
     },
   };

@@ -1,14 +1,14 @@
-// Statements take turns, because each blocks the event loop.
+// Queues statements, because each blocks the event loop, and yields to it in between.
 
 import { nextTurn } from '../../ground/runtime.ts';
 
-/** After so much work in a row that blocks the event loop, the loop runs what else is waiting. */
+/** After this much consecutive blocking work, the event loop runs what else is waiting. */
 const BLOCKING_MS_MAX = 3;
 
-/** Runs `work` after all that came before. Rejects with what it throws. */
+/** Runs `work` after everything queued before. Rejects with what it throws. */
 export type TakeTurn = <T>(work: () => T) => Promise<T>;
 
-/** Creates a queue that lets the event loop run what else waits after each `BLOCKING_MS_MAX` of work. */
+/** Creates a queue that yields to the event loop after each `BLOCKING_MS_MAX` of work. */
 export function createTurns(): TakeTurn {
   let last: Promise<unknown> = Promise.resolve();
   let yieldedAtMs = 0;

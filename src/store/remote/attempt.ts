@@ -1,9 +1,9 @@
-// One try of a statement on a remote database: over in time, and with what its failure means. The driver has no
-// deadlines and runs twenty calls at once at most, so a primary that hangs would hang everything. Each try therefore
-// has a client of its own (no connection, microseconds to make), whose fetch gives up in time and sees the responses.
+// One try of a statement on a remote database, with a timeout, and what its failure means. The driver has no deadlines and
+// runs at most twenty calls at once, so a primary that hangs would hang everything. Each try therefore has its own client
+// (no connection, microseconds to make), whose fetch times out and sees the responses.
 //
-// Each request opens a stream of its own at the primary, which costs `sqld` 2.2 ms; in one that stays open a statement
-// takes 0.5. But the driver keeps a stream open for a transaction alone, and `sqld` ends one that is idle for 10 s.
+// Each request opens its own stream at the primary, which costs `sqld` 2.2 ms; in a stream that stays open a statement
+// takes 0.5. But the driver keeps a stream open only for a transaction, and `sqld` ends one that is idle for 10 s.
 
 import type { Client } from '@libsql/client/web';
 import { type OutageKind, StoreOutage } from '../../ground/result.ts';
@@ -12,14 +12,14 @@ import { expected } from '../../ground/wording.ts';
 import { errorReason, isSchemaMissing } from '../database.ts';
 import type { RemoteConfig } from '../place.ts';
 
-/** Returns what runs a function once. `again`: it is not the first try. */
+/** Creates the function that runs one try. `again`: it is not the first. */
 export async function createAttempt({ url, authToken }: RemoteConfig) {
-  // Imported here, so that a server with a file loads no HTTP client.
+  // Imported lazily, so that a server with a file loads no HTTP client.
   const { createClient } = await import('@libsql/client/web');
   try {
     createClient({ url }).close();
   } catch {
-    // In our own words: the driver's message quotes the query, which may hold a token.
+    // In our own words, because the driver's message quotes the query, which may hold a token.
     const what = 'a URL without fragment, and in its query only authToken, or a tls that fits the rest';
     throw new Error(expected('DATABASE_URL', what, shownUrl(url)));
   }
@@ -53,21 +53,21 @@ type Attempted<T> = { readonly ok: true; readonly value: T } | ({ readonly ok: f
 
 interface Failure {
   readonly failure: StoreOutage;
-  /** Another try may do better. */
+  /** Whether another try may succeed. */
   readonly again: boolean;
-  /** The statement may have been carried out nevertheless. */
+  /** Whether the statement may have run nevertheless. */
   readonly outcomeUnknown: boolean;
 }
 
 /**
- * Fetches within a time. A redirect is a response: it could lead statements to another server, or past TLS. `again`: on a
- * new connection. When one died silently, those that were opened with it died too.
+ * Fetches with a timeout. Redirects count as responses: they could lead statements to another server, or past TLS. `again`:
+ * uses a new connection, because when one dies silently, those opened with it have died, too.
  */
 async function fetchWithin(request: Request, withinMs: number, again: boolean, wire: Wire): Promise<Response> {
   try {
     const signal = AbortSignal.timeout(withinMs);
     const response = await fetch(request, { signal, redirect: 'manual', ...(again && { keepalive: false }) });
-    const body = await response.arrayBuffer(); // within the deadline too
+    const body = await response.arrayBuffer(); // also within the timeout
     wire.status = response.status;
     return new Response(body, { status: response.status, headers: response.headers });
   } catch (error) {
@@ -76,13 +76,13 @@ async function fetchWithin(request: Request, withinMs: number, again: boolean, w
   }
 }
 
-/** Throws if it is a bug of this program: a statement that the database can't make sense of. */
+/** Classifies an error. Throws it if it is our bug: a statement that the database can't parse. */
 function classifyError(error: unknown, { status, failure }: Wire): Failure {
   if (failure !== null) {
     const outcomeUnknown = !NOT_SENT.test(codeOf(failure));
     return { failure: new StoreOutage(errorReason(failure)), again: true, outcomeUnknown };
   }
-  if (status === null) throw error; // nothing was sent: an argument the driver refuses
+  if (status === null) throw error; // nothing was sent: the driver refuses an argument
   if (status !== 200) return classifyStatus(status);
   const reason = errorReason(error);
   const code = codeOf(error);
@@ -104,19 +104,16 @@ function classifyStatus(status: number): Failure {
   return permanent('refused', expected('DATABASE_URL', `a libSQL server, but it answered ${status}`));
 }
 
-/** Returns a failure in which the database did nothing, and would do nothing at another try. */
+/** Returns a failure in which the database did nothing, and a retry would not help. */
 const permanent = (kind: OutageKind, reason: string): Failure => ({
   failure: new StoreOutage(reason, kind),
   again: false,
   outcomeUnknown: false,
 });
 
-/** No connection came about, so nothing was carried out. */
+/** There was no connection, so nothing has run. */
 const NOT_SENT = /ECONNREFUSED|ConnectionRefused|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EPROTO|CERT/i;
-/**
- * The server's file is locked for a moment, it broke the statement off, or all its responses together have no room for this
- * one.
- */
+/** The server's file is locked for a moment, it aborted the statement, or its other responses leave no room for this one. */
 const BUSY = /^(SQLITE_(BUSY|LOCKED|INTERRUPT|SCHEMA)|RESPONSE_TOO_LARGE)/;
 /** The server responds, but can't do it: blocked by its operator, full, damaged. */
 const OUT_OF_ORDER = /^(BLOCKED|SQLITE_(FULL|IOERR|READONLY|CANTOPEN|CORRUPT|NOTADB|NOMEM|PROTOCOL|AUTH|PERM))/;

@@ -1,4 +1,4 @@
-// A libSQL database over HTTP: Turso, or your own sqld. Statements wait for their turn, and may be tried again.
+// Implements Database over HTTP for libSQL: Turso, or your own sqld. Statements wait for their turn, and may be retried.
 
 import type { Client, InStatement, ResultSet } from '@libsql/client/web';
 import { createFairSemaphore, type Release } from '../../ground/limits/semaphore.ts';
@@ -9,29 +9,29 @@ import type { RemoteConfig } from '../place.ts';
 import { createAttempt } from './attempt.ts';
 
 const TRIES_MAX = 3;
-/** Before the second try there is a random pause of up to this, before the third of up to twice this. */
+/** The longest random pause before the second try; before the third it is twice this. */
 const PAUSE_MS_MAX = 150;
-/** When there is little time in all, the pauses are shorter: up to this part of it, then up to twice that. */
+/** If there is little time in all, the pauses are shorter: up to this part of it, then up to twice that. */
 const PAUSE_PART_MAX = 0.1;
 /**
- * Limits one try, and all together. A second try helps when a connection died silently, or when this process was too
- * busy to read. To a busy primary it is more work, so writes, which run one after the other, get more time.
+ * Limits one try, and all together. A second try helps if a connection died silently, or if this process was too busy to
+ * read. To a busy primary it is more work, so writes, which run one after the other, get more time.
  */
 interface Timeouts {
   readonly tryMs: number;
   readonly totalMs: number;
 }
 const READ: Timeouts = { tryMs: 1500, totalMs: 3000 };
-// A try of several statements must end before `sqld` takes the file away from them, after 5 s: each of those that are
-// left then fails, and the driver leaves all but the first failure unhandled, which ends the process.
+// A try of several statements must end before `sqld` takes the lock away from them, after 5 s: each remaining one then
+// fails, and the driver leaves all but the first failure unhandled, which ends the process.
 const WRITE: Timeouts = { tryMs: 4000, totalMs: 6000 };
-/** One runs while the next is on its way. With four, one in some thousand waited 5 s, until `sqld` ended another. */
+/** One runs while the next is in transit. With four, one in some thousand waited 5 s, until `sqld` ended another. */
 const WRITES_AT_ONCE = 2;
-/** Far below the runtime's 256 requests at once, so that polls never wait. At 100 ms each still 640 reads a second. */
+/** Far below the runtime's 256 concurrent requests, so that polls never wait. At 100 ms each, still 640 reads a second. */
 const READS_AT_ONCE = 64;
-/** Statements that may wait for a turn, a kilobyte each. An owner's are served as they came, owners in turn. */
+/** Statements that may wait for a turn, a kilobyte each. An owner's are served in order, owners in turn. */
 const WAITING = { total: 4000, each: 500 };
-/** The part of its time for which a statement may wait for its turn; the rest is for the call itself. */
+/** The part of its time that a statement may wait for its turn; the rest is for the call itself. */
 const TURN_PART_OF_TIME = 0.6;
 
 const driverStatement = ({ sql, args = [] }: Statement): InStatement => ({ sql, args: [...args] });
@@ -94,7 +94,7 @@ export async function remoteDatabase(config: RemoteConfig, patience = 1): Promis
         : inTurn(readers, statement, execute(statement), timeouts));
       return rowsOf(value);
     },
-    // Unsynced or not: the primary decides when it waits for its disk.
+    // `unsynced` has no effect: the primary decides when it waits for its disk.
     async write(statement, withinMs) {
       const timeouts = patiently(withinMs === undefined ? WRITE : { tryMs: withinMs, totalMs: withinMs });
       const { value, repeated } = await inTurn(writers, statement, execute(statement), timeouts);
@@ -119,7 +119,7 @@ type Turns = (statement: Statement, withinMs: number) => Promise<Release | null>
 
 const STRANGERS = Symbol('strangers');
 
-/** Creates turns for so many statements at once. Strangers run one at a time, in a turn as of one owner. */
+/** Creates turns for so many statements at once. Strangers run one at a time, and share one owner's turn. */
 function createTurns(atOnce: number): Turns {
   const all = createFairSemaphore({ total: atOnce, each: atOnce }, WAITING, systemClock);
   const strangers = createFairSemaphore({ total: 1, each: 1 }, WAITING, systemClock);
@@ -140,10 +140,10 @@ function createTurns(atOnce: number): Turns {
   };
 }
 
-/** What runtimes look for in any object. */
+/** Properties that runtimes look up in any object. */
 const ASKED_OF_ALL = ['then', 'toJSON', 'constructor'];
 
-/** Throws a StoreOutage where a column is read that the database did not send: it answered something else. */
+/** Throws a StoreOutage for a column that the database did not send, because it answered something else. */
 const CHECKED: ProxyHandler<Row> = {
   get(row, name) {
     if (typeof name === 'string' && !Object.hasOwn(row, name) && !ASKED_OF_ALL.includes(name)) {
@@ -153,7 +153,7 @@ const CHECKED: ProxyHandler<Row> = {
   },
 };
 
-/** Returns the driver's rows, objects by column name that also have each value by its place. */
+/** Returns the driver's rows, which have each value both by column name and by index. */
 const rowsOf = ({ rows }: ResultSet) => rows.map((row) => new Proxy(row as unknown as Row, CHECKED));
 
 const writtenOf = (result: ResultSet, repeated: boolean): Written => ({

@@ -1,4 +1,4 @@
-// Opens a remote database: at start-up if it responds, else when it first does, and again when it is replaced by an
+// Opens a remote database: at the start if it responds, otherwise when it first does, and again when it is replaced by an
 // empty one. Until then every statement fails with the reason.
 
 import { singleFlight } from '../../ground/cache.ts';
@@ -12,15 +12,15 @@ import type { RemoteConfig } from '../place.ts';
 import { migrate, WRITE_PROBE } from '../schema.ts';
 import { remoteDatabase } from './database.ts';
 
-/** The start waits this long for a primary that hangs, then goes on without it. */
+/** How long the start waits for a primary that hangs before it goes on without it. */
 const START_WAIT_MS = 2000;
 
-/** 2 ms of the primary's time. Many at once, because it may be far away, and waiting for it holds up nothing. */
+/** 2 ms of the primary's time. Many, because it may be far away, and waiting for it delays nothing. */
 const USES_PER_WRITE = 1000;
 
 export interface RemoteOptions {
   readonly clock: Clock;
-  /** Multiplies the time that a statement may take: for tests, on machines that do other things too. */
+  /** Multiplies the time that a statement may take, for tests on busy machines. */
   readonly storePatience?: number | undefined;
   readonly log: Log;
 }
@@ -34,7 +34,7 @@ export async function remoteStore(config: RemoteConfig, options: RemoteOptions) 
     usesPerWrite: USES_PER_WRITE,
     replica,
     async open() {
-      // A wrong token or address doesn't heal; a primary that is away does, and everything else works meanwhile.
+      // A wrong token or address is permanent; a primary that is away may come back, and the rest works meanwhile.
       await open(START_WAIT_MS).catch((error) => {
         const { kind, reason } = outageIn(error);
         if (kind === 'refused') throw new Error(`${reason} (${shownUrl(config.url)})`);
@@ -47,13 +47,13 @@ export async function remoteStore(config: RemoteConfig, options: RemoteOptions) 
   };
 }
 
-/** Creates a replica that is not open yet: opening hangs while the primary does, so it waits for a response. */
+/** Creates a replica that opens later: opening hangs while the primary does, so it waits for a response. */
 async function replicaOf(primary: Database, file: string, options: RemoteOptions) {
   const { createReplica } = await import('../replica/replica.ts');
   return createReplica({ file, readPrimary: primary.read, ...options });
 }
 
-/** Returns `primary` so that its statements open it unless it is open. Calls `onOpen` after each opening. */
+/** Wraps `primary` so that its statements open it if need be. Calls `onOpen` after each opening. */
 function openedLater(primary: Database, onOpen: () => void, log: Log) {
   let isOpen = false;
   const outage = createOutageLog(log, { on: 'database not opened', off: 'database opened', eachReason: true });
@@ -65,7 +65,7 @@ function openedLater(primary: Database, onOpen: () => void, log: Log) {
     onOpen();
   });
 
-  /** Waits no longer than `withinMs`, if given. Throws UnusableDatabase, or a StoreOutage. */
+  /** Opens it, within `withinMs` if given. Throws UnusableDatabase, or a StoreOutage. */
   async function open(withinMs?: number): Promise<void> {
     try {
       const opened = opening.run().then(() => true);
@@ -77,7 +77,7 @@ function openedLater(primary: Database, onOpen: () => void, log: Log) {
     }
   }
 
-  /** Throws: an unusable database ends a start; later it is reported like an outage. */
+  /** Throws an unusable database as an outage: it only ends the program at the start. */
   function unusable(error: unknown): never {
     if (!(error instanceof UnusableDatabase)) throw error;
     outage.began(error.message);
@@ -89,7 +89,7 @@ function openedLater(primary: Database, onOpen: () => void, log: Log) {
     try {
       return await run();
     } catch (error) {
-      if (isOutage(error, 'no_schema')) isOpen = false; // replaced under our feet
+      if (isOutage(error, 'no_schema')) isOpen = false; // it was replaced meanwhile
       throw error;
     }
   }
@@ -103,11 +103,11 @@ function openedLater(primary: Database, onOpen: () => void, log: Log) {
   return { db, open };
 }
 
-/** Throws a StoreOutage or UnusableDatabase. */
+/** Migrates, and probes writing. Throws a StoreOutage or UnusableDatabase. */
 async function prepare(db: Database): Promise<void> {
   await migrate(db);
   await db.write(WRITE_PROBE).catch((error) => {
-    // Any other failure, such as a block by the operator, lets reading go on.
+    // After any other failure, such as a block by the operator, reads still work.
     if (outageIn(error).kind === 'refused') throw error;
   });
 }

@@ -1,5 +1,5 @@
-// The file of a replica. One that isn't fit, is made anew by one process at a time, which holds a lock meanwhile. A server
-// of the version before holds that lock as long as it runs: its driver writes into whatever is at the path.
+// Opens the file of a replica. If it isn't usable, one process at a time makes it anew, under a lock. A server of the
+// previous version holds that lock as long as it runs, because its driver writes into whatever is at the path.
 
 import { existsSync, rmSync, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
@@ -10,12 +10,12 @@ import { embeddedDatabase } from '../embedded/database.ts';
 import { isBusy, openSqlite } from '../embedded/sqlite.ts';
 import { migrate, SCHEMA_VERSION } from '../schema.ts';
 
-/** Its row has the mark of the change that was followed last. One of another version of the schema is made anew. */
+/** Its row has the mark of the change followed last. A file of another schema version is made anew. */
 export const FOLLOWED = `replica_of_${SCHEMA_VERSION}`;
 
-/** Returns the path of an empty file beside the replica, which says who made it, and which is locked. */
+/** Returns the path of an empty file beside the replica, which shows who made it, and serves as the lock. */
 const marker = (file: string) => `${file}-owner`;
-/** What SQLite keeps beside it, and what the driver of versions before did. */
+/** What SQLite, and the driver of older versions, keep beside it. */
 const PARTS = ['', '-wal', '-shm', '-client_wal_index', '-closed'];
 
 const IS_FIT: Statement = { sql: `SELECT 1 FROM sqlite_master WHERE name = '${FOLLOWED}'` };
@@ -26,14 +26,14 @@ const MAKE = [
   "UPDATE feed SET database_id = ''",
 ];
 
-/** Throws if the file belongs to another program, or is a database of keys. */
+/** Throws if the file belongs to another program, or is itself a database of keys. */
 export function refuseForeign(file: string): void {
   if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > 0 && !existsSync(marker(file))) {
     throw new Error(expected('DATABASE_REPLICA_FILE', 'a new file, or a replica made by this program', file));
   }
 }
 
-/** Opens the replica's file, or makes it. `anew`: it is damaged, so it is made anew. */
+/** Opens the replica's file, or makes it. `anew`: it is damaged, so it is replaced. */
 export async function openReplica(file: string, anew: boolean): Promise<Database> {
   makePrivate(marker(file));
   makePrivate(file);
@@ -41,7 +41,7 @@ export async function openReplica(file: string, anew: boolean): Promise<Database
   return found ?? withLock(file, async () => (anew ? null : await fitAt(file)) ?? make(file));
 }
 
-/** Returns the file's database if it is fit to be used, or else null. */
+/** Returns the file's database if it is usable, or else null. */
 async function fitAt(file: string): Promise<Database | null> {
   const db = embeddedDatabase(file);
   try {
@@ -85,7 +85,7 @@ async function make(file: string): Promise<Database> {
   }
 }
 
-/** Spares the event loop some twenty waits for the disk: what isn't whole after a power cut, is made anew. */
+/** Saves the event loop some twenty waits for the disk: what is incomplete after a power cut is made anew. */
 const withoutSyncs = (db: Database): Database => ({
   ...db,
   write: (statement) => db.write({ ...statement, unsynced: true }),

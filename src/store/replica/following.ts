@@ -1,6 +1,6 @@
-// One step of a replica's file along its primary's change feed. Position and rows change in one transaction, so they fit,
-// however a process ends. Several processes may follow with one file: what was read at a position is put in only where
-// that is still there. When steps are taken, and what comes of a failure, is up to replica.ts.
+// Takes one step of a replica's file along its primary's change feed. Position and rows change in one transaction, so they
+// match however a process ends. Several processes may follow with one file: what was read at a position is only written
+// if the file is still there. replica.ts decides when to step, and handles failures.
 
 import { FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../../ground/change-feed.ts';
 import { type Clock, sleep } from '../../ground/runtime.ts';
@@ -10,19 +10,19 @@ import type { WritingThread } from '../embedded/thread.ts';
 import { CHANGES, pageOf } from '../feed.ts';
 import { FOLLOWED } from './file.ts';
 
-/** Rows that are read at once, some 100 KB, which holds up this process for a few milliseconds. */
+/** Rows read at once, some 100 KB, which block this process for a few milliseconds. */
 const PAGE_ROWS = 250;
-/** After so many are put in there is a pause, which is as long as that took, but no longer than this. */
+/** The longest pause after a page; otherwise it is as long as writing the page took. */
 const PAUSE_MS_MAX = 20;
 
-/** New rows of these come after the last one. */
+/** Tables whose new rows come after the last one. */
 const GROWING = ['api_keys', 'children'];
 
-/** A position whose keys are still being copied counts for nobody: it is that of no database. */
+/** A prefix that makes a position invalid while its keys are still being copied: it is that of no database. */
 const COPYING = 'copying ';
 
 export const POSITION: Statement = { sql: `SELECT database_id, pruned_seq AS seq, mark FROM feed, ${FOLLOWED}` };
-/** First in a transaction: fails, and undoes it, where the position is another one. */
+/** First in a transaction: fails, and rolls it back, if the position has changed. */
 const IS_AT = `UPDATE feed SET database_id = iif((database_id, pruned_seq) = (?1, ?2)
 AND (SELECT mark FROM ${FOLLOWED}) IS ?3, database_id, NULL)`;
 const IS_ELSEWHERE = /NOT NULL constraint failed: feed/;
@@ -39,7 +39,7 @@ export interface Pair {
 }
 
 /**
- * What a step did: `begun_anew`: the file is of another database, or holds what its primary has lost, and is empty now;
+ * The result of a step. `begun_anew`: the file is another database's, or holds what its primary has lost, and is empty now;
  * `begun`: it was empty before. `moved`: another step may find more. `done`: there is nothing more.
  */
 export type Step = 'begun' | 'begun_anew' | 'moved' | 'done';
@@ -52,15 +52,15 @@ export const positionOf = (row: Row): ReachedPosition => ({
 
 /** A step under way. */
 interface Stepping extends Pair {
-  /** Returns what writes many rows: the thread, which is started. */
+  /** Returns the writer for many rows: the thread, started if need be. */
   readonly many: () => Into;
-  /** Returns what writes few: the thread, if there is one. */
+  /** Returns the writer for few rows: the thread, if there is one. */
   readonly few: () => Into;
 }
 
 type Into = Pick<WritingThread, 'writeAll'> | Pick<Database, 'writeAll'>;
 
-/** Takes one step. `isReplaced`: the primary was, whatever the file says. */
+/** Takes one step. `isReplaced`: the primary was replaced, whatever the file says. */
 export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {
   let thread: WritingThread | undefined;
   const many = () => {
@@ -70,7 +70,7 @@ export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {
   try {
     return await step({ ...pair, many, few: () => thread ?? pair.here }, isReplaced);
   } finally {
-    await thread?.moveLog();
+    await thread?.checkpoint();
     await thread?.end();
   }
 }
@@ -89,10 +89,7 @@ async function step(pair: Stepping, isReplaced: boolean): Promise<Step> {
 
 const positionIn = async ({ here }: Pair): Promise<ReachedPosition> => positionOf(firstOf(await here.read(POSITION)));
 
-/**
- * Forgets all, which may be many rows. What is copied from now on is as new as the position at least, and what changes
- * meanwhile follows.
- */
+/** Deletes everything, which may be many rows. What is copied next is at least as new as the position; changes follow. */
 function beginCopy(
   pair: Stepping,
   from: ReachedPosition,
@@ -103,7 +100,7 @@ function beginCopy(
   return moveOn(into, from, { databaseId: COPYING + databaseId, seq: newestSeq, mark: newestMark }, empty);
 }
 
-/** Copies what is not here yet, from where the copying was interrupted. */
+/** Copies what is missing, continuing an interrupted copy. */
 async function copyAll(pair: Stepping, from: ReachedPosition, databaseId: string): Promise<Step> {
   await takeNewer(pair, from);
   for (const table of OF_OWNERS) {
@@ -114,7 +111,7 @@ async function copyAll(pair: Stepping, from: ReachedPosition, databaseId: string
   return 'moved';
 }
 
-/** Takes over a page of changes, and after the last one keys that were made since. */
+/** Applies a page of changes, and after the last one copies new keys. */
 async function takeChanges(pair: Stepping, from: ReachedPosition, { databaseId, changes }: FeedPage): Promise<Step> {
   const last = changes.at(-1);
   if (last !== undefined) {
@@ -127,7 +124,7 @@ async function takeChanges(pair: Stepping, from: ReachedPosition, { databaseId, 
   return 'done';
 }
 
-/** Takes over keys that were made since, then their children, of which old ones go. */
+/** Copies new keys, then new children, and deletes old children. */
 async function takeNewer(pair: Stepping, from: ReachedPosition): Promise<void> {
   const here: Read = (statement) => pair.here.read(statement);
   for (const table of GROWING) {
@@ -139,7 +136,7 @@ async function takeNewer(pair: Stepping, from: ReachedPosition): Promise<void> {
   }
 }
 
-/** Puts in rows; a page full of them, of which there are more, in the thread. */
+/** Writes rows; a full page of them, which others follow, in the thread. */
 async function putPage(pair: Stepping, from: ReachedPosition, table: string, rows: readonly Row[]): Promise<void> {
   const statements = putRows('REPLACE', table, rows);
   if (rows.length < PAGE_ROWS) return put(pair.few(), from, statements);
@@ -148,7 +145,7 @@ async function putPage(pair: Stepping, from: ReachedPosition, table: string, row
   await sleep(Math.min(performance.now() - beganMs, PAUSE_MS_MAX));
 }
 
-/** Puts in what was read at a position; nothing if another process has moved on from there. */
+/** Writes what was read at a position, unless another process has moved on from there. */
 async function put(into: Into, from: ReachedPosition, statements: readonly Statement[]): Promise<void> {
   const all = [{ sql: IS_AT, args: [from.databaseId, from.seq, from.mark] }, ...statements];
   try {
@@ -158,7 +155,7 @@ async function put(into: Into, from: ReachedPosition, statements: readonly State
   }
 }
 
-/** Puts it in, and moves on to the next position. */
+/** Writes statements and the next position. */
 const moveOn = (into: Into, from: ReachedPosition, to: ReachedPosition, statements: readonly Statement[]) =>
   put(into, from, [
     ...statements,

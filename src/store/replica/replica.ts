@@ -1,6 +1,6 @@
-// A replica of the keys near by, for reads: a file that follows the primary's change feed (following.ts). The reader
-// decides whether to trust a response, by its position (store/key-reads.ts): a replica that lags, or lacks a key, costs a
-// read of the primary and nothing else.
+// A local replica of the keys for reads: a file that follows the primary's change feed (following.ts). The reader decides
+// by its position whether to trust a response (store/key-reads.ts): a replica that lags, or lacks a key, only costs a read
+// of the primary.
 
 import { type Repeated, repeat } from '../../ground/background.ts';
 import { hasReached, type ReachedPosition } from '../../ground/change-feed.ts';
@@ -15,10 +15,10 @@ import { createWritingThread } from '../embedded/thread.ts';
 import { openReplica, refuseForeign } from './file.ts';
 import { followOn, POSITION, positionOf, type Step } from './following.ts';
 
-/** While the replica lags, unknown keys are read from the primary: a lag costs a few reads. */
+/** How often it follows. While it lags, unknown keys are read from the primary, which costs a few reads. */
 const FOLLOW_EVERY_MS = 1000;
 
-/** `catching_up`: it responds, but does not have yet what its process knows of. */
+/** `catching_up`: it responds, but lags behind what its process has seen. */
 export type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
 
 export interface ReplicaOptions {
@@ -28,7 +28,7 @@ export interface ReplicaOptions {
   readonly log: Log;
 }
 
-/** `kept`: what the file held when it was opened is still there. `replaced`: it is the primary's of before. */
+/** `kept`: the file's contents at opening are still there. `replaced`: they belong to the previous primary. */
 type State =
   | { readonly is: 'not_open'; readonly isDamaged: boolean }
   | { readonly is: 'copying'; readonly here: Database; readonly kept: boolean }
@@ -71,7 +71,7 @@ export class Replica {
     this.open = this.#following.runNow;
   }
 
-  /** Reads one statement; null when nothing here responds. */
+  /** Reads one statement; null if the replica does not respond. */
   async read(statement: Statement): Promise<readonly Row[] | null> {
     if (this.#state.is !== 'in_use') return null;
     try {
@@ -82,14 +82,14 @@ export class Replica {
     }
   }
 
-  /** Returns whether its responses count in a process that knows of everything up to `reached`. */
+  /** Returns whether its responses are recent enough for a process that has seen everything up to `reached`. */
   state = async (reached: ReachedPosition): Promise<ReplicaState> => {
     const [row] = (await this.read(POSITION)) ?? [];
     if (row === undefined) return 'not_in_use';
     return hasReached(positionOf(row), reached) ? 'in_use' : 'catching_up';
   };
 
-  /** Drops the replica's data after the primary was replaced: it belongs to the one before. */
+  /** Drops the replica's data after the primary was replaced. */
   discard(): void {
     if (this.#state.is !== 'not_open') this.#state = { is: 'replaced', here: this.#state.here };
     this.#following.runNow();
@@ -131,14 +131,14 @@ export class Replica {
     this.#state = { is: 'copying', here, kept: false };
   }
 
-  /** Notes that all that the primary had a moment ago is here. */
+  /** Notes that everything the primary had a moment ago is here. */
   #reached(here: Database): void {
     if (this.#state.is === 'copying') this.#log.info('replica opened', { kept: this.#state.kept });
     this.#outage.ended();
     if (this.#state.is !== 'replaced') this.#state = { is: 'in_use', here };
   }
 
-  /** Notes a failure. A primary that is away leaves the replica as it is. */
+  /** Notes a failure. A primary that is away leaves the replica in use. */
   #failed(error: unknown): void {
     const isAway = error instanceof Error && error.message === AWAY;
     if (isAway && this.#state.is === 'in_use') return;
