@@ -96,7 +96,9 @@ function createConnection(handlers) {
       new Promise((resolve) => {
         const id = request('tools/call', { name: tool, arguments: args }, ({ result, error }) => {
           clearTimeout(timer);
-          resolve(typeof error?.message === 'string' ? failed(error.message) : readResult(objectOf(result)));
+          const { message } = objectOf(error);
+          const isSentence = typeof message === 'string' && message !== '';
+          resolve(isSentence ? failed(message) : readResult(objectOf(result)));
         });
         const timer = setTimeout(() => {
           waiting.delete(id);

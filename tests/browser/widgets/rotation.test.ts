@@ -230,6 +230,26 @@ describeInBrowser('a rotation in the widget api-keys-list', (browser) => {
     });
   });
 
+  test('that fails with an error of the host says so, also with an error that has no words', async () => {
+    await withList(listOf('one'), async (host) => {
+      const { frame, post } = host;
+      await ask(frame, 'one');
+      for (const [message, shown] of [
+        ['The person said no', 'The person said no'],
+        ['', 'The answer could not be read.'],
+        [undefined, 'The answer could not be read.'],
+      ]) {
+        await question(frame, 'one')
+          .getByRole('button', { name: /^(Rotate|Try again)$/ })
+          .click();
+        const { id } = await responseTo(host, {});
+        await post({ jsonrpc: '2.0', id, error: { code: -32000, message } });
+        await question(frame, 'one').getByRole('button', { name: 'Try again' }).waitFor();
+        expect(await question(frame, 'one').getByRole('alert').textContent()).toBe(String(shown));
+      }
+    });
+  });
+
   test('is made with the keyboard alone, and the focus is seen and never lost', async () => {
     await preview('', async ({ page, list, frame }) => {
       const inside = await frame('api-keys-list');
