@@ -127,13 +127,7 @@ describe('reading', () => {
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
     const [revoked, deleted] = (await keysOf(maker, 2)) as [{ id: string; key: string }, { id: string; key: string }];
-    const file = newFile();
-    await using edge = await createTestApp({
-      store: withReplica(sqld, file, proxy.url),
-      env: PATIENT,
-      clock: maker.clock,
-    });
-    await opened(edge);
+    await using edge = await edgeOf(sqld, proxy, maker);
     proxy.refuse(TAKING);
     const alice = await bearer(maker, 'alice');
     await maker.call('revoke_api_key', { keyId: revoked.id }, alice);
@@ -163,12 +157,7 @@ describe('reading', () => {
     await using sqld = await startPrimary();
     await using proxy = await startProxy(sqld.url);
     await using maker = await createTestApp({ store: storeOn(sqld.env) });
-    await using edge = await createTestApp({
-      store: withReplica(sqld, undefined, proxy.url),
-      env: PATIENT,
-      clock: maker.clock,
-    });
-    await opened(edge);
+    await using edge = await edgeOf(sqld, proxy, maker);
     proxy.refuse(TAKING);
     for (let made = 0; made < 200; made += 1) {
       const { key } = await maker.createKey('alice');
