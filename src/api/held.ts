@@ -1,6 +1,6 @@
-// Holds the long polls of /changes, and wakes them: after a poll of the feed with news, when their caller's key may
-// have ended, and at a stop. Bounded for each key, each owner and in all, so that nobody keeps out callers that hold
-// fewer. api/changes.ts decides on their answers.
+// Holds the long polls of /changes, and wakes them: after a poll of the feed that concerns them, when their caller's
+// key may have ended, and at a stop. Bounded for each key, each owner and in all, so that nobody keeps out callers that
+// hold fewer. api/changes.ts decides on their answers.
 
 import { LIMITS } from '../ground/limits/index.ts';
 import { nextTurn } from '../ground/runtime.ts';
@@ -33,7 +33,7 @@ export interface Waiting {
 export class HeldRequest {
   #wake: Wake | undefined;
   #resolve: ((wake: Wake) => void) | undefined;
-  /** True when the caller's key has to be verified again before the response. */
+  /** True if the caller's key must be revalidated before the response. */
   isSuspect = false;
   /** True while it waits for any complete poll, not only for one with news. */
   isUndecided = false;
@@ -131,7 +131,7 @@ export function createHeldRequests(feed: Pick<Feed, 'subscribe' | 'keepPolling' 
   }
 
   return {
-    /** Holds a request until `leave`. It may be answered early to make room for another. */
+    /** Holds a request until `leave`. It may be woken early to make room for another. */
     enter(facts: Waiting): HeldRequest {
       const held = new HeldRequest(facts);
       if (isStopping) {

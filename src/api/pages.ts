@@ -22,7 +22,7 @@ export interface KeysPageOptions {
   readonly address: Pick<ServerAddress, 'url'>;
   /** Finds the issuer's sign-in endpoints. Null: people sign in with a link, or paste a token. */
   readonly findSignIn: FindSignIn | null;
-  /** The scopes that tools and prompts ask keys for. */
+  /** The scopes that tools and prompts demand of keys. */
   readonly keyScopes: readonly string[];
   /** The start of the command that creates sign-in links; null: there is none. */
   readonly mints: string | null;

@@ -10,7 +10,7 @@ export interface RouteFacts {
   readonly path: string;
   /** The credential that a request needs. None: anybody may call, or the handler decides by what was sent. */
   readonly who?: 'key' | 'user' | 'client' | 'scraper';
-  /** The body; JSON unless given. */
+  /** The type of the body; by default JSON. */
   readonly takes?: BodyKind;
   /** Every body contains a credential, so production refuses POST over plain HTTP. */
   readonly takesSecrets?: boolean;

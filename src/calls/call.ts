@@ -47,7 +47,7 @@ const NOTHING = () => {};
 
 const NO_CAPABILITIES = {};
 
-/** A call of a tool or prompt. A transport creates it, guards extend it, and the tool gets it as its context. */
+/** A call of a tool or prompt. A transport creates it, guards extend it, and the tool gets it as the context. */
 export class Call {
   /** The name of the tool or prompt. */
   readonly tool: string;

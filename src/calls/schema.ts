@@ -25,7 +25,8 @@ const ISSUES_MAX = 10;
 const VALUES_MAX = 1000;
 
 /**
- * The greatest depth of a field. Deeper values overflow the stack of a recursive schema, or of later recursive code.
+ * The greatest depth of a field. Deeper values overflow the stack of a recursive schema, or of recursive code that runs
+ * later.
  */
 const DEPTH_MAX = 1000;
 

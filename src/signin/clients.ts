@@ -16,7 +16,7 @@ export interface Client {
   readonly name: string | null;
   /** The host of its document; null if it was registered. */
   readonly host: string | null;
-  /** Returns whether a key may be handed to one of its redirect URIs now. */
+  /** Returns whether a key may now be sent to one of its redirect URIs. */
   isAdmitted(redirectUri: string): boolean;
 }
 

@@ -21,7 +21,7 @@ export type SignInOptions = ConnectOptions &
       readonly device: boolean;
     };
     readonly publicPath: string;
-    /** The scopes that tools and prompts ask keys for. */
+    /** The scopes that tools and prompts demand of keys. */
     readonly scopes: readonly string[];
   };
 

@@ -56,7 +56,7 @@ function resourceMetadata(
 
 export interface ServerMetadataOptions {
   readonly publicPath: string;
-  /** The scopes that tools and prompts ask keys for. */
+  /** The scopes that tools and prompts demand of keys. */
   readonly scopes: readonly string[];
   /** Whether /authorize exists. */
   readonly authorizes: boolean;

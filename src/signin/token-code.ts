@@ -62,7 +62,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     return ok({ key, keyId, userId, scopes, expiresAtMs, livesFromMs });
   }
 
-  /** Returns the origin of the event that a client got the key. */
+  /** Returns the origin for the event that a client got the key. */
   const handedTo = ({ caller, host, client }: Receiver): Origin => ({ ...originOf('oauth', caller, host), ...client });
 
   function logHandOver({ caller, host, server, client }: Receiver, keyId: string, userId: string): void {

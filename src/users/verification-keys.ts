@@ -1,4 +1,4 @@
-// The keys that user JWTs are verified with: a shared secret, or an issuer's key set (jwks.ts).
+// Defines the keys that verify user JWTs: a shared secret, or an issuer's key set (jwks.ts).
 
 import type { JWTVerifyGetKey } from 'jose';
 import type { Awaitable } from '../ground/result.ts';

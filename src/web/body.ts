@@ -15,8 +15,8 @@ interface BodyFormat {
   readonly parse: (text: string) => unknown;
 }
 
-// Any parameter but another charset may follow: unknown ones are ignored (RFC 2045 §5). A comma outside quotes would
-// begin another type.
+// Any parameters may follow, except another charset: unknown ones are ignored (RFC 2045 §5). A comma outside quotes
+// would begin another type.
 const OTHER_CHARSET = String.raw`(?:.*;)?\s*charset\s*=(?!\s*(?:"utf-?8"|utf-?8)\s*(?:;|$))`;
 const PARAMETERS = '[^",]*(?:"[^"]*"[^",]*)*';
 
@@ -56,7 +56,7 @@ export function isUtf8(text: string): boolean {
 
 const LONE_PERCENT = /%(?![0-9a-f]{2})/gi;
 
-/** What a route takes instead of JSON. A form arrives as URLSearchParams, with repeated fields kept. */
+/** What a route accepts instead of JSON. A form is passed as URLSearchParams, which keep repeated fields. */
 export type BodyKind = 'form' | 'json_or_form';
 
 /** The parsed body; undefined if there is none. */
@@ -68,7 +68,7 @@ export const formIn = (value: unknown): URLSearchParams =>
 /** Bodies up to this length aren't counted: the head of a request may be as large. */
 const BYTES_COUNTED = 16 * 1024;
 
-/** Reads a body, JSON unless another `kind` is given. */
+/** Reads a body, by default JSON. */
 export type ReadBody = (kind: BodyKind | undefined, context: RequestContext) => Awaitable<Body>;
 
 export function createReadBody(pool: Pool): ReadBody {

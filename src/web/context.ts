@@ -6,11 +6,11 @@ import { isObject } from '../ground/text.ts';
 import { forwardedFor, forwardedProto, forwardedRequestId } from './forwarded.ts';
 
 export interface Connections {
-  /** Returns the address of the socket's other end; null when it is gone. */
+  /** Returns the address of the socket's peer; null if the connection is gone. */
   address(request: Request): string | null;
   /** Disables the idle timeout of the request's connection, or (false) enables it again. */
   holdOpen(request: Request, hold: boolean): void;
-  /** Returns whether an HTTP/1.1 request has no Host. It is left out where the runtime refuses those itself. */
+  /** Returns whether an HTTP/1.1 request has no Host. Missing where the runtime itself refuses such requests. */
   lacksHost?(request: Request): boolean;
 }
 
@@ -28,7 +28,7 @@ export interface ServerFacts {
   readonly observe?: ObserveRequest | undefined;
 }
 
-/** A known key that has ended, or a user who is blocked. */
+/** A known key that has ended, or a blocked user. */
 export interface Refused {
   readonly keyId?: string;
   readonly keyName?: string | undefined;
@@ -37,7 +37,7 @@ export interface Refused {
   readonly parentId?: undefined;
 }
 
-/** What a request asked for and who asked, for the access log. */
+/** What was called, and by whom, for the access log. */
 interface RequestFacts {
   readonly tool?: string | undefined;
   /** Units that the call spends of each limit. */
@@ -60,7 +60,7 @@ interface RequestFacts {
 export type ObserveRequest = (context: RequestContext) => (response: Response) => void;
 
 export class RequestContext {
-  /** The call that the request makes; of a batch, the last. */
+  /** The request's call; the last one of a batch. */
   call: RequestFacts | undefined = undefined;
   /** 0 until the body is read. */
   bodyBytes = 0;

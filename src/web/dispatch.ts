@@ -27,7 +27,7 @@ export interface DispatchOptions {
 
 export interface Dispatch {
   fetch(request: Request, connections: Connections): Awaitable<Response>;
-  /** Makes all responses from now on say `Connection: close`. */
+  /** Adds `Connection: close` to all responses from now on. */
   beginDrain(): void;
   /**
    * Resolves when no request is in progress. A request ends when its calls have ended and its client has read a large
@@ -87,7 +87,7 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   }
 
   /**
-   * Adds the headers that don't depend on the handler, like CORS and HSTS. A response to HEAD still has its body: the
+   * Adds the headers that don't depend on the handler, like CORS and HSTS. A response to HEAD keeps its body: the
    * runtime drops it, and sends its length.
    */
   function finish(response: Response, context: RequestContext, found: Route | undefined, isReadable: boolean): void {

@@ -36,7 +36,7 @@ export function setLimits(headers: Headers, states: RateLimitStates): void {
 const policyText = ({ name, limit }: RateLimitState) => `"${name}";q=${limit.requests};w=${limit.windowS}`;
 const stateText = ({ name, remaining, resetS }: RateLimitState) => `"${name}";r=${remaining};t=${resetS}`;
 
-/** The most limits whose headers are cached. Keys may have limits of their own. */
+/** The most limits whose headers are cached. Keys may have their own limits. */
 const FILLED_MAX = 1000;
 
 /**
@@ -131,7 +131,7 @@ export function preflight(request: Request, allow: string, isForPages: boolean):
   const headers = new Headers({ Allow: allow, ...SECURITY_HEADERS });
   if (isForPages && request.headers.has('access-control-request-method')) {
     headers.set('Access-Control-Allow-Methods', allow);
-    // Tools choose the names of Mcp-Param-<x> headers, so whichever are asked for are allowed.
+    // Tools choose the names of Mcp-Param-<x> headers, so all requested ones are allowed.
     const params = (request.headers.get('access-control-request-headers') ?? '').match(MCP_PARAM) ?? [];
     headers.set('Access-Control-Allow-Headers', [ALLOWED_HEADERS, ...params].join(', '));
     headers.set('Access-Control-Max-Age', PREFLIGHT_MAX_AGE_S);

@@ -125,7 +125,7 @@ function describing(problem: Problem, detail: string) {
 }
 
 // WWW-Authenticate (RFC 6750 §3, RFC 9728 §5.1). Clients read it with simple patterns: `Bearer ` comes first, and no
-// description holds a word that looks like a parameter.
+// description contains a word that looks like a parameter.
 
 /** Where a client signs in, under the name by which the request called this server. */
 export interface SignInAt {

@@ -23,7 +23,7 @@ export interface Route {
   readonly path: string;
   readonly get?: Handler;
   readonly post?: BodyHandler;
-  /** The body of `post`; JSON unless given. */
+  /** The type of the body of `post`; by default JSON. */
   readonly takes?: BodyKind;
   /** Every body contains a credential, so production refuses POST over plain HTTP. */
   readonly takesSecrets?: boolean;
@@ -34,7 +34,7 @@ export interface Route {
   readonly any?: Handler;
   /** The problem that the path always gets, more precise than `not_found`. */
   readonly missing?: Problem;
-  /** The response to a refusal before the handler; problemResponse unless given. */
+  /** Creates the response to a refusal before the handler; by default problemResponse. */
   readonly refuse?: Refuse;
   /** Any web page may read the response: it is the same for everyone. */
   readonly openToAnyOrigin?: boolean;

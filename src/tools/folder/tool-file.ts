@@ -46,7 +46,7 @@ export interface Custom {
   readonly tools?: readonly MakeTools[] | undefined;
   /** What tool files export as `prompts`. */
   readonly prompts?: readonly MakePrompts[] | undefined;
-  /** Pages and other resources, in addition to those of the server. */
+  /** Resources beside those of the server, such as pages. */
   readonly resources?: readonly unknown[] | undefined;
 }
 
