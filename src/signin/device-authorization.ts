@@ -44,13 +44,13 @@ const NAME_CHARS_MAX = 200;
 export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   const { store, audience, clock, random, sha256, log } = options;
   const rates = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
-  const full = createFull(clock);
+  const fullCache = createFullCache(clock);
 
   /** Stores the request. Resolves with 0, or with the seconds to wait if it isn't stored. */
   async function put(request: DeviceRequest, network: string, deviceCode: string, userCode: string): Promise<number> {
     const waitS = rates.take(network);
     if (waitS > 0) return Math.ceil(waitS);
-    if (full.isFor(network)) return RETRY_FULL_S;
+    if (fullCache.has(network)) return RETRY_FULL_S;
     const asked = await store.ask(
       {
         hash: sha256(deviceCode, 'hex'),
@@ -64,7 +64,7 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
       request.askedAt,
     );
     if (asked === 'asked') return 0;
-    full.remember(asked, network);
+    fullCache.add(asked, network);
     return RETRY_FULL_S;
   }
 
@@ -130,7 +130,7 @@ const FULL_MS = 1000;
 const FULL_MAX = 10_000;
 
 /** Creates the negative cache: it refuses without a query of the database. */
-function createFull(clock: Clock) {
+function createFullCache(clock: Clock) {
   const untilMs = createLruCache<number>({ entries: FULL_MAX });
   const isFull = (what: string) => (untilMs.get(what) ?? Number.NEGATIVE_INFINITY) > clock.monotonicMs();
   const names = (address: string) => ({
@@ -139,8 +139,8 @@ function createFull(clock: Clock) {
     all_full: 'all',
   });
   return {
-    isFor: (address: string): boolean => Object.values(names(address)).some(isFull),
-    remember(full: Exclude<Asked, 'asked'>, address: string): void {
+    has: (address: string): boolean => Object.values(names(address)).some(isFull),
+    add(full: Exclude<Asked, 'asked'>, address: string): void {
       untilMs.set(names(address)[full], clock.monotonicMs() + FULL_MS);
     },
   };

@@ -39,7 +39,7 @@ export interface GrantsOptions {
 export function createGrants({ codes, keys, clock, sha256, log }: GrantsOptions): Grants {
   const signIns = createTokenBuckets(LIMITS.signIns, clock);
 
-  async function sealed(
+  async function redirectWithCode(
     request: AuthorizationRequest,
     handsOut: CodeContent['handsOut'],
     fairnessKey: string,
@@ -57,12 +57,12 @@ export function createGrants({ codes, keys, clock, sha256, log }: GrantsOptions)
         log.warnThrottled('Rate limit exceeded', `connect ${keyId}`, { requestId, keyId, userId });
         return err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });
       }
-      return sealed(request, { key }, keyId);
+      return redirectWithCode(request, { key }, keyId);
     },
 
     async ordered(request, actor, input) {
       const ordered = keys.order(actor, { ...input, server: request.server });
-      return ordered.ok ? sealed(request, { order: ordered.value }, personOf(actor)) : ordered;
+      return ordered.ok ? redirectWithCode(request, { order: ordered.value }, personOf(actor)) : ordered;
     },
   };
 }
