@@ -21,7 +21,7 @@ const FAILURE_PAUSE_MS = 1000;
 
 export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock; log: Log }): VerificationKeys {
   let last: { readonly keys: JwtKeys; readonly json: string } | undefined;
-  let soughtAtMs = Number.NEGATIVE_INFINITY; // the last fetch for an unknown key that succeeded
+  let refetchedAtMs = Number.NEGATIVE_INFINITY; // the last fetch for an unknown key that succeeded
 
   async function loadKeys(): Promise<JwtKeys> {
     const set = await load();
@@ -40,9 +40,9 @@ export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock;
     get: () => current() ?? refresh(),
     async refreshedAfter(seen) {
       const keys = current();
-      if (keys !== null && (keys !== seen || clock.monotonicMs() - soughtAtMs < COOLDOWN_MS)) return keys;
+      if (keys !== null && (keys !== seen || clock.monotonicMs() - refetchedAtMs < COOLDOWN_MS)) return keys;
       const refreshed = await refresh();
-      soughtAtMs = clock.monotonicMs();
+      refetchedAtMs = clock.monotonicMs();
       return refreshed;
     },
   };
