@@ -130,7 +130,7 @@ function hasRightName(method: string, params: JsonObject, headers: HeaderReader)
   const field = NAMED_BY.get(method);
   if (field === undefined) return true;
   const named = params[field];
-  return typeof named === 'string' && headerHolds(headers.get('mcp-name'), named);
+  return typeof named === 'string' && headerEquals(headers.get('mcp-name'), named);
 }
 
 function classifyBatch(items: readonly unknown[], headers: HeaderReader): Classified {
@@ -176,7 +176,7 @@ const PLAIN = /^(?!=\?base64\?.*\?=$)[\x20-\x7e\t]*$/s;
 
 const DECIMAL = /^-?\d+(\.\d+)?$/;
 
-const headerHolds = (header: string | null, value: string): boolean =>
+const headerEquals = (header: string | null, value: string): boolean =>
   header === value ? PLAIN.test(value) : header !== null && decode(header) === value;
 
 export const mismatchMessage = (header: string): string =>
@@ -203,13 +203,13 @@ export function mismatchedParam(
   headers: HeaderReader,
 ): string | undefined {
   const given = (field: string) => (Object.hasOwn(input, field) ? input[field] : undefined);
-  return params.find(({ header, field }) => !agrees(headers.get(header), given(field)))?.header;
+  return params.find(({ header, field }) => !headerMatches(headers.get(header), given(field)))?.header;
 }
 
-function agrees(header: string | null, value: unknown): boolean {
+function headerMatches(header: string | null, value: unknown): boolean {
   if (value === undefined || value === null) return header === null;
-  if (typeof value === 'string') return headerHolds(header, value);
-  if (typeof value === 'boolean') return headerHolds(header, String(value));
+  if (typeof value === 'string') return headerEquals(header, value);
+  if (typeof value === 'boolean') return headerEquals(header, String(value));
   // Compared as numbers: 42.0 is 42.
   if (typeof value === 'number') {
     const text = decode(header ?? '') ?? '';
