@@ -23,8 +23,8 @@ export type Identify = (call: CredentialedCall) => Awaitable<Identity>;
 export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyKey): Identify {
   /** Tries a bearer token of neither form as a key. If no such key is known, it counts as a user token. */
   async function tryAsKey(bearer: string, call: CredentialedCall): Promise<Identity> {
-    const key = await Promise.resolve(inspectKey(bearer, call)).catch(unknown);
-    if (key.ok || !isNoKey(key.error)) return { user: null, key };
+    const key = await Promise.resolve(inspectKey(bearer, call)).catch(outageAsProblem);
+    if (key.ok || !isUnknownKey(key.error)) return { user: null, key };
     return { user: await verifyUserJwt(bearer), key: null };
   }
 
@@ -35,16 +35,16 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyK
     const token = bearer === null || isKeyShaped(bearer) ? null : bearer;
     const user = token === null ? null : verifyUserJwt(token);
     const inspected = presented === null || presented === token ? null : inspectKey(presented, call);
-    const key = isPromise(inspected) ? inspected.catch(unknown) : inspected;
+    const key = isPromise(inspected) ? inspected.catch(outageAsProblem) : inspected;
     return isPromise(user) || isPromise(key) ? awaitBoth(user, key) : { user, key };
   };
 }
 
-const isNoKey = (problem: Problem): boolean =>
+const isUnknownKey = (problem: Problem): boolean =>
   problem.code === 'invalid_api_key' && (problem.reason === 'malformed' || problem.reason === 'unknown');
 
 /** Turns an outage into a problem: nothing is known of the key. Whether that matters depends on the request. */
-const unknown = (error: unknown): Result<never, Problem> =>
+const outageAsProblem = (error: unknown): Result<never, Problem> =>
   err({ code: 'store_unavailable', reason: outageIn(error).reason });
 
 async function awaitBoth(user: Awaitable<Identity['user']>, key: Awaitable<Identity['key']>): Promise<Identity> {
