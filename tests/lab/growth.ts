@@ -6,13 +6,12 @@ import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
 import { openEmbedded } from '../support/embedded.ts';
-import { fillKeys } from '../support/fill.ts';
+import { fillKeys, fillUses } from '../support/fill.ts';
 import { diskFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
 import { median, msOf } from './bench/measure.ts';
 
 const SAMPLES = 2000;
-const DAY_MS = 86_400_000;
 
 /** Fills the database at a path with so many keys, of a third as many owners. */
 export async function fill(path: string, keys: number, hasUses: boolean): Promise<void> {
@@ -20,13 +19,7 @@ export async function fill(path: string, keys: number, hasUses: boolean): Promis
   const db = openDatabase(`file:${path}`);
   await db.execute('PRAGMA synchronous = OFF');
   await fillKeys(db, keys);
-  if (hasUses) {
-    const days = JSON.stringify(Array.from({ length: 30 }, (_, day) => Math.floor(Date.now() / DAY_MS) - day));
-    await db.execute({
-      sql: 'INSERT INTO key_counts (row, window_s, number, instance, uses) SELECT k.row, 86400, d.value, 0, 5 FROM api_keys k, json_each(?1) d',
-      args: [days],
-    });
-  }
+  if (hasUses) await fillUses(db, 30);
   await db.execute('PRAGMA wal_checkpoint(TRUNCATE)');
   db.close();
 }

@@ -15,19 +15,13 @@ SELECT value ->> 0, value ->> 1, 'bench key', value ->> 2, ?3, 1, ?2 + key FROM 
 
 const INSERTED_AT_ONCE = 100_000;
 
-// Records whose keys nobody has.
-const FILL = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
-WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
-SELECT lower(hex(randomblob(16))), 'other-' || (i / ${KEYS_PER_USER}), 'bench key', lower(hex(randomblob(32))), '["read"]', 1, ?2
-FROM n`;
-
 export interface BenchDatabase {
   readonly path: string;
-  /** Plain keys that work; the first KEYS_PER_USER are those of `userName(0)`. */
+  /** Plain keys that work. */
   readonly keys: readonly string[];
 }
 
-export const userName = (index: number) => `user-${index}`;
+const userName = (index: number) => `user-${index}`;
 
 /** A key as the server makes them, and what the database holds of it. */
 export function newKey() {
@@ -45,30 +39,24 @@ export async function addKeys(url: string, count: number): Promise<string[]> {
   return made.map(({ key }) => key);
 }
 
-/** A database with `inUse` keys to send, which have `scopes`, and `others` nobody sends. */
-export async function buildDatabase(inUse: number, others = 0, scopes = '["read"]'): Promise<BenchDatabase> {
+/** A database with so many keys, which have these scopes. */
+export async function buildDatabase(count: number, scopes = '["read"]'): Promise<BenchDatabase> {
   const path = join(temporaryFolder(), 'keys.db');
   const opened = await openEmbedded(path); // makes the schema
   await opened.close();
-  return fillDatabase(path, inUse, others, scopes);
+  return fillDatabase(path, count, scopes);
 }
 
 /** The same with a database that is there, of any version. */
-export async function fillDatabase(
-  path: string,
-  inUse: number,
-  others = 0,
-  scopes = '["read"]',
-): Promise<BenchDatabase> {
-  const made = Array.from({ length: inUse }, newKey);
+export async function fillDatabase(path: string, count: number, scopes = '["read"]'): Promise<BenchDatabase> {
+  const made = Array.from({ length: count }, newKey);
   const records = made.map(({ id, hash }, index) => [id, userName(Math.floor(index / KEYS_PER_USER)), hash]);
   const client = openDatabase(`file:${path}`);
   await client.execute('PRAGMA synchronous = OFF');
   await client.execute('PRAGMA cache_size = -262144'); // KiB: the indices of a million random hashes
-  if (others > 0) await client.execute({ sql: FILL, args: [others, Date.now()] });
-  for (let from = 0; from < inUse; from += INSERTED_AT_ONCE) {
+  for (let from = 0; from < count; from += INSERTED_AT_ONCE) {
     const some = JSON.stringify(records.slice(from, from + INSERTED_AT_ONCE));
-    await client.execute({ sql: INSERT, args: [some, Date.now() - inUse + from, scopes] });
+    await client.execute({ sql: INSERT, args: [some, Date.now() - count + from, scopes] });
   }
   await client.execute('PRAGMA wal_checkpoint(TRUNCATE)');
   client.close();

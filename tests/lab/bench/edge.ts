@@ -33,7 +33,7 @@ const newRecord = (index: number): ApiKeyRecord => ({
 const ORIGIN = createOriginOf(false)('command', { requestId: 'bench', clientAddress: () => '' });
 
 async function bytesAKeyInAFile(): Promise<number> {
-  const { path } = await buildDatabase(0, FILE_KEYS);
+  const { path } = await buildDatabase(FILE_KEYS);
   return statSync(path).size / FILE_KEYS;
 }
 

@@ -17,7 +17,7 @@ const TIMES = 200;
 const REQUESTS = 5000;
 const ROUND_S = 1;
 
-const { path, keys } = await buildDatabase(KEYS, 0, '["read","introspect"]');
+const { path, keys } = await buildDatabase(KEYS, '["read","introspect"]');
 const [key = '', caller = ''] = keys;
 const server = await startOurs(path);
 

@@ -15,7 +15,7 @@ const WARM_UP_S = 4;
 const COOLED_MS = 1500;
 
 const count = Number(process.argv[2] ?? 500);
-const { path, keys } = await buildDatabase(Math.ceil(count / LISTENERS_OF_KEY) + 1, 0, '["read","introspect"]');
+const { path, keys } = await buildDatabase(Math.ceil(count / LISTENERS_OF_KEY) + 1, '["read","introspect"]');
 const [key = '', ...callers] = keys;
 const line = machineLine();
 await using server = await startOurs(path);

@@ -3,6 +3,7 @@
 import { statSync } from 'node:fs';
 import { useKey } from '../../support/cluster.ts';
 import { openDatabase } from '../../support/database-client.ts';
+import { fillUses } from '../../support/fill.ts';
 import { LOOP_MONITOR, longestPauseMs } from '../../support/loop-pauses.ts';
 import { type ServerProcess, startServer } from '../../support/server-process.ts';
 import { waitFor } from '../../support/wait-for.ts';
@@ -11,15 +12,10 @@ import { ourEnv } from '../bench/ours.ts';
 
 const CALLERS = 32;
 
-/** Counts of so many days before. */
-const FILL_DAYS = `INSERT INTO key_counts (row, window_s, number, instance, uses)
-WITH RECURSIVE days (ago) AS (SELECT 0 UNION ALL SELECT ago + 1 FROM days WHERE ago < ?1)
-SELECT row, 86400, unixepoch() / 86400 - ago, 0, 1000 FROM api_keys, days`;
-
 export interface FlushRun {
   readonly keys: number;
   readonly flushes: number;
-  /** For so many days before, each key was used daily. */
+  /** On so many days, today and before, each key was used. */
   readonly days?: number;
 }
 
@@ -28,7 +24,7 @@ export async function flushPauses({ keys: count, flushes, days = 0 }: FlushRun):
   const { path, keys } = await buildDatabase(count);
   const reader = openDatabase(`file:${path}`);
   if (days > 0) {
-    await reader.execute({ sql: FILL_DAYS, args: [days] });
+    await fillUses(reader, days);
     await reader.execute('PRAGMA wal_checkpoint(TRUNCATE)');
     console.log(`${count} keys, used for ${days} days: ${Math.round(statSync(path).size / 1e6)} MB`);
   }

@@ -4,7 +4,7 @@ import { expect, setDefaultTimeout, test } from 'bun:test';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { useKey } from '../../support/cluster.ts';
 import { openDatabase } from '../../support/database-client.ts';
-import { fillKeys } from '../../support/fill.ts';
+import { fillKeys, fillUses } from '../../support/fill.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { startKeys } from '../../support/keys-command.ts';
 import { startRowsProxy } from '../../support/rows-proxy.ts';
@@ -27,18 +27,13 @@ async function keyOn(sqld: Sqld): Promise<string> {
 const start = (url: string) =>
   startServer({ env: { JWT_SECRET: TEST_SECRET, DATABASE_URL: url, METRICS_TOKEN, LOG_LEVEL: 'warn' } });
 
-/** For each key, uses of so many days, today and before. */
-const USED = `INSERT INTO key_counts (row, window_s, number, instance, uses)
-WITH RECURSIVE days (ago) AS (SELECT 0 UNION ALL SELECT ago + 1 FROM days WHERE ago < ?1 - 1)
-SELECT row, 86400, unixepoch() / 86400 - ago, 0, 1 FROM api_keys, days WHERE true ON CONFLICT DO NOTHING`;
-
 test('the upkeep of counts reads five rows of a key at most, when it was used daily for a month', async () => {
   const KEYS = 1000;
   await using sqld = await startSqld();
   await keyOn(sqld);
   const client = openDatabase(sqld.url);
   await fillKeys(client, KEYS);
-  await client.execute({ sql: USED, args: [31] });
+  await fillUses(client, 31);
   await client.execute(`INSERT INTO key_counts (row, window_s, number, instance, uses)
 SELECT max(row), 86400, 1, 0, 1 FROM api_keys`); // one that is old
   await client.execute('UPDATE upkeep SET at_ms = 0');
@@ -58,7 +53,7 @@ test('the first read of a key reads eight rows at most, though it was used daily
   await using sqld = await startSqld();
   const key = await keyOn(sqld);
   const client = openDatabase(sqld.url);
-  await client.execute({ sql: USED, args: [31] });
+  await fillUses(client, 31);
   client.close();
   await using proxy = startRowsProxy(sqld.url);
   await using server = await start(proxy.url);
@@ -83,7 +78,7 @@ test('a page of a list reads the keys that may fit, and counts the others, of an
   const client = openDatabase(sqld.url);
   await fillKeys(client, KEYS);
   await client.execute("UPDATE api_keys SET user_id = 'bob'");
-  await client.execute({ sql: USED, args: [31] });
+  await fillUses(client, 31);
   client.close();
   await using proxy = startRowsProxy(sqld.url);
   await using server = await start(proxy.url);
