@@ -2,6 +2,7 @@
 // the official ones, registered by themselves and beforehand.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { rows } from '../support/everything.ts';
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, isUnauthorized } from '../support/oauth-clients.ts';
 import { createOpenidProvider, type OpenidProvider } from '../support/openid-provider.ts';
@@ -56,18 +57,22 @@ async function signInAs(page: URL): Promise<Response> {
 const CREATE = { name: 'create_api_key', arguments: { name: 'by OAuth', scopes: ['read'] } };
 
 describe.each(Object.entries(CLIENTS))('%s', (_client, { path, connection }) => {
-  test.each([
+  const registrations = [
     ['registers itself', undefined],
     ['was registered beforehand', { client_id: BEFOREHAND }],
-  ])('%s, signs in at the issuer with the scopes it is told, and creates a key', async (_, information) => {
-    const person = createSignIn(signInAs, information);
-    const client = connection(new URL(app.url + path), person.provider);
-    await client.connect();
-    const refused = await client.callTool(CREATE).catch((error: unknown) => error);
-    expect(isUnauthorized(refused)).toBe(true);
-    expect(person.authorizationUrl()?.searchParams.get('scope')).toBe('openid keys');
-    await client.finishAuth(await person.signIn());
-    expect(await client.callTool(CREATE)).toMatchObject({ structuredContent: { name: 'by OAuth' } });
-    await client.close();
-  });
+  ] as const;
+  test.each(rows(registrations, 1))(
+    '%s, signs in at the issuer with the scopes it is told, and creates a key',
+    async (_, information) => {
+      const person = createSignIn(signInAs, information);
+      const client = connection(new URL(app.url + path), person.provider);
+      await client.connect();
+      const refused = await client.callTool(CREATE).catch((error: unknown) => error);
+      expect(isUnauthorized(refused)).toBe(true);
+      expect(person.authorizationUrl()?.searchParams.get('scope')).toBe('openid keys');
+      await client.finishAuth(await person.signIn());
+      expect(await client.callTool(CREATE)).toMatchObject({ structuredContent: { name: 'by OAuth' } });
+      await client.close();
+    },
+  );
 });

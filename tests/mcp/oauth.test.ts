@@ -106,7 +106,9 @@ test.each(rows(ALL, USUAL.length))('%s, %s is challenged, signs in, and calls', 
   await client.close();
 });
 
-test.each(Object.entries(CLIENTS).filter(([, { path }]) => path === '/mcp'))(
+/** How an eager server challenges each client is in ../signin/clients.test.ts, too. */
+const OVER_HTTP = Object.entries(CLIENTS).filter(([, { path }]) => path === '/mcp');
+test.each(rows(OVER_HTTP, 2))(
   'with MCP_AUTH=eager, %s without a credential is sent to sign in first',
   async (_client, { path, connection }) => {
     await using there = await place({ MCP_AUTH: 'eager' });
