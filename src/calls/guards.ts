@@ -44,11 +44,11 @@ export interface ToolLimit<In> {
   /** A whole number, 1 or more. */
   readonly requests: number;
   readonly window: string;
-  /** Picks the bucket; calls without one share the bucket `unknown`. A key shares its bucket with its children. */
+  /** Picks the bucket; calls without one share the bucket `unknown`. A key's id stands for its children, too. */
   readonly key: (call: In) => string | undefined;
 }
 
-/** Empty if the limit is off. */
+/** What a limit adds: nothing while it is off. */
 export interface Limited {
   readonly limits?: RateLimitStates;
 }
