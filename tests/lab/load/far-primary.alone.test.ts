@@ -68,6 +68,17 @@ async function timed(url: string, tool: string, input: unknown, headers: Record<
   return { tool, status, ms: performance.now() - startedMs, body };
 }
 
+/** Makes a key for whoever these headers are of. */
+const keyOf = async (url: string, owner: Record<string, string>) =>
+  (await timed(url, 'create_api_key', { name: 'n', scopes: ['read'] }, owner)).body;
+
+/** Makes so many, one after the other. */
+async function keysOf(count: number, url: string, owner: Record<string, string>): Promise<string[]> {
+  const keys: string[] = [];
+  while (keys.length < count) keys.push((await keyOf(url, owner)).key);
+  return keys;
+}
+
 const slowest = (calls: readonly { ms: number }[]) => Math.max(...calls.map(({ ms }) => ms));
 
 /** Unseen keys of honest callers, one after the other. */
@@ -93,10 +104,7 @@ test.each(
     await using server = await startThere(place);
     const { url } = server;
     const alice = await userHeaders('alice');
-    const keys: string[] = [];
-    for (let n = 0; n < UNSEEN; n += 1) {
-      keys.push((await timed(url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice)).body.key);
-    }
+    const keys = await keysOf(UNSEEN, url, alice);
     const headersOf = (count: number) => ({ 'X-Forwarded-For': addressOf(count) });
     const attacker = await guess(url, { connections: 300, perSMax: PER_S_MAX, inBatches: false, headersOf });
     await waitFor(() => attacker.answered > 1500);
@@ -123,12 +131,11 @@ test.each(
     await using server = await startThere(place);
     const { url } = server;
     const alice = await userHeaders('alice');
-    const create = async () => (await timed(url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice)).body;
     const client = await register(server);
-    const replayed = await codeFor(client, (await create()).key, HONEST);
+    const replayed = await codeFor(client, (await keyOf(url, alice)).key, HONEST);
     expect((await client.redeem(replayed, {}, HONEST)).status).toBe(200);
-    const { key } = await create();
-    const rotated = await create();
+    const { key } = await keyOf(url, alice);
+    const rotated = await keyOf(url, alice);
     const rotating = { keyId: rotated.id, overlapHours: 1 };
     const { key: next } = (await timed(url, 'rotate_api_key', rotating, alice)).body;
 
@@ -174,11 +181,7 @@ describe.each([...PLACES])('with $name', (place) => {
     await using server = await startThere(place);
     const { url } = server;
     const alice = await userHeaders('alice');
-    const keys: string[] = [];
-    for (let n = 0; n < 9; n += 1) {
-      keys.push((await timed(url, 'create_api_key', { name: 'n', scopes: ['read'] }, alice)).body.key);
-    }
-    const [known = '', ...unseen] = keys;
+    const [known = '', ...unseen] = await keysOf(9, url, alice);
     await timed(url, 'get_data', {}, { 'x-api-key': known });
     const options = { connections: 600, perSMax: PER_S_MAX, inBatches, headersOf: () => ATTACKER };
     const attacker = await guess(url, options);
@@ -202,8 +205,7 @@ describe.each([...PLACES])('with $name', (place) => {
       await using server = await startThere(place);
       const { url } = server;
       const [mallory, bob] = [await userHeaders('mallory'), await userHeaders('bob')];
-      const make = async () => (await timed(url, 'create_api_key', { name: 'n', scopes: ['read'] }, bob)).body;
-      const [leaked, rotated] = [await make(), await make()];
+      const [leaked, rotated] = [await keyOf(url, bob), await keyOf(url, bob)];
       const next = (await timed(url, 'rotate_api_key', { keyId: rotated.id, overlapHours: 1 }, bob)).body;
       let count = 0;
       const attacker = await attack(
