@@ -1,4 +1,4 @@
-// Changes of the key store, each one idempotent statement. If one changes nothing, an earlier try of it may have.
+// Implements the changes of the key store, each as one idempotent statement. If it changes nothing, an earlier try may have.
 
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';

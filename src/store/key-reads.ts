@@ -1,4 +1,4 @@
-// Reads of the key store. Records may come from a replica, everything else from the primary.
+// Implements the reads of the key store: of records possibly from a replica, of everything else from the primary.
 
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { EventQuery, Found, KeyStore, ListPlace } from '../keys/store.ts';

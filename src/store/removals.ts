@@ -7,9 +7,9 @@ import type { Database, Statement } from './database.ts';
 import { dropLeftBehind } from './left-behind.ts';
 
 /** Rows that one transaction deletes, which blocks a local file's process for some 10 ms. */
-const SLICE_ROWS = 250;
+const BATCH_ROWS = 250;
 /** Holders whose counts are scanned at once, which takes a few milliseconds of a local file's process. */
-const SLICE_HOLDERS = 100;
+const BATCH_HOLDERS = 100;
 /** Between two batches, for everybody else. */
 const PAUSE_MS = 10;
 
@@ -52,7 +52,7 @@ const NOW_S = `CAST(min(${of('nowMs')} / 1000, unixepoch()) AS INTEGER)`;
 /** Returns the removal of long-ended children. It isn't announced, because they are refused already. */
 function oldChildren(endsAtMs: 'ended_at_ms' | 'expires_at_ms'): Removal {
   const old = `row IN (SELECT row FROM children
-WHERE ${endsAtMs} < ${of('nowMs')} - ${CHILDREN_KEPT_MS} ORDER BY ${endsAtMs} LIMIT ${SLICE_ROWS})`;
+WHERE ${endsAtMs} < ${of('nowMs')} - ${CHILDREN_KEPT_MS} ORDER BY ${endsAtMs} LIMIT ${BATCH_ROWS})`;
   return [`UPDATE children SET changed_by = 'upkeep' WHERE ${old}`, `DELETE FROM children WHERE ${old}`];
 }
 
@@ -61,7 +61,7 @@ const REMOVALS: readonly Removal[] = [
   oldChildren('expires_at_ms'),
   [
     `DELETE FROM codes WHERE hash IN (
-SELECT hash FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${SLICE_ROWS})`,
+SELECT hash FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${BATCH_ROWS})`,
   ],
   // Tables of the previous version, which nobody uses any more.
   [`DELETE FROM redeemed_codes WHERE redeemed_at_ms < ${DB_NOW_MS} - ${MS_PER_HOUR}`],
@@ -71,13 +71,13 @@ SELECT hash FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS} ORDE
     // Keeps the newest, whatever its age, so that its number is not reused. Each by its own age, so that one written
     // while a clock was slow takes no others with it.
     `DELETE FROM key_events WHERE seq IN (
-SELECT seq FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${SLICE_ROWS})
+SELECT seq FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${BATCH_ROWS})
 WHERE at_ms < ${DB_NOW_MS} - ${of('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`,
   ],
   [
     // pruned_seq tells readers that have not come that far that changes are missing.
     `UPDATE feed SET pruned_seq = old.seq FROM (
-SELECT max(seq) AS seq FROM (SELECT seq, changed_at_ms FROM changes ORDER BY seq LIMIT ${SLICE_ROWS})
+SELECT max(seq) AS seq FROM (SELECT seq, changed_at_ms FROM changes ORDER BY seq LIMIT ${BATCH_ROWS})
 WHERE changed_at_ms < ${DB_NOW_MS} - ${CHANGES_KEPT_MS} OR seq <= (SELECT max(seq) FROM changes) - ${CHANGES_KEPT_MAX}) AS old
 WHERE old.seq > pruned_seq`,
     'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
@@ -95,20 +95,20 @@ const IS_OLD = [
 /** Statements for the holders of counts, one batch at a time. */
 interface Holders {
   /** Selects the last row of the batch, null after all of them, and whether it has `old` counts. */
-  readonly slice: string;
+  readonly batch: string;
   readonly remove: Removal;
 }
 
 /** Returns the statements for a batch of holders. `row`: the row number in key_counts of holder `h`. */
 function holdersIn(table: 'api_keys' | 'holders', row: string): Holders {
-  const slice = `(SELECT row FROM ${table} WHERE row > ${of('after')} ORDER BY row LIMIT ${SLICE_HOLDERS}) h`;
+  const batch = `(SELECT row FROM ${table} WHERE row > ${of('after')} ORDER BY row LIMIT ${BATCH_HOLDERS}) h`;
   const old = IS_OLD.map((isOld) => `c.row = ${row} AND ${isOld}`);
   const isAnyOld = old.map((isOld) => `EXISTS (SELECT 1 FROM key_counts c WHERE ${isOld})`).join(' OR ');
   return {
-    slice: `SELECT max(h.row) AS last, max(${isAnyOld}) AS old FROM ${slice}`,
+    batch: `SELECT max(h.row) AS last, max(${isAnyOld}) AS old FROM ${batch}`,
     remove: old.map(
       (isOld) => `DELETE FROM key_counts WHERE (row, window_s, number, instance) IN (
-SELECT c.row, c.window_s, c.number, c.instance FROM ${slice} CROSS JOIN key_counts c WHERE ${isOld})`,
+SELECT c.row, c.window_s, c.number, c.instance FROM ${batch} CROSS JOIN key_counts c WHERE ${isOld})`,
     ),
   };
 }
@@ -118,13 +118,13 @@ const HOLDERS = [holdersIn('api_keys', 'h.row'), holdersIn('holders', '-h.row')]
 /** Deletes all old records: children, codes, exchanges, events and changes. */
 export async function removeRecords(db: Database, run: Run): Promise<void> {
   for (const removal of REMOVALS) while (await removed(db, removal, run)) await sleep(PAUSE_MS);
-  await dropLeftBehind(db, { rows: SLICE_ROWS, after: () => sleep(PAUSE_MS) });
+  await dropLeftBehind(db, { rows: BATCH_ROWS, after: () => sleep(PAUSE_MS) });
 }
 
 /** Runs a removal once. Returns whether there may be more. */
 async function removed(db: Database, removal: Removal, run: Run): Promise<boolean> {
   const written = await db.writeAll(removal.map((sql) => ({ ...statementOf(sql, run), unsynced: true })));
-  return written.some(({ changed, repeated }) => changed >= SLICE_ROWS || repeated);
+  return written.some(({ changed, repeated }) => changed >= BATCH_ROWS || repeated);
 }
 
 /** Deletes all old counts. */
@@ -132,9 +132,9 @@ export async function removeCounts(db: Database, run: Run): Promise<void> {
   for (const holders of HOLDERS) await removeCountsOf(db, holders, run);
 }
 
-async function removeCountsOf(db: Database, { slice, remove }: Holders, run: Run): Promise<void> {
+async function removeCountsOf(db: Database, { batch, remove }: Holders, run: Run): Promise<void> {
   for (let after = 0; ; ) {
-    const [found] = await db.read(statementOf(slice, { ...run, after }));
+    const [found] = await db.read(statementOf(batch, { ...run, after }));
     const { last = null, old } = found ?? {};
     if (typeof last !== 'number') return;
     if (old === 1) await removed(db, remove, { ...run, after });

@@ -110,7 +110,7 @@ const ORPHANS = ['key_uses', 'key_counts'];
 async function copyRemote(primary: Database, file: string): Promise<void> {
   const copy = embeddedDatabase(file);
   const from: Read = (statement) => primary.read(statement);
-  const here: Read = (statement) => copy.read(statement);
+  const local: Read = (statement) => copy.read(statement);
   const put = async (statements: readonly Statement[]): Promise<void> =>
     void (await copy.writeAll(statements.map((statement) => ({ ...statement, unsynced: true }))));
   const changesAfter = async (seq: number) => pageOf(await from({ sql: CHANGES, args: [seq] }), seq);
@@ -127,9 +127,9 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
     for (let isBehind = true; isBehind; ) {
       const { changes } = await changesAfter(seq);
       const changed = changes.map(({ changed }) => changed);
-      await put(await putChanged(from, here, changed));
+      await put(await putChanged(from, local, changed));
       for (const [table, key] of GROWING) {
-        for await (const rows of newerPagesOf(from, here, table, key, PAGE_ROWS))
+        for await (const rows of newerPagesOf(from, local, table, key, PAGE_ROWS))
           await put(putRows('REPLACE', table, rows));
       }
       seq = changes.at(-1)?.seq ?? seq;

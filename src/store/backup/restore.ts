@@ -39,19 +39,19 @@ const LOG_TRIES_MAX = 20;
 const LOG_PAUSE_MS_MAX = 20;
 
 /** Returns the staging table for another one's rows. */
-const aheadOf = (table: string) => `${RESTORING}_${table}`;
+const stagingOf = (table: string) => `${RESTORING}_${table}`;
 
-const AHEAD_EVENTS = aheadOf(EVENTS);
+const STAGED_EVENTS = stagingOf(EVENTS);
 /** The row numbers of keys that are replaced one by one. */
-const KEY_ROWS = aheadOf('key_rows');
+const KEY_ROWS = stagingOf('key_rows');
 
 /** Moves events with the same numbers as the backup's to the end: a new database has some after its first key. */
 const MOVE_EVENTS = `UPDATE ${EVENTS}
-SET seq = seq + max((SELECT max(seq) FROM ${EVENTS}), (SELECT max(seq) FROM ${AHEAD_EVENTS}))
-WHERE seq IN (SELECT seq FROM ${AHEAD_EVENTS})`;
+SET seq = seq + max((SELECT max(seq) FROM ${EVENTS}), (SELECT max(seq) FROM ${STAGED_EVENTS}))
+WHERE seq IN (SELECT seq FROM ${STAGED_EVENTS})`;
 
 /** Restores the server secrets, so that OAuth clients keep their registrations, which other secrets would end. */
-const TAKE_SECRETS = `UPDATE ${SECRETS} SET value = b.value FROM ${aheadOf(SECRETS)} b WHERE b.name = ${SECRETS}.name`;
+const TAKE_SECRETS = `UPDATE ${SECRETS} SET value = b.value FROM ${stagingOf(SECRETS)} b WHERE b.name = ${SECRETS}.name`;
 
 /** Makes every process drop its caches. */
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
@@ -76,17 +76,17 @@ interface Prepared {
 }
 
 /** Returns the statements of the one transaction. They drop triggers meanwhile, because a restore has its own event. */
-const putBack = ({ newestInBackup, triggers, isNew, ...keys }: Prepared): Statement[] =>
+const restoreStatements = ({ newestInBackup, triggers, isNew, ...keys }: Prepared): Statement[] =>
   [
     ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
     ...(keys.oneByOne ? replaceKeys(keys) : replaceAllKeys(keys)),
     ...REPLACED.flatMap((table) => [
       `ALTER TABLE ${table} RENAME TO ${EMPTIED}_${table}`,
-      `ALTER TABLE ${aheadOf(table)} RENAME TO ${table}`,
+      `ALTER TABLE ${stagingOf(table)} RENAME TO ${table}`,
     ]),
     MOVE_EVENTS,
-    `INSERT INTO ${EVENTS} SELECT * FROM ${AHEAD_EVENTS}`,
-    `INSERT INTO blocked_owners SELECT * FROM ${aheadOf('blocked_owners')} WHERE true ON CONFLICT DO NOTHING`,
+    `INSERT INTO ${EVENTS} SELECT * FROM ${STAGED_EVENTS}`,
+    `INSERT INTO blocked_owners SELECT * FROM ${stagingOf('blocked_owners')} WHERE true ON CONFLICT DO NOTHING`,
     // From here on the keys are as they were after the backup's newest event.
     `INSERT INTO ${EVENTS} (owner, kind, how, backup_seq) VALUES ('', 'restored', 'command', ${newestInBackup.event})`,
     'DELETE FROM children', // no backup has any
@@ -114,12 +114,12 @@ function replaceKeys({ source, newest }: Keys): string[] {
 
 const replaceAllKeys = ({ indexes }: Keys): string[] => [
   `DROP TABLE ${KEYS}`,
-  `ALTER TABLE ${aheadOf(KEYS)} RENAME TO ${KEYS}`,
+  `ALTER TABLE ${stagingOf(KEYS)} RENAME TO ${KEYS}`,
   ...indexes.map(({ sql }) => String(sql)),
 ];
 
 /** How rows get into the database: into a file, or over the network. */
-interface Way {
+interface Transfer {
   /** Copies all rows of a table into its empty staging table. */
   send(table: string): Promise<void>;
   sendMissingEvents(): Promise<void>;
@@ -145,15 +145,15 @@ export async function restore(
 ): Promise<void> {
   const isFile = mode === 'embedded';
   const compared = comparedOf(backup.keys + (await eventsIn(backup)), progress);
-  const way = isFile ? wayOfFile(db, compared) : wayOverNetwork(db, backup, compared);
+  const transfer = isFile ? withinFile(db, compared) : overNetwork(db, backup, compared);
   const idOf = async () => firstOf(await db.read({ sql: 'SELECT database_id FROM feed' })).database_id;
   const idBefore = await idOf();
-  const putAllBack = async () => {
+  const restoreAll = async () => {
     try {
-      await dropLeft(db, way.emptying); // of a restore that was interrupted
+      await dropLeft(db, transfer.emptying); // of a restore that was interrupted
       await db.writeAll([{ sql: `CREATE TABLE ${RESTORING} AS SELECT unixepoch() AS begun_s` }]);
-      const all = putBack({
-        ...(await sendKeys(db, way, isFile, compared)),
+      const all = restoreStatements({
+        ...(await stageKeys(db, transfer, isFile, compared)),
         newestInBackup: firstOf(await backup.read({ sql: NEWEST_EVENT })),
         triggers: await db.read({ sql: TRIGGERS }),
         isNew,
@@ -162,11 +162,11 @@ export async function restore(
         if ((await idOf()) === idBefore) throw outage; // otherwise an earlier try succeeded
       });
     } finally {
-      await dropLeft(db, way.emptying).catch(outageIn);
+      await dropLeft(db, transfer.emptying).catch(outageIn);
     }
   };
-  await (isFile ? attached(db, backup, putAllBack) : putAllBack());
-  if (isFile) await giveBackRoom(db);
+  await (isFile ? attached(db, backup, restoreAll) : restoreAll());
+  if (isFile) await shrinkFile(db);
 }
 
 async function eventsIn({ read }: Backup): Promise<number> {
@@ -174,16 +174,16 @@ async function eventsIn({ read }: Backup): Promise<number> {
 }
 
 /** Stages everything, and returns what to do with the keys. */
-async function sendKeys(db: Database, way: Way, isFile: boolean, compared: Compared) {
-  for (const table of SENT) await sendTable(db, way, table);
-  await makeAhead(db, EVENTS);
-  await way.sendMissingEvents();
-  if (!isFile) await sendTable(db, way, KEYS);
-  const source = isFile ? KEYS_OF_BACKUP : aheadOf(KEYS);
+async function stageKeys(db: Database, transfer: Transfer, isFile: boolean, compared: Compared) {
+  for (const table of SENT) await stageTable(db, transfer, table);
+  await createStaging(db, EVENTS);
+  await transfer.sendMissingEvents();
+  if (!isFile) await stageTable(db, transfer, KEYS);
+  const source = isFile ? KEYS_OF_BACKUP : stagingOf(KEYS);
   const newest = firstOf(await db.read({ sql: NEWEST }));
   const different = await differentKeys(db, source, compared);
   if (different === null) {
-    if (isFile) await sendTable(db, way, KEYS);
+    if (isFile) await stageTable(db, transfer, KEYS);
   } else {
     await db.writeAll([
       { sql: `CREATE TABLE ${KEY_ROWS} (row INTEGER PRIMARY KEY)` },
@@ -193,27 +193,27 @@ async function sendKeys(db: Database, way: Way, isFile: boolean, compared: Compa
   return { source, newest, oneByOne: different !== null, indexes: await db.read({ sql: INDEXES }) };
 }
 
-async function sendTable(db: Database, way: Way, table: string): Promise<void> {
-  await makeAhead(db, table);
-  await way.send(table);
+async function stageTable(db: Database, transfer: Transfer, table: string): Promise<void> {
+  await createStaging(db, table);
+  await transfer.send(table);
 }
 
-async function makeAhead(db: Database, table: string): Promise<void> {
+async function createStaging(db: Database, table: string): Promise<void> {
   const { sql } = firstOf(
     await db.read({ sql: "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", args: [table] }),
   );
-  await db.writeAll([{ sql: String(sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${aheadOf(table)}`) }]);
+  await db.writeAll([{ sql: String(sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${stagingOf(table)}`) }]);
 }
 
 /** Copies within SQLite, in a twentieth of the time, with a transaction per piece, so that others can write. */
-function wayOfFile(db: Database, compared: Compared): Way {
+function withinFile(db: Database, compared: Compared): Transfer {
   const put = async (piece: Statement): Promise<void> => {
     await db.write({ ...piece, unsynced: true });
     await restartLog(db);
   };
   return {
-    send: (table) => copyInPieces(db, { table, from: 'backup', into: aheadOf(table), rows: PIECE_ROWS, put }),
-    sendMissingEvents: () => copyMissingEvents(db, AHEAD_EVENTS, put, compared),
+    send: (table) => copyInPieces(db, { table, from: 'backup', into: stagingOf(table), rows: PIECE_ROWS, put }),
+    sendMissingEvents: () => copyMissingEvents(db, STAGED_EVENTS, put, compared),
     emptying: {
       rows: PIECE_ROWS,
       async after(beganMs) {
@@ -225,12 +225,12 @@ function wayOfFile(db: Database, compared: Compared): Way {
 }
 
 /** Sends pages of rows, because `sqld` aborts a transaction after 5 s. */
-const wayOverNetwork = (db: Database, backup: Backup, compared: Compared): Way => ({
+const overNetwork = (db: Database, backup: Backup, compared: Compared): Transfer => ({
   async send(table) {
     for await (const rows of pagesOf(backup.read, table, PAGE_ROWS))
-      await db.writeAll(putRows('IGNORE', aheadOf(table), rows));
+      await db.writeAll(putRows('IGNORE', stagingOf(table), rows));
   },
-  sendMissingEvents: () => sendMissingEvents(db, backup, AHEAD_EVENTS, compared),
+  sendMissingEvents: () => sendMissingEvents(db, backup, STAGED_EVENTS, compared),
   emptying: { rows: PAGE_ROWS, after: async () => {} },
 });
 
@@ -248,7 +248,7 @@ async function restartLog(db: Database): Promise<void> {
 }
 
 /** Shrinks the file to its size before, in pieces of some 5 ms. A file made by an older version keeps its size. */
-async function giveBackRoom(db: Database): Promise<void> {
+async function shrinkFile(db: Database): Promise<void> {
   const freePages = async () => Number(firstOf(await db.read({ sql: 'PRAGMA freelist_count' })).freelist_count);
   for (let left = await freePages(), before = Number.POSITIVE_INFINITY; left > 0 && left < before; ) {
     const beganMs = performance.now();

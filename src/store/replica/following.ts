@@ -29,7 +29,7 @@ const IS_ELSEWHERE = /NOT NULL constraint failed: feed/;
 
 /** The file and its primary. */
 export interface Pair {
-  readonly here: Database;
+  readonly local: Database;
   /** Starts a thread that writes many rows to the file. */
   readonly startWriting: () => WritingThread;
   readonly readPrimary: Read;
@@ -68,7 +68,7 @@ export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {
     return thread;
   };
   try {
-    return await step({ ...pair, many, few: () => thread ?? pair.here }, isReplaced);
+    return await step({ ...pair, many, few: () => thread ?? pair.local }, isReplaced);
   } finally {
     await thread?.checkpoint();
     await thread?.end();
@@ -87,7 +87,7 @@ async function step(pair: Stepping, isReplaced: boolean): Promise<Step> {
   return takeChanges(pair, from, page);
 }
 
-const positionIn = async ({ here }: Pair): Promise<ReachedPosition> => positionOf(firstOf(await here.read(POSITION)));
+const positionIn = async ({ local }: Pair): Promise<ReachedPosition> => positionOf(firstOf(await local.read(POSITION)));
 
 /** Deletes everything, which may be many rows. What is copied next is at least as new as the position; changes follow. */
 function beginCopy(
@@ -116,7 +116,7 @@ async function takeChanges(pair: Stepping, from: ReachedPosition, { databaseId, 
   const last = changes.at(-1);
   if (last !== undefined) {
     const changed = changes.map((change) => change.changed);
-    const statements = await putChanged(pair.readPrimary, (statement) => pair.here.read(statement), changed);
+    const statements = await putChanged(pair.readPrimary, (statement) => pair.local.read(statement), changed);
     await moveOn(pair.few(), from, { databaseId, seq: last.seq, mark: last.mark }, statements);
   }
   if (changes.length === FEED_PAGE_MAX) return 'moved';
@@ -126,9 +126,9 @@ async function takeChanges(pair: Stepping, from: ReachedPosition, { databaseId, 
 
 /** Copies new keys, then new children, and deletes old children. */
 async function takeNewer(pair: Stepping, from: ReachedPosition): Promise<void> {
-  const here: Read = (statement) => pair.here.read(statement);
+  const local: Read = (statement) => pair.local.read(statement);
   for (const table of GROWING) {
-    for await (const rows of newerPagesOf(pair.readPrimary, here, table, 'row', PAGE_ROWS)) {
+    for await (const rows of newerPagesOf(pair.readPrimary, local, table, 'row', PAGE_ROWS)) {
       if (table === 'children') await put(pair.few(), from, [removeOldChildren(pair.clock)]);
       await putPage(pair, from, table, rows);
       if (pair.isStopping()) return;

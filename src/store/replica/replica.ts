@@ -31,9 +31,9 @@ export interface ReplicaOptions {
 /** `kept`: the file's contents at opening are still there. `replaced`: they belong to the previous primary. */
 type State =
   | { readonly is: 'not_open'; readonly isDamaged: boolean }
-  | { readonly is: 'copying'; readonly here: Database; readonly kept: boolean }
-  | { readonly is: 'in_use'; readonly here: Database }
-  | { readonly is: 'replaced'; readonly here: Database };
+  | { readonly is: 'copying'; readonly local: Database; readonly kept: boolean }
+  | { readonly is: 'in_use'; readonly local: Database }
+  | { readonly is: 'replaced'; readonly local: Database };
 
 const AWAY = 'the primary is away';
 const REPLACED = 'the primary was replaced';
@@ -75,7 +75,7 @@ export class Replica {
   async read(statement: Statement): Promise<readonly Row[] | null> {
     if (this.#state.is !== 'in_use') return null;
     try {
-      return await this.#state.here.read(statement);
+      return await this.#state.local.read(statement);
     } catch (error) {
       this.#failed(error);
       return null;
@@ -91,7 +91,7 @@ export class Replica {
 
   /** Drops the replica's data after the primary was replaced. */
   discard(): void {
-    if (this.#state.is !== 'not_open') this.#state = { is: 'replaced', here: this.#state.here };
+    if (this.#state.is !== 'not_open') this.#state = { is: 'replaced', local: this.#state.local };
     this.#following.runNow();
   }
 
@@ -99,43 +99,43 @@ export class Replica {
     this.#isStopping = true;
     this.#following.stop();
     await this.#following.underWay;
-    if (this.#state.is !== 'not_open') this.#state.here.close();
+    if (this.#state.is !== 'not_open') this.#state.local.close();
   }
 
   async #followAll(): Promise<void> {
     try {
-      const here = await this.#opened();
+      const local = await this.#opened();
       const isStopping = () => this.#isStopping;
       const startWriting = () => createWritingThread(this.#file);
-      const pair = { here, startWriting, readPrimary: this.#readPrimary, clock: this.#clock, isStopping };
+      const pair = { local, startWriting, readPrimary: this.#readPrimary, clock: this.#clock, isStopping };
       for (let step: Step = 'moved'; step !== 'done'; ) {
         const before = this.#state;
         step = await followOn(pair, before.is === 'replaced');
-        if ((step === 'begun' || step === 'begun_anew') && this.#state === before) this.#begun(here, step, before);
+        if ((step === 'begun' || step === 'begun_anew') && this.#state === before) this.#begun(local, step, before);
       }
-      if (!this.#isStopping) this.#reached(here);
+      if (!this.#isStopping) this.#reached(local);
     } catch (error) {
       this.#failed(error);
     }
   }
 
   async #opened(): Promise<Database> {
-    if (this.#state.is !== 'not_open') return this.#state.here;
-    const here = await openReplica(this.#file, this.#state.isDamaged);
-    this.#state = { is: 'copying', here, kept: true };
-    return here;
+    if (this.#state.is !== 'not_open') return this.#state.local;
+    const local = await openReplica(this.#file, this.#state.isDamaged);
+    this.#state = { is: 'copying', local, kept: true };
+    return local;
   }
 
-  #begun(here: Database, step: Step, before: State): void {
+  #begun(local: Database, step: Step, before: State): void {
     if (step === 'begun_anew') this.#outage.began(before.is === 'replaced' ? REPLACED : LOST);
-    this.#state = { is: 'copying', here, kept: false };
+    this.#state = { is: 'copying', local, kept: false };
   }
 
   /** Notes that everything the primary had a moment ago is here. */
-  #reached(here: Database): void {
+  #reached(local: Database): void {
     if (this.#state.is === 'copying') this.#log.info('replica opened', { kept: this.#state.kept });
     this.#outage.ended();
-    if (this.#state.is !== 'replaced') this.#state = { is: 'in_use', here };
+    if (this.#state.is !== 'replaced') this.#state = { is: 'in_use', local };
   }
 
   /** Notes a failure. A primary that is away leaves the replica in use. */
@@ -144,7 +144,7 @@ export class Replica {
     if (isAway && this.#state.is === 'in_use') return;
     this.#outage.began(reasonOf(error));
     if (isAway || !isOutage(error, 'damaged')) return;
-    if (this.#state.is !== 'not_open') this.#state.here.close();
+    if (this.#state.is !== 'not_open') this.#state.local.close();
     this.#state = { is: 'not_open', isDamaged: true };
   }
 }
