@@ -7,7 +7,7 @@ import { outageIn } from '../ground/result.ts';
 import { type Cancel, type Clock, MS_PER_DAY, nextTurn, sleep, withTimeout } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { Holder } from './holder.ts';
-import { EARLY_EVERY_MS, pauseMsOf, slicesOf, waitMsOf } from './pace.ts';
+import { batchesOf, EARLY_EVERY_MS, pauseMsOf, waitMsOf } from './pace.ts';
 import type { ExchangedUses, HolderId, UsesStore, WindowUses } from './store.ts';
 import { settleTotal, type WindowUsage } from './windows.ts';
 
@@ -158,10 +158,10 @@ export class Exchange {
     const pauseMs = pauseMsOf(holders.length, store.usesPerWrite);
     await this.#exchange([]);
     let left = holders.length;
-    for (const slice of slicesOf(holders.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
-      await this.#exchange(slice);
+    for (const batch of batchesOf(holders.values(), store.usesPerWrite, ({ createdAtMs }) => createdAtMs)) {
+      await this.#exchange(batch);
       await this.#exchangeEarly();
-      left -= slice.length;
+      left -= batch.length;
       if (left > 0 && !this.#isStopping) await sleep(pauseMs);
     }
   }

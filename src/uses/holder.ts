@@ -67,7 +67,7 @@ export class Holder {
   /** One window for each period of the plan, in the same order. */
   #windows: readonly WindowUsage[];
   /** Days that are over, with units that the database may lack. Nearly all holders share the empty list. */
-  #late = NONE;
+  #pastDays = NONE;
   #bounds: readonly Bound[] = [];
   /** Whether the database may lack what was sent. */
   #isSending = false;
@@ -77,7 +77,7 @@ export class Holder {
   /** The key's owner, if limits apply to all his keys together; null for owners. */
   owner: Holder | null = null;
   /** The highest quota share logged, and the period it was reached in. */
-  #reached: { readonly usage: WindowUsage; readonly share: number } | null = null;
+  #loggedShare: { readonly usage: WindowUsage; readonly share: number } | null = null;
 
   constructor(
     readonly kind: keyof typeof NAMES,
@@ -169,7 +169,7 @@ export class Holder {
   openWindows(calendar: Calendar): void {
     const { day } = this;
     this.#windows = this.#windows.map((usage) => currentWindow(usage, calendar));
-    if (this.day !== day && (day.pending > 0 || this.#isSending)) this.#late = [...this.#late, day];
+    if (this.day !== day && (day.pending > 0 || this.#isSending)) this.#pastDays = [...this.#pastDays, day];
     this.#setBounds();
   }
 
@@ -179,7 +179,7 @@ export class Holder {
 
   /** Returns the days whose units the database may lack. */
   get days(): readonly WindowUsage[] {
-    return [...this.#late, this.day];
+    return [...this.#pastDays, this.day];
   }
 
   /** Returns the highest of the shares (percent, descending) that its quota newly reached in this period; null: none. */
@@ -188,8 +188,8 @@ export class Holder {
     const usage = this.#bounds.at(-1)?.usage; // the quota is last
     if (quota === null || usage === undefined) return null;
     const share = shares.find((percent) => unitsIn(usage) * 100 >= quota.requests * percent);
-    if (share === undefined || (this.#reached?.usage === usage && this.#reached.share >= share)) return null;
-    this.#reached = { usage, share };
+    if (share === undefined || (this.#loggedShare?.usage === usage && this.#loggedShare.share >= share)) return null;
+    this.#loggedShare = { usage, share };
     return share;
   }
 
@@ -200,7 +200,7 @@ export class Holder {
 
   /** Passes the units in each shared window to `to`, and counts them in its total from now on. */
   send(to: (usage: WindowUsage, added: number) => void): void {
-    for (const usage of [...this.#late, ...this.#windows]) {
+    for (const usage of [...this.#pastDays, ...this.#windows]) {
       if (usage.window.windowS < SHARED_WINDOW_S_MIN) continue;
       const { pending } = usage;
       usage.total += pending;
@@ -214,6 +214,6 @@ export class Holder {
   /** Notes that the database has what was sent. */
   sent(): void {
     this.#isSending = false;
-    if (this.#late.length > 0) this.#late = this.#late.filter(({ pending }) => pending > 0);
+    if (this.#pastDays.length > 0) this.#pastDays = this.#pastDays.filter(({ pending }) => pending > 0);
   }
 }

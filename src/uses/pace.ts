@@ -22,18 +22,18 @@ export const waitMsOf = (count: number): number =>
   count <= FEW ? EXCHANGE_AFTER_MS : Math.min(WAIT_MS_MAX, (EXCHANGE_AFTER_MS * count) / FEW);
 
 /** Returns the pause between two batches, in which everything else has a turn. */
-export function pauseMsOf(count: number, perSlice: number): number {
-  const slices = Math.ceil(count / perSlice);
+export function pauseMsOf(count: number, perBatch: number): number {
+  const batches = Math.ceil(count / perBatch);
   return count <= FEW
-    ? Math.min(PAUSE_MS_MAX, SPREAD_MS / slices)
-    : Math.max(1, (waitMsOf(count) * SPREAD_PART) / slices);
+    ? Math.min(PAUSE_MS_MAX, SPREAD_MS / batches)
+    : Math.max(1, (waitMsOf(count) * SPREAD_PART) / batches);
 }
 
 /** Keys sorted at once, in a millisecond: sorting 10,000 would block the event loop for 12. */
 const SORTED_MAX = 2000;
 
 /** Yields batches, oldest first within each SORTED_MAX: keys of one age share database pages, so a write touches few. */
-export function* slicesOf<Key>(
+export function* batchesOf<Key>(
   keys: IteratorObject<Key>,
   size: number,
   createdAtMs: (key: Key) => number,
