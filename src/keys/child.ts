@@ -59,6 +59,6 @@ export function earlier(one: number | null, other: number | null): number | null
   return Math.min(one, other);
 }
 
-/** Returns when a key ends, and with it the presented secret, as far as is known; null: never. */
+/** Returns when the presented secret of a key ends, as far as is known; null: never. */
 export const endOf = ({ expiresAtMs, secretEndsAtMs }: PresentedKey): number | null =>
   earlier(expiresAtMs, secretEndsAtMs);
