@@ -86,7 +86,7 @@ function configOf(values: Values, verifiesUsers: boolean, among: Among) {
     device: deviceOf(values, among('KEYS_PAGE')),
     /** URLs of other MCP servers that take this server's keys, without a trailing slash. */
     resources: values.OAUTH_RESOURCES,
-    /** The scopes that clients are told to ask the issuer for. */
+    /** The scopes that clients should request from the issuer. */
     jwtScopes: values.JWT_SCOPES,
     /** What lists of tools and prompts show: what the caller can call, or everything. */
     toolsList: values.TOOLS_LIST,

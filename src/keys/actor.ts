@@ -30,7 +30,7 @@ export interface Origin {
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;
-  /** An admin does it, to a key of any owner. */
+  /** Whether an admin acts, on any owner's key. */
   readonly byAdmin?: true;
   /** The id of the client that got the key, if it is the URL of a client metadata document. */
   readonly client?: string;

@@ -33,7 +33,7 @@ const given = v.object({
 
 export interface Answer {
   readonly status: number;
-  /** Empty if the body is no JSON object, or too large. */
+  /** Empty if the body isn't a JSON object, or is too large. */
   readonly body: JsonObject;
 }
 
