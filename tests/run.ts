@@ -26,7 +26,7 @@ const STARTS_PROGRAMS = /^tests\/(browser|commands|package|process|recipes|store
 /** The tests of what a remote database, or a replica of it, could do differently. */
 const IN_MODES = /^tests\/(app\.test|keys\/|mcp\/|signin\/exchange\.test|tools\/|uses\/)/;
 /** Tests wait for sockets, disks and other programs half of their time, or more: more than there are cores. */
-const WORKERS = 6;
+const WORKERS = 4;
 const FAST_WORKERS = 3;
 /** A machine at load 15 takes ten times as long, and a test of seconds must not fail there. */
 const TIMEOUT_MS = 180_000;
