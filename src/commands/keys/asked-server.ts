@@ -40,10 +40,7 @@ export interface Answer {
 /** Sends a form. Throws what `fetch` throws. */
 export async function postForm(url: string, fields: Record<string, string>, signal: AbortSignal): Promise<Answer> {
   const response = await fetch(url, { method: 'POST', body: new URLSearchParams(fields), redirect: 'error', signal });
-  const body: unknown = await textOf(response)
-    .then(JSON.parse)
-    .catch(() => null);
-  return { status: response.status, body: isObject(body) ? body : {} };
+  return { status: response.status, body: await objectIn(response) };
 }
 
 /** Returns the request that has begun; null: the response has none. */
@@ -59,6 +56,14 @@ export function keyIn({ body }: Answer, server: string) {
   if (success && isKeyShaped(output.access_token))
     return { key: output.access_token, id: output.key_id, livesS: output.expires_in };
   throw new CommandError(`${server} gave something that is no key of such a server`);
+}
+
+/** Returns the JSON object in the body; an empty one if there is none, or it is too large. */
+export async function objectIn(response: Response): Promise<JsonObject> {
+  const body: unknown = await textOf(response)
+    .then(JSON.parse)
+    .catch(() => null);
+  return isObject(body) ? body : {};
 }
 
 /** Returns the body. Throws an Error if it is too large. */

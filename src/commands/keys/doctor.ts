@@ -11,7 +11,7 @@ import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
 import { CERTIFICATE_MS_MIN } from '../../start/listener.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, localTime } from '../io.ts';
-import { textOf } from './asked-server.ts';
+import { objectIn, textOf } from './asked-server.ts';
 import { configOf, withStore } from './database.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
@@ -119,12 +119,8 @@ async function serverFindings(config: Config): Promise<Finding[]> {
 async function healthAt(url: string, config: Config): Promise<JsonObject | Finding> {
   const response = await get(`${url}/mcp/health`, config);
   if (typeof response === 'string') return ['note', 'server', `not reached at ${url}: ${response}`];
-  const body: unknown = await textOf(response)
-    .then(JSON.parse)
-    .catch(() => null);
-  return isObject(body) && isObject(body.store)
-    ? body
-    : ['bad', 'server', `what responds at ${url} is not this server`];
+  const body = await objectIn(response);
+  return isObject(body.store) ? body : ['bad', 'server', `what responds at ${url} is not this server`];
 }
 
 async function findingsAt(url: string, health: JsonObject, config: Config): Promise<Finding[]> {
