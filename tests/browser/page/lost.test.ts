@@ -5,7 +5,7 @@ import { expect, test } from 'bun:test';
 import type { Page, Route } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { childOf } from '../../support/children.ts';
-import { askForKey, pollForKey } from '../../support/key-request.ts';
+import { type Answer, askForKey, pollForKey } from '../../support/key-request.ts';
 import type { TestApp } from '../../support/test-app.ts';
 import { appForBrowser, withKeysPage } from './keys-page.ts';
 
@@ -76,13 +76,20 @@ describeInBrowser('no answer of the server', (browser) => {
     });
   });
 
-  test('to a decision leaves it to be made again; one that was made, or ended, is left, and its key shows up', async () => {
+  /** Runs `use` where the person has typed the code of a program that asks, and is to decide. */
+  async function withAsked(use: (open: { app: TestApp; page: Page; asked: Answer['body'] }) => Promise<void>) {
     await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1' } });
     const { body: asked } = await askForKey(app, { client_name: 'backup', scope: 'read' });
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
       await page.getByRole('link', { name: 'A program asks for a key' }).click();
       await page.getByLabel('The code that the program shows').fill(asked.user_code);
       await page.keyboard.press('Enter');
+      await use({ app, page, asked });
+    });
+  }
+
+  test('to a decision leaves it to be made again; one that was made, or ended, is left, and its key shows up', () =>
+    withAsked(async ({ app, page, asked }) => {
       const make = page.getByRole('button', { name: 'Make the key', exact: true });
       await make.waitFor();
       await page.route('**/device/decision', (route) => route.abort());
@@ -103,24 +110,17 @@ describeInBrowser('no answer of the server', (browser) => {
       await page.getByRole('status').getByText('The list has a new key.').waitFor();
       await page.getByRole('button', { name: 'Rotate backup' }).waitFor();
       expect(await make.count()).toBe(0);
-    });
-  });
+    }));
 
-  test('of a program that waits no more: the person is back at the list, and reads why', async () => {
-    await using app = await appForBrowser({ env: { OAUTH_DEVICE: '1' } });
-    const { body: asked } = await askForKey(app, { client_name: 'backup', scope: 'read' });
-    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
-      await page.getByRole('link', { name: 'A program asks for a key' }).click();
-      await page.getByLabel('The code that the program shows').fill(asked.user_code);
-      await page.keyboard.press('Enter');
+  test('of a program that waits no more: the person is back at the list, and reads why', () =>
+    withAsked(async ({ app, page }) => {
       await page.getByText('“backup”, in its own words').waitFor();
       app.clock.advance(601_000);
       await page.getByRole('button', { name: 'Refuse' }).click();
       await page.getByRole('status').getByText('No program waits with this code; it may have ended.').waitFor();
       await page.getByRole('button', { name: 'Create a key' }).waitFor();
       expect(await page.evaluate(() => document.activeElement?.textContent)).toBe('A program asks for a key');
-    });
-  });
+    }));
 });
 
 describeInBrowser('a refusal for now', (browser) => {
