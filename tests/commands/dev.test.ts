@@ -73,7 +73,7 @@ const COMMANDS: readonly (readonly [name: string, program: () => Promise<readonl
 ];
 
 test.each(rows(COMMANDS, 1))(
-  'as %s: a mistake at the start, in what tools share, and in what a tool is made with, is mended by a save',
+  'as %s: a save mends a mistake at the start, in what tools share, and in how a tool is made',
   async (_, program) => {
     const folder = diskFolder(); // Deno needs more rights for one on the memory disk
     const tools = join(folder, 'tools');

@@ -24,7 +24,7 @@ const isUsual = ([client, place]: (typeof ALL)[number]) => place === 'at the roo
 const ROWS = [...ALL.filter(isUsual), ...ALL.filter((row) => !isUsual(row))];
 
 test.each(rows(ROWS, ALL.filter(isUsual).length))(
-  '%s, %s, from a 401 over the page to get_data, and again after a revocation',
+  '%s, %s, from a 401 to get_data, and again after a revocation',
   async (_client, _place, { path, connection }, env) => {
     await using app = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback', ...env } });
     const first = await app.createKey('alice', { scopes: ['read', 'write'] });

@@ -126,7 +126,7 @@ test.each(
     { flood: 'made-up codes from 300 networks', isReplay: false, addressOf: MANY_NETWORKS },
   ]),
 )(
-  'with $place.name, beside $flood, a key is handed out, and a rotated one first used',
+  'with $place.name, beside $flood, a key is handed out, and another rotated',
   async ({ place, isReplay, addressOf }) => {
     await using server = await startThere(place);
     const { url } = server;
