@@ -4,12 +4,15 @@
 import type { JWTPayload, JWTVerifyOptions } from 'jose';
 import { decodeProtectedHeader } from 'jose/decode/protected_header';
 import * as errors from 'jose/errors';
+import { decodeJwt } from 'jose/jwt/decode';
 import { jwtVerify } from 'jose/jwt/verify';
 import type { UserIdentity } from '../calls/user-jwt.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
+import type { JsonObject } from '../ground/text.ts';
 import { type IdentityClaims, identityOf } from './identity.ts';
+import { whyNoUserToken } from './user-token.ts';
 import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
 
 const CLOCK_TOLERANCE_S = 5;
@@ -40,11 +43,9 @@ export type CheckToken = (token: string) => Promise<Result<CheckedToken, Problem
 export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
   const { keys: verificationKeys, issuer, audiences, claims, clock } = checkOptions;
   return async (token) => {
-    const alg = algorithmOf(token);
-    if (alg === null) return err({ code: 'invalid_token', reason: 'malformed' });
-    // Jose checks this, too, but only after fetching keys. A token that no key could verify must cause no fetch.
-    if (!verificationKeys.algorithms.includes(alg))
-      return err({ code: 'invalid_token', reason: 'algorithm not accepted' });
+    // What no key could verify, and no user's token, must cause no fetch.
+    const fault = unverifiedFault(token, verificationKeys.algorithms);
+    if (fault !== null) return err({ code: 'invalid_token', reason: fault });
     const options: JWTVerifyOptions = {
       algorithms: [...verificationKeys.algorithms],
       requiredClaims: ['exp', 'sub'],
@@ -68,12 +69,14 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
   };
 }
 
-/** Returns the header's `alg`; null if it has none, or the token is no JWT. */
-function algorithmOf(token: string): string | null {
+/** Returns what is wrong with a token before its signature is looked at; null if nothing is. */
+function unverifiedFault(token: string, algorithms: readonly string[]): string | null {
   try {
-    return decodeProtectedHeader(token).alg ?? null;
+    const header = decodeProtectedHeader(token);
+    if (!algorithms.includes(header.alg ?? '')) return 'algorithm not accepted';
+    return whyNoUserToken(header as JsonObject, decodeJwt(token));
   } catch {
-    return null;
+    return 'malformed';
   }
 }
 
