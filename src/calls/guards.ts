@@ -12,7 +12,7 @@ import type { Log, LogFields } from '../watch/log.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from './api-key.ts';
 import type { Call } from './call.ts';
 import { type Guard, PASS, sequence } from './guard.ts';
-import { assertAll, CREATES_GUARDS, RATE_LIMIT } from './untyped.ts';
+import { assertFields, CREATES_GUARDS, RATE_LIMIT } from './untyped.ts';
 import {
   adminGuard,
   type CheckBlock,
@@ -194,7 +194,7 @@ function initialLimits({ requests, windowMs }: Limit, name: LimitName): RateLimi
 
 /** Parses a tool's own limit. Throws an Error if it is invalid. */
 function checkedLimit(limit: ToolLimit<never>): Limit {
-  assertAll('rate limit', RATE_LIMIT, { ...limit });
+  assertFields('rate limit', RATE_LIMIT, { ...limit });
   return { requests: limit.requests, windowMs: parseDuration(limit.window) ?? 0 }; // not null: RATE_LIMIT has a rule
 }
 

@@ -4,7 +4,7 @@
 import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
-import { faultInAll, RESOURCE } from '../calls/untyped.ts';
+import { faultIn, RESOURCE } from '../calls/untyped.ts';
 import { isObject } from '../ground/text.ts';
 import { attempt, faultOf, SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
 import { RESERVED_NAMES } from './server-tools.ts';
@@ -53,7 +53,7 @@ export function register(deps: ToolDeps, files: readonly ToolFile[]): Registry {
 function resourcesOf({ file, resources = [] }: ToolFile): readonly Made<Resource>[] {
   if (!Array.isArray(resources)) throw faultOf(file, 'expected the export resources to be an array');
   return resources.map((made: unknown, index) => {
-    const fault = isObject(made) ? faultInAll(RESOURCE, made) : 'expected an object';
+    const fault = isObject(made) ? faultIn(RESOURCE, made) : 'expected an object';
     if (fault !== null) throw faultOf(file, `resources[${index}]: ${fault}`);
     return { file, made: made as Resource };
   });

@@ -196,6 +196,11 @@ test.each<[string, string, string | RegExp]>([
     without(/input: .*,/),
     'a: input: expected a schema of valibot 1, like v.strictObject({}), got undefined',
   ],
+  [
+    'a tool whose description is misspelt, which is more than that it has none',
+    tool('a').replace('description:', 'descripton:'),
+    /^.*a: descripton: unknown field; the fields are name, title, description, /,
+  ],
   ['a tool without a function', without(/run: .*,/), 'a: run: expected a function, got undefined'],
   [
     'hints that clients would refuse',
