@@ -16,6 +16,7 @@ import { createCheckBlock, type VerifyUserJwt } from './calls/user-jwt.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { shownMintingCommand } from './config/token-settings.ts';
+import { childrenGrants, childrenStore } from './doors/children/index.ts';
 import { LIMITS } from './ground/limits/index.ts';
 import { createPool } from './ground/limits/pool.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './ground/runtime.ts';
@@ -118,6 +119,7 @@ export async function prepareService(config: Config, options: ServiceOptions): P
     eventDays: config.eventDays,
     usageDays: config.usageDays,
     ownerKeys: config.ownerKeys,
+    derived: childrenStore,
   });
   try {
     const service = await serviceOn({ store, address, verifyUserJwt, ageClock, config, options });
@@ -169,7 +171,7 @@ async function keysOf({ store, address, ageClock, config, options }: Parts) {
     store: keyStore,
     adminStore: metrics?.store(store.admin) ?? store.admin,
     ownerStore: metrics?.store(store.owners) ?? store.owners,
-    childStore: metrics?.store(store.children) ?? store.children,
+    derived: metrics?.store(store.derived) ?? store.derived,
     originOf,
     audience,
     ceilings: config.keyCeilings,
@@ -241,6 +243,7 @@ function changesOf({ ageClock, options }: Parts, { domain, signing }: Keys) {
 /** Creates the routes by which clients get keys. */
 function signInOf({ store, address, ageClock, config, options }: Parts, keys: Keys, { guards, keyScopes }: Tools) {
   const { domain, signing, originOf, audience } = keys;
+  const readKeyRequest = keyRequestReader(config.keyCeilings);
   return createSignIn({
     ...options,
     ...signing('client_id'),
@@ -250,11 +253,20 @@ function signInOf({ store, address, ageClock, config, options }: Parts, keys: Ke
     keys: domain.keys,
     inspect: domain.verifier.inspect,
     verifyPastedKey: domain.verifier.verifyPasted,
-    delegate: domain.delegate,
+    grantTypes: childrenGrants({
+      ...options,
+      ...config,
+      db: store.db,
+      verifier: domain.verifier,
+      audience,
+      originOf,
+      clock: ageClock,
+      readKeyRequest,
+    }),
     originOf,
     audience,
     guards,
-    readKeyRequest: keyRequestReader(config.keyCeilings),
+    readKeyRequest,
     publicPath: address.path,
     scopes: keyScopes,
     ageClock,

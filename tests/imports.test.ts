@@ -38,8 +38,9 @@ const partOf = (file: string) => (file.includes('/') ? `${file.split('/')[0]}/` 
 const BASE = ['ground/', 'watch/'];
 /** The rooms, each above those that it may import, with what those are beside the base. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
-  'commands/': ['calls/', 'config/', 'keys/', 'start/', 'store/', 'tools/', 'users/', 'uses/'],
+  'commands/': ['calls/', 'config/', 'doors/', 'keys/', 'start/', 'store/', 'tools/', 'users/', 'uses/'],
   'start/': ['app.ts', 'calls/', 'config/', 'main.deno.ts', 'main.ts', 'tools/', 'web/'],
+  'doors/': ['calls/', 'keys/', 'signin/', 'store/'],
   'api/': ['calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'signin/', 'uses/', 'web/'],
   'config/': ['signin/', 'store/', 'users/'],
   'signin/': ['calls/', 'keys/', 'pages/', 'users/', 'web/'],
@@ -78,8 +79,15 @@ const importersOf = (part: string) => [
   ...new Set(imports.filter(({ from, to }) => partOf(to) === part && partOf(from) !== part).map(({ from }) => from)),
 ];
 
-test('only the wiring, commands and the configuration import the store', () => {
-  expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'commands/', 'config/']);
+test('only the wiring, commands, doors and the configuration import the store', () => {
+  expect([...new Set(importersOf('store/').map(partOf))].sort()).toEqual(['app.ts', 'commands/', 'config/', 'doors/']);
+});
+
+test('only the wiring and commands import a door, by its entry, and no door another', () => {
+  const doorOf = (file: string) => /^doors\/[^/]+\//.exec(file)?.[0];
+  const entering = imports.filter(({ from, to }) => doorOf(to) !== undefined && doorOf(to) !== doorOf(from));
+  expect([...new Set(entering.map(({ from }) => partOf(from)))].sort()).toEqual(['app.ts', 'commands/']);
+  expect(entering.map(({ to }) => to).filter((to) => !/^doors\/[^/]+\/index\.ts$/.test(to))).toEqual([]);
 });
 
 test('only the server, the package and its test app import the wiring', () => {

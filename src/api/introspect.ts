@@ -11,8 +11,8 @@ import { parseCost, type RateLimitStates, tightestOf } from '../ground/rate-limi
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { joinScopes } from '../ground/text.ts';
-import { countedKeyId } from '../keys/child.ts';
 import { CURSOR_CHARS_MAX } from '../keys/recent-changes.ts';
+import { countedKeyId } from '../keys/record.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';

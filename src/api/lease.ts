@@ -2,11 +2,10 @@
 // /changes end it. README.md has the rules for services.
 
 import type { Clock, Sha256 } from '../ground/runtime.ts';
-import { countedKeyId } from '../keys/child.ts';
 import type { Feed } from '../keys/feed.ts';
 import { type Macs, markOf, ownerChange } from '../keys/marks.ts';
 import type { RecentChanges } from '../keys/recent-changes.ts';
-import { hashKey } from '../keys/record.ts';
+import { countedKeyId, hashKey } from '../keys/record.ts';
 import type { ToldUses } from '../keys/told.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { ServiceCall } from './service.ts';

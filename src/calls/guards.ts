@@ -6,7 +6,7 @@ import type { Problem } from '../ground/problem.ts';
 import { type LimitName, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
-import { countedKeyId } from '../keys/child.ts';
+import { countedKeyId } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from './api-key.ts';

@@ -12,7 +12,7 @@ import type { Granted } from './grants.ts';
 import { type OwnKey, ownKeys, type ShownWith } from './listing.ts';
 import type { Owners } from './owners.ts';
 import { type ApiKeyRecord, isIdShaped, type ListedKey } from './record.ts';
-import type { Changed, ChildStore } from './store.ts';
+import type { Changed, DerivedKeys } from './store.ts';
 
 /** Selects the keys that match every field given. */
 export interface KeyFilter {
@@ -187,7 +187,7 @@ const PAGE_KEYS = 100;
 export interface AdminKeysOptions extends ShownWith {
   readonly store: AdminStore;
   readonly owners: Owners;
-  readonly childStore: Pick<ChildStore, 'countChildren' | 'endChildren'>;
+  readonly derived: Pick<DerivedKeys, 'countChildren' | 'endChildren'>;
   readonly originOf: OriginOf;
   readonly granted: Granted;
   /** Lets this process see a change before the response. */
@@ -198,7 +198,7 @@ export interface AdminKeysOptions extends ShownWith {
 
 /** Creates what admins may do through tools. It creates no keys. */
 export function createAdminKeys(options: AdminKeysOptions) {
-  const { store, owners, childStore, originOf, granted, refresh, clock, log } = options;
+  const { store, owners, derived, originOf, granted, refresh, clock, log } = options;
   const adminOrigin = (actor: Actor): Origin => ({ ...originOf('tool', actor, actor.actor), byAdmin: true });
   return {
     owners,
@@ -221,7 +221,7 @@ export function createAdminKeys(options: AdminKeysOptions) {
         log.info('API keys revoked by an admin', { ...actorFields(actor), owner: which.owner, keyIds });
       const revoked = await revokeAll(store, which, nowMs, origin, logged);
       // Revoking all keys of an owner ends their children, too.
-      const ended = which.ids === undefined ? [] : await childStore.endChildren({ ids: which.ids }, nowMs, origin);
+      const ended = which.ids === undefined ? [] : await derived.endChildren({ ids: which.ids }, nowMs, origin);
       if (ended.length > 0) logged(ended.map(({ id }) => id));
       await refresh();
       return revoked + ended.length;

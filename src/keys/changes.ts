@@ -7,26 +7,17 @@ import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { InfoEvent } from '../watch/events.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, actorFields, type Caller, type Origin, type OriginOf, type PersonBudget } from './actor.ts';
-import { ownRefusalAt } from './child.ts';
 import type { Feed } from './feed.ts';
 import type { Granted } from './grants.ts';
-import {
-  fingerprintOf,
-  hasEnded,
-  hashKey,
-  isIdShaped,
-  isKeyShaped,
-  type PresentedKey,
-  presentedHash,
-} from './record.ts';
-import type { Changed, ChildStore, KeyStore } from './store.ts';
+import { fingerprintOf, hasEnded, hashKey, isIdShaped, isKeyShaped, type PresentedKey } from './record.ts';
+import type { Changed, DerivedKeys, KeyStore } from './store.ts';
 import type { UnknownKeys } from './unknown-keys.ts';
 
 export type Changes = ReturnType<typeof createChanges>;
 
 export interface ChangesOptions {
   readonly store: KeyStore;
-  readonly childStore: Pick<ChildStore, 'findChildren' | 'endChildren'>;
+  readonly derived: Pick<DerivedKeys, 'findChildren' | 'endChildren'>;
   /** Lets this process see a change before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
@@ -44,18 +35,20 @@ export interface ChangesOptions {
 }
 
 export function createChanges(options: ChangesOptions) {
-  const { store, childStore, refresh, clock, log, originOf, granted, failedChanges } = options;
+  const { store, derived, refresh, clock, log, originOf, granted, failedChanges } = options;
 
   /** Returns whether an active key or child has this id. */
   async function isActive({ userId }: Actor, keyId: string): Promise<boolean> {
     if ((await store.findOwn(userId, keyId))?.active) return true;
-    const children = await childStore.findChildren({ ids: [keyId] });
-    return children.some((child) => child.userId === userId && ownRefusalAt(child, clock.nowMs()) === null);
+    const children = await derived.findChildren({ ids: [keyId] });
+    return children.some(
+      (child) => child.userId === userId && child.endedAtMs === null && !hasEnded(child.expiresAtMs, clock.nowMs()),
+    );
   }
 
   /** Ends a child, whether by revoke or delete. Returns null if the actor has no living child with this id. */
   async function endChild({ userId }: Actor, keyId: string, origin: Origin): Promise<Changed | null> {
-    const [ended] = await childStore.endChildren({ ids: [keyId] }, clock.nowMs(), origin, userId);
+    const [ended] = await derived.endChildren({ ids: [keyId] }, clock.nowMs(), origin, userId);
     return ended === undefined ? null : { fingerprint: fingerprintOf(ended.keyHash) };
   }
 
@@ -125,7 +118,7 @@ export function createChanges(options: ChangesOptions) {
  */
 export function createRevokeSecrets(options: {
   readonly store: Pick<KeyStore, 'revokeByHashes'>;
-  readonly childStore: Pick<ChildStore, 'endChildren'>;
+  readonly derived: Pick<DerivedKeys, 'endChildren'>;
   /** Reads from the primary: a replica may still accept a key that has ended. */
   readonly unknownKeys: UnknownKeys;
   /** Lets this process see the change before the response. */
@@ -136,7 +129,7 @@ export function createRevokeSecrets(options: {
   readonly originOf: OriginOf;
   readonly feed: Pick<Feed, 'mayBeForeign'>;
 }) {
-  const { store, childStore, feed, unknownKeys, refresh, clock, sha256, log, originOf } = options;
+  const { store, derived, feed, unknownKeys, refresh, clock, sha256, log, originOf } = options;
 
   async function endKeys(keys: readonly PresentedKey[], hashes: readonly string[], caller: Caller): Promise<void> {
     const [first] = keys;
@@ -151,7 +144,7 @@ export function createRevokeSecrets(options: {
 
   async function endChildren(keyHashes: readonly string[], caller: Caller): Promise<void> {
     if (keyHashes.length === 0) return;
-    const ended = await childStore.endChildren({ keyHashes }, clock.nowMs(), originOf('possession', caller));
+    const ended = await derived.endChildren({ keyHashes }, clock.nowMs(), originOf('possession', caller));
     await refresh();
     for (const { id: keyId, parentId, userId, keyHash } of ended) {
       const fingerprint = fingerprintOf(keyHash);
@@ -181,12 +174,16 @@ export function createRevokeSecrets(options: {
     const children: string[] = [];
     for (const { isForeign, found } of await Promise.all(finding)) {
       if (!found.ok) return found;
-      const { record, child } = found.value;
-      if (child !== null) {
-        if (!isForeign) children.push(child.keyHash);
-      } else if (record !== null && isEndable(record, isForeign, nowMs)) keys.push(record);
+      const { record } = found.value;
+      if (record === null) continue;
+      if (record.parent !== null && !isForeign) children.push(record.keyHash);
+      else if (record.parent === null && isEndable(record, isForeign, nowMs)) keys.push(record);
     }
-    await endKeys(keys, keys.map(presentedHash), caller);
+    await endKeys(
+      keys,
+      keys.map(({ presentedHash }) => presentedHash),
+      caller,
+    );
     await endChildren(children, caller);
     return ok(undefined);
   };
@@ -197,4 +194,4 @@ export function createRevokeSecrets(options: {
  * owner, which would work again after the block. A secret of another form must be recorded as such.
  */
 const isEndable = (key: PresentedKey, isForeign: boolean, nowMs: number): boolean =>
-  key.active && !hasEnded(key.secretEndsAtMs, nowMs) && (!isForeign || key.foreignHash === presentedHash(key));
+  key.active && !hasEnded(key.secretEndsAtMs, nowMs) && (!isForeign || key.foreignHash === key.presentedHash);

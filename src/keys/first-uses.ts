@@ -5,7 +5,7 @@ import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { Caller, OriginOf } from './actor.ts';
 import type { Feed } from './feed.ts';
-import { type FirstUse, isChild, type KnownKey } from './key-cache.ts';
+import type { FirstUse, KnownKey } from './key-cache.ts';
 import type { KnownKeys } from './known-keys.ts';
 import { fingerprintOf } from './record.ts';
 import type { KeyStore } from './store.ts';
@@ -27,8 +27,7 @@ export function createUseFirst({ store, feed, clock, log, originOf }: FirstUsesO
     const promoted = await store.promote(key, clock.nowMs(), originOf('use', caller));
     await feed.refresh();
     const { polledAtMs } = feed; // taken before the read: a later poll proves nothing about what was read
-    const read = await known.readAgain(keyHash, false); // a replica may not have it yet
-    const found = read !== null && isChild(read) ? null : read; // a hash belongs to a key or to a child
+    const found = await known.readAgain(keyHash, false); // a replica may not have it yet
     if (promoted !== null) {
       const { requestId, traceId } = caller;
       const { id: keyId, userId } = key;

@@ -9,7 +9,6 @@ import { createPersonBudget, type OriginOf } from './actor.ts';
 import { type AdminStore, createAdminKeys } from './admin.ts';
 import type { Audience } from './audience.ts';
 import { createChanges, createRevokeSecrets } from './changes.ts';
-import { createDelegate } from './children.ts';
 import { createFeed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
 import { createHistory } from './history.ts';
@@ -19,7 +18,7 @@ import { createMinting } from './minting.ts';
 import { createOwnEdits } from './own-edits.ts';
 import { createOwners, type OwnerStore } from './owners.ts';
 import { RecentChanges } from './recent-changes.ts';
-import type { ChildStore, KeyStore } from './store.ts';
+import type { DerivedKeys, KeyStore } from './store.ts';
 import { createToldUses } from './told.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier } from './verify.ts';
@@ -32,7 +31,7 @@ export function createKeyDomain(options: {
   store: KeyStore;
   adminStore: AdminStore;
   ownerStore: OwnerStore;
-  childStore: ChildStore;
+  derived: DerivedKeys;
   clock: Clock;
   random: RandomBytes;
   sha256: Sha256;
@@ -84,7 +83,6 @@ export function createKeyDomain(options: {
       usesToday: usage.usesToday,
     },
     verifier,
-    delegate: createDelegate({ ...parts, verifier }),
     feed,
     /** Tells services that verify keys from memory what has changed. */
     recent: new RecentChanges(parts),

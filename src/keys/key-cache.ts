@@ -1,6 +1,6 @@
-// Caches keys and children by the hashes of their secrets: records of usable ones, and for a moment those refused
-// (negative cache). Changes from the feed drop entries. A child and its parent are separate entries, so that the feed
-// names the parent's change once, however many children it has.
+// Caches keys by the hashes of their secrets: records of usable ones, and for a moment those refused (negative cache).
+// Changes from the feed drop entries. An entry of a derived key counts only while that of its parent is the same object,
+// so that the feed names the parent's change once, however many keys are derived from it.
 
 import { createLruCache, singleFlights } from '../ground/cache.ts';
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
@@ -8,9 +8,8 @@ import type { Problem } from '../ground/problem.ts';
 import type { Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { ChangedOwners } from './changed-owners.ts';
-import { type ChildRecord, ownRefusalAt } from './child.ts';
 import type { Feed } from './feed.ts';
-import { type PresentedKey, presentedHash, refusalAt } from './record.ts';
+import { type PresentedKey, refusalAt } from './record.ts';
 import type { Found } from './store.ts';
 
 /**
@@ -40,7 +39,7 @@ const ENTRY_TTL_MS_MIN = 4 * 60_000;
 const CHANGED_OWNERS_MAX = 10_000;
 
 interface RefusedEntry {
-  readonly key: Known | null;
+  readonly key: KnownKey | null;
   readonly readVersion: number;
   /** Monotonic. */
   readonly expiresAtMs: number;
@@ -56,13 +55,6 @@ interface CacheEntry {
 /** A key as it was read. */
 export interface KnownKey extends PresentedKey, CacheEntry {}
 
-/** A child as it was read. Whether it is accepted also depends on its parent. */
-export interface KnownChild extends ChildRecord, CacheEntry {}
-
-export type Known = KnownKey | KnownChild;
-
-export const isChild = (known: Known): known is KnownChild => 'parentHash' in known;
-
 /** A record read after the first use of its next secret was written. */
 export interface FirstUse {
   readonly found: KnownKey | null;
@@ -72,13 +64,9 @@ export interface FirstUse {
 
 /** Creates the cache. `cacheBytes`: for records of usable keys, estimated at one byte a character plus overhead. */
 export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
-  const usable = createLruCache<Known>({
-    bytes: cacheBytes,
-    bytesOf: estimateBytes,
-    keyOf: (known) => (isChild(known) ? known.keyHash : presentedHash(known)),
-  });
+  const usable = createLruCache<KnownKey>({ bytes: cacheBytes, bytesOf: estimateBytes, keyOf: hashOf });
   const refused = createLruCache<RefusedEntry>({ entries: REFUSED_MAX });
-  const reads = singleFlights<Result<Known | null, Problem>>();
+  const reads = singleFlights<Result<KnownKey | null, Problem>>();
   const firstUses = singleFlights<FirstUse>();
   const owners = new ChangedOwners(CHANGED_OWNERS_MAX, ENTRY_TTL_MS_MAX);
 
@@ -95,34 +83,39 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
       for (const keyHash of keyHashes) {
         usable.delete(keyHash);
         refused.delete(keyHash);
-        reads.forget(keyHash); // a read under way may predate the change, so later callers read again
       }
+      reads.forgetAll(); // one under way may predate the change, of a key or its parent: later callers read again
       if (changedOwners.size === 0) return;
       if (!owners.add(changedOwners, clock.monotonicMs())) return forgetAll();
-      reads.forgetAll();
       firstUses.forgetAll();
     },
     onReset: forgetAll,
   });
 
-  const isUsable = <K extends Known>(known: K | null): known is K => isUsableAt(known, clock.nowMs());
+  const isUsable = (known: KnownKey | null): known is KnownKey => isUsableAt(known, clock.nowMs());
 
-  function recallRefused(keyHash: string, nowMs: number): Known | null | undefined {
+  /** Returns whether the parent, if it is a derived key, is cached as it was when both were read. */
+  function isUnderSame({ parent }: KnownKey): boolean {
+    if (parent === null) return true;
+    return (usable.get(parent.keyHash) ?? refused.get(parent.keyHash)?.key ?? null) === parent.key;
+  }
+
+  function recallRefused(keyHash: string, nowMs: number): KnownKey | null | undefined {
     const known = refused.get(keyHash);
     if (known === undefined) return undefined;
     const { key, readVersion, expiresAtMs } = known;
-    const isStale = key !== null && owners.hasChangedSince(readVersion, key.userId);
+    const isStale = key !== null && (owners.hasChangedSince(readVersion, key.userId) || !isUnderSame(key));
     if (nowMs < expiresAtMs && !isStale && !isUsable(key)) return key;
     refused.delete(keyHash);
     return undefined;
   }
 
-  function drop(keyHash: string, key: Known | null): void {
+  function drop(keyHash: string, key: KnownKey | null): void {
     usable.delete(keyHash);
     refused.set(keyHash, { key, expiresAtMs: clock.monotonicMs() + REFUSED_TTL_MS, readVersion: owners.version });
   }
 
-  function keepOne(keyHash: string, record: PresentedKey | ChildRecord | null, position: FeedPosition): Known | null {
+  function keepOne(keyHash: string, record: PresentedKey | null, position: FeedPosition): KnownKey | null {
     // What was read is right for everyone who asked before. But a feed ahead of it may have reported a later change.
     const keeps = hasReached(position, feed.position);
     const staleAtMs = clock.monotonicMs() + randomTtlMs();
@@ -137,25 +130,25 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
 
   return {
     /** Returns the cached key, which may have expired meanwhile; undefined: it has to be read. */
-    recall(keyHash: string, nowMs: number): Known | null | undefined {
+    recall(keyHash: string, nowMs: number): KnownKey | null | undefined {
       const known = usable.get(keyHash);
       if (known === undefined) return recallRefused(keyHash, nowMs);
-      if (owners.hasChangedSince(known.readVersion, known.userId)) return undefined;
+      if (owners.hasChangedSince(known.readVersion, known.userId) || !isUnderSame(known)) return undefined;
       return nowMs < known.staleAtMs || !isUsable(known) ? known : undefined;
     },
     /** Returns whether a key that `recall` misses is cached as usable, so that it is only stale. */
     isStale: (keyHash: string) => usable.get(keyHash) !== undefined,
     /**
-     * Caches what was read; a usable record only if the feed will report every later change of it. Returns the key or
-     * child; a child's parent is cached, too.
+     * Caches what was read, with the parent of a derived key; a usable record only if the feed will report every later
+     * change of it.
      */
-    keep(keyHash: string, { record, child, position }: Found): Known | null {
-      if (child === null) return keepOne(keyHash, record, position);
-      keepOne(child.parentHash, record, position);
-      return keepOne(keyHash, child, position);
+    keep(keyHash: string, { record, position }: Found): KnownKey | null {
+      const parent = record?.parent;
+      if (parent) parent.key = keepOne(parent.keyHash, parent.key, position);
+      return keepOne(keyHash, record, position);
     },
     /** Caches as refused a key that was cached as usable. */
-    drop(keyHash: string, key: Known): void {
+    drop(keyHash: string, key: KnownKey): void {
       if (usable.get(keyHash) !== undefined) drop(keyHash, key);
     },
     isUsable,
@@ -166,19 +159,32 @@ export function createKeyCache(feed: Feed, clock: Clock, cacheBytes: number) {
   };
 }
 
-/** Returns whether a key or child is usable; for a child, its parent aside. */
-const isUsableAt = <K extends Known>(known: K | null, nowMs: number): known is K =>
-  known !== null && (isChild(known) ? ownRefusalAt(known, nowMs) : refusalAt(known, nowMs)) === null;
+const hashOf = ({ presentedHash }: KnownKey): string => presentedHash;
+
+const isUsableAt = (known: KnownKey | null, nowMs: number): known is KnownKey =>
+  known !== null && refusalAt(known, nowMs) === null;
 
 const randomTtlMs = () => ENTRY_TTL_MS_MIN + Math.random() * (ENTRY_TTL_MS_MAX - ENTRY_TTL_MS_MIN);
 
 /** Returns whether a record is unchanged. Then its old object is kept: new ones would fragment the heap. */
-const isSame = (record: PresentedKey | ChildRecord, { staleAtMs: _, readVersion: __, ...before }: Known): boolean =>
-  JSON.stringify(record) === JSON.stringify(before);
+function isSame({ parent, ...record }: PresentedKey, known: KnownKey): boolean {
+  const { parent: parentBefore, staleAtMs: _, readVersion: __, ...before } = known;
+  return parent?.key === parentBefore?.key && JSON.stringify(record) === JSON.stringify(before);
+}
 
-function estimateBytes(key: Known): number {
-  let chars = key.id.length + key.userId.length + key.name.length + key.keyHash.length;
-  for (const scope of key.scopes) chars += scope.length + 16;
-  if (!isChild(key) && key.foreignHash !== null) chars += key.foreignHash.length;
-  return chars + RECORD_OVERHEAD_BYTES;
+/** What each text of a list or object takes beside its characters. */
+const TEXT_OVERHEAD_BYTES = 16;
+
+function estimateBytes(key: KnownKey): number {
+  let bytes = RECORD_OVERHEAD_BYTES;
+  for (const text of [key.id, key.userId, key.name, key.keyHash]) bytes += text.length;
+  for (const text of [key.second?.hash, key.foreignHash, key.resource]) bytes += text?.length ?? 0;
+  for (const scope of key.scopes) bytes += scope.length + TEXT_OVERHEAD_BYTES;
+  // A derived key has its parent's object. An owner's data is shared by all that is equal.
+  if (key.parent === null) {
+    for (const [name, value] of Object.entries(key.metadata ?? {})) {
+      bytes += name.length + value.length + 2 * TEXT_OVERHEAD_BYTES;
+    }
+  }
+  return bytes;
 }

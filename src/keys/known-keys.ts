@@ -1,4 +1,4 @@
-// Finds a key or child by the hash of its secret, in the cache or else in the store. verify.ts decides whether the
+// Finds a key by the hash of its secret, in the cache or else in the store. verify.ts decides whether the
 // cache may be trusted.
 
 import type { Problem } from '../ground/problem.ts';
@@ -6,7 +6,7 @@ import { ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
-import { createKeyCache, type Known } from './key-cache.ts';
+import { createKeyCache, type KnownKey } from './key-cache.ts';
 import type { ReadKeys, UnknownKeys } from './unknown-keys.ts';
 
 export type KnownKeys = ReturnType<typeof createKnownKeys>;
@@ -23,7 +23,7 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
   const cache = createKeyCache(feed, clock, keyCacheBytes);
   let reads = 0;
 
-  async function readAgain(keyHash: string, mayUseReplica: boolean): Promise<Known | null> {
+  async function readAgain(keyHash: string, mayUseReplica: boolean): Promise<KnownKey | null> {
     reads += 1;
     const found = await readKeys([keyHash], { mayUseReplica });
     return cache.keep(keyHash, found(keyHash));
@@ -33,10 +33,10 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
     /** Returns the cached key; undefined: it has to be read. `nowMs`: monotonic. */
     recall: cache.recall,
     /**
-     * Reads a key, or a child with its parent, that isn't cached; null: there is none. Unless the cached record was
-     * only stale, that takes from the caller's budget.
+     * Reads a key that isn't cached; null: there is none. Unless the cached record was only stale, that takes from the
+     * caller's budget.
      */
-    read: (keyHash: string, caller: Caller): Promise<Result<Known | null, Problem>> =>
+    read: (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
       cache.reads.run(keyHash, async () => {
         const find = cache.isStale(keyHash) ? unknownKeys.findAgain : unknownKeys.find;
         const found = await find(keyHash, caller);
@@ -51,7 +51,7 @@ export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBy
       for (const keyHash of keyHashes) cache.keep(keyHash, found(keyHash));
     },
     /** Caches a key as refused once it has expired. */
-    dropEnded(keyHash: string, key: Known): void {
+    dropEnded(keyHash: string, key: KnownKey): void {
       if (!cache.isUsable(key)) cache.drop(keyHash, key);
     },
     isUsable: cache.isUsable,

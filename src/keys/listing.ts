@@ -9,10 +9,9 @@ import type { Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, createPersonBudget, personOf } from './actor.ts';
-import { DELEGATE } from './child.ts';
 import type { Owners, ShownOwner } from './owners.ts';
 import { hasEnded, isIdShaped, type ListedKey, type Rotation, rotationAt } from './record.ts';
-import type { ChildStore, KeyStore, ListedChild, ListPlace } from './store.ts';
+import type { DerivedKeys, KeyStore, ListedChild, ListPlace } from './store.ts';
 
 /** The size of one page, some 500 ordinary keys: claude.ai truncates at about 150,000 characters. */
 export const LIST_BYTES_MAX = 100_000;
@@ -48,19 +47,17 @@ export type KnownUses = Pick<Usage, 'quotaOf' | 'lastUsedAt' | 'usesOf'>;
 /** What lists need beside the records. */
 export interface ShownWith {
   readonly usage: KnownUses;
-  readonly childStore: Pick<ChildStore, 'countChildren'>;
+  readonly derived: Pick<DerivedKeys, 'countChildren'>;
 }
 
 /** Adds to listed keys what their records don't have. */
 export async function ownKeys<Key extends ListedKey>(
   keys: readonly Key[],
-  { usage, childStore }: ShownWith,
+  { usage, derived }: ShownWith,
   nowMs: number,
 ): Promise<readonly (Key & OwnKey)[]> {
   const ids = keys.map(({ id }) => id);
-  // Only keys with this scope can have living children.
-  const parentIds = keys.filter(({ scopes }) => scopes.includes(DELEGATE)).map(({ id }) => id);
-  const [uses, children] = await Promise.all([usage.usesOf(ids), childStore.countChildren(parentIds, nowMs)]);
+  const [uses, children] = await Promise.all([usage.usesOf(ids), derived.countChildren(keys, nowMs)]);
   return keys.map((key) => ({
     ...key,
     children: children.get(key.id) ?? 0,
@@ -75,14 +72,14 @@ export async function ownKeys<Key extends ListedKey>(
 export interface ListOwnOptions extends ShownWith {
   readonly planOf: Owners['seen'];
   readonly store: Pick<KeyStore, 'listByUser'>;
-  readonly childStore: Pick<ChildStore, 'countChildren' | 'listChildren'>;
+  readonly derived: Pick<DerivedKeys, 'countChildren' | 'listChildren'>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** Creates the lists of an owner's keys and of a key's children. Persons take turns (a fair semaphore). */
 export function createLists(options: ListOwnOptions) {
-  const { store, childStore, planOf, clock, log } = options;
+  const { store, derived, planOf, clock, log } = options;
   const lists = createPersonBudget([LIMITS.lists], clock, log);
   const reading = createFairSemaphore(LIMITS.listsAtOnce, LISTS_WAITING, clock);
 
@@ -116,7 +113,7 @@ export function createLists(options: ListOwnOptions) {
       after: ListPlace | null,
     ): Promise<Result<readonly ListedChild[], Problem>> =>
       inTurn(actor, async () =>
-        isIdShaped(keyId) ? childStore.listChildren(keyId, actor.userId, clock.nowMs(), after) : [],
+        isIdShaped(keyId) ? derived.listChildren(keyId, actor.userId, clock.nowMs(), after) : [],
       ),
   };
 }

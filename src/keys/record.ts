@@ -66,20 +66,30 @@ export interface OwnerSettings {
   readonly metadata: Metadata | null;
 }
 
-/** A record found by the hash of one of its secrets. */
+/** The parent of a derived key, and the one secret of it with which the derived key ends. */
+export interface Parent {
+  readonly id: string;
+  /** The hash of that secret. */
+  readonly keyHash: string;
+  /** The key found by it; null: no key has it any more. The cache puts its own object here (key-cache.ts). */
+  key: PresentedKey | null;
+}
+
+/** A record found by the hash of one of its secrets. A derived key is one already cut to what its parent has. */
 export interface PresentedKey extends ApiKeyRecord {
+  /** The hash that it was found by. */
+  readonly presentedHash: string;
+  /** What has that hash. */
   readonly presented: 'in_force' | SecondSecret['is'];
   /** Last millisecond at which the presented secret is accepted; null: its rotation sets no end. */
   readonly secretEndsAtMs: number | null;
-  /** Whether an operator has blocked the owner, so that all the owner's keys are refused. */
-  readonly blocked: boolean;
+  /** Why it is refused although its record is in order: its owner is blocked, or its parent gives no access. */
+  readonly barred: 'blocked' | 'parent ended' | null;
+  /** The key that it is derived from, for which its uses count; null: it is derived from none. */
+  readonly parent: Parent | null;
   /** The owner's settings; null: none. Owners with equal settings share one object. */
   readonly owner: OwnerSettings | null;
 }
-
-/** Returns the hash of the secret that the key was found by. */
-export const presentedHash = ({ presented, second, keyHash }: PresentedKey): string =>
-  presented === 'in_force' || second === null ? keyHash : second.hash;
 
 export interface ListedKey extends ApiKeyRecord {
   /** When it was last used; null: never. */
@@ -90,13 +100,38 @@ export interface ListedKey extends ApiKeyRecord {
 export const hasEnded = (endsAtMs: number | null, nowMs: number): boolean => endsAtMs !== null && endsAtMs < nowMs;
 
 /** Returns why a key is refused; null: it is usable. */
-export function refusalAt(key: Omit<PresentedKey, 'owner'>, nowMs: number): KeyRefusal | null {
+export function refusalAt(
+  key: Pick<PresentedKey, 'active' | 'barred' | 'expiresAtMs' | 'secretEndsAtMs'>,
+  nowMs: number,
+): KeyRefusal | null {
   if (!key.active) return 'revoked';
-  if (key.blocked) return 'blocked';
+  if (key.barred !== null) return key.barred;
   if (hasEnded(key.expiresAtMs, nowMs)) return 'expired';
   if (hasEnded(key.secretEndsAtMs, nowMs)) return 'rotated';
   return null;
 }
+
+/** Returns the key that uses of this one count for: of a derived key its parent, which may be gone (null). */
+export const countedKey = (key: PresentedKey): PresentedKey | null => (key.parent === null ? key : key.parent.key);
+
+/** Returns the id of the key that a caller's uses count for. */
+export const countedKeyId = ({
+  keyId,
+  parentId,
+}: {
+  readonly keyId: string;
+  readonly parentId: string | null;
+}): string => parentId ?? keyId;
+
+/** Returns the earlier of two ends; null: no end. */
+export function earlier(one: number | null, other: number | null): number | null {
+  if (one === null || other === null) return one ?? other;
+  return Math.min(one, other);
+}
+
+/** Returns when the presented secret of a key ends, as far as is known; null: never. */
+export const endOf = ({ expiresAtMs, secretEndsAtMs }: PresentedKey): number | null =>
+  earlier(expiresAtMs, secretEndsAtMs);
 
 const FINGERPRINT_CHARS = 12;
 

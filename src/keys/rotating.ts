@@ -38,8 +38,7 @@ export interface RotationRequest {
 
 /** Creates the function that rotates a key. It shares the budget of creations. */
 export function createRotate(options: RotateOptions) {
-  const { store, childStore, refresh, clock, random, sha256, log, originOf, granted, failedChanges, ceilings } =
-    options;
+  const { store, derived, refresh, clock, random, sha256, log, originOf, granted, failedChanges, ceilings } = options;
   const { keyPrefix, production, creations } = options;
 
   /** Returns a refusal, and charges the person's budget for requests that change nothing. */
@@ -49,7 +48,7 @@ export function createRotate(options: RotateOptions) {
   }
 
   async function isChild({ userId }: Actor, keyId: string): Promise<boolean> {
-    const found = await childStore.findChildren({ ids: [keyId] });
+    const found = await derived.findChildren({ ids: [keyId] });
     return found.some((child) => child.userId === userId);
   }
 

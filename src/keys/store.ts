@@ -4,7 +4,6 @@
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
-import type { ChildRecord } from './child.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
 export interface NextSecret {
@@ -28,10 +27,7 @@ export interface ListPage {
 }
 
 export interface Found {
-  /** The key. For a child's hash: its parent, found by the secret that made the child. */
   readonly record: PresentedKey | null;
-  /** The child with this hash, if any. */
-  readonly child: ChildRecord | null;
   /** Where the change feed stood when the record was read, in the same statement. */
   readonly position: FeedPosition;
   /** The key's counts; null: no such key, or a replica that doesn't know. All zero unless requested. */
@@ -149,30 +145,40 @@ export interface KeyStore extends UsesStore {
   newestEvent(): Promise<number>;
 }
 
-/** The most living children that there may be. */
-export interface ChildrenMax {
-  readonly ofParent: number;
-  readonly ofOwner: number;
+/** A derived key: another key, its parent, has made it, and it ends with the secret that made it (doors/children). */
+export interface ChildRecord {
+  /** Its id, which has the form of a key's. */
+  readonly id: string;
+  readonly userId: string;
+  /** The hash of its secret, which has the form of a key's. */
+  readonly keyHash: string;
+  readonly parentId: string;
+  /** The hash of the parent secret that made it. */
+  readonly parentHash: string;
+  readonly name: string;
+  readonly scopes: readonly string[];
+  /** The one server that it is good for; null: any. */
+  readonly resource: string | null;
+  readonly createdAtMs: number;
+  /** Last millisecond of its own life. Its parent may end it earlier. */
+  readonly expiresAtMs: number;
+  /** When it was ended on its own; null: it wasn't. */
+  readonly endedAtMs: number | null;
 }
-
-/** `ended`: the parent's secret isn't accepted, or may have no children. `freeAtMs`: when the first child ends. */
-export type Delegated = 'made' | 'ended' | { readonly freeAtMs: number };
 
 /** A living child in a list, with the scopes that its parent still has. */
 export interface ListedChild extends ChildRecord, ListPlace {}
 
-export interface EndedChild {
-  readonly id: string;
-  readonly parentId: string;
-  readonly userId: string;
-  /** The hash of its secret. */
-  readonly keyHash: string;
-}
+/** Names derived keys. */
+export type ChildName =
+  | { readonly ids: readonly string[] }
+  | { readonly keyHashes: readonly string[] }
+  | { readonly fingerprint: string };
 
-/** Stores children, always on the primary. Each end adds an event under the parent's id. */
-export interface ChildStore {
-  /** Adds a child if the parent's secret is accepted then; the inserting statement itself checks that and the limits. */
-  insertChild(child: ChildRecord, max: ChildrenMax, origin: Origin): Promise<Delegated>;
+export type EndedChild = Pick<ChildRecord, 'id' | 'parentId' | 'userId' | 'keyHash'>;
+
+/** Derived keys, which are kept elsewhere, always on the primary. Each end adds an event under the parent's id. */
+export interface DerivedKeys {
   /** Lists the living children of a key after a position, newest first. `owner`: the key's; null: any. */
   listChildren(
     parentId: string,
@@ -180,19 +186,24 @@ export interface ChildStore {
     nowMs: number,
     after: ListPlace | null,
   ): Promise<readonly ListedChild[]>;
-  /** Returns how many living children keys have, by key id, without those that have none. */
-  countChildren(parentIds: readonly string[], nowMs: number): Promise<ReadonlyMap<string, number>>;
+  /** Returns how many living children these keys have, by key id, without those that have none. */
+  countChildren(
+    parents: readonly Pick<ListedKey, 'id' | 'scopes'>[],
+    nowMs: number,
+  ): Promise<ReadonlyMap<string, number>>;
   /** Returns children with these ids, fingerprint or hashes, ended or not. */
   findChildren(by: ChildName): Promise<readonly ChildRecord[]>;
   /** Ends those that weren't ended on their own yet, and returns them. `owner`: only that owner's. */
   endChildren(by: ChildName, nowMs: number, origin: Origin, owner?: string): Promise<readonly EndedChild[]>;
 }
 
-/** Names children. */
-export type ChildName =
-  | { readonly ids: readonly string[] }
-  | { readonly keyHashes: readonly string[] }
-  | { readonly fingerprint: string };
+/** What there is without derived keys. */
+export const NO_DERIVED_KEYS: DerivedKeys = {
+  listChildren: async () => [],
+  countChildren: async () => new Map(),
+  findChildren: async () => [],
+  endChildren: async () => [],
+};
 
 /** What a code stands for (signin/codes.ts). */
 export interface CodeRow {

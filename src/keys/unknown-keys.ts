@@ -13,9 +13,8 @@ import { type Clock, sleep } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import type { Caller } from './actor.ts';
-import { ownRefusalAt, parentRefusalAt } from './child.ts';
 import type { Feed } from './feed.ts';
-import { refusalAt } from './record.ts';
+import { countedKey, refusalAt } from './record.ts';
 import type { CodeRow, CodeStore, Found, KeyStore } from './store.ts';
 
 /** Keys per statement. It holds up a local file's process for 2 ms. */
@@ -178,7 +177,10 @@ export const createReadKeys =
     const { asOf, merge } = beginRead();
     const atLeast = mayUseReplica ? feed.position : null;
     const found = await findByHashes(hashes, { atLeast, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
-    for (const hash of hashes) merge(found(hash));
+    for (const hash of hashes) {
+      const one = found(hash);
+      merge({ ...one, record: one.record && countedKey(one.record) });
+    }
     return found;
   };
 
@@ -196,14 +198,8 @@ export const createUnknownKeys = (
   createLookups({
     ...options,
     readAll: (hashes, fairnessKey) => readKeys(hashes, { mayUseReplica: options.mayUseReplica, fairnessKey }),
-    isGood: (found) => isAccepted(found, options.clock.nowMs()),
+    isGood: ({ record }) => record !== null && refusalAt(record, options.clock.nowMs()) === null,
   });
-
-/** Returns whether a good key, or a child of one, was found. */
-export function isAccepted({ record, child }: Pick<Found, 'record' | 'child'>, nowMs: number): boolean {
-  if (child === null) return record !== null && refusalAt(record, nowMs) === null;
-  return ownRefusalAt(child, nowMs) === null && parentRefusalAt(child, record, nowMs) === null;
-}
 
 /** Reads what a code stands for; null: no such code. */
 export type FindCode = Lookups<CodeRow | null>['find'];

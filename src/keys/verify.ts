@@ -1,18 +1,17 @@
 // Verifies a presented key: form, hash, record (cached while that may be trusted), refusal, audience, last use.
 
 import { type Metadata, mergedMetadata } from '../ground/metadata.ts';
-import type { KeyRefusal, Problem } from '../ground/problem.ts';
+import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Usage } from '../uses/usage.ts';
 import { redactFrom } from '../watch/redact.ts';
 import type { Caller } from './actor.ts';
 import type { Audience } from './audience.ts';
-import { earlier, endOf, ownRefusalAt, parentRefusalAt, scopesUnder } from './child.ts';
 import { createUseFirst, type FirstUsesOptions } from './first-uses.ts';
-import { isChild, type Known, type KnownChild, type KnownKey } from './key-cache.ts';
+import type { KnownKey } from './key-cache.ts';
 import { createKnownKeys, type KnownKeysOptions } from './known-keys.ts';
-import { fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
+import { countedKey, endOf, fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
 export interface KeyIdentity {
@@ -74,7 +73,7 @@ export function createVerifier(options: VerifierOptions) {
   const { feed, clock, sha256 } = options;
   const known = createKnownKeys(options);
   const useFirst = createUseFirst(options, known);
-  const { evaluate, evaluateChild } = createEvaluate(options);
+  const evaluate = createEvaluate(options);
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
     if (isKeyShaped(token)) return decideShaped(token, caller, purpose);
@@ -98,27 +97,11 @@ export function createVerifier(options: VerifierOptions) {
     return known.read(keyHash, caller).then((read) => (read.ok ? decideOn(read.value, presented, polledAtMs) : read));
   }
 
-  function decideOn(found: Known | null, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
+  function decideOn(found: KnownKey | null, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
     if (found !== null && !isAdmitted(found, presented)) return refusal({ reason: 'unknown' });
-    if (found !== null && isChild(found)) return decideOnChild(found, presented, verifiedAtMs);
     if (isFirstUse(found, presented)) return decideFirstUse(found, presented);
     const evaluated = evaluate(found, presented, verifiedAtMs);
     if (!evaluated.ok && found !== null) known.dropEnded(presented.keyHash, found);
-    return evaluated;
-  }
-
-  /** Decides on a child, with its parent from the cache if possible: the feed reports the parent's end like any key's. */
-  function decideOnChild(child: KnownChild, presented: Presented, verifiedAtMs: number): Awaitable<Verified> {
-    const parent = known.recall(child.parentHash, clock.monotonicMs());
-    if (parent !== undefined) return decideUnder(parent, child, presented, verifiedAtMs);
-    return known
-      .read(child.parentHash, presented.caller)
-      .then((read) => (read.ok ? decideUnder(read.value, child, presented, verifiedAtMs) : read));
-  }
-
-  function decideUnder(parent: Known | null, child: KnownChild, presented: Presented, verifiedAtMs: number): Verified {
-    const evaluated = evaluateChild(child, parent !== null && isChild(parent) ? null : parent, presented, verifiedAtMs);
-    if (!evaluated.ok) known.dropEnded(presented.keyHash, child);
     return evaluated;
   }
 
@@ -151,7 +134,7 @@ export function createVerifier(options: VerifierOptions) {
      */
     recall(keyHash: string): KnownKey | null | undefined {
       const key = feed.current() ? known.recall(keyHash, clock.monotonicMs()) : undefined;
-      if (key == null || isChild(key)) return undefined;
+      if (key == null || key.parent !== null) return undefined;
       const reason = refusalAt(key, clock.nowMs());
       if (reason === 'rotated') return undefined;
       return reason === null ? key : null;
@@ -166,76 +149,45 @@ export function createVerifier(options: VerifierOptions) {
 }
 
 /** Returns whether the record admits this text as its secret. Redacts a secret of another form from now on. */
-function isAdmitted(found: Known, { token, keyHash }: Presented): boolean {
+function isAdmitted(found: KnownKey, { token, keyHash }: Presented): boolean {
   if (isKeyShaped(token)) return true;
-  if (isChild(found) || found.foreignHash !== keyHash) return false;
+  if (found.foreignHash !== keyHash) return false;
   redactFrom(token);
   return true;
 }
 
-/** Creates the functions that return who is behind a key or child, or why it is refused, and note a use. */
+/** Creates the function that returns who is behind a key, or why it is refused, and notes a use. */
 function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage' | 'audience' | 'clock'>) {
   const isNoted = (purpose: Purpose) => purpose === 'use' || purpose === 'paste';
 
-  function evaluate(key: KnownKey | null, presented: Presented, verifiedAtMs: number): Verified {
+  return (key: KnownKey | null, presented: Presented, verifiedAtMs: number): Verified => {
     if (key === null) return refusal({ reason: 'unknown' });
     const { token, keyHash, caller, purpose } = presented;
     const nowMs = clock.nowMs();
-    const { userId, id, name, scopes, createdAtMs, expiresAtMs, resource } = key;
-    const isMeant = audience.admits(resource, caller);
-    const reason = refusalAt(key, nowMs) ?? (isMeant ? null : 'other resource');
-    if (reason !== null) {
-      return refusal({ reason, keyId: id, keyName: name, userId, fingerprint: fingerprintOf(key.keyHash) });
+    const { userId, id, name, scopes, createdAtMs, resource, parent } = key;
+    const reason = refusalAt(key, nowMs) ?? (audience.admits(resource, caller) ? null : 'other resource');
+    const counted = countedKey(key);
+    if (reason !== null || counted === null) {
+      const fingerprint = fingerprintOf(key.keyHash);
+      const ids = { keyId: id, keyName: name, userId, fingerprint, ...(parent && { parentId: parent.id }) };
+      return refusal({ reason: reason ?? 'parent ended', ...ids });
     }
-    if (isNoted(purpose)) usage.note(key, nowMs);
+    if (isNoted(purpose)) usage.note(counted, nowMs);
+    const endsAtMs = endOf(key);
     const value = {
       subject: userId,
       keyId: id,
       keyName: name,
       scopes,
       createdAtMs,
-      expiresAtMs,
+      expiresAtMs: parent === null ? key.expiresAtMs : endsAtMs,
       resource,
       metadata: metadataOf(key),
-      parentId: null,
+      parentId: parent?.id ?? null,
       token,
     };
-    return { ok: true, value, verifiedAtMs, keyHash, parentHash: null, endsAtMs: endOf(key) };
-  }
-
-  /** Decides on a child. `parent` was found by the secret that made the child; null: no key has it any more. */
-  function evaluateChild(
-    child: KnownChild,
-    parent: KnownKey | null,
-    { token, keyHash, caller, purpose }: Presented,
-    verifiedAtMs: number,
-  ): Verified {
-    const { id, userId, parentId, parentHash, name, createdAtMs } = child;
-    const refused = (reason: KeyRefusal) =>
-      refusal({ reason, keyId: id, keyName: name, parentId, userId, fingerprint: fingerprintOf(keyHash) });
-    const nowMs = clock.nowMs();
-    const reason = ownRefusalAt(child, nowMs) ?? parentRefusalAt(child, parent, nowMs);
-    if (reason !== null || parent === null) return refused(reason ?? 'parent ended');
-    const areMeant = [child, parent].every(({ resource }) => audience.admits(resource, caller));
-    if (!areMeant) return refused('other resource');
-    if (isNoted(purpose)) usage.note(parent, nowMs);
-    const endsAtMs = earlier(child.expiresAtMs, endOf(parent));
-    const value = {
-      subject: parent.userId,
-      keyId: id,
-      keyName: name,
-      scopes: scopesUnder(child, parent.scopes),
-      createdAtMs,
-      expiresAtMs: endsAtMs,
-      resource: child.resource ?? parent.resource,
-      metadata: metadataOf(parent),
-      parentId,
-      token,
-    };
-    return { ok: true, value, verifiedAtMs, keyHash, parentHash, endsAtMs };
-  }
-
-  return { evaluate, evaluateChild };
+    return { ok: true, value, verifiedAtMs, keyHash, parentHash: parent?.keyHash ?? null, endsAtMs };
+  };
 }
 
 const metadataOf = ({ owner, metadata }: KnownKey) => mergedMetadata(owner?.metadata ?? null, metadata);

@@ -8,12 +8,12 @@ import { type DeviceDecisionOptions, deviceDecisionRoutes } from './device-decis
 import { serverMetadataRoutes } from './metadata.ts';
 import { type GrantTypes, tokenRoute } from './token.ts';
 import { createDeviceGrant, DEVICE_GRANT } from './token-device.ts';
-import { createExchangeGrant, EXCHANGE_GRANT, type ExchangeGrantOptions } from './token-exchange.ts';
 
 export type SignInOptions = ConnectOptions &
   DeviceAuthorizationOptions &
-  DeviceDecisionOptions &
-  ExchangeGrantOptions & {
+  DeviceDecisionOptions & {
+    /** Further grant types of /token. */
+    readonly grantTypes: GrantTypes;
     readonly config: {
       /** Which OAuth clients get keys; null: none do. */
       readonly connect: ConnectConfig | null;
@@ -46,7 +46,7 @@ export async function createSignIn(options: SignInOptions): Promise<SignInRoutes
   const grantTypes: GrantTypes = new Map([
     ...(connect?.grantTypes ?? []),
     ...(device?.grantTypes ?? []),
-    [EXCHANGE_GRANT, createExchangeGrant(options)],
+    ...options.grantTypes,
   ]);
   const metadata = {
     ...options,

@@ -1,9 +1,9 @@
 // Implements the reads of the key store: of records possibly from a replica, of everything else from the primary.
 
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
+import type { PresentedKey } from '../keys/record.ts';
 import type { EventQuery, Found, KeyStore, ListPlace } from '../keys/store.ts';
 import type { KeyCounts } from '../uses/store.ts';
-import { CHILD, childOf } from './children.ts';
 import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
 import { type Database, firstOf, type Row, type Statement, type Value } from './database.ts';
@@ -28,13 +28,28 @@ type Reads = Pick<
 /** The number of the newest change; needs `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
 
-/** The hash by which a key is looked up. A child's parent is looked up by the secret that made the child. */
-const SECRET = 'coalesce(c.parent_hash, h.value)';
+/** How the statement that finds keys also finds derived ones, which a table of their own has. */
+export interface DerivedLookup {
+  /** Joins the derived key with the hash `h.value`, if there is one. */
+  readonly join: string;
+  /** The hash of its parent's secret; NULL: there is no derived key. */
+  readonly parentHash: string;
+  /** The column from which `read` reads it. */
+  readonly column: string;
+  /** Returns the derived key of a row, or null. `parent`: the key found by `parentHash`. */
+  read(row: Row, parent: PresentedKey | null): PresentedKey | null;
+}
 
-const FIND = `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${SECRET} AS presented_hash, ${CHILD} AS child,
+const NO_DERIVED: DerivedLookup = { join: '', parentHash: 'NULL', column: 'NULL', read: () => null };
+
+/** Finds keys by the hashes of their secrets, and derived keys with their parents. */
+function findOf({ join, parentHash, column }: DerivedLookup): string {
+  const secret = `coalesce(${parentHash}, h.value)`;
+  return `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${secret} AS presented_hash, ${column},
 ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS}, ${OWNER_SETTINGS}, ${OWNER_COUNTS} FROM feed f
-LEFT JOIN json_each(?1) h LEFT JOIN children c ON c.key_hash = h.value
-LEFT JOIN api_keys k ON k.row = ${rowBy(SECRET)} LEFT JOIN owners o ON o.owner = k.user_id`;
+LEFT JOIN json_each(?1) h ${join}
+LEFT JOIN api_keys k ON k.row = ${rowBy(secret)} LEFT JOIN owners o ON o.owner = k.user_id`;
+}
 
 const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE id = ?1 AND user_id = ?2`;
 
@@ -76,36 +91,61 @@ const HASHES = 'SELECT id, key_hash FROM api_keys WHERE id IN (SELECT value FROM
 
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
-/** Returns the rows of FIND by the requested hashes, all as of one position. */
-function readOf(rows: readonly Row[], countsIn: (counts: Value | undefined) => KeyCounts | null = countsOf) {
-  const position = positionOf(firstOf(rows)); // there is a row even if no key was found
-  const found = new Map<string, Found>();
-  for (const row of rows) {
-    const record = row.id === null ? null : presentedOf(row);
-    const child = row.child === null ? null : childOf(row.child, record);
-    if (record === null && child === null) continue;
-    found.set(child?.keyHash ?? String(row.presented_hash), {
-      record,
-      child,
-      position,
-      counts: record && countsIn(row.counts),
-      ownerCounts: record && countsIn(row.owner_counts),
-    });
+/** Creates the function that finds keys by hashes. A replica has no counts. */
+function createFind(
+  primary: Database,
+  replica: Pick<Replica, 'read'> | null,
+  derived: DerivedLookup,
+): Reads['findByHashes'] {
+  const sql = findOf(derived);
+
+  /** Returns the rows by the requested hashes, all as of one position. */
+  function foundIn(rows: readonly Row[], countsIn: (counts: Value | undefined) => KeyCounts | null) {
+    const position = positionOf(firstOf(rows)); // there is a row even if no key was found
+    const found = new Map<string, Found>();
+    for (const row of rows) {
+      const key = row.id === null ? null : presentedOf(row);
+      const record = derived.read(row, key) ?? key;
+      if (record === null) continue;
+      const counts = key && countsIn(row.counts);
+      found.set(record.presentedHash, { record, position, counts, ownerCounts: key && countsIn(row.owner_counts) });
+    }
+    return { position, found };
   }
-  return { position, found };
+
+  /** Reads from the replica; null: it has not reached that position, or does not respond. */
+  async function readReplica(statement: Statement, atLeast: FeedPosition | null) {
+    const rows = atLeast && replica && (await replica.read(statement));
+    const read = rows && foundIn(rows, () => null);
+    return read && hasReached(read.position, atLeast as FeedPosition) ? read : null;
+  }
+
+  return async (keyHashes, { atLeast, withinMs, fairnessKey, asOf }) => {
+    const ask = (hashes: readonly string[]): Statement => ({
+      sql,
+      args: [JSON.stringify(hashes), ...countArgs(asOf)],
+      fairnessKey,
+    });
+    const copied = await readReplica(ask(keyHashes), atLeast);
+    const missing = copied ? keyHashes.filter((hash) => !isWhole(copied.found.get(hash))) : keyHashes;
+    const { position, found } =
+      copied && missing.length === 0 ? copied : foundIn(await primary.read(ask(missing), withinMs), countsOf);
+    return (keyHash) => {
+      const fromReplica = copied?.found.get(keyHash);
+      if (isWhole(fromReplica)) return fromReplica;
+      return found.get(keyHash) ?? { record: null, position, counts: null, ownerCounts: null };
+    };
+  };
 }
 
-/**
- * Reads the same from a replica, which has no counts; null: it has not reached that position, or does not respond. A
- * child whose parent it lacks counts as not found, because the parent may be newer than the copy.
- */
-async function readReplica(replica: Pick<Replica, 'read'>, statement: Statement, atLeast: FeedPosition) {
-  const rows = await replica.read(statement);
-  const read = rows && readOf(rows, () => null);
-  return read && hasReached(read.position, atLeast) ? read : null;
-}
+/** Returns whether all of it was found: a derived key may be in a replica before its parent. */
+const isWhole = (found: Found | undefined): found is Found => found !== undefined && found.record?.parent?.key !== null;
 
-export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | null): Reads => ({
+export const keyReads = (
+  primary: Database,
+  replica: Pick<Replica, 'read'> | null,
+  derived: DerivedLookup = NO_DERIVED,
+): Reads => ({
   async listByUser(userId, after, bytesMax) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
     const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], fairnessKey: userId });
@@ -120,22 +160,7 @@ export const keyReads = (primary: Database, replica: Pick<Replica, 'read'> | nul
     return row === undefined ? null : listedOf(row);
   },
 
-  async findByHashes(keyHashes, { atLeast, withinMs, fairnessKey, asOf }) {
-    const ask = (hashes: readonly string[]): Statement => ({
-      sql: FIND,
-      args: [JSON.stringify(hashes), ...countArgs(asOf)],
-      fairnessKey,
-    });
-    const copied = atLeast && replica && (await readReplica(replica, ask(keyHashes), atLeast));
-    const missing = copied ? keyHashes.filter((hash) => !copied.found.get(hash)?.record) : keyHashes;
-    const { position, found } =
-      copied && missing.length === 0 ? copied : readOf(await primary.read(ask(missing), withinMs));
-    return (keyHash) => {
-      const fromReplica = copied?.found.get(keyHash);
-      if (fromReplica?.record) return fromReplica;
-      return found.get(keyHash) ?? { record: null, child: null, position, counts: null, ownerCounts: null };
-    };
-  },
+  findByHashes: createFind(primary, replica, derived),
 
   async hashesOf(keyIds, withinMs) {
     const rows = await primary.read({ sql: HASHES, args: [JSON.stringify(keyIds)] }, withinMs);

@@ -7,14 +7,13 @@ import { makeOwn } from '../ground/private-files.ts';
 import { reasonOf } from '../ground/text.ts';
 import { expected } from '../ground/wording.ts';
 import { KEYS_MAX_DEFAULT } from '../keys/owners.ts';
-import type { KeyStore } from '../keys/store.ts';
+import { type DerivedKeys, type KeyStore, NO_DERIVED_KEYS } from '../keys/store.ts';
 import { createAdminStore } from './admin-store.ts';
-import { createChildStore } from './children.ts';
 import { createCodeStore } from './codes.ts';
 import { countsStore } from './counts.ts';
 import { type Database, firstOf } from './database.ts';
 import { keyChanges } from './key-changes.ts';
-import { keyReads } from './key-reads.ts';
+import { type DerivedLookup, keyReads } from './key-reads.ts';
 import { createOwnerStore } from './owners.ts';
 import type { DatabaseConfig } from './place.ts';
 import type { RemoteOptions } from './remote/open.ts';
@@ -47,9 +46,17 @@ function makeFolder(variable: string, folder: string): void {
 /** The rows of server_secrets (db/README.md). */
 type ServerSecret = 'request_state' | 'client_id';
 
+/** A table of derived keys: how keys are looked up in it, and what else is done with it. */
+export interface DerivedStore {
+  readonly lookup: DerivedLookup;
+  create(db: Database): DerivedKeys;
+}
+
 export interface StoreOptions extends UpkeepOptions, Pick<RemoteOptions, 'storePatience'> {
   /** How many keys an owner without his own maximum may have; by default KEYS_MAX_DEFAULT. */
   readonly ownerKeys?: number;
+  /** Keys that are derived from others, and kept in a table of their own; by default there are none. */
+  readonly derived?: DerivedStore | undefined;
 }
 
 export type Store = Awaited<ReturnType<typeof prepareStore>>;
@@ -68,7 +75,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   const { db } = writes;
   const { ownerKeys = KEYS_MAX_DEFAULT } = options;
   const keyStore: KeyStore = {
-    ...keyReads(db, replica),
+    ...keyReads(db, replica, options.derived?.lookup),
     ...keyChanges(db, ownerKeys),
     ...countsStore(db),
     usesPerWrite,
@@ -85,7 +92,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   return {
     ...keyStore,
     admin: createAdminStore(db, ownerKeys),
-    children: createChildStore(db),
+    derived: options.derived?.create(db) ?? NO_DERIVED_KEYS,
     owners: createOwnerStore(db),
     codes: createCodeStore(db, ownerKeys),
     db,

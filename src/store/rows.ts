@@ -30,8 +30,10 @@ export function presentedOf(row: Row): PresentedKey {
   const record = recordOf(row);
   const presented = record.second?.hash === row.presented_hash ? record.second : null;
   return Object.assign(record, {
-    blocked: wholeIn(row, 'blocked') === 1,
+    barred: wholeIn(row, 'blocked') === 1 ? ('blocked' as const) : null,
+    parent: null,
     owner: ownerSettingsOf(row),
+    presentedHash: presented?.hash ?? record.keyHash,
     presented: presented?.is ?? ('in_force' as const),
     secretEndsAtMs: presented?.endsAtMs ?? null,
   });

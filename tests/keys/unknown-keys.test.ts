@@ -121,7 +121,6 @@ function counted({ slow, found: key = null }: Counted = {}) {
   const statements: (readonly string[])[] = [];
   const found: Found = {
     record: key,
-    child: null,
     position: { databaseId: 'd', seq: 1 },
     counts: null,
     ownerCounts: null,
@@ -235,7 +234,15 @@ describe('statements for unknown keys', () => {
 
   test('of good keys take nothing from the budget', async () => {
     const { find, drain } = counted({
-      found: { ...record(), presented: 'in_force', secretEndsAtMs: null, blocked: false, owner: null },
+      found: {
+        ...record(),
+        presented: 'in_force',
+        presentedHash: record().keyHash,
+        secretEndsAtMs: null,
+        barred: null,
+        parent: null,
+        owner: null,
+      },
     });
     await drain();
     const all = await Promise.all(names(BURST + STATEMENT_KEYS_MAX, 'key').map((name) => find(name)));

@@ -56,7 +56,7 @@ export const verb = command({
         store,
         adminStore: store.admin,
         ownerStore: store.owners,
-        childStore: store.children,
+        derived: store.derived,
         clock: systemClock,
         random: systemRandom,
         sha256,

@@ -5,6 +5,7 @@ import { chownSync, existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { type Config, parseConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
+import { childrenStore } from '../../doors/children/index.ts';
 import { makePrivate } from '../../ground/private-files.ts';
 import type { InvalidInput } from '../../ground/problem.ts';
 import { type Sha256, systemClock } from '../../ground/runtime.ts';
@@ -62,6 +63,7 @@ async function withOpened<T>(io: Io, config: Config, use: (store: Store, config:
     eventDays: config.eventDays,
     usageDays: config.usageDays,
     ownerKeys: config.ownerKeys,
+    derived: childrenStore,
   }).catch((error) => {
     throw new CommandError(reasonOf(error));
   });

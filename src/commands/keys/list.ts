@@ -35,8 +35,8 @@ export const verb = command({
 
       async function write(keys: readonly UsedKey[]): Promise<void> {
         if (json) {
-          const children = await store.children.countChildren(
-            keys.map(({ key }) => key.id),
+          const children = await store.derived.countChildren(
+            keys.map(({ key }) => key),
             nowMs,
           );
           return io.writeJson(

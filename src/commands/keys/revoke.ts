@@ -17,7 +17,7 @@ export const verb = command({
     const filter = { ...filterOf(options, nowMs), ids: ids.length > 0 ? ids : undefined };
     const isFiltered = Object.values(filter).some((part) => part !== undefined);
     if (isFiltered === all) throw new UsageError('expected ids, or which keys, or --all');
-    await withStore(io, async ({ admin, children }) => {
+    await withStore(io, async ({ admin, derived: children }) => {
       const found = await children.findChildren({ ids });
       const childIds = found.filter(({ endedAtMs }) => endedAtMs === null).map(({ id }) => id);
       const count = childIds.length + (await admin.countActive(filter, nowMs, io.progressOf(0, 'keys read')));

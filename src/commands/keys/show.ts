@@ -40,8 +40,8 @@ export const verb = command({
       const found = await store.admin.find(wanted);
       if (found.length === 0) {
         const shown = [];
-        for (const child of await store.children.findChildren(childNamed(wanted))) {
-          const siblings = await store.children.listChildren(child.parentId, null, nowMs, null); // the living ones
+        for (const child of await store.derived.findChildren(childNamed(wanted))) {
+          const siblings = await store.derived.listChildren(child.parentId, null, nowMs, null); // the living ones
           const living = siblings.find(({ id }) => id === child.id);
           shown.push(childObject({ ...(living ?? child), userId: child.userId }, living !== undefined, publicUrl));
         }
@@ -49,7 +49,7 @@ export const verb = command({
       }
       const uses = await usesOf(store, found);
       for (const key of found) {
-        const children = await store.children.listChildren(key.id, null, nowMs, null);
+        const children = await store.derived.listChildren(key.id, null, nowMs, null);
         const shown = keyObject(key, { uses: uses.get(key.id), keyQuota, publicUrl });
         if (json) await io.writeJson([{ ...shown, ...withChildren(children, publicUrl) }]);
         else await writeKey(io, shown, children, nowMs);

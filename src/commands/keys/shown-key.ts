@@ -4,8 +4,8 @@ import { type Quota, writtenLimit } from '../../ground/rate-limit.ts';
 import { systemClock } from '../../ground/runtime.ts';
 import type { PlacedKey } from '../../keys/admin.ts';
 import { shownServer } from '../../keys/audience.ts';
-import type { ChildRecord } from '../../keys/child.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
+import type { ChildRecord } from '../../keys/store.ts';
 import type { Store } from '../../store/open.ts';
 import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
 import { cut, isoTime, localTime } from '../io.ts';
@@ -71,7 +71,7 @@ export interface KeyTable {
 }
 
 const stateOf = (key: PlacedKey, nowMs: number) =>
-  refusalAt({ ...key, presented: 'in_force', secretEndsAtMs: null }, nowMs) ?? 'active';
+  refusalAt({ ...key, secretEndsAtMs: null, barred: key.blocked ? 'blocked' : null }, nowMs) ?? 'active';
 
 export const WIDE: KeyTable = {
   heads: ['ID', 'OWNER', 'NAME', 'SCOPES', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'FINGERPRINT', 'RESOURCE'],

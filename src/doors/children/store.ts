@@ -1,39 +1,52 @@
-// Implements ChildStore over a Database (db/README.md, children). Every write is idempotent.
+// Stores children (db/README.md, children), and finds them where keys are found. Every write is idempotent.
 
-import { type ChildRecord, DELEGATE, scopesUnder } from '../keys/child.ts';
-import { type PresentedKey, presentedHash } from '../keys/record.ts';
-import type { ChildName, ChildrenMax, ChildStore, EndedChild, ListPlace } from '../keys/store.ts';
-import { scopesFrom } from './columns.ts';
-import { type Database, listIn, type Row, type Value } from './database.ts';
-import { hasChanged } from './key-changes.ts';
-import { hasSecret, rowBy } from './rows.ts';
+import type { Origin } from '../../keys/actor.ts';
+import type { ChildName, ChildRecord, DerivedKeys, EndedChild, ListPlace } from '../../keys/store.ts';
+import { scopesFrom } from '../../store/columns.ts';
+import { type Database, listIn, type Row, type Value } from '../../store/database.ts';
+import { hasChanged } from '../../store/key-changes.ts';
+import type { DerivedLookup } from '../../store/key-reads.ts';
+import { hasSecret, rowBy } from '../../store/rows.ts';
+import { DELEGATE, keyUnder, scopesUnder } from './child.ts';
+
+/** The most living children that there may be. */
+export interface ChildrenMax {
+  readonly ofParent: number;
+  readonly ofOwner: number;
+}
+
+/** `ended`: the parent's secret isn't accepted, or may have no children. `freeAtMs`: when the first child ends. */
+export type Delegated = 'made' | 'ended' | { readonly freeAtMs: number };
+
+export interface ChildStore extends DerivedKeys {
+  /** Adds a child if the parent's secret is accepted then; the inserting statement itself checks that and the limits. */
+  insertChild(child: ChildRecord, max: ChildrenMax, origin: Origin): Promise<Delegated>;
+}
 
 const FIELDS =
   'id, owner, key_hash, parent_id, parent_hash, name, scopes, resource, created_at_ms, expires_at_ms, ended_at_ms';
 
 /** Selects the child `c` as one value; NULL: none. */
-export const CHILD = `iif(c.id IS NULL, NULL, json_array(${FIELDS.replaceAll(/\w+/g, 'c.$&')}))`;
+const CHILD = `iif(c.id IS NULL, NULL, json_array(${FIELDS.replaceAll(/\w+/g, 'c.$&')}))`;
 
-/** Returns a child. It shares strings with its parent, because one parent may have many children. */
-export function childOf(json: Value | undefined, parent: PresentedKey | null = null): ChildRecord {
-  const [id, owner, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs, endedAtMs] =
+function childOf(json: Value | undefined): ChildRecord {
+  const [id, userId, keyHash, parentId, parentHash, name, scopes, resource, createdAtMs, expiresAtMs, endedAtMs] =
     listIn(json); // written by CHILD
   return {
-    id,
-    userId: parent?.userId === owner ? parent?.userId : owner,
-    keyHash,
-    parentId: parent?.id === parentId ? parent?.id : parentId,
-    parentHash: parent !== null && presentedHash(parent) === parentHash ? presentedHash(parent) : parentHash,
-    name: parent?.name === name ? parent?.name : name,
-    scopes: scopesFrom(scopes),
-    resource,
-    createdAtMs,
-    expiresAtMs,
-    endedAtMs,
+    ...{ id, userId, keyHash, parentId, parentHash, name, scopes: scopesFrom(scopes) },
+    ...{ resource, createdAtMs, expiresAtMs, endedAtMs },
   };
 }
 
-/** Returns the condition that key `k` accepts this secret and may have children, like parentRefusalAt in keys/child.ts. */
+/** Finds children with keys: by a child's secret its parent, by the secret that made it. */
+export const CHILD_LOOKUP: DerivedLookup = {
+  join: 'LEFT JOIN children c ON c.key_hash = h.value',
+  parentHash: 'c.parent_hash',
+  column: `${CHILD} AS child`,
+  read: ({ child }, parent) => (child === null ? null : keyUnder(childOf(child), parent)),
+};
+
+/** Returns the condition that key `k` accepts this secret and may have children, like keyUnder in child.ts. */
 const isParent = (hash: string, nowMs: string) => `k.active = 1
 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ${nowMs}) AND ${hasSecret(hash, nowMs)}
 AND EXISTS (SELECT 1 FROM json_each(k.scopes) WHERE value = '${DELEGATE}')
@@ -124,7 +137,8 @@ export function createChildStore(db: Database): ChildStore {
       });
     },
 
-    async countChildren(parentIds, nowMs) {
+    async countChildren(parents, nowMs) {
+      const parentIds = parents.filter(({ scopes }) => scopes.includes(DELEGATE)).map(({ id }) => id);
       if (parentIds.length === 0) return new Map();
       const rows = await db.read({ sql: COUNT, args: [JSON.stringify(parentIds), nowMs] });
       return new Map(rows.map((row) => [String(row.parent_id), Number(row.living)]));

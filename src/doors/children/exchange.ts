@@ -1,40 +1,31 @@
 // The grant type `token-exchange` (RFC 8693): gives a key with the scope `delegate` a child with fewer rights, which
-// ends with it. keys/children.ts decides.
+// ends with it. making.ts decides.
 
-import { logRefused } from '../calls/api-key.ts';
-import type { Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
-import { splitScopes } from '../ground/text.ts';
-import type { Caller } from '../keys/actor.ts';
-import type { ChildRefusal, ChildRequest, MadeChild } from '../keys/children.ts';
-import type { Log } from '../watch/log.ts';
-import type { ReadKeyRequest } from './authorize-click.ts';
-import { parameter } from './parameters.ts';
-import { accessToken, type Redeem, type TokenError } from './token.ts';
-
-export const EXCHANGE_GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange';
+import { logRefused } from '../../calls/api-key.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import { splitScopes } from '../../ground/text.ts';
+import type { ReadKeyRequest } from '../../signin/authorize-click.ts';
+import { parameter } from '../../signin/parameters.ts';
+import { accessToken, type Redeem, type TokenError } from '../../signin/token.ts';
+import { type ChildRequest, createMakeChild, type MakeChildOptions } from './making.ts';
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
 const EXPIRES_IN_S = { min: 60, max: 86_400, default: 3600 };
 
-export interface ExchangeGrantOptions {
-  readonly delegate: (
-    parentKey: string,
-    asked: ChildRequest,
-    caller: Caller,
-  ) => Promise<Result<MadeChild, ChildRefusal | Problem>>;
+export interface ExchangeGrantOptions extends MakeChildOptions {
   /** Parses a name as create_api_key does. */
   readonly readKeyRequest: ReadKeyRequest;
-  readonly log: Log;
 }
 
-export function createExchangeGrant({ delegate, readKeyRequest, log }: ExchangeGrantOptions): Redeem {
+export function createExchangeGrant(options: ExchangeGrantOptions): Redeem {
+  const { readKeyRequest, log } = options;
+  const makeChild = createMakeChild(options);
   return async (form, caller) => {
     const asked = requestIn(form, readKeyRequest);
     if (!asked.ok) return asked;
     const { subjectToken, child } = asked.value;
-    const made = await delegate(subjectToken, child, caller);
+    const made = await makeChild(subjectToken, child, caller);
     if (!made.ok) {
       if (typeof made.error === 'string' || made.error.code !== 'invalid_api_key') return made;
       logRefused(log, made.error, caller);

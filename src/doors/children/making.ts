@@ -1,17 +1,17 @@
-// Creates children of a key for programs that hold the key's secret (RFC 8693), with their limits. verify.ts decides
-// whether a child is accepted.
+// Makes children of a key for programs that hold the key's secret, within their limits. child.ts says what a child may do.
 
-import { LIMITS } from '../ground/limits/index.ts';
-import type { Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
-import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
-import type { Log } from '../watch/log.ts';
-import { type Caller, createPersonBudget, type OriginOf } from './actor.ts';
-import type { Audience } from './audience.ts';
-import { type ChildRecord, DELEGATE, earlier } from './child.ts';
-import { fingerprintOf, hashKey, mintId, mintKey } from './record.ts';
+import { LIMITS } from '../../ground/limits/index.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
+import { type Caller, createPersonBudget, type OriginOf } from '../../keys/actor.ts';
+import type { Audience } from '../../keys/audience.ts';
+import { earlier, fingerprintOf, hashKey, mintId, mintKey } from '../../keys/record.ts';
+import type { ChildRecord } from '../../keys/store.ts';
+import type { KeyIdentity, Verifier } from '../../keys/verify.ts';
+import type { Log } from '../../watch/log.ts';
+import { DELEGATE } from './child.ts';
 import type { ChildStore } from './store.ts';
-import type { KeyIdentity, Verifier } from './verify.ts';
 
 export interface ChildRequest {
   readonly scopes: readonly string[];
@@ -32,7 +32,7 @@ export interface MadeChild {
 /** `invalid_grant`: the parent is not accepted, or may have no children. */
 export type ChildRefusal = 'invalid_grant' | 'invalid_scope' | 'invalid_target';
 
-export interface DelegateOptions {
+export interface MakeChildOptions {
   readonly childStore: Pick<ChildStore, 'insertChild'>;
   readonly verifier: Pick<Verifier, 'verify'>;
   readonly audience: Audience;
@@ -49,7 +49,7 @@ export interface DelegateOptions {
 const CHILDREN_MAX = { ofParent: LIMITS.children.each, ofOwner: LIMITS.childrenOfOwner.each };
 
 /** Creates the function that makes a child for whoever presents its parent's secret. */
-export function createDelegate(options: DelegateOptions) {
+export function createMakeChild(options: MakeChildOptions) {
   const { childStore, verifier, audience, clock, random, sha256, log, originOf, keyPrefix, production } = options;
   const budget = createPersonBudget([LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
 
