@@ -183,9 +183,9 @@ async function loadDocument(id: string, signal: AbortSignal): Promise<Fetched> {
   try {
     const { status, headers, body } = await fetchDocument(id, DOCUMENT_BYTES_MAX, signal);
     if (status !== 200) return { is: 'away', reason: `answered ${status}` };
-    if (body === null) return { is: 'wrong', reason: 'is too large' };
+    if (!body.ok) return { is: 'wrong', reason: body.error };
     if (!JSON_TYPE.test(headers.get('content-type') ?? '')) return { is: 'wrong', reason: 'is not application/json' };
-    const uris = redirectUrisIn(id, body);
+    const uris = redirectUrisIn(id, body.value);
     if (!uris.ok) return { is: 'wrong', reason: uris.error };
     return { is: 'good', redirectUris: uris.value, keepMs: keepMsOf(headers.get('cache-control') ?? '') };
   } catch (error) {

@@ -134,8 +134,8 @@ async function fetchObject(what: string, address: string, signal: AbortSignal): 
     throw unusable(fetchFault(error));
   });
   if (status !== 200) throw unusable(`answered ${status}`);
-  if (body === null) throw unusable('is too large');
-  const document = parseJson(body);
+  if (!body.ok) throw unusable(body.error);
+  const document = parseJson(body.value);
   if (isObject(document)) return document;
   throw unusable('is not a JSON object');
 }

@@ -3,6 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { createHash } from 'node:crypto';
+import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib';
 import { parseConfig } from '../../src/start/package/index.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { type DocumentServer, serveDocuments, trustAll } from '../support/client-documents.ts';
@@ -126,6 +127,8 @@ describe('a document that is wrong is a page, and never a redirect', () => {
   };
   const json = (members: object) => (id: string) =>
     JSON.stringify({ client_id: id, redirect_uris: [HOSTED], ...members });
+  const encoded = (body: Uint8Array<ArrayBuffer>, encoding: string) =>
+    new Response(body, { headers: { ...JSON_TYPE, 'content-encoding': encoding } });
   const DOCUMENTS: [string, number, (id: string) => string | Response][] = [
     ['10 KiB', 200, big(10 * 1024)],
     ['10 KiB + 1', 400, big(10 * 1024 + 1)],
@@ -191,6 +194,19 @@ describe('a document that is wrong is a page, and never a redirect', () => {
       200,
       (id) => new Response(json({})(id), { headers: { 'content-type': 'application/client+json; charset=utf-8' } }),
     ],
+    ['gzip that nobody asked for', 200, (id) => encoded(gzipSync(json({})(id)), 'gzip')],
+    ['the same under its old name', 200, (id) => encoded(gzipSync(json({})(id)), ' X-GZip')],
+    ['deflate', 200, (id) => encoded(deflateSync(json({})(id)), 'deflate')],
+    ['br', 200, (id) => encoded(brotliCompressSync(json({})(id)), 'br')],
+    ['10 KiB in gzip', 200, (id) => encoded(gzipSync(big(10 * 1024)(id)), 'gzip')],
+    ['10 KiB + 1 in gzip', 400, (id) => encoded(gzipSync(big(10 * 1024 + 1)(id)), 'gzip')],
+    ['10 KiB + 1 in deflate', 400, (id) => encoded(deflateSync(big(10 * 1024 + 1)(id)), 'deflate')],
+    ['10 KiB + 1 in br', 400, (id) => encoded(brotliCompressSync(big(10 * 1024 + 1)(id)), 'br')],
+    ['gzip cut short', 400, (id) => encoded(gzipSync(json({})(id)).subarray(0, 30), 'gzip')],
+    ['no gzip', 400, (id) => encoded(Buffer.from(json({})(id)), 'gzip')],
+    ['two encodings', 400, (id) => encoded(gzipSync(gzipSync(json({})(id))), 'gzip, gzip')],
+    ['an unknown encoding', 400, (id) => encoded(Buffer.from(json({})(id)), 'aes128gcm')],
+    ['identity', 200, (id) => encoded(Buffer.from(json({})(id)), 'identity')],
     ['302', 503, (id) => Response.redirect(`${id}/other`, 302)],
     ['404', 503, () => new Response('', { status: 404 })],
     ['500', 503, () => new Response('', { status: 500 })],

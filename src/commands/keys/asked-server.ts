@@ -2,6 +2,7 @@
 // of the device grant (RFC 8628) and the token endpoint are accepted.
 
 import * as v from 'valibot';
+import { bodyOf, fetchEncoded } from '../../ground/documents.ts';
 import { isObject, type JsonObject } from '../../ground/text.ts';
 import { isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import { CommandError } from '../io.ts';
@@ -39,7 +40,12 @@ export interface Answer {
 
 /** Sends a form. Throws what `fetch` throws. */
 export async function postForm(url: string, fields: Record<string, string>, signal: AbortSignal): Promise<Answer> {
-  const response = await fetch(url, { method: 'POST', body: new URLSearchParams(fields), redirect: 'error', signal });
+  const response = await fetchEncoded(url, {
+    method: 'POST',
+    body: new URLSearchParams(fields),
+    redirect: 'error',
+    signal,
+  });
   return { status: response.status, body: await objectIn(response) };
 }
 
@@ -58,7 +64,7 @@ export function keyIn({ body }: Answer, server: string) {
   throw new CommandError(`${server} gave something that is no key of such a server`);
 }
 
-/** Returns the JSON object in the body; an empty one if there is none, or it is too large. */
+/** Returns the JSON object in the body of a response to `fetchEncoded`; an empty one if there is none. */
 export async function objectIn(response: Response): Promise<JsonObject> {
   const body: unknown = await textOf(response)
     .then(JSON.parse)
@@ -66,15 +72,9 @@ export async function objectIn(response: Response): Promise<JsonObject> {
   return isObject(body) ? body : {};
 }
 
-/** Returns the body. Throws an Error if it is too large. */
-export async function textOf({ body }: Response): Promise<string> {
-  const decoder = new TextDecoder();
-  let bytes = 0;
-  let text = '';
-  for await (const chunk of (body ?? []) as AsyncIterable<Uint8Array>) {
-    bytes += chunk.byteLength;
-    if (bytes > RESPONSE_BYTES_MAX) throw new RangeError('too large');
-    text += decoder.decode(chunk, { stream: true });
-  }
-  return text + decoder.decode();
+/** Returns the body of a response to `fetchEncoded`. Throws an Error if it can't be read or is too large. */
+export async function textOf(response: Response): Promise<string> {
+  const body = await bodyOf(response, RESPONSE_BYTES_MAX);
+  if (!body.ok) throw new Error(body.error);
+  return new TextDecoder().decode(body.value);
 }

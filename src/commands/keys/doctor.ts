@@ -4,6 +4,7 @@ import type { Config } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
 import { contradictions, misspelt, withoutEffect } from '../../config/settings-report.ts';
 import { readTls } from '../../config/tls.ts';
+import { fetchEncoded } from '../../ground/documents.ts';
 import { isLoopback } from '../../ground/ip.ts';
 import { outageIn, StoreOutage } from '../../ground/result.ts';
 import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
@@ -161,7 +162,7 @@ async function addressFinding(url: string, config: Config): Promise<Finding> {
 
 /** Sends a GET without secrets. Verifies the certificate only for PUBLIC_URL, because it isn't for the own address. */
 const get = (url: string, { publicUrl }: Config): Promise<Response | string> =>
-  fetch(url, {
+  fetchEncoded(url, {
     signal: AbortSignal.timeout(RESPONSE_MS_MAX),
     tls: { rejectUnauthorized: publicUrl !== null && url.startsWith(publicUrl) },
   }).catch(reasonOf);
