@@ -2,7 +2,6 @@
 // handles requests.
 
 import { healthRoute } from './api/health.ts';
-import { createHeldRequests } from './api/held.ts';
 import { createApi } from './api/index.ts';
 import { createLeases } from './api/lease.ts';
 import type { ProcessUsage } from './api/metrics/gauges.ts';
@@ -226,7 +225,6 @@ type Tools = ReturnType<typeof toolsOf>;
 function changesOf({ ageClock, options }: Parts, { domain, signing }: Keys) {
   const { feed, recent, toldUses, usage } = domain;
   const macs = createMacs(signing('client_id'));
-  const held = createHeldRequests(feed, ageClock);
   const leases = createLeases({
     feed,
     recent,
@@ -237,7 +235,7 @@ function changesOf({ ageClock, options }: Parts, { domain, signing }: Keys) {
     sha256: options.sha256,
   });
   const countUsed = createCountUsed({ toldUses, macs, clock: ageClock, log: options.log });
-  return { ageClock, feed, recent, macs, held, leases, countUsed };
+  return { ageClock, feed, recent, macs, leases, countUsed };
 }
 
 /** Creates the routes by which clients get keys. */
@@ -292,7 +290,6 @@ async function serviceOn(parts: Parts): Promise<Service> {
     lagMaxMs: config.revocationLagMaxMs,
     writable: store.writable,
     sessions: () => sessions.count,
-    listeners: () => changes.held.count,
     adminStore: store.admin,
     usage: options.usage,
     certificateEndsAtMs: options.certificateEndsAtMs,
@@ -331,7 +328,6 @@ async function serviceOn(parts: Parts): Promise<Service> {
       ...createDispatch({ ...api, instance, bodies: createPool(LIMITS.messages, ageClock) }),
       endStreams() {
         sessions.drain();
-        changes.held.stop();
       },
     },
     url: address.url,

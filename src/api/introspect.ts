@@ -25,6 +25,7 @@ import {
   refuseService,
   type ServiceCall,
   type ServiceOptions,
+  SLOW_DOWN,
   serviceGuard,
 } from './service.ts';
 import { type CountUsed, type Used, usedIn } from './told.ts';
@@ -148,9 +149,6 @@ function limitFields(states: RateLimitStates) {
   const { limit, remaining, resetS } = tightest;
   return { limit: limit.requests, remaining, reset: resetS };
 }
-
-/** The error for a calling key that has used up its budget. No limit of the other key is meant. */
-const SLOW_DOWN = 'slow_down';
 
 /**
  * Responds to a refusal. A bad key is inactive, whatever its fault (RFC 7662 §2.2). Other problems say nothing about

@@ -81,5 +81,5 @@ export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock,
     return keyEndsAtMs === null ? LEASE_MS_MAX : Math.min(LEASE_MS_MAX, keyEndsAtMs - ageClock.nowMs());
   }
 
-  return { begin, restsOn };
+  return { begin };
 }

@@ -15,7 +15,10 @@ import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { challengeFor, oauthErrorResponse } from '../web/problem-response.ts';
 
 /** The scope of a key that may ask. */
-export const SERVICE_SCOPE = 'introspect';
+const SERVICE_SCOPE = 'introspect';
+
+/** The error for a calling key that has used up its budget. No limit of another key is meant. */
+export const SLOW_DOWN = 'slow_down';
 
 export const INVALID: Problem = { code: 'invalid_input', issues: [] };
 

@@ -12,8 +12,9 @@ import { INVALID, type ServiceCall } from './service.ts';
 
 const PAIRS_MAX = 1000;
 const UNITS_MAX = 1_000_000;
-/** A code of 16 digits and a percent-encoded id. Ids that somebody typed into the database may have any length. */
-const PAIR = /^([^ :]{16,1024}):([1-9]\d{0,6})$/;
+/** A handle, of which any text may be one that no answer gave, and units. */
+const PAIR = /^(.+):([1-9]\d{0,6})$/s;
+/** A handle begins with a code of so many digits; a percent-encoded id follows. */
 const CODE_CHARS = 16;
 
 /** Units by the handle of the key. */

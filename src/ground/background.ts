@@ -10,9 +10,9 @@ export interface ErrorLog {
 }
 
 export interface RepeatOptions {
-  /** The pause after each run; null: none until `schedule` or `runNow`. A function is called after each run. */
+  /** The pause after each run; null: none until `run` or `runNow`. A function is called after each run. */
   readonly everyMs: number | (() => number | null);
-  /** The exact pause before the first run; null: it waits for `schedule` or `runNow`. Defaults to `everyMs`. */
+  /** The exact pause before the first run; null: it waits for `run` or `runNow`. Defaults to `everyMs`. */
   readonly firstMs?: number | null;
   /** Lengthens or shortens pauses by up to this part, at random, so that processes don't all run at once. */
   readonly jitter?: number;
@@ -29,8 +29,6 @@ export interface Repeated<T> {
   run(): Promise<T>;
   /** Runs like `run`, but logs what it throws. */
   runNow(): void;
-  /** Begins a pause unless one has begun or a run is under way. */
-  schedule(): void;
   readonly underWay: Promise<T> | undefined;
   /** Stops further runs by timer. */
   stop(): void;
@@ -81,9 +79,6 @@ export function repeat<T>(options: RepeatOptions, work: () => Promise<T>): Repea
   return {
     run,
     runNow,
-    schedule() {
-      if (cancel === undefined && underWay === undefined) pauseAsUsual();
-    },
     get underWay() {
       return underWay;
     },

@@ -15,8 +15,6 @@ export interface FeedListener {
   onChanges?(keyHashes: readonly string[], owners: ReadonlySet<string>, changes: FeedPage['changes']): void;
   /** Anything may have changed. */
   onReset?(): void;
-  /** A poll has ended; if complete, all changes that it saw were reported. */
-  onPolled?(isComplete: boolean): void;
 }
 
 export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>, withinMs: number) {
@@ -60,9 +58,6 @@ export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>
         tell(page);
         if (page.changes.length < FEED_PAGE_MAX) return;
       }
-    },
-    polled(isComplete: boolean): void {
-      for (const listener of listeners) listener.onPolled?.(isComplete);
     },
   };
 }

@@ -115,12 +115,6 @@ export class Feed {
     return this.#clock.monotonicMs() - atMs <= this.boundMs;
   }
 
-  /** Keeps polling although no key is verified, because somebody waits for the next poll. */
-  keepPolling(): void {
-    this.#usedAtMs = this.#clock.monotonicMs();
-    this.#polling.schedule();
-  }
-
   /** Resolves when memory may be trusted again; rejects with a StoreOutage if that takes too long or fails. */
   async ensureFresh(): Promise<void> {
     this.#usedAtMs = this.#clock.monotonicMs();
@@ -132,11 +126,16 @@ export class Feed {
     throw new StoreOutage('the change feed answers slower than the revocation bound');
   }
 
+  /** Resolves when a poll is complete that began after this call. Rejects with a StoreOutage if it fails. */
+  async pollNow(): Promise<void> {
+    await this.#polling.underWay?.catch(() => {}); // it began before
+    await this.#polling.run();
+  }
+
   /** Resolves when a poll has seen this process's own change. If the poll fails, memory is no longer trusted. */
   refresh = async (): Promise<void> => {
-    await this.#polling.underWay?.catch(() => {}); // it began before the change was made, and may have missed it
     try {
-      await this.#polling.run();
+      await this.pollNow();
     } catch (error) {
       this.#proof = { is: 'none' };
       outageIn(error);
@@ -165,10 +164,8 @@ export class Feed {
       await this.#pages.readOn();
       this.#proof = { is: 'polled', beganMs };
       this.#outage.ended();
-      this.#pages.polled(true);
     } catch (error) {
       this.#failedAtMs = this.#clock.monotonicMs();
-      this.#pages.polled(false);
       if (error instanceof StoreOutage) this.#outage.began(error.reason);
       throw error;
     }

@@ -1,6 +1,6 @@
 // Keeps the newest changes of the feed in memory, and tells services what has changed since a cursor. A cursor names a
 // change by its number and a code of its mark, because a restore by copying reuses numbers. Older changes are read from
-// the store, once for all who ask. api/changes.ts decides who listens, and for how long.
+// the store, once for all who ask.
 
 import { singleFlight } from '../ground/cache.ts';
 import type { ChangeMark, FeedPage } from '../ground/change-feed.ts';
@@ -90,19 +90,20 @@ export class RecentChanges {
     return this.#current.cursor;
   }
 
+  /** Returns the marks of what has changed since a cursor; null: anything may have. */
+  marksSince(cursor: string, macs: Macs): readonly string[] | null {
+    const standing = this.standingOf(cursor, macs);
+    return standing.is === 'seen' ? this.#marksOf(standing.changes, macs) : null;
+  }
+
   /** Returns the marks of these changes without duplicates; null: more than MARKS_MAX. */
-  marksOf(changes: readonly Change[], macs: Macs): readonly string[] | null {
+  #marksOf(changes: readonly Change[], macs: Macs): readonly string[] | null {
     if (this.#listed?.macs !== macs || !isSameList(this.#listed.changes, changes)) {
       const distinct = new Set(changes.map(({ changed }) => changed));
       if (distinct.size > MARKS_MAX) return null;
       this.#listed = { macs, changes, marks: [...distinct].map((changed) => markOf(macs, changed)) };
     }
     return this.#listed.marks;
-  }
-
-  /** Returns the sequence number of the newest change seen. */
-  get seq(): number {
-    return this.#newest.seq;
   }
 
   get #newest(): Since {

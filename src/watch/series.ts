@@ -36,7 +36,6 @@ export const METRICS = {
   },
   mcp_keys_expiring: { type: 'gauge', help: 'Usable keys that expire within a time, 1000 at most.' },
   mcp_server_sessions: { type: 'gauge', help: 'Open sessions of /sse.' },
-  mcp_keys_listeners: { type: 'gauge', help: 'Requests of services that wait for changes.' },
   mcp_server_certificate_end_time_seconds: {
     type: 'gauge',
     help: 'When the certificate of TLS_CERT_FILE ends, since the Unix epoch.',

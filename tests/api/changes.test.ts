@@ -1,11 +1,11 @@
-// POST /changes: what services that check keys from memory are told, when, and for how long they wait.
+// POST /changes: what services that check keys from memory are told, when, and at what cost.
 
 import { afterAll, describe, expect, test } from 'bun:test';
+import { childOf } from '../support/children.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { labelled } from '../support/labels.ts';
-import { changeKeys, changesOf, leaseOf, type Service, serviceOf } from '../support/service.ts';
-import { bearer, COUNTED, createTestApp, metricsOf, NO_CONNECTION } from '../support/test-app.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { changeKeys, changesOf, leaseOf, serviceOf } from '../support/service.ts';
+import { bearer, COUNTED, createTestApp, listedKeys, metricsOf } from '../support/test-app.ts';
 
 const BOUND = 975;
 const MARK = /^[0-9a-f]{16}$/;
@@ -14,8 +14,7 @@ const app = await createTestApp({ env: COUNTED });
 const service = await serviceOf(app);
 afterAll(() => app.close());
 
-const now = async (cursor = '', fields: Record<string, string> = {}) =>
-  changesOf(app, service, { cursor, wait_ms: '0', ...fields });
+const now = async (cursor = '', fields: Record<string, string> = {}) => changesOf(app, service, { cursor, ...fields });
 
 describe('what is told', () => {
   test('without a cursor: where one begins, and nothing else', async () => {
@@ -75,9 +74,7 @@ describe('what is told', () => {
   test.each(labelled(['x', '1', `1.${'0'.repeat(16)}`, '0'.repeat(200), `999999.${'0'.repeat(16)}`, '-1.0', 'é']))(
     'the cursor %s is unknown: all may be different',
     async (_label, cursor) => {
-      const asked = now(cursor);
-      while (!(await settled(asked))) app.clock.advance(250);
-      expect((await asked).body).toMatchObject({ all: true, changed: [] });
+      expect((await now(cursor)).body).toMatchObject({ all: true, changed: [] });
     },
   );
 });
@@ -96,14 +93,12 @@ describe('a process that starts later', () => {
     const told = (await now(cursor)).body;
     expect(told.changed).toEqual(marks);
     await using later = await startLater();
-    const at = (from: string) => changesOf(later, service, { cursor: from, wait_ms: '0' });
+    const at = (from: string) => changesOf(later, service, { cursor: from });
     expect((await at(told.cursor)).body).toMatchObject({ cursor: told.cursor, changed: [] });
     expect((await at(cursor)).body).toMatchObject({ cursor: told.cursor, changed: marks });
     const good = await app.createKey('hal');
     expect((await leaseOf(later, service, good.key, { lease: cursor })).body.lease_ms).toBe(300_000);
-    const foreign = at(`1${cursor.slice(cursor.indexOf('.'))}`);
-    while (!(await settled(foreign))) app.clock.advance(250);
-    expect((await foreign).body).toMatchObject({ all: true });
+    expect((await at(`1${cursor.slice(cursor.indexOf('.'))}`)).body).toMatchObject({ all: true });
   });
 
   test('knows it after all changes were removed but the newest, as the version before does, too', async () => {
@@ -116,7 +111,7 @@ describe('a process that starts later', () => {
 DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed);`);
     db.close();
     await using later = await startLater();
-    const at = (from: string) => changesOf(later, service, { cursor: from, wait_ms: '0' });
+    const at = (from: string) => changesOf(later, service, { cursor: from });
     expect((await at(cursor)).body).toMatchObject({ cursor, changed: [] });
     expect((await at(before)).body).toMatchObject({ cursor, changed: [], all: true });
   });
@@ -127,9 +122,7 @@ DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed);`);
     const { id } = await own.createKey('ida');
     const at = async (cursor: string) => {
       own.clock.advance(1000);
-      const asked = changesOf(own, asks, { cursor, wait_ms: '0' });
-      while (!(await settled(asked))) own.clock.advance(250);
-      return (await asked).body;
+      return (await changesOf(own, asks, { cursor })).body;
     };
     const { cursor: first } = await at('');
     const db = openDatabase(`file:${own.folder}/keys.db`);
@@ -147,158 +140,119 @@ UPDATE api_keys SET name = 'another change' WHERE id = '${id}';`);
   });
 });
 
-/** Whether a response is there, a few turns of the event loop later. */
-const settled = (promise: Promise<unknown>) =>
-  Promise.race([promise.then(() => true), Bun.sleep(20).then(() => false)]);
+/** How many calls of the store there were. */
+async function storeCalls(): Promise<number> {
+  const counts = (await metricsOf(app.url)).matchAll(/^mcp_keys_store_duration_seconds_count\{.*\} (\d+)$/gm);
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+}
 
-describe('who waits', () => {
-  test('gets a change of this process at once', async () => {
-    const { key, id } = await app.createKey('alice');
-    const { cursor } = (await now()).body;
-    const { marks } = (await leaseOf(app, service, key, { lease: cursor })).body;
-    const waiting = changesOf(app, service, { cursor, wait_ms: '487' });
-    expect(await settled(waiting)).toBe(false);
-    expect(await metricsOf(app.url)).toContain('mcp_keys_listeners 1\n');
-    await app.call('delete_api_key', { keyId: id }, await bearer(app, 'alice'));
-    expect((await waiting).body.changed).toEqual([marks[0]]);
-    expect(await metricsOf(app.url)).toContain('mcp_keys_listeners 0\n');
-  });
-
-  test('is answered by the first poll that ends after it, and not before', async () => {
-    const { cursor } = (await now()).body;
-    app.clock.advance(1000);
-    await now(cursor);
-    const waiting = changesOf(app, service, { cursor, wait_ms: '400' });
-    expect(await settled(waiting)).toBe(false);
-    app.clock.advance(251);
-    expect(await settled(waiting)).toBe(false);
-    app.clock.advance(251);
-    const { body } = await waiting;
-    expect(body).toMatchObject({ cursor, changed: [] });
-    expect(body.fresh_ms).toBeGreaterThan(400);
-  });
-
-  test('keeps the process polling', async () => {
-    const { cursor } = (await now()).body;
+describe('when it is told', () => {
+  test('at once, without a read, while the process is current; it goes on polling for who asks', async () => {
+    let { cursor } = (await now()).body;
     for (let asked = 0; asked < 300; asked += 1) {
       app.clock.advance(251);
-      expect((await now(cursor)).body.fresh_ms).toBeGreaterThan(-BOUND);
+      const { body } = await now(cursor);
+      expect(body).toMatchObject({ cursor, changed: [] });
+      expect(body.fresh_ms).toBeGreaterThan(-BOUND);
+      cursor = body.cursor;
     }
-    const waiting = changesOf(app, service, { cursor });
-    expect(await settled(waiting)).toBe(false);
-    app.clock.advance(251);
-    await waiting;
+    const before = await storeCalls();
+    for (let asked = 0; asked < 50; asked += 1) expect((await now(cursor)).status).toBe(200);
+    expect(await storeCalls()).toBe(before);
+  });
+
+  test('after one poll, where the cursor is ahead of the process or of a database that was lost', async () => {
+    await using other = await createTestApp({
+      env: { DATABASE_URL: `file:${app.folder}/keys.db`, ...COUNTED },
+      clock: app.clock,
+    });
+    const at = (cursor: string) => changesOf(other, service, { cursor });
+    const polls = () => other.storeCalls('changes_after');
+    expect((await at((await now()).body.cursor)).status).toBe(200); // it is current
+    const { id } = await app.createKey('jan');
+    await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'jan'));
+    const { cursor } = (await now()).body;
+    const before = await polls();
+    const { body } = await at(cursor);
+    expect(body).toMatchObject({ cursor, changed: [] });
+    expect(body).not.toHaveProperty('all');
+    expect(body.fresh_ms).toBeGreaterThanOrEqual(0);
+    expect(await polls()).toBe(before + 1);
+    expect((await at(`999999.${'0'.repeat(16)}`)).body).toMatchObject({ cursor, changed: [], all: true });
+    expect(await polls()).toBe(before + 2);
+  });
+
+  test('while polls fail: as long as the process is current, and no cursor ahead of it; then 503', async () => {
+    await using own = await createTestApp();
+    const asks = await serviceOf(own);
+    const { key } = await own.createKey('kay', { scopes: ['read'] });
+    await own.useKey(key);
+    const { cursor } = (await changesOf(own, asks, {})).body;
+    await own.loseStore();
+    const unavailable = { status: 503, body: { error: 'temporarily_unavailable' } };
+    const ahead = await changesOf(own, asks, { cursor: `999999.${'0'.repeat(16)}` });
+    expect(ahead).toMatchObject(unavailable);
+    expect(ahead.headers.get('retry-after')).toBe('1');
+    expect(await changesOf(own, asks, { cursor })).toMatchObject({ status: 200, body: { cursor, changed: [] } });
+    expect((await own.useKey(key)).status).toBe(200); // a cursor of anybody's shortens nobody's memory
+    own.clock.advance(5000);
+    expect(await changesOf(own, asks, { cursor })).toMatchObject(unavailable);
   });
 
   test.each([
     ['revoked', 401, 'invalid_client', (id: string) => app.keys('revoke', id, '--yes')],
     ['without the scope', 403, 'insufficient_scope', (id: string) => app.keys('update', id, '--scope', 'read')],
-    ['expired', 401, 'invalid_client', () => app.clock.advance(100)],
-  ] as const)('is refused as soon as its key is %s', async (what, status, error, end) => {
-    const own = await serviceOf(app, 'carol', { expiresInDays: what === 'expired' ? 1 : 2 });
-    app.clock.advance(86_400_000 - 100);
+    ['expired', 401, 'invalid_client', () => app.clock.advance(86_400_000)],
+  ] as const)('no more once the calling key is %s', async (_, status, error, end) => {
+    const own = await serviceOf(app, 'carol', { expiresInDays: 1 });
     const { cursor } = (await changesOf(app, own, {})).body;
-    const waiting = changesOf(app, own, { cursor, wait_ms: '487' });
-    expect(await settled(waiting)).toBe(false);
+    expect((await changesOf(app, own, { cursor })).status).toBe(200);
     await end(own.id);
-    app.clock.advance(251);
-    expect(await waiting).toMatchObject({ status, body: { error } });
-  });
-
-  test('gets 503 while the database is away, with Retry-After', async () => {
-    await using own = await createTestApp();
-    const asks = await serviceOf(own);
-    const { cursor } = (await changesOf(own, asks, {})).body;
-    await own.loseStore();
-    own.clock.advance(5000);
-    const { status, headers, body } = await changesOf(own, asks, { cursor });
-    expect({ status, body }).toEqual({ status: 503, body: { error: 'temporarily_unavailable' } });
-    expect(headers.get('retry-after')).toBe('1');
-  });
-
-  test('is forgotten when its client hangs up, and is 499 in the log', async () => {
-    await using logged = await createTestApp({ env: { ACCESS_LOG: '1', ...COUNTED } });
-    const by = await serviceOf(logged);
-    const hangUp = new AbortController();
-    const held = fetch(`${logged.url}/changes`, {
-      method: 'POST',
-      headers: { 'x-api-key': by.key },
-      body: new URLSearchParams({ cursor: (await changesOf(logged, by, { wait_ms: '0' })).body.cursor }),
-      signal: hangUp.signal,
-    }).catch(() => {});
-    const listen = async (count: number) => (await metricsOf(logged.url)).includes(`mcp_keys_listeners ${count}\n`);
-    await waitFor(() => listen(1));
-    hangUp.abort();
-    await waitFor(() => listen(0));
-    await held;
-    const line = (await logged.log()).findLast(({ route }) => route === '/changes');
-    expect(line).toMatchObject({ event: 'request', status: 499, keyId: by.id });
-    expect(line).not.toHaveProperty('code');
-  });
-
-  test('is answered when the server stops', async () => {
-    await using own = await createTestApp();
-    const asks = await serviceOf(own);
-    const { cursor } = (await changesOf(own, asks, {})).body;
-    const waiting = changesOf(own, asks, { cursor, wait_ms: '487' });
-    const ahead = changesOf(own, asks, { cursor: `999.${'0'.repeat(16)}`, wait_ms: '487' });
-    expect(await settled(waiting)).toBe(false);
-    own.handler.endStreams();
-    expect((await waiting).body).toMatchObject({ cursor, changed: [] });
-    expect((await ahead).status).toBe(503);
-    expect((await changesOf(own, asks, { cursor, wait_ms: '487' })).status).toBe(200);
+    app.clock.advance(1000);
+    expect(await changesOf(app, own, { cursor })).toMatchObject({ status, body: { error } });
   });
 });
 
-test('100 wait for a key, 500 for an owner, 1,000 in all: then the oldest is answered', async () => {
-  await using own = await createTestApp();
-  const keys: Service[] = [];
-  for (const owner of ['ann', 'ann', 'ann', 'ann', 'ann', 'ann', 'b', 'b', 'c', 'c', 'd', 'zoe']) {
-    keys.push(await serviceOf(own, owner));
-  }
-  const { cursor } = (await changesOf(own, keys[0] as Service, {})).body;
-  const answered: number[] = [];
-  let count = 0;
-  /** Not over sockets, of which a client has 256. Returns who was answered, once all others wait. */
-  const listen = async (at: number, times: number) => {
-    for (let time = 0; time < times; time += 1) {
-      const number = count++;
-      void Promise.resolve(own.handler.fetch(listening(keys[at] as Service, cursor), NO_CONNECTION)).then(() =>
-        answered.push(number),
-      );
-    }
-    await Bun.sleep(50);
-    return answered;
-  };
-  expect(await listen(0, 100)).toEqual([]);
-  expect(await listen(0, 1)).toEqual([0]);
-  for (const at of [1, 2, 3, 4]) expect(await listen(at, 100)).toEqual([0]); // 500 of ann
-  expect(await listen(5, 1)).toEqual([0, 1]);
-  for (const at of [6, 7, 8, 9, 10]) expect(await listen(at, 100)).toEqual([0, 1]); // 1,000 in all
-  expect(await listen(11, 1)).toEqual([0, 1, 2]);
-  own.handler.endStreams();
-  await Bun.sleep(50);
-  expect(answered.length).toBe(count);
-});
+describe('how often', () => {
+  const answersTo = async (by: typeof service, times: number, used = '') =>
+    Promise.all(Array.from({ length: times }, () => changesOf(app, by, { used })));
 
-const listening = ({ key }: Service, cursor: string) =>
-  new Request('http://localhost/changes', {
-    method: 'POST',
-    headers: { 'x-api-key': key, 'content-type': 'application/x-www-form-urlencoded' },
-    body: new URLSearchParams({ cursor, wait_ms: '487' }).toString(),
+  test('a key may ask 800 times at once, then 400 times a second; beyond that nothing it says is counted', async () => {
+    const busy = await serviceOf(app, 'busy');
+    const { key, id } = await app.createKey('lou');
+    const { tell } = (await leaseOf(app, busy, key)).body;
+    expect((await answersTo(busy, 800)).every(({ status }) => status === 200)).toBe(true);
+    const [beyond] = await answersTo(busy, 1, `${tell}:5`);
+    expect(beyond).toMatchObject({ status: 429, body: { error: 'slow_down' } });
+    expect(beyond?.headers.get('retry-after')).toBe('1');
+    expect((await now()).status).toBe(200);
+    app.clock.advance(1000);
+    const statuses = (await answersTo(busy, 401, `${tell}:1`)).map(({ status }) => status);
+    expect(statuses.filter((status) => status === 200)).toHaveLength(400);
+    expect(statuses.filter((status) => status === 429)).toHaveLength(1);
+    const [listed] = (await listedKeys(app, 'lou')).filter((one) => one.id === id);
+    expect(listed.uses.today).toBe(401);
+    const lines = (await app.log()).filter(({ event }) => event === 'Rate limit exceeded');
+    expect(lines).toContainEqual(expect.objectContaining({ level: 'warn', keyId: busy.id, userId: 'busy' }));
   });
+
+  test('a child asks as its parent', async () => {
+    const parent = await serviceOf(app, 'mae', { scopes: ['introspect', 'delegate'] });
+    const child = await childOf(app, parent.key, { scope: 'introspect' });
+    const asChild = { id: child.id, key: child.key };
+    expect((await answersTo(asChild, 800)).every(({ status }) => status === 200)).toBe(true);
+    expect((await answersTo(parent, 1))[0]?.status).toBe(429);
+  });
+});
 
 describe('bad requests', () => {
   test.each([
     ['two cursors', 'cursor=a&cursor=b'],
     ['a cursor of 201 characters', `cursor=${'0'.repeat(201)}`],
     ['two waits', 'wait_ms=1&wait_ms=1'],
-    ['half of the bound and more', 'wait_ms=488'],
-    ['a negative wait', 'wait_ms=-1'],
-    ['no number', 'wait_ms=1e2'],
-    ['a fraction', 'wait_ms=1.5'],
     ['two lists', 'used=&used='],
     ['a list of anything', 'used=x'],
+    ['no name', 'used=:1'],
     ['no units', `used=${'a'.repeat(40)}:`],
     ['0 units', `used=${'a'.repeat(40)}:0`],
     ['1,000,001 units', `used=${'a'.repeat(40)}:1000001`],
@@ -308,12 +262,17 @@ describe('bad requests', () => {
     expect(await changesOf(app, service, body)).toMatchObject({ status: 400, body: { error: 'invalid_request' } });
   });
 
-  test.each(['cursor=&wait_ms=&used=', 'wait_ms=487', `used=${'a'.repeat(40)}:1000000`, 'other=1&other=2'])(
-    '%s is good',
-    async (body) => {
-      expect((await changesOf(app, service, body)).status).toBe(200);
-    },
-  );
+  test.each([
+    'cursor=&wait_ms=&used=',
+    'wait_ms=487',
+    'wait_ms=-1e9+minutes',
+    `used=${'a'.repeat(40)}:1000000`,
+    'used=x:1+y:z:2+%C3%A9%0A:3',
+    `used=${'a'.repeat(5000)}:1`,
+    'other=1&other=2',
+  ])('%s is good', async (body) => {
+    expect((await changesOf(app, service, body)).status).toBe(200);
+  });
 
   test('a page reads nothing, one of an allowed origin neither, and another is refused', async () => {
     const from = async (origin: string, method: string) => {
@@ -322,7 +281,7 @@ describe('bad requests', () => {
       const { status, headers: sent } = await fetch(`${app.url}/changes`, {
         method,
         headers,
-        ...(method === 'POST' && { body: new URLSearchParams({ wait_ms: '0' }) }),
+        ...(method === 'POST' && { body: new URLSearchParams({}) }),
       });
       return [status, [...sent.keys()].filter((name) => name.startsWith('access-control-'))];
     };
@@ -334,11 +293,11 @@ describe('bad requests', () => {
 
   test('a stranger is 401, a key without the scope 403, whatever else is wrong', async () => {
     const { key, id } = await app.createKey('alice', { scopes: ['read'] });
-    expect(await changesOf(app, { id, key }, 'wait_ms=x')).toMatchObject({
+    expect(await changesOf(app, { id, key }, 'used=x')).toMatchObject({
       status: 403,
       body: { error: 'insufficient_scope' },
     });
-    expect(await changesOf(app, { id, key: 'sk_test_x' }, 'wait_ms=x')).toMatchObject({
+    expect(await changesOf(app, { id, key: 'sk_test_x' }, 'used=x')).toMatchObject({
       status: 401,
       body: { error: 'invalid_client' },
     });
@@ -353,7 +312,7 @@ test('the log names each service once, however often it listens; each question o
       .filter(({ event }) => event === 'API key authentication successful')
       .map(({ keyId, userId }) => [keyId, userId]);
   for (let polls = 0; polls < 3; polls += 1) {
-    for (const one of services) expect((await changesOf(logged, one, { wait_ms: '0' })).status).toBe(200);
+    for (const one of services) expect((await changesOf(logged, one, {})).status).toBe(200);
   }
   const [first, other] = services.map(({ id }) => id);
   const once = [

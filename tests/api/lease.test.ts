@@ -9,8 +9,7 @@ const app = await createTestApp();
 const service = await serviceOf(app);
 afterAll(() => app.close());
 
-const cursorOf = async (of = app, by = service): Promise<string> =>
-  (await changesOf(of, by, { wait_ms: '0' })).body.cursor;
+const cursorOf = async (of = app, by = service): Promise<string> => (await changesOf(of, by, {})).body.cursor;
 const lent = async (key: string, fields: Record<string, string> = {}) =>
   leaseOf(app, service, key, { lease: await cursorOf(), ...fields });
 
@@ -80,11 +79,11 @@ describe('of a key with others', () => {
     expect(ofChild.marks).toEqual([expect.any(String), ofParent.marks[1], ofParent.marks[0]]);
     expect(ofChild.lease_uses).toEqual([{ ...ofParent.lease_uses[0], units: 31 }]);
     expect(ofChild.lease_ms).toBeLessThanOrEqual(300_000);
-    await changesOf(app, service, { used: `${ofChild.tell}:5`, wait_ms: '0' });
+    await changesOf(app, service, { used: `${ofChild.tell}:5` });
     const [listed] = await listedKeys(app, 'pat');
     expect(listed.uses.today).toBe(7);
     await app.call('revoke_api_key', { keyId: parent.id }, await bearer(app, 'pat'));
-    expect((await changesOf(app, service, { cursor, wait_ms: '0' })).body.changed).toContain(ofChild.marks[2]);
+    expect((await changesOf(app, service, { cursor })).body.changed).toContain(ofChild.marks[2]);
     expect((await lent(child.key)).body).toEqual({ active: false });
   });
 
@@ -124,7 +123,7 @@ describe('of a key with others', () => {
     expect(bodies[0].lease_uses[0].holder).not.toBe(bodies[1].lease_uses[0].holder);
     await app.keys('owner', 'quinn', '--meta', 'plan=pro');
     app.clock.advance(1000);
-    expect((await changesOf(app, service, { cursor, wait_ms: '0' })).body.changed).toEqual([bodies[0].marks[1]]);
+    expect((await changesOf(app, service, { cursor })).body.changed).toEqual([bodies[0].marks[1]]);
   });
 });
 
@@ -192,13 +191,13 @@ describe('what a service tells', () => {
     const { key, id } = await app.createKey('carol', { rateLimit: { requests: 100, window: '1h' } });
     const { tell } = (await lent(key)).body;
     app.clock.advance(1000);
-    await changesOf(app, service, { used: `${tell}:40`, wait_ms: '0' });
+    await changesOf(app, service, { used: `${tell}:40` });
     expect(await usesOf(app, 'carol', id)).toMatchObject({
       uses: { today: 41 },
       lastUsedAt: app.clock.nowMs(),
     });
     for (let times = 0; times < 3; times += 1) {
-      await changesOf(app, service, { used: `${tell}:1000000 ${tell}:1`, wait_ms: '0' });
+      await changesOf(app, service, { used: `${tell}:1000000 ${tell}:1` });
     }
     expect(await usesOf(app, 'carol', id)).toMatchObject({ uses: { today: 100 } });
     const lines = (await app.log()).filter(({ event }) => event === 'told uses not counted');
@@ -214,12 +213,12 @@ describe('what a service tells', () => {
     app.clock.advance(1000);
     for (const used of [`${tell}:5`, `${'0'.repeat(16)}${id}:5`, `${tell}0:5`, `0${tell}:5`]) {
       const by = used === `${tell}:5` ? other : service;
-      expect((await changesOf(app, by, { used, wait_ms: '0' })).status).toBe(200);
+      expect((await changesOf(app, by, { used })).status).toBe(200);
     }
     expect(await usesOf(app, 'dave', id)).toEqual(was);
     await app.call('revoke_api_key', { keyId: id }, await bearer(app, 'dave'));
     app.clock.advance(1000);
-    await changesOf(app, service, { used: `${tell}:5`, wait_ms: '0' });
+    await changesOf(app, service, { used: `${tell}:5` });
     expect(await usesOf(app, 'dave', id)).toEqual({ ...was, active: false });
   });
 
@@ -230,7 +229,7 @@ describe('what a service tells', () => {
     await app.call('rotate_api_key', { keyId: id, overlapHours: 0 }, await bearer(app, 'hugo'));
     app.clock.advance(1001);
     expect((await other.useKey(key)).status).toBe(401);
-    await changesOf(other, service, { used: `${tell}:7`, wait_ms: '0' });
+    await changesOf(other, service, { used: `${tell}:7` });
     expect(await usesOf(other, 'hugo', id)).toMatchObject({ uses: { today: 8 } });
   });
 
@@ -242,7 +241,7 @@ describe('what a service tells', () => {
     const { tell } = (await lent(key)).body;
     app.clock.advance(3_600_001);
     expect((await app.useKey(key)).status).toBe(401);
-    await changesOf(app, service, { used: `${tell}:7`, wait_ms: '0' });
+    await changesOf(app, service, { used: `${tell}:7` });
     expect(await usesOf(app, 'ines', id)).toMatchObject({ uses: { last30Days: [9] } });
   });
 
@@ -257,7 +256,7 @@ describe('what a service tells', () => {
     const { key, id } = await app.createKey('frank');
     const { tell } = (await lent(key)).body;
     await using other = await createTestApp({ env: { DATABASE_URL: `file:${app.folder}/keys.db` }, clock: app.clock });
-    await changesOf(other, service, { used: `${tell}:7`, wait_ms: '0' });
+    await changesOf(other, service, { used: `${tell}:7` });
     expect(await usesOf(other, 'frank', id)).toMatchObject({ lastUsedAt: app.clock.nowMs() });
     await other.close();
     app.clock.advance(5000);

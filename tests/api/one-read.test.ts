@@ -19,7 +19,7 @@ test('an answer whose read comes late says nothing that was learned meanwhile', 
   const service = await serviceOf(here);
   const { key } = await elsewhere.createKey('alice', { scopes: ['read', 'write'] });
   const cursorOf = async (from: string, at = here) =>
-    (await changesOf(at, service, { cursor: from, wait_ms: '0' })).body.cursor as string;
+    (await changesOf(at, service, { cursor: from })).body.cursor as string;
   const before = await cursorOf('');
   const read = slow.delayReadOf(key);
   const asked = leaseOf(here, service, key, { lease: before });

@@ -100,6 +100,23 @@ describe('memory is current', () => {
     await after;
   });
 
+  test('a poll for a cursor that is ahead begins after it came, and its failure leaves memory as it was', async () => {
+    const polls: PromiseWithResolvers<FeedPage>[] = [];
+    using feed = feedOver(() => {
+      polls.push(Promise.withResolvers<FeedPage>());
+      return polls.at(-1)?.promise ?? Promise.reject();
+    });
+    const before = feed.ensureFresh();
+    const both = Promise.allSettled([feed.pollNow(), feed.pollNow()]);
+    polls[0]?.resolve(NOTHING_NEW);
+    await before;
+    await Bun.sleep(0);
+    expect(polls).toHaveLength(2);
+    polls[1]?.reject(new StoreOutage('away'));
+    expect((await both).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    expect(feed.current()).toBe(true);
+  });
+
   test('a poll that was under way during a sleep proves nothing', async () => {
     const inner = testClock();
     const polls: ((page: FeedPage) => void)[] = [];

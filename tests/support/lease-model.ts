@@ -10,6 +10,7 @@ export const PARTS = [
   'the cursor is still the one sent',
   'a late yes says nothing',
   'less what is not told yet',
+  'less what another request told meanwhile',
   'answer and age of one read',
 ] as const;
 export type Part = (typeof PARTS)[number];
@@ -95,8 +96,7 @@ interface World {
 class Process {
   seq = 0;
   polledAtMs = Number.NEGATIVE_INFINITY;
-  #waiting: (() => void)[] = [];
-  #polling: (() => void)[] | null = null;
+  #polling: ((isComplete: boolean) => void)[] | null = null;
 
   constructor(readonly world: World) {
     const { time, between } = world;
@@ -107,7 +107,7 @@ class Process {
     time.at(between(0, 250), tick);
   }
 
-  poll(done: () => void): void {
+  poll(done: (isComplete: boolean) => void): void {
     if (this.#polling !== null) return void this.#polling.push(done);
     this.#polling = [done];
     const { time, between, changes } = this.world;
@@ -121,13 +121,19 @@ class Process {
     time.after(takesMs, () => {
       const callers = this.#polling ?? [];
       this.#polling = null;
-      if (!fails && takesMs < 0.9 * LAG_MS) {
+      const isComplete = !fails && takesMs < 0.9 * LAG_MS;
+      if (isComplete) {
         this.seq = seen;
         this.polledAtMs = begunAtMs;
-        for (const wake of this.#waiting.splice(0)) wake();
       }
-      for (const caller of callers) caller();
+      for (const caller of callers) caller(isComplete);
     });
+  }
+
+  /** A poll that begins now, not one that is under way. */
+  pollNow(done: (isComplete: boolean) => void): void {
+    if (this.#polling === null) this.poll(done);
+    else this.poll(() => this.poll(done));
   }
 
   introspect(key: number, cost: number, cursor: number | null, told: number, answer: (yes: Yes | null) => void): void {
@@ -142,13 +148,15 @@ class Process {
       }
       const { seq, polledAtMs } = this;
       const active = !changes.slice(0, seq).includes(key);
-      const hasSeen = cursor !== null && (without === PARTS[0] || seq >= cursor);
+      const hasSeen =
+        cursor !== null && (without === 'a lease only if the process has seen all of the cursor' || seq >= cursor);
       if (key === 0 && this.world.counted + cost > LIMIT)
         return answer({ active: false, leased: false, freshMs: 0, units: 0 });
       if (key === 0) this.world.counted += cost;
       const units = key === 0 ? Math.min(LENT, LIMIT - this.world.counted) : Number.POSITIVE_INFINITY;
       const leased = active && hasSeen && units > 0;
-      if (without !== PARTS[7]) return answer({ active, leased, freshMs: polledAtMs - arrivedAtMs, units });
+      if (without !== 'answer and age of one read')
+        return answer({ active, leased, freshMs: polledAtMs - arrivedAtMs, units });
       // The answer of one read goes out with the age of another.
       this.poll(() =>
         answer({
@@ -167,30 +175,19 @@ class Process {
     this.world.counted = Math.max(this.world.counted, Math.min(LIMIT, this.world.counted + units));
   }
 
-  listen(cursor: number | null, waitMs: number, told: number, answer: (told: Told | null) => void): void {
+  listen(cursor: number | null, told: number, answer: (told: Told | null) => void): void {
     const { time, changes, without } = this.world;
     const arrivedAtMs = time.now;
     this.tell(told);
-    let tries = 0;
-    const look = () => {
-      const isOver = time.now >= arrivedAtMs + waitMs;
-      const isFresh = time.now - this.polledAtMs <= BOUND_MS;
-      const isBehind = this.polledAtMs === Number.NEGATIVE_INFINITY || (cursor !== null && this.seq < cursor);
-      const isQuiet = !isOver && (cursor === null ? !isFresh : this.seq === cursor);
-      if (!isBehind && !isQuiet) {
-        const freshMs = without === PARTS[1] ? time.now - arrivedAtMs : this.polledAtMs - arrivedAtMs;
-        return answer({
-          cursor: this.seq,
-          all: cursor === null,
-          changed: changes.slice(cursor ?? this.seq, this.seq),
-          freshMs,
-        });
-      }
-      tries += 1;
-      if (tries > 40) answer(null);
-      else this.#waiting.push(look);
+    const respond = () => {
+      const freshMs =
+        without === 'the age of what a response knows' ? time.now - arrivedAtMs : this.polledAtMs - arrivedAtMs;
+      const all = cursor === null || cursor > this.seq;
+      answer({ cursor: this.seq, all, changed: changes.slice(cursor ?? this.seq, this.seq), freshMs });
     };
-    look();
+    const isCurrent = time.now - this.polledAtMs <= BOUND_MS;
+    if (isCurrent && (cursor === null || cursor <= this.seq)) respond();
+    else this.pollNow((isComplete) => (isComplete ? respond() : answer(null)));
   }
 }
 
@@ -203,8 +200,10 @@ class Service {
   #knownAtMs = Number.NEGATIVE_INFINITY;
   readonly #remembered = new Map<number, Remembered>();
   #left = 0;
+  #leftAskedMs = Number.NEGATIVE_INFINITY;
   #untold = 0;
   #inFlight = 0;
+  readonly #settled: { readonly atMs: number; readonly units: number }[] = [];
   fromMemory = 0;
   asked = 0;
 
@@ -232,6 +231,16 @@ class Service {
     return told;
   }
 
+  #settle(units: number): void {
+    this.#inFlight -= units;
+    this.#settled.push({ atMs: this.world.time.now, units });
+  }
+
+  /** What was told since then by requests that were answered since. */
+  #settledSince(atMs: number): number {
+    return this.#settled.filter((one) => one.atMs > atMs).reduce((sum, { units }) => sum + units, 0);
+  }
+
   #listen(): void {
     const { time, between, without } = this.world;
     const sentAtMs = time.now;
@@ -240,22 +249,23 @@ class Service {
     let isOver = false;
     const end = () => {
       isOver = true;
-      this.#inFlight -= told;
+      this.#settle(told);
     };
     const heard = (response: Told | null) => {
       if (isOver) return;
       end();
       if (response !== null && between(0, 1) > 0.02) {
         if (response.all) this.#remembered.clear();
-        if (without !== PARTS[2]) for (const key of response.changed) this.#remembered.delete(key);
+        if (without !== 'forgetting what is told') for (const key of response.changed) this.#remembered.delete(key);
         this.#cursor = response.cursor;
-        this.#knownAtMs = without === PARTS[3] ? time.now : sentAtMs + response.freshMs;
+        this.#knownAtMs = without === 'known from when the request was sent' ? time.now : sentAtMs + response.freshMs;
       }
-      time.after(response === null ? 50 : 0.1, () => this.#listen());
+      const atMs = response === null ? time.now + 250 : Math.max(time.now, sentAtMs + BOUND_MS / 4);
+      time.at(atMs, () => this.#listen());
     };
     const process = this.#any();
     time.after(this.#netMs(), () =>
-      process.listen(cursor, LAG_MS / 4, told, (response) => time.after(this.#netMs(), () => heard(response))),
+      process.listen(cursor, told, (response) => time.after(this.#netMs(), () => heard(response))),
     );
     time.after(2 * BOUND_MS, () => {
       if (isOver) return;
@@ -288,13 +298,17 @@ class Service {
     const process = this.#any();
     this.asked += 1;
     const answered = (yes: Yes | null) => {
-      this.#inFlight -= told;
+      const elsewhere = without === 'less what another request told meanwhile' ? 0 : this.#settledSince(sentAtMs);
+      this.#settle(told);
       if (yes === null || !yes.active) return;
-      if (without !== PARTS[5] && time.now > sentAtMs + yes.freshMs + BOUND_MS) return;
+      if (without !== 'a late yes says nothing' && time.now > sentAtMs + yes.freshMs + BOUND_MS) return;
       this.onLetIn(key, cost);
-      if (!yes.leased || (without !== PARTS[4] && this.#cursor !== cursor)) return;
+      if (!yes.leased || (without !== 'the cursor is still the one sent' && this.#cursor !== cursor)) return;
       this.#remembered.set(key, { endMs: sentAtMs + 300_000 });
-      if (key === 0) this.#left = yes.units - (without === PARTS[6] ? 0 : this.#untold + this.#inFlight);
+      if (key !== 0 || sentAtMs < this.#leftAskedMs) return;
+      this.#leftAskedMs = sentAtMs;
+      this.#left =
+        yes.units - (without === 'less what is not told yet' ? 0 : this.#untold + this.#inFlight + elsewhere);
     };
     time.after(this.#netMs(), () =>
       process.introspect(key, cost, cursor, told, (yes) => time.after(this.#netMs(), () => answered(yes))),

@@ -157,22 +157,13 @@ export const LIMITS = {
     beyond:
       'the oldest of them that belongs to nobody makes room, then the oldest that sent no request; else 503 `overloaded`',
   },
-  /** At some 3 KB each; a service has one at a time per process. */
-  listeners: {
-    what: 'requests that wait for changes',
-    unit: 'requests',
-    total: 1000,
-    each: 100,
-    per: 'key',
-    beyond: 'the oldest is answered at once: of that key, or of the owner who has most',
-  },
-  /** No owner has more than half of all places of `listeners`. */
-  listenersOfOwner: {
-    what: 'of these, those of one owner',
-    unit: 'requests',
-    each: 500,
-    per: 'owner',
-    beyond: 'the oldest is answered at once',
+  /** Each service has one request at a time per process, four a bound: enough for 100 processes at the shortest bound. */
+  askingForChanges: {
+    what: 'requests of services for changes',
+    burst: 800,
+    perS: 400,
+    per: 'calling key',
+    beyond: '429 `slow_down`',
   },
   /** Clients wait for responses, so they have few calls at once. */
   sessionCalls: { what: 'calls at once in one session of `/sse`', unit: 'calls', each: 256, beyond: OVERLOADED },
