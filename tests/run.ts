@@ -24,7 +24,7 @@ const HAS_MORE = /support\/everything\.ts'/;
 /** Folders whose tests mostly start servers, browsers and other programs. */
 const STARTS_PROGRAMS = /^tests\/(browser|commands|package|process|recipes|store)\//;
 /** The tests of what a remote database, or a replica of it, could do differently. */
-const IN_MODES = /^tests\/(app\.test|keys\/|mcp\/|signin\/exchange\.test|tools\/|uses\/)/;
+const IN_MODES = /^tests\/(app\.test|keys\/|mcp\/|doors\/children\/exchange\.test|tools\/|uses\/)/;
 /** Tests wait for sockets, disks and other programs half of their time, or more: more than there are cores. */
 const WORKERS = 4;
 const FAST_WORKERS = 3;

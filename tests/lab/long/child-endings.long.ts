@@ -1,4 +1,4 @@
-// The long form of child-endings.slow.test.ts, with its figures on stdout.
+// The long form of doors/children/endings.slow.test.ts, with its figures on stdout.
 
 import { describe, expect, test } from 'bun:test';
 import { startCluster } from '../../support/cluster.ts';

@@ -2,18 +2,18 @@
 // is left of one whose server is killed before its response.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { childEndings } from '../lab/kills/child-endings.ts';
-import { storedChildren } from '../store/tables.ts';
-import { childOf, exchange } from '../support/children.ts';
-import { userHeaders } from '../support/client.ts';
-import { callServer, startCluster, useKey } from '../support/cluster.ts';
-import { rows } from '../support/everything.ts';
-import { jsonLines, keysCommand } from '../support/keys-command.ts';
-import { startProxy } from '../support/proxy.ts';
-import { startServer } from '../support/server-process.ts';
-import { STORE_MODES } from '../support/store-mode.ts';
-import { startPrimary } from '../support/template.ts';
-import { TEST_SECRET } from '../support/test-app.ts';
+import { childEndings } from '../../lab/kills/child-endings.ts';
+import { storedChildren } from '../../store/tables.ts';
+import { childOf, exchange } from '../../support/children.ts';
+import { userHeaders } from '../../support/client.ts';
+import { callServer, startCluster, useKey } from '../../support/cluster.ts';
+import { rows } from '../../support/everything.ts';
+import { jsonLines, keysCommand } from '../../support/keys-command.ts';
+import { startProxy } from '../../support/proxy.ts';
+import { startServer } from '../../support/server-process.ts';
+import { STORE_MODES } from '../../support/store-mode.ts';
+import { startPrimary } from '../../support/template.ts';
+import { TEST_SECRET } from '../../support/test-app.ts';
 
 setDefaultTimeout(120_000); // processes are started, on machines that do other things too
 

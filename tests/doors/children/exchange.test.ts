@@ -1,11 +1,11 @@
 // A key makes children for its agents (RFC 8693): what they may do, what ends them, where they show.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { announced, databaseOf, storedChildren } from '../store/tables.ts';
-import { ACCESS_TOKEN, childOf, EXCHANGE, exchange, exchangeForm } from '../support/children.ts';
-import { testClock } from '../support/clock.ts';
-import { openDatabase } from '../support/database-client.ts';
-import { handOver, register } from '../support/hand-over.ts';
+import { announced, databaseOf, storedChildren } from '../../store/tables.ts';
+import { ACCESS_TOKEN, childOf, EXCHANGE, exchange, exchangeForm } from '../../support/children.ts';
+import { testClock } from '../../support/clock.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { handOver, register } from '../../support/hand-over.ts';
 import {
   bearer,
   COUNTED,
@@ -14,7 +14,7 @@ import {
   listedKeys,
   readResponse,
   type TestApp,
-} from '../support/test-app.ts';
+} from '../../support/test-app.ts';
 
 const PARENT = { name: 'orchestrator', scopes: ['read', 'write', 'delegate'], expiresInDays: 30 };
 const HOUR_MS = 3_600_000;
