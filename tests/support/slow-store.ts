@@ -12,6 +12,8 @@ export interface SlowStore extends AsyncDisposable {
   delayReadOf(key: string): { readonly made: Promise<void>; release(): void };
   /** Revokes an owner's keys behind the server's back. */
   revoke(owner: string): Promise<void>;
+  /** Reactivates them, behind the server's back. */
+  restore(owner: string): Promise<void>;
   /** Gives an owner's keys to another owner, with these scopes, until a moment, behind the server's back. */
   handOver(
     owner: string,
@@ -30,6 +32,7 @@ export async function startSlowStore(): Promise<SlowStore> {
   return {
     store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
     delayReadOf: (key) => proxy.delayResponseTo(Bun.SHA256.hash(key, 'hex')),
+    restore: (owner) => execute('UPDATE api_keys SET active = 1 WHERE user_id = ?', [owner]),
     revoke: (owner) => execute('UPDATE api_keys SET active = 0 WHERE user_id = ?', [owner]),
     handOver: (from, { owner, scope, endsAtMs }) =>
       execute('UPDATE api_keys SET user_id = ?, scopes = ?, expires_at_ms = ? WHERE user_id = ?', [
