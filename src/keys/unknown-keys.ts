@@ -1,12 +1,12 @@
 // Reads keys and codes that aren't cached, so that a flood of guesses costs little and delays nobody else. Each source,
 // usually an address, has a data loader: one statement at a time, for all look-ups that arrived meanwhile. Keys pay from
 // the source's token bucket, and good ones are refunded. Look-ups beyond the budget have a limited number of places, and
-// a pause follows their statement. Callers wait for that, so a flood slows itself down. Reservoir sampling gives each
-// the same chance of a place; the others are refused.
+// a pause follows their statement. Callers wait for that, so a flood slows itself down. Those without a place are refused.
 
 import { networkOf } from '../ground/ip.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import { createTokenBuckets, type TokenBuckets } from '../ground/limits/rates.ts';
+import { createReservoir, type Reservoir } from '../ground/limits/reservoir.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, sleep } from '../ground/runtime.ts';
@@ -55,12 +55,8 @@ interface Waiter<T> {
 interface Loader<T> {
   /** The network, or the key of a service that verifies others. */
   readonly source: string;
-  readonly paid: Waiter<T>[];
-  /** Over-budget look-ups that have a place. */
-  readonly drawn: Waiter<T>[];
-  readonly places: number;
-  /** How many wanted a place. */
-  seen: number;
+  readonly withinBudget: Waiter<T>[];
+  readonly overBudget: Reservoir<Waiter<T>>;
 }
 
 export type Lookups<T> = ReturnType<typeof createLookups<T>>;
@@ -75,33 +71,18 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
     const isReserved = source === SHARED_SOURCE || source === STALE_SOURCE;
     if (loaders.size >= LOADERS_MAX && !isReserved) return loaderFor(SHARED_SOURCE);
     const places = source === SHARED_SOURCE ? SHARED_PLACES : PLACES;
-    const loader: Loader<T> = { source, paid: [], drawn: [], places, seen: 0 };
+    const loader: Loader<T> = { source, withinBudget: [], overBudget: createReservoir(places) };
     loaders.set(source, loader);
     void serve(loader); // rejects the waiting look-ups if it fails
     return loader;
   }
 
-  /** Gives the look-up a place with the probability of reservoir sampling, possibly another's. */
-  function draw(loader: Loader<T>, waiter: Waiter<T>): void {
-    const { drawn, places } = loader;
-    loader.seen += 1;
-    if (drawn.length < places) {
-      drawn.push(waiter);
-      return;
-    }
-    const at = Math.floor(Math.random() * loader.seen);
-    const loser = drawn[at] ?? waiter;
-    if (loser !== waiter) drawn[at] = waiter;
-    loser.resolve(null);
-  }
-
   async function serve(loader: Loader<T>): Promise<void> {
-    const { source, paid, drawn } = loader;
+    const { source, withinBudget, overBudget } = loader;
     await Promise.resolve(); // collects look-ups until the next microtask
-    while (paid.length + drawn.length > 0) {
-      const paying = paid.splice(0, STATEMENT_KEYS_MAX);
-      const others = drawn.splice(0, STATEMENT_KEYS_MAX - paying.length);
-      loader.seen = drawn.length;
+    while (withinBudget.length + overBudget.size > 0) {
+      const paying = withinBudget.splice(0, STATEMENT_KEYS_MAX);
+      const others = overBudget.take(STATEMENT_KEYS_MAX - paying.length);
       const reading = read(source, [...paying, ...others], paying.length);
       if (others.length > 0) await sleep(PAUSE_MS);
       await reading;
@@ -109,8 +90,8 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
     loaders.delete(source);
   }
 
-  /** Reads the keys of waiters, of whom the first `paid` have paid. A failed read isn't refunded: it is as much work. */
-  async function read(source: string, waiters: readonly Waiter<T>[], paid: number): Promise<void> {
+  /** Reads the keys of waiters; the first `paying` took from the budget. A failed read isn't refunded: it is as much work. */
+  async function read(source: string, waiters: readonly Waiter<T>[], paying: number): Promise<void> {
     reads += 1;
     try {
       const foundBy = await readAll(
@@ -118,7 +99,7 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
         source,
       );
       const all = waiters.map(({ hash }) => foundBy(hash));
-      if (paid > 0 && source !== STALE_SOURCE) budgets.give(source, all.slice(0, paid).filter(isGood).length);
+      if (paying > 0 && source !== STALE_SOURCE) budgets.give(source, all.slice(0, paying).filter(isGood).length);
       for (const [at, found] of all.entries()) waiters[at]?.resolve(ok(found));
     } catch (error) {
       for (const { reject } of waiters) reject(error);
@@ -128,9 +109,9 @@ function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) 
   async function findFor(source: string, hash: string, caller: Caller): Promise<Result<T, Problem>> {
     const found = await new Promise<Result<T, Problem> | null>((resolve, reject) => {
       const loader = loaderFor(source);
-      const isPaid = source === STALE_SOURCE || (loader.source === source && budgets.take(source) === 0);
-      if (isPaid) loader.paid.push({ hash, resolve, reject });
-      else draw(loader, { hash, resolve, reject });
+      const isWithinBudget = source === STALE_SOURCE || (loader.source === source && budgets.take(source) === 0);
+      if (isWithinBudget) loader.withinBudget.push({ hash, resolve, reject });
+      else loader.overBudget.offer({ hash, resolve, reject })?.resolve(null);
     });
     return found ?? refused(source, caller, log);
   }
