@@ -12,13 +12,11 @@ import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { JsonObject } from '../ground/text.ts';
 import { type IdentityClaims, identityOf } from './identity.ts';
+import { type OneKey, verifySigned } from './signature.ts';
 import { whyNoUserToken } from './user-token.ts';
 import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
 
 const CLOCK_TOLERANCE_S = 5;
-
-/** The most keys tried for a token without `kid`, each with a signature check. */
-const KEYS_TRIED_MAX = 8;
 
 export interface TokenCheckOptions {
   readonly keys: VerificationKeys;
@@ -54,17 +52,12 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
       ...(issuer !== null && { issuer }),
       ...(audiences !== null && { audience: [...audiences] }),
     };
-    let keys = await verificationKeys.get();
-    let verified = await verifyWith(keys, token, options);
-    if (!verified.ok && mayHaveNewerKey(verified.error, token)) {
-      const newer = await verificationKeys.refreshedAfter(keys);
-      if (newer !== keys) verified = await verifyWith(newer, token, options);
-      keys = newer;
-    }
+    const verified = await verifySigned(verificationKeys, token, (key) => payloadOf(token, key, options));
     if (!verified.ok) return err(problemOf(verified.error));
-    const user = identityOf(verified.value, claims);
+    const { value: payload, keys } = verified.value;
+    const user = identityOf(payload, claims);
     if (!user.ok) return user;
-    const expiresAtMs = Number(verified.value.exp) * 1000; // required and checked above
+    const expiresAtMs = Number(payload.exp) * 1000; // required and checked above
     return ok({ user: user.value, keys, expiresAtMs });
   };
 }
@@ -80,42 +73,12 @@ function unverifiedFault(token: string, algorithms: readonly string[]): string |
   }
 }
 
-async function verifyWith(
-  keys: JwtKeys,
-  token: string,
-  options: JWTVerifyOptions,
-): Promise<Result<JWTPayload, unknown>> {
-  if (typeof keys !== 'function') return tryEach(keys, token, options);
-  try {
-    return ok((await jwtVerify(token, keys, options)).payload);
-  } catch (error) {
-    return error instanceof errors.JWKSMultipleMatchingKeys ? tryEach(error, token, options) : err(error);
-  }
+async function payloadOf(token: string, key: OneKey, options: JWTVerifyOptions): Promise<JWTPayload> {
+  const { payload } = await (typeof key === 'function'
+    ? jwtVerify(token, key, options)
+    : jwtVerify(token, key, options));
+  return payload;
 }
-
-/** Tries up to KEYS_TRIED_MAX keys that fit a token. The first that verifies the signature decides. */
-async function tryEach(
-  candidates: Iterable<Uint8Array> | errors.JWKSMultipleMatchingKeys,
-  token: string,
-  options: JWTVerifyOptions,
-): Promise<Result<JWTPayload, unknown>> {
-  let tries = 0;
-  for await (const key of candidates) {
-    tries += 1;
-    if (tries > KEYS_TRIED_MAX) break;
-    try {
-      return ok((await jwtVerify(token, key, options)).payload);
-    } catch (error) {
-      if (!(error instanceof errors.JWSSignatureVerificationFailed)) return err(error);
-    }
-  }
-  return err(new errors.JWSSignatureVerificationFailed());
-}
-
-/** Returns whether the issuer may have signed with a key that isn't in the set yet. */
-const mayHaveNewerKey = (error: unknown, token: string): boolean =>
-  error instanceof errors.JWKSNoMatchingKey ||
-  (error instanceof errors.JWSSignatureVerificationFailed && decodeProtectedHeader(token).kid === undefined);
 
 // Only jose's messages about claims quote nothing of the token. Errors not of jose come from an unusable key.
 const problemOf = (error: unknown): Problem => ({

@@ -1,0 +1,71 @@
+// Verifies a signature by the keys of an issuer with jose: by the key that a token names, else by each that fits, and by
+// newer keys if the issuer may have signed with one that isn't known yet.
+
+import type { JWTVerifyGetKey } from 'jose';
+import { decodeProtectedHeader } from 'jose/decode/protected_header';
+import * as errors from 'jose/errors';
+import { err, ok, type Result } from '../ground/result.ts';
+import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
+
+/** The most keys tried for a token without `kid`, each with a signature check. */
+const KEYS_TRIED_MAX = 8;
+
+/** One key, or a function that finds the key for a token's header. */
+export type OneKey = Uint8Array | CryptoKey | JWTVerifyGetKey;
+
+/** Verifies a token by one key. Rejects with jose's error. */
+type VerifyBy<T> = (key: OneKey) => Promise<T>;
+
+export interface Signed<T> {
+  readonly value: T;
+  /** The keys by which it was verified. */
+  readonly keys: JwtKeys;
+}
+
+/** Resolves with what `verify` returns for the key that fits, or with jose's error. Throws an IssuerOutage. */
+export async function verifySigned<T>(
+  source: VerificationKeys,
+  token: string,
+  verify: VerifyBy<T>,
+): Promise<Result<Signed<T>, unknown>> {
+  const keys = await source.get();
+  const verified = await verifyAny(keys, verify);
+  if (verified.ok || !mayHaveNewerKey(verified.error, token)) return signedBy(keys, verified);
+  const newer = await source.refreshedAfter(keys);
+  return signedBy(newer, newer === keys ? verified : await verifyAny(newer, verify));
+}
+
+const signedBy = <T>(keys: JwtKeys, verified: Result<T, unknown>): Result<Signed<T>, unknown> =>
+  verified.ok ? ok({ value: verified.value, keys }) : verified;
+
+async function verifyAny<T>(keys: JwtKeys, verify: VerifyBy<T>): Promise<Result<T, unknown>> {
+  if (typeof keys !== 'function') return tryEach(keys, verify);
+  try {
+    return ok(await verify(keys));
+  } catch (error) {
+    return error instanceof errors.JWKSMultipleMatchingKeys ? tryEach(error, verify) : err(error);
+  }
+}
+
+/** Tries up to KEYS_TRIED_MAX keys that fit a token. The first that verifies the signature decides. */
+async function tryEach<T>(
+  candidates: Iterable<Uint8Array> | errors.JWKSMultipleMatchingKeys,
+  verify: VerifyBy<T>,
+): Promise<Result<T, unknown>> {
+  let tries = 0;
+  for await (const key of candidates) {
+    tries += 1;
+    if (tries > KEYS_TRIED_MAX) break;
+    try {
+      return ok(await verify(key));
+    } catch (error) {
+      if (!(error instanceof errors.JWSSignatureVerificationFailed)) return err(error);
+    }
+  }
+  return err(new errors.JWSSignatureVerificationFailed());
+}
+
+/** Returns whether the issuer may have signed with a key that isn't in the set yet. */
+const mayHaveNewerKey = (error: unknown, token: string): boolean =>
+  error instanceof errors.JWKSNoMatchingKey ||
+  (error instanceof errors.JWSSignatureVerificationFailed && decodeProtectedHeader(token).kid === undefined);
