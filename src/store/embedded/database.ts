@@ -4,7 +4,7 @@ import type { Database, Row, Statement, Written } from '../database.ts';
 import { Connection, pauseWhileLocked, RETRY_MS_MAX } from './connection.ts';
 import { GroupCommit } from './group-commit.ts';
 import { isBusy, outageOf } from './sqlite.ts';
-import { createWritingThread } from './thread.ts';
+import { createFileThread } from './thread.ts';
 import { createTurns, type TakeTurn } from './turns.ts';
 
 export interface FileOptions {
@@ -18,7 +18,7 @@ export interface FileOptions {
 }
 
 export interface EmbeddedDatabase extends Database {
-  /** Closes the file, and ends the thread, too. */
+  /** Closes the file, and ends the threads, too. */
   close(): Promise<void>;
 }
 
@@ -26,7 +26,8 @@ export interface EmbeddedDatabase extends Database {
 export function embeddedDatabase(path: string, { readOnly = false, check }: FileOptions = {}): EmbeddedDatabase {
   const connection = new Connection(path, readOnly);
   const takeTurn = createTurns();
-  const thread = createWritingThread(path);
+  const thread = createFileThread(path);
+  const reader = createFileThread(path); // another, because a long read would hold up commits
   const commits = new GroupCommit({ connection, thread, takeTurn, check: () => check?.(true) });
 
   async function named<T>(run: () => Promise<T>): Promise<T> {
@@ -41,13 +42,13 @@ export function embeddedDatabase(path: string, { readOnly = false, check }: File
     read: (statement, withinMs = RETRY_MS_MAX) =>
       named(() => {
         check?.(statement.urgent === true);
-        return readWithin(connection, takeTurn, statement, withinMs);
+        return statement.background ? reader.read(statement) : readWithin(connection, takeTurn, statement, withinMs);
       }),
     write: (statement) => named(async () => (await commits.commit([statement], false))[0] as Written), // one for each statement
     writeAll: (statements) => named(() => commits.commit(statements, true)),
     async close() {
       connection.close();
-      await thread.end();
+      await Promise.all([thread.end(), reader.end()]);
     },
   };
 }

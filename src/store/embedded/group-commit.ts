@@ -5,7 +5,7 @@ import { nextTurn } from '../../ground/runtime.ts';
 import type { Statement, Written } from '../database.ts';
 import { type Connection, type Durability, pauseWhileLocked, RETRY_MS_MAX } from './connection.ts';
 import { isBusy, type SqliteConnection } from './sqlite.ts';
-import type { WritingThread } from './thread.ts';
+import type { FileThread } from './thread.ts';
 import type { TakeTurn } from './turns.ts';
 
 /** The most writes in a group. With eight, each has a small share of the disk's time; they block for a millisecond. */
@@ -34,7 +34,7 @@ type Outcome =
 
 export interface GroupCommitOptions {
   readonly connection: Connection;
-  readonly thread: Pick<WritingThread, 'writeAll'>;
+  readonly thread: Pick<FileThread, 'writeAll'>;
   readonly takeTurn: TakeTurn;
   /** Throws if nothing may be written. Called before each transaction. */
   check(): void;
@@ -42,7 +42,7 @@ export interface GroupCommitOptions {
 
 export class GroupCommit {
   readonly #connection: Connection;
-  readonly #thread: Pick<WritingThread, 'writeAll'>;
+  readonly #thread: Pick<FileThread, 'writeAll'>;
   readonly #takeTurn: TakeTurn;
   readonly #check: () => void;
   readonly #waiting: Write[] = [];

@@ -1,8 +1,8 @@
-// Writes to an SQLite file in its own thread. There statements, commits and the disk, which may take half a second while
-// others write to it, delay nobody; in the event loop all calls would wait for them.
+// Uses an SQLite file in a thread. There long reads, and commits to a disk that may take half a second while others write to
+// it, delay nobody; in the event loop all calls would wait for them.
 
 import type { Worker } from 'node:worker_threads';
-import type { Statement, Written } from '../database.ts';
+import type { Row, Statement, Written } from '../database.ts';
 import { LOG_PAGES_MAX } from './connection.ts';
 import { CANTOPEN, coded, outageOf } from './sqlite.ts';
 
@@ -19,14 +19,14 @@ function open() {
   db.exec('PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = ${LOG_PAGES_MAX}');
 }
 const prepared = new Map();
-function run({ sql, args = [] }) {
+function prepare(sql) {
   if (!prepared.has(sql)) prepared.set(sql, db.prepare(sql));
-  return Number(prepared.get(sql).run(...args).changes);
+  return prepared.get(sql);
 }
 function transact(statements) {
   db.exec('BEGIN IMMEDIATE');
   try {
-    const changed = statements.map(run);
+    const changed = statements.map(({ sql, args = [] }) => Number(prepare(sql).run(...args).changes));
     db.exec('COMMIT');
     return changed;
   } catch (error) {
@@ -34,40 +34,48 @@ function transact(statements) {
     throw error;
   }
 }
-const asked = {
+const does = {
+  write: transact,
+  read: ({ sql, args = [] }) => prepare(sql).all(...args),
   checkpoint: () => db.exec('PRAGMA wal_checkpoint(PASSIVE)'),
   end: () => db.close(),
 };
-parentPort.on('message', (message) => {
+parentPort.on('message', ([what, given]) => {
   try {
     if (db === undefined) open();
-    parentPort.postMessage({ changed: typeof message === 'string' ? asked[message]() : transact(message) });
+    parentPort.postMessage({ result: does[what](given) });
   } catch ({ message, errcode = db === undefined ? ${CANTOPEN} : undefined }) {
     parentPort.postMessage({ failure: { message, errcode } });
   }
 });`;
 
 interface Answer {
-  readonly changed?: readonly number[];
+  readonly result?: unknown;
   readonly failure?: { readonly message: string; readonly errcode?: number };
 }
 
-export interface WritingThread {
-  /**
-   * Runs statements in one transaction, all or none, which a power cut may undo; returns no rows. The next call must wait
-   * for the end of this one. Throws like a Database.
-   */
+type Message =
+  | readonly ['write', readonly Statement[]]
+  | readonly ['read', Statement]
+  | readonly ['checkpoint' | 'end'];
+
+/** Of all but `read`, the next call must wait for the end of this one. All throw like a Database. */
+export interface FileThread {
+  /** Runs statements in one transaction, all or none, which a power cut may undo; returns no rows. */
   writeAll(statements: readonly Statement[]): Promise<readonly Written[]>;
+  /** Reads, after all reads before. */
+  read(statement: Statement): Promise<readonly Row[]>;
   /** Checkpoints the log, so that the next commit in the event loop need not. */
   checkpoint(): Promise<void>;
   end(): Promise<void>;
 }
 
 /** Creates a thread that starts with its first statement, and then takes 15 MB of memory. The file must exist by then. */
-export function createWritingThread(path: string): WritingThread {
+export function createFileThread(path: string): FileThread {
   let thread: Worker | null = null;
+  let lastRead: Promise<unknown> = Promise.resolve();
 
-  async function ask(message: readonly Statement[] | 'checkpoint' | 'end'): Promise<Answer> {
+  async function ask(message: Message): Promise<Answer> {
     const [{ once }, workers] = await Promise.all([import('node:events'), import('node:worker_threads')]); // lazily
     if (thread === null) {
       thread = new workers.Worker(THREAD, { eval: true, workerData: path });
@@ -86,21 +94,30 @@ export function createWritingThread(path: string): WritingThread {
     await failed?.terminate();
   }
 
-  async function send(message: readonly Statement[] | 'checkpoint'): Promise<readonly number[]> {
-    const { changed = [], failure } = await ask(message).catch(async (error) => {
+  async function send(message: Message): Promise<unknown> {
+    const { result, failure } = await ask(message).catch(async (error) => {
       await drop();
       throw outageOf(coded(error)) ?? error;
     });
-    if (failure === undefined) return changed;
+    if (failure === undefined) return result;
     const error = coded(Object.assign(new Error(failure.message), failure));
     throw outageOf(error) ?? error;
   }
 
   return {
-    writeAll: async (statements) => (await send(statements)).map((changed) => ({ rows: [], changed, repeated: false })),
-    checkpoint: async () => void (thread !== null && (await send('checkpoint'))),
+    async writeAll(statements) {
+      const changes = (await send(['write', statements])) as readonly number[];
+      return changes.map((changed) => ({ rows: [], changed, repeated: false }));
+    },
+    read(statement) {
+      const mine = lastRead.then(() => send(['read', statement]));
+      lastRead = mine.catch(() => {});
+      return mine as Promise<readonly Row[]>;
+    },
+    checkpoint: async () => void (thread !== null && (await send(['checkpoint']))),
     async end() {
-      if (thread !== null) await ask('end').catch(() => {}); // a failed one has closed the file
+      await lastRead;
+      if (thread !== null) await ask(['end']).catch(() => {}); // a failed one has closed the file
       await drop();
     },
   };

@@ -6,7 +6,7 @@ import { FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../.
 import { type Clock, sleep } from '../../ground/runtime.ts';
 import { newerPagesOf, OF_OWNERS, pagesOf, putChanged, putRows, type Read, removeOldChildren } from '../copying.ts';
 import { type Database, firstOf, type Row, type Statement } from '../database.ts';
-import type { WritingThread } from '../embedded/thread.ts';
+import type { FileThread } from '../embedded/thread.ts';
 import { CHANGES, pageOf } from '../feed.ts';
 import { FOLLOWED } from './file.ts';
 
@@ -31,7 +31,7 @@ const IS_ELSEWHERE = /NOT NULL constraint failed: feed/;
 export interface Pair {
   readonly local: Database;
   /** Starts a thread that writes many rows to the file. */
-  readonly startWriting: () => WritingThread;
+  readonly startWriting: () => FileThread;
   readonly readPrimary: Read;
   readonly clock: Clock;
   /** Returns whether the process is about to end: then a step ends early. */
@@ -58,11 +58,11 @@ interface Stepping extends Pair {
   readonly few: () => Into;
 }
 
-type Into = Pick<WritingThread, 'writeAll'> | Pick<Database, 'writeAll'>;
+type Into = Pick<FileThread, 'writeAll'> | Pick<Database, 'writeAll'>;
 
 /** Takes one step. `isReplaced`: the primary was replaced, whatever the file says. */
 export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {
-  let thread: WritingThread | undefined;
+  let thread: FileThread | undefined;
   const many = () => {
     thread ??= pair.startWriting();
     return thread;

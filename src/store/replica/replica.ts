@@ -11,7 +11,7 @@ import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
 import type { Read } from '../copying.ts';
 import type { Database, Row, Statement } from '../database.ts';
-import { createWritingThread } from '../embedded/thread.ts';
+import { createFileThread } from '../embedded/thread.ts';
 import { openReplica, refuseForeign } from './file.ts';
 import { followOn, POSITION, positionOf, type Step } from './following.ts';
 
@@ -106,7 +106,7 @@ export class Replica {
     try {
       const local = await this.#opened();
       const isStopping = () => this.#isStopping;
-      const startWriting = () => createWritingThread(this.#file);
+      const startWriting = () => createFileThread(this.#file);
       const pair = { local, startWriting, readPrimary: this.#readPrimary, clock: this.#clock, isStopping };
       for (let step: Step = 'moved'; step !== 'done'; ) {
         const before = this.#state;
