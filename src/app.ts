@@ -170,6 +170,7 @@ async function keysOf({ store, address, ageClock, config, options }: Parts) {
     store: keyStore,
     adminStore: metrics?.store(store.admin) ?? store.admin,
     ownerStore: metrics?.store(store.owners) ?? store.owners,
+    planStore: metrics?.store(store.plans) ?? store.plans,
     derived: metrics?.store(store.derived) ?? store.derived,
     originOf,
     audience,

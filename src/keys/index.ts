@@ -17,6 +17,7 @@ import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createOwnEdits } from './own-edits.ts';
 import { createOwners, type OwnerStore } from './owners.ts';
+import { createPlanOf, type PlanStore } from './plans.ts';
 import { RecentChanges } from './recent-changes.ts';
 import type { DerivedKeys, KeyStore } from './store.ts';
 import { createToldUses } from './told.ts';
@@ -31,6 +32,7 @@ export function createKeyDomain(options: {
   store: KeyStore;
   adminStore: AdminStore;
   ownerStore: OwnerStore;
+  planStore: PlanStore;
   derived: DerivedKeys;
   clock: Clock;
   random: RandomBytes;
@@ -71,13 +73,14 @@ export function createKeyDomain(options: {
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };
   const owners = createOwners({ ...parts, defaults: options });
+  const planOf = createPlanOf({ ...parts, defaults: options });
   const verifier = createVerifier({ ...parts, readKeys, unknownKeys: unknownKeys(true) });
   return {
     keys: {
       ...createMinting(parts),
       ...createChanges(parts),
       edit: createOwnEdits(parts),
-      ...createLists({ ...parts, planOf: owners.seen }),
+      ...createLists({ ...parts, planOf }),
       history: createHistory(parts),
       /** Uses of a key today (UTC), counted over all processes as far as this one knows. */
       usesToday: usage.usesToday,

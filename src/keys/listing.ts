@@ -5,11 +5,11 @@ import { createFairSemaphore } from '../ground/limits/semaphore.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, nextTurn } from '../ground/runtime.ts';
-import type { Uses } from '../uses/shown-uses.ts';
+import type { ShownQuota, Uses } from '../uses/shown-uses.ts';
 import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { type Actor, createPersonBudget, personOf } from './actor.ts';
-import type { Owners, ShownOwner } from './owners.ts';
+import type { createPlanOf, ShownOwner } from './plans.ts';
 import { hasEnded, isIdShaped, type ListedKey, type Rotation, rotationAt } from './record.ts';
 import type { DerivedKeys, KeyStore, ListedChild, ListPlace } from './store.ts';
 
@@ -22,6 +22,8 @@ const LIST_WAIT_MS_MAX = 5000;
 const LISTS_WAITING = { total: 1000, each: LIMITS.lists.burst + (LIMITS.lists.perS * LIST_WAIT_MS_MAX) / 1000 };
 /** From this many keys on, the list yields to the event loop before it is completed. */
 const LONG_LIST_KEYS = 50;
+/** Keys that are completed at once, so that little is read of keys that don't fit. */
+const COMPLETED_KEYS = 200;
 
 /** A key as its owner sees it. */
 export interface OwnKey extends ListedKey {
@@ -30,17 +32,23 @@ export interface OwnKey extends ListedKey {
   readonly children: number;
   /** Its uses in the last 30 days; null: none. */
   readonly uses: Uses | null;
+  /** The quota in force, with what is left of it; null: none. */
+  readonly quota: ShownQuota | null;
   /** The state of its rotation; null: it is not being rotated. */
   readonly rotation: Rotation | null;
 }
 
+export type PlacedOwnKey = OwnKey & ListPlace;
+
 export interface OwnPage {
-  readonly keys: readonly (OwnKey & ListPlace)[];
-  /** How many of the owner's keys there are from the first of these on. */
-  readonly remaining: number;
+  readonly keys: readonly PlacedOwnKey[];
+  readonly hasMore: boolean;
   /** The owner's settings in force; null: none are set, neither for this owner nor for all. */
   readonly plan: ShownOwner | null;
 }
+
+/** Begins a page beside the plan; then returns of each key whether it fits on it, too. */
+export type BeginPage = (plan: ShownOwner | null) => (key: PlacedOwnKey) => boolean;
 
 export type KnownUses = Pick<Usage, 'quotaOf' | 'lastUsedAt' | 'usesOf'>;
 
@@ -57,20 +65,24 @@ export async function ownKeys<Key extends ListedKey>(
   nowMs: number,
 ): Promise<readonly (Key & OwnKey)[]> {
   const ids = keys.map(({ id }) => id);
-  const [uses, children] = await Promise.all([usage.usesOf(ids), derived.countChildren(keys, nowMs)]);
-  return keys.map((key) => ({
-    ...key,
-    children: children.get(key.id) ?? 0,
-    lastUsedAtMs: usage.lastUsedAt(key),
-    uses: uses.get(key.id) ?? null,
-    quota: usage.quotaOf(key),
-    rotation: rotationAt(key, nowMs),
-    expired: hasEnded(key.expiresAtMs, nowMs),
-  }));
+  const [usedOf, children] = await Promise.all([usage.usesOf(ids), derived.countChildren(keys, nowMs)]);
+  return keys.map((key) => {
+    const { uses, leftOf } = usedOf(key.id);
+    const quota = usage.quotaOf(key);
+    return {
+      ...key,
+      children: children.get(key.id) ?? 0,
+      lastUsedAtMs: usage.lastUsedAt(key),
+      uses,
+      quota: quota && leftOf(quota),
+      rotation: rotationAt(key, nowMs),
+      expired: hasEnded(key.expiresAtMs, nowMs),
+    };
+  });
 }
 
 export interface ListOwnOptions extends ShownWith {
-  readonly planOf: Owners['seen'];
+  readonly planOf: ReturnType<typeof createPlanOf>;
   readonly store: Pick<KeyStore, 'listByUser'>;
   readonly derived: Pick<DerivedKeys, 'countChildren' | 'listChildren'>;
   readonly clock: Clock;
@@ -96,15 +108,23 @@ export function createLists(options: ListOwnOptions) {
   }
 
   return {
-    /** Lists the actor's keys after a position (null: from the newest), up to about LIST_BYTES_MAX of JSON. */
-    list: (actor: Actor, after: ListPlace | null): Promise<Result<OwnPage, Problem>> =>
+    /** Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins. */
+    list: (actor: Actor, after: ListPlace | null, begin: BeginPage): Promise<Result<OwnPage, Problem>> =>
       inTurn(actor, async () => {
         const [listed, plan] = await Promise.all([
           store.listByUser(actor.userId, after, LIST_BYTES_MAX),
           planOf(actor.userId),
         ]);
-        if (listed.keys.length >= LONG_LIST_KEYS) await nextTurn();
-        return { ...listed, plan, keys: await ownKeys(listed.keys, options, clock.nowMs()) };
+        if (listed.length >= LONG_LIST_KEYS) await nextTurn();
+        const fits = begin(plan);
+        const keys: PlacedOwnKey[] = [];
+        for (let from = 0; from < listed.length; from += COMPLETED_KEYS) {
+          for (const key of await ownKeys(listed.slice(from, from + COMPLETED_KEYS), options, clock.nowMs())) {
+            if (!fits(key)) return { keys, hasMore: true, plan };
+            keys.push(key);
+          }
+        }
+        return { keys, hasMore: false, plan };
       }),
     /** Lists the living children of the actor's key after a position; none if the key is another owner's. */
     listChildren: (

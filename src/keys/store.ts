@@ -20,12 +20,6 @@ export interface ListPlace {
   readonly row: number;
 }
 
-export interface ListPage {
-  readonly keys: readonly (ListedKey & ListPlace)[];
-  /** How many of the owner's keys there are from the first of these on. */
-  readonly remaining: number;
-}
-
 export interface Found {
   readonly record: PresentedKey | null;
   /** Where the change feed stood when the record was read, in the same statement. */
@@ -106,8 +100,8 @@ export interface EventQuery {
 export interface KeyStore extends UsesStore {
   /** Adds the record unless its owner is at his maximum; the inserting statement itself decides. */
   insert(record: ApiKeyRecord, origin: Origin): Promise<'created' | 'limit_reached'>;
-  /** Returns keys after a position (null: from the first): at least one, and as many as fit in `bytesMax` of JSON. */
-  listByUser(userId: string, after: ListPlace | null, bytesMax: number): Promise<ListPage>;
+  /** Returns keys after a position (null: from the first): as many as fit in `bytesMax` of JSON, and the next. */
+  listByUser(userId: string, after: ListPlace | null, bytesMax: number): Promise<readonly (ListedKey & ListPlace)[]>;
   /** Deactivates the owner's key. Null: no such key, or already inactive. */
   deactivate(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
   /** Deletes the owner's key. Null: no such key of this owner. */

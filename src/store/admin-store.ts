@@ -9,7 +9,7 @@ import {
   type KeyName,
   type PlacedKey,
 } from '../keys/admin.ts';
-import { KEYS_MAX_DEFAULT } from '../keys/owners.ts';
+import { KEYS_MAX_DEFAULT } from '../keys/plans.ts';
 import { columnsOf, KEY_COLUMNS } from './columns.ts';
 import { type Database, firstOf, held, type Row, type Statement } from './database.ts';
 import { createImports } from './imports.ts';

@@ -59,10 +59,10 @@ const LISTED_KEY_BYTES_MIN = 136;
 const AFTER = 'k.user_id = ?1 AND (k.created_at_ms, k.row) < (?2, ?3)';
 const NEWEST_FIRST = 'ORDER BY k.created_at_ms DESC, k.row DESC';
 
-// As many keys as begin within the bytes, by a running sum over no more than would fit without text.
-const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms,
-(SELECT count(*) FROM api_keys k WHERE ${AFTER}) AS remaining
-FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) FROM (
+// As many keys as begin within the bytes, by a running sum over no more than would fit without text; and one more, if there
+// is one.
+const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms
+FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) + 1 FROM (
 SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
 SELECT ${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
 WHERE ${AFTER} ${NEWEST_FIRST} LIMIT CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1)) WHERE before IS NULL OR before < ?4)`;
@@ -149,10 +149,7 @@ export const keyReads = (
   async listByUser(userId, after, bytesMax) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
     const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], fairnessKey: userId });
-    return {
-      keys: rows.map((listed) => ({ ...listedOf(listed), row: Number(listed.row) })),
-      remaining: Number(rows[0]?.remaining ?? 0),
-    };
+    return rows.map((listed) => ({ ...listedOf(listed), row: Number(listed.row) }));
   },
 
   async findOwn(userId, keyId) {

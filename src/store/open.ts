@@ -6,7 +6,7 @@ import { type FeedPage, isLost, type ReachedPosition } from '../ground/change-fe
 import { makeOwn } from '../ground/private-files.ts';
 import { reasonOf } from '../ground/text.ts';
 import { expected } from '../ground/wording.ts';
-import { KEYS_MAX_DEFAULT } from '../keys/owners.ts';
+import { KEYS_MAX_DEFAULT } from '../keys/plans.ts';
 import { type DerivedKeys, type KeyStore, NO_DERIVED_KEYS } from '../keys/store.ts';
 import { createAdminStore } from './admin-store.ts';
 import { createCodeStore } from './codes.ts';
@@ -14,6 +14,7 @@ import { countsStore } from './counts.ts';
 import { type Database, firstOf } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { type DerivedLookup, keyReads } from './key-reads.ts';
+import { planStore } from './owner-settings.ts';
 import { createOwnerStore } from './owners.ts';
 import type { DatabaseConfig } from './place.ts';
 import type { RemoteOptions } from './remote/open.ts';
@@ -94,6 +95,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     admin: createAdminStore(db, ownerKeys),
     derived: options.derived?.create(db) ?? NO_DERIVED_KEYS,
     owners: createOwnerStore(db),
+    plans: planStore(db),
     codes: createCodeStore(db, ownerKeys),
     db,
     mode: replica === null ? config.mode : 'replica',

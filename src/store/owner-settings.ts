@@ -1,9 +1,10 @@
-// Maps an owner's settings to the columns of `owners`, for reading and writing.
+// Reads an owner's settings, and maps them to the columns of `owners`.
 
 import { memoize } from '../ground/cache.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
+import type { PlanStore, StoredOwner } from '../keys/plans.ts';
 import type { OwnerSettings } from '../keys/record.ts';
-import { listIn, type Row, type Value } from './database.ts';
+import { type Database, listIn, type Row, textIn, type Value } from './database.ts';
 
 const COLUMNS = {
   rateLimit: ['limit_requests', 'limit_window_s'],
@@ -29,6 +30,24 @@ const settingsFrom = memoize((json: string): OwnerSettings => {
 
 export const ownerSettingsOf = ({ owner_settings: json }: Row): OwnerSettings | null =>
   json == null ? null : settingsFrom(String(json));
+
+export const storedOwnerOf = (row: Row, keys: number): StoredOwner => ({
+  owner: textIn(row, 'owner'),
+  settings: ownerSettingsOf(row),
+  blocked: row.blocked === 1,
+  keys,
+});
+
+const FIND = `SELECT n.owner, ${OWNER_SETTINGS}, EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.owner) AS blocked,
+(SELECT count(*) FROM api_keys WHERE user_id = n.owner) AS keys
+FROM (SELECT ?1 AS owner) n LEFT JOIN owners o ON o.owner = n.owner WHERE ?2 = 0 OR o.owner IS NOT NULL`;
+
+export const planStore = (db: Database): PlanStore => ({
+  async findOwner(owner, isSet = false) {
+    const [row] = await db.read({ sql: FIND, args: [owner, Number(isSet)], fairnessKey: owner });
+    return row === undefined ? null : storedOwnerOf(row, Number(row.keys));
+  },
+});
 
 /** Returns the columns of the given settings, and their values. */
 export function ownerColumnsOf(given: { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined }) {

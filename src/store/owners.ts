@@ -1,19 +1,8 @@
-// Implements OwnerStore over a Database: settings of owners, and the removal of an owner.
+// Implements OwnerStore over a Database: the list of owners, their settings, and the removal of an owner.
 
-import { DAY_S } from '../ground/limits/rates.ts';
-import { type OwnerStore, periodsAt, type StoredOwner } from '../keys/owners.ts';
-import { type Database, firstOf, type Row } from './database.ts';
-import { OWNER_SETTINGS, ownerColumnsOf, ownerSettingsOf } from './owner-settings.ts';
-
-const unitsFrom = (first: string) => `coalesce((SELECT sum(uses) FROM key_counts
-WHERE row = -h.row AND window_s = ${DAY_S} AND number BETWEEN ${first} AND ?3), 0)`;
-
-const FIND = `SELECT n.value AS owner, ${OWNER_SETTINGS},
-EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.value) AS blocked,
-(SELECT count(*) FROM api_keys WHERE user_id = n.value) AS keys,
-${unitsFrom('?3')} AS day_units, ${unitsFrom('?2')} AS month_units
-FROM json_each(?1) n LEFT JOIN owners o ON o.owner = n.value LEFT JOIN holders h ON h.owner = n.value
-WHERE ?4 = 0 OR o.owner IS NOT NULL ORDER BY n.key`;
+import type { OwnerStore } from '../keys/owners.ts';
+import { type Database, firstOf } from './database.ts';
+import { OWNER_SETTINGS, ownerColumnsOf, storedOwnerOf } from './owner-settings.ts';
 
 /** Selects the next owner, with one search of each index, however many keys an owner has. */
 const next = (after: string) => `(SELECT min(owner) FROM (
@@ -21,11 +10,16 @@ SELECT min(user_id) AS owner FROM api_keys WHERE user_id > ${after}
 UNION ALL SELECT min(owner) FROM owners WHERE owner > ${after}
 UNION ALL SELECT min(owner) FROM blocked_owners WHERE owner > ${after}))`;
 
-const NAMES_AFTER = `WITH RECURSIVE names (owner) AS (
-SELECT ${next('?1')} UNION ALL SELECT ${next('names.owner')} FROM names WHERE names.owner IS NOT NULL LIMIT ?2)
-SELECT owner FROM names WHERE owner IS NOT NULL`;
+/** A page of owners ends with the first of these that is reached. */
+const PAGE = { owners: 100, keys: 10_000 };
 
-const KEY_IDS = 'SELECT id FROM api_keys WHERE user_id = ?';
+// Each row has the number of keys of all owners before it: the last one begins the next page, or has no name.
+const OWNERS_AFTER = `WITH RECURSIVE names (owner, before) AS (
+SELECT ${next('?1')}, 0 UNION ALL
+SELECT ${next('names.owner')}, before + (SELECT count(*) FROM api_keys WHERE user_id = names.owner)
+FROM names WHERE names.owner IS NOT NULL AND before <= ${PAGE.keys} LIMIT ${PAGE.owners + 1})
+SELECT n.owner, n.before, ${OWNER_SETTINGS}, EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.owner) AS blocked
+FROM names n LEFT JOIN owners o ON o.owner = n.owner ORDER BY n.owner IS NULL, n.owner`;
 
 // A trigger deletes the rows, because a DELETE could not say who makes it.
 const DELETE_KEYS = `UPDATE api_keys SET deleting = 1, changed_by = ?3
@@ -70,18 +64,15 @@ export function createOwnerStore(db: Database): OwnerStore {
   }
 
   return {
-    async find(owners, nowMs, areSet = false) {
-      const { monthFirst, day } = periodsAt(nowMs);
-      const args = [JSON.stringify(owners), monthFirst, day, Number(areSet)];
-      return (await db.read({ sql: FIND, args })).map(storedOf);
-    },
-
-    async namesAfter(owner, limit) {
-      return (await db.read({ sql: NAMES_AFTER, args: [owner, limit] })).map((row) => String(row.owner));
-    },
-
-    async keyIdsOf(owner) {
-      return (await db.read({ sql: KEY_IDS, args: [owner] })).map(({ id }) => String(id));
+    async ownersAfter(owner) {
+      const rows = await db.read({ sql: OWNERS_AFTER, args: [owner] });
+      const keysBefore = rows.map(({ before }) => Number(before));
+      const fits = (at: number) => at === 0 || (keysBefore[at + 1] ?? Infinity) <= PAGE.keys;
+      const end = rows.slice(0, -1).findIndex((_, at) => !fits(at));
+      const page = rows.slice(0, end === -1 ? -1 : end);
+      const isLast = rows[page.length]?.owner === null;
+      const owners = page.map((row, at) => storedOwnerOf(row, (keysBefore[at + 1] ?? 0) - (keysBefore[at] ?? 0)));
+      return { owners, next: isLast ? null : (owners.at(-1)?.owner ?? null) };
     },
 
     async isKept(owner) {
@@ -117,11 +108,3 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
     },
   };
 }
-
-const storedOf = (row: Row): StoredOwner => ({
-  owner: String(row.owner),
-  settings: ownerSettingsOf(row),
-  blocked: row.blocked === 1,
-  keys: Number(row.keys),
-  units: { day: Number(row.day_units), month: Number(row.month_units) },
-});

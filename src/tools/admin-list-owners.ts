@@ -33,12 +33,7 @@ export const adminListOwners = ({ guards }: ToolDeps, { owners }: AdminKeys) =>
       cursor: v.optional(v.pipe(v.string(), v.description('The `nextCursor` of the page before.'))),
     }),
     output: v.strictObject({
-      owners: v.array(
-        v.strictObject({
-          ...shownOwnerFields,
-          quotaShare: v.pipe(v.nullable(v.number()), v.description('How much of the quota is used, 0 to 1.')),
-        }),
-      ),
+      owners: v.array(v.strictObject(shownOwnerFields)),
       nextCursor: v.optional(v.string()),
     }),
     async run({ cursor }) {
@@ -48,7 +43,7 @@ export const adminListOwners = ({ guards }: ToolDeps, { owners }: AdminKeys) =>
       }
       const { owners: found, next } = await owners.page(after);
       return ok({
-        owners: found.map((owner) => ({ ...writtenOwner(owner), quotaShare: owner.quotaShare })),
+        owners: found.map(writtenOwner),
         ...(next !== null && { nextCursor: cursorOf(next) }),
       });
     },

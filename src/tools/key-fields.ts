@@ -88,6 +88,12 @@ export const rateLimitFields = v.strictObject({
 
 export const quotaFields = v.strictObject({ requests, period: v.picklist(['day', 'month']) });
 
+/** A quota in force, as lists show it. */
+export const shownQuotaFields = v.strictObject({
+  ...quotaFields.entries,
+  remaining: v.pipe(v.number(), v.integer(), v.description('What is left in this period.')),
+});
+
 const METADATA_SCHEMA = {
   type: 'object',
   maxProperties: METADATA_NAMES_MAX,
@@ -128,7 +134,9 @@ export const listedKeyFields = {
   lastUsedAt: v.optional(v.pipe(epochMs, v.description('Milliseconds since the Unix epoch; absent until first use.'))),
   resource: v.pipe(v.nullable(v.string()), v.description('The one server that the key is good for, or null: all.')),
   rateLimit: v.optional(v.pipe(rateLimitFields, v.description('Only of a key that has its own.'))),
-  quota: v.optional(v.pipe(quotaFields, v.description('The one in force, if any: its own, or that of the server.'))),
+  quota: v.optional(
+    v.pipe(shownQuotaFields, v.description('The one in force, if any: its own, or that of the server.')),
+  ),
   uses: v.optional(
     v.pipe(
       v.strictObject({ today: count, last30Days: v.array(count) }),

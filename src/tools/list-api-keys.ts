@@ -53,39 +53,43 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
       if (childrenOf !== undefined) {
         const children = await keys.listChildren(actorOf(call), childrenOf, after);
         if (!children.ok) return children;
-        const shown = children.value.map((child) => ({ place: child, item: listedChild(child, call) }));
-        return ok(pageOf(shown, shown.length));
+        const fits = createFit(0);
+        const shown = children.value.map((child) => listedChild(child, call));
+        const page = shown.slice(0, shown.findIndex((child) => !fits(child)) >>> 0);
+        return ok({ keys: page, ...nextOf(children.value[page.length - 1], page.length < shown.length) });
       }
-      const listed = await keys.list(actorOf(call), after);
+      let owner: Owner = {};
+      const shown: Item[] = [];
+      const listed = await keys.list(actorOf(call), after, (plan) => {
+        owner = plan === null ? {} : { owner: writtenPlan(plan) };
+        const fits = createFit(JSON.stringify(owner).length);
+        return (key) => {
+          const item = listedKey(key, call);
+          const isFitting = fits(item);
+          if (isFitting) shown.push(item);
+          return isFitting;
+        };
+      });
       if (!listed.ok) return listed;
-      const { keys: found, remaining, plan } = listed.value;
-      const owner = plan === null ? {} : { owner: writtenPlan(plan) };
-      const shown = found.map((key) => ({ place: key, item: listedKey(key, call) }));
-      return ok({ ...owner, ...pageOf(shown, remaining, JSON.stringify(owner).length) });
+      const { keys: found, hasMore } = listed.value;
+      return ok({ ...owner, keys: shown, ...nextOf(found.at(-1), hasMore) });
     },
   });
 
-interface Shown<Item> {
-  readonly place: ListPlace;
-  readonly item: Item;
-}
+type Item = ReturnType<typeof listedKey>;
+type Owner = { readonly owner?: ReturnType<typeof writtenPlan> };
 
-/** Returns a page of the found items. `remaining` is the number of all items from the first of these on. */
-function pageOf<Item>(found: readonly Shown<Item>[], remaining: number, besideBytes = 0) {
-  const keys = takeFitting(
-    found.map(({ item }) => item),
-    besideBytes,
-  );
-  const last = found[keys.length - 1];
-  return { keys, ...(last && keys.length < remaining && { nextCursor: cursorOf(last.place) }) };
-}
+const nextOf = (last: ListPlace | undefined, hasMore: boolean) =>
+  last && hasMore ? { nextCursor: cursorOf(last) } : {};
 
-/** Returns as many of the first items as fit beside other bytes, but at least one. */
-function takeFitting<Item>(items: readonly Item[], besideBytes: number): Item[] {
+/** Returns a function that says whether the next item still fits on a page, beside other bytes. The first one always does. */
+function createFit(besideBytes: number): (item: object) => boolean {
   let bytes = WRAPPING_BYTES_MAX + besideBytes;
-  const end = items.findIndex((item, index) => {
+  let isFirst = true;
+  return (item) => {
     bytes += utf8.encode(JSON.stringify(item)).length + 1; // with its comma
-    return index > 0 && bytes > LIST_BYTES_MAX;
-  });
-  return items.slice(0, end === -1 ? items.length : end);
+    const fits = isFirst || bytes <= LIST_BYTES_MAX;
+    isFirst = false;
+    return fits;
+  };
 }

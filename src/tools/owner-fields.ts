@@ -2,8 +2,9 @@
 
 import * as v from 'valibot';
 import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
-import type { OwnerUpdate, ShownOwner } from '../keys/owners.ts';
-import { metadataInput, quotaFields, rateLimitFields } from './key-fields.ts';
+import type { OwnerUpdate } from '../keys/owners.ts';
+import type { ShownOwner } from '../keys/plans.ts';
+import { metadataInput, quotaFields, rateLimitFields, shownQuotaFields } from './key-fields.ts';
 
 const count = v.pipe(v.number(), v.integer());
 
@@ -45,6 +46,7 @@ export const shownOwnerFields = {
   metadata: v.nullable(v.record(v.string(), v.string())),
   keys: v.pipe(count, v.description('How many there are, in any state.')),
   uses: v.pipe(usesFields, v.description('The sum over the keys that are there, by day (UTC), today first.')),
+  quotaShare: v.pipe(v.nullable(v.number()), v.description('How much of the quota is used, 0 to 1.')),
 };
 
 interface GivenUpdate extends Omit<OwnerUpdate, 'rateLimit' | 'blocked'> {
@@ -63,11 +65,12 @@ export const writtenOwner = ({ owner, blocked, rateLimit, quota, keysMax, metada
   owner,
   blocked,
   rateLimit: rateLimit && writtenLimit(rateLimit),
-  quota,
+  quota: quota && { requests: quota.requests, period: quota.period },
   keysMax,
   metadata: metadata && { ...metadata },
   keys,
   uses: writtenUses(uses),
+  quotaShare: quota && (quota.requests - quota.remaining) / quota.requests,
 });
 
 const writtenUses = ({ today, last30Days }: ShownOwner['uses']) => ({ today, last30Days: [...last30Days] });
@@ -75,7 +78,7 @@ const writtenUses = ({ today, last30Days }: ShownOwner['uses']) => ({ today, las
 /** What owners see above the list of their keys. */
 export const ownPlanFields = v.strictObject({
   rateLimit: v.optional(rateLimitFields),
-  quota: v.optional(quotaFields),
+  quota: v.optional(shownQuotaFields),
   keysMax: count,
   uses: usesFields,
 });

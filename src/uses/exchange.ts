@@ -74,6 +74,11 @@ export class Exchange {
     if (this.#early.size === 1) this.#schedule();
   }
 
+  /** Returns the holders with uses that the database may lack. */
+  get unsent(): readonly Holder[] {
+    return [...new Set([...this.#waiting, ...(this.#unconfirmed?.holders ?? [])])];
+  }
+
   /** Exchanges all waiting holders. Resolves when done, or when the store is out of reach; rejects on a bug. */
   flush(): Promise<void> {
     return this.#run('all');

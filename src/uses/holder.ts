@@ -74,6 +74,8 @@ export class Holder {
   #unitsSince = 0;
   /** The position of the change feed when its plan was read. */
   position: FeedPosition | null = null;
+  /** The name of a key's owner; empty until its record was read, and for owners. */
+  userId = '';
   /** The key's owner, if limits apply to all his keys together; null for owners. */
   owner: Holder | null = null;
   /** The highest quota share logged, and the period it was reached in. */

@@ -95,6 +95,9 @@ export class KnownHolders {
   /** Returns the holder of a key; undefined: it isn't cached. */
   find = (keyId: string): Holder | undefined => this.#keys.get(keyId);
 
+  /** Returns the holder of an owner; undefined: it isn't cached, or nothing is counted for all keys together. */
+  findOwner = (owner: string): Holder | undefined => this.#owners.get(owner);
+
   /** Returns the holders whose limits a use of this key counts for, with the current windows. */
   holdersOf(key: Holder): readonly Holder[] {
     const nowMs = this.#clock.nowMs();
@@ -118,6 +121,7 @@ export class KnownHolders {
     if (record === null) return [];
     const key = this.keyOf(record.id, record.createdAtMs);
     const isNews = isNewer(position, key.position);
+    if (isNews) key.userId = record.userId;
     this.#mergeInto(key, this.#planFor(record), position, counts, nowMs);
     const plan = this.#ownerPlanFor(record);
     const owner = isUnlimited(plan) ? null : this.#ownerOf(record.userId, plan);

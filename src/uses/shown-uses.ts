@@ -1,9 +1,11 @@
-// Returns the uses of keys that people see: today's and those of the last 30 days (UTC), over all processes.
+// Returns the uses of keys and owners that people see: today's and those of the last 30 days (UTC), and what is left of a
+// quota, over all processes: this one's up to now, the others' as last written.
 
-import { dayAt } from '../ground/limits/rates.ts';
+import { dayAt, monthOf } from '../ground/limits/rates.ts';
+import type { Quota } from '../ground/rate-limit.ts';
 import { type Clock, nextTurn } from '../ground/runtime.ts';
 import type { Holder } from './holder.ts';
-import type { UsesStore } from './store.ts';
+import type { Days, UsesStore } from './store.ts';
 import { unitsIn } from './windows.ts';
 
 const DAYS_SHOWN = 30;
@@ -16,44 +18,144 @@ export interface Uses {
   readonly last30Days: readonly number[];
 }
 
-export interface UsesOptions {
-  readonly store: Pick<UsesStore, 'usesByDay'>;
-  readonly clock: Clock;
-  readonly known: (keyId: string) => Holder | undefined;
+/** A quota with the units that are left of it in this period. */
+export interface ShownQuota extends Quota {
+  readonly remaining: number;
 }
 
-/** Returns the uses of keys that were used in 30 days: this process's up to now, the others' as last written. */
-export async function usesOf(
-  keyIds: readonly string[],
-  { store, clock, known }: UsesOptions,
-): Promise<ReadonlyMap<string, Uses>> {
-  const today = dayAt(clock.nowMs());
-  const uses = new Map<string, Uses>();
+/** What was used of a key. */
+export interface Used {
+  /** Null: nothing in 30 days. */
+  readonly uses: Uses | null;
+  readonly leftOf: (quota: Quota) => ShownQuota;
+}
+
+/** What was used of an owner's keys. */
+export interface OwnerUsed {
+  /** The sum over the keys that are there. */
+  readonly uses: Uses;
+  /** What is left of a quota of all keys together, which counts deleted keys, too. */
+  readonly leftOf: (quota: Quota) => ShownQuota;
+}
+
+/** What this process knows of holders beyond what the database has. */
+export interface KnownUses {
+  readonly key: (keyId: string) => Holder | undefined;
+  readonly owner: (owner: string) => Holder | undefined;
+  /** Returns the keys of these owners with uses that the database may lack. */
+  readonly unsent: (owners: ReadonlySet<string>) => readonly Holder[];
+}
+
+/** What a process without holders of its own knows. */
+export const NOTHING_KNOWN: KnownUses = { key: () => undefined, owner: () => undefined, unsent: () => [] };
+
+export interface ShownUsesOptions {
+  readonly store: Pick<UsesStore, 'usesByDay'>;
+  readonly clock: Clock;
+  readonly known: KnownUses;
+}
+
+export interface ShownUses {
+  /** Returns what was used of keys, by their ids. */
+  usesOf(keyIds: readonly string[]): Promise<(keyId: string) => Used>;
+  /** Returns what was used of owners' keys, by the owners' names; one statement reads it. */
+  usesOfOwners(owners: readonly OwnerWithKeys[]): Promise<(owner: string) => OwnerUsed>;
+}
+
+export const createShownUses = (options: ShownUsesOptions): ShownUses => ({
+  usesOf: (keyIds) => usesOf(keyIds, options),
+  usesOfOwners: (owners) => usesOfOwners(owners, options),
+});
+
+/** The days (UTC) whose uses are shown, or count against a quota. */
+interface Shown {
+  readonly today: number;
+  readonly monthFirst: number;
+  readonly first: number;
+}
+
+function shownAt(nowMs: number): Shown {
+  const today = dayAt(nowMs);
+  const monthFirst = monthOf(today).first;
+  return { today, monthFirst, first: Math.min(today - DAYS_SHOWN + 1, monthFirst) };
+}
+
+async function usesOf(keyIds: readonly string[], options: ShownUsesOptions): Promise<(keyId: string) => Used> {
+  const shown = shownAt(options.clock.nowMs());
+  const used = new Map<string, Days>();
   for (let from = 0; from < keyIds.length; from += KEYS_READ_MAX) {
     if (from > 0) await nextTurn();
     const slice = keyIds.slice(from, from + KEYS_READ_MAX);
-    const read = await store.usesByDay(slice, today - DAYS_SHOWN + 1);
-    for (const id of slice) {
-      const shown = shownUses(read.get(id), known(id), today);
-      if (shown !== null) uses.set(id, shown);
-    }
+    const { key } = await options.store.usesByDay({ keyIds: slice }, shown.first);
+    for (const id of slice) used.set(id, merged(key.get(id), options.known.key(id)));
   }
-  return uses;
+  return (keyId) => {
+    const days = used.get(keyId) ?? NO_DAYS;
+    const uses = usesIn(days, shown);
+    return { uses: uses.last30Days.length === 0 ? null : uses, leftOf: leftIn(days, shown) };
+  };
 }
 
-/** Returns the uses of one key; null: none in 30 days. */
-function shownUses(
-  stored: ReadonlyMap<number, number> | undefined,
-  key: Holder | undefined,
-  today: number,
-): Uses | null {
+export interface OwnerWithKeys {
+  readonly owner: string;
+  /** How many keys there are. */
+  readonly keys: number;
+}
+
+async function usesOfOwners(
+  owners: readonly OwnerWithKeys[],
+  { store, clock, known }: ShownUsesOptions,
+): Promise<(owner: string) => OwnerUsed> {
+  const shown = shownAt(clock.nowMs());
+  const names = owners.map(({ owner }) => owner);
+  const asked = new Set(known.unsent(new Set(names)));
+  const stored = await store.usesByDay(
+    {
+      keyIds: [...asked].map(({ id }) => id),
+      owners: names,
+      ownersKeys: owners.reduce((sum, { keys }) => sum + keys, 0),
+    },
+    shown.first,
+  );
+  const unsent = Map.groupBy(asked.union(new Set(known.unsent(new Set(names)))), ({ userId }) => userId);
+  return (owner) => {
+    const sums = new Map(stored.keys.get(owner));
+    const add = (day: number, units: number) => sums.set(day, (sums.get(day) ?? 0) + units);
+    for (const key of unsent.get(owner) ?? []) {
+      const alone = stored.key.get(key.id);
+      if (alone !== undefined) for (const [day, units] of merged(alone, key)) add(day, units - (alone.get(day) ?? 0));
+      // Used since the read began; otherwise the key is gone.
+      else if (!asked.has(key)) for (const { window, pending } of key.days) add(window.first, pending);
+    }
+    const counted = merged(stored.owner.get(owner), known.owner(owner));
+    return { uses: usesIn(sums, shown), leftOf: leftIn(counted, shown) };
+  };
+}
+
+const NO_DAYS: Days = new Map();
+
+/** Merges the units of this process into what is stored. */
+function merged(stored: Days | undefined, holder: Holder | undefined): Days {
   const days = new Map(stored);
-  for (const usage of key?.days ?? []) {
+  for (const usage of holder?.days ?? []) {
     const { first: day } = usage.window;
     // What was sent may be stored already; what is pending is not.
     days.set(day, Math.max((days.get(day) ?? 0) + usage.pending, unitsIn(usage)));
   }
+  return days;
+}
+
+function usesIn(days: Days, { today }: Shown): Uses {
   const last30Days = Array.from({ length: DAYS_SHOWN }, (_, ago) => days.get(today - ago) ?? 0);
   const oldest = last30Days.findLastIndex((count) => count > 0);
-  return oldest === -1 ? null : { today: last30Days[0] ?? 0, last30Days: last30Days.slice(0, oldest + 1) };
+  return { today: last30Days[0] ?? 0, last30Days: last30Days.slice(0, oldest + 1) };
 }
+
+const leftIn =
+  (days: Days, { today, monthFirst }: Shown) =>
+  (quota: Quota): ShownQuota => {
+    const first = quota.period === 'day' ? today : monthFirst;
+    let used = 0;
+    for (const [day, units] of days) if (day >= first && day <= today) used += units;
+    return { ...quota, remaining: Math.max(0, quota.requests - used) };
+  };

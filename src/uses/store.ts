@@ -48,13 +48,33 @@ export interface ExchangedUses {
   readonly windows: readonly WindowUses[];
 }
 
+/** Units by day (UTC), without days that have none. */
+export type Days = ReadonlyMap<number, number>;
+
+export interface UsedHolders {
+  readonly keyIds?: readonly string[];
+  readonly owners?: readonly string[];
+  /** How many keys these owners have together. */
+  readonly ownersKeys?: number;
+}
+
+/** Days by holder, as of one moment; none of a holder that isn't stored. */
+export interface DaysByHolder {
+  /** By the key's id. */
+  readonly key: ReadonlyMap<string, Days>;
+  /** By the owner's name: the sum over the owner's keys that are there. */
+  readonly keys: ReadonlyMap<string, Days>;
+  /** By the owner's name: what counts for all keys together, from when a limit was first in force. */
+  readonly owner: ReadonlyMap<string, Days>;
+}
+
 export interface UsesStore {
   /** Updates last uses and adds units, in one transaction; a power cut may undo that. */
   addUses(uses: ExchangedUses): Promise<void>;
   /** Returns the total of each window, in their order; undefined: the holder is gone. */
   totalsOf(windows: readonly WindowUses[]): Promise<readonly (number | undefined)[]>;
-  /** Returns the units of each day from `firstDay` on in which these keys were used, by key. */
-  usesByDay(keyIds: readonly string[], firstDay: number): Promise<ReadonlyMap<string, ReadonlyMap<number, number>>>;
+  /** Returns the units of each of the 31 days from `firstDay` on in which there were some. */
+  usesByDay(of: UsedHolders, firstDay: number): Promise<DaysByHolder>;
   /** The most holders in one exchange, so that it delays nothing else for more than a few milliseconds. */
   readonly usesPerWrite: number;
 }

@@ -11,7 +11,7 @@ import { decide, type HolderLease, leasesOf, refusalOf, roomFor, statesOf } from
 import { Exchange } from './exchange.ts';
 import type { Holder } from './holder.ts';
 import { type CountedKey, type Found, type HoldersOptions, KnownHolders } from './known-holders.ts';
-import { usesOf } from './shown-uses.ts';
+import { createShownUses, type KnownUses } from './shown-uses.ts';
 import type { UsesStore } from './store.ts';
 import { unitsIn } from './windows.ts';
 
@@ -114,10 +114,15 @@ export function createUsage(options: UsageOptions) {
       return key === undefined ? 0 : unitsIn(key.day);
     },
 
-    /** Returns the uses of keys that were used in 30 days: this process's up to now, the others' as last written. */
-    usesOf: (keyIds: readonly string[]) => usesOf(keyIds, { store, clock, known: known.find }),
+    ...createShownUses({ store, clock, known: knownUses(known, exchange) }),
     /** Exchanges everything that changed. Resolves when done, or when the store is out of reach. */
     flush: () => exchange.flush(),
     stop: () => exchange.stop(),
   };
 }
+
+const knownUses = (known: KnownHolders, exchange: Exchange): KnownUses => ({
+  key: known.find,
+  owner: known.findOwner,
+  unsent: (owners) => exchange.unsent.filter(({ kind, userId }) => kind === 'key' && owners.has(userId)),
+});

@@ -6,7 +6,7 @@ export { TOOL_TIMEOUT_MS } from '../../src/calls/operation.ts';
 export { NAMES as VARIABLES } from '../../src/config/env.ts';
 export { LIMITS, type Limit } from '../../src/ground/limits/index.ts';
 export { problemText, publicPart, type ServerCode } from '../../src/ground/problem.ts';
-export { KEYS_MAX_DEFAULT } from '../../src/keys/owners.ts';
+export { KEYS_MAX_DEFAULT } from '../../src/keys/plans.ts';
 export { EVENT_KINDS } from '../../src/keys/store.ts';
 export { KNOWN_CLIENTS } from '../../src/signin/client-ids.ts';
 export { SUBJECT_CHARS_MAX } from '../../src/users/identity.ts';

@@ -32,7 +32,7 @@ async function counting(startMs: number, quota: Quota | null, count = 1) {
     for (const { usage } of all) usage.note(record, clock.nowMs());
     await processes.pass((EXCHANGED_MS * 3) / 4);
   }
-  const shown = async ({ usage }: CountingProcess) => (await usage.usesOf([record.id])).get(record.id)?.last30Days;
+  const shown = async ({ usage }: CountingProcess) => (await usage.usesOf([record.id]))(record.id).uses?.last30Days;
   return { clock, processes, all: all as [CountingProcess, CountingProcess], calls, exchange, shown };
 }
 

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
-import { testClock } from '../support/clock.ts';
+import { type TestClock, testClock } from '../support/clock.ts';
 import { run } from '../support/command.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { ROOT, readDocument } from '../support/documents.ts';
@@ -43,6 +43,7 @@ const whoami = (app: TestApp, key: string) => app.call('whoami', {}, { 'x-api-ke
 const keyOf = async (app: TestApp, owner = 'alice', more = {}) => (await app.createKey(owner, more)).key;
 const listedOwner = async (app: TestApp) =>
   (await app.call('admin_list_owners', {}, await adminOf(app))).body.owners[0];
+const DAY_MS = 86_400_000;
 const verify = (app: TestApp, key: string, query = '') =>
   fetch(`${app.url}/verify${query}`, { headers: { 'x-api-key': key } });
 
@@ -105,12 +106,90 @@ test('whoami, introspection and the list show what is left of the plan; of an ow
     ownerQuota: { requests: 10, period: 'day', remaining: 9, resetSeconds: 86_400 },
   });
   expect((await list()).owner).toEqual({
-    quota: { requests: 10, period: 'day' },
+    quota: { requests: 10, period: 'day', remaining: 9 },
     keysMax: 2,
     uses: { today: 2, last30Days: [2] },
   });
   const { body } = await leaseOf(app, await serviceOf(app), key, {});
   expect(body).toMatchObject({ active: true, limit: 10, remaining: 9 });
+});
+
+/** Two processes on one database; the replica's is the second's. */
+async function bothOn(mode: 'file' | 'remote' | 'replica', clock: TestClock) {
+  const primary = await startPrimary();
+  const place = mode === 'file' ? { DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}` } : primary.env;
+  const replica = mode === 'replica' ? { DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') } : {};
+  return [
+    await createTestApp({ store: storeOn(place), clock, env: ADMINS }),
+    await createTestApp({ store: storeOn({ ...place, ...replica }), clock, env: COUNTED }),
+  ] as const;
+}
+
+test.each(rows(['file', 'remote', 'replica'] as const, 1))(
+  'uses are the sum over the keys that are there, at once and for others after an exchange; the quota counts all (%s)',
+  async (mode) => {
+    const clock = onMidnight();
+    const [first, second] = await bothOn(mode, clock);
+    await using stack = new AsyncDisposableStack();
+    for (const app of [first, second]) stack.use(app);
+    await setOwner(first, { owner: 'alice', quota: { requests: 10, period: 'month' } });
+    const made = [await first.createKey('alice'), await first.createKey('alice')] as const;
+    const use = async (times: number, nth: 0 | 1) => {
+      for (let time = 0; time < times; time += 1) expect((await first.useKey(made[nth].key)).status).toBe(200);
+    };
+    const listed = async (app: TestApp) => {
+      const { owner } = (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body;
+      return [owner.uses.last30Days, owner.quota.remaining] as const;
+    };
+    const shown = async () => {
+      const { uses, quotaShare } = await listedOwner(first);
+      expect((await listed(first))[0]).toEqual(uses.last30Days);
+      return [uses.last30Days, quotaShare, (await listed(first))[1]];
+    };
+    await use(3, 0);
+    await use(1, 1);
+    expect(await shown()).toEqual([[4], 0.4, 6]);
+    expect(await listed(second)).toEqual([[], 10]);
+    await advanceUntil(clock, async () => (await listed(second))[0][0] === 4, 1000);
+    expect(await listed(second)).toEqual([[4], 6]);
+    expect(await shown()).toEqual([[4], 0.4, 6]);
+    clock.advance(DAY_MS);
+    await use(2, 1);
+    expect(await shown()).toEqual([[2, 4], 0.6, 4]);
+    await first.call('delete_api_key', { keyId: made[0].id }, await bearer(first, 'alice'));
+    expect(await shown()).toEqual([[2, 1], 0.6, 4]);
+    expect((await setOwner(first, { owner: 'alice' })).body).toMatchObject({ uses: { today: 2 }, quotaShare: 0.6 });
+  },
+);
+
+test('a quota in a list says what is left of it in its period, of each key what counts against it', async () => {
+  const clock = testClock(Date.UTC(2026, 0, 31)); // the month began before the 30 days that are shown
+  await using app = await createTestApp({ clock, env: { ...ADMINS, KEY_QUOTA: '5/day' } });
+  const [servers, own] = [await app.createKey('alice'), await app.createKey('alice')];
+  await app.keys('update', own.id, '--quota', '3/month');
+  const quotas = async () => {
+    const lists = [
+      (await app.call('list_api_keys', {}, await bearer(app, 'alice'))).body.keys,
+      (await app.call('admin_list_keys', { owner: 'alice' }, await adminOf(app))).body.keys,
+    ];
+    const [shown, others] = lists.map((keys) => keys.toReversed().map(({ quota }: { quota: object }) => quota));
+    expect(others).toEqual(shown);
+    return shown;
+  };
+  await app.useKey(servers.key);
+  await advanceUntil(app.clock, async () => (await app.useKey(own.key)).headers.has('ratelimit'), 250);
+  expect(await quotas()).toEqual([
+    { requests: 5, period: 'day', remaining: 4 },
+    { requests: 3, period: 'month', remaining: 2 },
+  ]);
+  for (let time = 0; time < 5; time += 1) await app.useKey(own.key);
+  expect((await app.useKey(own.key)).status).toBe(429);
+  expect((await quotas())[1]).toEqual({ requests: 3, period: 'month', remaining: 0 });
+  app.clock.advance(DAY_MS); // the next month
+  expect(await quotas()).toEqual([
+    { requests: 5, period: 'day', remaining: 5 },
+    { requests: 3, period: 'month', remaining: 3 },
+  ]);
 });
 
 const app = await createTestApp({ env: ADMINS });
@@ -196,6 +275,30 @@ test('owners are listed by name, whoever has keys, settings or a block, a page a
   expect([second.owners.length, second.nextCursor]).toEqual([3, undefined]);
   for (const cursor of ['', '!', 'Zg==']) expect((await page({ cursor })).status).toBe(400);
   expect((await app.keys('owners')).split('\n').filter((line) => line !== '')).toHaveLength(104);
+});
+
+test('a page of owners ends before the owner with whom they would have more than 10,000 keys, but has one at least', async () => {
+  await using app = await createTestApp({ store: 'embedded', env: ADMINS });
+  const client = openDatabase(`file:${join(app.folder, 'keys.db')}`);
+  const counts = { a: 1, b: 6000, c: 3999, d: 1, e: 9999, f: 10_001, g: 1 };
+  for (const [owner, keys] of Object.entries(counts)) {
+    const sql = `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
+SELECT lower(hex(randomblob(16))), ?1, 'k', lower(hex(randomblob(32))), '[]', 1, i FROM n`;
+    await client.execute({ sql, args: [owner, keys] });
+  }
+  client.close();
+  const pages: object[] = [];
+  for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
+    const { body } = await app.call('admin_list_owners', { ...(cursor && { cursor }) }, await adminOf(app));
+    pages.push(
+      Object.fromEntries(body.owners.map(({ owner, keys }: { owner: string; keys: number }) => [owner, keys])),
+    );
+    cursor = body.nextCursor;
+  }
+  expect(pages).toEqual([{ a: 1, b: 6000, c: 3999 }, { d: 1, e: 9999 }, { f: 10_001 }, { g: 1 }]);
+  const listed = (await app.keys('owners', '--json')).trim().split('\n');
+  expect(listed.map((line) => JSON.parse(line).keys)).toEqual(Object.values(counts));
 });
 
 test('keys owner sets, shows and removes an owner; a block stays', async () => {
@@ -372,16 +475,10 @@ test.each([0, 1.5, 1001, '5'])('a tool that costs %p stops the start', async (co
 test.each(rows(['file', 'remote', 'replica'] as const, 1))(
   'on two processes that share a %s a new plan is seen within the bound, also by an unseen key, and calls read nothing',
   async (mode) => {
-    await using primary = await startPrimary();
     const clock = onMidnight();
-    const place = {
-      file: { DATABASE_URL: `file:${join(temporaryFolder(), 'keys.db')}` },
-      remote: primary.env,
-      replica: primary.env,
-    }[mode];
-    const replica = mode === 'replica' ? { DATABASE_REPLICA_FILE: join(temporaryFolder(), 'replica.db') } : {};
-    await using first = await createTestApp({ store: storeOn(place), clock, env: ADMINS });
-    await using second = await createTestApp({ store: storeOn({ ...place, ...replica }), clock, env: COUNTED });
+    const [first, second] = await bothOn(mode, clock);
+    await using stack = new AsyncDisposableStack();
+    for (const app of [first, second]) stack.use(app);
     const keys = [await keyOf(first), await keyOf(first)] as const;
     const limits = async (key: string) => (await second.useKey(key)).headers.get('ratelimit') ?? '';
     const isLimited = async (key: string) => (await limits(key)).includes('"owner"');

@@ -148,7 +148,7 @@ async function run(plan: Schedule) {
     lives,
     accepted: [...periods].map(total),
     busiest: Math.max(...lives.map(busiestRate)),
-    shown: sumOf([...shown.values()].flatMap(({ last30Days }) => last30Days)),
+    shown: sumOf(records.flatMap(({ id }) => shown(id).uses?.last30Days ?? [])),
     counted: plan.holder === 'key' ? undefined : await countedOf(store.db, records[0]?.userId ?? ''),
   };
 }

@@ -31,7 +31,7 @@ export function usageOver(
     usesPerWrite: 250,
     addUses,
     totalsOf: async () => [],
-    usesByDay: async () => new Map(),
+    usesByDay: async () => ({ key: new Map(), keys: new Map(), owner: new Map() }),
     ...more,
   };
   const rateLimit = { requests: 0, windowMs: 1000 };

@@ -8,6 +8,7 @@ import { type Awaitable, chain, isPromise } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { AdminStore } from '../../keys/admin.ts';
 import type { OwnerStore } from '../../keys/owners.ts';
+import type { PlanStore } from '../../keys/plans.ts';
 import type { DerivedKeys, KeyStore } from '../../keys/store.ts';
 import type { Verifier } from '../../keys/verify.ts';
 import { CODES } from '../../mcp/message.ts';
@@ -34,7 +35,7 @@ export interface Metrics {
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
   verify(verifier: Pick<Verifier, 'verify' | 'reads'>): Verifier['verify'];
   /** Wraps a store to time its calls. */
-  store<S extends KeyStore | AdminStore | OwnerStore | DerivedKeys>(store: S): S;
+  store<S extends KeyStore | AdminStore | OwnerStore | PlanStore | DerivedKeys>(store: S): S;
   /** Adds the gauges, which are read at each scrape. */
   addGauges(options: GaugeOptions): void;
   text(): Promise<string>;

@@ -56,6 +56,7 @@ export const verb = command({
         store,
         adminStore: store.admin,
         ownerStore: store.owners,
+        planStore: store.plans,
         derived: store.derived,
         clock: systemClock,
         random: systemRandom,

@@ -1,7 +1,7 @@
 // `keys list`: lists the keys of all owners, newest first, or the most used first.
 
 import { LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
-import type { Uses } from '../../uses/shown-uses.ts';
+import type { Used } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import type { Progress } from '../io.ts';
 import { FILTER, flag, kind, optional, SPAN_MS } from '../options.ts';
@@ -40,16 +40,19 @@ export const verb = command({
             nowMs,
           );
           return io.writeJson(
-            keys.map(({ key, uses }) => keyObject(key, { uses, keyQuota, publicUrl, children: children.get(key.id) })),
+            keys.map(({ key, used }) => keyObject(key, { used, keyQuota, publicUrl, children: children.get(key.id) })),
           );
         }
-        await io.writeTable([...head, ...keys.map(({ key, uses }) => row(cells(key, nowMs), `${usesOf30Days(uses)}`))]);
+        await io.writeTable([
+          ...head,
+          ...keys.map(({ key, used }) => row(cells(key, nowMs), `${usesOf30Days(used.uses)}`)),
+        ]);
         head = [];
       }
 
       async function used(keys: readonly PlacedKey[]): Promise<readonly UsedKey[]> {
-        const uses = json || sort ? await usesOf(store, keys) : NO_USES;
-        return keys.map((key) => ({ key, uses: uses.get(key.id) }));
+        const usedOf = await usesOf(store, json || sort ? keys : []);
+        return keys.map((key) => ({ key, used: usedOf(key.id) }));
       }
 
       const progress = io.progressOf(0, 'keys read');
@@ -91,14 +94,12 @@ async function mostUsed(
 ): Promise<readonly string[]> {
   const counts: { readonly id: string; readonly count: number }[] = [];
   for await (const page of pages) {
-    for (const { key, uses } of await used(page)) counts.push({ id: key.id, count: usesOf30Days(uses) });
+    for (const { key, used: one } of await used(page)) counts.push({ id: key.id, count: usesOf30Days(one.uses) });
   }
   return counts.sort((a, b) => b.count - a.count).map(({ id }) => id);
 }
 
 interface UsedKey {
   readonly key: PlacedKey;
-  readonly uses: Uses | undefined;
+  readonly used: Used;
 }
-
-const NO_USES: ReadonlyMap<string, Uses> = new Map();

@@ -1,13 +1,15 @@
 // `keys owner`: shows and sets the limits of all keys of an owner together, or removes an owner with all keys.
 
 import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
-import { removeOwner, updateOwner } from '../../keys/owners.ts';
+import { ownerNamed, removeOwner, updateOwner } from '../../keys/owners.ts';
+import type { Store } from '../../store/open.ts';
+import { writtenOwner } from '../../tools/owner-fields.ts';
 import { command } from '../command.ts';
 import { type Io, keysCounted, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
 import { flag, kind, LIMIT, many, NO_VALUE, needed, OWNER, optional, orWord, QUOTA, wholeNumber } from '../options.ts';
 import { BY_COMMAND, withStore } from './database.ts';
-import { ownersOf, writeOwners } from './shown-owner.ts';
+import { ownersIn, writeOwners } from './shown-owner.ts';
 
 /** The word that removes a setting, so that the server's applies. */
 const DEFAULT = 'default';
@@ -46,17 +48,16 @@ export const verb = command({
     await withStore(io, async (store, config) => {
       if (isLeaving) return remove(store, owner, yes, io);
       if (isGiven) await updateOwner(store.owners, store.admin, owner, settings, BY_COMMAND);
-      const found = await ownersOf(store, config, [owner]);
+      const found = [writtenOwner(await ownerNamed(ownersIn(store, config), owner))];
       if (json) return io.writeJson(found);
       await writeOwners(io, found);
     });
   },
 });
 
-async function remove({ owners }: Parameters<typeof ownersOf>[0], owner: string, yes: boolean, io: Io): Promise<void> {
+async function remove({ owners, plans }: Store, owner: string, yes: boolean, io: Io): Promise<void> {
   if (!(await owners.isKept(owner))) return io.say(`there is nothing of ${JSON.stringify(owner)} to delete`);
-  const [stored] = await owners.find([owner], Date.now());
-  const keys = stored?.keys ?? 0;
+  const keys = (await plans.findOwner(owner))?.keys ?? 0;
   await io.confirm(`Delete ${JSON.stringify(owner)} with ${keysCounted(keys)}, settings, counts and events?`, yes);
   const progress = io.progressOf(keys, 'deleted');
   await removeOwner(owners, owner, BY_COMMAND, progress);

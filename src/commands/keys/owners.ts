@@ -1,11 +1,12 @@
 // `keys owners`: lists owners that have keys or settings, by name.
 
+import { type OwnersPage, pageOfOwners } from '../../keys/owners.ts';
+import type { ShownOwner } from '../../keys/plans.ts';
+import { writtenOwner } from '../../tools/owner-fields.ts';
 import { command } from '../command.ts';
 import { flag } from '../options.ts';
 import { withStore } from './database.ts';
-import { ownersOf, writeOwners } from './shown-owner.ts';
-
-const PAGE_OWNERS = 100;
+import { ownersIn, writeOwners } from './shown-owner.ts';
 
 export const verb = command({
   name: 'keys owners',
@@ -13,16 +14,15 @@ export const verb = command({
   options: { json: flag },
   run: ({ options: { json }, io }) =>
     withStore(io, async (store, config) => {
+      const reading = ownersIn(store, config);
       let isFirst = true;
-      for (let after = ''; ; ) {
-        const names = await store.owners.namesAfter(after, PAGE_OWNERS);
-        const found = await ownersOf(store, config, names);
+      for (let after: string | null = ''; after !== null; ) {
+        const { owners, next }: OwnersPage<ShownOwner> = await pageOfOwners(reading, after);
+        const found = owners.map(writtenOwner);
         if (json) await io.writeJson(found);
         else if (isFirst || found.length > 0) await writeOwners(io, found, isFirst);
         isFirst = false;
-        const last = names.at(-1);
-        if (last === undefined || names.length < PAGE_OWNERS) return;
-        after = last;
+        after = next;
       }
     }),
 });

@@ -47,10 +47,10 @@ export const verb = command({
         }
         return showChild(io, shown, json);
       }
-      const uses = await usesOf(store, found);
+      const usedOf = await usesOf(store, found);
       for (const key of found) {
         const children = await store.derived.listChildren(key.id, null, nowMs, null);
-        const shown = keyObject(key, { uses: uses.get(key.id), keyQuota, publicUrl });
+        const shown = keyObject(key, { used: usedOf(key.id), keyQuota, publicUrl });
         if (json) await io.writeJson([{ ...shown, ...withChildren(children, publicUrl) }]);
         else await writeKey(io, shown, children, nowMs);
       }

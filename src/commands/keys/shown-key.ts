@@ -7,12 +7,12 @@ import { shownServer } from '../../keys/audience.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';
 import type { Store } from '../../store/open.ts';
-import { type Uses, usesOf as usesOfIds } from '../../uses/shown-uses.ts';
+import { createShownUses, NOTHING_KNOWN, type Used, type Uses } from '../../uses/shown-uses.ts';
 import { cut, isoTime, localTime } from '../io.ts';
 
 /** What `keyObject` needs besides the record. */
 export interface KeyFacts {
-  readonly uses: Uses | undefined;
+  readonly used: Used;
   /** The URL at which clients find the server; null: PUBLIC_URL isn't set. */
   readonly publicUrl: string | null;
   /** The server's quota, for keys without one of their own. */
@@ -24,7 +24,7 @@ export interface KeyFacts {
 /** A server without PUBLIC_URL has as many names as clients use. */
 const UNNAMED = 'this server';
 
-export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl, children }: KeyFacts) => ({
+export const keyObject = (key: PlacedKey, { used, keyQuota, publicUrl, children }: KeyFacts) => ({
   id: key.id,
   owner: key.userId,
   name: key.name,
@@ -37,11 +37,13 @@ export const keyObject = (key: PlacedKey, { uses, keyQuota, publicUrl, children 
   fingerprint: fingerprintOf(key.keyHash),
   resource: key.resource && shownServer(key.resource, publicUrl ?? UNNAMED),
   ...(key.rateLimit !== null && { rateLimit: writtenLimit(key.rateLimit) }),
-  ...((key.quota ?? keyQuota) !== null && { quota: key.quota ?? keyQuota }),
+  ...quotaIn(used, key.quota ?? keyQuota),
   ...(key.metadata !== null && { metadata: key.metadata }),
-  ...(uses !== undefined && { uses }),
+  ...(used.uses !== null && { uses: used.uses }),
   ...(children !== undefined && { children }),
 });
+
+const quotaIn = ({ leftOf }: Used, quota: Quota | null) => quota && { quota: leftOf(quota) };
 
 /** Returns a child (a key that another key has made) as JSON shows it. */
 export const childObject = (child: ChildRecord, isLiving: boolean, publicUrl: string | null) => ({
@@ -105,15 +107,9 @@ export const NARROW: KeyTable = {
   ],
 };
 
-/** Returns uses by key id, without keys unused for 30 days. The last seconds may be missing. */
-export const usesOf = (
-  store: Pick<Store, 'usesByDay'>,
-  keys: readonly PlacedKey[],
-): Promise<ReadonlyMap<string, Uses>> =>
-  usesOfIds(
-    keys.map(({ id }) => id),
-    { store, clock: systemClock, known: () => undefined },
-  );
+/** Returns what was used of keys. The last seconds may be missing. */
+export const usesOf = (store: Pick<Store, 'usesByDay'>, keys: readonly PlacedKey[]): Promise<(keyId: string) => Used> =>
+  createShownUses({ store, clock: systemClock, known: NOTHING_KNOWN }).usesOf(keys.map(({ id }) => id));
 
-export const usesOf30Days = (uses: Uses | undefined): number =>
-  uses === undefined ? 0 : uses.last30Days.reduce((sum, count) => sum + count, 0);
+export const usesOf30Days = (uses: Uses | null): number =>
+  uses === null ? 0 : uses.last30Days.reduce((sum, count) => sum + count, 0);

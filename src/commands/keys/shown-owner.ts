@@ -2,29 +2,20 @@
 
 import type { Config } from '../../config/config.ts';
 import { systemClock } from '../../ground/runtime.ts';
-import { shownOwner } from '../../keys/owners.ts';
 import type { Store } from '../../store/open.ts';
-import { writtenOwner } from '../../tools/owner-fields.ts';
-import { usesOf } from '../../uses/shown-uses.ts';
+import type { writtenOwner } from '../../tools/owner-fields.ts';
+import { createShownUses, NOTHING_KNOWN } from '../../uses/shown-uses.ts';
 import type { Io } from '../io.ts';
 
-export type WrittenOwner = Awaited<ReturnType<typeof ownersOf>>[number];
+export type WrittenOwner = ReturnType<typeof writtenOwner>;
 
-/** Returns owners like `admin_list_owners`, with the uses written so far. */
-export async function ownersOf(
-  store: Pick<Store, 'owners' | 'usesByDay' | 'admin'>,
-  config: Config,
-  names: readonly string[],
-) {
-  const known = () => undefined;
-  const usesOfIds = (ids: readonly string[]) => usesOf(ids, { store, clock: systemClock, known });
-  const owners = [];
-  for (const stored of await store.owners.find(names, systemClock.nowMs())) {
-    const owner = await shownOwner(stored, store.owners, usesOfIds, config);
-    owners.push({ ...writtenOwner(owner), quotaShare: owner.quotaShare });
-  }
-  return owners;
-}
+/** Returns what reading owners like `admin_list_owners` needs; their uses are those written so far. */
+export const ownersIn = (store: Store, config: Config) => ({
+  ownerStore: store.owners,
+  planStore: store.plans,
+  defaults: config,
+  usage: createShownUses({ store, clock: systemClock, known: NOTHING_KNOWN }),
+});
 
 const HEAD = ['OWNER', 'STATE', 'KEYS', 'LIMIT', 'QUOTA', 'USED', 'METADATA'];
 
