@@ -25,7 +25,7 @@ export interface ShownQuota extends Quota {
 
 /** What was used of a key. */
 export interface Used {
-  /** Null: nothing in 30 days. */
+  /** The uses of 30 days; null: none. */
   readonly uses: Uses | null;
   readonly leftOf: (quota: Quota) => ShownQuota;
 }
@@ -34,7 +34,7 @@ export interface Used {
 export interface OwnerUsed {
   /** The sum over the keys that are there. */
   readonly uses: Uses;
-  /** What is left of a quota of all keys together, which counts deleted keys, too. */
+  /** Returns what is left of a quota of all keys together, which counts deleted keys, too. */
   readonly leftOf: (quota: Quota) => ShownQuota;
 }
 

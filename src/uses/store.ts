@@ -60,11 +60,11 @@ export interface UsedHolders {
 
 /** Days by holder, as of one moment; none of a holder that isn't stored. */
 export interface DaysByHolder {
-  /** By the key's id. */
+  /** Keys, by their ids. */
   readonly key: ReadonlyMap<string, Days>;
-  /** By the owner's name: the sum over the owner's keys that are there. */
+  /** The sums over the keys that owners have now, by the owners' names. */
   readonly keys: ReadonlyMap<string, Days>;
-  /** By the owner's name: what counts for all keys together, from when a limit was first in force. */
+  /** What counts for all keys of owners together since a limit was first in force, by the owners' names. */
   readonly owner: ReadonlyMap<string, Days>;
 }
 

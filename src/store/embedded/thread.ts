@@ -59,7 +59,7 @@ type Message =
   | readonly ['read', Statement]
   | readonly ['checkpoint' | 'end'];
 
-/** Of all but `read`, the next call must wait for the end of this one. All throw like a Database. */
+/** Each call but `read` must wait for the end of the one before. All throw like a Database. */
 export interface FileThread {
   /** Runs statements in one transaction, all or none, which a power cut may undo; returns no rows. */
   writeAll(statements: readonly Statement[]): Promise<readonly Written[]>;
