@@ -38,7 +38,8 @@ type OptionsOfRoutes = McpRouteOptions &
   VerifyRouteOptions;
 
 /** What the routes need, except what is created here for each. */
-export interface ApiOptions extends Omit<OptionsOfRoutes, 'mcp' | 'signIn' | 'eager' | 'publicPath' | 'config'> {
+export interface ApiOptions
+  extends Omit<OptionsOfRoutes, 'mcp' | 'checksKey' | 'signIn' | 'eager' | 'publicPath' | 'config'> {
   readonly config: Config;
   readonly tools: readonly Tool[];
   /** What MCP clients are offered. */
@@ -94,6 +95,8 @@ function routesOf(options: ApiOptions): readonly Route[] {
   const mcp = mcpRoute({
     ...options,
     mcp: mcpOver('http'),
+    checksKey: ({ method, params }) =>
+      method === 'tools/call' && options.offered.tools.get(String(params.name))?.credential === 'api_key',
     signIn: signInAt('/mcp'),
     eager: config.mcpAuth === 'eager',
   });

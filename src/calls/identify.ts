@@ -1,7 +1,7 @@
 // Identifies who sends a request by its credentials, inspecting each one once. Denies nothing, and counts no use of a
 // key.
 
-import type { Problem } from '../ground/problem.ts';
+import type { KeyRefusal, Problem } from '../ground/problem.ts';
 import { type Awaitable, err, isPromise, outageIn, type Result } from '../ground/result.ts';
 import { isForeignShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
@@ -55,6 +55,12 @@ async function awaitBoth(user: Awaitable<Identity['user']>, key: Awaitable<Ident
 /** Returns whether a problem proves a credential wrong. Other problems say nothing about it. */
 export const isWrong = ({ code }: Problem): boolean => code === 'invalid_token' || code === 'invalid_api_key';
 
+const ENDS: readonly KeyRefusal[] = ['revoked', 'expired', 'rotated', 'parent ended'];
+
+/** Returns whether a problem is about a key that was good, is on record, and has ended. A block is no end. */
+export const isEndedKey = (problem: Problem): boolean =>
+  problem.code === 'invalid_api_key' && problem.keyId !== undefined && ENDS.includes(problem.reason);
+
 /**
  * Who sent an HTTP request, identified on first use. A class, because every request on /mcp creates one and few use it.
  */
@@ -87,13 +93,25 @@ export class Sender {
    * token is good, missing, can't be checked now, or stands beside `X-API-Key`, which then is the credential.
    */
   async badBearer(): Promise<Problem | null> {
-    const { context, log } = this;
-    const { bearer, xApiKey } = context.credentials;
+    const { bearer, xApiKey } = this.context.credentials;
     if (bearer === null || xApiKey !== null) return null;
     const { user, key } = await this.identify(null);
     const verdict = user ?? key;
-    if (verdict === null || verdict.ok || !isWrong(verdict.error)) return null;
-    const { error: problem } = verdict;
+    return verdict === null || verdict.ok || !isWrong(verdict.error) ? null : this.#refused(verdict.error);
+  }
+
+  /**
+   * Resolves with the problem of a key in a header that has ended, because hosts run their helper for another key again
+   * only after an HTTP 401. Null if there is none.
+   */
+  async endedKey(): Promise<Problem | null> {
+    if (!carriesCredential(this.context.credentials)) return null;
+    const { key } = await this.identify(null);
+    return key === null || key.ok || !isEndedKey(key.error) ? null : this.#refused(key.error);
+  }
+
+  #refused(problem: Problem): Problem {
+    const { context, log } = this;
     const caller = callerOf(context);
     const { requestId, traceId } = caller;
     if (problem.code === 'invalid_token')

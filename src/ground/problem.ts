@@ -43,8 +43,10 @@ export type Problem =
   | {
       readonly code: 'invalid_token';
       readonly reason: string;
-      /** The signature is valid, but the token has expired. */
+      /** The token is good but for its expiry. */
       readonly expired?: true;
+      /** The owner that such a token names. */
+      readonly userId?: string;
       readonly sent?: 'api_key';
       readonly wanted?: 'METRICS_TOKEN';
       readonly help?: string;

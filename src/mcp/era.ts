@@ -31,7 +31,7 @@ export interface IncomingRequest {
   readonly capabilities: JsonObject;
 }
 
-type Classified =
+export type Classified =
   | IncomingRequest
   | { readonly kind: 'batch'; readonly messages: readonly Message[] }
   /** A notification, or a response that nobody awaits: 202. */

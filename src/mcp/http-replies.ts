@@ -1,11 +1,12 @@
 // Writes MCP replies over HTTP: as JSON or an event, depending on what the client accepts, or on an open stream. If
 // there is no room for a reply, sends an error instead.
 
-import { OVERLOADED } from '../ground/problem.ts';
+import type { Sender } from '../calls/identify.ts';
+import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { RequestContext } from '../web/context.ts';
 import { accepts, createResponseHeaders, SECURITY_HEADERS, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { problemResponse } from '../web/problem-response.ts';
+import { challengeFor, problemResponse, type SignIn } from '../web/problem-response.ts';
 import { EVENT_STREAM_HEADERS, type EventStream, eventText, type Streams } from '../web/stream.ts';
 import type { RequestMessage } from './message.ts';
 import { deniedText } from './results.ts';
@@ -47,6 +48,22 @@ export function createHttpReplies(streams: Streams): HttpReplies {
 /** Sends a reply on a stream, or the refusal if there is no room. Cuts the stream if there is no room even for that. */
 export function sendReply(stream: EventStream, text: string, refusal: () => string): void {
   if (!stream.send('message', text) && !stream.send('message', refusal())) stream.cut();
+}
+
+/** Creates the 401 for a bad or missing credential. It names no metadata for a key of X-API-Key: no client signs in for it. */
+export function unauthorized(
+  { requestId, credentials, publicUrl }: RequestContext,
+  problem: Problem,
+  signIn: SignIn | null,
+) {
+  const at = credentials.xApiKey === null ? signIn?.under(publicUrl) : undefined;
+  return problemResponse(problem, requestId, challengeFor(problem, at ?? null));
+}
+
+/** Resolves with the 401 for a whole POST: for a bad bearer token if clients sign in, for a key that has ended always. */
+export async function refusalOfSender(sender: Sender, signIn: SignIn | null): Promise<Response | null> {
+  const problem = (signIn && (await sender.badBearer())) ?? (await sender.endedKey());
+  return problem && unauthorized(sender.context, problem, signIn);
 }
 
 export const accepted = () => new Response(null, { status: 202, headers: SECURITY_HEADERS });

@@ -2,7 +2,7 @@
 // mcp/sse.ts) only write the reply.
 
 import { type Call, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
-import type { Sender } from '../calls/identify.ts';
+import { isEndedKey, type Sender } from '../calls/identify.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -86,8 +86,7 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     const result = await (begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running);
     progress?.stop();
     const text = callResultText({ id: request.id, era, operation, call }, result);
-    const challenge =
-      !result.ok && isChallenged ? challengeOf(result.error, signIn, sender.context.publicUrl) : undefined;
+    const challenge = result.ok ? undefined : challengeOf(result.error, call, peer, isChallenged);
     return challenge === undefined ? { text, call } : { text, call, challenge };
   }
 
@@ -117,8 +116,22 @@ function progressOf({ params }: RequestMessage, send: ((message: string) => void
   return send === undefined || token === undefined ? undefined : progressReporter(token, send);
 }
 
-function challengeOf(problem: Problem, signIn: SignIn, publicUrl: string): Reply['challenge'] {
-  const header = challengeFor(problem, signIn.under(publicUrl));
+/**
+ * Returns the challenge for a client that signs in, or whose guard refuses a key of a header that has ended. A key that
+ * ends during the call is reported in the result: the tool has run.
+ */
+function challengeOf(
+  problem: Problem,
+  call: Call,
+  { sender, signIn, begin }: Peer,
+  isChallenged: boolean,
+): Reply['challenge'] {
+  const { credentials, publicUrl } = sender.context;
+  const isRefused = begin === undefined && call.refused !== undefined && carriesCredential(credentials);
+  const hasEnded = isRefused && isEndedKey(problem);
+  if (!isChallenged && !hasEnded) return undefined;
+  const signsIn = isChallenged || credentials.xApiKey === null;
+  const header = challengeFor(problem, signsIn ? (signIn?.under(publicUrl) ?? null) : null);
   return header === null ? undefined : { problem, header };
 }
 

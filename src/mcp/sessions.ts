@@ -1,15 +1,12 @@
 // Keeps the sessions of HTTP+SSE in memory. Each is one open event stream and ends with it. Bounded in all, for each
-// address and each owner. A session's owners come from its first valid credentials.
+// address and each owner. A session belongs to the owners that its first valid credentials name.
 
-import { presentedKey } from '../calls/api-key.ts';
 import { type Identity, isWrong } from '../calls/identify.ts';
 import { networkOf } from '../ground/ip.ts';
 import { LIMITS } from '../ground/limits/index.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import type { Sha256 } from '../ground/runtime.ts';
 import type { JsonObject } from '../ground/text.ts';
-import type { Credentials } from '../web/context.ts';
 import type { EventStream } from '../web/stream.ts';
 import { NO_CAPABILITIES } from './era.ts';
 import type { Id } from './message.ts';
@@ -23,34 +20,29 @@ export interface Session {
   readonly calls: Map<Id, AbortController>;
   /** The client's IPv4 address or IPv6 /64. */
   readonly network: string;
-  used: boolean;
   /** The declared capabilities that the server uses. */
   capabilities: JsonObject;
   /** Empty until the first valid credential. */
   owners: readonly string[];
-  /** The hashes of the credentials that made the session somebody's. */
-  credentials: readonly string[];
 }
 
 /** The sender of a request, by its credentials. */
 export interface Visitor {
   /** The owner of each valid credential. */
-  readonly subjects: readonly string[];
-  /** Why a credential can't be verified now; null: `subjects` is complete. */
+  readonly owners: readonly string[];
+  /** The owner of each credential that is refused, if it is on record, or a user token that has just expired. */
+  readonly named: readonly string[];
+  /** Why a credential can't be verified now; null: all are known. */
   readonly unknown: Problem | null;
-  /** The hashes of all credentials. */
-  readonly credentials: readonly string[];
 }
 
-export function asVisitor({ user, key }: Identity, credentials: Credentials, sha256: Sha256): Visitor {
+export function asVisitor({ user, key }: Identity): Visitor {
   const verdicts = [user, key].filter((verdict) => verdict !== null);
   const refused = verdicts.flatMap((verdict) => (verdict.ok ? [] : verdict.error));
   return {
-    subjects: verdicts.flatMap((verdict) => (verdict.ok ? verdict.value.subject : [])),
+    owners: verdicts.flatMap((verdict) => (verdict.ok ? verdict.value.subject : [])),
+    named: refused.flatMap((problem) => ('userId' in problem && problem.userId) || []),
     unknown: refused.find((problem) => !isWrong(problem)) ?? null,
-    credentials: [credentials.bearer, presentedKey(credentials)].flatMap((credential) =>
-      credential === null ? [] : sha256(credential, 'base64url'),
-    ),
   };
 }
 
@@ -59,9 +51,9 @@ export interface Sessions {
   has(id: string): boolean;
   /**
    * Returns the session if the visitor may post to it. While it has no owner anybody may, and a valid credential makes
-   * the visitor its owner. After its first credential has ended, that still admits calls, whose responses say so.
+   * the visitor its owner. A credential that has ended still names its owner, whose calls are then refused.
    */
-  find(id: string, visitor: Visitor, isCall: boolean): Result<Session, Problem>;
+  find(id: string, visitor: Visitor): Result<Session, Problem>;
   /** Adds a call. Returns null if the session has too many in progress. */
   beginCall(session: Session, id: Id): AbortController | null;
   endCall(session: Session, id: Id): void;
@@ -70,77 +62,70 @@ export interface Sessions {
   readonly count: number;
 }
 
-/** Which sessions to evict for a new one, the oldest first: those without owner, then unused ones. */
-const EVICTABLE: readonly ((session: Session) => boolean)[] = [
-  ({ owners }) => owners.length === 0,
-  ({ used }) => !used,
-];
-
 export const NO_SESSION: Problem = { code: 'session_not_found' };
 
-/** Returns whether the visitor presents one of the session's first credentials, and none is valid any more. */
-const hasEnded = (session: Session, { subjects, credentials }: Visitor): boolean =>
-  subjects.length === 0 && credentials.some((credential) => session.credentials.includes(credential));
+const sharesOwner = (session: Session, owners: readonly string[]): boolean =>
+  owners.some((owner) => session.owners.includes(owner));
 
 export function createSessions(): Sessions {
   const sessions = new Map<string, Session>(); // oldest first
   let draining = false;
 
-  /** Evicts one of the matching sessions if there are `most`. Returns false if none of them may be evicted. */
-  function makeRoom(matches: (session: Session) => boolean, most: number): boolean {
-    const among = [...sessions.values()].filter(matches);
+  const having = (matches: (session: Session) => boolean) => [...sessions.values()].filter(matches);
+
+  /** Closes the oldest of these sessions that belongs to nobody, if there are `most`. Returns whether there is room. */
+  function makeRoom(among: readonly Session[], most: number): boolean {
     if (among.length < most) return true;
-    for (const isEvictable of EVICTABLE) {
-      const oldest = among.find(isEvictable);
-      if (oldest === undefined) continue;
-      oldest.stream.close();
-      return true;
-    }
-    return false;
+    const oldest = among.find(({ owners }) => owners.length === 0);
+    oldest?.stream.close();
+    return oldest !== undefined;
   }
 
-  const makeRoomForOwners = (subjects: readonly string[]): boolean =>
-    subjects.every((subject) => makeRoom(({ owners }) => owners.includes(subject), SESSIONS_MAX_EACH));
-
-  const makeRoomFor = (network: string, subjects: readonly string[]): boolean =>
-    makeRoom((session) => session.network === network, SESSIONS_MAX_EACH) &&
-    makeRoomForOwners(subjects) &&
-    makeRoom(() => true, SESSIONS_MAX);
+  const hasRoomFor = (owners: readonly string[]): boolean =>
+    owners.every((owner) => having((session) => session.owners.includes(owner)).length < SESSIONS_MAX_EACH);
 
   /** Makes the visitor the session's owner, if the credentials are valid. */
-  function claimed(session: Session, { subjects, credentials }: Visitor): Result<Session, Problem> {
-    if (!makeRoomForOwners(subjects)) return err(OVERLOADED);
-    session.owners = subjects;
-    if (subjects.length > 0) session.credentials = credentials;
+  function claimed(session: Session, { owners }: Visitor): Result<Session, Problem> {
+    if (!hasRoomFor(owners)) return err(OVERLOADED);
+    session.owners = owners;
     return ok(session);
   }
 
   return {
-    open(openStream, { subjects, credentials }, address) {
+    open(openStream, { owners }, address) {
       const network = networkOf(address);
-      if (draining || !makeRoomFor(network, subjects)) return undefined;
+      const isAdmitted =
+        !draining &&
+        hasRoomFor(owners) &&
+        makeRoom(
+          having((session) => session.network === network),
+          SESSIONS_MAX_EACH,
+        ) &&
+        makeRoom(
+          having(() => true),
+          SESSIONS_MAX,
+        );
+      if (!isAdmitted) return undefined;
       const id = crypto.randomUUID();
       const session: Session = {
         id,
         stream: openStream(() => sessions.delete(id)),
         calls: new Map(),
         network,
-        used: false,
         capabilities: NO_CAPABILITIES,
-        owners: subjects,
-        credentials: subjects.length > 0 ? credentials : [],
+        owners,
       };
       sessions.set(id, session);
       return session;
     },
     has: (id) => sessions.has(id),
-    find(id, visitor, isCall) {
+    find(id, visitor) {
       const session = sessions.get(id);
       if (session === undefined) return err(NO_SESSION);
-      if (visitor.subjects.some((subject) => session.owners.includes(subject))) return ok(session);
+      if (sharesOwner(session, visitor.owners)) return ok(session);
       if (visitor.unknown !== null) return err(visitor.unknown);
       if (session.owners.length === 0) return claimed(session, visitor);
-      return isCall && hasEnded(session, visitor) ? ok(session) : err(NO_SESSION);
+      return visitor.owners.length === 0 && sharesOwner(session, visitor.named) ? ok(session) : err(NO_SESSION);
     },
     beginCall({ calls }, id) {
       if (calls.size >= LIMITS.sessionCalls.each) return null;

@@ -4,18 +4,17 @@
 import { type Identify, Sender } from '../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
 import type { Awaitable } from '../ground/result.ts';
-import type { Sha256 } from '../ground/runtime.ts';
 import type { JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
-import { type RequestContext, withMetaApiKey } from '../web/context.ts';
+import type { RequestContext } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { challengeFor, problemResponse, type SignIn } from '../web/problem-response.ts';
+import { problemResponse, type SignIn } from '../web/problem-response.ts';
 import { type BodyHandler, type Handler, queryOf, refuseInClear } from '../web/router.ts';
 import { EVENT_STREAM_HEADERS, type Streams } from '../web/stream.ts';
 import { showsWidgets, WIDGETS_SHOWN } from './client.ts';
 import { NO_CAPABILITIES } from './era.ts';
-import { accepted, sendReply } from './http-replies.ts';
+import { accepted, refusalOfSender, sendReply, unauthorized } from './http-replies.ts';
 import {
   apiKeyIn,
   CODES,
@@ -42,7 +41,6 @@ export interface SseRouteOptions {
   readonly publicPath: string;
   /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: SignIn | null;
-  readonly sha256: Sha256;
   readonly log: Log;
 }
 
@@ -58,7 +56,7 @@ const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request wi
 export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
 
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
-  const { streams, sessions, identify, publicPath, signIn, sha256, log } = options;
+  const { streams, sessions, identify, publicPath, signIn, log } = options;
   const reply = createReply(options);
 
   async function open(context: RequestContext): Promise<Response> {
@@ -66,10 +64,10 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
     const sender = new Sender(context, identify, log);
     const address = context.clientAddress(); // read now: a client that has left has none
-    const ended = await badBearer(sender);
-    if (ended !== null) return ended;
+    const bad = signIn && (await sender.badBearer());
+    if (bad !== null) return unauthorized(context, bad, signIn);
     const visitor = await visitorOf(sender, null);
-    if (visitor.subjects.length === 0 && visitor.unknown !== null) return problemResponse(visitor.unknown, requestId);
+    if (visitor.owners.length === 0 && visitor.unknown !== null) return problemResponse(visitor.unknown, requestId);
     const session = sessions.open((onEnd) => streams.open(context, onEnd), visitor, address);
     if (session === undefined) return problemResponse(OVERLOADED, requestId);
     // A path without an origin: clients insist on the origin they connected to.
@@ -78,19 +76,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   }
 
   const visitorOf = async (sender: Sender, metaKey: string | null): Promise<Visitor> =>
-    asVisitor(await sender.identify(metaKey), withMetaApiKey(sender.context.credentials, metaKey), sha256);
-
-  async function badBearer(sender: Sender): Promise<Response | null> {
-    const problem = signIn && (await sender.badBearer());
-    return (
-      problem &&
-      problemResponse(
-        problem,
-        sender.context.requestId,
-        challengeFor(problem, signIn?.under(sender.context.publicUrl) ?? null),
-      )
-    );
-  }
+    asVisitor(await sender.identify(metaKey));
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
     const { requestId } = context;
@@ -103,19 +89,20 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const message = readMessage(body.value);
     if (message.kind === 'invalid') return refusal(message.id, message.error);
     const sender = new Sender(context, identify, log);
-    const found = sessions.find(sessionId, await visitorOf(sender, keyIn(message)), isCall(message));
+    const visitor = await visitorOf(sender, keyIn(message));
+    const found = sessions.find(sessionId, visitor);
     if (!found.ok) return problemResponse(found.error, requestId);
-    const ended = await badBearer(sender);
-    return ended ?? handle(found.value, sender, message);
+    const { value: session } = found;
+    const mayChange = session.owners.length === 0 || visitor.owners.length > 0;
+    return (await refusalOfSender(sender, signIn)) ?? handle(session, sender, message, mayChange);
   }
 
-  function handle(session: Session, sender: Sender, message: Message): Awaitable<Response> {
-    if (message.kind === 'notification' && message.method === 'notifications/cancelled') {
+  function handle(session: Session, sender: Sender, message: Message, mayChange: boolean): Awaitable<Response> {
+    if (mayChange && message.kind === 'notification' && message.method === 'notifications/cancelled') {
       session.calls.get(message.params.requestId as Id)?.abort();
     }
     if (message.kind !== 'request') return accepted();
-    session.used = true;
-    if (message.method === 'initialize') session.capabilities = usedOf(message.params.capabilities);
+    if (mayChange && message.method === 'initialize') session.capabilities = usedOf(message.params.capabilities);
     if (!isCall(message)) return reply(session, sender, message);
     const { id } = message;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);

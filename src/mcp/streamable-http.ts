@@ -9,18 +9,28 @@ import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
 import { accepts } from '../web/headers.ts';
-import { challengeFor, problemResponse, type SignIn } from '../web/problem-response.ts';
+import { problemResponse, type SignIn } from '../web/problem-response.ts';
 import { type BodyHandler, refuseInClear } from '../web/router.ts';
 import type { EventStream, Streams } from '../web/stream.ts';
 import { createBatch } from './batch.ts';
-import { classify, type IncomingRequest } from './era.ts';
-import { accepted, createHttpReplies, EVENTS, type HttpReplies, sendReply } from './http-replies.ts';
+import { type Classified, classify, type IncomingRequest } from './era.ts';
+import {
+  accepted,
+  createHttpReplies,
+  EVENTS,
+  type HttpReplies,
+  refusalOfSender,
+  sendReply,
+  unauthorized,
+} from './http-replies.ts';
 import { carriesApiKey, errorText, PARSE_ERROR, progressTokenOf, type RequestMessage } from './message.ts';
 import { deniedText } from './results.ts';
 import type { Mcp, Peer } from './server.ts';
 
 export interface McpRouteOptions {
   readonly mcp: Mcp;
+  /** Returns whether the request calls a tool whose guard verifies the key. */
+  readonly checksKey: (request: RequestMessage) => boolean;
   readonly recheck: Recheck;
   readonly streams: Streams;
   readonly identify: Identify;
@@ -31,25 +41,34 @@ export interface McpRouteOptions {
   readonly log: Log;
 }
 
-export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }: McpRouteOptions): BodyHandler {
+export function mcpRoute({
+  mcp,
+  checksKey,
+  recheck,
+  streams,
+  identify,
+  signIn,
+  eager,
+  log,
+}: McpRouteOptions): BodyHandler {
   const replies = createHttpReplies(streams);
   const batch = createBatch({ mcp, recheck, replies });
   const single = createSingle({ mcp, streams, replies, signIn });
 
-  const challenge = (context: RequestContext, problem: Problem): Response =>
-    problemResponse(problem, context.requestId, challengeFor(problem, signIn?.under(context.publicUrl) ?? null));
-
-  /** Refuses senders who must sign in first, whatever they posted. Synchronous if nobody signs in. */
-  function refusalOf(sender: Sender, value: unknown): Awaitable<Response | null> {
+  /** Refuses senders who must first get another credential, whatever they posted. Synchronous in the usual case. */
+  function refusalOf(sender: Sender, value: unknown, classified: Classified): Awaitable<Response | null> {
     const { context } = sender;
     if (!context.acceptsCredentials && carriesApiKey(value)) {
       return problemResponse(refuseInClear(log, context), context.requestId);
     }
-    if (signIn === null) return null;
-    if (eager && !carriesCredential(context.credentials) && !carriesApiKey(value)) {
-      return challenge(context, { code: signIn.handsOutKeys ? 'missing_api_key' : 'missing_token' });
+    if (!carriesCredential(context.credentials)) {
+      const isChallenged = signIn !== null && eager && !carriesApiKey(value);
+      return isChallenged ? unauthorized(context, missing(signIn), signIn) : null;
     }
-    return sender.badBearer().then((problem) => problem && challenge(context, problem));
+    // The guard of a tool for keys verifies the key anyway, and server.ts turns its refusal into the 401.
+    const isGuarded =
+      classified.kind === 'request' && checksKey(classified.request) && !isStreamed(classified.request, context);
+    return signIn === null && isGuarded ? null : refusalOfSender(sender, signIn);
   }
 
   return async (context, body: Body) => {
@@ -59,10 +78,10 @@ export function mcpRoute({ mcp, recheck, streams, identify, signIn, eager, log }
         : problemResponse(body.error, context.requestId);
     }
     const sender = new Sender(context, identify, log);
-    const refusing = refusalOf(sender, body.value);
+    const classified = classify(body.value, context.headers);
+    const refusing = refusalOf(sender, body.value, classified);
     const refused = isPromise(refusing) ? await refusing : refusing;
     if (refused !== null) return refused;
-    const classified = classify(body.value, context.headers);
     switch (classified.kind) {
       case 'request':
         return await single(sender, classified);
@@ -92,8 +111,7 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
       signIn,
       canceller: isModern ? context.request : undefined,
     };
-    const isStream = progressTokenOf(request.params._meta) !== undefined && acceptsEvents(context);
-    if (isStream) return streamed(request, peer);
+    if (isStreamed(request, context)) return streamed(request, peer);
     return chain(mcp(request, peer), (reply) => replies.respond(reply, request, peer));
   }
 
@@ -131,6 +149,12 @@ function createSingle({ mcp, streams, replies, signIn }: SingleOptions) {
 
   return single;
 }
+
+const missing = ({ handsOutKeys }: SignIn): Problem => ({ code: handsOutKeys ? 'missing_api_key' : 'missing_token' });
+
+/** Returns whether the reply is a stream, because the client wants progress. */
+const isStreamed = ({ params }: RequestMessage, context: RequestContext): boolean =>
+  progressTokenOf(params._meta) !== undefined && acceptsEvents(context);
 
 /** Returns whether the client names event streams. One that accepts anything may not know them. */
 function acceptsEvents({ headers }: RequestContext): boolean {

@@ -53,7 +53,7 @@ export function createTokenCheck(checkOptions: TokenCheckOptions): CheckToken {
       ...(audiences !== null && { audience: [...audiences] }),
     };
     const verified = await verifySigned(verificationKeys, token, (key) => payloadOf(token, key, options));
-    if (!verified.ok) return err(problemOf(verified.error));
+    if (!verified.ok) return err(problemOf(verified.error, claims));
     const { value: payload, keys } = verified.value;
     const user = identityOf(payload, claims);
     if (!user.ok) return user;
@@ -81,9 +81,9 @@ async function payloadOf(token: string, key: OneKey, options: JWTVerifyOptions):
 }
 
 // Only jose's messages about claims quote nothing of the token. Errors not of jose come from an unusable key.
-const problemOf = (error: unknown): Problem => ({
+const problemOf = (error: unknown, claims: IdentityClaims): Problem => ({
   code: 'invalid_token',
-  ...(error instanceof errors.JWTExpired && { expired: true }),
+  ...(error instanceof errors.JWTExpired && { expired: true, ...ownerIn(error.payload, claims) }),
   reason:
     error instanceof errors.JWTClaimValidationFailed || error instanceof errors.JWTExpired
       ? error.message
@@ -91,3 +91,9 @@ const problemOf = (error: unknown): Problem => ({
         ? error.code
         : 'unusable key',
 });
+
+/** Returns the owner that an expired token names: jose looks at `exp` last. */
+function ownerIn(payload: JWTPayload, claims: IdentityClaims): { readonly userId?: string } {
+  const user = identityOf(payload, claims);
+  return user.ok ? { userId: user.value.subject } : {};
+}

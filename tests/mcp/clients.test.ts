@@ -69,7 +69,7 @@ describe.each(CONNECTS)('%s', (name, connect) => {
         expect(listed).toMatchObject({ id, active: true, lastUsedAt: expect.any(Number) });
         const revoked = await client.callTool({ name: 'revoke_api_key', arguments: { keyId: id } });
         expect(output(revoked)).toEqual({ success: true, message: 'API key revoked successfully' });
-        expect(await program.callTool(get)).toEqual(refusal('Invalid or expired API key'));
+        await expect(program.callTool(get)).rejects.toThrow('Invalid or expired API key'); // HTTP 401
         const deleted = await client.callTool({ name: 'delete_api_key', arguments: { keyId: id } });
         expect(output(deleted)).toEqual({ success: true, message: 'API key deleted permanently' });
         expect(output(await client.callTool({ name: 'list_api_keys', arguments: {} })).keys).toEqual([]);

@@ -76,14 +76,6 @@ const CREDENTIALS: Readonly<Record<string, Credentials>> = {
   },
   'a wrong key': { headers: async () => ({ 'x-api-key': 'wrong' }), sees: ALL },
   'a wrong bearer token': { headers: async () => ({ authorization: 'Bearer wrong' }), sees: ALL },
-  'a revoked key': {
-    async headers(app) {
-      const key = await keyWith(app, ['read']);
-      await fetch(`${app.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) });
-      return { 'x-api-key': key };
-    },
-    sees: ALL,
-  },
 };
 
 const namesIn = (listed: readonly { readonly name: string }[]) => listed.map(({ name }) => name);

@@ -27,13 +27,13 @@ const initialized = { jsonrpc: '2.0', method: 'notifications/initialized' };
 
 const startBehindProxy = () => createTestApp({ env: BEHIND_PROXY });
 
-/** What a client may have done with its stream, by what it is. */
-type Kind = 'nobody’s, unused' | 'nobody’s, used' | 'somebody’s, unused' | 'somebody’s, used';
+/** Whose a stream is. */
+type Kind = 'nobody’s' | 'somebody’s';
 
 async function openAs(app: TestApp, kind: Kind, address: string): Promise<SseSocket> {
-  const user = kind.startsWith('somebody') ? await bearer(app, 'alice') : {};
+  const user = kind === 'somebody’s' ? await bearer(app, 'alice') : {};
   const stream = await openSseSocket(app.url, { ...cameFrom(address), ...user });
-  await postTo(stream.postUrl, kind.endsWith('unused') ? initialized : initialize, user);
+  await postTo(stream.postUrl, initialize, user);
   return stream;
 }
 
@@ -41,18 +41,10 @@ async function isOpen(app: TestApp, { postUrl }: SseSocket): Promise<boolean> {
   return (await postTo(postUrl, initialized, await bearer(app, 'alice'))).status === 202;
 }
 
-/** The order in which streams make room, whatever the order they were opened in. */
-const OPENED: readonly Kind[] = [
-  'somebody’s, used',
-  'somebody’s, unused',
-  'nobody’s, used',
-  'somebody’s, unused',
-  'nobody’s, unused',
-  'nobody’s, used',
-];
-const MAKE_ROOM = [2, 4, 5, 1, 3];
+const OPENED: readonly Kind[] = ['somebody’s', 'nobody’s', 'somebody’s', 'nobody’s', 'nobody’s'];
+const MAKE_ROOM = [1, 3, 4];
 
-/** Opens streams of all kinds, then used ones until there are as many as may be, then more, each in another’s place. */
+/** Opens streams of both kinds, then somebody's until there are as many as may be, then more, each in another’s place. */
 async function makeRoomInOrder(
   app: TestApp,
   most: number,
@@ -65,12 +57,11 @@ async function makeRoomInOrder(
   const users = await Promise.all(Array.from({ length: 20 }, (_, index) => bearer(app, `user ${index}`)));
   const userOf = (index: number) => users[index % users.length] ?? {};
   for (let index = opened.length; index < most; index += 1) {
-    const stream = await openSseSocket(app.url, { ...cameFrom(addressOf(index)), ...userOf(index) });
-    await postTo(stream.postUrl, initialize, userOf(index));
+    await openSseSocket(app.url, { ...cameFrom(addressOf(index)), ...userOf(index) });
   }
   expect(await sessionsOf(app.url)).toBe(count);
   for (const [place, index] of MAKE_ROOM.entries()) {
-    await openAs(app, 'somebody’s, used', addressOf(index));
+    await openAs(app, 'somebody’s', addressOf(index));
     await opened[index]?.ended();
     expect(await sessionsOf(app.url)).toBe(count);
     for (const later of MAKE_ROOM.slice(place + 1)) expect(opened[later]?.text()).not.toContain('\r\n0\r\n\r\n');
@@ -83,25 +74,35 @@ async function makeRoomInOrder(
   expect(await isOpen(app, first)).toBe(true);
   first.drop();
   await waitFor(async () => (await sessionsOf(app.url)) < count);
-  await openAs(app, 'nobody’s, unused', addressOf(0));
+  await openAs(app, 'nobody’s', addressOf(0));
 }
 
 describe('the number of streams', () => {
-  test('at the limit of streams the oldest without an owner is closed first, then the oldest unused one; then a new one is 503', async () => {
+  test('at the limit of streams the oldest without an owner makes room; without one a new stream is 503', async () => {
     await using app = await startBehindProxy();
     await makeRoomInOrder(app, SESSIONS_MAX, (index) => `192.0.2.${index % 20}`);
   }, 180_000);
 
   test('an address at its share of streams has its own closed in the same order', async () => {
     await using app = await startBehindProxy();
-    const others = [
-      await openAs(app, 'nobody’s, unused', '192.0.2.1'),
-      await openAs(app, 'somebody’s, unused', '192.0.2.1'),
-    ];
+    const others = [await openAs(app, 'nobody’s', '192.0.2.1'), await openAs(app, 'somebody’s', '192.0.2.1')];
     // A /64 is one address: one host may own it.
     const addressOf = (index: number) => `2001:db8:0:1::${index}`;
     await makeRoomInOrder(app, PER_ADDRESS_MAX, addressOf, others.length);
     for (const other of others) expect(await isOpen(app, other)).toBe(true);
+  }, 180_000);
+
+  test('ten addresses without a credential hold 100 streams each: an eleventh that has one gets in, and stays', async () => {
+    await using app = await startBehindProxy();
+    const strangers: SseSocket[] = [];
+    for (let index = 0; index < SESSIONS_MAX; index += 1) {
+      strangers.push(await openAs(app, 'nobody’s', `192.0.2.${index % 10}`));
+    }
+    const hers = await openAs(app, 'somebody’s', '198.51.100.7');
+    await strangers[0]?.ended();
+    for (let index = 0; index < 20; index += 1) await openAs(app, 'nobody’s', `203.0.113.${index}`);
+    expect(await isOpen(app, hers)).toBe(true);
+    expect(await sessionsOf(app.url)).toBe(SESSIONS_MAX);
   }, 180_000);
 
   test('one owner has 100 streams, from however many addresses, and takes no more by claiming those of nobody', async () => {
@@ -123,7 +124,7 @@ describe('the number of streams', () => {
 
   test('an anonymous client that opens all it can takes only its share, and nobody’s place', async () => {
     await using app = await startBehindProxy();
-    const mine = await openAs(app, 'nobody’s, used', '192.0.2.1');
+    const mine = await openAs(app, 'nobody’s', '192.0.2.1');
     const flood: SseSocket[] = [];
     for (let round = 0; round < 20; round += 1) {
       const some = Array.from({ length: 50 }, () => openSseSocket(app.url, cameFrom('198.51.100.7')));
@@ -132,7 +133,7 @@ describe('the number of streams', () => {
     expect(flood).toHaveLength(SESSIONS_MAX);
     expect(await sessionsOf(app.url)).toBe(1 + PER_ADDRESS_MAX);
     expect(await isOpen(app, mine)).toBe(true);
-    await openAs(app, 'nobody’s, unused', '192.0.2.2');
+    await openAs(app, 'nobody’s', '192.0.2.2');
     expect(await sessionsOf(app.url)).toBe(2 + PER_ADDRESS_MAX);
   }, 180_000);
 

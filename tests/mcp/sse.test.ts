@@ -5,7 +5,7 @@ import * as v from 'valibot';
 import { defineTool } from '../../src/start/package/index.ts';
 import { createAuthorizationServer } from '../support/authorization-server.ts';
 import { testClock } from '../support/clock.ts';
-import { ACCEPT, call, openSse, post, request } from '../support/mcp.ts';
+import { ACCEPT, call, openSse, post, request, WITH_WIDGETS } from '../support/mcp.ts';
 import { postTo, sessionsOf } from '../support/sse-socket.ts';
 import { bearer, createTestApp, NO_CONNECTION, readResponse, type TestApp } from '../support/test-app.ts';
 import { anyone, facts, steeredTool } from '../support/tools.ts';
@@ -210,31 +210,46 @@ describe('a session belongs to somebody', () => {
     expect((await session.post(request('ping'), await bearer(app, 'alice'))).status).toBe(202);
   });
 
-  test('calls with the owner’s credential are told, in-band, when it has ended; nothing else may be sent with it', async () => {
+  test('a user token that has expired names its owner still, and is refused as in any call', async () => {
     await using app = await createTestApp();
-    const alice = await bearer(app, 'alice');
-    const { id, key } = await app.createKey('alice');
-    const byKey = await openSse(app, { 'x-api-key': key });
-    const byToken = await openSse(app, alice);
-    await app.call('revoke_api_key', { keyId: id }, alice);
+    const [alice, mallory] = [await bearer(app, 'alice'), await bearer(app, 'mallory')];
+    const { key } = await app.createKey('alice');
+    const sessions = [await openSse(app, { 'x-api-key': key }), await openSse(app, await bearer(app, 'alice'))];
     app.clock.sleep(2 * 3_600_000);
-    for (const [session, tool, sentence] of [
-      [byKey, 'get_data', 'Invalid or expired API key'],
-      [byToken, 'list_api_keys', 'The user token has expired'],
-    ] as const) {
-      expect((await session.post(call(tool))).status).toBe(202);
+    for (const session of sessions) {
+      const as = (headers: Record<string, string>) => ({ authorization: '', 'x-api-key': '', ...headers });
+      expect((await session.post(call('list_api_keys'), as(alice))).status).toBe(202);
       expect((await session.nextMessage()).result).toEqual({
-        content: [{ type: 'text', text: sentence }],
+        content: [{ type: 'text', text: 'The user token has expired' }],
         isError: true,
       });
-      for (const message of [request('ping'), request('tools/list'), cancelled(1)]) {
-        expect((await session.post(message)).body).toEqual(NO_SESSION);
-      }
+      expect((await session.post(request('ping'), as(mallory))).body).toEqual(NO_SESSION);
+      const withAnother = { ...alice, 'x-api-key': (await app.createKey('mallory')).key };
+      expect((await session.post(call('get_data'), as(withAnother))).body).toEqual(NO_SESSION);
     }
-    // Hers, ended as well, but never seen on this session.
-    expect((await byToken.post(call('get_data'), { authorization: '', 'x-api-key': key })).body).toEqual(NO_SESSION);
-    const withAnother = { ...alice, 'x-api-key': (await app.createKey('alice2')).key };
-    expect((await byToken.post(call('get_data'), withAnother)).status).toBe(404);
+  });
+
+  test('with such a token nothing in the session changes: no call is cancelled, no capability declared', async () => {
+    const steered = steeredTool();
+    await using app = await createTestApp({
+      toolFiles: [{ file: 'steered', make: () => steered.tool }],
+      env: { KEY_REVEAL: 'widget' },
+    });
+    const ended = await bearer(app, 'alice');
+    app.clock.sleep(2 * 3_600_000);
+    const session = await openSse(app, await bearer(app, 'alice'));
+    await session.post(call('steered'));
+    await steered.running;
+    expect((await session.post(cancelled(1), ended)).status).toBe(202);
+    const capabilities = WITH_WIDGETS['io.modelcontextprotocol/clientCapabilities'];
+    const declared = request('initialize', { protocolVersion: '2024-11-05', capabilities, clientInfo: {} }, 2);
+    expect((await session.post(declared, ended)).status).toBe(202);
+    expect((await session.nextMessage()).id).toBe(2);
+    expect(steered.isAborted()).toBe(false);
+    steered.finish();
+    expect((await session.nextMessage()).id).toBe(1);
+    await session.post(call('create_api_key', { name: 'n', scopes: [] }));
+    expect((await session.nextMessage()).result.isError).toBe(true); // this client shows no widgets
   });
 });
 

@@ -36,6 +36,7 @@ function overRest(url: string): CallTool {
 function overMcp(url: string): CallTool {
   return async (tool, input, headers) => {
     const response = await post({ url }, call(tool, input), headers);
+    if (response.status === 401) return { kind: 'refused' };
     if (response.status === 503) return shed(response.headers);
     if (response.status !== 200) throw new WrongResponse(`${tool} responded ${response.status} over /mcp`);
     return outcomeOf(tool, response.body);
@@ -43,8 +44,8 @@ function overMcp(url: string): CallTool {
 }
 
 /**
- * On a stream of its own, opened at the first call. One call at a time. A credential that is no good any more is nobody's,
- * and finds no session: as a client would, it tries again on a new one.
+ * On a stream of its own, opened at the first call. One call at a time. A credential that names nobody any more, as one
+ * of a deleted key, finds no session: as a client would, it tries again on a new one.
  */
 function overSse(url: string): CallTool {
   let session: ReturnType<typeof openSse> | undefined;
@@ -63,6 +64,7 @@ function overSse(url: string): CallTool {
       session = undefined;
       ({ open, posted } = await post(message, headers));
     }
+    if (posted.status === 401) return { kind: 'refused' };
     if (posted.status === 503) return shed(posted.headers);
     if (posted.status === 404) throw new Error('the stream ended');
     if (posted.status !== 202) throw new WrongResponse(`${tool} responded ${posted.status} over /messages`);

@@ -154,8 +154,7 @@ export const LIMITS = {
     total: 1000,
     each: 100,
     per: 'address, and for each owner',
-    beyond:
-      'the oldest of them that belongs to nobody makes room, then the oldest that sent no request; else 503 `overloaded`',
+    beyond: 'the oldest of them that belongs to nobody makes room; else 503 `overloaded`',
   },
   /** Each service has one request at a time per process, four a bound: enough for 100 processes at the shortest bound. */
   askingForChanges: {
