@@ -28,7 +28,7 @@ const PROBLEM_SCHEMA = {
     detail: { type: 'string' },
     code: { type: 'string' },
     requestId: { type: 'string' },
-    of: { type: 'string', const: 'owner', description: 'Whose limit refuses: all keys of the owner together.' },
+    of: { type: 'string', enum: ['owner'], description: 'Whose limit refuses: all keys of the owner together.' },
     issues: {
       type: 'array',
       items: {

@@ -247,11 +247,27 @@ function isUnicodePattern(source: string): boolean {
   }
 }
 
+const patternIn = (action: object): string =>
+  'requirement' in action && action.requirement instanceof RegExp ? action.requirement.source : '';
+
 /** Actions that change a value's type. */
 const CONVERSIONS: readonly string[] = [
   ...['transform', 'raw_transform', 'parse_json', 'stringify_json', 'map_items', 'find_item', 'reduce_items'],
   ...['to_bigint', 'to_boolean', 'to_date', 'to_number', 'to_string'],
 ];
+
+type Json = ConversionContext['jsonSchema'];
+type ConversionContext = Parameters<NonNullable<ConversionConfig['overrideSchema']>>[0];
+type ConversionConfig = NonNullable<Parameters<typeof toJsonSchema>[1]>;
+
+const literalOf = ({ const: value, ...json }: Json): Json =>
+  typeof value === 'string' ? { ...json, type: 'string', enum: [value] } : { ...json, type: typeof value as 'boolean' };
+
+const boundOf = ({ exclusiveMinimum: minimum, exclusiveMaximum: maximum, ...json }: Json): Json => ({
+  ...json,
+  ...(minimum !== undefined && { minimum }),
+  ...(maximum !== undefined && { maximum }),
+});
 
 /** Converts the field at `path`. */
 function convert(schemaName: string, schema: Schema, side: Side, path: readonly string[] = []) {
@@ -265,13 +281,16 @@ function convert(schemaName: string, schema: Schema, side: Side, path: readonly 
     typeMode: side,
     overrideSchema({ valibotSchema: { type }, jsonSchema, errors }) {
       if (errors) fail(`what JSON Schema can express, got v.${type}()`);
+      // Hosts of Gemini refuse all tools for a word that they don't know. What is said instead accepts a little more.
+      if (type === 'literal') return literalOf(jsonSchema);
+      if (type === 'record') return { ...jsonSchema, propertyNames: undefined };
       // Clients of older drafts would apply `items` to all items, despite `prefixItems`.
       if (type === 'strict_tuple') return { ...jsonSchema, items: undefined, maxItems: jsonSchema.minItems };
       if (type === 'tuple_with_rest') return { ...jsonSchema, items: undefined };
       return undefined;
     },
     overrideAction({ valibotAction: { type, ...action }, jsonSchema, errors }) {
-      const { source = '' } = 'requirement' in action && action.requirement instanceof RegExp ? action.requirement : {};
+      const source = patternIn(action);
       // Met only on the output side, at the end of a pipe.
       if (CONVERSIONS.includes(type))
         fail(`the schema of its result at the end of a pipe with ${type}, like v.string()`);
@@ -282,6 +301,7 @@ function convert(schemaName: string, schema: Schema, side: Side, path: readonly 
       // Valibot counts UTF-16 units, JSON Schema code points, which have one or two of them.
       if (/^(min_)?length$/.test(type) && side === 'output' && jsonSchema.minLength)
         return { ...jsonSchema, minLength: Math.ceil(jsonSchema.minLength / 2) };
+      if (/^[gl]t_value$/.test(type)) return boundOf(jsonSchema);
       if (type === 'url' && side === 'output') return { ...jsonSchema, format: undefined }; // `uri` allows only ASCII
       return errors && jsonSchema;
     },

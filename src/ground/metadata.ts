@@ -6,12 +6,11 @@ import { hasLength, isObject, percentEncode } from './text.ts';
 export type Metadata = Readonly<Record<string, string>>;
 
 export const METADATA_NAMES_MAX = 20;
-export const METADATA_NAME_PATTERN = '^[a-z][a-z0-9_]{0,39}$';
 export const METADATA_VALUE_MAX = 200;
 /** Bytes of the percent-encoded JSON: an owner's and a key's together fit into a proxy's 4 KB. */
 const METADATA_BYTES_MAX = 1000;
 
-const NAME = new RegExp(METADATA_NAME_PATTERN);
+const NAME = /^[a-z][a-z0-9_]{0,39}$/;
 
 /** What is expected, for error messages. */
 export const METADATA_WANTED = `an object of at most ${METADATA_NAMES_MAX} texts of at most ${METADATA_VALUE_MAX} characters, by names like plan or plan_2, together ${METADATA_BYTES_MAX} bytes as percent-encoded JSON`;

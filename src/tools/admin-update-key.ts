@@ -37,7 +37,11 @@ export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys)
       ),
       rateLimit: v.optional(v.pipe(v.nullable(rateLimitFields), v.description("Its own; null: the server's counts."))),
       quota: v.optional(v.pipe(v.nullable(quotaFields), v.description("Its own; null: the server's counts."))),
-      metadata: v.optional(metadataInput('Data of your own, which who has the key can read; replaces all of it.')),
+      metadata: v.optional(
+        metadataInput(
+          'Data of your own, which who has the key can read, by names like plan or plan_2; replaces all of it.',
+        ),
+      ),
     }),
     output: v.strictObject(adminListedFields),
     async run({ keyId, rateLimit, ...changes }, call) {

@@ -4,13 +4,7 @@
 import * as v from 'valibot';
 import type { Call } from '../calls/call.ts';
 import { epochMs, text, wholeNumber } from '../calls/schema.ts';
-import {
-  METADATA_NAME_PATTERN,
-  METADATA_NAMES_MAX,
-  METADATA_VALUE_MAX,
-  METADATA_WANTED,
-  metadataFrom,
-} from '../ground/metadata.ts';
+import { METADATA_NAMES_MAX, METADATA_VALUE_MAX, METADATA_WANTED, metadataFrom } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
@@ -66,7 +60,7 @@ export const keyRequestFields = (ceilings: KeyCeilings) => ({
     v.pipe(
       daysOf(ceilings),
       v.description(
-        `Days until the key expires, fractions allowed. Without it ${ceilings.daysMax === null ? 'the key never expires' : `it is ${ceilings.daysMax}`}.`,
+        `Days until the key expires, more than 0, fractions allowed. Without it ${ceilings.daysMax === null ? 'the key never expires' : `it is ${ceilings.daysMax}`}.`,
       ),
     ),
   ),
@@ -97,7 +91,6 @@ export const shownQuotaFields = v.strictObject({
 const METADATA_SCHEMA = {
   type: 'object',
   maxProperties: METADATA_NAMES_MAX,
-  propertyNames: { pattern: METADATA_NAME_PATTERN },
   additionalProperties: { type: 'string', maxLength: METADATA_VALUE_MAX },
 };
 

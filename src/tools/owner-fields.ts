@@ -26,7 +26,9 @@ export const ownerUpdateFields = {
       v.description("How many keys there may be, in any state; null: the server's number. None is ended."),
     ),
   ),
-  metadata: v.optional(metadataInput('Data of your own, which every key of the owner can read; replaces all of it.')),
+  metadata: v.optional(
+    metadataInput('Data of your own, which every key of the owner can read, by names like plan; replaces all of it.'),
+  ),
   blocked: v.optional(
     v.pipe(
       v.nullable(v.boolean()),

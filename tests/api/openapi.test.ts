@@ -4,7 +4,7 @@ import { afterAll, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { type Call, defineTool, type Guard, ok, sequence } from '../../src/start/package/index.ts';
 import { post, request } from '../support/mcp.ts';
-import { bearer, createTestApp, readResponse } from '../support/test-app.ts';
+import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 import { facts } from '../support/tools.ts';
 
 const app = await createTestApp();
@@ -69,12 +69,77 @@ test('what valibot has no JSON Schema for says what it takes', async () => {
       {
         type: 'object',
         maxProperties: 20,
-        propertyNames: { pattern: '^[a-z][a-z0-9_]{0,39}$' },
         additionalProperties: { type: 'string', maxLength: 200 },
       },
       { type: 'null' },
     ],
   });
+});
+
+interface Described {
+  readonly post: Record<'requestBody', Content> & { readonly responses: Record<'200', Content> };
+}
+interface Content {
+  readonly content: { readonly 'application/json': { readonly schema: object } };
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read results of any shape
+const toolsOf = async (own: TestApp): Promise<any[]> =>
+  (await post(own, { jsonrpc: '2.0', id: 1, method: 'tools/list' })).body.result.tools;
+
+/** The words of JSON Schema that every host takes, those of Gemini too: one that it doesn't know costs it all tools. */
+const WORDS = new Set([
+  ...['type', 'description', 'default', 'enum', 'anyOf', 'properties', 'required', 'additionalProperties', 'items'],
+  ...['minimum', 'maximum', 'minLength', 'maxLength', 'pattern', 'minItems', 'maxItems', 'maxProperties'],
+]);
+
+/** Returns the words of a schema that are none of those, and an enum that isn't of texts. */
+function otherWordsIn(schema: unknown): readonly string[] {
+  if (typeof schema !== 'object' || schema === null) return [];
+  return Object.entries(schema).flatMap(([word, value]) => {
+    if (!WORDS.has(word)) return [word];
+    if (word === 'enum') return value.every((one: unknown) => typeof one === 'string') ? [] : ['enum of other values'];
+    if (word === 'properties') return Object.values(value).flatMap(otherWordsIn);
+    if (word === 'anyOf') return value.flatMap(otherWordsIn);
+    return word === 'items' || word === 'additionalProperties' ? otherWordsIn(value) : [];
+  });
+}
+
+test('schemas have only words that every host takes', async () => {
+  await using own = await createTestApp({ env: { ADMIN_CLAIM: 'roles=keys-admin', KEY_SCOPES: 'read write' } });
+  const listed = await toolsOf(own);
+  expect(listed.length).toBe(12);
+  for (const { name, inputSchema, outputSchema } of listed)
+    expect([name, otherWordsIn(inputSchema), otherWordsIn(outputSchema)]).toEqual([name, [], []]);
+  const { paths, components } = (await readResponse(await fetch(`${own.url}/openapi.json`))).body;
+  expect(otherWordsIn(components.schemas.Problem)).toEqual([]);
+  for (const [path, { post: operation }] of Object.entries<Described>(paths)) {
+    const { requestBody, responses } = operation;
+    const schemas = [requestBody, responses['200']].map(({ content }) => content['application/json'].schema);
+    expect([path, ...schemas.flatMap(otherWordsIn)]).toEqual([path]);
+  }
+});
+
+test('what only some hosts know of a tool of one’s own is said in other words, which accept a little more', async () => {
+  const input = v.strictObject({
+    part: v.pipe(v.number(), v.gtValue(0), v.ltValue(1)),
+    kind: v.literal('a'),
+    count: v.literal(2),
+    sure: v.literal(true),
+    labels: v.record(v.pipe(v.string(), v.regex(/^[a-z]+$/)), v.string()),
+  });
+  await using own = await createTestApp({
+    tools: () => [defineTool(() => ok({}), { ...facts('odd'), input, output: v.strictObject({}), run: () => ok({}) })],
+  });
+  const [{ inputSchema }] = await toolsOf(own);
+  expect(inputSchema.properties).toEqual({
+    part: { type: 'number', minimum: 0, maximum: 1 },
+    kind: { type: 'string', enum: ['a'] },
+    count: { type: 'number' },
+    sure: { type: 'boolean' },
+    labels: { type: 'object', additionalProperties: { type: 'string' } },
+  });
+  expect((await own.call('odd', { part: 0, kind: 'a', count: 2, sure: true, labels: {} })).status).toBe(400);
 });
 
 test('the bounds of create_api_key stand in its schema', () => {
@@ -86,7 +151,7 @@ test('the bounds of create_api_key stand in its schema', () => {
     properties: {
       name: { type: 'string', minLength: 1, maxLength: 200 },
       scopes: { type: 'array', maxItems: 100, items: { type: 'string', pattern: expect.any(String) } },
-      expiresInDays: { type: 'number', exclusiveMinimum: 0, maximum: 36_500 },
+      expiresInDays: { type: 'number', minimum: 0, maximum: 36_500 },
     },
   });
   const { schema: keyId } = document.paths['/tools/revoke_api_key'].post.requestBody.content['application/json'];
