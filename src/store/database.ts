@@ -65,12 +65,6 @@ export function firstOf([row]: readonly Row[]): Row {
   return row;
 }
 
-/** Returns the columns of a table's primary key, in their order. */
-export async function primaryKeyOf(db: Database, table: string, schema = 'main'): Promise<string[]> {
-  const sql = 'SELECT name FROM pragma_table_info(?1, ?2) WHERE pk > 0 ORDER BY pk';
-  return (await db.read({ sql, args: [table, schema] })).map(({ name }) => String(name));
-}
-
 /** Returns an integer of a row. Throws a StoreOutage if the database sent anything else. */
 export function wholeIn(row: Row, column: string): number {
   const value = row[column];

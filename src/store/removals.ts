@@ -4,7 +4,6 @@
 import { DAY_S } from '../ground/limits/rates.ts';
 import { MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
 import type { Database, Statement } from './database.ts';
-import { dropLeftBehind } from './left-behind.ts';
 
 /** Rows that one transaction deletes, which blocks a local file's process for some 10 ms. */
 const BATCH_ROWS = 250;
@@ -118,7 +117,6 @@ const HOLDERS = [holdersIn('api_keys', 'h.row'), holdersIn('holders', '-h.row')]
 /** Deletes all old records: children, codes, exchanges, events and changes. */
 export async function removeRecords(db: Database, run: Run): Promise<void> {
   for (const removal of REMOVALS) while (await removed(db, removal, run)) await sleep(PAUSE_MS);
-  await dropLeftBehind(db, { rows: BATCH_ROWS, after: () => sleep(PAUSE_MS) });
 }
 
 /** Runs a removal once. Returns whether there may be more. */

@@ -1,18 +1,19 @@
-// `keys restore` in an emergency: what is beside the file, what ended since, who was unblocked since, and no database yet.
+// `keys restore` in an emergency: onto nothing, in the place of a file that nobody has open, into a remote database without
+// keys; what is said and asked before, what stays, and what happens to one that is killed.
 
 import { expect, test } from 'bun:test';
-import { cpSync, existsSync, readdirSync, rmSync, statSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { backupOf } from '../store/backups.ts';
 import { storedSecrets } from '../store/tables.ts';
 import { testClock } from '../support/clock.ts';
 import { openDatabase } from '../support/database-client.ts';
-import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand, keysProcess, startKeys } from '../support/keys-command.ts';
+import { jsonLines, keysCommand, keysProcess, startKeys } from '../support/keys-command.ts';
+import { startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
-import { startStore, storeOn } from '../support/store-mode.ts';
-import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+import { storeOn } from '../support/store-mode.ts';
+import { bearer, createTestApp, eventsIn, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { advanceUntil, waitFor } from '../support/wait-for.ts';
 
 /** The bound, and a millisecond. */
@@ -21,12 +22,22 @@ const LATER_MS = 1001;
 /** With the time of the commands. */
 const serve = (folder = temporaryFolder()) =>
   createTestApp({ store: 'embedded', folder, clock: testClock(Date.now()) });
-const fileOf = ({ folder }: TestApp) => join(folder, 'keys.db');
+const fileOf = ({ folder }: Pick<TestApp, 'folder'>) => join(folder, 'keys.db');
 const at = (path: string) => ({ DATABASE_URL: `file:${path}` });
-const keys = (app: TestApp, ...args: string[]) => keysCommand(at(fileOf(app)), args);
+const keys = (app: Pick<TestApp, 'folder'>, ...args: string[]) => keysCommand(at(fileOf(app)), args);
 const use = async (app: TestApp, key: string) => (await app.useKey(key)).status;
 const call = async (app: TestApp, tool: string, input: object) =>
   (await app.call(tool, input, await bearer(app, 'alice'))).body;
+/** What was there before the restores onto its file. */
+const beforeOf = ({ folder }: Pick<TestApp, 'folder'>) =>
+  readdirSync(folder)
+    .filter((name) => name.startsWith('keys.db.before-'))
+    .sort()
+    .map((name) => join(folder, name));
+const contentOf = (folder: string) =>
+  Object.fromEntries(
+    readdirSync(folder).map((name) => [name, Bun.SHA256.hash(readFileSync(join(folder, name)), 'hex')]),
+  );
 const secretsOf = (place: string) => storedSecrets(place.startsWith('http') ? place : `file:${place}`);
 
 /** A backup of what an app has. */
@@ -73,21 +84,150 @@ test('onto a machine without a database, or an empty remote one, it makes one, f
   expect(await secretsOf(sqld.url)).toEqual(await secretsOf(file));
 });
 
-test('over a database in use, beside a server, it leaves a file that is no larger than before', async () => {
+/** Whoever has the file open, until it is disposed. */
+const OPENED_BY = {
+  'a server': async (env: Record<string, string>) => startServer({ env: { ...env, JWT_SECRET: TEST_SECRET } }),
+  'a command that follows events': async (env: Record<string, string>) => {
+    const command = startKeys(env, ['events', '--follow'], temporaryFolder(), { stdout: 'pipe' });
+    await (command.stdout as ReadableStream).getReader().read();
+    return killing(command);
+  },
+  'a program that has read from it, and is idle': async ({ DATABASE_URL = '' }: Record<string, string>) => {
+    const script = `const { DatabaseSync } = require('node:sqlite');
+const db = new DatabaseSync(${JSON.stringify(DATABASE_URL.slice('file:'.length))}, { readOnly: true });
+db.prepare('SELECT name FROM sqlite_master').all();
+console.log('read');
+setInterval(() => {}, 1000);`;
+    const program = Bun.spawn([process.execPath, '-e', script], { stdout: 'pipe' });
+    await program.stdout.getReader().read();
+    return killing(program);
+  },
+};
+
+const killing = (child: Bun.Subprocess) => ({
+  async [Symbol.asyncDispose]() {
+    child.kill('SIGKILL');
+    await child.exited;
+  },
+});
+
+test.each(Object.keys(OPENED_BY) as (keyof typeof OPENED_BY)[])(
+  'a file that %s has open is not restored: a line, and nothing has changed',
+  async (who) => {
+    const app = await serve();
+    await app.createKey('alice');
+    const file = await backup(app);
+    await app.createKey('alice');
+    await app.close();
+    await using _ = await OPENED_BY[who](at(fileOf(app)));
+    const before = contentOf(app.folder);
+    expect(await keysProcess(at(fileOf(app)), ['restore', file, '--yes'])).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `keys: DATABASE_URL: another process has "${fileOf(app)}" open (a server, a command, or a program that copies it); nothing was changed. Stop it, and restore again\n`,
+    });
+    expect(contentOf(app.folder)).toEqual(before);
+  },
+);
+
+test('in the place of a file it leaves the file of before beside it, whole, and nothing else', async () => {
   const file = await backupOf(5000);
-  await using restored = await restoredFrom(file);
-  const { key } = await restored.createKey('alice');
-  const before = statSync(fileOf(restored)).size;
-  for (let time = 0; time < 2; time += 1) {
-    expect((await keys(restored, 'restore', file, '--yes')).code).toBe(0);
-    const client = openDatabase(`file:${fileOf(restored)}`);
-    await client.execute('PRAGMA wal_checkpoint(PASSIVE)');
+  const app = await restoredFrom(file);
+  const { id } = await app.createKey('alice');
+  await app.close();
+  for (let time = 1; time <= 2; time += 1) {
+    expect(await keys(app, 'restore', file, '--yes')).toMatchObject({ code: 0 });
+    expect(beforeOf(app)).toHaveLength(time);
+    expect(readdirSync(app.folder).sort()).toEqual(
+      ['keys.db', ...beforeOf(app).map((path) => path.slice(app.folder.length + 1))].sort(),
+    );
+    const client = openDatabase(`file:${fileOf(app)}`);
     expect((await client.execute('PRAGMA integrity_check')).rows).toEqual([{ integrity_check: 'ok' }]);
     client.close();
-    expect(statSync(fileOf(restored)).size).toBeLessThanOrEqual(before * 1.05);
   }
-  restored.clock.advance(LATER_MS);
-  expect(await use(restored, key)).toBe(401); // it was made after the backup
+  const [before = ''] = beforeOf(app);
+  expect(statSync(before).mode & 0o777).toBe(0o600);
+  expect(statSync(fileOf(app)).size).toBeLessThanOrEqual(statSync(before).size * 1.05);
+  expect((await keys(app, 'show', id)).code).toBe(1); // it was made after the backup
+  expect((await keysCommand(at(before), ['show', id])).code).toBe(0);
+  // And back again.
+  expect((await keys(app, 'restore', before, '--yes')).code).toBe(0);
+  expect((await keys(app, 'show', id)).code).toBe(0);
+});
+
+test.each([
+  ['is no database', (path: string) => writeFileSync(path, 'x'.repeat(10_000))],
+  ['was cut', (path: string) => truncateSync(path, 20_000)],
+  ['has lost a page', (path: string) => writeFileSync(path, readFileSync(path).fill(0x55, 8192, 12_288))],
+] as const)('a file that %s is replaced after a question that says so, and stays beside', async (_, damage) => {
+  const app = await serve();
+  const { key } = await app.createKey('alice');
+  const file = await backup(app);
+  await app.close();
+  damage(fileOf(app));
+  const damaged = readFileSync(fileOf(app));
+  const asked = await keys(app, 'restore', file);
+  expect(asked).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("what has ended since the backup can't be told"),
+  });
+  expect(readFileSync(fileOf(app)).equals(damaged)).toBe(true);
+  expect(await keys(app, 'restore', file, '--yes')).toMatchObject({ code: 0 });
+  expect(readFileSync(beforeOf(app)[0] ?? '').equals(damaged)).toBe(true);
+  await using again = await serve(app.folder);
+  expect(await use(again, key)).toBe(200);
+});
+
+test('a file of another program is not touched', async () => {
+  const path = join(temporaryFolder(), 'keys.db');
+  const client = openDatabase(`file:${path}`);
+  await client.execute('CREATE TABLE recipes (name TEXT)');
+  client.close();
+  const before = contentOf(dirname(path));
+  const { code, stderr } = await keysCommand(at(path), ['restore', await backupOf(1), '--yes']);
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('belongs to another program') });
+  expect(contentOf(dirname(path))).toEqual(before);
+});
+
+test('a remote database with keys is not restored: a line, and nothing has changed', async () => {
+  const file = await backupOf(3);
+  await using sqld = await startSqld();
+  await using app = await createTestApp({ store: storeOn(sqld.env) });
+  const { id, key } = await app.createKey('alice');
+  const events = async () => jsonLines(await keysCommand(sqld.env, ['events', '--json']));
+  const before = await events();
+  expect(await keysCommand(sqld.env, ['restore', file, '--yes'])).toEqual({
+    code: 1,
+    stdout: '',
+    stderr:
+      'keys: DATABASE_URL: the database has keys, and a remote one is only restored without any; nothing was changed. Restore into a new one, and point DATABASE_URL at it\n',
+  });
+  expect([jsonLines(await keysCommand(sqld.env, ['list', '--json'])).map((one) => one.id), await events()]).toEqual([
+    [id],
+    before,
+  ]);
+  // Without them it is, beside the server, whose events stay; those of the backup come behind.
+  await call(app, 'delete_api_key', { keyId: id });
+  await app.keys('block', 'mallory');
+  const asked = await keysCommand(sqld.env, ['restore', file]);
+  expect(asked).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('Replace the keys that are there (0) by those of the backup (3)'),
+  });
+  expect((await keysCommand(sqld.env, ['restore', file, '--yes'])).code).toBe(0);
+  expect((await events()).map(({ kind }) => kind)).toEqual([
+    'created',
+    'deleted',
+    'blocked',
+    'created',
+    'created',
+    'created',
+    'restored',
+  ]);
+  expect(await app.keys('block')).toContain('mallory');
+  app.clock.advance(LATER_MS);
+  expect(await use(app, key)).toBe(401);
+  expect((await keysCommand(sqld.env, ['restore', file, '--yes'])).code).toBe(1);
 });
 
 test('a bad backup makes no database', async () => {
@@ -102,13 +242,14 @@ test('a bad backup makes no database', async () => {
 });
 
 test('a database whose keys were all deleted is in use: it asks, names them, and keeps its secrets', async () => {
-  await using app = await serve();
+  const app = await serve();
   const { id, key } = await app.createKey('alice');
   const file = await backup(app);
   await call(app, 'delete_api_key', { keyId: id });
+  expect(await use(app, key)).toBe(401);
+  await app.close();
   const { code, stderr } = await keys(app, 'restore', file);
   expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining(`deleted since: ${id} of "alice"`) });
-  expect(await use(app, key)).toBe(401);
   const client = openDatabase(`file:${fileOf(app)}`);
   await client.execute('UPDATE server_secrets SET value = lower(hex(randomblob(32)))'); // one leaked
   client.close();
@@ -118,7 +259,7 @@ test('a database whose keys were all deleted is in use: it asks, names them, and
 });
 
 test('every secret that has ended since is counted and named, not whole keys alone', async () => {
-  await using app = await serve();
+  const app = await serve();
   const [revoked, deleted, leaked, rotated, untouched] = await Promise.all(
     Array.from({ length: 5 }, () => app.createKey('alice', { name: 'n' })),
   );
@@ -133,8 +274,9 @@ test('every secret that has ended since is counted and named, not whole keys alo
   expect((await fetch(`${app.url}/revoke`, { method: 'POST', body: form })).status).toBe(200);
   await call(app, 'rotate_api_key', { keyId: rotated.id, overlapHours: 0 });
   await app.createKey('alice');
+  await app.close();
   const { code, stderr } = await keys(app, 'restore', file);
-  expect(code).toBe(2);
+  expect({ code, before: beforeOf(app) }).toEqual({ code: 2, before: [] });
   expect(stderr).toContain(
     'Replace the keys that are there (5) by those of the backup (5). Created or rotated since, they will be refused: 2. Revoked, deleted or rotated out since, they will work again: 4. Confirm with --yes',
   );
@@ -152,7 +294,7 @@ test('every secret that has ended since is counted and named, not whole keys alo
 });
 
 test('owners who were unblocked since are named, are blocked again, and an event says what was put back', async () => {
-  await using app = await serve();
+  const app = await serve();
   const { key } = await app.createKey('frank');
   await app.keys('block', 'frank');
   await app.keys('block', 'grace');
@@ -160,13 +302,14 @@ test('owners who were unblocked since are named, are blocked again, and an event
   await app.keys('unblock', 'frank');
   app.clock.advance(LATER_MS);
   expect(await use(app, key)).toBe(200);
+  await app.close();
   const asked = await keys(app, 'restore', file);
   expect(asked.stderr).toContain('unblocked since, and blocked again: "frank"\n');
   expect(asked.stderr).not.toContain('grace');
   expect((await keys(app, 'restore', file, '--yes')).code).toBe(0);
-  app.clock.advance(LATER_MS);
-  expect(await use(app, key)).toBe(401);
-  const events = await eventsIn(app);
+  await using again = await serve(app.folder);
+  expect(await use(again, key)).toBe(401);
+  const events = await eventsIn(again);
   expect(events.map(({ seq, kind, owner }) => [seq, kind, owner])).toEqual([
     [1, 'created', 'frank'],
     [2, 'blocked', 'frank'],
@@ -177,43 +320,42 @@ test('owners who were unblocked since are named, are blocked again, and an event
   expect(events[4]).toMatchObject({ how: 'command', keyId: null, actor: null, backupSeq: 3 });
 });
 
-test('a backup of another database is put into that of a new server, and the events of both stay', async () => {
+test('a backup of another database comes with its events, behind those that are there', async () => {
   await using before = await serve();
   const { key } = await before.createKey('ivan');
   const file = await backup(before);
-  await using after = await serve();
+  const after = await serve();
   await after.createKey('judy');
+  await after.close();
   expect((await keys(after, 'restore', file)).code).toBe(2);
   expect((await keys(after, 'restore', file, '--yes')).code).toBe(0);
-  after.clock.advance(LATER_MS);
-  expect(await use(after, key)).toBe(200);
+  await using again = await serve(after.folder);
+  expect(await use(again, key)).toBe(200);
   // Both databases had an event 1.
-  expect((await eventsIn(after)).map(({ seq, owner, kind }) => [seq, owner, kind])).toEqual([
-    [1, 'ivan', 'created'],
-    [2, 'judy', 'created'],
+  expect((await eventsIn(again)).map(({ seq, owner, kind }) => [seq, owner, kind])).toEqual([
+    [1, 'judy', 'created'],
+    [2, 'ivan', 'created'],
     [3, null, 'restored'],
   ]);
+  expect((await eventsIn(again))[2]).toMatchObject({ backupSeq: 2 });
 });
 
-test.each(rows(['embedded', 'remote'] as const, 1))('owners who were blocked since stay blocked (%s)', async (mode) => {
-  await using store = await startStore(mode);
-  await using app = await createTestApp({ store });
+test('owners who were blocked since stay blocked', async () => {
+  const app = await serve();
   const { key } = await app.createKey('heidi');
   const file = await backup(app);
   await app.keys('block', 'heidi', '--yes');
-  app.clock.advance(LATER_MS);
-  expect(await use(app, key)).toBe(401);
-  await app.keys('restore', file, '--yes');
-  expect(await app.keys('block')).toContain('heidi');
-  await using next = await createTestApp({ store }); // which knows nothing of before
-  app.clock.advance(LATER_MS);
-  expect([await use(next, key), await use(app, key)]).toEqual([401, 401]);
+  await app.close();
+  expect((await keys(app, 'restore', file, '--yes')).code).toBe(0);
+  await using again = await serve(app.folder);
+  expect([await use(again, key), await again.keys('block')]).toEqual([401, expect.stringContaining('heidi')]);
 });
 
 test('what a killed restore left in the temporary folder is removed by the next one, which says so', async () => {
-  await using app = await serve();
+  const app = await serve();
   await app.createKey('alice');
   const file = await backup(app);
+  await app.close();
   const temporary = temporaryFolder();
   const left = () => readdirSync(temporary).filter((name) => name.startsWith('keys-'));
   const restore = () => keysProcess({ ...at(fileOf(app)), TMPDIR: temporary }, ['restore', file, '--yes']);

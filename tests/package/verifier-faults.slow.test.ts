@@ -1,11 +1,9 @@
-// The clients that check keys from memory when their server stands still, is killed, or gets a backup back, when a clock is
-// set back, and when their machine has slept: the last yes comes within the bound.
+// The clients that check keys from memory when their server stands still or is killed, when a clock is set back, and when
+// their machine has slept: the last yes comes within the bound.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { join } from 'node:path';
 import { noLibrary } from '../support/c-library.ts';
 import { ENDINGS, lastYesAfter, type MadeKey, type Servers, startServers } from '../support/checked-service.ts';
-import { diskFolder } from '../support/folder.ts';
 import { type HeldClocks, heldClocks } from '../support/held-clock.ts';
 import type { ServerProcess } from '../support/server-process.ts';
 import { CLIENTS, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
@@ -34,8 +32,8 @@ const missing = noLibrary();
 const programs = CLIENTS.filter((program) => program === 'bun' || Bun.which(program) !== null);
 
 describe.each(programs)('on %s', (program) => {
-  /** Two servers, and a client that has a good key in memory. `beforeKey`: what happens before that is made. */
-  async function start({ ofServers, ofClient }: Clocks = {}, beforeKey = async (_: Servers) => {}): Promise<Started> {
+  /** Two servers, and a client that has a good key in memory. */
+  async function start({ ofServers, ofClient }: Clocks = {}): Promise<Started> {
     const at = await startServers('embedded', ['bun', 'bun'], { RATE_LIMIT_REQUESTS: '0', ...ofServers?.env });
     const [, known] = at.servers;
     if (known === undefined) throw new Error('expected two servers');
@@ -45,7 +43,6 @@ describe.each(programs)('on %s', (program) => {
       await at.createKey('operator', ['introspect']),
       ofClient?.env,
     );
-    await beforeKey(at);
     const made = await at.createKey('alice');
     const letsIn = async () => (await client.ask({ key: made.key })).ok;
     while (!(await letsIn())) await Bun.sleep(10);
@@ -72,14 +69,6 @@ describe.each(programs)('on %s', (program) => {
     };
     expect(await lastYesAfter(end, letsIn)).toBeLessThanOrEqual(BOUND_MS);
     if (signal === 'SIGSTOP') known.signal('SIGCONT');
-    expect(await letsIn()).toBe(false);
-  });
-
-  test('a backup that is put back, and a key that was made after it', async () => {
-    const backup = join(diskFolder(), 'backup.db');
-    await using started = await start({}, async (at) => void (await at.keys('backup', backup)));
-    const { at, letsIn } = started;
-    expect(await lastYesAfter(() => at.keys('restore', backup, '--yes'), letsIn)).toBeLessThanOrEqual(BOUND_MS);
     expect(await letsIn()).toBe(false);
   });
 

@@ -86,6 +86,7 @@ test('backup and restore, as they are typed', async () => {
     const [, ...words] = command.trim().split(/ (?:run )?/);
     expect(words.shift()).toBe('keys');
     const args = words.map((word) => word.replace('keys-backup.db', target));
+    if (args[0] === 'restore') await server.stop();
     expect((await keysCommand(env, [...args, ...(args[0] === 'restore' ? ['--yes'] : [])])).code).toBe(0);
   }
   expect((await keysCommand(env, ['show', body.id])).code).toBe(0);

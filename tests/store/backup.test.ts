@@ -2,21 +2,20 @@
 // meanwhile, and wherever it is killed.
 
 import { expect, test } from 'bun:test';
-import { appendFileSync, copyFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
-import { systemClock } from '../../src/ground/runtime.ts';
+import { appendFileSync, copyFileSync, readdirSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { backUp } from '../../src/store/backup/backup.ts';
 import { compare } from '../../src/store/backup/compare.ts';
 import { withBackup } from '../../src/store/backup/file.ts';
-import { restore } from '../../src/store/backup/restore.ts';
-import type { Database, Statement } from '../../src/store/database.ts';
+import { DatabaseInUse, hasKeys, restoreFile, restoreRemote } from '../../src/store/backup/restore.ts';
+import type { Database } from '../../src/store/database.ts';
+import { holdAlone } from '../../src/store/embedded/alone.ts';
 import { openStore } from '../../src/store/open.ts';
-import { removeOld } from '../../src/store/upkeep.ts';
 import { callOver } from '../support/client.ts';
-import { type Client, openDatabase } from '../support/database-client.ts';
-import { everything, rows } from '../support/everything.ts';
+import { type Client, openDatabase, type Row } from '../support/database-client.ts';
+import { everything } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand } from '../support/keys-command.ts';
+import { keysCommand, startKeys } from '../support/keys-command.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startServer } from '../support/server-process.ts';
 import { startSqld } from '../support/sqld.ts';
@@ -25,98 +24,34 @@ import { bearer, createTestApp, TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { backupOf, OPTIONS } from './backups.ts';
 
-/** A new database, opened as a store, and by hand. */
-async function databaseOf(mode: 'embedded' | 'remote', started: AsyncDisposableStack) {
-  const path = join(temporaryFolder(), 'keys.db');
-  const url = mode === 'remote' ? started.use(await startSqld()).url : `file:${path}`;
-  const config = mode === 'remote' ? { mode, url, authToken: null, replicaFile: null } : { mode, path };
-  const store = await openStore(config, OPTIONS);
+/** A new remote database, opened as a store, and by hand. */
+async function remoteDatabase(started: AsyncDisposableStack) {
+  const { url } = started.use(await startSqld());
+  const store = await openStore({ mode: 'remote', url, authToken: null, replicaFile: null }, OPTIONS);
   const client = openDatabase(url);
   started.defer(store.close);
   started.defer(client.close);
-  return { config, store, client };
+  return { store, client };
 }
-
-test.each(rows(['embedded', 'remote'] as const, 1))(
-  '%s: rows sent ahead by an interrupted restore disturb nothing, and are gone after the next restore',
-  async (mode) => {
-    const file = await backupOf(3);
-    await using started = new AsyncDisposableStack();
-    const { config, store, client } = await databaseOf(mode, started);
-    await client.execute('CREATE TABLE _restoring_api_keys (row INTEGER PRIMARY KEY, id TEXT)');
-    await client.execute("INSERT INTO _restoring_api_keys VALUES (1, 'left over')");
-    await (await openStore(config, OPTIONS)).close();
-    const told: number[][] = [];
-    const progress = (...at: number[]) => void told.push(at);
-    await withBackup(file, temporaryFolder(), (backup) => restore(config, store.db, backup, { progress }));
-    expect(told.at(-1)).toEqual([6, 6]); // keys and events
-    const count = async (sql: string) => Number((await client.execute(`SELECT count(*) AS n FROM ${sql}`)).rows[0]?.n);
-    expect(await count('api_keys')).toBe(3);
-    expect(await count("sqlite_master WHERE name LIKE '\\_restoring%' ESCAPE '\\'")).toBe(0);
-  },
-);
-
-test.each(rows(['embedded', 'remote'] as const, 1))(
-  '%s: what a restore that was killed has left behind is dropped after a day, no sooner',
-  async (mode) => {
-    const file = await backupOf(3);
-    await using started = new AsyncDisposableStack();
-    const { config, store, client } = await databaseOf(mode, started);
-    const ahead = async () => {
-      const { rows } = await client.execute(
-        "SELECT name FROM sqlite_master WHERE name LIKE '\\_restoring%' ESCAPE '\\'",
-      );
-      return rows.map(({ name }) => name);
-    };
-    const sentAhead = Promise.withResolvers<void>();
-    const killedHere = () => {
-      sentAhead.resolve();
-      return new Promise<never>(() => {});
-    };
-    const db = {
-      ...store.db,
-      writeAll: (all: readonly Statement[]) =>
-        all.some(({ sql }) => sql.startsWith('ALTER TABLE')) ? killedHere() : store.db.writeAll(all),
-    };
-    void withBackup(file, temporaryFolder(), (backup) => restore(config, db, backup));
-    await sentAhead.promise;
-    const left = await ahead();
-    expect(left).toEqual(expect.arrayContaining(['_restoring', '_restoring_key_rows', '_restoring_key_events']));
-    const upkeep = { clock: systemClock, eventDays: 400, usageDays: 31 };
-    await removeOld(store.db, upkeep);
-    await client.execute('UPDATE _restoring SET begun_s = begun_s - 86390');
-    await removeOld(store.db, upkeep);
-    expect(await ahead()).toEqual(left);
-    await client.execute('UPDATE _restoring SET begun_s = begun_s - 20');
-    await removeOld(store.db, upkeep);
-    expect(await ahead()).toEqual([]);
-    const next = await openStore(config, OPTIONS); // the killed one holds its copy of the backup
-    started.defer(next.close);
-    await withBackup(file, temporaryFolder(), (backup) => restore(config, next.db, backup));
-    expect((await client.execute('SELECT count(*) AS n FROM api_keys')).rows[0]?.n).toBe(3);
-    expect(await ahead()).toEqual([]);
-  },
-);
 
 test('of more secrets than are read at once each that has ended is counted, and the first are named', async () => {
   const file = await backupOf(1500);
   await using started = new AsyncDisposableStack();
-  const { config, store, client } = await databaseOf('embedded', started);
+  const { store, client } = await remoteDatabase(started);
+  const counted: number[] = [];
   await withBackup(file, temporaryFolder(), async (backup) => {
-    expect(await compare(config, store.db, backup, Date.now())).toMatchObject({
-      isNew: true,
-      replaced: 0,
-      revivedCount: 1500,
-    });
-    await restore(config, store.db, backup);
-    expect(await compare(config, store.db, backup, Date.now())).toMatchObject({
+    expect(await compare(store.db, backup, Date.now())).toMatchObject({ isNew: true, replaced: 0, revivedCount: 1500 });
+    const progress = (done: number, total: number) => void counted.push(done, total);
+    await restoreRemote(store.db, backup, { isNew: true, progress });
+    expect(counted).toEqual([1000, 3000, 1500, 3000, 2500, 3000, 3000, 3000]); // keys and events
+    expect(await compare(store.db, backup, Date.now())).toMatchObject({
       isNew: false,
       replaced: 1500,
       revivedCount: 0,
     });
     await client.execute('UPDATE api_keys SET expires_at_ms = 1 WHERE row IN (1, 1400)');
     await client.execute('DELETE FROM api_keys WHERE row IN (2, 1500)');
-    const { revivedCount, revived } = await compare(config, store.db, backup, Date.now());
+    const { revivedCount, revived } = await compare(store.db, backup, Date.now());
     const named = revived.map(({ name, ended }) => [name, ended]);
     expect([revivedCount, named]).toEqual([
       4,
@@ -179,23 +114,17 @@ test('a file that somebody writes to while it is copied is copied anew, or refus
 const NEW_KEYS = `INSERT INTO api_keys (row, id, user_id, name, key_hash, scopes, active, created_at_ms)
 SELECT value, lower(hex(randomblob(16))), 'later', 'n', lower(hex(randomblob(32))), '[]', 1, 1 FROM json_each(?)`;
 
-/** Runs `also` before the transaction that puts the backup back. */
-const before = (db: Database, also: (all: readonly Statement[]) => Promise<unknown>): Database => ({
-  ...db,
-  async writeAll(all) {
-    if (all.some(({ sql }) => sql.startsWith('ALTER TABLE'))) await also(all);
-    return db.writeAll(all);
-  },
-});
+/** Without what the driver of remote databases adds. */
+const plain = (row: Row) => Object.fromEntries(Object.entries(row).filter(([name]) => !/^(\d+|length)$/.test(name)));
 
 /** All that a restore takes from the backup. */
 async function restored(client: Client) {
-  const all = async (sql: string) => (await client.execute(sql)).rows;
+  const all = async (sql: string) => (await client.execute(sql)).rows.map(plain);
   return {
     keys: (await all('SELECT * FROM api_keys ORDER BY row')).map(({ last_used_at_ms, ...key }) => key),
-    counts: await all('SELECT * FROM key_counts ORDER BY row, window_s, number, instance'),
-    uses: await all('SELECT * FROM key_uses ORDER BY row'),
+    counts: await all('SELECT * FROM key_counts ORDER BY row, window_s, number'),
     owners: await all('SELECT * FROM owners ORDER BY owner'),
+    blocked: await all('SELECT owner FROM blocked_owners'),
     holders: await all('SELECT * FROM holders ORDER BY row'),
   };
 }
@@ -205,97 +134,43 @@ const schemaOf = async (client: Client) =>
     .rows;
 
 const eventsOf = async (client: Client) =>
-  (await client.execute('SELECT seq, key_id, owner, kind FROM key_events ORDER BY seq')).rows;
+  (await client.execute('SELECT seq, key_id, owner, kind FROM key_events ORDER BY seq')).rows.map(plain);
 
-async function changeKeys(client: Client, rowsFrom: number): Promise<void> {
-  await client.batch([
-    { sql: `UPDATE api_keys SET active = 0 WHERE row = ${rowsFrom}` },
-    { sql: `DELETE FROM api_keys WHERE row IN (${rowsFrom + 1}, (SELECT max(row) FROM api_keys))` },
-    { sql: NEW_KEYS, args: [`[${rowsFrom + 1}, ${1000 + rowsFrom}, null]`] }, // a number that was given before, and others
-    // Two keys change their secrets, a rotation is begun, and one gets another id by hand.
-    { sql: `UPDATE api_keys SET key_hash = 'moving' WHERE row = ${rowsFrom + 2}` },
-    {
-      sql: `UPDATE api_keys SET key_hash = (SELECT key_hash FROM api_keys WHERE row = ${rowsFrom + 4}) || 'x' WHERE row = ${rowsFrom + 3}`,
-    },
-    {
-      sql: `UPDATE api_keys SET second_hash = 'next ${rowsFrom}', second_is = 'next', rotations = 1 WHERE row = ${rowsFrom + 5}`,
-    },
-    { sql: `UPDATE api_keys SET id = 'another ${rowsFrom}', metadata = '{}' WHERE row = ${rowsFrom + 6}` },
-    { sql: `UPDATE api_keys SET limit_requests = 5, limit_window_s = 60 WHERE row = ${rowsFrom + 7}` },
-    { sql: `UPDATE api_keys SET key_hash = 'moved ${rowsFrom}' WHERE key_hash = 'moving'` },
-    `INSERT INTO key_counts (row, window_s, number, instance, uses) VALUES (${rowsFrom}, 86400, unixepoch() / 86400, 1, 5)`,
-    `INSERT INTO owners (owner, keys_max) VALUES ('owner ${rowsFrom}', 5)`,
-    `INSERT INTO holders (owner) VALUES ('owner ${rowsFrom}')`,
-    `INSERT INTO key_uses (row, last_used_at_ms) VALUES (${rowsFrom}, 5)`,
+/** A backup with keys of every kind: plans, counts, blocks, rotations. */
+async function richBackup() {
+  const file = await backupOf(1200);
+  const copy = openDatabase(`file:${file}`);
+  await copy.batch([
+    "UPDATE api_keys SET second_hash = 'next', second_is = 'next', rotations = 1 WHERE row = 5",
+    "UPDATE api_keys SET limit_requests = 5, limit_window_s = 60, metadata = '{}' WHERE row = 6",
+    'DELETE FROM api_keys WHERE row = 7',
+    'INSERT INTO key_counts (row, window_s, number, instance, uses) SELECT row, 86400, unixepoch() / 86400, 1, 5 FROM api_keys',
+    "INSERT INTO owners (owner, keys_max) VALUES ('owner 1', 5)",
+    "INSERT INTO holders (owner) VALUES ('owner 1')",
+    "INSERT INTO blocked_owners (owner) VALUES ('owner 2')",
   ]);
+  const all = { rows: await restored(copy), events: await eventsOf(copy) };
+  copy.close();
+  return { file, ...all };
 }
 
-test.each(rows(['embedded', 'remote'] as const, 1))(
-  '%s: what changes before a restore and while it runs is as in the backup after it; no event is lost',
-  async (mode) => {
-    await using started = new AsyncDisposableStack();
-    const { config, store, client } = await databaseOf(mode, started);
-    const file = await backupOf(100);
-    await withBackup(file, temporaryFolder(), (backup) => restore(config, store.db, backup));
-    await changeKeys(client, 80); // these are in the backup that counts
-    const counted = join(temporaryFolder(), 'backup.db');
-    const env = config.mode === 'embedded' ? { DATABASE_URL: `file:${config.path}` } : { DATABASE_URL: config.url };
-    expect((await keysCommand(env, ['backup', counted])).code).toBe(0);
-    const [wanted, schema] = [await restored(client), await schemaOf(client)];
-    await changeKeys(client, 10);
-    const between = async () => {
-      await changeKeys(client, 30);
-      expect(await restored(client)).not.toEqual(wanted);
-    };
-    let events: unknown[] = [];
-    const db = before(store.db, async (all) => {
-      expect(all.filter(({ sql }) => /^CREATE (UNIQUE )?INDEX|^DROP TABLE (?!_)/.test(sql))).toEqual([]); // others wait
-      await between();
-      events = await eventsOf(client);
-    });
-    await withBackup(counted, temporaryFolder(), (backup) => restore(config, db, backup));
-    expect(await restored(client)).toEqual(wanted);
-    expect(await schemaOf(client)).toEqual(schema);
-    expect((await eventsOf(client)).slice(0, -1)).toEqual(events as never);
-    expect((await client.execute('PRAGMA integrity_check')).rows).toEqual([{ integrity_check: 'ok' }]);
-  },
-);
-
-const MANY = 10_001;
-
-test('more keys than are replaced one by one are replaced together, with what changes meanwhile', async () => {
-  await using started = new AsyncDisposableStack();
-  const { config, store, client } = await databaseOf('embedded', started);
-  const schema = await schemaOf(client);
-  const file = await backupOf(MANY);
-  const copy = openDatabase(`file:${file}`);
-  const wanted = await restored(copy);
-  copy.close();
-  await client.execute({ sql: NEW_KEYS, args: ['[1, 2]'] });
-  const db = before(store.db, () => client.execute({ sql: NEW_KEYS, args: ['[null]'] }));
-  await withBackup(file, temporaryFolder(), (backup) => restore(config, db, backup));
-  expect(await restored(client)).toEqual(wanted);
-  expect(await schemaOf(client)).toEqual(schema);
-  const events = await eventsOf(client);
-  expect(events.length).toBe(MANY + 4); // three of others, and the restore
-  expect(events.at(-1)?.kind).toBe('restored');
-});
+const trailOf = (events: readonly Row[]) => events.map(({ seq: _, ...event }) => event);
 
 /** Not every write is the last one in `bun run test`. */
-const WRITES_AT_ONCE = 6;
+const WRITES_AT_ONCE = 4;
 
-test('a restore that is killed at any of its writes leaves the keys of before, or the backup; its tables go after a day', async () => {
-  const file = await backupOf(20);
-  const copy = openDatabase(`file:${file}`);
-  const wanted = await restored(copy);
-  copy.close();
-  const states = new Set<string>();
-  for (let writes = 0, isOver = false; !isOver; writes += everything ? 1 : WRITES_AT_ONCE) {
-    await using started = new AsyncDisposableStack();
-    const { config, store, client } = await databaseOf('embedded', started);
-    await client.execute({ sql: NEW_KEYS, args: ['[3, 40]'] });
-    await changeKeys(client, 40);
-    const [old, schema] = [await restored(client), await schemaOf(client)];
+test('into a remote database that is killed at any of its writes: what is there holds, and a repeated one completes it', async () => {
+  const { file, rows: wanted, events } = await richBackup();
+  await using started = new AsyncDisposableStack();
+  const { store, client } = await remoteDatabase(started);
+  const schema = await schemaOf(client);
+  let isOver = false;
+  for (let writes = 0; !isOver; writes += everything ? 1 : WRITES_AT_ONCE) {
+    // Whatever an earlier round has put.
+    for (const table of ['api_keys', 'owners', 'holders', 'key_counts', 'blocked_owners', 'key_events', 'upkeep'])
+      await client.execute(`DELETE FROM ${table}`);
+    await client.batch([NEW_KEYS.replace('?', "'[1]'"), 'DELETE FROM api_keys']); // two events of its own
+    const own = trailOf(await eventsOf(client));
     let left = writes;
     const killed = Promise.withResolvers<'killed'>();
     const until = <T>(write: () => Promise<T>): Promise<T> => {
@@ -304,26 +179,134 @@ test('a restore that is killed at any of its writes leaves the keys of before, o
       killed.resolve('killed');
       return new Promise<never>(() => {});
     };
-    const db: Database = {
-      ...store.db,
-      write: (statement) => until(() => store.db.write(statement)),
-      writeAll: (all) => until(() => store.db.writeAll(all)),
-    };
-    const done = withBackup(file, temporaryFolder(), (backup) => restore(config, db, backup));
-    isOver = (await Promise.race([done, killed.promise])) !== 'killed';
-    const now = JSON.stringify(await restored(client));
-    const is = now === JSON.stringify(wanted) ? 'new' : now === JSON.stringify(old) ? 'old' : 'neither';
-    states.add(is);
-    expect(is).not.toBe('neither');
-    const env = { DATABASE_URL: `file:${config.mode === 'embedded' ? config.path : ''}` };
-    const beside = join(temporaryFolder(), 'beside.db');
-    expect((await keysCommand(env, ['backup', beside])).code).toBe(0);
-    await client.execute(NEW_KEYS.replace('?', "'[null]'")); // a server goes on
-    if ((await client.execute("SELECT 1 FROM sqlite_master WHERE name = '_restoring'")).rows.length > 0)
-      await client.execute('UPDATE _restoring SET begun_s = begun_s - 86500');
-    await removeOld(store.db, OPTIONS);
+    const db: Database = { ...store.db, writeAll: (all) => until(() => store.db.writeAll(all)) };
+    const restoring = (to: Database) =>
+      withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false }));
+    isOver = (await Promise.race([restoring(db), killed.promise])) !== 'killed';
     expect(await schemaOf(client)).toEqual(schema);
-    expect((await client.execute('PRAGMA integrity_check')).rows).toEqual([{ integrity_check: 'ok' }]);
+    // No key without the block of its owner, its plan and its counts.
+    const keys = (await client.execute('SELECT 1 FROM api_keys')).rows.length;
+    if (keys > 0) expect(await restored(client)).toEqual({ ...wanted, keys: wanted.keys.slice(0, keys) });
+    expect(await hasKeys(store.db)).toBe(isOver);
+    if (!isOver) await restoring(store.db);
+    expect(await restored(client)).toEqual(wanted);
+    expect(trailOf(await eventsOf(client))).toEqual([...own, ...trailOf(events), RESTORED]);
+    expect((await client.execute('SELECT task FROM upkeep')).rows).toEqual([]); // nothing is under way
   }
-  expect([...states].sort()).toEqual(['new', 'old']);
+}, 60_000);
+
+const RESTORED = { key_id: null, owner: '', kind: 'restored' };
+
+test('a key that a server makes while its remote database is restored stays; the restore says that it is not complete', async () => {
+  const { file } = await richBackup();
+  await using started = new AsyncDisposableStack();
+  const { store, client } = await remoteDatabase(started);
+  const restoring = (to: Database) =>
+    withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false }));
+  let keysPut = 0;
+  const db: Database = {
+    ...store.db,
+    async writeAll(all) {
+      const isOfKeys = all.some(({ sql }) => sql.startsWith('INSERT OR IGNORE INTO api_keys'));
+      if (isOfKeys && keysPut++ === 1) await client.execute(NEW_KEYS.replace('?', "'[null]'"));
+      return store.db.writeAll(all);
+    },
+  };
+  await expect(restoring(db)).rejects.toThrow(DatabaseInUse);
+  await expect(restoring(store.db)).rejects.toThrow(DatabaseInUse);
+  const { rows } = await client.execute("SELECT 1 FROM api_keys WHERE user_id = 'later'");
+  expect(rows).toHaveLength(1);
+});
+
+test('a restore into a remote database that another one has taken over puts nothing more', async () => {
+  const { file, rows: wanted } = await richBackup();
+  await using started = new AsyncDisposableStack();
+  const { store, client } = await remoteDatabase(started);
+  const restoring = (to: Database) =>
+    withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false }));
+  let keysPut = 0;
+  const db: Database = {
+    ...store.db,
+    async writeAll(all) {
+      const isOfKeys = all.some(({ sql }) => sql.startsWith('INSERT OR IGNORE INTO api_keys'));
+      if (isOfKeys && keysPut++ === 1) await restoring(store.db);
+      return store.db.writeAll(all);
+    },
+  };
+  await expect(restoring(db)).rejects.toThrow(DatabaseInUse);
+  expect(await restored(client)).toEqual(wanted);
+});
+
+test('while a file is held for a restore, a server that starts waits; then it has what was restored', async () => {
+  const app = await createTestApp({ store: 'embedded' });
+  const kept = await app.createKey('alice');
+  const file = join(temporaryFolder(), 'backup.db');
+  await app.keys('backup', file);
+  const later = await app.createKey('alice');
+  await app.close();
+  const path = join(app.folder, 'keys.db');
+  const held = await holdAlone(path);
+  if (held === null) throw new Error('nobody has it open');
+  const waiting = startServer({ env: { DATABASE_URL: `file:${path}`, JWT_SECRET: TEST_SECRET } });
+  await withBackup(file, temporaryFolder(), (backup) => restoreFile(held.db, backup, { isNew: false }));
+  await held.close();
+  await using server = await waiting;
+  const use = async (key: string) => (await callOver(server.url, 'get_data', {}, { 'x-api-key': key })).status;
+  expect([await use(kept.key), await use(later.key)]).toEqual([200, 401]);
+});
+
+const at = (path: string) => ({ DATABASE_URL: `file:${path}` });
+
+/** Restores a backup into a new file, to which then a key is added. */
+async function restoredFrom(file: string): Promise<string> {
+  const path = join(temporaryFolder(), 'data/keys.db');
+  expect((await keysCommand(at(path), ['restore', file])).code).toBe(0);
+  const made = await keysCommand(at(path), ['create', '--user', 'alice', '--name', 'later']);
+  expect(made.code).toBe(0);
+  return path;
+}
+
+/** Counts the keys as a server that starts finds them. */
+async function countKeys(path: string): Promise<number> {
+  expect((await keysCommand(at(path), ['list', '--user', 'nobody'])).code).toBe(0); // opens it as a server does
+  const client = openDatabase(`file:${path}`);
+  const { rows } = await client.execute('SELECT count(*) AS keys FROM api_keys');
+  expect((await client.execute('PRAGMA integrity_check')).rows).toEqual([{ integrity_check: 'ok' }]);
+  client.close();
+  return Number(rows[0]?.keys);
+}
+
+test('killed while it copies the file of before, it has changed nothing, and can be repeated', async () => {
+  const file = await backupOf(20_000); // several pieces, with a pause between
+  const path = await restoredFrom(file);
+  const command = startKeys(at(path), ['restore', file, '--yes'], temporaryFolder());
+  await waitFor(() => readdirSync(dirname(path)).some((name) => name.endsWith('.part')));
+  command.kill('SIGKILL');
+  await command.exited;
+  expect(await countKeys(path)).toBe(20_001);
+  expect((await keysCommand(at(path), ['restore', file, '--yes'])).code).toBe(0);
+  expect(await countKeys(path)).toBe(20_000);
+});
+
+test.each([0, 0.5, 1])('killed when this part of the transaction has run, the old keys are there: %d', async (part) => {
+  const file = await backupOf(5000);
+  const path = await restoredFrom(file);
+  const source = (path: string) => JSON.stringify(join(import.meta.dir, '../../src', path));
+  const script = `import { withBackup } from ${source('store/backup/file.ts')};
+import { restoreFile } from ${source('store/backup/restore.ts')};
+import { holdAlone } from ${source('store/embedded/alone.ts')};
+const { db } = await holdAlone(${JSON.stringify(path)});
+async function writeAll(statements) {
+  await db.read({ sql: 'BEGIN IMMEDIATE' });
+  for (const statement of statements.slice(0, statements.length * ${part})) await db.read(statement);
+  process.kill(process.pid, 'SIGKILL');
+}
+await withBackup(${JSON.stringify(file)}, ${JSON.stringify(temporaryFolder())}, (backup) =>
+  restoreFile({ ...db, writeAll }, backup, { isNew: false }));`;
+  const child = Bun.spawn([process.execPath, '-e', script], { stderr: 'inherit' });
+  await child.exited;
+  expect(child.signalCode).toBe('SIGKILL');
+  expect(await countKeys(path)).toBe(5001);
+  expect((await keysCommand(at(path), ['restore', file, '--yes'])).code).toBe(0);
+  expect(await countKeys(path)).toBe(5000);
 });

@@ -4,7 +4,7 @@
 import { DatabaseSync, type SQLInputValue } from 'node:sqlite';
 import { createClient as createRemoteClient } from '@libsql/client/web';
 
-type Row = Record<string, unknown>;
+export type Row = Record<string, unknown>;
 type Statement = string | { readonly sql: string; readonly args?: readonly unknown[] };
 
 export interface Client {

@@ -1,18 +1,17 @@
 // Opens the configured database for a verb, beside running servers, and turns options into filters.
 
 import { hash } from 'node:crypto';
-import { chownSync, existsSync, statSync } from 'node:fs';
-import { dirname, resolve } from 'node:path';
+import { existsSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { type Config, parseConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
 import { childrenStore } from '../../doors/children/index.ts';
-import { makePrivate } from '../../ground/private-files.ts';
 import type { InvalidInput } from '../../ground/problem.ts';
 import { type Sha256, systemClock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import type { Origin } from '../../keys/actor.ts';
 import type { KeyFilter } from '../../keys/admin.ts';
-import { openStore, prepareDataFolder, type Store } from '../../store/open.ts';
+import { openStore, type Store } from '../../store/open.ts';
 import type { DatabaseConfig } from '../../store/place.ts';
 import { createLog } from '../../watch/log.ts';
 import { CommandError, type Io, type IoStreams, UsageError } from '../io.ts';
@@ -45,14 +44,6 @@ export async function withStore<T>(
   return withOpened(io, config, use);
 }
 
-/** Opens the store like `withStore`, but creates a missing database, and says so. */
-export async function withStoreOrNew<T>(io: Io, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
-  const config = configOf(io.env);
-  const { database } = config;
-  if (database.mode === 'embedded' && !exists(database)) makeFile(io, config, database.path);
-  return withOpened(io, config, use);
-}
-
 async function withOpened<T>(io: Io, config: Config, use: (store: Store, config: Config) => Promise<T>): Promise<T> {
   const { database } = config;
   const log = stderrLog(io);
@@ -76,7 +67,7 @@ async function withOpened<T>(io: Io, config: Config, use: (store: Store, config:
 }
 
 /** Returns whether the database exists. An empty file isn't one yet. */
-const exists = (database: DatabaseConfig): boolean =>
+export const exists = (database: DatabaseConfig): boolean =>
   database.mode === 'remote' || (existsSync(database.path) && statSync(database.path).size > 0);
 
 export function mustExist(database: DatabaseConfig): void {
@@ -84,17 +75,6 @@ export function mustExist(database: DatabaseConfig): void {
   throw new CommandError(
     `DATABASE_URL: there is no database at ${JSON.stringify(resolve(database.path))}; a server makes it`,
   );
-}
-
-const ROOT_UID = 0;
-
-/** Creates the file. If root runs the command, the file gets its folder's owner, who runs the server. */
-function makeFile(io: Io, config: Config, path: string): void {
-  prepareDataFolder(config);
-  makePrivate(path);
-  const { uid, gid } = statSync(dirname(path));
-  if (process.getuid?.() === ROOT_UID && uid !== ROOT_UID) chownSync(path, uid, gid);
-  io.say(`there was no database at ${path}: it is made; start servers anew that had one there before`);
 }
 
 const OPTIONS: Readonly<Record<string, string>> = { name: '--name', scopes: '--scope', expiresInDays: '--days' };

@@ -1,44 +1,150 @@
-// `keys restore`: restores a backup, even beside running servers, which then drop their caches.
+// `keys restore`: restores a backup onto nothing, onto a file that nobody else has open, or into a remote database without
+// keys.
 
+import { chownSync, realpathSync, renameSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { Config } from '../../config/config.ts';
+import { makePrivate } from '../../ground/private-files.ts';
+import { isOutage } from '../../ground/result.ts';
+import { rfc3339 } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { compare, type Restoring } from '../../store/backup/compare.ts';
 import { type Backup, withBackup } from '../../store/backup/file.ts';
-import { restore } from '../../store/backup/restore.ts';
+import { DatabaseInUse, hasKeys, restoreFile, restoreRemote } from '../../store/backup/restore.ts';
+import { type FileAlone, holdAlone } from '../../store/embedded/alone.ts';
+import { checkFile, mustBeNoFolder } from '../../store/embedded/open.ts';
+import { prepareDataFolder } from '../../store/open.ts';
+import { migrate } from '../../store/schema.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io } from '../io.ts';
 import { FILE, flag, needed } from '../options.ts';
-import { withStoreOrNew } from './database.ts';
-import { withPrivateFolder } from './private-folder.ts';
+import { configOf, exists, withStore } from './database.ts';
+import { removing, withPrivateFolder } from './private-folder.ts';
 
 const OWNERS_SHOWN_MAX = 20;
+const ROOT_UID = 0;
+
+const REMOTE_HAS_KEYS =
+  'DATABASE_URL: the database has keys, and a remote one is only restored without any; nothing was changed. Restore into a new one, and point DATABASE_URL at it';
+const REMOTE_IN_USE =
+  'DATABASE_URL: somebody has put keys or owners into the database meanwhile, so the restore is not complete. Restore into a new one';
+
+interface Given {
+  readonly backup: Backup;
+  readonly config: Config;
+  readonly io: Io;
+  readonly yes: boolean;
+}
 
 export const verb = command({
   name: 'keys restore',
   summary:
-    'Replaces all keys by those of a backup, or makes the database. Says how many secrets that were made since would be refused, and which that have ended since would work again, and asks.',
+    'Puts a backup where there is no database, in the place of a file that nothing else has open (which stays beside it), or into a remote database without keys. Says which secrets that have ended since would work again, and asks.',
   options: { yes: flag },
   argument: needed(FILE),
   async run({ options: { yes }, argument: file, io }) {
-    const restoreFrom = (backup: Backup) =>
-      withStoreOrNew(io, async (store, { database }) => {
-        const restoring = await compare(database, store.db, backup, Date.now(), io.progressOf(0, 'keys compared'));
-        if (!restoring.isNew) await ask(restoring, backup, { io, yes });
-        const progress = io.progressOf(0, 'keys and events compared');
-        await restore(database, store.db, backup, { isNew: restoring.isNew, progress });
-        io.say(`keys restored: ${backup.keys}; running servers forget what they know within REVOCATION_LAG_MAX_MS`);
-      });
+    const restoreFrom = async (backup: Backup) => {
+      const config = configOf(io.env);
+      const given = { backup, config, io, yes };
+      await (config.database.mode === 'embedded' ? intoFile(config.database.path, given) : intoRemote(given));
+      io.say(`keys restored: ${backup.keys}`);
+    };
     await withPrivateFolder(io, (folder) => withBackup(file, folder, restoreFrom)).catch((error) => {
       throw error instanceof CommandError ? error : new CommandError(reasonOf(error));
     });
   },
 });
 
+const intoRemote = ({ backup, config, io, yes }: Given): Promise<void> =>
+  withStore(
+    io,
+    async ({ db }) => {
+      if (await hasKeys(db)) throw new CommandError(REMOTE_HAS_KEYS);
+      const restoring = await compare(db, backup, Date.now(), io.progressOf(0, 'keys compared'));
+      if (!restoring.isNew) await ask(restoring, backup, io, yes);
+      const progress = io.progressOf(0, 'keys and events restored');
+      await restoreRemote(db, backup, { isNew: restoring.isNew, progress }).catch((error) => {
+        throw error instanceof DatabaseInUse ? new CommandError(REMOTE_IN_USE) : error;
+      });
+      io.say('running servers forget what they know within REVOCATION_LAG_MAX_MS');
+    },
+    config,
+  );
+
+async function intoFile(path: string, given: Given): Promise<void> {
+  const { backup, config, io } = given;
+  mustBeNoFolder(path);
+  await using held = new AsyncDisposableStack();
+  const hold = async () => {
+    const file = await holdAlone(path);
+    if (file === null) throw new CommandError(openElsewhere(path));
+    held.defer(file.close);
+    await migrate(file.db);
+    return file;
+  };
+  const make = async () => {
+    prepareDataFolder(config);
+    makeFile(path);
+    await restoreFile((await hold()).db, backup, { isNew: true });
+  };
+
+  if (!exists(config.database)) {
+    await make();
+    return io.say(`there was no database at ${path}: it is made; start servers anew that had one there before`);
+  }
+  const before = `${realpathSync(path)}.before-${rfc3339(Date.now()).replaceAll(':', '')}`;
+  try {
+    await checkFile(path);
+    await replace(await hold(), before, given);
+  } catch (error) {
+    if (!isOutage(error, 'damaged')) throw error;
+    await io.confirm(
+      `The file ${path} is damaged, so what has ended since the backup can't be told. Put the backup (${backup.keys} keys) in its place.`,
+      given.yes,
+    );
+    for (const part of ['-wal', '-shm', '']) moveIfThere(`${realpathSync(path)}${part}`, `${before}${part}`);
+    await make();
+  }
+  io.say(`what was there before is in ${before}`);
+}
+
+const openElsewhere = (path: string) =>
+  `DATABASE_URL: another process has ${JSON.stringify(path)} open (a server, a command, or a program that copies it); nothing was changed. Stop it, and restore again`;
+
+/** Replaces what is in a file, after it has asked, and copied the file to `before`. */
+async function replace({ db, copyTo }: FileAlone, before: string, { backup, config, io, yes }: Given): Promise<void> {
+  const restoring = await compare(db, backup, Date.now(), io.progressOf(0, 'keys compared'));
+  if (!restoring.isNew) await ask(restoring, backup, io, yes);
+  const unfinished = `${before}.part`;
+  await removing([unfinished], async () => {
+    await copyTo(unfinished);
+    if (config.database.mode === 'embedded') giveTo(statSync(config.database.path), unfinished);
+    renameSync(unfinished, before);
+  });
+  await restoreFile(db, backup, restoring);
+}
+
+/** Creates the file. If root runs the command, the file gets its folder's owner, who runs the server. */
+function makeFile(path: string): void {
+  makePrivate(path);
+  giveTo(statSync(dirname(path)), path);
+}
+
+/** Gives a file to the owner of another one, if root runs the command. */
+function giveTo({ uid, gid }: { readonly uid: number; readonly gid: number }, file: string): void {
+  if (process.getuid?.() === ROOT_UID && uid !== ROOT_UID) chownSync(file, uid, gid);
+}
+
+function moveIfThere(from: string, to: string): void {
+  if (statSync(from, { throwIfNoEntry: false }) !== undefined) renameSync(from, to);
+}
+
 async function ask(
   { replaced, refusedCount, revivedCount, revived, blockedAgain }: Restoring,
   backup: Backup,
-  { io, yes }: { readonly io: Io; readonly yes: boolean },
-) {
-  const { say, confirm } = io;
+  { say, confirm }: Io,
+  yes: boolean,
+): Promise<void> {
   for (const { ended, keyId, owner, name, fingerprint } of revived)
     say(`${ended} since: ${keyId} of ${JSON.stringify(owner)}, ${JSON.stringify(name)}, fingerprint ${fingerprint}`);
   if (revivedCount > revived.length) say(`… and ${revivedCount - revived.length} more`);

@@ -8,7 +8,6 @@ import { type Database, type Row, type Statement, UnusableDatabase } from '../da
 import { embeddedDatabase } from '../embedded/database.ts';
 import { mustBeNoFolder, openError } from '../embedded/open.ts';
 import { CHANGES, pageOf } from '../feed.ts';
-import { EMPTIED, RESTORING } from '../left-behind.ts';
 import type { DatabaseConfig } from '../place.ts';
 import { remoteDatabase } from '../remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../schema.ts';
@@ -55,13 +54,12 @@ async function leaveOut(file: string): Promise<void> {
   try {
     const [damage] = await copy.read({ sql: 'PRAGMA quick_check(1)' });
     if (damage?.quick_check !== 'ok') throw new StoreOutage(String(damage?.quick_check), 'damaged');
-    const left = (await copy.read({ sql: LEFT_OUT_TABLES })).map(({ name }) => String(name));
     const triggers = await copy.read({ sql: LEFT_OUT_TRIGGERS });
     await copy.read({ sql: 'PRAGMA secure_delete = ON' });
     await copy.writeAll(
       [
         ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
-        ...left.map((name) => (LEFT_OUT.includes(name) ? `DELETE FROM ${name}` : `DROP TABLE ${name}`)),
+        ...LEFT_OUT.map((name) => `DELETE FROM ${name}`),
         ...triggers.map(({ sql }) => String(sql)),
       ].map((sql) => ({ sql })),
     );
@@ -73,9 +71,6 @@ async function leaveOut(file: string): Promise<void> {
 }
 
 const LEFT_OUT_TRIGGERS = `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ('${LEFT_OUT.join("', '")}')`;
-/** Includes those of a restore under way. */
-const LEFT_OUT_TABLES = `SELECT name FROM sqlite_master WHERE type = 'table'
-AND (name IN ('${LEFT_OUT.join("', '")}') OR name GLOB '${RESTORING}*' OR name GLOB '${EMPTIED}_*')`;
 
 const tablesOf = (schema: readonly Row[]): string[] =>
   schema.filter(({ type }) => type === 'table').map(({ name }) => String(name));

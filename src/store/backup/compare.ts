@@ -3,9 +3,7 @@
 import { fingerprintOf } from '../../keys/record.ts';
 import { pagesOf, type Read } from '../copying.ts';
 import { type Database, firstOf, type Row } from '../database.ts';
-import type { DatabaseConfig } from '../place.ts';
 import { hasSecret, rowBy } from '../rows.ts';
-import { attached, comparedOf, differentKeys, KEYS_OF_BACKUP, type Progress } from './differences.ts';
 import { type Backup, letSignalsIn } from './file.ts';
 
 export interface Restoring {
@@ -41,13 +39,9 @@ const isAccepted = (hash: string) =>
   `k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?2) AND ${hasSecret(hash, '?2')}`;
 
 /** Selects accepted secrets: of keys after row ?1, and of that key those after number ?3. */
-const accepted = (keys: string) => `SELECT k.row, h.key AS nth, h.value AS hash, k.id, k.user_id, k.name
-FROM ${keys}, json_each(json_array(k.key_hash, k.second_hash)) h
+const ACCEPTED = `SELECT k.row, h.key AS nth, h.value AS hash, k.id, k.user_id, k.name
+FROM api_keys k, json_each(json_array(k.key_hash, k.second_hash)) h
 WHERE (k.row, h.key) > (?1, ?3) AND ${isAccepted('h.value')} ORDER BY k.row, h.key LIMIT ${PAGE_ROWS}`;
-
-const OF_ALL = accepted('api_keys k');
-/** Selects only those of some keys, whose rows are ?4. */
-const OF_SOME = accepted('json_each(?4) r CROSS JOIN api_keys k ON k.row = r.value');
 
 /** Selects which of these hashes, each given with its key's id, are not accepted, and why. */
 const ENDED = `SELECT p.key AS at, CASE WHEN of.id IS NULL THEN 'deleted' WHEN of.active = 0 THEN 'revoked'
@@ -60,48 +54,47 @@ const THERE = 'SELECT (SELECT count(*) FROM api_keys) AS keys, EXISTS (SELECT 1 
 
 const UNBLOCKED = 'SELECT value AS owner FROM json_each(?) WHERE value NOT IN (SELECT owner FROM blocked_owners)';
 
-/** Compares the database with the backup; in a file only the keys that differ. */
+/** Compares the database with the backup. `progress`: how many keys of both were compared, and how many there are. */
 export async function compare(
-  { mode }: Pick<DatabaseConfig, 'mode'>,
-  db: Database,
+  db: Pick<Database, 'read'>,
   backup: Backup,
   nowMs: number,
-  progress: Progress = () => {},
+  progress: (done: number, total: number) => void = () => {},
 ): Promise<Restoring> {
-  const { read } = backup;
   const there = firstOf(await db.read({ sql: THERE }));
-  const rows =
-    mode === 'embedded'
-      ? await attached(db, backup, () => differentKeys(db, KEYS_OF_BACKUP, comparedOf(backup.keys, progress)))
-      : null;
+  const replaced = Number(there.keys);
+  let compared = 0;
+  const read: Read = (statement) => db.read(statement);
+  const each = async (one: Read, other: Read, take: (ended: readonly Revived[]) => void) => {
+    for await (const { secrets, ended } of acceptedOnly(one, other, nowMs)) {
+      take(ended);
+      compared = Math.min(compared + secrets, replaced + backup.keys);
+      progress(compared, replaced + backup.keys);
+    }
+  };
   const revived: Revived[] = [];
   let revivedCount = 0;
-  for await (const ended of acceptedOnly(read, (statement) => db.read(statement), { nowMs, rows })) {
+  await each(backup.read, read, (ended) => {
     revivedCount += ended.length;
     revived.push(...ended.slice(0, REVIVED_SHOWN_MAX - revived.length));
-  }
+  });
   let refusedCount = 0;
-  for await (const refused of acceptedOnly((statement) => db.read(statement), read, { nowMs, rows }))
+  await each(read, backup.read, (refused) => {
     refusedCount += refused.length;
-  const replaced = Number(there.keys);
+  });
   const isNew = replaced === 0 && there.hasEvents === 0;
-  return { isNew, replaced, refusedCount, revivedCount, revived, blockedAgain: await blockedAgain(db, read) };
+  return { isNew, replaced, refusedCount, revivedCount, revived, blockedAgain: await blockedAgain(db, backup.read) };
 }
 
-/** Yields in pages the secrets that one database accepts and the other doesn't. */
-async function* acceptedOnly(
-  one: Read,
-  other: Read,
-  { nowMs, rows }: { readonly nowMs: number; readonly rows: readonly number[] | null },
-): AsyncGenerator<readonly Revived[]> {
-  const [sql, some] = rows === null ? [OF_ALL, []] : [OF_SOME, [JSON.stringify(rows)]];
+/** Yields in pages the secrets that one database accepts and the other doesn't, and how many the first has in the page. */
+async function* acceptedOnly(one: Read, other: Read, nowMs: number) {
   for (let last: Row = { row: Number.MIN_SAFE_INTEGER, nth: 0 }; ; ) {
-    const secrets = await one({ sql, args: [last.row ?? null, nowMs, last.nth ?? null, ...some] });
-    const pairs = JSON.stringify(secrets.map(({ hash, id }) => [hash, id]));
-    const ended = await other({ sql: ENDED, args: [pairs, nowMs] });
-    yield ended.map((row) => revivedOf(secrets[Number(row.at)] ?? {}, row));
+    const secrets = await one({ sql: ACCEPTED, args: [last.row ?? null, nowMs, last.nth ?? null] });
     const next = secrets.at(-1);
     if (next === undefined) return;
+    const pairs = JSON.stringify(secrets.map(({ hash, id }) => [hash, id]));
+    const ended = await other({ sql: ENDED, args: [pairs, nowMs] });
+    yield { secrets: secrets.length, ended: ended.map((row) => revivedOf(secrets[Number(row.at)] ?? {}, row)) };
     last = next;
     await letSignalsIn();
   }
@@ -115,7 +108,7 @@ const revivedOf = ({ id, user_id: owner, name, hash }: Row, { ended }: Row): Rev
   fingerprint: fingerprintOf(String(hash)),
 });
 
-async function blockedAgain(db: Database, read: Read): Promise<string[]> {
+async function blockedAgain(db: Pick<Database, 'read'>, read: Read): Promise<string[]> {
   const owners: string[] = [];
   for await (const rows of pagesOf(read, 'blocked_owners', PAGE_ROWS)) {
     const blocked = JSON.stringify(rows.map(({ owner }) => owner));

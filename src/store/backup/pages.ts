@@ -9,9 +9,10 @@ import { realpathSync, statSync } from 'node:fs';
 import { type FileHandle, open, truncate } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
 import { outageIn } from '../../ground/result.ts';
+import { sleep } from '../../ground/runtime.ts';
 import type { Database } from '../database.ts';
-import { pauseAfter } from './pieces.ts';
 
+const PAUSE_MS_MAX = 100;
 const PIECE_BYTES = 4 * 1024 * 1024;
 const SHORTENED_BYTES = 16 * 1024 * 1024;
 /** The WAL's header, which changes each time the WAL is reset. */
@@ -80,3 +81,6 @@ export async function shorten(path: string): Promise<void> {
     await pauseAfter(beganMs);
   }
 }
+
+/** Pauses for as long as a piece took that began then (`performance.now`): the disk serves others meanwhile. */
+const pauseAfter = (beganMs: number): Promise<void> => sleep(Math.min(performance.now() - beganMs, PAUSE_MS_MAX));

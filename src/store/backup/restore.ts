@@ -1,260 +1,208 @@
-// Restores a backup into a database, in one transaction.
+// Restores a backup: into a file that nobody else has open, in one transaction, or into a remote database without keys, in
+// many small ones, because `sqld` aborts a transaction after 5 s.
 
-import { outageIn } from '../../ground/result.ts';
-import { sleep } from '../../ground/runtime.ts';
 import { pagesOf, putRows } from '../copying.ts';
 import { type Database, firstOf, type Row, type Statement } from '../database.ts';
-import { dropLeft, EMPTIED, type Emptying, RESTORING } from '../left-behind.ts';
-import type { DatabaseConfig } from '../place.ts';
-import {
-  attached,
-  type Compared,
-  comparedOf,
-  copyMissingEvents,
-  differentKeys,
-  KEYS_OF_BACKUP,
-  type Progress,
-  sendMissingEvents,
-} from './differences.ts';
 import type { Backup } from './file.ts';
-import { copyInPieces, pauseAfter } from './pieces.ts';
 
-const KEYS = 'api_keys';
+/** Tables taken from the backup as they are; keys come last, so that a remote database blocks and counts for them first. */
+const TAKEN = ['owners', 'holders', 'key_counts', 'key_uses', 'api_keys'];
+/** Tables with row numbers that other tables or memories know: each page goes behind what is there, or nowhere. */
+const NUMBERED = ['holders', 'api_keys'];
 const EVENTS = 'key_events';
-/** Replaced by new tables as a whole. */
-const REPLACED = ['key_uses', 'key_counts', 'owners', 'holders'];
-/** Restored only into a new database: in one that is in use, a secret may have been replaced because it leaked. */
-const SECRETS = 'server_secrets';
-/** Sent in advance unchanged. Owners blocked since stay blocked. */
-const SENT = [...REPLACED, 'blocked_owners', SECRETS];
-const PAGE_ROWS = 500;
-/** Rows inserted into a file at once, for which other writers wait 10 ms. */
-const PIECE_ROWS = 2000;
-/** Pages of a file moved at once. */
-const PIECE_PAGES = 250;
-/** The length in pages from which the WAL is reset: 40 MB. */
-const LOG_PAGES = 10_000;
-/** How often that is tried while others write, and the longest pause between tries. */
-const LOG_TRIES_MAX = 20;
-const LOG_PAUSE_MS_MAX = 20;
+/** Owners blocked since stay blocked. */
+const BLOCKS = 'blocked_owners';
+/** Tables of what ends within minutes or hours, which no backup has. */
+const EMPTIED = ['codes', 'children'];
+const PAGE_ROWS = 1000;
 
-/** Returns the staging table for another one's rows. */
-const stagingOf = (table: string) => `${RESTORING}_${table}`;
-
-const STAGED_EVENTS = stagingOf(EVENTS);
-/** The row numbers of keys that are replaced one by one. */
-const KEY_ROWS = stagingOf('key_rows');
-
-/** Moves events with the same numbers as the backup's to the end: a new database has some after its first key. */
-const MOVE_EVENTS = `UPDATE ${EVENTS}
-SET seq = seq + max((SELECT max(seq) FROM ${EVENTS}), (SELECT max(seq) FROM ${STAGED_EVENTS}))
-WHERE seq IN (SELECT seq FROM ${STAGED_EVENTS})`;
-
-/** Restores the server secrets, so that OAuth clients keep their registrations, which other secrets would end. */
-const TAKE_SECRETS = `UPDATE ${SECRETS} SET value = b.value FROM ${stagingOf(SECRETS)} b WHERE b.name = ${SECRETS}.name`;
-
+const TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'";
+const NEWEST_EVENT = `SELECT coalesce(max(seq), 0) AS seq FROM ${EVENTS}`;
 /** Makes every process drop its caches. */
 const NEW_ID = 'UPDATE feed SET database_id = lower(hex(randomblob(16)))';
+const SECRETS = 'SELECT name, value FROM server_secrets';
+/** So that OAuth clients keep their registrations. Not where secrets are in use: one may have been replaced as it leaked. */
+const TAKE_SECRET = 'UPDATE server_secrets SET value = ?2 WHERE name = ?1';
 
-const INDEXES = `SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = '${KEYS}' AND sql IS NOT NULL`;
-const TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'";
-const NEWEST = `SELECT coalesce((SELECT max(seq) FROM ${EVENTS}), 0) AS event,
-coalesce((SELECT max(seq) FROM changes), 0) AS change`;
-const NEWEST_EVENT = `SELECT coalesce(max(seq), 0) AS event FROM ${EVENTS}`;
-
-interface Prepared {
-  /** The table with the backup's keys. */
-  readonly source: string;
-  /** Whether keys are replaced one by one: those that differ, and those changed during the comparison. */
-  readonly oneByOne: boolean;
-  /** The newest event and change before keys were compared. */
-  readonly newest: Row;
-  readonly newestInBackup: Row;
-  readonly triggers: readonly Row[];
-  readonly indexes: readonly Row[];
+export interface RestoreOptions {
+  /** Whether the database has never held a key, so that nobody relies on its secrets. */
   readonly isNew: boolean;
+  /** Takes the numbers of rows put so far and in total. */
+  readonly progress?: (done: number, total: number) => void;
 }
 
-/** Returns the statements of the one transaction. They drop triggers meanwhile, because a restore has its own event. */
-const restoreStatements = ({ newestInBackup, triggers, isNew, ...keys }: Prepared): Statement[] =>
-  [
-    ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
-    ...(keys.oneByOne ? replaceKeys(keys) : replaceAllKeys(keys)),
-    ...REPLACED.flatMap((table) => [
-      `ALTER TABLE ${table} RENAME TO ${EMPTIED}_${table}`,
-      `ALTER TABLE ${stagingOf(table)} RENAME TO ${table}`,
-    ]),
-    MOVE_EVENTS,
-    `INSERT INTO ${EVENTS} SELECT * FROM ${STAGED_EVENTS}`,
-    `INSERT INTO blocked_owners SELECT * FROM ${stagingOf('blocked_owners')} WHERE true ON CONFLICT DO NOTHING`,
-    // From here on the keys are as they were after the backup's newest event.
-    `INSERT INTO ${EVENTS} (owner, kind, how, backup_seq) VALUES ('', 'restored', 'command', ${newestInBackup.event})`,
-    'DELETE FROM children', // no backup has any
-    ...(isNew ? [TAKE_SECRETS] : []),
-    ...triggers.map(({ sql }) => String(sql)),
-    NEW_ID,
-  ].map((sql) => ({ sql }));
-
-type Keys = Pick<Prepared, 'source' | 'newest' | 'indexes'>;
-
-/** Finds changes since by events and the feed, both as in the database and as in the backup. */
-function replaceKeys({ source, newest }: Keys): string[] {
-  const byId = `id IN (SELECT key_id FROM ${EVENTS} WHERE seq > ${newest.event} AND key_id IS NOT NULL)`;
-  const hashes = `(SELECT key_hash FROM changes WHERE seq > ${newest.change})`;
-  const changed = [byId, `key_hash IN ${hashes}`, `second_hash IN ${hashes}`].flatMap((isChanged) =>
-    [KEYS, source].map((table) => `SELECT row FROM ${table} WHERE ${isChanged}`),
-  );
+/** Returns the statements for one transaction in which no trigger runs: a restore announces itself, and has its own event. */
+async function withoutTriggers(db: Database, statements: readonly (string | Statement)[]): Promise<Statement[]> {
+  const triggers = await db.read({ sql: TRIGGERS });
   return [
-    `INSERT OR IGNORE INTO ${KEY_ROWS} ${changed.join(' UNION ')}`,
-    `DELETE FROM ${KEYS} WHERE row IN (SELECT row FROM ${KEY_ROWS})`,
-    `INSERT INTO ${KEYS} SELECT * FROM ${source} WHERE row IN (SELECT row FROM ${KEY_ROWS})`,
-    `DROP TABLE ${KEY_ROWS}`,
+    ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
+    ...statements,
+    ...triggers.map(({ sql }) => String(sql)),
+  ].map((statement) => (typeof statement === 'string' ? { sql: statement } : statement));
+}
+
+/** Returns the statements that end a restore. `newest`: the number here of the backup's newest event. */
+async function lastStatements({ read }: Backup, newest: number, isNew: boolean, condition = '') {
+  const secrets = isNew ? await read({ sql: SECRETS }) : [];
+  return [
+    ...EMPTIED.map((table) => `DELETE FROM ${table}`),
+    ...secrets.map(({ name, value }) => ({ sql: TAKE_SECRET, args: [name ?? null, value ?? null] })),
+    `INSERT INTO ${EVENTS} (owner, kind, how, backup_seq) SELECT '', 'restored', 'command', ${newest} ${condition}`,
+    NEW_ID,
   ];
 }
 
-const replaceAllKeys = ({ indexes }: Keys): string[] => [
-  `DROP TABLE ${KEYS}`,
-  `ALTER TABLE ${stagingOf(KEYS)} RENAME TO ${KEYS}`,
-  ...indexes.map(({ sql }) => String(sql)),
-];
-
-/** How rows get into the database: into a file, or over the network. */
-interface Transfer {
-  /** Copies all rows of a table into its empty staging table. */
-  send(table: string): Promise<void>;
-  sendMissingEvents(): Promise<void>;
-  readonly emptying: Emptying;
+/** Restores into a file that is held alone (embedded/alone.ts). */
+export async function restoreFile(db: Database, backup: Backup, { isNew }: RestoreOptions): Promise<void> {
+  await db.read({ sql: 'ATTACH ? AS backup', args: [backup.path] }); // SQLite refuses it in a transaction
+  const after = await knownUpTo(db, backup);
+  const { first } = firstOf(await db.read({ sql: FIRST_MISSING, args: [after] }));
+  const shift = first === null ? 0 : shiftOf(await newestIn(db), Number(first));
+  await db.writeAll(
+    await withoutTriggers(db, [
+      ...TAKEN.flatMap((table) => [`DELETE FROM ${table}`, `INSERT INTO ${table} SELECT * FROM backup.${table}`]),
+      `INSERT OR IGNORE INTO ${BLOCKS} SELECT * FROM backup.${BLOCKS}`,
+      { sql: await missingEvents(db), args: [after, shift] },
+      ...(await lastStatements(backup, (await newestIn(backup)) + shift, isNew)),
+    ]),
+  );
+  await db.read({ sql: 'DETACH backup' });
+  await db.read({ sql: 'PRAGMA incremental_vacuum' });
 }
 
-export interface RestoreOptions {
-  readonly isNew?: boolean;
-  readonly progress?: Progress;
+// The trail: an event that both have stays, the others of the backup come behind all that are there.
+
+const IDENTITY = ['at_ms', 'owner', 'key_id', 'kind'];
+const isOther = (one: (name: string) => string) =>
+  `(${IDENTITY.map((name) => `e.${name}`)}) IS NOT (${IDENTITY.map(one)})`;
+const MISSING_IN_FILE = `FROM backup.${EVENTS} b LEFT JOIN ${EVENTS} e ON e.seq = b.seq
+WHERE b.seq > ?1 AND ${isOther((name) => `b.${name}`)}`;
+const FIRST_MISSING = `SELECT min(b.seq) AS first ${MISSING_IN_FILE}`;
+
+async function missingEvents(db: Database): Promise<string> {
+  const columns = await db.read({ sql: 'SELECT name FROM pragma_table_info(?)', args: [EVENTS] });
+  return `INSERT INTO ${EVENTS} SELECT ${columns.map(({ name }) => (name === 'seq' ? 'b.seq + ?2' : `b.${name}`))}
+${MISSING_IN_FILE} ORDER BY b.seq`;
 }
 
-/**
- * Stages what differs, and new tables for what changes with each use of a key, while others can write. The one transaction
- * at the end takes as long as the keys that differ, or, if these are many, as long as new indexes. If it is sent twice, the
- * second fails, because the first has used up the staging tables. `isNew`: the database has nothing that a server could
- * rely on. `progress`: how many of the backup's keys and events were compared.
- */
-export async function restore(
-  { mode }: DatabaseConfig,
+const newestIn = async ({ read }: Pick<Database, 'read'>): Promise<number> =>
+  Number(firstOf(await read({ sql: NEWEST_EVENT })).seq);
+
+/** Returns by how much the backup's events move, if this is the first of them that is missing. */
+const shiftOf = (newest: number, firstMissing: number): number => Math.max(0, newest - firstMissing + 1);
+
+/** Returns the number of the oldest event here if the backup has the same: those before it were removed for their age. */
+async function knownUpTo(db: Database, backup: Backup): Promise<number> {
+  const sql = (place: string) => `SELECT seq, ${IDENTITY} FROM ${EVENTS} ${place} LIMIT 1`;
+  const [oldest] = await db.read({ sql: sql('ORDER BY seq') });
+  const [same] =
+    oldest === undefined ? [] : await backup.read({ sql: sql('WHERE seq = ?'), args: [oldest.seq ?? null] });
+  const isSame = same !== undefined && IDENTITY.every((name) => same[name] === oldest?.[name]);
+  return isSame ? Number(same.seq) : 0;
+}
+
+// A remote database. Until the last transaction a row of `upkeep`, by which a restore knows itself, says since when it is
+// under way, and after which event. What a killed one has put goes: keys without an event since then, and older events
+// behind that one.
+
+const MARK = 'restore after ';
+const BEGUN = `FROM upkeep WHERE task GLOB '${MARK}*'`;
+const IS_LEFT = `EXISTS (SELECT 1 ${BEGUN} AND NOT EXISTS (
+SELECT 1 FROM ${EVENTS} e WHERE e.key_id = k.id AND e.at_ms >= upkeep.at_ms))`;
+const HAS_KEYS = `SELECT 1 FROM api_keys k WHERE NOT ${IS_LEFT} LIMIT 1`;
+/** The rows that a killed restore has left, events last: by them the keys are told. */
+const LEFT = [
+  ['api_keys', `SELECT k.row FROM api_keys k WHERE ${IS_LEFT}`],
+  [
+    EVENTS,
+    `SELECT e.seq FROM ${EVENTS} e, (SELECT at_ms, CAST(substr(task, ${MARK.length + 1}) AS INTEGER) AS seq ${BEGUN}) b
+WHERE e.seq > b.seq AND e.at_ms < b.at_ms`,
+  ],
+] as const;
+const BEGIN = `INSERT INTO upkeep (task, at_ms)
+SELECT coalesce((SELECT task ${BEGUN}), '${MARK}' || (${NEWEST_EVENT})), CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE true
+ON CONFLICT (task) DO UPDATE SET at_ms = max(excluded.at_ms, at_ms + 1) RETURNING at_ms`;
+
+/** Returns whether the database has keys, other than those of a restore that was killed. */
+export const hasKeys = async ({ read }: Database): Promise<boolean> => (await read({ sql: HAS_KEYS })).length > 0;
+
+/** A server has put rows of its own into the remote database meanwhile, or another restore has taken it over. */
+export class DatabaseInUse extends Error {}
+
+/** Restores into a remote database without keys. Throws DatabaseInUse. */
+export async function restoreRemote(db: Database, backup: Backup, { isNew, progress }: RestoreOptions): Promise<void> {
+  const total = backup.keys + (await newestIn(backup));
+  let done = 0;
+  const putSoFar = (rows: number): void => {
+    done = Math.min(done + rows, total);
+    progress?.(done, total);
+  };
+  const { putAll, putBehind, isOurs } = await beginRestore(db);
+  for await (const rows of pagesOf(backup.read, BLOCKS, PAGE_ROWS)) await putAll(putRows('IGNORE', BLOCKS, rows));
+  for (const table of TAKEN) {
+    let last = 0;
+    for await (const rows of pagesOf(backup.read, table, PAGE_ROWS)) {
+      if (!NUMBERED.includes(table)) await putAll(putRows('REPLACE', table, rows));
+      else if (!(await putBehind(table, 'row', rows, last))) throw new DatabaseInUse();
+      last = Number(rows.at(-1)?.row);
+      if (table === 'api_keys') putSoFar(rows.length);
+    }
+  }
+  const newest = await putEvents(db, backup, putBehind, putSoFar);
+  await putAll([...(await lastStatements(backup, newest, isNew, `WHERE ${isOurs}`)), `DELETE ${BEGUN} AND ${isOurs}`]);
+}
+
+/** Puts a page behind the row with number `last`. Returns false, and puts nothing, if another row came behind it first. */
+type PutBehind = (table: string, key: 'row' | 'seq', rows: readonly Row[], last: number) => Promise<boolean>;
+
+async function beginRestore(db: Database) {
+  const putAll = async (statements: readonly (string | Statement)[]) =>
+    db.writeAll(await withoutTriggers(db, statements));
+  for (const [table, left] of LEFT) {
+    const remove = `DELETE FROM ${table} WHERE rowid IN (${left} LIMIT ${PAGE_ROWS})`;
+    while ((await db.read({ sql: `${left} LIMIT 1` })).length > 0) await putAll([remove, NEW_ID]);
+  }
+  if (await hasKeys(db)) throw new DatabaseInUse();
+  await putAll(TAKEN.map((table) => `DELETE FROM ${table}`));
+  const begun = firstOf((await db.write({ sql: BEGIN })).rows).at_ms;
+  const isOurs = `EXISTS (SELECT 1 ${BEGUN} AND at_ms = ${begun})`;
+  const putBehind: PutBehind = async (table, key, rows, last) => {
+    const names = Object.keys(rows[0] ?? {});
+    const condition = `WHERE (SELECT coalesce(max(${key}), 0) FROM ${table}) = ${last} AND ${isOurs}`;
+    await putAll(putRows('IGNORE', table, rows).map(({ sql, args = [] }) => ({ sql: `${sql} ${condition}`, args })));
+    const isPut = `EXISTS (SELECT 1 FROM ${table} WHERE (${names}) IS (${names.map((_, at) => `?${at + 1}`)}))`;
+    const args = names.map((name) => rows.at(-1)?.[name] ?? null);
+    const found = firstOf(await db.read({ sql: `SELECT ${isPut} AS "isPut", ${isOurs} AS "isOurs"`, args }));
+    if (found.isOurs !== 1) throw new DatabaseInUse();
+    return found.isPut === 1;
+  };
+  return { putAll, putBehind, isOurs };
+}
+
+const MISSING = `SELECT p.key AS at FROM json_each(?) p LEFT JOIN ${EVENTS} e ON e.seq = p.value ->> 'seq'
+WHERE ${isOther((name) => `p.value ->> '${name}'`)}`;
+
+/** Puts the backup's missing events behind all others, also those that servers add meanwhile. Returns the last one's number. */
+async function putEvents(
   db: Database,
   backup: Backup,
-  { isNew = false, progress = () => {} }: RestoreOptions = {},
-): Promise<void> {
-  const isFile = mode === 'embedded';
-  const compared = comparedOf(backup.keys + (await eventsIn(backup)), progress);
-  const transfer = isFile ? withinFile(db, compared) : overNetwork(db, backup, compared);
-  const idOf = async () => firstOf(await db.read({ sql: 'SELECT database_id FROM feed' })).database_id;
-  const idBefore = await idOf();
-  const restoreAll = async () => {
-    try {
-      await dropLeft(db, transfer.emptying); // of a restore that was interrupted
-      await db.writeAll([{ sql: `CREATE TABLE ${RESTORING} AS SELECT unixepoch() AS begun_s` }]);
-      const all = restoreStatements({
-        ...(await stageKeys(db, transfer, isFile, compared)),
-        newestInBackup: firstOf(await backup.read({ sql: NEWEST_EVENT })),
-        triggers: await db.read({ sql: TRIGGERS }),
-        isNew,
-      });
-      await db.writeAll(all).catch(async (outage) => {
-        if ((await idOf()) === idBefore) throw outage; // otherwise an earlier try succeeded
-      });
-    } finally {
-      await dropLeft(db, transfer.emptying).catch(outageIn);
+  putBehind: PutBehind,
+  putSoFar: (rows: number) => void,
+): Promise<number> {
+  const after = { seq: await knownUpTo(db, backup) };
+  let shift = 0;
+  let last = await newestIn(db);
+  for await (const rows of pagesOf(backup.read, EVENTS, PAGE_ROWS, { after })) {
+    const asked = rows.map((row) => Object.fromEntries(['seq', ...IDENTITY].map((name) => [name, row[name]])));
+    const found = await db.read({ sql: MISSING, args: [JSON.stringify(asked)] });
+    const missing = found.map(({ at }) => rows[Number(at)] ?? {});
+    for (let isPut = missing.length === 0; !isPut; ) {
+      shift = Math.max(shift, shiftOf(last, Number(missing[0]?.seq)));
+      const moved = missing.map((row) => ({ ...row, seq: Number(row.seq) + shift }));
+      isPut = await putBehind(EVENTS, 'seq', moved, last);
+      last = isPut ? Number(moved.at(-1)?.seq) : await newestIn(db);
     }
-  };
-  await (isFile ? attached(db, backup, restoreAll) : restoreAll());
-  if (isFile) await shrinkFile(db);
-}
-
-async function eventsIn({ read }: Backup): Promise<number> {
-  return Number(firstOf(await read({ sql: `SELECT count(*) AS events FROM ${EVENTS}` })).events);
-}
-
-/** Stages everything, and returns what to do with the keys. */
-async function stageKeys(db: Database, transfer: Transfer, isFile: boolean, compared: Compared) {
-  for (const table of SENT) await stageTable(db, transfer, table);
-  await createStaging(db, EVENTS);
-  await transfer.sendMissingEvents();
-  if (!isFile) await stageTable(db, transfer, KEYS);
-  const source = isFile ? KEYS_OF_BACKUP : stagingOf(KEYS);
-  const newest = firstOf(await db.read({ sql: NEWEST }));
-  const different = await differentKeys(db, source, compared);
-  if (different === null) {
-    if (isFile) await stageTable(db, transfer, KEYS);
-  } else {
-    await db.writeAll([
-      { sql: `CREATE TABLE ${KEY_ROWS} (row INTEGER PRIMARY KEY)` },
-      { sql: `INSERT INTO ${KEY_ROWS} SELECT value FROM json_each(?)`, args: [JSON.stringify(different)] },
-    ]);
+    putSoFar(rows.length);
   }
-  return { source, newest, oneByOne: different !== null, indexes: await db.read({ sql: INDEXES }) };
-}
-
-async function stageTable(db: Database, transfer: Transfer, table: string): Promise<void> {
-  await createStaging(db, table);
-  await transfer.send(table);
-}
-
-async function createStaging(db: Database, table: string): Promise<void> {
-  const { sql } = firstOf(
-    await db.read({ sql: "SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", args: [table] }),
-  );
-  await db.writeAll([{ sql: String(sql).replace(/^CREATE TABLE [^ (]+/, `CREATE TABLE ${stagingOf(table)}`) }]);
-}
-
-/** Copies within SQLite, in a twentieth of the time, with a transaction per piece, so that others can write. */
-function withinFile(db: Database, compared: Compared): Transfer {
-  const put = async (piece: Statement): Promise<void> => {
-    await db.write({ ...piece, unsynced: true });
-    await restartLog(db);
-  };
-  return {
-    send: (table) => copyInPieces(db, { table, from: 'backup', into: stagingOf(table), rows: PIECE_ROWS, put }),
-    sendMissingEvents: () => copyMissingEvents(db, STAGED_EVENTS, put, compared),
-    emptying: {
-      rows: PIECE_ROWS,
-      async after(beganMs) {
-        await restartLog(db);
-        await pauseAfter(beganMs);
-      },
-    },
-  };
-}
-
-/** Sends pages of rows, because `sqld` aborts a transaction after 5 s. */
-const overNetwork = (db: Database, backup: Backup, compared: Compared): Transfer => ({
-  async send(table) {
-    for await (const rows of pagesOf(backup.read, table, PAGE_ROWS))
-      await db.writeAll(putRows('IGNORE', stagingOf(table), rows));
-  },
-  sendMissingEvents: () => sendMissingEvents(db, backup, STAGED_EVENTS, compared),
-  emptying: { rows: PAGE_ROWS, after: async () => {} },
-});
-
-/**
- * Resets the WAL once it is long. While servers write, no checkpoint of a piece is complete, so the WAL would become as
- * large as the file.
- */
-async function restartLog(db: Database): Promise<void> {
-  const checkpoint = async (mode: string) => firstOf(await db.read({ sql: `PRAGMA wal_checkpoint(${mode})` }));
-  if (Number((await checkpoint('PASSIVE')).log) < LOG_PAGES) return;
-  for (let tries = 0; tries < LOG_TRIES_MAX; tries += 1) {
-    if ((await checkpoint('RESTART')).busy === 0) return;
-    await sleep(Math.random() * LOG_PAUSE_MS_MAX);
-  }
-}
-
-/** Shrinks the file to its size before, in pieces of some 5 ms. A file made by an older version keeps its size. */
-async function shrinkFile(db: Database): Promise<void> {
-  const freePages = async () => Number(firstOf(await db.read({ sql: 'PRAGMA freelist_count' })).freelist_count);
-  for (let left = await freePages(), before = Number.POSITIVE_INFINITY; left > 0 && left < before; ) {
-    const beganMs = performance.now();
-    await db.read({ sql: `PRAGMA incremental_vacuum(${PIECE_PAGES})` });
-    await restartLog(db);
-    [before, left] = [left, await freePages()];
-    await pauseAfter(beganMs);
-  }
+  return (await newestIn(backup)) + shift;
 }

@@ -83,7 +83,7 @@ async function openFile(db: Database, path: string): Promise<void> {
   mustBeNoFolder(path);
   try {
     makePrivate(path);
-    if (existsSync(path)) await check(path); // a link may lead to a file that doesn't exist yet
+    if (existsSync(path)) await checkFile(path); // a link may lead to a file that doesn't exist yet
     await db.read({ sql: 'PRAGMA auto_vacuum = INCREMENTAL' }); // before a new file's first page
     await db.read({ sql: 'PRAGMA journal_mode = WAL' }); // SQLite refuses it in a transaction
     await migrate(db);
@@ -96,7 +96,7 @@ async function openFile(db: Database, path: string): Promise<void> {
 }
 
 /** Checks before any write that the file is ours and undamaged: closing would checkpoint into a damaged file. */
-async function check(path: string): Promise<void> {
+export async function checkFile(path: string): Promise<void> {
   const db = embeddedDatabase(path, { readOnly: true });
   try {
     await inspect(db);
