@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { join } from 'node:path';
 import { temporaryFolder } from '../support/folder.ts';
 import { askAsPerson } from '../support/key-request.ts';
-import { keysCommand } from '../support/keys-command.ts';
+import { keysCommand, startKeys } from '../support/keys-command.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
 const ENV = { OAUTH_DEVICE: '1' };
@@ -108,6 +108,141 @@ test('a redirect is not followed', async () => {
   using elsewhere = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.json({}) });
   using server = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => Response.redirect(elsewhere.url.href) });
   expect(await createHost().header(server.url.origin)).toMatchObject({ code: 1, stdout: '' });
+});
+
+/** A gateway before the server, which responds itself where it is told to. */
+function gatewayOf(app: TestApp) {
+  let meddle: (path: string) => Response | undefined = () => undefined;
+  const gateway = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    async fetch(request) {
+      const { pathname, search } = new URL(request.url);
+      const own = meddle(pathname);
+      if (own !== undefined) return own;
+      const headers = new Headers(request.headers);
+      headers.delete('host');
+      const body = request.method === 'GET' ? null : await request.arrayBuffer();
+      return fetch(app.url + pathname + search, { method: request.method, headers, body });
+    },
+  });
+  return {
+    url: gateway.url.origin,
+    /** Has it respond itself at a path; without one it forwards all. */
+    meddle(path?: string, response?: () => Response) {
+      meddle = (asked) => (asked === path ? response?.() : undefined);
+    },
+    [Symbol.dispose]: () => void gateway.stop(true),
+  };
+}
+
+const page = (status: number) => (): Response =>
+  new Response('<html><title>Attention required</title></html>', { status, headers: { 'content-type': 'text/html' } });
+const json = (status: number, body: object) => (): Response => Response.json(body, { status });
+
+const ELSEWHERE: readonly (readonly [string, () => Response])[] = [
+  ...[200, 400, 401, 403, 404, 408, 429, 500, 502, 503].map((status) => [`a page, ${status}`, page(status)] as const),
+  ['an error of OAuth with another status, 401', json(401, { error: 'invalid_grant' })],
+  ['an error of OAuth with another status, 403', json(403, { error: 'access_denied' })],
+  ['another error, 400', json(400, { error: 'bad_request' })],
+  ['a problem without its code, 401', json(401, { status: 401, title: 'Unauthorized' })],
+  ['an object, 200', json(200, { ok: true })],
+];
+
+test.each(ELSEWHERE)('%s from a gateway decides nothing: request, key and child stay', async (_, response) => {
+  await using app = await createTestApp({ env: ENV });
+  using gateway = gatewayOf(app);
+  const host = createHost();
+  const scopes = ['read', 'delegate'];
+  const child = [gateway.url, '--child', '10m', '--scope', 'read'];
+  const asked = await host.header(gateway.url);
+  gateway.meddle('/token', response);
+  expect(await host.header(gateway.url)).toMatchObject({ code: 1, stdout: '', stderr: asked.stderr });
+  gateway.meddle();
+  await approve(app, asked.stderr, scopes);
+  const given = await host.header(gateway.url);
+  expect(given).toMatchObject({ code: 0, stderr: '' });
+  gateway.meddle('/verify', response);
+  expect(await host.header(gateway.url)).toEqual(given);
+  gateway.meddle('/token', response);
+  expect(await host.header(...child)).toMatchObject({ code: 1, stdout: '' });
+  gateway.meddle();
+  expect(await host.header(gateway.url)).toEqual(given);
+  const made = await host.header(...child);
+  expect(made.code).toBe(0);
+  gateway.meddle('/verify', response);
+  expect(await host.header(...child)).toEqual(made);
+});
+
+test('ten calls at once get the same key, and one child for each name', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const host = createHost();
+  const { key } = await app.createKey('alice', { scopes: ['read', 'delegate'] });
+  await host.header(app.url);
+  host.keep(app.url, key);
+  const tenTimes = async (...args: string[]) => {
+    const all = await Promise.all(Array.from({ length: 10 }, () => host.header(app.url, ...args)));
+    for (const one of all) expect(one).toMatchObject({ code: 0, stderr: '' });
+    return new Set(all.map(({ stdout }) => keyIn(stdout)));
+  };
+  expect(await tenTimes()).toEqual(new Set([key]));
+  expect((await tenTimes('--child', '10m', '--scope', 'read')).size).toBe(1);
+  expect((await eventsIn(app)).filter(({ kind }) => kind === 'delegated')).toHaveLength(1);
+  expect(readdirSync(join(host.file, '..'))).toEqual(['keys.json']);
+});
+
+test('ten calls at once without a key begin one request', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const host = createHost();
+  const all = await Promise.all(Array.from({ length: 10 }, () => host.header(app.url)));
+  expect(
+    new Set(all.map(({ code, stdout, stderr }) => `${code} ${stdout} ${/asks for (\S+)/.exec(stderr)?.[1]}`)).size,
+  ).toBe(1);
+});
+
+test('a silent server holds up nobody but itself', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const reached = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<Response>();
+  using silent = Bun.serve({
+    port: 0,
+    hostname: '127.0.0.1',
+    fetch() {
+      reached.resolve();
+      return held.promise;
+    },
+  });
+  const host = createHost();
+  const { key } = await app.createKey('alice', { scopes: ['read', 'delegate'] });
+  await host.header(app.url);
+  host.keep(app.url, key);
+  const waiting = host.header(silent.url.origin);
+  await reached.promise;
+  expect(keyIn((await host.header(app.url)).stdout)).toBe(key);
+  expect((await host.header(app.url, '--child', '10m', '--scope', 'read')).code).toBe(0);
+  held.resolve(new Response('', { status: 404 }));
+  expect((await waiting).code).toBe(1);
+  expect(keyIn((await host.header(app.url)).stdout)).toBe(key);
+});
+
+test('a call that was killed locks nobody out', async () => {
+  await using app = await createTestApp({ env: ENV });
+  using gateway = gatewayOf(app);
+  const home = temporaryFolder();
+  const reached = Promise.withResolvers<void>();
+  gateway.meddle('/device_authorization', () => {
+    reached.resolve();
+    return new Promise(() => {}) as never;
+  });
+  const killed = startKeys({ XDG_CONFIG_HOME: home }, ['header', gateway.url], temporaryFolder());
+  await reached.promise;
+  killed.kill('SIGKILL');
+  await killed.exited;
+  expect(readdirSync(join(home, 'mcp-key-server'))).toHaveLength(1); // its lock
+  gateway.meddle();
+  const { stderr } = await createHost(home).header(gateway.url);
+  expect(stderr).toContain('asks for');
+  expect(readdirSync(join(home, 'mcp-key-server'))).toEqual(['keys.json']);
 });
 
 const BEGUN = {

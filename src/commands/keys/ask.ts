@@ -6,7 +6,7 @@ import { reasonOf, withoutControls } from '../../ground/text.ts';
 import { publicUrl, trustedUrl } from '../../ground/urls.ts';
 import { CommandError, type Io } from '../io.ts';
 import { kind } from '../options.ts';
-import { type Answer, type Begun, begunIn, keyIn, postForm } from './asked-server.ts';
+import { type Answer, type Begun, begunIn, keyIn, postForm, verdictIn } from './asked-server.ts';
 
 const REQUEST_MS_MAX = 10_000;
 /** Added to the pause after `slow_down` (RFC 8628 §3.5), or without a response. */
@@ -62,10 +62,10 @@ async function decided(server: string, { device_code, expires_in, interval }: Be
     const answer = await post(`${server}/token`, grant).catch(() => NO_ANSWER);
     const made = keyIn(answer, server);
     if (made !== null) return made;
-    const { error } = answer.body;
-    const ended = ENDED.get(String(error));
+    const verdict = verdictIn(answer);
+    const ended = ENDED.get(verdict ?? '');
     if (ended !== undefined) throw new CommandError(ended);
-    if (error !== 'authorization_pending') pauseS += SLOWER_S;
+    if (verdict !== 'authorization_pending') pauseS += SLOWER_S;
   }
   throw new CommandError(EXPIRED);
 }

@@ -64,6 +64,13 @@ export function keyIn({ body }: Answer, server: string) {
   throw new CommandError(`${server} gave something that is no key of such a server`);
 }
 
+/**
+ * Returns the OAuth error (RFC 6749 §5.2) by which the server decides; null: it hasn't decided. What stands before it, such
+ * as a gateway, responds with pages and other statuses, and decides nothing.
+ */
+export const verdictIn = ({ status, body: { error } }: Answer): string | null =>
+  status === 400 && typeof error === 'string' ? error : null;
+
 /** Returns the JSON object in the body of a response to `fetchEncoded`; an empty one if there is none. */
 export async function objectIn(response: Response): Promise<JsonObject> {
   const body: unknown = await textOf(response)

@@ -2,13 +2,14 @@
 // from the server (RFC 8628), and says so; the next call continues with the same request. The key is stored in a file, and
 // sent only to that server: a repository may name any URL.
 
+import { fetchEncoded } from '../../ground/documents.ts';
 import { reasonOf, withoutControls } from '../../ground/text.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
 import { kind, many, NAME, needed, optional, SCOPE, SPAN_MS } from '../options.ts';
 import { SERVER } from './ask.ts';
-import { type Answer, begunIn, keyIn, postForm } from './asked-server.ts';
-import { type Kept, withKept } from './kept-keys.ts';
+import { type Answer, begunIn, keyIn, objectIn, postForm, verdictIn } from './asked-server.ts';
+import { type Kept, type KeptKeys, openKept } from './kept-keys.ts';
 
 /** The time for the lock and all requests together, because a host waits for it. */
 const CALL_MS_MAX = 4000;
@@ -32,45 +33,83 @@ export const verb = command({
     const scopes = [...new Set(scope)].sort();
     if (livesMs !== undefined && scopes.length === 0) throw new UsageError('--child: expected --scope beside it');
     const signal = AbortSignal.timeout(CALL_MS_MAX);
-    const key = await withKept(io, server, (kept) => {
-      const asking = { server, kept, scopes, name, signal, io };
-      return livesMs === undefined ? keyFor(asking) : childFor(asking, livesMs);
-    });
+    const kept = openKept(io, server, signal);
+    const asking = { server, kept, scopes, name, signal, io, wish: JSON.stringify([name ?? null, scopes]) };
+    const key = await (livesMs === undefined ? keyFor(asking) : childFor(asking, livesMs));
     await io.write(`${JSON.stringify({ 'X-API-Key': key })}\n`);
   },
 });
 
 interface Asking {
   readonly server: string;
-  readonly kept: Kept;
+  readonly kept: KeptKeys;
   /** The scopes, sorted. */
   readonly scopes: readonly string[];
   readonly name: string | undefined;
+  /** What is asked for, by which requests and children are stored. */
+  readonly wish: string;
   readonly signal: AbortSignal;
   readonly io: Io;
 }
 
 /** Returns the stored key unless the server refuses it; otherwise one that a person approves. */
-async function keyFor(asking: Asking): Promise<string> {
-  const { kept } = asking;
-  if (kept.key !== undefined && (await standingOf(asking, kept.key)).is !== 'refused') return kept.key;
-  delete kept.key;
-  return asked(asking, asking.scopes);
+function keyFor(asking: Asking): Promise<string> {
+  const { kept, wish, scopes } = asking;
+  return known(asking, {
+    find: ({ key }) => key,
+    remove: (refused) => withoutKey(kept, refused),
+    get: () => asked(asking, wish, scopes),
+  });
 }
 
 /** Returns a child of the key: the same until little of its life is left, or it has ended. */
-async function childFor(asking: Asking, livesMs: number): Promise<string> {
-  const { server, kept, scopes, name } = asking;
-  const wish = JSON.stringify([name ?? null, scopes]);
-  const known = kept.children[wish];
-  const isLasting =
-    known !== undefined && known.endsAtMs - Date.now() > (known.endsAtMs - known.madeAtMs) * LEFT_PART_MIN;
-  if (isLasting && (await standingOf(asking, known.key)).is !== 'refused') return known.key;
-  delete kept.children[wish];
-  kept.key ??= await asked(asking, [...scopes, 'delegate']);
+function childFor(asking: Asking, livesMs: number): Promise<string> {
+  const { kept, wish } = asking;
+  return known(asking, {
+    find: ({ children: { [wish]: child } }) => child && lastingKey(child),
+    remove: () => kept.change(({ children }) => void delete children[wish]),
+    get: () => makeChild(asking, livesMs),
+  });
+}
+
+function lastingKey({ key, madeAtMs, endsAtMs }: Kept['children'][string]): string | undefined {
+  return endsAtMs - Date.now() > (endsAtMs - madeAtMs) * LEFT_PART_MIN ? key : undefined;
+}
+
+interface Keeping {
+  readonly find: (kept: Kept) => string | undefined;
+  readonly remove: (refused: string) => Promise<void>;
+  readonly get: () => Promise<string>;
+}
+
+/** Returns the stored key. If there is none, or the server refuses it, gets another, one call at a time. */
+async function known(asking: Asking, { find, remove, get }: Keeping): Promise<string> {
+  const { kept } = asking;
+  const key = find(kept.read());
+  if (key !== undefined && (await standingOf(asking, key)) !== 'refused') return key;
+  function newer(): string | undefined {
+    const found = find(kept.read());
+    return found === key ? undefined : found;
+  }
+  return kept.alone(newer, async () => {
+    if (key !== undefined) await remove(key);
+    return get();
+  });
+}
+
+const withoutKey = (kept: KeptKeys, refused: string): Promise<void> =>
+  kept.change((own) => {
+    if (own.key === refused) delete own.key;
+  });
+
+async function makeChild(asking: Asking, livesMs: number): Promise<string> {
+  const { server, kept, scopes, name, wish } = asking;
+  const wider = [...scopes, 'delegate'];
+  const askForParent = () => asked(asking, JSON.stringify([name ?? null, wider]), wider);
+  const parent = kept.read().key ?? (await askForParent());
   const made = await post(asking, '/token', {
     grant_type: 'urn:ietf:params:oauth:grant-type:token-exchange',
-    subject_token: kept.key,
+    subject_token: parent,
     subject_token_type: 'urn:ietf:params:oauth:token-type:access_token',
     scope: scopes.join(' '),
     expires_in: String(Math.floor(livesMs / 1000)),
@@ -78,52 +117,68 @@ async function childFor(asking: Asking, livesMs: number): Promise<string> {
   });
   const child = keyIn(made, server);
   if (child?.livesS !== undefined) {
+    const { key, livesS } = child;
     const madeAtMs = Date.now();
-    kept.children[wish] = { key: child.key, madeAtMs, endsAtMs: madeAtMs + child.livesS * 1000 };
-    return child.key;
+    await kept.change(({ children }) => {
+      children[wish] = { key, madeAtMs, endsAtMs: madeAtMs + livesS * 1000 };
+    });
+    return key;
   }
-  if (made.body.error !== 'invalid_grant') throw new CommandError(`the server makes no such key: ${saidBy(made)}`);
-  const standing = await standingOf(asking, kept.key);
-  if (standing.is === 'good') throw new CommandError('the kept key has no scope "delegate": make one that has');
-  delete kept.key;
-  return asked(asking, [...scopes, 'delegate']);
+  const standing = verdictIn(made) === 'invalid_grant' ? await standingOf(asking, parent) : 'unknown';
+  if (standing === 'good') throw new CommandError('the kept key has no scope "delegate": make one that has');
+  if (standing === 'unknown') throw new CommandError(`the server makes no such key: ${saidBy(made)}`);
+  await withoutKey(kept, parent);
+  return askForParent();
 }
 
 type Standing = 'good' | 'refused' | 'unknown';
 
-/** Returns what the server says of a key. If it can't say now, it has not refused the key. */
-async function standingOf({ server, signal }: Asking, key: string): Promise<{ readonly is: Standing }> {
+/**
+ * Returns what the server says of a key. If it can't say now, or something before it responds, it has not refused the key.
+ */
+async function standingOf({ server, signal }: Asking, key: string): Promise<Standing> {
   try {
     const headers = { 'X-API-Key': key };
-    const { status } = await fetch(`${server}/verify`, { headers, redirect: 'error', signal });
-    return { is: status === 200 || status === 429 ? 'good' : status === 401 ? 'refused' : 'unknown' };
+    const response = await fetchEncoded(`${server}/verify`, { headers, redirect: 'error', signal });
+    if (response.status === 200 || response.status === 429) return 'good';
+    const { code } = await objectIn(response);
+    return response.status === 401 && code === 'invalid_api_key' ? 'refused' : 'unknown';
   } catch {
-    return { is: 'unknown' };
+    return 'unknown';
   }
 }
 
+/** Why the server ends a request. */
+const ENDED = new Map([
+  ['access_denied', 'the person has refused'],
+  ['expired_token', 'nobody has decided in time'],
+  ['invalid_grant', 'the key can’t be made any more, or somebody has had it'],
+]);
+
 /** Requests a key, or polls the open request. Throws until a person has decided. */
-async function asked(asking: Asking, scopes: readonly string[]): Promise<string> {
-  const { server, kept, name, io } = asking;
-  const wish = JSON.stringify([name ?? null, scopes]);
-  const open = kept.requests[wish];
+async function asked(asking: Asking, wish: string, scopes: readonly string[]): Promise<string> {
+  const { server, kept, io } = asking;
+  const open = kept.read().requests[wish];
   if (open === undefined) return begin(asking, wish, scopes);
   const polled = await post(asking, '/token', {
     grant_type: 'urn:ietf:params:oauth:grant-type:device_code',
     device_code: open.deviceCode,
   });
-  const { error } = polled.body;
   const given = keyIn(polled, server);
   if (given !== null) {
-    delete kept.requests[wish];
-    kept.key = given.key;
+    await kept.change((own) => {
+      delete own.requests[wish];
+      own.key = given.key;
+    });
     return given.key;
   }
-  const isOpen = (error === 'authorization_pending' || error === 'slow_down') && Date.now() < open.endsAtMs;
-  if (isOpen || polled.status >= 500) return waits(io, open);
-  delete kept.requests[wish];
-  const why = error === 'access_denied' ? 'the person has refused' : 'nobody has decided in time';
-  throw new CommandError(`${why}: the next call asks again`);
+  const verdict = verdictIn(polled);
+  const ended = ENDED.get(verdict ?? '') ?? (Date.now() < open.endsAtMs ? undefined : ENDED.get('expired_token'));
+  if (ended === undefined) return waits(io, open);
+  await kept.change(({ requests }) => {
+    delete requests[wish];
+  });
+  throw new CommandError(`${ended}: the next call asks again`);
 }
 
 async function begin(asking: Asking, wish: string, scopes: readonly string[]): Promise<never> {
@@ -143,7 +198,9 @@ async function begin(asking: Asking, wish: string, scopes: readonly string[]): P
     uri: request.verification_uri_complete,
     endsAtMs: Date.now() + request.expires_in * 1000,
   };
-  kept.requests[wish] = open;
+  await kept.change(({ requests }) => {
+    requests[wish] = open;
+  });
   return waits(io, open);
 }
 

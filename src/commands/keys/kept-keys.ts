@@ -1,10 +1,13 @@
 // Stores what `keys header` keeps between calls, in a file that only its owner can read: for each server a key, open
-// requests, and children. A lock lets one call at a time use it.
+// requests, and children. Nobody waits for another server: only one call for a server asks it for something, and the
+// file is locked no longer than a change takes.
 
-import { closeSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { homedir } from 'node:os';
+import { createHash } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { homedir, hostname } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import * as v from 'valibot';
+import type { Awaitable } from '../../ground/result.ts';
 import { sleep } from '../../ground/runtime.ts';
 import { CommandError, type IoStreams } from '../io.ts';
 
@@ -28,16 +31,25 @@ const file = v.record(v.string(), kept);
 export type KeptRequest = v.InferOutput<typeof request>;
 export type Kept = v.InferOutput<typeof kept>;
 
+export interface KeptKeys {
+  /** Returns what is stored now. */
+  read(): Kept;
+  /** Changes what is stored. */
+  change(edit: (kept: Kept) => void): Promise<void>;
+  /**
+   * Runs `use` while no other call does for this server. Returns what `found` does instead, once it finds something:
+   * another call may have got it meanwhile. Throws a CommandError when the time is over.
+   */
+  alone<T>(found: () => T | undefined, use: () => Promise<T>): Promise<T>;
+}
+
 /** How long an ended request is kept, so that the next call can say that it has ended. */
 const REQUESTS_KEPT_MS = 86_400_000;
 
-/** Longer than any call: an older lock was left by a killed one. */
-const LOCK_MS_MAX = 10_000;
-const LOCK_WAIT_MS = 2500;
 const LOCK_PAUSE_MS = 25;
 
-/** Runs `use` with what is stored for the server, and stores its changes, even if it throws. */
-export async function withKept<T>({ env }: IoStreams, server: string, use: (kept: Kept) => Promise<T>): Promise<T> {
+/** Opens what is stored for the server. `signal` ends waiting for other calls. */
+export function openKept({ env }: IoStreams, server: string, signal: AbortSignal): KeptKeys {
   // The server reads neither variable.
   const { XDG_CONFIG_HOME = '', HOME } = env as Readonly<Record<string, string | undefined>>;
   // Relative paths are ignored (XDG Base Directory Specification): `~/.config` would be a folder in this one.
@@ -45,16 +57,42 @@ export async function withKept<T>({ env }: IoStreams, server: string, use: (kept
   const folder = join(configs, 'mcp-key-server');
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const path = join(folder, 'keys.json');
-  return locked(`${path}.lock`, async () => {
-    const all = read(path);
+  const ofServer = `${path}.lock-${createHash('sha256').update(server).digest('hex').slice(0, 16)}`;
+
+  function readOf(all: v.InferOutput<typeof file>): Kept {
     const own = Object.hasOwn(all, server) ? all[server] : undefined;
-    const state: Kept = own ?? { requests: {}, children: {} };
-    try {
-      return await use(state);
-    } finally {
-      write(path, { ...all, [server]: withoutEnded(state, Date.now()) });
+    return own ?? { requests: {}, children: {} };
+  }
+
+  async function locked<T>(lock: string, found: () => T | undefined, use: () => Awaitable<T>): Promise<T> {
+    while (!take(lock)) {
+      const other = found();
+      if (other !== undefined) return other;
+      if (signal.aborted) throw new CommandError(`another call is under way (${lock})`);
+      await sleep(LOCK_PAUSE_MS);
     }
-  });
+    try {
+      return found() ?? (await use());
+    } finally {
+      rmSync(lock, { force: true });
+    }
+  }
+
+  return {
+    read: () => readOf(read(path)),
+    change: (edit) =>
+      locked<void>(
+        `${path}.lock`,
+        () => undefined,
+        () => {
+          const all = read(path);
+          const own = readOf(all);
+          edit(own);
+          write(path, { ...all, [server]: withoutEnded(own, Date.now()) });
+        },
+      ),
+    alone: (found, use) => locked(ofServer, found, use),
+  };
 }
 
 /** Removes what has ended: each name has its own child, and may be that of one job. */
@@ -84,26 +122,40 @@ function write(path: string, all: v.InferOutput<typeof file>): void {
   renameSync(next, path);
 }
 
-async function locked<T>(lock: string, use: () => Promise<T>): Promise<T> {
-  for (const untilMs = performance.now() + LOCK_WAIT_MS; !take(lock); ) {
-    const { mtimeMs } = statSync(lock, { throwIfNoEntry: false }) ?? {};
-    if (mtimeMs !== undefined && Date.now() - mtimeMs > LOCK_MS_MAX) rmSync(lock, { force: true });
-    if (performance.now() > untilMs) throw new CommandError(`another call is under way (${lock})`);
-    await sleep(LOCK_PAUSE_MS);
-  }
-  try {
-    return await use();
-  } finally {
-    rmSync(lock, { force: true });
-  }
-}
+/** Longer than any call: an older lock was left by a killed one, perhaps on another machine. */
+const LOCK_MS_MAX = 10_000;
 
+/** Takes a lock, which names the machine and process that hold it. Returns false if another call holds it. */
 function take(lock: string): boolean {
+  if (isLeft(lock)) rmSync(lock, { force: true });
   try {
-    closeSync(openSync(lock, 'wx', 0o600));
+    writeFileSync(lock, `${hostname()} ${process.pid}`, { mode: 0o600, flag: 'wx' });
     return true;
   } catch (error) {
-    if ((error as { code?: string }).code !== 'EEXIST') throw error;
+    if (codeOf(error) !== 'EEXIST') throw error;
     return false;
   }
 }
+
+/** Returns whether a killed call has left the lock. */
+function isLeft(lock: string): boolean {
+  try {
+    if (Date.now() - statSync(lock).mtimeMs > LOCK_MS_MAX) return true;
+    const [host, pid] = readFileSync(lock, 'utf8').split(' ');
+    return host === hostname() && pid !== undefined && !isRunning(Number(pid));
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return false;
+    throw error;
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return codeOf(error) !== 'ESRCH';
+  }
+}
+
+const codeOf = (error: unknown): string | undefined => (error as { code?: string }).code;
