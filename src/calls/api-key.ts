@@ -65,6 +65,7 @@ function identify(call: Call & { auth?: KeyIdentity }, verified: Verified & { re
   call.auth = verified.value;
   call.keyEndsAtMs = verified.endsAtMs;
   call.parentHash = verified.parentHash;
+  call.holder = verified.holder;
   return call as Call & KeyAuth;
 }
 

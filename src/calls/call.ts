@@ -5,6 +5,7 @@ import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
+import type { Holder } from '../keys/verify.ts';
 import { type Credentials, type Refused, type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
@@ -72,6 +73,8 @@ export class Call {
   code: string | undefined = undefined;
   /** The units that it spends of each limit. */
   readonly cost: number;
+  /** What counts the uses of its API key; null: there is no key. */
+  holder: Holder | null = null;
   /** The hash of the parent key's secret, as of that proof. Null: the key has no parent. */
   parentHash: string | null = null;
   readonly lookupKeyId: string | undefined;

@@ -7,7 +7,7 @@ import { type LimitName, type RateLimit, type RateLimitStates, withLimits } from
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
 import { countedKeyId } from '../keys/record.ts';
-import type { KeyIdentity } from '../keys/verify.ts';
+import type { Holder, KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { apiKeyGuard, type KeyAuth, type VerifyKey } from './api-key.ts';
 import type { Call } from './call.ts';
@@ -70,7 +70,7 @@ export interface GuardsOptions {
   /** The limit of each person, for tools that demand a user token. */
   readonly userRateLimit: Limit;
   /** Counts a call of a key if its limit and quota admit it. All processes on a database share them. */
-  readonly admit: (keyId: string, units: number) => Result<RateLimitStates, Problem>;
+  readonly admit: (holder: Holder, units: number) => Result<RateLimitStates, Problem>;
   readonly clock: Clock;
   readonly log: Log;
   /** Whether refusals tell agents how to get a key instead of a user token, and whether on a page. */
@@ -92,7 +92,8 @@ export function createGuards(options: GuardsOptions): Guards {
   // One guard for all tools: the limit is per key, not per key and tool.
   const perKey: Guard<Call & KeyAuth, Limited> = (call) => {
     const keyId = countedKeyId(call.auth);
-    const admitted = admit(keyId, call.cost);
+    if (call.holder === null) throw new Error('limits: expected a call whose key was verified');
+    const admitted = admit(call.holder, call.cost);
     if (admitted.ok) {
       call.limits = admitted.value;
       return PASS;

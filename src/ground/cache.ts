@@ -14,6 +14,8 @@ interface Bounds<Value> {
   /** The most bytes of all values together, as measured by `bytesOf`. */
   readonly bytes?: number;
   readonly bytesOf?: (value: Value) => number;
+  /** Takes each value that leaves the cache. `isEvicted`: for lack of room. */
+  readonly onRemoved?: (value: Value, isEvicted: boolean) => void;
   /** Returns the key from a value that has it, so that no second copy of the string is kept. */
   readonly keyOf?: (value: Value) => string;
 }
@@ -27,7 +29,7 @@ const PASSED_MAX = 64;
  * deletes a Map's first key again and again, and to find it the Map walks past all deleted ones.)
  */
 export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
-  const { entries: entriesMax = Infinity, bytes: bytesMax = Infinity, bytesOf = () => 0, keyOf } = bounds;
+  const { entries: entriesMax = Infinity, bytes: bytesMax = Infinity, bytesOf = () => 0, keyOf, onRemoved } = bounds;
   const places = new Map<string, number>(); // indices into the arrays below, which form the circle
   const keys: string[] = [];
   const values: Value[] = [];
@@ -45,7 +47,8 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
   }
 
   /** Removes the entry at a place by moving the last one there. */
-  function removeAt(place: number): void {
+  function removeAt(place: number, isEvicted: boolean): void {
+    onRemoved?.(values[place] as Value, isEvicted); // there is one at each place
     const [key, value, size, isUsed] = [keys.pop(), values.pop(), sizes.pop(), areUsed.pop()];
     const removed = place === keys.length ? key : keys[place];
     bytes -= (place === keys.length ? size : sizes[place]) ?? 0;
@@ -60,13 +63,13 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
       areUsed[hand] = false;
       hand += 1;
     }
-    removeAt(hand);
+    removeAt(hand, true);
     hand += 1; // past the entry that has moved there, which is one of the newest
   }
 
   function remove(key: string): void {
     const place = places.get(key);
-    if (place !== undefined) removeAt(place);
+    if (place !== undefined) removeAt(place, false);
   }
 
   return {
@@ -85,6 +88,7 @@ export function createLruCache<Value>(bounds: Bounds<Value>): LruCache<Value> {
     },
     delete: remove,
     clear() {
+      for (const value of values) onRemoved?.(value, false);
       places.clear();
       for (const array of [keys, values, sizes, areUsed]) array.length = 0;
       bytes = 0;

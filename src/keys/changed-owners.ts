@@ -13,6 +13,8 @@ export class ChangedOwners {
   readonly #max: number;
   readonly #entryTtlMs: number;
   #version = 0;
+  /** The version in which all owners changed. */
+  #allVersion = 0;
 
   /** Creates the list. `entryTtlMs`: the longest life of a cache entry. */
   constructor(max: number, entryTtlMs: number) {
@@ -25,8 +27,8 @@ export class ChangedOwners {
     return this.#version;
   }
 
-  /** Adds owners that changed. Returns false if there are too many: then every cache entry is stale. */
-  add(owners: Iterable<string>, nowMs: number): boolean {
+  /** Adds owners that changed; beyond the maximum, all. */
+  add(owners: Iterable<string>, nowMs: number): void {
     this.#version += 1;
     for (const [owner, { untilMs }] of this.#changes) {
       if (nowMs < untilMs) break;
@@ -36,15 +38,19 @@ export class ChangedOwners {
       this.#changes.delete(owner);
       this.#changes.set(owner, { version: this.#version, untilMs: nowMs + this.#entryTtlMs });
     }
-    return this.#changes.size <= this.#max;
+    if (this.#changes.size > this.#max) this.addAll();
+  }
+
+  /** Adds all owners: anything may have changed. */
+  addAll(): void {
+    this.#version += 1;
+    this.#allVersion = this.#version;
+    this.#changes.clear();
   }
 
   /** Returns whether the owner has changed since this version. */
   hasChangedSince(version: number, owner: string): boolean {
+    if (version < this.#allVersion) return true;
     return this.#changes.size > 0 && version < (this.#changes.get(owner)?.version ?? 0);
-  }
-
-  clear(): void {
-    this.#changes.clear();
   }
 }

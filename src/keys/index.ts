@@ -12,7 +12,6 @@ import { createChanges, createRevokeSecrets } from './changes.ts';
 import { createFeed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
 import { createHistory } from './history.ts';
-import { keysIn } from './key-cache.ts';
 import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createOwnEdits } from './own-edits.ts';
@@ -57,7 +56,7 @@ export function createKeyDomain(options: {
   ownerKeys: number;
 }) {
   const { store, adminStore, clock, log } = options;
-  const usage = createUsage({ ...options, keysMax: keysIn(options.keyCacheBytes) });
+  const usage = createUsage(options);
   const feed = createFeed(options);
   const lookupBudgets = createLookupBudgets(clock);
   const readKeys = createReadKeys(store, feed, usage);

@@ -1,64 +1,232 @@
-// Finds a key by the hash of its secret, in the cache or else in the store. verify.ts decides whether the
-// cache may be trusted.
+// Finds keys by the hashes of their secrets: in memory, else in the store. Memory has the records of usable keys, each with
+// what counts its uses (LRU cache), and for a moment those that were refused (negative cache). Changes from the feed make
+// entries stale. An entry of a derived key counts while that of its parent is the same object, so that the feed names the
+// parent's change once, however many keys are derived from it. verify.ts decides whether memory may be trusted.
 
+import { createLruCache, singleFlights } from '../ground/cache.ts';
+import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { Problem } from '../ground/problem.ts';
 import { ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
+import type { Holder } from '../uses/holder.ts';
+import type { Usage } from '../uses/usage.ts';
 import type { Caller } from './actor.ts';
+import { ChangedOwners } from './changed-owners.ts';
 import type { Feed } from './feed.ts';
-import { createKeyCache, type KnownKey } from './key-cache.ts';
+import { countedKey, type PresentedKey, refusalAt } from './record.ts';
+import type { Found } from './store.ts';
 import type { ReadKeys, UnknownKeys } from './unknown-keys.ts';
 
-export type KnownKeys = ReturnType<typeof createKnownKeys>;
+/**
+ * How long a refusal is cached. The same for every reason: if a revoked key stayed longer than an unknown one, its
+ * faster refusal would reveal that it was a key. Short, because a backup may be restored.
+ */
+const REFUSED_TTL_MS = 1000;
+/** Cached refusals, about 10 MB. A miss costs a read. */
+const REFUSED_MAX = 20_000;
+
+/**
+ * The longest life of a cache entry: the feed doesn't report keys whose creation a primary has lost. Random, up to a
+ * fifth shorter (jitter), so that records read together are not all read again together.
+ */
+const ENTRY_TTL_MS_MAX = 5 * 60_000;
+const ENTRY_TTL_MS_MIN = 4 * 60_000;
+
+/** The most changed owners tracked, each for the longest life of a cache entry. */
+const CHANGED_OWNERS_MAX = 10_000;
+
+/** A key as it was read. */
+export interface KnownKey extends PresentedKey {
+  /** What counts its uses: of a derived key its parent's. Null: it was refused. */
+  readonly holder: Holder | null;
+  /** Monotonic. */
+  staleAtMs: number;
+  /** The version of changed owners when it was read. */
+  readVersion: number;
+}
+
+/** When an entry is stale that the feed has named. */
+const CHANGED = Number.NEGATIVE_INFINITY;
+
+interface RefusedEntry {
+  readonly key: KnownKey | null;
+  readonly readVersion: number;
+  /** Monotonic. */
+  readonly expiresAtMs: number;
+}
 
 export interface KnownKeysOptions {
   readonly feed: Feed;
+  readonly usage: Pick<Usage, 'holderOf' | 'keep' | 'drop'>;
   readonly readKeys: ReadKeys;
   readonly unknownKeys: UnknownKeys;
   readonly clock: Clock;
+  /** The memory for records of usable keys, estimated at one byte a character plus overhead. */
   readonly keyCacheBytes: number;
 }
 
-export function createKnownKeys({ feed, readKeys, unknownKeys, clock, keyCacheBytes }: KnownKeysOptions) {
-  const cache = createKeyCache(feed, clock, keyCacheBytes);
-  let reads = 0;
+export class KnownKeys {
+  readonly #options: KnownKeysOptions;
+  readonly #usable;
+  readonly #refused = createLruCache<RefusedEntry>({ entries: REFUSED_MAX });
+  readonly #owners = new ChangedOwners(CHANGED_OWNERS_MAX, ENTRY_TTL_MS_MAX);
+  /** Reads in flight, by hash. Callers after a change don't join one that began before it. */
+  readonly #reads = singleFlights<Result<KnownKey | null, Problem>>();
+  #readCount = 0;
 
-  async function readAgain(keyHash: string, mayUseReplica: boolean): Promise<KnownKey | null> {
-    reads += 1;
-    const found = await readKeys([keyHash], { mayUseReplica });
-    return cache.keep(keyHash, found(keyHash));
+  constructor(options: KnownKeysOptions) {
+    const { feed, usage, keyCacheBytes } = options;
+    this.#options = options;
+    this.#usable = createLruCache<KnownKey>({
+      bytes: keyCacheBytes,
+      bytesOf: estimateBytes,
+      keyOf: ({ presentedHash }) => presentedHash,
+      onRemoved: ({ holder }, isEvicted) => holder && usage.drop(holder, isEvicted),
+    });
+    feed.subscribe({
+      onChanges: (keyHashes, owners) => this.#forget(keyHashes, owners),
+      onReset: () => this.#forgetAll(),
+    });
   }
 
-  return {
-    /** Returns the cached key; undefined: it has to be read. `nowMs`: monotonic. */
-    recall: cache.recall,
-    /**
-     * Reads a key that isn't cached; null: there is none. Unless the cached record was only stale, that takes from the
-     * caller's budget.
-     */
-    read: (keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> =>
-      cache.reads.run(keyHash, async () => {
-        const find = cache.isStale(keyHash) ? unknownKeys.findAgain : unknownKeys.find;
-        const found = await find(keyHash, caller);
-        return found.ok ? ok(cache.keep(keyHash, found.value)) : found;
-      }),
-    /** Reads a key even if it is cached. `mayUseReplica`: a replica may answer. */
-    readAgain,
-    /** Reads keys with one statement. A replica may answer. */
-    async readAll(keyHashes: readonly string[]): Promise<void> {
-      reads += 1;
-      const found = await readKeys(keyHashes, { mayUseReplica: true });
-      for (const keyHash of keyHashes) cache.keep(keyHash, found(keyHash));
-    },
-    /** Caches a key as refused once it has expired. */
-    dropEnded(keyHash: string, key: KnownKey): void {
-      if (!cache.isUsable(key)) cache.drop(keyHash, key);
-    },
-    isUsable: cache.isUsable,
-    firstUses: cache.firstUses,
-    /** Returns how many statements have read keys. */
-    get reads() {
-      return reads + unknownKeys.reads;
-    },
-  };
+  /** Returns how many statements have read keys. */
+  get reads(): number {
+    return this.#readCount + this.#options.unknownKeys.reads;
+  }
+
+  /** Returns the cached key, which may have expired meanwhile; undefined: it has to be read. `nowMs`: monotonic. */
+  recall(keyHash: string, nowMs: number): KnownKey | null | undefined {
+    const known = this.#usable.get(keyHash);
+    if (known === undefined) return this.#recallRefused(keyHash, nowMs);
+    if (this.#owners.hasChangedSince(known.readVersion, known.userId) || !this.#isAsRead(known)) return undefined;
+    return nowMs < known.staleAtMs || !this.isUsable(known) ? known : undefined;
+  }
+
+  /** Reads a key that isn't cached; null: there is none. What is only stale takes nothing from the caller's budget. */
+  read(keyHash: string, caller: Caller): Promise<Result<KnownKey | null, Problem>> {
+    const { unknownKeys } = this.#options;
+    return this.#reads.run(keyHash, async () => {
+      const find = this.#usable.get(keyHash) === undefined ? unknownKeys.find : unknownKeys.findAgain;
+      const found = await find(keyHash, caller);
+      return found.ok ? ok(this.#keep(keyHash, found.value)) : found;
+    });
+  }
+
+  /** Reads a key from the primary even if it is cached. */
+  async readAgain(keyHash: string): Promise<KnownKey | null> {
+    this.#readCount += 1;
+    const found = await this.#options.readKeys([keyHash], { mayUseReplica: false });
+    return this.#keep(keyHash, found(keyHash));
+  }
+
+  /** Reads keys with one statement. A replica may answer. */
+  async readAll(keyHashes: readonly string[]): Promise<void> {
+    this.#readCount += 1;
+    const found = await this.#options.readKeys(keyHashes, { mayUseReplica: true });
+    for (const keyHash of keyHashes) this.#keep(keyHash, found(keyHash));
+  }
+
+  /** Caches a key as refused once it has expired. */
+  dropEnded(keyHash: string, key: KnownKey): void {
+    if (!this.isUsable(key) && this.#usable.get(keyHash) !== undefined) this.#refuse(keyHash, key);
+  }
+
+  isUsable(known: KnownKey | null): known is KnownKey {
+    return known !== null && refusalAt(known, this.#options.clock.nowMs()) === null;
+  }
+
+  /** Returns whether the feed has named neither this key since it was read, nor its parent. */
+  #isAsRead({ staleAtMs, parent }: KnownKey): boolean {
+    if (staleAtMs === CHANGED) return false;
+    if (parent === null) return true;
+    const known = this.#usable.get(parent.keyHash) ?? this.#refused.get(parent.keyHash)?.key ?? null;
+    return known === parent.key && known?.staleAtMs !== CHANGED;
+  }
+
+  #recallRefused(keyHash: string, nowMs: number): KnownKey | null | undefined {
+    const known = this.#refused.get(keyHash);
+    if (known === undefined) return undefined;
+    const { key, readVersion, expiresAtMs } = known;
+    const isAsRead = key === null || (!this.#owners.hasChangedSince(readVersion, key.userId) && this.#isAsRead(key));
+    if (nowMs < expiresAtMs && isAsRead && !this.isUsable(key)) return key;
+    this.#refused.delete(keyHash);
+    return undefined;
+  }
+
+  #refuse(keyHash: string, key: KnownKey | null): void {
+    const expiresAtMs = this.#options.clock.monotonicMs() + REFUSED_TTL_MS;
+    this.#usable.delete(keyHash);
+    this.#refused.set(keyHash, { key, expiresAtMs, readVersion: this.#owners.version });
+  }
+
+  /**
+   * Caches what was read, with the parent of a derived key; a usable record only if the feed will report every later
+   * change of it.
+   */
+  #keep(keyHash: string, found: Found): KnownKey | null {
+    const { record, position } = found;
+    if (record === null) return this.#keepOne(keyHash, null, null, position);
+    const counted = countedKey(record);
+    const isGood = counted !== null && refusalAt(counted, this.#options.clock.nowMs()) === null;
+    const holder = isGood ? this.#options.usage.holderOf(counted, found) : null;
+    const { parent } = record;
+    if (parent !== null) parent.key = this.#keepOne(parent.keyHash, parent.key, holder, position);
+    return this.#keepOne(keyHash, record, holder, position);
+  }
+
+  #keepOne(keyHash: string, record: PresentedKey | null, read: Holder | null, position: FeedPosition) {
+    const { feed, clock, usage } = this.#options;
+    // What was read is right for everyone who asked before. But a feed ahead of it may have reported a later change.
+    const keeps = hasReached(position, feed.position);
+    const isGood = record !== null && refusalAt(record, clock.nowMs()) === null;
+    const before = (isGood ? this.#usable.get(keyHash) : this.#refused.get(keyHash)?.key) ?? null;
+    const isUnchanged = keeps && record !== null && before !== null && isSame(record, before);
+    const holder = isGood && keeps && !isUnchanged && read !== null ? usage.keep(read) : read;
+    const entry = { staleAtMs: clock.monotonicMs() + randomTtlMs(), readVersion: this.#owners.version };
+    const known = isUnchanged ? Object.assign(before, entry) : record && Object.assign(record, entry, { holder });
+    if (!isGood) this.#refuse(keyHash, known);
+    else if (keeps && !isUnchanged && known !== null) this.#usable.set(keyHash, known);
+    return known;
+  }
+
+  #forget(keyHashes: readonly string[], owners: ReadonlySet<string>): void {
+    for (const keyHash of keyHashes) {
+      const known = this.#usable.get(keyHash);
+      if (known !== undefined) known.staleAtMs = CHANGED; // its counts stay
+      this.#refused.delete(keyHash);
+    }
+    this.#reads.forgetAll(); // one under way may predate the change, of a key or its parent: later callers read again
+    if (owners.size > 0) this.#owners.add(owners, this.#options.clock.monotonicMs());
+  }
+
+  #forgetAll(): void {
+    this.#owners.addAll();
+    this.#refused.clear();
+    this.#reads.forgetAll();
+  }
+}
+
+const randomTtlMs = () => ENTRY_TTL_MS_MIN + Math.random() * (ENTRY_TTL_MS_MAX - ENTRY_TTL_MS_MIN);
+
+/** Returns whether a record is unchanged. Then its old object is kept: new ones would fragment the heap. */
+function isSame({ parent, ...record }: PresentedKey, known: KnownKey): boolean {
+  const { parent: parentBefore, holder: _, staleAtMs: __, readVersion: ___, ...before } = known;
+  return parent?.key === parentBefore?.key && JSON.stringify(record) === JSON.stringify(before);
+}
+
+/** What a record takes beside its characters: object, map slot, string headers. Measured on Bun. */
+const RECORD_OVERHEAD_BYTES = 420;
+/** What each text of a list or object takes beside its characters. */
+const TEXT_OVERHEAD_BYTES = 16;
+
+function estimateBytes(key: KnownKey): number {
+  let bytes = RECORD_OVERHEAD_BYTES;
+  for (const text of [key.id, key.userId, key.name, key.keyHash]) bytes += text.length;
+  for (const text of [key.second?.hash, key.foreignHash, key.resource]) bytes += text?.length ?? 0;
+  for (const scope of key.scopes) bytes += scope.length + TEXT_OVERHEAD_BYTES;
+  if (key.parent !== null) return bytes; // it has its parent's data
+  for (const [name, value] of Object.entries(key.metadata ?? {})) {
+    bytes += name.length + value.length + 2 * TEXT_OVERHEAD_BYTES;
+  }
+  return bytes;
 }

@@ -71,7 +71,7 @@ export interface Parent {
   readonly id: string;
   /** The hash of that secret. */
   readonly keyHash: string;
-  /** The key found by it; null: no key has it any more. The cache puts its own object here (key-cache.ts). */
+  /** The key found by it; null: no key has it any more. The cache puts its own object here (known-keys.ts). */
   key: PresentedKey | null;
 }
 

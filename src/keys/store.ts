@@ -2,7 +2,8 @@
 // changes. src/store implements the interfaces.
 
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
-import type { CountsAsOf, KeyCounts, UsesStore } from '../uses/store.ts';
+import type { ReadCounts } from '../uses/holders.ts';
+import type { CountsAsOf, UsesStore } from '../uses/store.ts';
 import type { Origin } from './actor.ts';
 import type { ApiKeyRecord, ListedKey, PresentedKey } from './record.ts';
 
@@ -20,14 +21,9 @@ export interface ListPlace {
   readonly row: number;
 }
 
-export interface Found {
+/** A key that was looked up, with where the change feed stood and with the counts, all of one statement. */
+export interface Found extends ReadCounts {
   readonly record: PresentedKey | null;
-  /** Where the change feed stood when the record was read, in the same statement. */
-  readonly position: FeedPosition;
-  /** The key's counts; null: no such key, or a replica that doesn't know. All zero unless requested. */
-  readonly counts: KeyCounts | null;
-  /** The counts of all the owner's keys together; null: not counted, or a replica that doesn't know. */
-  readonly ownerCounts: KeyCounts | null;
 }
 
 export interface FindOptions {
@@ -35,7 +31,7 @@ export interface FindOptions {
   readonly atLeast: FeedPosition | null;
   readonly withinMs: number;
   readonly fairnessKey?: string | undefined;
-  readonly asOf?: CountsAsOf | undefined;
+  readonly asOf: CountsAsOf;
 }
 
 export interface Changed {

@@ -46,7 +46,7 @@ export function createToldUses({
       let dropped = 0;
       for (const [keyId, units] of unitsById) {
         const key = recall(keyId);
-        if (key != null) dropped += usage.tell(keyId, units);
+        if (key?.holder) dropped += usage.tell(key.holder, units);
       }
       return dropped;
     },

@@ -14,7 +14,7 @@ import type { Usage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
-import { countedKey, refusalAt } from './record.ts';
+import { refusalAt } from './record.ts';
 import type { CodeRow, CodeStore, Found, KeyStore } from './store.ts';
 
 /** Keys per statement. It holds up a local file's process for 2 ms. */
@@ -147,22 +147,17 @@ export type ReadKeys = ReturnType<typeof createReadKeys>;
 
 export const createReadKeys =
   (
-    { findByHashes }: Pick<KeyStore, 'findByHashes'>,
+    store: Pick<KeyStore, 'findByHashes'>,
     feed: Pick<Feed, 'position' | 'queryTimeoutMs'>,
-    { beginRead }: Pick<Usage, 'beginRead'>,
+    usage: Pick<Usage, 'countsAsOf' | 'knowsAllCounts'>,
   ) =>
-  async (
+  (
     hashes: readonly string[],
     { mayUseReplica = false, fairnessKey }: { readonly mayUseReplica?: boolean; readonly fairnessKey?: string },
   ) => {
-    const { asOf, merge } = beginRead();
-    const atLeast = mayUseReplica ? feed.position : null;
-    const found = await findByHashes(hashes, { atLeast, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
-    for (const hash of hashes) {
-      const one = found(hash);
-      merge({ ...one, record: one.record && countedKey(one.record) });
-    }
-    return found;
+    const atLeast = mayUseReplica && usage.knowsAllCounts() ? feed.position : null;
+    const asOf = usage.countsAsOf();
+    return store.findByHashes(hashes, { atLeast, withinMs: feed.queryTimeoutMs, fairnessKey, asOf });
   };
 
 export type UnknownKeys = Lookups<Found>;

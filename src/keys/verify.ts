@@ -4,14 +4,16 @@ import { type Metadata, mergedMetadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
+import type { Holder } from '../uses/holder.ts';
 import type { Usage } from '../uses/usage.ts';
 import { redactFrom } from '../watch/redact.ts';
 import type { Caller } from './actor.ts';
 import type { Audience } from './audience.ts';
 import { createUseFirst, type FirstUsesOptions } from './first-uses.ts';
-import type { KnownKey } from './key-cache.ts';
-import { createKnownKeys, type KnownKeysOptions } from './known-keys.ts';
-import { countedKey, endOf, fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
+import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts';
+import { endOf, fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
+
+export type { Holder } from '../uses/holder.ts';
 
 /** Who is behind a verified key: what tools see as `auth`. */
 export interface KeyIdentity {
@@ -39,6 +41,8 @@ export interface Proof {
   readonly keyHash: string;
   /** The hash of the parent secret that made the key; null: it is no child. */
   readonly parentHash: string | null;
+  /** What counts its uses. */
+  readonly holder: Holder;
   /** The earliest known end of the key, the secret, the parent and its secret; null: none ends. */
   readonly endsAtMs: number | null;
 }
@@ -63,7 +67,7 @@ interface Presented {
 export type Verifier = ReturnType<typeof createVerifier>;
 
 export interface VerifierOptions extends KnownKeysOptions, FirstUsesOptions {
-  readonly usage: Pick<Usage, 'note'>;
+  readonly usage: KnownKeysOptions['usage'] & Pick<Usage, 'note'>;
   readonly audience: Audience;
   readonly clock: Clock;
   readonly sha256: Sha256;
@@ -71,7 +75,7 @@ export interface VerifierOptions extends KnownKeysOptions, FirstUsesOptions {
 
 export function createVerifier(options: VerifierOptions) {
   const { feed, clock, sha256 } = options;
-  const known = createKnownKeys(options);
+  const known = new KnownKeys(options);
   const useFirst = createUseFirst(options, known);
   const evaluate = createEvaluate(options);
 
@@ -140,7 +144,7 @@ export function createVerifier(options: VerifierOptions) {
       return reason === null ? key : null;
     },
     /** Reads keys by the hashes of their secrets with one statement, so that `recall` finds them. */
-    readAll: known.readAll,
+    readAll: (keyHashes: readonly string[]) => known.readAll(keyHashes),
     /** Returns how often the store was read. */
     get reads() {
       return known.reads;
@@ -164,15 +168,14 @@ function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage
     if (key === null) return refusal({ reason: 'unknown' });
     const { token, keyHash, caller, purpose } = presented;
     const nowMs = clock.nowMs();
-    const { userId, id, name, scopes, createdAtMs, resource, parent } = key;
+    const { userId, id, name, scopes, createdAtMs, resource, parent, holder } = key;
     const reason = refusalAt(key, nowMs) ?? (audience.admits(resource, caller) ? null : 'other resource');
-    const counted = countedKey(key);
-    if (reason !== null || counted === null) {
+    if (reason !== null || holder === null) {
       const fingerprint = fingerprintOf(key.keyHash);
       const ids = { keyId: id, keyName: name, userId, fingerprint, ...(parent && { parentId: parent.id }) };
       return refusal({ reason: reason ?? 'parent ended', ...ids });
     }
-    if (isNoted(purpose)) usage.note(counted, nowMs);
+    if (isNoted(purpose)) usage.note(holder, nowMs);
     const endsAtMs = endOf(key);
     const value = {
       subject: userId,
@@ -186,7 +189,7 @@ function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage
       parentId: parent?.id ?? null,
       token,
     };
-    return { ok: true, value, verifiedAtMs, keyHash, parentHash: parent?.keyHash ?? null, endsAtMs };
+    return { ok: true, value, verifiedAtMs, keyHash, parentHash: parent?.keyHash ?? null, holder, endsAtMs };
   };
 }
 

@@ -26,10 +26,8 @@ SELECT json_array(${sum('-n.row', OWNER_WINDOW_S, OWNER_NUMBER, OWNER_NUMBER)}, 
 CASE WHEN coalesce(o.quota_period = 'month', ?9) THEN ${sum('-n.row', `${DAY_S}`, '?4', '?5')} END)
 FROM holders n WHERE n.owner = k.user_id), '[0,0,0]') END AS owner_counts`;
 
-const NOTHING_ASKED: CountsAsOf = { nowMs: 0, key: { windowS: 0, hasMonth: false }, owner: null };
-
 /** Returns the arguments ?2 to ?9 of COUNTS and OWNER_COUNTS. */
-export function countArgs({ nowMs, key, owner }: CountsAsOf = NOTHING_ASKED): (number | null)[] {
+export function countArgs({ nowMs, key, owner }: CountsAsOf): (number | null)[] {
   const day = dayAt(nowMs);
   const ofKey = [Math.floor(nowMs / 1000), key.windowS, monthOf(day).first, day, Number(key.hasMonth)];
   return [...ofKey, owner && 1, owner?.windowS ?? 0, Number(owner?.hasMonth ?? false)];

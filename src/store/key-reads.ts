@@ -3,7 +3,7 @@
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { PresentedKey } from '../keys/record.ts';
 import type { EventQuery, Found, KeyStore, ListPlace } from '../keys/store.ts';
-import type { KeyCounts } from '../uses/store.ts';
+import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
 import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
 import { type Database, firstOf, type Row, type Statement, type Value } from './database.ts';
@@ -100,23 +100,23 @@ function createFind(
   const sql = findOf(derived);
 
   /** Returns the rows by the requested hashes, all as of one position. */
-  function foundIn(rows: readonly Row[], countsIn: (counts: Value | undefined) => KeyCounts | null) {
+  function foundIn(rows: readonly Row[], asOf: CountsAsOf, countsIn: (counts: Value | undefined) => KeyCounts | null) {
     const position = positionOf(firstOf(rows)); // there is a row even if no key was found
     const found = new Map<string, Found>();
     for (const row of rows) {
       const key = row.id === null ? null : presentedOf(row);
       const record = derived.read(row, key) ?? key;
       if (record === null) continue;
-      const counts = key && countsIn(row.counts);
-      found.set(record.presentedHash, { record, position, counts, ownerCounts: key && countsIn(row.owner_counts) });
+      const counts = { counts: key && countsIn(row.counts), ownerCounts: key && countsIn(row.owner_counts), asOf };
+      found.set(record.presentedHash, { record, position, ...counts });
     }
     return { position, found };
   }
 
   /** Reads from the replica; null: it has not reached that position, or does not respond. */
-  async function readReplica(statement: Statement, atLeast: FeedPosition | null) {
+  async function readReplica(statement: Statement, asOf: CountsAsOf, atLeast: FeedPosition | null) {
     const rows = atLeast && replica && (await replica.read(statement));
-    const read = rows && foundIn(rows, () => null);
+    const read = rows && foundIn(rows, asOf, () => null);
     return read && hasReached(read.position, atLeast as FeedPosition) ? read : null;
   }
 
@@ -126,14 +126,14 @@ function createFind(
       args: [JSON.stringify(hashes), ...countArgs(asOf)],
       fairnessKey,
     });
-    const copied = await readReplica(ask(keyHashes), atLeast);
+    const copied = await readReplica(ask(keyHashes), asOf, atLeast);
     const missing = copied ? keyHashes.filter((hash) => !isWhole(copied.found.get(hash))) : keyHashes;
     const { position, found } =
-      copied && missing.length === 0 ? copied : foundIn(await primary.read(ask(missing), withinMs), countsOf);
+      copied && missing.length === 0 ? copied : foundIn(await primary.read(ask(missing), withinMs), asOf, countsOf);
     return (keyHash) => {
       const fromReplica = copied?.found.get(keyHash);
       if (isWhole(fromReplica)) return fromReplica;
-      return found.get(keyHash) ?? { record: null, position, counts: null, ownerCounts: null };
+      return found.get(keyHash) ?? { record: null, position, counts: null, ownerCounts: null, asOf };
     };
   };
 }

@@ -7,6 +7,7 @@ import { outageIn } from '../ground/result.ts';
 import { type Cancel, type Clock, MS_PER_DAY, nextTurn, sleep, withTimeout } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { Holder } from './holder.ts';
+import type { Holders } from './holders.ts';
 import { batchesOf, EARLY_EVERY_MS, pauseMsOf, waitMsOf } from './pace.ts';
 import type { ExchangedUses, HolderId, UsesStore, WindowUses } from './store.ts';
 import { settleTotal, type WindowUsage } from './windows.ts';
@@ -33,6 +34,7 @@ const IDLE: Phase = { is: 'idle' };
 
 interface ExchangeOptions {
   readonly store: Pick<UsesStore, 'usesPerWrite' | 'addUses' | 'totalsOf'>;
+  readonly holders: Pick<Holders, 'keep' | 'drop'>;
   /** A random id of this process. */
   readonly instance: string;
   readonly clock: Clock;
@@ -66,7 +68,7 @@ export class Exchange {
         this.#dropped += 1;
         return;
       }
-      this.#waiting.add(holder);
+      this.#waiting.add(this.#options.holders.keep(holder));
       if (this.#waiting.size === 1) this.#schedule();
     }
     if (!holder.isEarly || this.#early.has(holder)) return;
@@ -77,6 +79,11 @@ export class Exchange {
   /** Returns the holders with uses that the database may lack. */
   get unsent(): readonly Holder[] {
     return [...new Set([...this.#waiting, ...(this.#unconfirmed?.holders ?? [])])];
+  }
+
+  /** Returns the number of the last exchange that is complete; 0: none. */
+  get complete(): number {
+    return this.#unconfirmed === null ? this.#number : this.#number - 1;
   }
 
   /** Exchanges all waiting holders. Resolves when done, or when the store is out of reach; rejects on a bug. */
@@ -191,8 +198,8 @@ export class Exchange {
   }
 
   #take(holders: readonly Holder[]): Sent {
-    const taken = holders.flatMap(takenFrom);
     this.#number += 1;
+    const taken = holders.flatMap((holder) => takenFrom(holder, this.#number));
     const { instance } = this.#options;
     const windows = taken.map(([, window]) => window);
     const sent = { instance, number: this.#number, windows, holders, usages: taken.map(([usage]) => usage) };
@@ -207,7 +214,10 @@ export class Exchange {
       const totals = await store.totalsOf(sent.windows);
       for (const [index, usage] of sent.usages.entries()) if (usage !== null) settleTotal(usage, totals[index] ?? 0);
     }
-    for (const holder of sent.holders) holder.sent();
+    for (const holder of sent.holders) {
+      holder.sent();
+      this.#options.holders.drop(holder);
+    }
     this.#unconfirmed = null;
   }
 }
@@ -215,12 +225,12 @@ export class Exchange {
 const idOf = ({ kind, id }: Holder): HolderId => (kind === 'key' ? [id, null] : [null, id]);
 
 /** Takes a holder's counts. Its last use is sent with that day's count, or alone if that day isn't sent. */
-function takenFrom(holder: Holder): [WindowUsage | null, WindowUses][] {
+function takenFrom(holder: Holder, exchange: number): [WindowUsage | null, WindowUses][] {
   const { usedAtMs } = holder;
   const usedOn = usedAtMs > 0 ? dayAt(usedAtMs) : null;
   const taken: [WindowUsage | null, WindowUses][] = [];
   let isUseTaken = usedOn === null;
-  holder.send((usage, pending) => {
+  holder.send(exchange, (usage, pending) => {
     const { period, windowS, first, last } = usage.window;
     const isDayOfUse = windowS * 1000 === MS_PER_DAY && period !== 'month' && first === usedOn;
     const added = period === 'month' ? 0 : pending; // a month is the sum of its days

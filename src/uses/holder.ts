@@ -11,8 +11,8 @@ import {
   type RateLimitState,
   SHARED_WINDOW_S_MIN,
 } from '../ground/rate-limit.ts';
-import type { KeyCounts } from './store.ts';
-import { beginWindow, currentWindow, raiseTotal, unitsIn, type WindowUsage } from './windows.ts';
+import type { CountsAsOf, KeyCounts } from './store.ts';
+import { beginWindow, currentWindow, raiseTotal, replaceTotal, unitsIn, type WindowUsage } from './windows.ts';
 
 /** The part of a limit that, used since the last exchange, makes the next one due early. */
 const EXCHANGE_PART = 1 / 32;
@@ -71,7 +71,13 @@ export class Holder {
   #bounds: readonly Bound[] = [];
   /** Whether the database may lack what was sent. */
   #isSending = false;
+  /** The number of the exchange that it was last sent with; 0: none. */
+  #sentWith = 0;
+  /** When the database had the counts that were read last. */
+  #readAsOfMs = 0;
   #unitsSince = 0;
+  /** How many need it: cached records and exchanges; of an owner, his keys. */
+  keepers = 0;
   /** The position of the change feed when its plan was read. */
   position: FeedPosition | null = null;
   /** The name of a key's owner; empty until its record was read, and for owners. */
@@ -128,14 +134,20 @@ export class Holder {
     return this.#bounds;
   }
 
-  /** Merges what the database had at `nowMs`. `windowS`: the length of the window that was read. */
-  mergeCounts(counts: KeyCounts, windowS: number | undefined, nowMs: number): void {
+  /**
+   * Merges what the database had. `windowS`: the length of the window that was read. If the read began after the last
+   * exchange was complete, it has all that was sent, so that counts that were deleted are gone here, too.
+   */
+  mergeCounts(counts: KeyCounts, windowS: number | undefined, { nowMs, exchanged }: CountsAsOf): void {
+    const isLatest = this.#sentWith <= exchanged && nowMs >= this.#readAsOfMs;
+    const merge = isLatest ? replaceTotal : raiseTotal;
+    if (isLatest) this.#readAsOfMs = nowMs;
     for (const usage of this.#windows) {
       const { period } = usage.window;
       if (!contains(usage.window, nowMs)) continue;
-      if (period === DAY_S) raiseTotal(usage, counts.day);
-      else if (period === 'month') raiseTotal(usage, counts.month);
-      else if (period === windowS) raiseTotal(usage, counts.window);
+      if (period === DAY_S) merge(usage, counts.day);
+      else if (period === 'month') merge(usage, counts.month);
+      else if (period === windowS) merge(usage, counts.window);
     }
     if (this.isInDoubt) this.#makeEarly();
   }
@@ -201,7 +213,7 @@ export class Holder {
   }
 
   /** Passes the units in each shared window to `to`, and counts them in its total from now on. */
-  send(to: (usage: WindowUsage, added: number) => void): void {
+  send(exchange: number, to: (usage: WindowUsage, added: number) => void): void {
     for (const usage of [...this.#pastDays, ...this.#windows]) {
       if (usage.window.windowS < SHARED_WINDOW_S_MIN) continue;
       const { pending } = usage;
@@ -210,6 +222,7 @@ export class Holder {
       to(usage, pending);
     }
     this.#isSending = true;
+    this.#sentWith = exchange;
     this.#unitsSince = 0;
   }
 

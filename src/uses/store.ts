@@ -7,6 +7,8 @@ export interface CountsAsOf {
   readonly key: DefaultCounts;
   /** Applies to owners without their own limit or quota; null: they are not counted. */
   readonly owner: DefaultCounts | null;
+  /** The number of this process's last exchange that was complete when the read began. */
+  readonly exchanged: number;
 }
 
 export interface DefaultCounts {

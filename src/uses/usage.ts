@@ -5,14 +5,14 @@
 import type { Problem } from '../ground/problem.ts';
 import type { Quota, RateLimitStates } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import type { Clock, RandomBytes } from '../ground/runtime.ts';
+import type { RandomBytes } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { decide, type HolderLease, leasesOf, refusalOf, roomFor, statesOf } from './decision.ts';
 import { Exchange } from './exchange.ts';
 import type { Holder } from './holder.ts';
-import { type CountedKey, type Found, type HoldersOptions, KnownHolders } from './known-holders.ts';
+import { type CountedKey, Holders, type HoldersOptions, type ReadCounts } from './holders.ts';
 import { createShownUses, type KnownUses } from './shown-uses.ts';
-import type { UsesStore } from './store.ts';
+import type { CountsAsOf, UsesStore } from './store.ts';
 import { unitsIn } from './windows.ts';
 
 /** Shares of an owner's quota (percent) that are logged when reached, once a period. */
@@ -22,20 +22,19 @@ export type Usage = ReturnType<typeof createUsage>;
 
 export interface UsageOptions extends HoldersOptions {
   readonly store: UsesStore;
-  readonly clock: Clock;
   readonly random: RandomBytes;
   readonly log: Log;
 }
 
 export function createUsage(options: UsageOptions) {
   const { store, clock, random, log, keyQuota } = options;
-  const known = new KnownHolders(options, clock);
-  const exchange = new Exchange({ store, instance: random(8).toHex(), clock, log });
+  const known = new Holders(options);
+  const exchange = new Exchange({ store, holders: known, instance: random(8).toHex(), clock, log });
 
-  /** Returns the key's holder and its owner's; none for a key that isn't cached. */
+  /** Returns the key's holder and its owner's; none for a key that isn't in use. */
   function holdersOf(keyId: string): readonly Holder[] {
     const key = known.find(keyId);
-    return key === undefined ? [] : known.holdersOf(key);
+    return key === undefined ? [] : known.withOwner(key);
   }
 
   function count(holders: readonly Holder[], units: number): void {
@@ -52,9 +51,11 @@ export function createUsage(options: UsageOptions) {
   }
 
   return {
+    ...forRecords(known, exchange),
+
     /** Notes the last use of a verified key, whether or not the call is admitted. In memory only. */
-    note({ id, createdAtMs }: Pick<CountedKey, 'id' | 'createdAtMs'>, usedAtMs: number): void {
-      const key = known.keyOf(id, createdAtMs);
+    note(holder: Holder, usedAtMs: number): void {
+      const key = known.current(holder);
       if (usedAtMs > key.usedAtMs) key.usedAtMs = usedAtMs;
       exchange.used(key);
     },
@@ -66,9 +67,9 @@ export function createUsage(options: UsageOptions) {
     },
 
     /** Counts a call if all limits admit its units. Returns the state of all limits. In memory only. */
-    admit(keyId: string, units = 1): Result<RateLimitStates, Problem> {
+    admit(holder: Holder, units = 1): Result<RateLimitStates, Problem> {
       const nowMs = clock.nowMs();
-      const holders = known.holdersOf(known.keyOf(keyId));
+      const holders = known.withOwner(known.current(holder));
       const decision = decide(holders, units);
       if (decision.is !== 'admitted') return err(refusalOf(decision, statesOf(holders, nowMs), units, nowMs));
       count(holders, units);
@@ -79,10 +80,10 @@ export function createUsage(options: UsageOptions) {
      * Counts units that a service admitted from memory and reports later, as far as all limits have room. Returns how many
      * found none. The last use is now. In memory only.
      */
-    tell(keyId: string, units: number): number {
+    tell(holder: Holder, units: number): number {
       const nowMs = clock.nowMs();
-      const key = known.keyOf(keyId);
-      const holders = known.holdersOf(key);
+      const key = known.current(holder);
+      const holders = known.withOwner(key);
       const counted = roomFor(holders, units);
       key.usedAtMs = Math.max(key.usedAtMs, nowMs);
       count(holders, counted);
@@ -90,17 +91,9 @@ export function createUsage(options: UsageOptions) {
     },
 
     /** Returns what a service may admit from memory for each holder of this key's limits. Counts nothing. */
-    leasesOf: (keyId: string): HolderLease[] => leasesOf(holdersOf(keyId)),
-
-    /** Begins a read of keys, which also reads their counts, so that quotas continue. */
-    beginRead() {
-      const nowMs = clock.nowMs();
-      return {
-        asOf: known.countsAsOf(nowMs),
-        merge(found: Found): void {
-          for (const holder of known.merge(found, nowMs)) exchange.used(holder);
-        },
-      };
+    leasesOf(keyId: string): HolderLease[] {
+      const holders = holdersOf(keyId);
+      return holders.length === 0 ? [{ holder: { kind: 'key', id: keyId }, units: 0 }] : leasesOf(holders);
     },
 
     /** Returns the quota in force. */
@@ -121,8 +114,28 @@ export function createUsage(options: UsageOptions) {
   };
 }
 
-const knownUses = (known: KnownHolders, exchange: Exchange): KnownUses => ({
+const knownUses = (known: Holders, exchange: Exchange): KnownUses => ({
   key: known.find,
   owner: known.findOwner,
   unsent: (owners) => exchange.unsent.filter(({ kind, userId }) => kind === 'key' && owners.has(userId)),
+});
+
+/** Creates what the cache of keys does with holders. */
+const forRecords = (known: Holders, exchange: Exchange) => ({
+  /** Returns as of when the counts of a read that begins now are to be read. */
+  countsAsOf: (): CountsAsOf => known.countsAsOf(exchange.complete),
+
+  /** Returns the holder of a key that was read, with the counts that came with it, so that quotas continue. */
+  holderOf(record: CountedKey, read: ReadCounts): Holder {
+    const key = known.read(record, read);
+    for (const holder of [key, key.owner]) if (holder?.isInDoubt) exchange.used(holder);
+    return key;
+  },
+
+  /** Keeps the holder of a cached record, until `drop`. Returns the one to use from now on. */
+  keep: (holder: Holder): Holder => known.keep(holder),
+  drop: (holder: Holder, isEvicted: boolean): void => known.drop(holder, isEvicted),
+
+  /** Returns whether the records of a replica will do, which come without counts: only while memory had room for all. */
+  knowsAllCounts: (): boolean => !known.hasForgotten,
 });

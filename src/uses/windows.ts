@@ -28,13 +28,19 @@ export function currentWindow(usage: WindowUsage, calendar: Calendar): WindowUsa
   return calendar(period) === usage.window ? usage : beginWindow(period, calendar);
 }
 
+/** Takes over a total that has all that was sent. */
+export function replaceTotal(usage: WindowUsage, total: number): void {
+  usage.total = total;
+  usage.isInDoubt = false;
+}
+
 /** Merges a total that may lack what was sent. A lower one is in doubt until the next that has all of it. */
 export function raiseTotal(usage: WindowUsage, total: number): void {
   if (total < usage.total) usage.isInDoubt = true;
   else usage.total = total;
 }
 
-/** Merges a total that has all that was sent. It only falls when in doubt, that is if counts were deleted. */
+/** Merges the total of an exchange, which has all that was sent. It only falls when in doubt: if counts were deleted. */
 export function settleTotal(usage: WindowUsage, total: number): void {
   usage.total = usage.isInDoubt ? total : Math.max(usage.total, total);
   usage.isInDoubt = false;

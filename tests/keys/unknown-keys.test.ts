@@ -10,7 +10,7 @@ import type { Found } from '../../src/keys/store.ts';
 import { createLookupBudgets, createUnknownKeys } from '../../src/keys/unknown-keys.ts';
 import { createLog } from '../../src/start/package/index.ts';
 import { testClock } from '../support/clock.ts';
-import { record } from '../support/embedded.ts';
+import { AS_OF, record } from '../support/embedded.ts';
 import { bearer, COUNTED, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -124,6 +124,7 @@ function counted({ slow, found: key = null }: Counted = {}) {
     position: { databaseId: 'd', seq: 1 },
     counts: null,
     ownerCounts: null,
+    asOf: AS_OF,
   };
   let logged = '';
   const log = createLog({

@@ -5,7 +5,7 @@ import { randomBytes } from 'node:crypto';
 import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
-import { openEmbedded } from '../support/embedded.ts';
+import { AS_OF, openEmbedded } from '../support/embedded.ts';
 import { fillKeys, fillUses } from '../support/fill.ts';
 import { diskFolder } from '../support/folder.ts';
 import { keysCommand } from '../support/keys-command.ts';
@@ -43,7 +43,7 @@ async function measure(keys: number, hasUses: boolean): Promise<Record<string, n
     args: [SAMPLES],
   });
   const at = (nth: number) => rows[nth % rows.length] ?? {};
-  const asked = { atLeast: null, withinMs: 5000 };
+  const asked = { atLeast: null, withinMs: 5000, asOf: AS_OF };
   const unseen = await medianUs(SAMPLES, (nth) => store.findByHashes([String(at(nth).key_hash)], asked));
   const wrong = await medianUs(SAMPLES, () => store.findByHashes([randomBytes(32).toString('hex')], asked));
   const list = await medianUs(200, (nth) => store.listByUser(String(at(nth).user_id), null, 100_000));

@@ -56,8 +56,8 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('on a store that is %s',
     const record = await insertCounted(store, { rateLimit: { requests, windowS: WINDOW_S }, quota: null });
     const processes = processesOn(store, clock, record);
     const pass = () => processes.pass(100);
-    const use = ({ usage }: CountingProcess, times: number) =>
-      Array.from({ length: times }, () => usage.admit(record.id)).filter(({ ok }) => ok).length;
+    const use = ({ admit }: CountingProcess, times: number) =>
+      Array.from({ length: times }, () => admit(record.id)).filter(({ ok }) => ok).length;
     const lasting = await processes.start();
     let all = 0;
     for (let day = 0; day < days; day += 1) {
@@ -90,7 +90,7 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('on a store that is %s',
     const processes = processesOn(store, clock, record);
     const both = [await processes.start(), await processes.start()];
     for (let window = 0; window < 20; window += 1) {
-      for (const { usage } of both) expect(usage.admit(record.id).ok).toBe(true);
+      for (const { admit } of both) expect(admit(record.id).ok).toBe(true);
       await processes.pass(5000);
       await processes.pass(5000);
     }
@@ -116,12 +116,12 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('on a store that is %s',
     const record = await insertCounted(store, limits);
     const processes = processesOn(store, clock, record);
     const process = await processes.start();
-    expect(process.usage.admit(record.id).ok).toBe(true);
+    expect(process.admit(record.id).ok).toBe(true);
     await processes.pass(EXCHANGED_MS);
     expect([await rowsOf(store, 'days'), await rowsOf(store, 'others')]).toEqual([1, 1]);
     await store.remove(record.userId, record.id, origin);
     const successor = await insertCounted(store, limits); // its row has the same number
-    expect(process.usage.admit(record.id).ok).toBe(true); // of a call that was under way
+    expect(process.admit(record.id).ok).toBe(true); // of a call that was under way
     await processes.pass(EXCHANGED_MS);
     expect([await rowsOf(store, 'days'), await rowsOf(store, 'others')]).toEqual([0, 0]);
     const shown = await process.usage.usesOf([successor.id]);
@@ -144,15 +144,15 @@ test('a database of the version before keeps its counts, and its servers and the
   await countByOld(4);
   const store = await openStill({ mode: 'embedded', path });
   const processes = processesOn(store, testClock(START_MS), { id: 'first', keyHash: 'first' });
-  const { usage } = await processes.start();
+  const { usage, admit } = await processes.start();
   expect(usage.usesToday('first')).toBe(4);
-  expect([1, 2, 3].map(() => usage.admit('first').ok)).toEqual([true, true, true]);
+  expect([1, 2, 3].map(() => admit('first').ok)).toEqual([true, true, true]);
   await countByOld(5);
   await processes.pass(EXCHANGED_MS);
   expect(usage.usesToday('first')).toBe(8);
   const [row] = (await old.execute({ sql: OTHERS_OF_OLD, args: ['first', today] })).rows;
   expect(row?.others).toBe(3);
-  expect([1, 2, 3].map(() => usage.admit('first').ok)).toEqual([true, true, false]);
+  expect([1, 2, 3].map(() => admit('first').ok)).toEqual([true, true, false]);
   old.close();
   await store.close();
 });

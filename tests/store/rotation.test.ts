@@ -5,7 +5,7 @@ import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import { killRounds } from '../lab/kills/kill-rounds.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
-import { openEmbedded, record } from '../support/embedded.ts';
+import { AS_OF, openEmbedded, record } from '../support/embedded.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startProxy } from '../support/proxy.ts';
@@ -52,7 +52,7 @@ describe('a first use that is noted after', () => {
     const made = record({ id: 'id', keyHash: 'a', createdAtMs: 0 });
     await store.insert(made, origin);
     expect(await store.rotate(made, { hash: 'b', overlapMs: HOUR_MS }, NOW_MS, origin)).toBe(true);
-    const { record: key } = (await store.findByHashes(['b'], { atLeast: null, withinMs: 1000 }))('b');
+    const { record: key } = (await store.findByHashes(['b'], { atLeast: null, withinMs: 1000, asOf: AS_OF }))('b');
     if (key === null) throw new Error('the next secret is not found');
     expect(key.presented).toBe('next');
     await between(store, key, db);

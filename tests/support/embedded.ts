@@ -26,6 +26,9 @@ export const record = (own: Partial<ApiKeyRecord> = {}): ApiKeyRecord => ({
   ...own,
 });
 
+/** As of when counts are read, where they don't matter. */
+export const AS_OF = { nowMs: 0, key: { windowS: 0, hasMonth: false }, owner: null, exchanged: 0 };
+
 export const openEmbedded = (path: string) => open({ mode: 'embedded', path });
 
 export const openRemote = (url: string) => open({ mode: 'remote', url, authToken: null, replicaFile: null });

@@ -24,12 +24,12 @@ async function counting(startMs: number, quota: Quota | null, count = 1) {
   const all: CountingProcess[] = [];
   for (let started = 0; started < count; started += 1) all.push(await processes.start());
   /** How many of so many calls are admitted. */
-  const calls = ({ usage }: CountingProcess, asked: number) =>
-    Array.from({ length: asked }, () => usage.admit(record.id)).filter(({ ok }) => ok).length;
+  const calls = ({ admit }: CountingProcess, asked: number) =>
+    Array.from({ length: asked }, () => admit(record.id)).filter(({ ok }) => ok).length;
   /** Each process exchanges twice in EXCHANGED_MS: who did so at the same moment as another is told in the second. */
   async function exchange(): Promise<void> {
     await processes.pass(EXCHANGED_MS / 4);
-    for (const { usage } of all) usage.note(record, clock.nowMs());
+    for (const { note } of all) note(record.id);
     await processes.pass((EXCHANGED_MS * 3) / 4);
   }
   const shown = async ({ usage }: CountingProcess) => (await usage.usesOf([record.id]))(record.id).uses?.last30Days;

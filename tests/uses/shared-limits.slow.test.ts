@@ -98,11 +98,11 @@ async function run(plan: Schedule) {
     return life;
   }
 
-  function call({ process: { usage, clock: own }, accepted }: Life): boolean {
+  function call({ process: { admit, clock: own }, accepted }: Life): boolean {
     const period = periodOf(own.nowMs());
     calls += 1;
     const { id = '' } = records[calls % records.length] ?? {};
-    const admitted = usage.admit(id, plan.cost);
+    const admitted = admit(id, plan.cost);
     if (admitted.ok) accepted.set(period, (accepted.get(period) ?? 0) + plan.cost);
     else expect(total(period)).toBeGreaterThanOrEqual(plan.requests - (plan.cost - 1));
     return admitted.ok;

@@ -10,6 +10,7 @@ import { createReadKeys } from '../../src/keys/unknown-keys.ts';
 import { type Clock, createLog, systemRandom } from '../../src/start/package/index.ts';
 import { openStore, type Store } from '../../src/store/open.ts';
 import type { DatabaseConfig } from '../../src/store/place.ts';
+import type { Holder } from '../../src/uses/holder.ts';
 import { createUsage, type Usage } from '../../src/uses/usage.ts';
 import { OPTIONS } from '../store/backups.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
@@ -62,6 +63,9 @@ export interface Way {
 
 export interface CountingProcess {
   readonly usage: Usage;
+  /** Counts a call of the key with this id, by its record as it was last read. */
+  admit(id: string, units?: number): ReturnType<Usage['admit']>;
+  note(id: string): void;
   readonly clock: Clock;
   /** Reads the record once more, with its counts. */
   read(): Promise<void>;
@@ -121,7 +125,6 @@ export function processesOn(
       };
       const rateLimit = { requests: 0, windowMs: 1000 };
       const usage = createUsage({
-        keysMax: 270_000,
         store: reached,
         clock: own,
         random: systemRandom,
@@ -130,16 +133,27 @@ export function processesOn(
         keyQuota: null,
         ...NO_OWNER_LIMITS,
       });
+      const holders = new Map<string, Holder>();
       const readFrom = async (from: KeyStore) => {
         const position = { databaseId: '', seq: 0, mark: null };
         const readKeys = createReadKeys(from, { position, queryTimeoutMs: READ_MS_MAX }, usage);
-        const hashes = records.map(({ keyHash }) => keyHash);
-        const found = await readKeys(hashes, {});
-        if (hashes.some((hash) => found(hash).record === null)) throw new Error('a key is not there');
+        const found = await readKeys(
+          records.map(({ keyHash }) => keyHash),
+          {},
+        );
+        for (const { keyHash } of records) {
+          const { record, ...read } = found(keyHash);
+          if (record === null) throw new Error('a key is not there');
+          const holder = usage.holderOf(record, read);
+          holders.set(record.id, holders.get(record.id) ?? usage.keep(holder)); // as the cache of keys does
+        }
       };
+      const holderOf = (id: string) => holders.get(id) as Holder; // each was read at the start
       await readFrom(store);
       return {
         usage,
+        admit: (id, units) => usage.admit(holderOf(id), units),
+        note: (id) => usage.note(holderOf(id), own.nowMs()),
         clock: own,
         read: () => readFrom(reached),
         kill() {

@@ -2,6 +2,7 @@
 
 import { StoreOutage } from '../../src/ground/result.ts';
 import { createLog, systemRandom } from '../../src/start/package/index.ts';
+import type { Holder } from '../../src/uses/holder.ts';
 import type { ExchangedUses, UsesStore } from '../../src/uses/store.ts';
 import { createUsage } from '../../src/uses/usage.ts';
 import type { LogWrite } from '../../src/watch/line-writer.ts';
@@ -35,17 +36,24 @@ export function usageOver(
     ...more,
   };
   const rateLimit = { requests: 0, windowMs: 1000 };
+  const limits = { rateLimit, keyQuota: null, ...NO_OWNER_LIMITS };
+  const usage = createUsage({ store, clock, random: systemRandom, log, ...limits });
+  const holders = new Map<string, Holder>();
+  /** As the cache of keys does, of a key that was never used. */
+  function holderOf({ id, createdAtMs }: ReturnType<typeof keyOf>): Holder {
+    const known = holders.get(id);
+    if (known !== undefined) return known;
+    const record = { id, createdAtMs, userId: id, owner: null, rateLimit: null, quota: null };
+    const counts = { window: 0, day: 0, month: 0 };
+    const read = { position: { databaseId: '', seq: 0 }, counts, ownerCounts: null, asOf: usage.countsAsOf() };
+    const holder = usage.keep(usage.holderOf(record, read));
+    holders.set(id, holder);
+    return holder;
+  }
   return {
-    ...createUsage({
-      store,
-      clock,
-      random: systemRandom,
-      log,
-      rateLimit,
-      keyQuota: null,
-      keysMax: 270_000,
-      ...NO_OWNER_LIMITS,
-    }),
+    ...usage,
+    note: (key: ReturnType<typeof keyOf>, usedAtMs: number) => usage.note(holderOf(key), usedAtMs),
+    admit: (id: string) => usage.admit(holderOf(keyOf(id))),
     clock,
     log,
   };

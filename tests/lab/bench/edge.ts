@@ -10,6 +10,7 @@ import { createOriginOf } from '../../../src/keys/actor.ts';
 import { type ApiKeyRecord, hashKey, mintId, mintKey, NEW_KEY } from '../../../src/keys/record.ts';
 import { openStore, type Store } from '../../../src/store/open.ts';
 import { createLog } from '../../../src/watch/log.ts';
+import { AS_OF } from '../../support/embedded.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { buildDatabase } from './database.ts';
 import { machineLine, markdown } from './report.ts';
@@ -123,7 +124,7 @@ async function asked(tap: Tap, store: Store): Promise<string[][]> {
     'a poll that finds nothing new': () => store.changesAfter(position, ASK_MS),
     'a poll that finds one change': () => store.changesAfter(before, ASK_MS),
     'the first read of a key': () =>
-      store.findByHashes([records.at(-1)?.keyHash ?? ''], { atLeast: position, withinMs: ASK_MS }),
+      store.findByHashes([records.at(-1)?.keyHash ?? ''], { atLeast: position, withinMs: ASK_MS, asOf: AS_OF }),
     [`the uses of ${REMOTE_KEYS.toLocaleString('en')} keys, one write`]: useAll,
   };
   const rows: string[][] = [];

@@ -1,16 +1,12 @@
-// Caches the limits and counts of keys and owners: merges what each read of a key brings, and returns the holders whose
-// limits a use of a key counts for.
+// Keeps the counts of keys and owners that are in use: of keys whose records are cached, of those with counts that wait to
+// be written, and of their owners. Counts come with the read of a record, so that no record is known without them.
 
-import { createLruCache, type LruCache } from '../ground/cache.ts';
 import type { FeedPosition } from '../ground/change-feed.ts';
 import { type Calendar, createCalendar } from '../ground/limits/rates.ts';
 import { limitOf, type Quota, type RateLimit } from '../ground/rate-limit.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { Holder, type Plan, planOf } from './holder.ts';
 import type { CountsAsOf, DefaultCounts, KeyCounts } from './store.ts';
-
-/** Owners whose counts are cached, some 30 MB: those that have limits, and cached keys. */
-const OWNERS_MAX = 100_000;
 
 /** A key's or owner's own limits; null: the server's. */
 interface OwnLimits {
@@ -26,14 +22,14 @@ export interface CountedKey extends OwnLimits {
   readonly owner: OwnLimits | null;
 }
 
-/** A key as it was read; its record is null if there is none. */
-export interface Found {
-  readonly record: CountedKey | null;
+/** What was read with a key's record. */
+export interface ReadCounts {
   readonly position: FeedPosition;
   /** The key's counts; null: a replica doesn't know. */
   readonly counts: KeyCounts | null;
   /** The counts of all the owner's keys together; null: not counted, or a replica doesn't know. */
   readonly ownerCounts: KeyCounts | null;
+  readonly asOf: CountsAsOf;
 }
 
 /** Returns whether nothing newer is known. */
@@ -53,8 +49,7 @@ export interface HoldersOptions {
   /** The limit on all keys together of an owner without his own; null: no limit. */
   readonly ownerRateLimit: RateLimit | null;
   readonly ownerQuota: Quota | null;
-  /** Keys whose counts are cached, some 300 bytes each: as many as the key cache holds. */
-  readonly keysMax: number;
+  readonly clock: Clock;
 }
 
 const limitFrom = ({ requests, windowMs }: ConfiguredLimit): RateLimit | null =>
@@ -67,78 +62,107 @@ const countedBy = ({ limit, quota }: Plan): DefaultCounts => ({
 
 const isUnlimited = ({ limit, quota }: Plan): boolean => limit === null && quota === null;
 
-export class KnownHolders {
+export class Holders {
   readonly #clock: Clock;
   readonly #calendar: Calendar;
   readonly #serverPlan: Plan;
   readonly #ownersPlan: Plan;
-  readonly #keys: LruCache<Holder>;
-  readonly #owners = createLruCache<Holder>({ entries: OWNERS_MAX, keyOf: ({ id }) => id });
+  /** Those that something keeps, by id: of each key and owner there is one. */
+  readonly #kept = { key: new Map<string, Holder>(), owner: new Map<string, Holder>() };
+  #hasForgotten = false;
 
-  constructor({ rateLimit, keyQuota, ownerRateLimit, ownerQuota, keysMax }: HoldersOptions, clock: Clock) {
-    this.#keys = createLruCache({ entries: keysMax, keyOf: ({ id }) => id });
+  constructor({ rateLimit, keyQuota, ownerRateLimit, ownerQuota, clock }: HoldersOptions) {
     this.#clock = clock;
     this.#calendar = createCalendar(clock);
     this.#serverPlan = planOf(limitFrom(rateLimit), keyQuota);
     this.#ownersPlan = planOf(ownerRateLimit, ownerQuota);
   }
 
-  /** Returns the holder of a key. A new or evicted one begins without counts: the next read of its record brings them. */
-  keyOf(id: string, createdAtMs = 0): Holder {
-    const known = this.#keys.get(id);
-    if (known !== undefined) return known;
-    const key = new Holder('key', id, createdAtMs, this.#serverPlan, this.#calendar);
-    this.#keys.set(id, key);
-    return key;
+  /** Keeps a holder, and its owner's, until as many calls of `drop`. Returns the one to use from now on. */
+  keep(holder: Holder): Holder {
+    const one = this.current(holder);
+    one.keepers += 1;
+    if (one.keepers > 1) return one;
+    this.#kept[one.kind].set(one.id, one);
+    if (one.owner !== null) one.owner = this.keep(one.owner);
+    return one;
   }
 
-  /** Returns the holder of a key; undefined: it isn't cached. */
-  find = (keyId: string): Holder | undefined => this.#keys.get(keyId);
+  /** Undoes one `keep`. `isEvicted`: for lack of memory. */
+  drop(holder: Holder, isEvicted = false): void {
+    holder.keepers -= 1;
+    if (holder.keepers > 0) return;
+    this.#kept[holder.kind].delete(holder.id);
+    if (holder.owner !== null) this.drop(holder.owner);
+    this.#hasForgotten ||= isEvicted;
+  }
 
-  /** Returns the holder of an owner; undefined: it isn't cached, or nothing is counted for all keys together. */
-  findOwner = (owner: string): Holder | undefined => this.#owners.get(owner);
+  /** Returns the holder that is kept of the same key or owner; this one if none is. */
+  current(holder: Holder): Holder {
+    return holder.keepers > 0 ? holder : (this.#kept[holder.kind].get(holder.id) ?? holder);
+  }
+
+  /** Returns the holder of a key; undefined: it isn't kept, so the database has all that is known of it. */
+  find = (keyId: string): Holder | undefined => this.#kept.key.get(keyId);
+
+  /** Returns whether counts were forgotten for lack of memory: then only the primary knows those of unknown keys. */
+  get hasForgotten(): boolean {
+    return this.#hasForgotten;
+  }
+
+  /** Returns the holder of an owner; undefined: it isn't kept, or nothing is counted for all keys together. */
+  findOwner = (owner: string): Holder | undefined => this.#kept.owner.get(owner);
 
   /** Returns the holders whose limits a use of this key counts for, with the current windows. */
-  holdersOf(key: Holder): readonly Holder[] {
+  withOwner(key: Holder): readonly Holder[] {
     const nowMs = this.#clock.nowMs();
     const { owner } = key;
     return owner === null
       ? [this.#withCurrentWindows(key, nowMs)]
-      : [this.#withCurrentWindows(key, nowMs), this.#withCurrentWindows(this.#cached(owner), nowMs)];
+      : [this.#withCurrentWindows(key, nowMs), this.#withCurrentWindows(this.current(owner), nowMs)];
   }
 
-  /** Returns which counts to read with each key. */
-  countsAsOf(nowMs: number): CountsAsOf {
+  /** Returns which counts to read with each key. `exchanged`: see CountsAsOf. */
+  countsAsOf(exchanged: number): CountsAsOf {
     const owner = isUnlimited(this.#ownersPlan) ? null : countedBy(this.#ownersPlan);
-    return { nowMs, key: countedBy(this.#serverPlan), owner };
+    return { nowMs: this.#clock.nowMs(), key: countedBy(this.#serverPlan), owner, exchanged };
   }
 
-  /**
-   * Merges what was read as of `nowMs`; plans only if nothing newer is known. Returns holders whose counts are in doubt,
-   * which must be exchanged even if nobody uses them.
-   */
-  merge({ record, position, counts, ownerCounts }: Found, nowMs: number): readonly Holder[] {
-    if (record === null) return [];
-    const key = this.keyOf(record.id, record.createdAtMs);
+  /** Returns the holder of a key as it was read: the one that is kept, with what the read brought, or a new one. */
+  read(record: CountedKey, { position, counts, ownerCounts, asOf }: ReadCounts): Holder {
+    const { id, createdAtMs, userId } = record;
+    const keyPlan = this.#planFor(record);
+    const key = this.find(id) ?? new Holder('key', id, createdAtMs, keyPlan, this.#calendar);
     const isNews = isNewer(position, key.position);
-    if (isNews) key.userId = record.userId;
-    this.#mergeInto(key, this.#planFor(record), position, counts, nowMs);
+    if (isNews) key.userId = userId;
+    this.#merge(key, keyPlan, position, counts, asOf);
     const plan = this.#ownerPlanFor(record);
-    const owner = isUnlimited(plan) ? null : this.#ownerOf(record.userId, plan);
-    if (isNews) key.owner = owner;
-    if (owner === null) return key.isInDoubt ? [key] : [];
-    this.#mergeInto(owner, plan, position, ownerCounts, nowMs);
-    return [key, owner].filter(({ isInDoubt }) => isInDoubt);
+    if (isUnlimited(plan)) {
+      if (isNews) this.#setOwner(key, null);
+      return key;
+    }
+    const owner = this.#kept.owner.get(userId) ?? new Holder('owner', userId, 0, plan, this.#calendar);
+    this.#merge(owner, plan, position, ownerCounts, asOf);
+    if (isNews) this.#setOwner(key, owner);
+    return key;
   }
 
-  #mergeInto(holder: Holder, plan: Plan, position: FeedPosition, counts: KeyCounts | null, nowMs: number): void {
+  /** Merges what was read; a plan only if nothing newer is known. */
+  #merge(holder: Holder, plan: Plan, position: FeedPosition, counts: KeyCounts | null, asOf: CountsAsOf): void {
     holder.openWindows(this.#calendar);
     if (isNewer(position, holder.position)) {
       holder.position = position;
       holder.setPlan(plan, this.#calendar);
     }
     if (counts === null) holder.askForTotals();
-    else holder.mergeCounts(counts, plan.limit?.windowS, nowMs);
+    else holder.mergeCounts(counts, plan.limit?.windowS, asOf);
+  }
+
+  #setOwner(key: Holder, owner: Holder | null): void {
+    const before = key.owner;
+    if (before === owner) return;
+    key.owner = owner !== null && key.keepers > 0 ? this.keep(owner) : owner;
+    if (before !== null && key.keepers > 0) this.drop(before);
   }
 
   #planFor({ rateLimit, quota }: CountedKey): Plan {
@@ -151,18 +175,6 @@ export class KnownHolders {
     const { rateLimit = null, quota = null } = owner ?? {};
     if (rateLimit === null && quota === null) return this.#ownersPlan;
     return planOf(rateLimit ?? this.#ownersPlan.limit, quota ?? this.#ownersPlan.quota);
-  }
-
-  #ownerOf(name: string, plan: Plan): Holder {
-    return this.#owners.get(name) ?? this.#cached(new Holder('owner', name, 0, plan, this.#calendar));
-  }
-
-  /** Returns the one holder of an owner, cached while in use. */
-  #cached(owner: Holder): Holder {
-    const known = this.#owners.get(owner.id);
-    if (known !== undefined) return known;
-    this.#owners.set(owner.id, owner);
-    return owner;
   }
 
   #withCurrentWindows(holder: Holder, nowMs: number): Holder {
