@@ -252,6 +252,29 @@ describe('settings', () => {
   });
 });
 
+test('what was counted for an owner goes with him, from the first call on, in each process', async () => {
+  await using store = await startStore('embedded');
+  await using here = await createTestApp({ clock: onMidnight(), store, env: ADMINS });
+  await using elsewhere = await createTestApp({ clock: onMidnight(), store, env: ADMINS });
+  const plan = { owner: 'alice', quota: { requests: 3, period: 'day' } };
+  await setOwner(here, plan);
+  const key = await keyOf(here);
+  /** Counts three calls here, of which elsewhere learns with the key's record. */
+  async function useUp(used: string): Promise<void> {
+    for (let left = 3; left > 0; left -= 1) expect((await here.useKey(used)).status).toBe(200);
+    const listedElsewhere = async () =>
+      (await elsewhere.call('list_api_keys', {}, await bearer(elsewhere, 'alice'))).body.owner.quota.remaining;
+    await advanceUntil(here.clock, async () => (await listedElsewhere()) === 0, 1000);
+    for (const app of [here, elsewhere]) expect((await app.useKey(used)).status).toBe(429);
+  }
+  await useUp(key);
+  await here.keys('owner', 'alice', '--delete', '--yes');
+  await setOwner(here, plan);
+  const again = await keyOf(here);
+  expect((await elsewhere.useKey(again)).status).toBe(200);
+  expect((await here.useKey(again)).status).toBe(200);
+});
+
 test('owners are listed by name, whoever has keys, settings or a block, a page at a time', async () => {
   await using app = await createTestApp({ env: ADMINS });
   await keyOf(app, 'b');
