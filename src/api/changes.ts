@@ -54,7 +54,7 @@ export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' |
     if (!allowed.ok) return refuseService(context, allowed.error);
     const { caller, form } = allowed.value;
     const admitted = admit(caller);
-    if (!admitted.ok) return oauthErrorResponse(admitted.error, null, SLOW_DOWN);
+    if (!admitted.ok) return oauthErrorResponse(admitted.error, null, { error: SLOW_DOWN });
     const asked = fieldsOf(form);
     if (!asked.ok) return refuseService(context, asked.error);
     const { cursor, used } = asked.value;

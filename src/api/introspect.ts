@@ -156,6 +156,6 @@ function limitFields(states: RateLimitStates) {
  */
 function refuseToken(context: RequestContext, problem: Problem): Response {
   if (problem.code === 'invalid_api_key') return jsonResponse({ active: false });
-  if (problem.code === 'rate_limited') return oauthErrorResponse(problem, null, SLOW_DOWN);
+  if (problem.code === 'rate_limited') return oauthErrorResponse(problem, null, { error: SLOW_DOWN });
   return refuseService(context, problem);
 }

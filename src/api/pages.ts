@@ -9,6 +9,7 @@ import type { ServerAddress } from '../ground/server-address.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { documentOf, withSetup } from '../pages/document.ts';
 import { refusedWithin } from '../pages/widgets/index.ts';
+import { admittedIds } from '../signin/client-ids.ts';
 import type { FindSignIn } from '../signin/sign-in.ts';
 import { PAGE_HEADERS } from '../web/headers.ts';
 import { problemResponse } from '../web/problem-response.ts';
@@ -17,7 +18,14 @@ import { type Handler, queryOf } from '../web/router.ts';
 export interface KeysPageOptions {
   readonly config: Pick<
     Config,
-    'jwtAudience' | 'jwtClaims' | 'keyCeilings' | 'keysPage' | 'device' | 'production' | 'revocationLagMaxMs'
+    | 'jwtAudience'
+    | 'jwtClaims'
+    | 'keyCeilings'
+    | 'keysPage'
+    | 'connect'
+    | 'device'
+    | 'production'
+    | 'revocationLagMaxMs'
   >;
   readonly address: Pick<ServerAddress, 'url'>;
   /** Finds the issuer's sign-in endpoints. Null: people sign in with a link, or paste a token. */
@@ -50,7 +58,7 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
 
 /** Returns the setup of the page's script. It is public. */
 function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: string, issuer: unknown, isSecure: boolean) {
-  const { jwtClaims, keyCeilings, device, production, revocationLagMaxMs } = config;
+  const { jwtClaims, keyCeilings, connect, device, production, revocationLagMaxMs } = config;
   const app = config.keysPage?.app ?? null;
   return {
     url: publicUrl, // the tools are below it
@@ -62,6 +70,7 @@ function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: strin
     mints: production ? null : mints, // how; production keeps it to itself
     ownerClaim: jwtClaims.owner,
     scopeClaim: jwtClaims.scope, // names the scopes that a user may grant; null: any
+    clients: connect?.clients ? admittedIds(connect.clients) : null, // ids whose documents are read; null: of none
     asks: device, // whether programs without a browser may ask for a key
     admin: jwtClaims.admin, // the claim of admins and its value; null: there are none
     scopes: keyCeilings.scopes, // the scopes there are; null: any

@@ -53,5 +53,5 @@ const invalid = (issue: InputIssue): Result<never, Problem> =>
 
 function unread(problem: Problem): Result<never, Problem> {
   if (problem.code === 'invalid_json' && !problem.isNotUtf8) return invalid(NO_TOKENS);
-  return err(problem.code === 'unsupported_media_type' ? { ...problem, orForm: true } : problem);
+  return err(problem);
 }

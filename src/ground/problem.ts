@@ -77,8 +77,8 @@ export type Problem =
   | { readonly code: 'request_not_found' }
   | { readonly code: 'session_not_found' }
   | { readonly code: 'method_not_allowed'; readonly allow: string }
-  | { readonly code: 'payload_too_large' }
-  | { readonly code: 'unsupported_media_type'; readonly orForm?: true; readonly isEncoded?: true }
+  | { readonly code: 'payload_too_large'; readonly kibMax?: number }
+  | { readonly code: 'unsupported_media_type'; readonly takes?: 'form' | 'json_or_form'; readonly isEncoded?: true }
   | { readonly code: 'key_limit_reached' }
   | { readonly code: 'key_not_active' }
   | { readonly code: 'key_is_child' }
@@ -210,7 +210,10 @@ const NOT_UTF8 = 'The body is not UTF-8';
 
 const NOT_ENCODED = 'The body must not be compressed: no Content-Encoding but identity is taken';
 
-const NEITHER_JSON_NOR_FORM = 'Content-Type must be application/json or application/x-www-form-urlencoded';
+const NOT_TAKEN = {
+  form: 'Content-Type must be application/x-www-form-urlencoded',
+  json_or_form: 'Content-Type must be application/json or application/x-www-form-urlencoded',
+} as const;
 
 const WRONG_KIND = {
   api_key: 'This tool needs a user token; an API key was sent',
@@ -242,7 +245,9 @@ function exactDetail(problem: Problem): string | undefined {
     case 'invalid_json':
       return problem.isNotUtf8 ? NOT_UTF8 : problem.notObject && NOT_AN_OBJECT;
     case 'unsupported_media_type':
-      return problem.isEncoded ? NOT_ENCODED : problem.orForm && NEITHER_JSON_NOR_FORM;
+      return problem.isEncoded ? NOT_ENCODED : problem.takes && NOT_TAKEN[problem.takes];
+    case 'payload_too_large':
+      return problem.kibMax === undefined ? undefined : `The body may have at most ${problem.kibMax} KiB`;
     case 'method_not_allowed':
       return `This path takes ${problem.allow.replace(/, (?=\w+$)/, ' and ')} alone`;
     case 'tool_not_found':

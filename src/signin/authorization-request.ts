@@ -4,10 +4,13 @@
 import { type Problem, publicPart } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type BindableServers, THIS_SERVER } from '../keys/audience.ts';
+import type { LogFields } from '../watch/log.ts';
+import { excerptOf } from '../watch/redact.ts';
 import type { RequestContext } from '../web/context.ts';
 import type { Client, ClientFault } from './clients.ts';
 import { hasTwice, parameter } from './parameters.ts';
 import { isLoopbackRedirect, isSameRedirect } from './redirects.ts';
+import type { Refusal } from './responses.ts';
 
 /** A request for a code (RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 8707 §2). */
 export interface AuthorizationRequest {
@@ -29,9 +32,21 @@ export interface AuthorizationRequest {
 export type Decision =
   | { readonly kind: 'ask'; readonly request: AuthorizationRequest }
   /** Redirects to the client with an error. */
-  | { readonly kind: 'error_redirect'; readonly location: string }
+  | { readonly kind: 'error_redirect'; readonly location: string; readonly refusal: AuthorizationRefusal }
   /** The page has the status of `problem`, by default 400. */
-  | { readonly kind: 'error_page'; readonly why: string; readonly problem?: Problem };
+  | {
+      readonly kind: 'error_page';
+      readonly why: string;
+      readonly refusal: AuthorizationRefusal;
+      readonly problem?: Problem;
+    };
+
+/** Why a client is refused, for the log. */
+export type AuthorizationRefusal = Pick<Refusal, 'reason' | 'about'> & {
+  readonly error?: RequestError;
+  /** The id of a client that isn't listed. */
+  readonly notListed?: string;
+};
 
 /** Resolves with the decision on the parameters of /authorize. */
 export type Decide = (parameters: URLSearchParams, context: RequestContext) => Promise<Decision>;
@@ -44,13 +59,26 @@ const CHALLENGE = /^[\w-]{43}$/;
  */
 const STATE_CHARS_MAX = 16 * 1024;
 
+/** What the person reads, and what the log says. */
 const PAGES = {
-  twice: 'The request has a parameter twice.',
-  long: 'The request is too long.',
-  client: 'This server does not know the program that sent you. Have it connect again.',
-  redirect: 'The address that the key would go to is not one that the program has registered.',
-  notInDocument: 'The address that the key would go to is not one that the program’s document names.',
-  notAdmitted: 'This server hands no keys to the address that the program wants them at.',
+  twice: ['The request has a parameter twice.', 'a parameter twice'],
+  long: ['The request is too long.', 'state is too long'],
+  client: [
+    'This server does not know the program that sent you. Have it connect again.',
+    'the client_id was not given by this server, or by another database',
+  ],
+  redirect: [
+    'The address that the key would go to is not one that the program has registered.',
+    'the client has not registered the redirect_uri',
+  ],
+  notInDocument: [
+    'The address that the key would go to is not one that the program’s document names.',
+    'the document does not name the redirect_uri',
+  ],
+  notAdmitted: [
+    'This server hands no keys to the address that the program wants them at.',
+    'OAUTH_REDIRECTS does not admit the redirect_uri',
+  ],
 } as const;
 
 /**
@@ -68,43 +96,67 @@ export function decide(
   if (state !== null && state.length > STATE_CHARS_MAX) return errorPage(PAGES.long);
   const clientId = get('client_id');
   if (clientId === null) return errorPage(PAGES.client);
-  if (!found.ok) return pageOfFault(found.error);
+  if (!found.ok) return pageOfFault(clientId, found.error);
   const client = found.value;
   const redirectUri = get('redirect_uri');
+  const about = {
+    client: client.host === null ? client.name : excerptOf(clientId, ID_CHARS_LOGGED),
+    redirectUri: redirectUri === null ? null : excerptOf(redirectUri),
+  };
   if (redirectUri === null || !client.redirectUris.some((uri) => isSameRedirect(uri, redirectUri))) {
-    return errorPage(client.host === null ? PAGES.redirect : PAGES.notInDocument);
+    return errorPage(client.host === null ? PAGES.redirect : PAGES.notInDocument, about);
   }
-  if (!client.isAdmitted(redirectUri)) return errorPage(PAGES.notAdmitted);
+  if (!client.isAdmitted(redirectUri)) return errorPage(PAGES.notAdmitted, about);
   const back = { redirectUri, state, issuer: servers.url };
   const asked = requestIn(get, servers);
-  if (!asked.ok) return { kind: 'error_redirect', location: locationOf(back, { error: asked.error }) };
+  if (!asked.ok) {
+    const { error, reason } = asked.error;
+    const location = locationOf(back, { error });
+    return { kind: 'error_redirect', location, refusal: { error, reason, about: { ...about, ...asked.error.about } } };
+  }
   return { kind: 'ask', request: { ...asked.value, ...back, clientId, client } };
 }
 
-const errorPage = (why: string): Decision => ({ kind: 'error_page', why });
+/** The longest part of a client's id that a line of the log has: enough to list it. */
+const ID_CHARS_LOGGED = 500;
 
-function pageOfFault(fault: ClientFault): Decision {
+const errorPage = ([why, reason]: readonly [string, string], about?: LogFields): Decision => ({
+  kind: 'error_page',
+  why,
+  refusal: { reason, about },
+});
+
+function pageOfFault(clientId: string, fault: ClientFault): Decision {
   if (fault.is === 'unknown') return errorPage(PAGES.client);
-  const { host, problem } = fault;
-  return { kind: 'error_page', why: `The program says that it is ${host}. ${publicPart(problem).detail}.`, problem };
+  const says = `The program says that it is ${fault.host}.`;
+  if (fault.is === 'not_listed') {
+    const why = `${says} This server does not know it: whoever runs the server can list it in OAUTH_CLIENTS.`;
+    return { kind: 'error_page', why, refusal: { notListed: excerptOf(clientId, ID_CHARS_LOGGED), reason: null } };
+  }
+  const { problem } = fault;
+  return { kind: 'error_page', why: `${says} ${publicPart(problem).detail}.`, refusal: { reason: null }, problem };
 }
 
 type RequestError = 'unsupported_response_type' | 'invalid_request' | 'invalid_target';
+type RequestFault = AuthorizationRefusal & { readonly error: RequestError };
 type Asked = Pick<AuthorizationRequest, 'challenge' | 'scope' | 'resource' | 'server'>;
 
 /** Parses a known client's request, or returns the error for the redirect. */
-function requestIn(get: (name: string) => string | null, { nameOf }: BindableServers): Result<Asked, RequestError> {
+function requestIn(get: (name: string) => string | null, { nameOf }: BindableServers): Result<Asked, RequestFault> {
+  const wrong = (what: string) => err<RequestFault>({ error: 'invalid_request', reason: what });
   const responseType = get('response_type');
-  if (responseType === null) return err('invalid_request');
-  if (responseType !== 'code') return err('unsupported_response_type');
+  if (responseType === null) return wrong('no response_type');
+  if (responseType !== 'code') return err({ error: 'unsupported_response_type', reason: 'response_type is not code' });
   const responseMode = get('response_mode');
-  if (responseMode !== null && responseMode !== 'query') return err('invalid_request');
+  if (responseMode !== null && responseMode !== 'query') return wrong('response_mode is not query');
   const challenge = get('code_challenge');
-  if (challenge === null || !CHALLENGE.test(challenge)) return err('invalid_request');
-  if (get('code_challenge_method') !== 'S256') return err('invalid_request');
+  if (challenge === null || !CHALLENGE.test(challenge)) return wrong('no code_challenge of 43 characters');
+  if (get('code_challenge_method') !== 'S256') return wrong('code_challenge_method is not S256');
   const resource = get('resource');
   const server = resource === null ? THIS_SERVER : nameOf(resource);
-  return server === null ? err('invalid_target') : ok({ challenge, scope: get('scope'), resource, server });
+  if (server !== null) return ok({ challenge, scope: get('scope'), resource, server });
+  const about = { resource: excerptOf(resource ?? '') };
+  return err({ error: 'invalid_target', reason: 'OAUTH_RESOURCES does not list the resource', about });
 }
 
 /** Returns the parameters that repeat the request. */

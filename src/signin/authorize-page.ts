@@ -73,12 +73,13 @@ function receiverOf({ redirectUri, client }: AuthorizationRequest) {
   const isHere = isLoopbackRedirect(redirectUri);
   const isApp = !isHere && !redirectUri.startsWith('https:');
   const said = (name: string) => `<bdi>${escaped(name)}</bdi>`;
+  const saysItIs = (name: string) => `It says that it is ${said(name)}, which nobody can prove.`;
   if (client.host !== null && (isHere || isApp)) {
     const place = isHere ? 'a program on this computer' : 'an app on this computer';
     return {
       place,
       who: isHere ? 'the program' : 'the app',
-      says: `It says that it is ${said(client.host)}, which nobody can prove.`,
+      says: saysItIs(client.host),
     };
   }
   if (isHere) {
@@ -86,7 +87,9 @@ function receiverOf({ redirectUri, client }: AuthorizationRequest) {
     return { place: 'a program on this computer', who: 'the program', says };
   }
   const host = hostOf(redirectUri);
-  return { place: host, who: said(host), says: client.host === null ? null : `Identified by ${said(client.host)}.` };
+  if (client.host === null) return { place: host, who: said(host), says: null };
+  const says = client.isListed ? `Identified by ${said(client.host)}.` : saysItIs(client.host);
+  return { place: host, who: said(host), says };
 }
 
 /** Returns the page that says why there is no redirect. */

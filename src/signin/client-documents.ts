@@ -12,6 +12,7 @@ import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { redirectUrisIn } from './client-document.ts';
 import { admissionOf, type ClientRules } from './client-ids.ts';
+import { isSameRedirect } from './redirects.ts';
 
 /** The timeout of a fetch, including the wait for the semaphore. */
 const FETCH_MS_MAX = 5000;
@@ -39,8 +40,10 @@ const WAITING = { total: 1000, each: 500 };
 interface Kept {
   readonly redirectUris: readonly string[];
   readonly freshUntilMs: number;
-  /** The last failed attempt to refresh it; null if the last attempt succeeded. */
-  readonly triedAtMs: number | null;
+  /** The last attempt to read it. */
+  readonly readAtMs: number;
+  /** Whether that attempt failed. */
+  readonly isAway: boolean;
 }
 
 type Fetched =
@@ -50,8 +53,15 @@ type Fetched =
 export interface ClientDocuments {
   /** Returns whether the rules admit the id, so that its document may be read. */
   admits(clientId: string): boolean;
-  /** Returns the redirect URIs of an admitted client. `network` is the requester's (networkOf in ground/ip.ts). */
-  redirectUrisOf(clientId: string, network: string): Promise<Result<readonly string[], Problem>>;
+  /**
+   * Returns the redirect URIs of an admitted client. If a cached document doesn't name `redirectUri`, it is read again:
+   * the client may have a new one. `network` is the requester's (networkOf in ground/ip.ts).
+   */
+  redirectUrisOf(
+    clientId: string,
+    redirectUri: string | null,
+    network: string,
+  ): Promise<Result<readonly string[], Problem>>;
 }
 
 export interface ClientDocumentsOptions {
@@ -98,18 +108,21 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
         keptBy(id).set(id, {
           redirectUris: found.redirectUris,
           freshUntilMs: nowMs + found.keepMs,
-          triedAtMs: null,
+          readAtMs: nowMs,
+          isAway: false,
         });
         return ok(found.redirectUris);
       case 'away':
         if (old !== undefined && nowMs < old.freshUntilMs + KEPT_MORE_MS) {
-          if (old.triedAtMs === null) log.warn('client document out of reach', { client: id, reason: found.reason });
-          keptBy(id).set(id, { ...old, triedAtMs: nowMs });
+          if (!old.isAway) log.warn('client document out of reach', { client: id, reason: found.reason });
+          keptBy(id).set(id, { ...old, readAtMs: nowMs, isAway: true });
           return ok(old.redirectUris);
         }
+        log.warnThrottled('client document not usable', id, { client: id, reason: found.reason });
         return failed(id, { code: 'client_unavailable', reason: found.reason });
       case 'wrong':
         if (old !== undefined) forget(id);
+        log.warnThrottled('client document not usable', id, { client: id, reason: found.reason });
         return failed(id, { code: 'invalid_input', issues: [], detail: WRONG_DOCUMENT });
     }
   }
@@ -127,15 +140,21 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
   return {
     admits: (id) => admissionOf(rules, id) !== null,
 
-    async redirectUrisOf(id, network) {
+    async redirectUrisOf(id, redirectUri, network) {
       const nowMs = clock.monotonicMs();
       const kept = keptBy(id).get(id);
-      if (kept !== undefined && nowMs < kept.freshUntilMs) return ok(kept.redirectUris);
       const isServing = kept !== undefined && nowMs < kept.freshUntilMs + KEPT_MORE_MS;
-      if (isServing && kept.triedAtMs !== null) {
-        // Serve the stale document meanwhile: nobody should wait for a server that was just out of reach.
-        if (nowMs - kept.triedAtMs >= PAUSE_MS) void flights.run(id, () => refresh(id));
+      const wasJustRead = kept !== undefined && nowMs - kept.readAtMs < PAUSE_MS;
+      if (isServing && kept.isAway) {
+        // Serve the old document meanwhile: nobody should wait for a server that was just out of reach.
+        if (!wasJustRead) void flights.run(id, () => refresh(id));
         return ok(kept.redirectUris);
+      }
+      if (kept !== undefined && nowMs < kept.freshUntilMs) {
+        const suffices = wasJustRead || redirectUri === null || names(kept, redirectUri);
+        // Made-up redirects spend the rate of made-up ids.
+        if (suffices || (!isExact(id) && rates.take(network) > 0)) return ok(kept.redirectUris);
+        return flights.run(id, () => refresh(id));
       }
       const failure = failures.get(id);
       if (failure !== undefined && nowMs - failure.atMs < PAUSE_MS) return err(failure.problem);
@@ -147,6 +166,9 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
     },
   };
 }
+
+const names = ({ redirectUris }: Kept, redirectUri: string): boolean =>
+  redirectUris.some((uri) => isSameRedirect(uri, redirectUri));
 
 export const WRONG_DOCUMENT = 'The document by which the program identifies itself can’t be used here';
 

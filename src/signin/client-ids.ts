@@ -24,17 +24,29 @@ export interface ClientRules {
 }
 
 /** One or two path segments, none of them `.` or `..`. */
-const SEGMENTS = /^(?!\.{1,2}(?:\/|$))[\w.-]{1,200}(?:\/(?!\.{1,2}$)[\w.-]{1,200})?$/;
+const SEGMENTS = '(?!\\.{1,2}(?:/|$))[\\w.-]{1,200}(?:/(?!\\.{1,2}$)[\\w.-]{1,200})?';
+
+const ONLY_SEGMENTS = new RegExp(`^${SEGMENTS}$`);
+
+/** The longest id that is taken for a URL: pages, the log and events show it. */
+const ID_CHARS_MAX = 2000;
 
 /** Returns whether a client's id is a URL. The ids of registered clients have no colon. */
-export const isUrl = (clientId: string): boolean => clientId.startsWith('https://');
+export const isUrl = (clientId: string): boolean =>
+  clientId.startsWith('https://') && clientId.length <= ID_CHARS_MAX && URL.canParse(clientId);
 
 /** Returns how the rules admit a client's id; null if they don't. */
 export function admissionOf({ exact, prefixes }: ClientRules, id: string): 'exact' | 'prefix' | null {
   if (exact.includes(id)) return 'exact';
-  const isWithin = prefixes.some((prefix) => id.startsWith(prefix) && SEGMENTS.test(id.slice(prefix.length)));
+  const isWithin = prefixes.some((prefix) => id.startsWith(prefix) && ONLY_SEGMENTS.test(id.slice(prefix.length)));
   return isWithin ? 'prefix' : null;
 }
+
+/** Returns the pattern of the ids that the rules admit, for the page, which says whether anybody vouches for a client. */
+export const admittedIds = ({ exact, prefixes }: ClientRules): string =>
+  `^(?:${[...exact.map(literally), ...prefixes.map((prefix) => literally(prefix) + SEGMENTS)].join('|')})$`;
+
+const literally = (text: string): string => text.replace(/[^\w:/-]/g, '\\$&');
 
 /** Parses the rules. Returns null if an item is invalid. */
 export function clientRulesOf(value: string): ClientRules | null {

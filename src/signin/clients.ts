@@ -1,5 +1,6 @@
 // Identifies clients. The id of a registered client contains its registration under a MAC, so the server stores
-// nothing. A client whose id is a URL is identified by the document there (client-documents.ts).
+// nothing. A client whose id is a URL is identified by the document there (client-documents.ts), if that is listed; else
+// nobody vouches for it, and it gets a key only where any client may register to get one.
 
 import { networkOf } from '../ground/ip.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -7,29 +8,33 @@ import { err, ok, type Result } from '../ground/result.ts';
 import { createSignedText, type SignedTextOptions } from '../ground/signed-text.ts';
 import type { ClientDocuments } from './client-documents.ts';
 import { isUrl } from './client-ids.ts';
-import { isAdmitted, type Redirects } from './redirects.ts';
+import { isAdmitted, NO_REDIRECTS, type Redirects } from './redirects.ts';
 
 /** What is known of a client. Nobody else can choose its redirect URIs. */
 export interface Client {
   readonly redirectUris: readonly string[];
   /** What a registered client calls itself, which proves nothing; null if it has no name. */
   readonly name: string | null;
-  /** The host of its document; null if it was registered. */
+  /** The host of its id; null if it was registered. */
   readonly host: string | null;
+  /** Whether its document, which somebody has listed, names its redirect URIs. */
+  readonly isListed: boolean;
   /** Returns whether a key may now be sent to one of its redirect URIs. */
   isAdmitted(redirectUri: string): boolean;
 }
 
 export type ClientFault =
   | { readonly is: 'unknown' }
+  /** Its id is the URL of a document that isn't listed, and OAUTH_REDIRECTS doesn't admit its redirect URI. */
+  | { readonly is: 'not_listed'; readonly host: string }
   /** Its document can't be fetched or used. */
   | { readonly is: 'without_document'; readonly host: string; readonly problem: Problem };
 
 export interface Clients {
   /** Returns the id of a client that registers. Equal registrations have equal ids. */
   idOf(redirectUris: readonly string[], name: string | null): Promise<string>;
-  /** Finds the client of an id. `clientAddress` returns the requester's address. */
-  find(clientId: string, clientAddress: () => string): Promise<Result<Client, ClientFault>>;
+  /** Finds the client of an id, for a key that goes to `redirectUri`. `clientAddress` returns the requester's address. */
+  find(clientId: string, redirectUri: string | null, clientAddress: () => string): Promise<Result<Client, ClientFault>>;
   /** Resolves with whether the id can belong to a client of this server. Fetches nothing. */
   mayBe(clientId: string): Promise<boolean>;
 }
@@ -54,6 +59,7 @@ export function createClients({ documents, redirects, ...signing }: ClientsOptio
       redirectUris: parts.filter((part) => !isName(part)),
       name: named === undefined ? null : named.slice(1),
       host: null,
+      isListed: false,
       isAdmitted: (uri) => isAdmitted(redirects, uri),
     });
   }
@@ -61,27 +67,35 @@ export function createClients({ documents, redirects, ...signing }: ClientsOptio
   async function documented(
     documents: ClientDocuments,
     clientId: string,
+    redirectUri: string | null,
     network: string,
   ): Promise<Result<Client, ClientFault>> {
     const { host } = new URL(clientId);
-    const found = await documents.redirectUrisOf(clientId, network);
+    const found = await documents.redirectUrisOf(clientId, redirectUri, network);
     if (!found.ok) return err({ is: 'without_document', host, problem: found.error });
-    return ok({ redirectUris: found.value, name: null, host, isAdmitted: () => true }); // its vendor is trusted
+    // Its vendor is trusted.
+    return ok({ redirectUris: found.value, name: null, host, isListed: true, isAdmitted: () => true });
+  }
+
+  function unlisted(clientId: string, redirectUri: string | null): Result<Client, ClientFault> {
+    const { host } = new URL(clientId);
+    if (redirectUri === null || !isAdmitted(redirects, redirectUri)) return err({ is: 'not_listed', host });
+    return ok({ redirectUris: [redirectUri], name: null, host, isListed: false, isAdmitted: () => true });
   }
 
   return {
     idOf: (redirectUris, name) =>
       signedText.sign(JSON.stringify(name === null ? redirectUris : [...redirectUris, ` ${name}`])),
 
-    async find(clientId, clientAddress) {
+    async find(clientId, redirectUri, clientAddress) {
       if (!isUrl(clientId)) return registered(clientId);
-      if (documents?.admits(clientId) !== true) return UNKNOWN;
-      return documented(documents, clientId, networkOf(clientAddress()));
+      if (documents?.admits(clientId) !== true) return unlisted(clientId, redirectUri);
+      return documented(documents, clientId, redirectUri, networkOf(clientAddress()));
     },
 
     async mayBe(clientId) {
-      if (isUrl(clientId)) return documents?.admits(clientId) === true;
-      return (await registered(clientId)).ok;
+      if (!isUrl(clientId)) return (await registered(clientId)).ok;
+      return redirects !== NO_REDIRECTS || documents?.admits(clientId) === true;
     },
   };
 }

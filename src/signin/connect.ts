@@ -2,7 +2,9 @@
 // code.
 
 import type { SignedTextOptions } from '../ground/signed-text.ts';
-import { decide } from './authorization-request.ts';
+import type { Log } from '../watch/log.ts';
+import type { RequestContext } from '../web/context.ts';
+import { type AuthorizationRefusal, decide } from './authorization-request.ts';
 import { type AuthorizeRouteOptions, authorizeRoute } from './authorize.ts';
 import { type ClientDocumentsOptions, createClientDocuments } from './client-documents.ts';
 import type { ClientRules } from './client-ids.ts';
@@ -12,6 +14,7 @@ import { createGrants, type GrantsOptions } from './grant.ts';
 import { parameter } from './parameters.ts';
 import { NO_REDIRECTS, type Redirects } from './redirects.ts';
 import { registerRoute } from './register.ts';
+import { logRefusal } from './responses.ts';
 import { type CodeGrantOptions, createCodeGrant } from './token-code.ts';
 
 /** Which clients may get keys. At least one of the two is set. */
@@ -34,21 +37,30 @@ export type ConnectOptions = CodesOptions &
  * redeeming a code.
  */
 export function connectRoutes(options: ConnectOptions, { redirects, clients: rules }: ConnectConfig) {
-  const { audience } = options;
+  const { audience, log } = options;
   const documents = rules && createClientDocuments({ ...options, rules });
   const clients = createClients({ ...options, documents, redirects: redirects ?? NO_REDIRECTS });
   const codes = createCodes(options);
   return {
-    register: redirects && registerRoute(clients, redirects),
+    register: redirects && registerRoute(clients, redirects, log),
     authorize: authorizeRoute({
       ...options,
       grants: createGrants({ ...options, codes }),
       async decide(parameters, context) {
         const clientId = parameter(parameters, 'client_id') ?? '';
-        const client = await clients.find(clientId, () => context.clientAddress());
-        return decide(parameters, client, audience.serversFor(context.publicUrl));
+        const redirectUri = parameter(parameters, 'redirect_uri');
+        const client = await clients.find(clientId, redirectUri, () => context.clientAddress());
+        const decision = decide(parameters, client, audience.serversFor(context.publicUrl));
+        if (decision.kind !== 'ask') logRefusedClient(log, context, decision.refusal);
+        return decision;
       },
     }),
     grantTypes: [['authorization_code', createCodeGrant({ ...options, clients, codes })]] as const,
   };
+}
+
+function logRefusedClient(log: Log, context: RequestContext, refusal: AuthorizationRefusal): void {
+  logRefusal(log, 'authorize', context, refusal);
+  const { notListed: client } = refusal;
+  if (client !== undefined) log.warnThrottled('client not admitted', client, { requestId: context.requestId, client });
 }

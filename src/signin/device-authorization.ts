@@ -16,13 +16,13 @@ import { type Audience, type BindableServers, shownServer, THIS_SERVER } from '.
 import { SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
 import type { Asked, CodeStore, OpenMax } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
+import { excerptOf } from '../watch/redact.ts';
 import { type Body, formIn } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { makeCode } from './codes.ts';
 import { type DeviceRequest, EXPIRES_IN_S, INTERVAL_S, makeUserCode, userCodeHash } from './device-request.ts';
 import { hasTwice, parameter } from './parameters.ts';
-import { failed, json, refuse } from './responses.ts';
-import type { TokenError } from './token.ts';
+import { createRefuse, json, type Refusal, refused } from './responses.ts';
 
 export interface DeviceAuthorizationOptions {
   readonly store: Pick<CodeStore, 'ask'>;
@@ -45,6 +45,7 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   const { store, audience, clock, random, sha256, log } = options;
   const rates = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
   const fullCache = createFullCache(clock);
+  const refuse = createRefuse('device_authorization', log);
 
   /** Stores the request. Resolves with 0, or with the seconds to wait if it isn't stored. */
   async function put(request: DeviceRequest, network: string, deviceCode: string, userCode: string): Promise<number> {
@@ -68,7 +69,7 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
     return RETRY_FULL_S;
   }
 
-  async function ask(form: URLSearchParams, caller: Caller): Promise<Result<object, TokenError | Problem>> {
+  async function ask(form: URLSearchParams, caller: Caller): Promise<Result<object, Refusal | Problem>> {
     const servers = audience.serversFor(caller.publicUrl);
     const said = requestIn(form, servers);
     if (!said.ok) return said;
@@ -96,7 +97,7 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
   async function post(context: RequestContext, body: Body): Promise<Response> {
     if (!body.ok) return refuse(context, body.error);
     const asked = await ask(formIn(body.value), callerOf(context));
-    return asked.ok ? json(200, asked.value) : failed(context, asked.error);
+    return asked.ok ? json(200, asked.value) : refuse(context, asked.error);
   }
 
   return { post, refuse };
@@ -105,12 +106,15 @@ export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
 const isName = (name: string): boolean => hasLength(name, 1, NAME_CHARS_MAX) && isStorable(name) && isVisible(name);
 
 function requestIn(form: URLSearchParams, { nameOf }: BindableServers) {
-  if (hasTwice(form)) return err<TokenError>('invalid_request');
+  if (hasTwice(form)) return refused('invalid_request', 'a field twice');
   const clientName = parameter(form, 'client_name');
-  if (clientName !== null && !isName(clientName)) return err<TokenError>('invalid_request');
+  if (clientName !== null && !isName(clientName)) return refused('invalid_request', 'a client_name that is not valid');
   const given = parameter(form, 'resource');
   const resource = given === null ? THIS_SERVER : nameOf(given);
-  if (resource === null) return err<TokenError>('invalid_target');
+  if (resource === null) {
+    const about = { resource: excerptOf(given ?? '') };
+    return refused('invalid_target', 'OAUTH_RESOURCES does not list the resource', about);
+  }
   return ok({ clientName, resource, scopes: firstScopes(parameter(form, 'scope') ?? '') });
 }
 

@@ -60,7 +60,7 @@ export async function createSignIn(options: SignInOptions): Promise<SignInRoutes
     server: connect === null && device === null ? null : serverMetadataRoutes(metadata),
     register: connect?.register ?? null,
     authorize: connect?.authorize ?? null,
-    token: tokenRoute(grantTypes),
+    token: tokenRoute(grantTypes, options.log),
     ask: device?.ask ?? null,
     request: device?.request ?? null,
     decision: device?.decision ?? null,

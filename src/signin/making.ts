@@ -1,12 +1,13 @@
 // Creates the key that a person has decided on, once, when its code is redeemed. The key is the access token.
 
-import { err, ok, type Result } from '../ground/result.ts';
+import { ok, type Result } from '../ground/result.ts';
 import type { RandomBytes } from '../ground/runtime.ts';
 import type { Caller, Origin, OriginOf } from '../keys/actor.ts';
 import { type KeyOrder, logCreated, type Minting } from '../keys/minting.ts';
 import type { MadeKey } from '../keys/record.ts';
 import type { CodeStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
+import { type Refusal, refused } from './responses.ts';
 
 const ATTEMPT_BYTES = 16;
 
@@ -21,6 +22,9 @@ export interface MakingOptions {
   readonly log: Log;
 }
 
+/** The database says no more: one statement decides. */
+const NOT_MADE = 'the code was redeemed meanwhile, or its owner is blocked, deleted, or has as many keys as he may';
+
 /**
  * Creates the key. `handed` is the origin of the event that a client got it; null for a device, for which creating it
  * is the event.
@@ -31,17 +35,18 @@ type MakeKey = (
   how: 'oauth' | 'device',
   handed: Origin | null,
   caller: Caller,
-) => Promise<Result<MadeKey, 'invalid_grant'>>;
+) => Promise<Result<MadeKey, Refusal>>;
 
 export const createMakeKey =
   ({ store, keys, originOf, random, log }: MakingOptions): MakeKey =>
   async (order, hash, how, handed, caller) => {
     const minted = keys.mint(order, caller);
-    if (!minted.ok) return err('invalid_grant'); // a ceiling was lowered meanwhile
+    const { userId } = order;
+    if (!minted.ok) return refused('invalid_grant', 'KEY_SCOPES or KEY_MAX_DAYS was lowered meanwhile', { userId });
     const { record } = minted.value;
     const making = { hash, attempt: makeAttempt(random), record };
     const made = await store.make(making, originOf(how, caller, order.actor), handed);
-    if (!made) return err('invalid_grant'); // another request redeemed it, or the owner is blocked or has too many
+    if (!made) return refused('invalid_grant', NOT_MADE, { userId });
     logCreated(log, record, { ...caller, ...order });
     return ok(minted.value);
   };

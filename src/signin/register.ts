@@ -1,15 +1,17 @@
 // POST /register (RFC 7591): gives a client an id for its redirect URIs. Stores nothing.
 
-import { err, ok } from '../ground/result.ts';
+import { ok, type Result } from '../ground/result.ts';
 import { isObject, isStorable, isVisible } from '../ground/text.ts';
+import type { Log } from '../watch/log.ts';
+import { excerptOf } from '../watch/redact.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import type { Clients } from './clients.ts';
 import { isAdmitted, type Redirects } from './redirects.ts';
-import { failed, json, oauthError, refuse } from './responses.ts';
+import { createRefuse, json, type Refusal, refused } from './responses.ts';
 
-/** The most bytes of a registration, with room for all other metadata that clients register. */
-const REGISTRATION_BYTES_MAX = 16 * 1024;
+/** The most KiB of a registration, with room for all other metadata that clients register. */
+const REGISTRATION_KIB_MAX = 16;
 
 /** A client's id contains them and is sent in URLs, which proxies limit to 4 to 8 KiB. */
 const URIS_MAX = 10;
@@ -17,33 +19,43 @@ const URIS_CHARS_MAX = 2000;
 const NAME_CHARS_MAX = 200;
 const SHOWN_NAME_CHARS = 60;
 
-export function registerRoute(clients: Clients, redirects: Redirects) {
+export function registerRoute(clients: Clients, redirects: Redirects, log: Log) {
+  const refuse = createRefuse('register', log);
   async function post(context: RequestContext, body: Body): Promise<Response> {
-    if (!body.ok) {
-      return body.error.code === 'invalid_json' ? oauthError('invalid_client_metadata') : refuse(context, body.error);
+    if (!body.ok && body.error.code !== 'invalid_json') return refuse(context, body.error);
+    if (context.bodyBytes > REGISTRATION_KIB_MAX * 1024) {
+      return refuse(context, { code: 'payload_too_large', kibMax: REGISTRATION_KIB_MAX });
     }
-    if (context.bodyBytes > REGISTRATION_BYTES_MAX) return refuse(context, { code: 'payload_too_large' });
-    const registration = registrationOf(body.value, redirects);
-    if (!registration.ok) return failed(context, registration.error);
-    const clientId = await clients.idOf(registration.value.redirect_uris, shownName(registration.value.client_name));
-    return json(201, { client_id: clientId, ...registration.value });
+    const registration = registrationOf(body.ok ? body.value : null, redirects);
+    if (!registration.ok) return refuse(context, registration.error);
+    const { redirect_uris: uris, client_name: name } = registration.value;
+    return json(201, { client_id: await clients.idOf(uris, shownName(name)), ...registration.value });
   }
   return { post, refuse };
 }
 
-type RegistrationError = 'invalid_redirect_uri' | 'invalid_client_metadata';
+interface Registration {
+  readonly client_name?: string;
+  readonly redirect_uris: readonly string[];
+}
 
 /**
  * Returns the response to a registration (RFC 7591 §3.2.1), with the admitted redirect URIs; an error if there are
  * none.
  */
-function registrationOf(metadata: unknown, redirects: Redirects) {
-  if (!isObject(metadata)) return err<RegistrationError>('invalid_client_metadata');
+function registrationOf(metadata: unknown, redirects: Redirects): Result<Registration, Refusal> {
+  if (!isObject(metadata)) return refused('invalid_client_metadata', 'is no JSON object');
   const { redirect_uris: uris, client_name: name } = metadata;
-  const areFew = Array.isArray(uris) && uris.length <= URIS_MAX && uris.every((uri) => typeof uri === 'string');
-  if (!areFew || uris.join('').length > URIS_CHARS_MAX) return err<RegistrationError>('invalid_redirect_uri');
+  const areTexts = Array.isArray(uris) && uris.every((uri) => typeof uri === 'string');
+  if (!areTexts || uris.length > URIS_MAX || uris.join('').length > URIS_CHARS_MAX) {
+    const reason = `redirect_uris is no list of at most ${URIS_MAX} texts of ${URIS_CHARS_MAX} characters together`;
+    return refused('invalid_redirect_uri', reason);
+  }
   const admitted = [...new Set(uris)].filter((uri) => isAdmitted(redirects, uri));
-  if (admitted.length === 0) return err<RegistrationError>('invalid_redirect_uri');
+  if (admitted.length === 0) {
+    const redirectUris = uris.map((uri) => excerptOf(uri));
+    return refused('invalid_redirect_uri', 'OAUTH_REDIRECTS admits none of them', { redirectUris });
+  }
   return ok({
     ...(isName(name) && { client_name: name }),
     redirect_uris: admitted,

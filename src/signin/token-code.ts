@@ -1,20 +1,22 @@
 // The grant type `authorization_code` (RFC 6749 §4.1.3): exchanges a client's code for its key, once.
 
 import type { Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
+import { ok, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Caller, Origin } from '../keys/actor.ts';
 import { type Audience, shownServer, THIS_SERVER } from '../keys/audience.ts';
 import type { KeyOrder } from '../keys/minting.ts';
 import { fingerprintOf, hashKey } from '../keys/record.ts';
 import type { KeyIdentity, Verifier } from '../keys/verify.ts';
+import { excerptOf } from '../watch/redact.ts';
 import { hostOf } from './authorization-request.ts';
 import { isUrl } from './client-ids.ts';
 import type { Clients } from './clients.ts';
 import type { CodeContent, Codes } from './codes.ts';
 import { createMakeKey, type MakingOptions, makeAttempt } from './making.ts';
 import { parameter } from './parameters.ts';
-import { accessToken, type Redeem, type TokenError } from './token.ts';
+import { type Refusal, refused } from './responses.ts';
+import { accessToken, type Redeem } from './token.ts';
 
 export interface CodeGrantOptions extends MakingOptions {
   readonly clients: Clients;
@@ -27,7 +29,7 @@ export interface CodeGrantOptions extends MakingOptions {
 
 type Handed = Result<
   Pick<KeyIdentity, 'keyId' | 'scopes' | 'expiresAtMs'> & { key: string; userId: string; livesFromMs: number },
-  TokenError | Problem
+  Refusal | Problem
 >;
 
 export function createCodeGrant(options: CodeGrantOptions): Redeem {
@@ -35,9 +37,9 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
   const makeKey = createMakeKey(options);
 
   /** Refuses a code that was redeemed before, and logs it, because somebody else may have it. */
-  function refusedAgain(keyId: string, { requestId }: Caller): Result<never, TokenError> {
+  function refusedAgain(keyId: string, { requestId }: Caller): Result<never, Refusal> {
     log.warnThrottled('code of a client refused', keyId, { requestId, keyId, reason: 'redeemed before' });
-    return err('invalid_grant');
+    return refused('invalid_grant', null);
   }
 
   /** Hands out a pasted key. */
@@ -45,7 +47,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     const { caller, server } = to;
     const resources = server === THIS_SERVER ? undefined : [server];
     const verified = await inspect(key, { ...caller, resources });
-    if (!verified.ok) return verified.error.code === 'invalid_api_key' ? err('invalid_grant') : verified;
+    if (!verified.ok) return verified;
     const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
     const fingerprint = fingerprintOf(hashKey(sha256, key));
     const taken = await store.take({ hash, attempt: makeAttempt(random), keyId, fingerprint }, handedTo(to));
@@ -71,18 +73,21 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
   }
 
   /** Returns the code's content and the server that its key is for, if the code was made for this request. */
-  async function open(asked: TokenRequest, caller: Caller): Promise<Result<Opened, TokenError | Problem>> {
-    if (!(await clients.mayBe(asked.clientId))) return err('invalid_client');
+  async function open(asked: TokenRequest, caller: Caller): Promise<Result<Opened, Refusal | Problem>> {
+    if (!(await clients.mayBe(asked.clientId))) {
+      return refused('invalid_client', 'neither registered here nor listed', { client: excerptOf(asked.clientId) });
+    }
     const opened = await codes.open(asked.code, caller);
-    if (!opened.ok || opened.value === null) return opened.ok ? err('invalid_grant') : opened;
+    if (!opened.ok) return opened;
+    if (opened.value === null) return refused('invalid_grant', 'the code is unknown or has ended');
     if ('takenFor' in opened.value) return refusedAgain(opened.value.takenFor, caller);
     const { content } = opened.value;
-    const wrong = mismatchError(asked, content, sha256);
-    if (wrong !== null) return err(wrong);
+    const mismatch = mismatchOf(asked, content, sha256);
+    if (mismatch !== null) return refused('invalid_grant', mismatch, { host: hostOf(content.redirectUri) });
     const server = audience.stored(content.resource ?? THIS_SERVER); // the previous version also seals null
     const { resource } = asked;
     const isSame = resource === null || audience.serversFor(caller.publicUrl).nameOf(resource) === server;
-    return isSame ? ok({ content, server }) : err('invalid_target');
+    return isSame ? ok({ content, server }) : refused('invalid_target', 'the code is for another resource');
   }
 
   return async (form, caller) => {
@@ -130,20 +135,23 @@ interface TokenRequest {
   readonly resource: string | null;
 }
 
-function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, TokenError> {
+function tokenRequestOf(form: URLSearchParams): Result<TokenRequest, Refusal> {
   const get = (name: string) => parameter(form, name);
   const [clientId, code, verifier] = [get('client_id'), get('code'), get('code_verifier')];
-  if (clientId === null || code === null || verifier === null) return err('invalid_request');
+  if (clientId === null || code === null || verifier === null) {
+    return refused('invalid_request', 'no client_id, code or code_verifier');
+  }
   return ok({ clientId, code, verifier, redirectUri: get('redirect_uri'), resource: get('resource') });
 }
 
 /** Matches a code verifier (RFC 7636 §4.1). */
 const VERIFIER = /^[\w.~-]{43,128}$/;
 
-/** Returns an error unless the code was made for this client, verifier and redirect. */
-function mismatchError(asked: TokenRequest, code: CodeContent, sha256: Sha256): TokenError | null {
+/** Returns why the code isn't for this request; null: it was made for this client, verifier and redirect. */
+function mismatchOf(asked: TokenRequest, code: CodeContent, sha256: Sha256): string | null {
   const { clientId, verifier, redirectUri } = asked;
-  if (sha256(clientId, 'base64url') !== code.client) return 'invalid_grant';
-  if (!VERIFIER.test(verifier) || sha256(verifier, 'base64url') !== code.challenge) return 'invalid_grant';
-  return redirectUri === null || redirectUri === code.redirectUri ? null : 'invalid_grant';
+  if (sha256(clientId, 'base64url') !== code.client) return 'the code is of another client';
+  const fits = VERIFIER.test(verifier) && sha256(verifier, 'base64url') === code.challenge;
+  if (!fits) return 'the code_verifier does not fit the code_challenge';
+  return redirectUri === null || redirectUri === code.redirectUri ? null : 'another redirect_uri than at /authorize';
 }

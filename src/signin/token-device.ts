@@ -2,21 +2,17 @@
 // The poll after that creates the key.
 
 import { createLruCache } from '../ground/cache.ts';
-import { err, ok } from '../ground/result.ts';
+import { ok } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { FindCode } from '../keys/unknown-keys.ts';
 import { codeHash } from './codes.ts';
 import { type DeviceDecision, hasEnded, INTERVAL_S } from './device-request.ts';
 import { createMakeKey, type MakingOptions } from './making.ts';
 import { parameter } from './parameters.ts';
-import { accessToken, type Redeem, type TokenError } from './token.ts';
+import { refused } from './responses.ts';
+import { accessToken, type Redeem } from './token.ts';
 
 export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
-
-/** The errors of the device grant (RFC 8628 §3.5). */
-type DeviceError = TokenError | 'authorization_pending' | 'slow_down' | 'access_denied' | 'expired_token';
-
-const refused = (error: DeviceError) => err(error);
 
 export interface DeviceGrantOptions extends MakingOptions {
   readonly findCode: FindCode;
@@ -31,18 +27,18 @@ export function createDeviceGrant(options: DeviceGrantOptions): Redeem {
 
   return async (form, caller) => {
     const code = parameter(form, 'device_code');
-    if (code === null) return refused('invalid_request');
+    if (code === null) return refused('invalid_request', 'no device_code');
     const hash = codeHash(sha256, code);
     const found = hash === null ? ok(null) : await findCode(hash, caller);
     if (!found.ok) return found;
     if (hash === null || found.value === null || !found.value.isDevice || found.value.isTaken) {
-      return refused('invalid_grant');
+      return refused('invalid_grant', 'the device_code is unknown, was used before, or its owner is deleted');
     }
     const { endsAtMs, decision } = found.value;
-    if (hasEnded(endsAtMs, clock)) return refused('expired_token');
-    if (decision === null) return refused(pace.isTooSoon(hash) ? 'slow_down' : 'authorization_pending');
+    if (hasEnded(endsAtMs, clock)) return refused('expired_token', null);
+    if (decision === null) return refused(pace.isTooSoon(hash) ? 'slow_down' : 'authorization_pending', null);
     const decided: DeviceDecision = JSON.parse(decision); // written by device-decision.ts
-    if ('refused' in decided) return refused('access_denied');
+    if ('refused' in decided) return refused('access_denied', null);
     const made = await makeKey(decided.order, hash, 'device', null, caller);
     if (!made.ok) return made;
     const { key, record } = made.value;

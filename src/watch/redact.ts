@@ -99,4 +99,5 @@ export const redact = (text: string): string => redactHashes(redactKeys(text));
 const EXCERPT_CHARS_MAX = 100;
 
 /** Returns what the log may show of a stranger's text. Redacts before truncating, as no pattern matches half a hash. */
-export const excerptOf = (text: string): string => redact(withoutControls(text)).slice(0, EXCERPT_CHARS_MAX);
+export const excerptOf = (text: string, charsMax = EXCERPT_CHARS_MAX): string =>
+  redact(withoutControls(text)).slice(0, charsMax);

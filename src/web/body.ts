@@ -79,7 +79,7 @@ export function createReadBody(pool: Pool): ReadBody {
     if (length === 0 || (Number.isNaN(length) && request.body === null)) return NO_BODY;
     const type = headers.get('content-type');
     const format = formatFor(kind, type);
-    const refusal = isOf(format, type) ? refusalOfEncoding(headers.get('content-encoding')) : WRONG_TYPE;
+    const refusal = isOf(format, type) ? refusalOfEncoding(headers.get('content-encoding')) : wrongType(kind);
     if (Number.isNaN(length)) return readCounted(pool, format, context, { refusal, length: 0 });
     if (refusal !== undefined) return refusal;
     if (length > BODY_BYTES_MAX) return TOO_LARGE;
@@ -238,8 +238,10 @@ function textOf(bytes: Uint8Array): string {
 const unreadable = (error: unknown): Body =>
   error instanceof TypeError || error instanceof URIError ? NOT_UTF8 : INVALID_BODY;
 
+const wrongType = (takes: BodyKind | undefined): Body =>
+  err({ code: 'unsupported_media_type', ...(takes && { takes }) });
+
 export const NO_BODY: Body = ok(undefined);
-const WRONG_TYPE: Body = err({ code: 'unsupported_media_type' });
 const TOO_LARGE: Body = err({ code: 'payload_too_large' });
 const INVALID_BODY: Body = err({ code: 'invalid_json' });
 const NOT_UTF8: Body = err({ code: 'invalid_json', isNotUtf8: true });

@@ -93,14 +93,28 @@ export function problemHeaders(common: HeadersInit, problem: Problem, challenge?
   return headers;
 }
 
+interface OAuthErrorOptions {
+  /** The OAuth name; left out: the problem's. */
+  readonly error?: string;
+  /** Describes each problem, not only those whose description says more than their name. */
+  readonly describesAll?: boolean;
+}
+
 /**
- * Creates a response with {"error": …} (RFC 6749 §5.2), and the problem's usual status and headers. `error` is the
- * problem's OAuth name unless another is given. A service passes on whose limit is used up; a person reads what is
- * wrong with a request.
+ * Creates a response with {"error": …} (RFC 6749 §5.2), and the problem's usual status and headers. A service passes on
+ * whose limit is used up; a person reads what is wrong with a request.
  */
-export function oauthErrorResponse(problem: Problem, challenge: string | null, error?: string): Response {
+export function oauthErrorResponse(
+  problem: Problem,
+  challenge: string | null,
+  { error, describesAll = false }: OAuthErrorOptions = {},
+): Response {
   const { status, code, detail } = publicPart(problem);
-  const body = { error: error ?? protocolNames(problem).oauth ?? code, ...describing(problem, detail) };
+  const body = {
+    error: error ?? protocolNames(problem).oauth ?? code,
+    ...(describesAll && { error_description: detail }),
+    ...describing(problem, detail),
+  };
   const headers = problemHeaders(UNCACHED_JSON_HEADERS, problem, challenge);
   return withCode(new Response(JSON.stringify(body), { status, headers }), body.error);
 }
@@ -118,6 +132,7 @@ const DESCRIBED: readonly string[] = [
 function describing(problem: Problem, detail: string) {
   const { code } = problem;
   if (code === 'tool_failure' || !DESCRIBED.includes(code)) return {};
+  if (code === 'unsupported_media_type' && !problem.isEncoded) return {};
   return {
     ...(detail !== problemText(code).detail && { error_description: detail }),
     ...('of' in problem && problem.of !== undefined && { of: problem.of }),

@@ -6,6 +6,7 @@ import { rows } from '../support/everything.ts';
 import { fieldsOf, makeForConnection, type Registered, register, unescaped } from '../support/hand-over.ts';
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, signedIn } from '../support/oauth-clients.ts';
+import { refusal } from '../support/refusal.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
 const OTHER = 'https://other.example/mcp';
@@ -61,7 +62,7 @@ test('a key is made when the code is redeemed, once, bound to the server, and th
   expect(listed).toMatchObject({ name: 'client.example', scopes: ['read'], resource: app.url, ...limits });
   expect(listed?.expiresAt).toBe(app.clock.nowMs() + 90 * 86_400_000);
   expect((await app.useKey(key)).status).toBe(200);
-  expect(await client.redeem(code)).toEqual({ status: 400, body: { error: 'invalid_grant' } });
+  expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
   expect(await keysOf(app, 'alice')).toHaveLength(1);
 
   const common = { keyId: String(listed?.id), owner: 'alice', how: 'oauth', address: '127.0.0.1' };

@@ -14,6 +14,7 @@ import {
   DEVICE_GRANT as GRANT,
   pollForKey as poll,
 } from '../support/key-request.ts';
+import { refusal } from '../support/refusal.ts';
 import { type StoreMode, startStore } from '../support/store-mode.ts';
 import { bearer, createTestApp, eventsIn, failureOf, type TestApp } from '../support/test-app.ts';
 
@@ -44,7 +45,7 @@ test('a program asks, a person sees what it says and decides, and the program ge
     expires_in: 600,
     interval: 5,
   });
-  expect((await poll(app, deviceCode)).body).toEqual({ error: 'authorization_pending' });
+  expect((await poll(app, deviceCode)).body).toEqual(refusal('authorization_pending'));
 
   const shown = await person(app, 'request', { userCode: userCode.replace('-', '').toLowerCase() });
   expect([shown.status, shown.headers.get('cache-control')]).toEqual([200, 'no-store']);
@@ -74,7 +75,7 @@ test('a program asks, a person sees what it says and decides, and the program ge
   });
   expect(await keysOf(app, 'alice')).toMatchObject([{ id: keyId, name: 'build agent', resource: app.url, ...limits }]);
   expect((await app.useKey(key)).status).toBe(200);
-  expect((await poll(app, deviceCode)).body).toEqual({ error: 'invalid_grant' });
+  expect((await poll(app, deviceCode)).body).toEqual(refusal('invalid_grant'));
 
   expect(await eventsIn(app)).toMatchObject([
     { keyId, owner: 'alice', kind: 'created', how: 'device', actor: 'alice' },
@@ -90,7 +91,7 @@ test('what is refused is no key, and a decision can’t be taken back or made tw
   await using app = await createTestApp({ env: ENV });
   const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
   expect((await person(app, 'decision', { userCode, approve: false })).body).toEqual({ approved: false });
-  expect((await poll(app, deviceCode)).body).toEqual({ error: 'access_denied' });
+  expect((await poll(app, deviceCode)).body).toEqual(refusal('access_denied'));
   for (const body of [{ userCode }, { userCode, ...DECIDED }, { userCode: '😀'.repeat(51) }]) {
     const path = 'approve' in body ? 'decision' : 'request';
     expect((await person(app, path, body)).body).toMatchObject({ status: 404, code: 'request_not_found' });
@@ -133,7 +134,7 @@ test('after ten minutes it has ended, decided or not', async () => {
   expect((await person(app, 'request', { userCode: first.user_code })).status).toBe(404);
   expect((await person(app, 'decision', { userCode: first.user_code, ...DECIDED })).status).toBe(404);
   for (const { device_code: deviceCode } of [first, second]) {
-    expect((await poll(app, deviceCode)).body).toEqual({ error: 'expired_token' });
+    expect((await poll(app, deviceCode)).body).toEqual(refusal('expired_token'));
   }
   expect(await keysOf(app, 'alice')).toEqual([]);
 });
@@ -151,7 +152,7 @@ test('a clock that is set back makes no request last longer, and one that was ah
   expect((await person(app, 'request', { userCode: asked.user_code })).status).toBe(404);
   expect((await person(app, 'decision', { userCode: asked.user_code, ...DECIDED })).status).toBe(404);
   for (const { device_code: deviceCode } of [decided, asked]) {
-    expect((await poll(app, deviceCode)).body).toEqual({ error: 'expired_token' });
+    expect((await poll(app, deviceCode)).body).toEqual(refusal('expired_token'));
   }
   expect(await keysOf(app, 'alice')).toEqual([]);
   expect((await ask(app)).status).toBe(200);
@@ -169,7 +170,7 @@ describe('what a program may say', () => {
     ['a name with controls', { client_name: 'a\u0000b' }, 'invalid_request'],
     ['another server', { resource: 'https://evil.example' }, 'invalid_target'],
   ])('%s is refused', async (_, fields, error) => {
-    expect(await ask(app, fields)).toMatchObject({ status: 400, body: { error } });
+    expect(await ask(app, fields)).toMatchObject({ status: 400, body: refusal(error) });
   });
 
   test('150 emoji are a name, and scopes that are none are left out', async () => {
@@ -196,7 +197,7 @@ describe('what a program may say', () => {
       method: 'POST',
       body: new URLSearchParams('scope=a&scope=b'),
     });
-    expect([twice.status, await twice.json()]).toEqual([400, { error: 'invalid_request' }]);
+    expect([twice.status, await twice.json()]).toEqual([400, refusal('invalid_request')]);
     const json = await fetch(`${app.url}/device_authorization`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -212,7 +213,7 @@ describe('what a program may say', () => {
     const refused = await from('192.0.2.1');
     expect([refused.status, refused.body, refused.headers.get('retry-after')]).toEqual([
       429,
-      { error: 'rate_limited' },
+      refusal('rate_limited'),
       '60',
     ]);
     expect((await from('192.0.2.2')).status).toBe(200);
@@ -253,13 +254,16 @@ describe('/token', () => {
     ['a word', { device_code: 'x' }, 'invalid_grant'],
     ['a made-up code', { device_code: 'a'.repeat(43) }, 'invalid_grant'],
   ])('with %s', async (_, fields, error) => {
-    expect(await form(app, '/token', { grant_type: GRANT, ...fields })).toMatchObject({ status: 400, body: { error } });
+    expect(await form(app, '/token', { grant_type: GRANT, ...fields })).toMatchObject({
+      status: 400,
+      body: refusal(error),
+    });
   });
 
   test('the code of one kind is none of the other, at any time of its life', async () => {
     const client = await register(app);
     const { device_code: deviceCode, user_code: userCode } = (await ask(app)).body;
-    const invalid = { status: 400, body: { error: 'invalid_grant' } };
+    const invalid = { status: 400, body: refusal('invalid_grant') };
     expect(await client.redeem(deviceCode)).toEqual(invalid);
     app.clock.advance(9 * 60_000 + 1); // it ends when a client's code would
     expect(await client.redeem(deviceCode)).toEqual(invalid);
@@ -271,9 +275,9 @@ describe('/token', () => {
   });
 
   test.each(['constructor', '__proto__', 'refresh_token', 'password'])('no grant type %s', async (grantType) => {
-    expect((await form(app, '/token', { grant_type: grantType, device_code: 'x' })).body).toEqual({
-      error: 'unsupported_grant_type',
-    });
+    expect((await form(app, '/token', { grant_type: grantType, device_code: 'x' })).body).toEqual(
+      refusal('unsupported_grant_type'),
+    );
   });
 });
 

@@ -11,6 +11,7 @@ import { rows } from '../support/everything.ts';
 import { CALLBACK, handOver, register, sentBack } from '../support/hand-over.ts';
 import { createSignIn } from '../support/oauth-client.ts';
 import { CLIENTS, signedIn } from '../support/oauth-clients.ts';
+import { refusal } from '../support/refusal.ts';
 import { startServer } from '../support/server-process.ts';
 import { bearer, createTestApp, eventsIn, TEST_SECRET, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -94,7 +95,7 @@ test('a client is known by its document, from the page to its key', async () => 
   const line = (await app.log()).find(({ event }) => event === 'API key handed to a client');
   expect(line).toMatchObject({ host: 'client.example', client: id, resource: app.url });
   expect(vendor.hits(pathOf(id))).toBe(1);
-  expect(await (await redeem(app, publish(), back.get('code') ?? '')).json()).toEqual({ error: 'invalid_client' });
+  expect(await (await redeem(app, publish(), back.get('code') ?? '')).json()).toEqual(refusal('invalid_client'));
 });
 
 test('beside registration, each by its own', async () => {
@@ -282,6 +283,108 @@ test('an id that is not admitted is a page, and nothing is fetched', async () =>
     const { status } = await open(app, id);
     expect({ what, status, hits: vendor.hits(new URL(id).pathname) }).toEqual({ what, status: 400, hits: 0 });
   }
+});
+
+describe('a client that is not listed', () => {
+  const byClick = async (app: TestApp, id: string, redirectUri: string) => {
+    const asked = Object.fromEntries(pageOf(app, id, redirectUri).searchParams);
+    const response = await fetch(`${app.url}/authorize`, {
+      method: 'POST',
+      headers: { ...JSON_TYPE, ...(await bearer(app, 'alice')) },
+      body: JSON.stringify({ ...asked, name: 'n', scopes: ['read'] }),
+    });
+    // biome-ignore lint/suspicious/noExplicitAny: tests read responses of any shape
+    return { status: response.status, body: (await response.json()) as any };
+  };
+  const HERE = 'http://127.0.0.1:33418/';
+
+  test.each([
+    ['beside listed ones', 'known'],
+    ['where none is listed', undefined],
+  ])('gets a key where any client may register, and nobody vouches for it: %s', async (_, listed) => {
+    const id = publish({}, { path: '/unlisted.json' });
+    const before = vendor.hits(pathOf(id));
+    const env = { OAUTH_REDIRECTS: `loopback ${HOSTED}`, OAUTH_CLIENTS: listed };
+    await using app = await createTestApp({ env });
+    const { host } = new URL(id);
+    const says = `It says that it is <bdi>${host}</bdi>, which nobody can prove.`;
+    for (const [redirect, place] of [
+      [HERE, 'a program on this computer'],
+      [HOSTED, 'client.example'],
+    ] as const) {
+      const { status, text } = await open(app, id, redirect);
+      expect([status, text]).toEqual([200, expect.stringContaining(`<span class="host">${place}</span>`)]);
+      expect(text).toContain(says);
+      expect(text).not.toContain('Identified by');
+    }
+    const { key } = await app.createKey('alice');
+    const pasted = (await sentBack(await handOver(pageOf(app, id, HERE), { key }))).get('code') ?? '';
+    const clicked = new URL((await byClick(app, id, HERE)).body.location).searchParams.get('code') ?? '';
+    expect(await (await redeem(app, id, pasted)).json()).toMatchObject({ access_token: key });
+    expect((await redeem(app, id, clicked)).status).toBe(200);
+    expect(vendor.hits(pathOf(id))).toBe(before);
+  });
+
+  test('is told who it says it is and what helps, and the log has the id to list', async () => {
+    const env = { OAUTH_REDIRECTS: 'https://other.example/back', OAUTH_CLIENTS: 'known' };
+    await using app = await createTestApp({ env });
+    await using strict = await createTestApp({ env: { OAUTH_CLIENTS: 'known' } });
+    const id = 'https://agent.example/cli/client-metadata.json';
+    for (const at of [app, strict]) {
+      const { status, text, location } = await open(at, id, HERE);
+      expect([status, location]).toEqual([400, null]);
+      const sentence =
+        'agent.example. This server does not know it: whoever runs the server can list it in OAUTH_CLIENTS.';
+      expect(text).toContain(sentence);
+      const clicked = await byClick(at, id, HERE);
+      expect(clicked).toMatchObject({ status: 400, body: { code: 'invalid_input' } });
+      expect(clicked.body.detail).toContain(sentence);
+      const line = (await at.log()).find(({ event }) => event === 'client not admitted');
+      expect(line).toMatchObject({ level: 'warn', client: id });
+    }
+    expect((await redeem(strict, id, 'x'.repeat(43))).status).toBe(401);
+    for (const wrong of ['https://', 'https://a b', `https://agent.example/${'x'.repeat(2000)}`])
+      expect((await open(app, wrong, HERE)).text).toContain('Have it connect again.');
+  });
+});
+
+test('a redirect that a cached document does not name reads it again, at most every 10 s', async () => {
+  const [exact, within] = [publish(), publish({}, { path: '/many/moving.json' })];
+  await using app = await createTestApp({ env: envOf(exact, `${vendor.origin}/many/*`) });
+  for (const id of [exact, within]) {
+    const [path, moved] = [pathOf(id), 'https://client.example/moved'];
+    expect((await open(app, id)).status).toBe(200);
+    publish({ redirect_uris: [moved] }, { path });
+    expect((await open(app, id, moved)).status).toBe(400); // it was just read
+    app.clock.advance(9999);
+    expect([(await open(app, id, moved)).status, vendor.hits(path)]).toEqual([400, 1]);
+    app.clock.advance(1);
+    const opened = await Promise.all(Array.from({ length: 5 }, () => open(app, id, moved)));
+    expect([opened.map(({ status }) => status), vendor.hits(path)]).toEqual([[200, 200, 200, 200, 200], 2]);
+    expect([(await open(app, id)).status, vendor.hits(path)]).toEqual([400, 2]);
+    // Its server away, the one that is there serves on.
+    vendor.documents.set(path, () => new Response('', { status: 500 }));
+    app.clock.advance(10_000);
+    expect([(await open(app, id)).status, (await open(app, id, moved)).status, vendor.hits(path)]).toEqual([
+      400, 200, 3,
+    ]);
+    app.clock.advance(9999);
+    expect([(await open(app, id)).status, vendor.hits(path)]).toEqual([400, 3]);
+  }
+});
+
+test('made-up redirects of clients under a wildcard share the budget of made-up ids, and nobody gets 429 for them', async () => {
+  const id = publish({}, { path: '/many/budget.json' });
+  await using app = await createTestApp({ env: envOf(`${vendor.origin}/many/*`) });
+  await open(app, id);
+  app.clock.advance(10_000);
+  expect((await open(app, id, 'https://client.example/made-up')).status).toBe(400);
+  expect(vendor.hits(pathOf(id))).toBe(1 + 1);
+  app.clock.advance(10_000);
+  for (let made = 0; made < 10; made += 1) await open(app, `${vendor.origin}/many/made-up-${made}.json`);
+  expect((await open(app, id, 'https://client.example/made-up')).status).toBe(400);
+  expect((await open(app, id)).status).toBe(200);
+  expect(vendor.hits(pathOf(id))).toBe(1 + 1);
 });
 
 describe('how long a document counts', () => {

@@ -9,6 +9,7 @@ import { testClock } from '../support/clock.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { CALLBACK, codeFor, handOver, makeForConnection, register, sentBack } from '../support/hand-over.ts';
 import { askAsPerson, askForKey, pollForKey, postForm } from '../support/key-request.ts';
+import { refusal } from '../support/refusal.ts';
 import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -119,7 +120,7 @@ test.each(['revoke_api_key', 'delete_api_key'])(
     const { id, key } = await app.createKey('alice');
     const code = await codeFor(client, key);
     await app.call(tool, { keyId: id }, await bearer(app, 'alice'));
-    expect(await client.redeem(code)).toEqual({ status: 400, body: { error: 'invalid_grant' } });
+    expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
   },
 );
 
@@ -161,7 +162,7 @@ test('while the database is away nobody gets a key, and each is told so in its o
   const page = await fetch(`${app.url}/authorize`, { method: 'POST', body: form, headers, redirect: 'manual' });
   expect([page.status, page.headers.get('location'), page.headers.get('retry-after')]).toEqual([503, null, '1']);
   expect(await page.text()).toContain('role="alert"');
-  expect(await client.redeem(code)).toEqual({ status: 503, body: { error: 'temporarily_unavailable' } });
+  expect(await client.redeem(code)).toEqual({ status: 503, body: refusal('temporarily_unavailable') });
 });
 
 test('a server that has not read its secret yet registers nobody while the database is away', async () => {
@@ -174,7 +175,7 @@ test('a server that has not read its secret yet registers nobody while the datab
     body: JSON.stringify({ redirect_uris: [CALLBACK] }),
   });
   expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
-  expect(await response.json()).toEqual({ error: 'temporarily_unavailable' });
+  expect(await response.json()).toEqual(refusal('temporarily_unavailable'));
   const page = await fetch(`${app.url}/authorize?client_id=WyJ4Il0.${'0'.repeat(64)}`);
   expect([page.status, page.headers.get('content-type')]).toEqual([503, 'text/html; charset=utf-8']);
 });
@@ -188,7 +189,7 @@ test('without OAUTH_REDIRECTS there is nothing of it', async () => {
   }
   const body = new URLSearchParams({ grant_type: 'authorization_code', code: 'x', code_verifier: 'x', client_id: 'x' });
   const redeemed = await fetch(`${app.url}/token`, { method: 'POST', body });
-  expect([redeemed.status, await redeemed.json()]).toEqual([400, { error: 'unsupported_grant_type' }]);
+  expect([redeemed.status, await redeemed.json()]).toEqual([400, refusal('unsupported_grant_type')]);
 });
 
 test('the metadata names this server alone, at the root and where its path places it', async () => {
@@ -241,7 +242,7 @@ test('in production over plain HTTP no key is asked for and none handed out', as
   const posted = await fetch(`${app.url}/authorize`, { method: 'POST', headers: { origin: 'https://keys.example' } });
   expect([opened.status, posted.status]).toEqual([403, 403]);
   for (const { status, body } of [await postForm(app, '/token', {}), await askForKey(app)])
-    expect({ status, body }).toEqual({ status: 403, body: { error: 'https_required' } });
+    expect({ status, body }).toEqual({ status: 403, body: refusal('https_required') });
 });
 
 describe('the trail', () => {

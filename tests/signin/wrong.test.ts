@@ -4,6 +4,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { CALLBACK, codeFor, fieldsOf, handOver, type Registered, register, sentBack } from '../support/hand-over.ts';
 import { labelled } from '../support/labels.ts';
+import { refusal } from '../support/refusal.ts';
 import { COUNTED, createTestApp, type TestApp } from '../support/test-app.ts';
 
 const HOSTED = 'https://client.example/back';
@@ -99,7 +100,7 @@ describe('a redirect that is not admitted', () => {
   test.each(labelled(NOT_ADMITTED))('%s is neither registered nor sent to', async (_label, uri) => {
     expect(await registration({ redirect_uris: [uri] })).toEqual({
       status: 400,
-      body: { error: 'invalid_redirect_uri' },
+      body: refusal('invalid_redirect_uri'),
     });
     const beside = await registration({ redirect_uris: [uri, CALLBACK] });
     expect(beside.body.redirect_uris).toEqual([CALLBACK]);
@@ -140,7 +141,7 @@ describe('a registration', () => {
       'invalid_redirect_uri',
     ],
   ])('with %s is refused', async (_, metadata, error) => {
-    expect(await registration(metadata)).toEqual({ status: 400, body: { error } });
+    expect(await registration(metadata)).toEqual({ status: 400, body: refusal(error) });
   });
 
   test('that is no JSON, too large, or of another type is refused', async () => {
@@ -337,9 +338,9 @@ describe('/token', () => {
     ['another resource', { resource: RESOURCE }, 400, 'invalid_target'],
   ])('%s: refused, and the code is still good', async (_, changed, status, error) => {
     const code = await codeFor(client, key);
-    expect(await client.redeem(code, changed)).toEqual({ status, body: { error } });
+    expect(await client.redeem(code, changed)).toEqual({ status, body: refusal(error) });
     expect((await client.redeem(code)).status).toBe(200);
-    expect(await client.redeem(code)).toEqual({ status: 400, body: { error: 'invalid_grant' } });
+    expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
   });
 
   test('the code of one client is none for another', async () => {
@@ -347,7 +348,7 @@ describe('/token', () => {
     const other = await register(app, [CALLBACK, 'http://localhost/']);
     expect(await other.redeem(code, { code_verifier: client.verifier })).toEqual({
       status: 400,
-      body: { error: 'invalid_grant' },
+      body: refusal('invalid_grant'),
     });
   });
 
@@ -355,7 +356,7 @@ describe('/token', () => {
     const fields = { grant_type: 'authorization_code', code: 'x', code_verifier: 'y', client_id: client.clientId };
     for (const [name, value] of Object.entries(fields)) {
       const response = await post('/token', new URLSearchParams([...Object.entries(fields), [name, value]]));
-      expect([response.status, await response.json()]).toEqual([400, { error: 'invalid_request' }]);
+      expect([response.status, await response.json()]).toEqual([400, refusal('invalid_request')]);
     }
   });
 

@@ -1,12 +1,12 @@
 // The grant type `token-exchange` (RFC 8693): gives a key with the scope `delegate` a child with fewer rights, which
 // ends with it. making.ts decides.
 
-import { logRefused } from '../../calls/api-key.ts';
-import { err, ok, type Result } from '../../ground/result.ts';
+import { ok, type Result } from '../../ground/result.ts';
 import { splitScopes } from '../../ground/text.ts';
 import type { ReadKeyRequest } from '../../signin/authorize-click.ts';
 import { parameter } from '../../signin/parameters.ts';
-import { accessToken, type Redeem, type TokenError } from '../../signin/token.ts';
+import { type Refusal, refused } from '../../signin/responses.ts';
+import { accessToken, type Redeem } from '../../signin/token.ts';
 import { type ChildRequest, createMakeChild, type MakeChildOptions } from './making.ts';
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
@@ -19,18 +19,14 @@ export interface ExchangeGrantOptions extends MakeChildOptions {
 }
 
 export function createExchangeGrant(options: ExchangeGrantOptions): Redeem {
-  const { readKeyRequest, log } = options;
+  const { readKeyRequest } = options;
   const makeChild = createMakeChild(options);
   return async (form, caller) => {
     const asked = requestIn(form, readKeyRequest);
     if (!asked.ok) return asked;
     const { subjectToken, child } = asked.value;
     const made = await makeChild(subjectToken, child, caller);
-    if (!made.ok) {
-      if (typeof made.error === 'string' || made.error.code !== 'invalid_api_key') return made;
-      logRefused(log, made.error, caller);
-      return err('invalid_grant');
-    }
+    if (!made.ok) return made;
     const { key, record } = made.value;
     return ok({
       ...accessToken(key, record, record.createdAtMs),
@@ -47,16 +43,21 @@ const NOT_TAKEN = ['actor_token', 'actor_token_type', 'audience'];
 function requestIn(
   form: URLSearchParams,
   readKeyRequest: ReadKeyRequest,
-): Result<{ readonly subjectToken: string; readonly child: ChildRequest }, TokenError> {
+): Result<{ readonly subjectToken: string; readonly child: ChildRequest }, Refusal> {
   const get = (name: string) => parameter(form, name);
   const subjectToken = get('subject_token');
-  if (subjectToken === null || get('subject_token_type') !== ACCESS_TOKEN) return err('invalid_request');
-  if ((get('requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN) return err('invalid_request');
-  if (NOT_TAKEN.some((name) => get(name) !== null)) return err('invalid_request');
+  if (subjectToken === null || get('subject_token_type') !== ACCESS_TOKEN) {
+    return refused('invalid_request', 'no subject_token, or another subject_token_type than access_token');
+  }
+  if ((get('requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN) {
+    return refused('invalid_request', 'another requested_token_type than access_token');
+  }
+  const notTaken = NOT_TAKEN.find((name) => get(name) !== null);
+  if (notTaken !== undefined) return refused('invalid_request', `the field ${notTaken}`);
   const livesS = secondsIn(get('expires_in'));
   const name = get('client_name') ?? undefined;
   const isName = name === undefined || readKeyRequest({ name, scopes: [] }).ok;
-  if (livesS === null || !isName) return err('invalid_request');
+  if (livesS === null || !isName) return refused('invalid_request', 'an expires_in or client_name that is not valid');
   const scopes = [...new Set(splitScopes(get('scope') ?? ''))];
   return ok({
     subjectToken,

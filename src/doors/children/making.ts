@@ -9,7 +9,9 @@ import type { Audience } from '../../keys/audience.ts';
 import { earlier, fingerprintOf, hashKey, mintId, mintKey } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';
 import type { KeyIdentity, Verifier } from '../../keys/verify.ts';
-import type { Log } from '../../watch/log.ts';
+import { type Refusal, refused } from '../../signin/responses.ts';
+import type { Log, LogFields } from '../../watch/log.ts';
+import { excerptOf } from '../../watch/redact.ts';
 import { DELEGATE } from './child.ts';
 import type { ChildStore } from './store.ts';
 
@@ -28,9 +30,6 @@ export interface MadeChild {
   /** Its plain text, shown only once. */
   readonly key: string;
 }
-
-/** `invalid_grant`: the parent is not accepted, or may have no children. */
-export type ChildRefusal = 'invalid_grant' | 'invalid_scope' | 'invalid_target';
 
 export interface MakeChildOptions {
   readonly childStore: Pick<ChildStore, 'insertChild'>;
@@ -68,18 +67,21 @@ export function createMakeChild(options: MakeChildOptions) {
     parentKey: string,
     asked: ChildRequest,
     caller: Caller,
-  ): Promise<Result<MadeChild, ChildRefusal | Problem>> => {
+  ): Promise<Result<MadeChild, Refusal | Problem>> => {
     const { requestId, traceId } = caller;
     const anywhere = { requestId, traceId, clientAddress: () => caller.clientAddress(), resources: [] };
     const verified = await verifier.verify(parentKey, anywhere);
     if (!verified.ok) return verified;
     const { value: parent, keyHash: parentHash, endsAtMs } = verified;
-    if (parent.parentId !== null || !parent.scopes.includes(DELEGATE)) return err('invalid_grant');
-    const isHeld = (scope: string) => scope !== DELEGATE && parent.scopes.includes(scope);
-    if (asked.scopes.length === 0 || !asked.scopes.every(isHeld)) return err('invalid_scope');
-    const resource = resourceFor(parent, asked.resource, caller);
-    if (resource === undefined) return err('invalid_target');
     const { subject: userId, keyId: parentId } = parent;
+    const about = { keyId: parentId, userId };
+    const mayNot = handOnRefusal(parent, asked.scopes, about);
+    if (mayNot !== null) return mayNot;
+    const resource = resourceFor(parent, asked.resource, caller);
+    if (resource === undefined) {
+      const reason = 'the key is bound to another resource, or OAUTH_RESOURCES does not list this one';
+      return refused('invalid_target', reason, { ...about, resource: excerptOf(asked.resource ?? '') });
+    }
     const owner = { ...anywhere, userId, actor: userId, grantable: null };
     const taken = budget.take(owner);
     if (!taken.ok) return taken;
@@ -100,8 +102,10 @@ export function createMakeChild(options: MakeChildOptions) {
       endedAtMs: null,
     };
     const made = await childStore.insertChild(record, CHILDREN_MAX, originOf('exchange', caller));
-    if (made === 'ended') return err('invalid_grant');
+    if (made === 'ended')
+      return refused('invalid_grant', `the key ended meanwhile, or lost the scope ${DELEGATE}`, about);
     if (made !== 'made') {
+      log.warnThrottled('Rate limit exceeded', `children ${parentId}`, { requestId, traceId, ...about });
       const retryAfterS = Math.max(1, Math.ceil((made.freeAtMs - createdAtMs) / 1000));
       return err({ code: 'rate_limited', retryAfterS });
     }
@@ -109,4 +113,18 @@ export function createMakeChild(options: MakeChildOptions) {
     log.info('API key created', { requestId, traceId, userId, keyId: record.id, parentId, fingerprint });
     return ok({ record, key });
   };
+}
+
+/** The most scopes in a line of the log. */
+const SCOPES_LOGGED = 5;
+
+/** Returns the refusal of a key that may not hand on the scopes; null: it may. */
+function handOnRefusal(parent: KeyIdentity, scopes: readonly string[], about: LogFields) {
+  if (parent.parentId !== null) return refused('invalid_grant', 'the key was made by another', about);
+  if (!parent.scopes.includes(DELEGATE)) return refused('invalid_grant', `the key lacks the scope ${DELEGATE}`, about);
+  if (scopes.length === 0) return refused('invalid_scope', 'no scope was asked for', about);
+  const notHeld = scopes.filter((scope) => scope === DELEGATE || !parent.scopes.includes(scope));
+  if (notHeld.length === 0) return null;
+  const shown = notHeld.slice(0, SCOPES_LOGGED).map((scope) => excerptOf(scope));
+  return refused('invalid_scope', 'the key may not hand on these scopes', { ...about, scopes: shown });
 }

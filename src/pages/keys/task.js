@@ -23,12 +23,14 @@ function receiverOf(asked) {
   if (!URL.canParse(redirectUri)) return { place: 'an unknown client', says: false, name: 'an unknown client' };
   const { protocol, host } = new URL(redirectUri);
   const [document, name] = [documentHostOf(asked.get('client_id')), nameIn(asked.get('client_id'))];
+  const saysItIs = document && html`It says that it is <bdi>${document}</bdi>, which nobody can prove.`;
   if (protocol === 'https:') {
-    return { place: host, says: document && html`Identified by <bdi>${document}</bdi>.`, name: host };
+    const isListed = setup.clients !== null && new RegExp(setup.clients).test(asked.get('client_id'));
+    return { place: host, says: isListed ? html`Identified by <bdi>${document}</bdi>.` : saysItIs, name: host };
   }
   const kind = protocol === 'http:' ? 'a program on this computer' : 'an app on this computer';
   if (document) {
-    const says = html`It says that it is <bdi>${document}</bdi>, which nobody can prove.`;
+    const says = saysItIs;
     return { place: kind, says, name: `${document}, on this computer` };
   }
   if (protocol !== 'http:') {

@@ -6,6 +6,7 @@ import { ACCESS_TOKEN, childOf, EXCHANGE, exchange, exchangeForm } from '../../s
 import { testClock } from '../../support/clock.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { handOver, register } from '../../support/hand-over.ts';
+import { refusal } from '../../support/refusal.ts';
 import {
   bearer,
   COUNTED,
@@ -117,7 +118,7 @@ describe('an exchange', () => {
   ])('with %s is refused, and makes nothing', async (_, fields, error) => {
     const before = await storedChildren(databaseOf(app));
     const { status, body, headers } = await exchange(app, parent.key, fields);
-    expect([status, body, headers.get('cache-control')]).toEqual([400, { error }, 'no-store']);
+    expect([status, body, headers.get('cache-control')]).toEqual([400, refusal(error), 'no-store']);
     expect(await storedChildren(databaseOf(app))).toEqual(before);
   });
 
@@ -128,7 +129,7 @@ describe('an exchange', () => {
       );
     const twice = exchangeForm(parent.key);
     twice.append('scope', 'write');
-    expect((await post(twice)).body).toEqual({ error: 'invalid_request' });
+    expect((await post(twice)).body).toEqual(refusal('invalid_request'));
     expect((await post('{}', 'application/json')).status).toBe(415);
   });
 
@@ -152,7 +153,7 @@ describe('an exchange', () => {
     for (const key of candidates) {
       for (const fields of [{}, { scope: '' }, { resource: 'https://elsewhere.example' }]) {
         const { status, body } = await exchange(app, key, fields);
-        expect([status, body]).toEqual([400, { error: 'invalid_grant' }]);
+        expect([status, body]).toEqual([400, refusal('invalid_grant')]);
       }
     }
   });
@@ -166,8 +167,8 @@ describe('an exchange', () => {
 test('it needs HTTPS in production, and no variable; metadata names it only where there is some', async () => {
   const env = { NODE_ENV: 'production', JWT_SECRET: 's'.repeat(32), TRUST_PROXY: '1' };
   await using app = await createTestApp({ env });
-  expect((await exchange(app, 'x')).body).toEqual({ error: 'https_required' });
-  expect((await exchange(app, 'x', {}, { 'x-forwarded-proto': 'https' })).body).toEqual({ error: 'invalid_grant' });
+  expect((await exchange(app, 'x')).body).toEqual(refusal('https_required'));
+  expect((await exchange(app, 'x', {}, { 'x-forwarded-proto': 'https' })).body).toEqual(refusal('invalid_grant'));
   expect((await fetch(`${app.url}/.well-known/oauth-authorization-server`)).status).toBe(404);
   await using device = await createTestApp({ env: { OAUTH_DEVICE: '1' } });
   const metadata = await (await fetch(`${device.url}/.well-known/oauth-authorization-server`)).json();
@@ -255,7 +256,7 @@ describe('a child goes with its parent', () => {
     expect((await exchange(app, parent.key)).body.expires_in).toBe(30);
     app.clock.advance(30_001);
     expect([await statusOf(app, child.key), await statusOf(app, younger.key)]).toEqual([401, 200]);
-    expect((await exchange(app, parent.key)).body).toEqual({ error: 'invalid_grant' });
+    expect((await exchange(app, parent.key)).body).toEqual(refusal('invalid_grant'));
   });
 
   test('an unblocked owner, scopes that are given again', async () => {
@@ -392,9 +393,10 @@ describe('how many', () => {
     const refused = await exchange(app, parent.key);
     expect([refused.status, refused.body, refused.headers.get('retry-after')]).toEqual([
       429,
-      { error: 'rate_limited' },
+      refusal('rate_limited'),
       '30',
     ]);
+    expect((await app.log()).at(-1)).toMatchObject({ event: 'Rate limit exceeded', keyId: parent.id, userId: 'alice' });
     await app.call('revoke_api_key', { keyId: first.id }, await bearer(app, 'alice'));
     expect((await exchange(app, parent.key)).status).toBe(200);
     expect((await exchange(app, parent.key)).status).toBe(429);
@@ -449,9 +451,9 @@ test('a bound parent binds its children; an unbound one may bind them', async ()
   await using app = await createTestApp({ env });
   const bound = await app.createKey('alice', { ...PARENT, resource: 'https://mcp.example/mcp' });
   const child = await childOf(app, bound.key, { resource: 'https://mcp.example/mcp' });
-  expect((await exchange(app, bound.key, { resource: 'https://other.example' })).body).toEqual({
-    error: 'invalid_target',
-  });
+  expect((await exchange(app, bound.key, { resource: 'https://other.example' })).body).toEqual(
+    refusal('invalid_target'),
+  );
   const unbound = await app.createKey('alice', PARENT);
   const other = await childOf(app, unbound.key, { resource: 'https://other.example' });
   const at = async (key: string, resource: string) =>
