@@ -18,6 +18,7 @@ export const VERBS: Modules<Command> = {
   events: async () => (await import('./keys/events.ts')).verb,
   backup: async () => (await import('./keys/backup.ts')).verb,
   restore: async () => (await import('./keys/restore.ts')).verb,
+  export: async () => (await import('./keys/export.ts')).verb,
   import: async () => (await import('./keys/import.ts')).verb,
   doctor: async () => (await import('./keys/doctor.ts')).verb,
 };

@@ -65,8 +65,8 @@ export interface AdminStore {
   countActive(filter: KeyFilter, nowMs: number, onRead?: OnRead): Promise<number>;
   /** Revokes the first active keys after row `after` that match. Returns null if there were none. */
   revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): Promise<RevokedBatch | null>;
-  /** Adds the records whose hash and id are new, each unless its owner is at his maximum. */
-  importBatch(records: readonly ApiKeyRecord[], origin: Origin): Promise<ImportedBatch>;
+  /** Adds the records whose hash and id are new, each unless its owner is at his maximum. Returns what became of each. */
+  importBatch(records: readonly ApiKeyRecord[], origin: Origin): Promise<readonly Imported[]>;
   /** Changes the given fields of a key if it still is as `read`. Null: it isn't, or nothing would change. */
   edit(keyId: string, edit: KeyEdit, origin: Origin, read?: EditedKey): Promise<Changed | null>;
   /** Blocks an owner. Returns false if he was blocked already. */
@@ -85,11 +85,11 @@ export interface RevokedBatch {
   readonly lastRow: number;
 }
 
-export interface ImportedBatch {
-  readonly added: number;
-  /** Those that existed already. */
-  readonly known: number;
-}
+/**
+ * What became of an imported record. `known`: a key has that secret already; `now foreign`: and only now it is taken in
+ * another form than this server's. `no place`: its owner has as many keys as he may.
+ */
+export type Imported = 'added' | 'known' | 'now foreign' | 'id taken' | 'no place';
 
 /** Caps `countExpiring`: every process reads so many rows a minute, and a larger figure would change no decision. */
 export const COUNTED_MAX = 1000;

@@ -1,34 +1,54 @@
-// Imports keys in batches for AdminStore; existing keys stay as they are.
+// Imports keys in batches for AdminStore; existing keys stay as they are, but for the form of their secret.
 
-import type { AdminStore } from '../keys/admin.ts';
+import type { AdminStore, Imported } from '../keys/admin.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
-import { type Database, firstOf } from './database.ts';
+import { type Database, firstOf, type Statement } from './database.ts';
 import { insertArg, insertArgs, insertIf } from './key-changes.ts';
+import { rowBy } from './rows.ts';
 
-const IMPORT = insertIf(`AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ${insertArg('key_hash')})`);
+/** A late duplicate of the statement must not bring back a key that was deleted after the batch began. */
+const IMPORT = insertIf(
+  `AND NOT EXISTS (SELECT 1 FROM api_keys WHERE second_hash = ${insertArg('key_hash')})`,
+  (argsEnd) => `?${argsEnd + 1}`,
+);
+const NEWEST_CHANGE: Statement = { sql: 'SELECT coalesce(max(seq), 0) AS seq FROM changes' };
 
-// By id, too: two concurrent imports both find each hash afterwards.
-const ALREADY_THERE = `SELECT count(*) AS count, coalesce(sum(own), 0) AS own FROM (SELECT max(EXISTS (
-SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0 AND id = r.value ->> 1)) AS own FROM json_each(?1) r
-WHERE EXISTS (SELECT 1 FROM api_keys WHERE key_hash = r.value ->> 0)
-OR EXISTS (SELECT 1 FROM api_keys WHERE second_hash = r.value ->> 0) GROUP BY r.value ->> 0)`;
+const HAS_FOREIGN = 'foreign_hash IN (key_hash, second_hash)';
+const SET_FOREIGN = `UPDATE api_keys SET foreign_hash = ?1 WHERE row = ${rowBy('?1')} AND ${HAS_FOREIGN} IS NOT 1`;
+
+/** Selects which hashes exist, whether with their record's id, and whether their key has a secret of another form. */
+const THERE = `SELECT r.key AS at, k.key_hash = r.value ->> 0 AND k.id = r.value ->> 1 AS own, k.${HAS_FOREIGN} AS "isForeign"
+FROM json_each(?) r JOIN api_keys k ON k.row = ${rowBy('r.value ->> 0')}`;
+const IDS_THERE = 'SELECT r.key AS at FROM json_each(?) r JOIN api_keys k ON k.id = r.value ->> 1';
 
 export function createImports(db: Database, ownerKeys: number): Pick<AdminStore, 'importBatch'> {
-  /** Returns how many hashes exist, and how many of these with their record's id. */
-  async function countKnown(records: readonly ApiKeyRecord[]): Promise<{ all: number; own: number }> {
-    const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
-    const rows = await db.read({ sql: ALREADY_THERE, args: [pairs] });
-    return { all: Number(firstOf(rows).count), own: Number(firstOf(rows).own) };
+  async function found(sql: string, pairs: string) {
+    return new Map((await db.read({ sql, args: [pairs] })).map((row) => [Number(row.at), row]));
   }
 
   return {
     async importBatch(records, origin) {
-      const before = await countKnown(records);
-      await db.writeAll(records.map((record) => ({ sql: IMPORT, args: insertArgs(record, ownerKeys, origin) })));
-      const after = await countKnown(records);
-      const added = after.own - before.own;
-      const repeated = records.length - new Set(records.map(({ keyHash }) => keyHash)).size;
-      return { added, known: after.all - added + repeated };
+      const pairs = JSON.stringify(records.map(({ keyHash, id }) => [keyHash, id]));
+      const newestChange = firstOf(await db.read(NEWEST_CHANGE)).seq ?? 0;
+      const before = await found(THERE, pairs);
+      const given = (record: ApiKeyRecord): Statement[] => [
+        { sql: IMPORT, args: [...insertArgs(record, ownerKeys, origin), newestChange] },
+        ...(record.foreignHash === null ? [] : [{ sql: SET_FOREIGN, args: [record.foreignHash] }]),
+      ];
+      await db.writeAll(records.flatMap(given));
+      const after = await found(THERE, pairs);
+      const ids = await found(IDS_THERE, pairs);
+      const hashes = new Set<string>();
+      return records.map(({ keyHash, foreignHash }, at): Imported => {
+        const isRepeated = hashes.has(keyHash);
+        hashes.add(keyHash);
+        const there = after.get(at);
+        if (there === undefined) return ids.has(at) ? 'id taken' : 'no place';
+        if (!isRepeated && !before.has(at) && there.own === 1) return 'added';
+        const isNowForeign =
+          foreignHash !== null && before.has(at) && before.get(at)?.isForeign !== 1 && there.isForeign === 1;
+        return isNowForeign && !isRepeated ? 'now foreign' : 'known';
+      });
     },
   };
 }

@@ -9,12 +9,17 @@ import { hasSecret, rowBy } from './rows.ts';
 
 // A timed-out INSERT may still run after its retry succeeded, even after the key was deleted: then `changes` has it.
 // No RETURNING, because it would take a fourteenth of the time.
-/** Returns the statement that inserts a key, with one more condition (`AND …`) if given. */
+/**
+ * Returns the statement that inserts a key, with one more condition (`AND …`). `since`: the change after which a deletion
+ * counts, given the number of the last argument; by default all that are listed.
+ */
 export const insertIf = (
   more: string,
+  since: (argsEnd: number) => string = () => '0',
 ) => `INSERT INTO api_keys (${COLUMNS}, changed_by) SELECT ${COLUMNS.map(insertArg)}, ?${COLUMNS.length + 1}
 WHERE ${hasPlace(insertArg('user_id'), `?${COLUMNS.length + 2}`)}
-AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ${insertArg('key_hash')}) ${more} ON CONFLICT DO NOTHING`;
+AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ${insertArg('key_hash')} AND seq > ${since(COLUMNS.length + 2)})
+${more} ON CONFLICT DO NOTHING`;
 
 export const INSERT = insertIf('');
 

@@ -42,7 +42,7 @@ test('of two imports of the same keys at once, each counts only what it has adde
     {
       ...db,
       async writeAll(statements) {
-        expect(await other.importBatch(recordsOf('b', 0, 4), origin)).toMatchObject({ added: 4 });
+        expect(await other.importBatch(recordsOf('b', 0, 4), origin)).toEqual(Array(4).fill('added'));
         return db.writeAll(statements);
       },
     },
@@ -50,8 +50,9 @@ test('of two imports of the same keys at once, each counts only what it has adde
   );
   const mine = recordsOf('a', 0, 6);
   const again = record({ ...mine[0], id: 'c'.repeat(32) });
-  expect(await admin.importBatch([...mine, again], origin)).toEqual({ added: 2, known: 5 });
-  expect(await other.importBatch(mine, origin)).toEqual({ added: 0, known: 6 });
+  const outcomes = [...Array(4).fill('known'), 'added', 'added'];
+  expect(await admin.importBatch([...mine, again], origin)).toEqual([...outcomes, 'known']);
+  expect(await other.importBatch(mine, origin)).toEqual(Array(6).fill('known'));
   await close();
 });
 

@@ -1,19 +1,25 @@
 // `keys import`: imports another system's keys, by their hashes. Validates every line before it writes the first, and
 // skips known hashes, so that an interrupted import can be repeated.
 
-import { createReadStream, statSync } from 'node:fs';
+import { createReadStream, createWriteStream, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
 import { limitOf, NO_CEILINGS, OWNER_KEYS_MAX, windowSecondsOf } from '../../ground/rate-limit.ts';
 import { systemRandom } from '../../ground/runtime.ts';
+import { canonicalUrl } from '../../ground/server-address.ts';
 import { reasonOf } from '../../ground/text.ts';
+import type { Imported } from '../../keys/admin.ts';
+import { THIS_SERVER } from '../../keys/audience.ts';
 import { type ApiKeyRecord, isIdShaped, mintId, NEW_KEY } from '../../keys/record.ts';
 import { keyRequestFields, metadataInput, quotaFields, rateLimitFields } from '../../tools/key-fields.ts';
 import { isSubject } from '../../users/identity.ts';
 import { command } from '../command.ts';
-import { CommandError } from '../io.ts';
+import { CommandError, type Io } from '../io.ts';
 import { FILE, isDay, needed } from '../options.ts';
 import { BY_COMMAND, withStore } from './database.ts';
+import { withPrivateFolder } from './private-folder.ts';
 
 /** Rows per transaction, which blocks other writers for milliseconds. */
 const BATCH_ROWS = 200;
@@ -32,6 +38,9 @@ const time = v.pipe(
     'Expected a time like 2026-01-31T09:30:00Z',
   ),
 );
+
+/** Returns whether a server's URL is as keys store it (keys/audience.ts). */
+const isCanonical = (url: string): boolean => /^https?:/.test(url) && URL.canParse(url) && canonicalUrl(url) === url;
 
 const HASH_BYTES = 32;
 
@@ -65,62 +74,119 @@ const parseLine = parserOf(
     quota: v.optional(quotaFields),
     metadata: v.optional(metadataInput('Data of your own.')),
     foreign: v.optional(v.boolean()),
+    resource: v.optional(
+      v.pipe(
+        v.string(),
+        v.check((name) => name === THIS_SERVER || isCanonical(name), 'Expected self, or a server as a URL'),
+      ),
+    ),
   }),
 );
+
+const ON_STDIN = '-';
 
 export const verb = command({
   name: 'keys import',
   summary:
-    'Adds keys by their SHA-256. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?, "rateLimit"?, "quota"?, "metadata"?, "foreign"?}; hashes that are there are skipped.',
+    'Adds keys by their SHA-256, as keys export writes them; with - from stdin. A line is {"userId", "name", "keyHash", "scopes", "id"?, "createdAt"?, "expiresAt"?, "rateLimit"?, "quota"?, "metadata"?, "resource"?, "foreign"?}; hashes that are there are skipped.',
   argument: needed(FILE),
   async run({ argument: file, io }) {
-    const nowMs = Date.now();
-    // A pipe would be empty the second time.
-    if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
-      throw new CommandError('expected a file, which is read twice: no pipe and no folder');
-    const total = await check(file, nowMs);
-    await withStore(io, async ({ admin }) => {
-      const progress = io.progressOf(total, 'read');
-      let [read, added, known, foreign] = [0, 0, 0, 0];
-      for await (const records of batchesOf(file, nowMs)) {
-        const batch = await admin.importBatch(records, { ...BY_COMMAND, how: 'import' });
-        read += records.length;
-        added += batch.added;
-        known += batch.known;
-        foreign += records.filter(({ foreignHash }) => foreignHash !== null).length;
-        progress(read);
-      }
-      io.say(`${added} imported, ${known} were there already`);
-      if (foreign > 0) io.say('servers take keys of another form within the revocation bound');
-      const left = read - added - known;
-      if (left === 0) return;
-      throw new CommandError(
-        `${left} not imported: the owner has as many keys as he may, the id is another key's, or the key was deleted less than a day ago`,
-      );
+    if (file !== ON_STDIN) return importFile(file, io);
+    await withPrivateFolder(io, async (folder) => {
+      const copy = join(folder, 'keys.jsonl'); // a pipe would be empty the second time
+      await pipeline(io.stdin, createWriteStream(copy, { mode: 0o600 }));
+      await importFile(copy, io);
     });
   },
 });
 
+async function importFile(file: string, io: Io): Promise<void> {
+  const nowMs = Date.now();
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() === false)
+    throw new CommandError('expected a file, which is read twice: no pipe and no folder');
+  const total = await check(file, nowMs);
+  const counts: Record<Imported, number> = { added: 0, known: 0, 'now foreign': 0, 'id taken': 0, 'no place': 0 };
+  const left = { 'id taken': [] as number[], 'no place': [] as number[] };
+  let [read, foreign] = [0, 0];
+  await withStore(io, async ({ admin }) => {
+    const progress = io.progressOf(total, 'read');
+    for await (const batch of batchesOf(file, nowMs)) {
+      const outcomes = await admin.importBatch(
+        batch.map(({ record }) => record),
+        { ...BY_COMMAND, how: 'import' },
+      );
+      for (const [at, { record, number }] of batch.entries()) {
+        const outcome = outcomes[at] ?? 'known';
+        counts[outcome] += 1;
+        if (outcome === 'added' && record.foreignHash !== null) foreign += 1;
+        if (outcome === 'id taken' || outcome === 'no place') left[outcome].push(number);
+      }
+      read += batch.length;
+      progress(read);
+    }
+  });
+  report(counts, foreign, io);
+  const reasons = [
+    linesSaid(left['no place'], 'the owner has as many keys as he may'),
+    linesSaid(left['id taken'], "the id is another key's"),
+  ];
+  if (left['no place'].length + left['id taken'].length > 0)
+    throw new CommandError(`not imported: ${reasons.filter((reason) => reason !== '').join('; ')}`);
+}
+
+function report(counts: Readonly<Record<Imported, number>>, foreign: number, { say }: Io): void {
+  const { added, known, 'now foreign': set } = counts;
+  say(`${added} imported, ${known + set} were there already`);
+  if (added > foreign)
+    say(
+      `${added - foreign} of the new keys are accepted only in this server's form (<prefix>_live_ or _test_ and 64 hex digits); if yours have another, import them again with "foreign": true`,
+    );
+  if (set > 0) say(`${set} that were there are accepted in another form, too`);
+  if (foreign + set > 0) say('servers take keys of another form within the revocation bound');
+}
+
+const LINES_SHOWN_MAX = 20;
+
+function linesSaid(numbers: readonly number[], reason: string): string {
+  if (numbers.length === 0) return '';
+  const shown = numbers.slice(0, LINES_SHOWN_MAX).join(', ');
+  const more = numbers.length > LINES_SHOWN_MAX ? ` and ${numbers.length - LINES_SHOWN_MAX} more` : '';
+  return `${numbers.length === 1 ? 'line' : 'lines'} ${shown}${more}, because ${reason}`;
+}
+
 /** Validates the whole file, and returns the number of keys. Throws at the first bad line. */
 async function check(file: string, nowMs: number): Promise<number> {
   const perOwner = new Map<string, number>();
-  const hashes = new Set<string>();
+  const lines = new Map<string, number>();
+  const owners: string[] = [];
   let total = 0;
-  for await (const { userId, keyHash } of recordsOf(file, nowMs)) {
+  for await (const { record, number } of recordsOf(file, nowMs)) {
+    const { userId, keyHash } = record;
     total += 1;
-    if (hashes.has(keyHash)) continue;
-    hashes.add(keyHash);
+    const first = lines.get(keyHash);
+    if (first !== undefined) {
+      if (owners[first] === userId) continue;
+      throw new CommandError(`line ${number}: the key of line ${first}, for another owner`);
+    }
+    lines.set(keyHash, number);
+    owners[number] = userId;
     const count = (perOwner.get(userId) ?? 0) + 1;
-    if (count > OWNER_KEYS_MAX) throw new CommandError(`more than ${OWNER_KEYS_MAX} keys of ${JSON.stringify(userId)}`);
+    if (count > OWNER_KEYS_MAX)
+      throw new CommandError(`line ${number}: more than ${OWNER_KEYS_MAX} keys of ${JSON.stringify(userId)}`);
     perOwner.set(userId, count);
   }
   return total;
 }
 
-async function* batchesOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRecord[]> {
-  let batch: ApiKeyRecord[] = [];
-  for await (const record of recordsOf(file, nowMs)) {
-    batch.push(record);
+interface Line {
+  readonly record: ApiKeyRecord;
+  readonly number: number;
+}
+
+async function* batchesOf(file: string, nowMs: number): AsyncGenerator<Line[]> {
+  let batch: Line[] = [];
+  for await (const line of recordsOf(file, nowMs)) {
+    batch.push(line);
     if (batch.length < BATCH_ROWS) continue;
     yield batch;
     batch = [];
@@ -128,13 +194,13 @@ async function* batchesOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRec
   if (batch.length > 0) yield batch;
 }
 
-async function* recordsOf(file: string, nowMs: number): AsyncGenerator<ApiKeyRecord> {
+async function* recordsOf(file: string, nowMs: number): AsyncGenerator<Line> {
   let number = 0;
   try {
     for await (const line of linesOf(file)) {
       number += 1;
       const text = decoded(line, number).trim(); // without a byte order mark, too
-      if (text !== '') yield recordOf(text, number, nowMs);
+      if (text !== '') yield { record: recordOf(text, number, nowMs), number };
     }
   } catch (error) {
     if (error instanceof CommandError) throw error;
@@ -171,12 +237,23 @@ function recordOf(line: string, number: number, nowMs: number): ApiKeyRecord {
     const [issue] = parsed.error.issues;
     throw new CommandError(`line ${number}: ${issue?.path ? `${issue.path}: ` : ''}${issue?.message}`);
   }
-  const { id, createdAt, expiresAt, rateLimit, quota = null, metadata = null, foreign = false, ...key } = parsed.value;
+  const {
+    id,
+    createdAt,
+    expiresAt,
+    rateLimit,
+    quota = null,
+    metadata = null,
+    foreign = false,
+    resource = null,
+    ...key
+  } = parsed.value;
   return {
     ...NEW_KEY,
     ...key,
     quota,
     metadata,
+    resource,
     foreignHash: foreign ? key.keyHash : null,
     rateLimit: rateLimit === undefined ? null : limitOf(rateLimit.requests, windowSecondsOf(rateLimit.window) ?? 0),
     id: id ?? mintId(systemRandom),

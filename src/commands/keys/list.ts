@@ -3,12 +3,9 @@
 import { LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
 import type { Used } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
-import type { Progress } from '../io.ts';
 import { FILTER, flag, kind, optional, SPAN_MS } from '../options.ts';
 import { filterOf, withStore } from './database.ts';
-import { keyObject, NARROW, usesOf, usesOf30Days, WIDE } from './shown-key.ts';
-
-const PAGE_ROWS = 500;
+import { keyObject, keyPages, NARROW, PAGE_ROWS, usesOf, usesOf30Days, WIDE } from './shown-key.ts';
 
 const USES = kind('uses', 'uses', (given) => (given === 'uses' ? given : null));
 
@@ -56,7 +53,7 @@ export const verb = command({
       }
 
       const progress = io.progressOf(0, 'keys read');
-      const pages = pagesOf((before) => store.admin.page(filter, nowMs, before, PAGE_ROWS, progress), progress);
+      const pages = keyPages(store.admin, filter, nowMs, progress);
       if (sort === undefined) {
         for await (const page of pages) await write(await used(page));
         return;
@@ -73,19 +70,6 @@ export const verb = command({
       }
     }),
 });
-
-/** Yields pages of keys, newest first; at least one page. */
-async function* pagesOf(read: (before: number) => Promise<readonly PlacedKey[]>, progress: Progress) {
-  let newest: number | undefined;
-  for (let before: number | undefined = LAST_ROW; before !== undefined; ) {
-    const page: readonly PlacedKey[] = await read(before);
-    yield page;
-    const [first, last] = [page[0], page.at(-1)];
-    newest ??= first?.row;
-    if (newest !== undefined && last !== undefined) progress(newest - last.row, newest);
-    before = page.length < PAGE_ROWS ? undefined : page.at(-1)?.row;
-  }
-}
 
 /** Returns the ids of keys, the most used first. Only ids, because a million keys would not fit in memory. */
 async function mostUsed(

@@ -2,13 +2,13 @@
 
 import { type Quota, writtenLimit } from '../../ground/rate-limit.ts';
 import { systemClock } from '../../ground/runtime.ts';
-import type { PlacedKey } from '../../keys/admin.ts';
+import { type AdminStore, type KeyFilter, LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
 import { shownServer } from '../../keys/audience.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';
 import type { Store } from '../../store/open.ts';
 import { createShownUses, NOTHING_KNOWN, type Used, type Uses } from '../../uses/shown-uses.ts';
-import { cut, isoTime, localTime } from '../io.ts';
+import { cut, isoTime, localTime, type Progress } from '../io.ts';
 
 /** What `keyObject` needs besides the record. */
 export interface KeyFacts {
@@ -113,3 +113,18 @@ export const usesOf = (store: Pick<Store, 'usesByDay'>, keys: readonly PlacedKey
 
 export const usesOf30Days = (uses: Uses | null): number =>
   uses === null ? 0 : uses.last30Days.reduce((sum, count) => sum + count, 0);
+
+export const PAGE_ROWS = 500;
+
+/** Yields pages of keys, newest first; at least one page. */
+export async function* keyPages(store: AdminStore, filter: KeyFilter, nowMs: number, progress: Progress) {
+  let newest: number | undefined;
+  for (let before: number | undefined = LAST_ROW; before !== undefined; ) {
+    const page: readonly PlacedKey[] = await store.page(filter, nowMs, before, PAGE_ROWS, progress);
+    yield page;
+    const [first, last] = [page[0], page.at(-1)];
+    newest ??= first?.row;
+    if (newest !== undefined && last !== undefined) progress(newest - last.row, newest);
+    before = page.length < PAGE_ROWS ? undefined : page.at(-1)?.row;
+  }
+}
