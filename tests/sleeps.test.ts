@@ -46,6 +46,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/kills/child-endings.ts: 300 + 300 * Math.random()': 'a child ends between two polls',
   'lab/load/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',
+  'package/verifier.test.ts: FAR_MS': 'the server is too far away',
   'support/proxy.ts: lateMs': 'a statement arrives once more, later',
   'lab/kills/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',
 };

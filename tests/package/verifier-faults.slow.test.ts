@@ -6,7 +6,7 @@ import { noLibrary } from '../support/c-library.ts';
 import { ENDINGS, lastYesAfter, type MadeKey, type Servers, startServers } from '../support/checked-service.ts';
 import { type HeldClocks, heldClocks } from '../support/held-clock.ts';
 import type { ServerProcess } from '../support/server-process.ts';
-import { CLIENTS, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
+import { PROGRAMS, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
 
 setDefaultTimeout(180_000);
 
@@ -29,9 +29,8 @@ interface Clocks {
 }
 
 const missing = noLibrary();
-const programs = CLIENTS.filter((program) => program === 'bun' || Bun.which(program) !== null);
 
-describe.each(programs)('on %s', (program) => {
+describe.each(PROGRAMS)('on %s', (program) => {
   /** Two servers, and a client that has a good key in memory. */
   async function start({ ofServers, ofClient }: Clocks = {}): Promise<Started> {
     const at = await startServers('embedded', ['bun', 'bun'], { RATE_LIMIT_REQUESTS: '0', ...ofServers?.env });

@@ -21,6 +21,8 @@ import { temporaryFolder } from '../support/folder.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const BOUND_MS = 1000;
+/** A response that is as late is of no use. */
+const FAR_MS = 1200;
 
 let at: Servers;
 let verifier: Verifier;
@@ -57,11 +59,11 @@ test.each(['{}', '[]'])(
   async (inPlace) => {
     const { key } = await at.createKey('kim');
     await remembered(key);
-    at.inPlace = inPlace;
+    at.between = async () => new Response(inPlace);
     while ((await verifier.verify(key)).ok) await Bun.sleep(50); // as long as it knows enough
     expect(await verifier.verify(key)).toMatchObject({ ok: false, status: 503 });
     expect(await verifier.verify('never seen')).toMatchObject({ ok: false, status: 503 });
-    at.inPlace = null;
+    at.between = null;
     await remembered(key);
   },
   180_000,
@@ -70,9 +72,9 @@ test.each(['{}', '[]'])(
 test('what says only that a token is unknown is no news of changes', async () => {
   const { key } = await at.createKey('kim');
   await remembered(key);
-  at.inPlace = '{"active":false}';
+  at.between = async () => new Response('{"active":false}');
   while ((await verifier.verify(key)).ok) await Bun.sleep(50); // as long as it knows enough
-  at.inPlace = null;
+  at.between = null;
   await remembered(key);
 }, 30_000);
 
@@ -89,6 +91,25 @@ test('a good key is let in, with who is behind it', async () => {
     parent: null,
   });
   expect(verifier.knownForMs()).toBeLessThan(BOUND_MS);
+});
+
+test('what it hands out is frozen: nobody adds to what the next check gets', async () => {
+  const { key } = await at.createKey('alice', ['read']);
+  await at.keys('owner', 'alice', '--meta', 'plan=free');
+  const own = await verifierOf(at);
+  const found = await decided(() => own.verify(key, { scopes: ['read'] }));
+  const required = ['admin'];
+  const lacking = await own.verify(key, { scopes: required });
+  if (!found.ok || lacking.ok) throw new Error('expected one of each');
+  const { requiredScopes = [] } = lacking.problem;
+  for (const part of [found, found.scopes, found.metadata, lacking, lacking.problem, requiredScopes]) {
+    expect(Object.isFrozen(part)).toBe(true);
+  }
+  expect(Object.isFrozen(required)).toBe(false);
+  expect(() => (found.scopes as string[]).push('admin')).toThrow(TypeError);
+  expect(await own.verify(key, { scopes: ['admin'] })).toMatchObject({ status: 403 });
+  for (const refused of [await own.verify('x'), await own.verify('')]) expect(Object.isFrozen(refused)).toBe(true);
+  await own.close();
 });
 
 /** Of each key. */
@@ -263,6 +284,21 @@ describe('one that is set up wrongly', () => {
     expect(new Set(said).size).toBe(said.length);
     expect(said.join()).not.toContain(key);
   });
+
+  test('of a server that is too far away says so', async () => {
+    at.between = async (_, passOn) => {
+      const response = await passOn();
+      await Bun.sleep(FAR_MS);
+      return response;
+    };
+    const said: string[] = [];
+    const { id, key } = service;
+    const own = createVerifier({ url: at.url, id, key, onError: ({ message }) => void said.push(message) });
+    expect(await own.verify((await at.createKey('alice')).key)).toMatchObject({ ok: false, status: 503 });
+    at.between = null;
+    await own.close();
+    expect(said).toContain(`mcp-key-server/verifier: ${at.url}: responses come later than the bound allows`);
+  }, 30_000);
 
   test('of a server where another responds says so, and goes on if that is what throws', async () => {
     using other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('hello') });

@@ -22,14 +22,16 @@ export interface Servers extends AsyncDisposable {
   readonly url: string;
   /** How often each path was asked for. */
   readonly asked: Map<string, number>;
-  /** What comes in place of any response, with the status 200, as from a page of maintenance; null: nothing does. */
-  inPlace: string | null;
+  /** What is between the service and a server, as a proxy: passes a request on, or responds itself; null: nothing is. */
+  between: Between | null;
   createKey(owner: string, scopes?: readonly string[], input?: object): Promise<MadeKey>;
   /** Runs `keys <verb> …` on the database. Returns what it prints. */
   keys(...args: string[]): Promise<string>;
   /** The units of today of each key of an owner that was used, by the key's id, as the database has them. */
   usesOf(owner: string): Promise<Record<string, number>>;
 }
+
+export type Between = (path: string, passOn: () => Promise<Response>) => Promise<Response>;
 
 const ADMIN = { roles: ['keys-admin'] };
 
@@ -57,31 +59,33 @@ export async function startServers(
   }
   const asked = new Map<string, number>();
   let turn = 0;
-  let inPlace: string | null = null;
+  let between: Between | null = null;
   const front = Bun.serve({
     hostname: '127.0.0.1',
     port: 0,
+    idleTimeout: 60, // some responses are held up
     async fetch(request) {
       const { pathname } = new URL(request.url);
       asked.set(pathname, (asked.get(pathname) ?? 0) + 1);
-      if (inPlace !== null) return new Response(inPlace);
-      turn += 1;
-      const server = servers[turn % servers.length];
       const { headers, method, signal } = request;
       const body = await request.arrayBuffer();
-      const passedOn = fetch(`${server?.url}${pathname}`, { method, headers, body, signal });
-      return passedOn.catch(() => new Response(null, { status: 502 })); // that server has been killed
+      const passOn = () => {
+        turn += 1;
+        const passedOn = fetch(`${servers[turn % servers.length]?.url}${pathname}`, { method, headers, body, signal });
+        return passedOn.catch(() => new Response(null, { status: 502 })); // that server has been killed
+      };
+      return between === null ? passOn() : between(pathname, passOn);
     },
   });
   return {
     servers,
     url: `http://127.0.0.1:${front.port}`,
     asked,
-    get inPlace() {
-      return inPlace;
+    get between() {
+      return between;
     },
-    set inPlace(body) {
-      inPlace = body;
+    set between(one) {
+      between = one;
     },
     async createKey(owner, scopes = ['read'], input = {}) {
       const headers = await userHeaders(owner);

@@ -1,6 +1,7 @@
 // The two clients that check keys from memory, each in a process of its own that answers a line of JSON with one: on
 // Python, and in TypeScript, as the package has it built, on Node and Bun.
 
+import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { decided } from './checked-service.ts';
 import { ROOT } from './documents.ts';
@@ -8,18 +9,28 @@ import { temporaryFolder } from './folder.ts';
 import type { Service } from './service.ts';
 
 /** Programs that clients run on. */
-export const CLIENTS = ['python3', 'node', 'bun'] as const;
+export const CLIENTS = ['python3', 'node', 'bun', 'deno'] as const;
 type Program = (typeof CLIENTS)[number];
 
-/** Checks `key`; or each of `keys` so many `times`, and says how long one takes; or closes. */
+/** Those that are here. */
+export const PROGRAMS = CLIENTS.filter((program) => pathOf(program) !== null);
+
+function pathOf(program: Program): string | null {
+  if (program === 'bun') return process.execPath;
+  if (program !== 'deno') return Bun.which(program);
+  const { runInstall } = createRequire(import.meta.url)('deno/install_api.cjs') as { runInstall(): string };
+  return runInstall();
+}
+
+/** Checks `key`, on Python by `verify_token` if `asToken`; or each of `keys` so many `times`, and says how long one takes; or closes. */
 export type Asked =
-  | { readonly key: string; readonly scopes?: readonly string[]; readonly cost?: number }
+  | { readonly key: string; readonly scopes?: readonly string[]; readonly cost?: number; readonly asToken?: boolean }
   | { readonly keys: readonly string[]; readonly times: number }
   | { readonly close: true };
 
 export interface VerifierProcess {
   readonly pid: number;
-  /** One question at a time. */
+  /** Several may be under way. */
   // biome-ignore lint/suspicious/noExplicitAny: tests read answers of any shape
   ask(asked: Asked): Promise<any>;
   /** Asks until the answer isn't 503. */
@@ -32,30 +43,47 @@ export interface VerifierProcess {
 }
 
 const PYTHON = `
-import json, sys, time
+import asyncio, json, sys, threading, time, types
 sys.path.insert(0, sys.argv[1])
-from verifier import KeyVerifier
-verifier = KeyVerifier(*sys.argv[2:5])
-for line in sys.stdin:
-    asked = json.loads(line)
+for name in ("mcp", "mcp.server", "mcp.server.auth", "mcp.server.auth.provider"):
+    sys.modules[name] = types.ModuleType(name)
+sys.modules["mcp.server.auth.provider"].AccessToken = dict
+from concurrent.futures import ThreadPoolExecutor
+from verifier import KeyVerifier, Unavailable
+verifier, lock, loop = KeyVerifier(*sys.argv[2:5]), threading.Lock(), asyncio.new_event_loop()
+threading.Thread(target=loop.run_forever, daemon=True).start()
+def answer_to(asked):
     if asked.get("close"):
-        verifier.close()
-        answer = None
-    elif asked.get("times"):
+        return verifier.close()
+    if asked.get("times"):
         begun = time.perf_counter()
         good = sum(verifier.verify(key).ok for _ in range(asked["times"]) for key in asked["keys"])
-        answer = {"good": good, "us": (time.perf_counter() - begun) * 1e6 / asked["times"] / len(asked["keys"])}
-    else:
-        answer = verifier.verify(asked["key"], asked.get("scopes", ()), asked.get("cost", 1))._asdict()
-    print(json.dumps(answer), flush=True)
+        return {"good": good, "us": (time.perf_counter() - begun) * 1e6 / asked["times"] / len(asked["keys"])}
+    return verifier.verify(asked["key"], asked.get("scopes", ()), asked.get("cost", 1))._asdict()
+def say(number, answer):
+    line = json.dumps([number, answer], default=dict)
+    with lock:
+        print(line, flush=True)
+async def as_token(number, asked):
+    try:
+        say(number, {"ok": await verifier.verify_token(asked["key"]) is not None})
+    except Unavailable as error:
+        say(number, error.refused._asdict())
+with ThreadPoolExecutor(200) as pool:
+    for number, asked in map(json.loads, sys.stdin):
+        if asked.get("asToken"):
+            asyncio.run_coroutine_threadsafe(as_token(number, asked), loop)
+        else:
+            pool.submit(lambda number=number, asked=asked: say(number, answer_to(asked)))
 `;
 
 const SCRIPT = `
+import process from 'node:process';
 import { createInterface } from 'node:readline';
 import { createVerifier } from './verifier.js';
 const [url, id, key] = process.argv.slice(2);
 const verifier = createVerifier({ url, id, key });
-async function answerTo({ close, times, keys, key, ...demand }) {
+async function answerTo({ close, times, keys, key, asToken, ...demand }) {
   if (close) return (await verifier.close()) ?? null;
   if (!times) return verifier.verify(key, demand);
   const begunMs = performance.now();
@@ -63,25 +91,27 @@ async function answerTo({ close, times, keys, key, ...demand }) {
   for (let time = 0; time < times; time += 1) for (const one of keys) good += Number((await verifier.verify(one)).ok);
   return { good, us: ((performance.now() - begunMs) * 1000) / times / keys.length };
 }
-for await (const line of createInterface({ input: process.stdin })) {
-  process.stdout.write(JSON.stringify(await answerTo(JSON.parse(line))) + '\\n');
+async function work(number, asked) {
+  process.stdout.write(JSON.stringify([number, await answerTo(asked)]) + '\\n');
 }
+for await (const line of createInterface({ input: process.stdin })) void work(...JSON.parse(line));
 `;
 
-/** A folder with the script, and the client as the package has it. */
-async function scriptFolder(): Promise<string> {
+/** A folder with a script, and the client as the package has it. */
+export async function scriptFolder(script: string): Promise<string> {
   const folder = temporaryFolder();
   const entrypoints = [join(ROOT, 'src/start/package/verifier.ts')];
   await Bun.build({ entrypoints, outdir: folder, target: 'node' });
   await Bun.write(join(folder, 'package.json'), '{"type":"module"}');
-  await Bun.write(join(folder, 'script.js'), SCRIPT);
+  await Bun.write(join(folder, 'script.js'), script);
   return folder;
 }
 
-async function commandOf(program: Program): Promise<string[]> {
-  const path = program === 'bun' ? process.execPath : (Bun.which(program) ?? program);
-  if (program === 'python3') return [path, '-c', PYTHON, join(ROOT, 'tests/recipes')];
-  return [path, join(await scriptFolder(), 'script.js')];
+/** Runs a script that knows the client; on Python its first argument is the folder of that. */
+export async function commandOf(program: Program, script: string): Promise<string[]> {
+  const path = pathOf(program) ?? program;
+  if (program === 'python3') return [path, '-c', script, join(ROOT, 'tests/recipes')];
+  return [path, ...(program === 'deno' ? ['run', '-A'] : []), join(await scriptFolder(script), 'script.js')];
 }
 
 /** Starts a client of the server at `url`. `env`: beside its usual environment. */
@@ -91,21 +121,29 @@ export async function startVerifier(
   { id, key }: Service,
   env: Readonly<Record<string, string>> = {},
 ): Promise<VerifierProcess> {
-  const child = Bun.spawn([...(await commandOf(program)), url, id, key], {
+  const child = Bun.spawn([...(await commandOf(program, program === 'python3' ? PYTHON : SCRIPT)), url, id, key], {
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...env },
     stdin: 'pipe',
     stdout: 'pipe',
   });
-  const lines = linesOf(child.stdout);
-  async function ask(asked: Asked) {
-    child.stdin.write(`${JSON.stringify(asked)}\n`);
+  const answers: ((answer: unknown) => void)[] = [];
+  void read();
+  async function read(): Promise<void> {
+    for await (const line of linesOf(child.stdout)) {
+      const [number, answer] = JSON.parse(line);
+      answers[number]?.(answer);
+    }
+  }
+  function ask(asked: Asked) {
+    child.stdin.write(`${JSON.stringify([answers.length, asked])}\n`);
     child.stdin.flush();
-    return JSON.parse((await lines.next()).value ?? 'null');
+    return new Promise((resolve) => answers.push(resolve));
   }
   return {
     pid: child.pid,
     ask,
-    decided: (asked) => decided(() => ask(asked)),
+    // biome-ignore lint/suspicious/noExplicitAny: the same
+    decided: (asked) => decided(() => ask(asked) as Promise<any>),
     async end() {
       child.stdin.end();
       return child.exited;

@@ -3,6 +3,7 @@
 // key, listens for changes, and later reports the calls that it admitted.
 
 import crypto from 'node:crypto';
+import { setTimeout as setTimer } from 'node:timers';
 
 export interface VerifierOptions {
   /** The URL of the server, with its BASE_PATH. */
@@ -26,7 +27,7 @@ export interface Demand {
   readonly cost?: number;
 }
 
-/** Who is behind a key. */
+/** Who is behind a key. Frozen, because all checks of the key get the same object. */
 export interface Verified {
   readonly ok: true;
   readonly keyId: string;
@@ -86,7 +87,15 @@ const KEY_CHARS_MAX = 1024;
 const TOLD_AT_ONCE_MAX = 1000;
 const TOLD_UNITS_MAX = 1_000_000;
 const COST_MAX = 1000;
+/** How long a check waits for an answer: twice the bound within these, and the longest before the first response. */
+const QUESTION_MS_MIN = 1000;
 const QUESTION_MS_MAX = 5000;
+/** Questions at once. A runtime opens some 256 connections, of which the loop always needs one. */
+const QUESTIONS_MAX = 64;
+/** Questions that wait for their turn. More would wait too long for it. */
+const WAITING_MAX = 500;
+/** A key over its limit is refused from memory for this long at most. */
+const LIMITED_MS_MAX = 1000;
 const CLOSE_MS_MAX = 2000;
 const PAUSE_MS_MIN = 250;
 const PAUSE_MS_MAX = 5000;
@@ -128,18 +137,41 @@ const isScopes = (scopes: readonly string[]): boolean =>
   Array.isArray(scopes) && scopes.every((scope) => typeof scope === 'string');
 
 /** A key, or its owner: a holder of limits. */
-interface Holder {
-  readonly id: string;
+class Holder {
   /** Units that may still be admitted from memory. */
-  left: number;
+  left = 0;
   /** What the server lent last, and when that was requested. */
-  lent: number;
-  asked: Moment;
+  lent = 0;
+  askedMs = Number.NEGATIVE_INFINITY;
   /** Units admitted, and not known to be reported. */
-  untold: number;
+  untold = 0;
   /** How many cached answers refer to it. */
-  answers: number;
+  answers = 0;
+  /** Units that were reported, when their request was over, and the request. */
+  #settled: { readonly atMs: number; readonly units: number; readonly by: readonly Told[] }[] = [];
+
+  constructor(readonly id: string) {}
+
+  /** Notes that a request has reported units, or has lost them. */
+  settle(units: number, by: readonly Told[]): void {
+    const atMs = performance.now();
+    this.untold -= units;
+    this.#settled = this.#settled.filter((one) => atMs - one.atMs < SETTLED_KEPT_MS);
+    this.#settled.push({ atMs, units, by });
+  }
+
+  /** Takes over the units lent by an answer, less those admitted that its question did not report. */
+  lend(units: number, { askedMs, told }: { readonly askedMs: number; readonly told: readonly Told[] }): void {
+    if (askedMs < this.askedMs) return;
+    const elsewhere = this.#settled.filter(({ atMs, by }) => atMs >= askedMs && by !== told);
+    this.left = elsewhere.reduce((left, one) => left - one.units, units - this.untold);
+    this.lent = units;
+    this.askedMs = askedMs;
+  }
 }
+
+/** No question is on its way for longer. */
+const SETTLED_KEPT_MS = 3 * QUESTION_MS_MAX;
 
 /** A cached answer. */
 interface CachedAnswer {
@@ -148,6 +180,13 @@ interface CachedAnswer {
   readonly marks: readonly string[];
   readonly holders: readonly Holder[];
   readonly tell: string;
+  readonly end: Moment;
+}
+
+/** A key over its limit, for checks that cost as much or more. */
+interface Limited {
+  readonly refused: Refused;
+  readonly cost: number;
   readonly end: Moment;
 }
 
@@ -180,15 +219,19 @@ class KeyVerifier implements Verifier {
   readonly #cached = new Map<string, CachedAnswer>();
   readonly #byMark = new Map<string, Set<string>>();
   readonly #holders = new Map<string, Holder>();
+  readonly #limited = new Map<string, Limited>();
   readonly #questions = new Map<string, Promise<Answer>>();
+  readonly #turns = new Turns();
+  /** True after a question without an answer, until the server responds to the loop: nobody waits for it meanwhile. */
+  #isAway = false;
   #untold = new Map<string, Told>();
   #cursor = '';
   #known: Moment | undefined;
   #boundMs = 0;
   readonly #closing = new AbortController();
-  /** Ends the long poll for changes. */
-  readonly #hanging = new AbortController();
-  /** Whether the long poll reports units: then it is not ended at once. */
+  /** Ends the request of the loop. */
+  #hangUp = new AbortController();
+  /** Whether that reports units: then it is not ended at once. */
   #isTelling = false;
   readonly #begun: Promise<void>;
   readonly #listening: Promise<void>;
@@ -217,38 +260,61 @@ class KeyVerifier implements Verifier {
     return verified.ok ? verified : { ok: false, status: verified.status, response: responseTo(verified.problem) };
   }
 
-  knownForMs(): number {
-    return this.#known === undefined ? Number.POSITIVE_INFINITY : sinceMs(this.#known);
+  knownForMs(at?: Moment): number {
+    return this.#known === undefined ? Number.POSITIVE_INFINITY : sinceMs(this.#known, at);
   }
 
   async close(): Promise<void> {
     if (this.#closing.signal.aborted) return;
     const untilMs = performance.now() + CLOSE_MS_MAX;
     this.#closing.abort();
-    const hangUp = setTimeout(() => this.#hanging.abort(), this.#isTelling ? CLOSE_MS_MAX / 2 : 0);
+    this.#turns.turnAway();
+    const hangUp = setTimeout(() => this.#hangUp.abort(), this.#isTelling ? CLOSE_MS_MAX / 2 : 0);
     await this.#listening;
     clearTimeout(hangUp);
     while (this.#untold.size > 0 && performance.now() < untilMs) {
       const told = this.#take();
-      const fields = { cursor: this.#cursor, wait_ms: '0', used: textOf(told) };
+      const fields = { cursor: this.#cursor, used: textOf(told) };
       await this.#server.post('/changes', fields, Math.max(1, untilMs - performance.now())).catch(() => {});
     }
+    this.#server.close();
     this.#forgetAll();
   }
 
   /** Decides from memory; undefined: the server has to be asked. */
   #recall(hash: string, scopes: readonly string[], cost: number, key: string): Verified | Refused | undefined {
+    if (this.#known === undefined || this.#closing.signal.aborted) return undefined;
+    return this.#recallAnswer(hash, scopes, cost, key) ?? this.#recallLimited(hash, cost);
+  }
+
+  #recallAnswer(hash: string, scopes: readonly string[], cost: number, key: string): Verified | Refused | undefined {
     const found = this.#cached.get(hash);
-    if (found === undefined || this.#known === undefined || this.#closing.signal.aborted) return undefined;
+    if (found === undefined) return undefined;
     const at = now();
-    if (sinceMs(this.#known, at) > this.#boundMs || sinceMs(found.end, at) >= 0) return undefined;
+    if (this.knownForMs(at) > this.#boundMs || sinceMs(found.end, at) >= 0) return undefined;
     const lacking = lacksScope(found.identity, scopes);
     if (lacking !== undefined) return lacking;
     if (found.holders.some(({ left }) => left < cost)) return undefined;
-    const isScarce = found.holders.some(({ left, lent }) => left < lent * AHEAD_PART);
-    if (isScarce && !this.#questions.has(hash)) this.#askAhead(key, found, cost);
+    const isScarce = found.holders.some(({ left, lent }) => left - cost < lent * AHEAD_PART);
+    if (isScarce && !this.#isAway && !this.#questions.has(hash)) this.#askAhead(key, found, cost);
     else this.#admit(found, cost);
     return found.identity;
+  }
+
+  #recallLimited(hash: string, cost: number): Refused | undefined {
+    const limited = this.#limited.get(hash);
+    if (limited === undefined || cost < limited.cost) return undefined;
+    if (sinceMs(limited.end) < 0) return limited.refused;
+    this.#limited.delete(hash);
+    return undefined;
+  }
+
+  /** Remembers for a moment that a key is over its limit, so that not each of its checks is a question. */
+  #limit(hash: string, cost: number, refused: Refused, asked: Moment): Answer {
+    const { retryAfterS = 0 } = refused.problem;
+    if (this.#limited.size >= KEYS_MAX) this.#limited.clear();
+    this.#limited.set(hash, { refused, cost, end: later(asked, Math.min(retryAfterS * 1000, LIMITED_MS_MAX)) });
+    return { is: 'refused', refused };
   }
 
   /** Asks for more units. That question reports the admitted call, unless it is refused or fails. */
@@ -278,7 +344,6 @@ class KeyVerifier implements Verifier {
 
   /** Asks the server, or waits for another check's question about the same key and decides by its cached answer. */
   async #askInTurn(key: string, hash: string, scopes: readonly string[], cost: number): Promise<Verified | Refused> {
-    if (this.#known === undefined) await this.#begun;
     for (let joins = 0; joins < JOINS_MAX; joins += 1) {
       const question = this.#questions.get(hash);
       if (question === undefined) break;
@@ -295,9 +360,7 @@ class KeyVerifier implements Verifier {
 
   /** Asks, and lets others of the same key wait for it. `ahead`: units admitted already, which this question counts. */
   #ask(key: string, hash: string, cost: number, ahead: readonly Told[] = []): Promise<Answer> {
-    const question = this.#question(key, hash, cost, ahead)
-      .then((answer) => answer ?? this.#question(key, hash, cost)) // it came too late to be used
-      .then((answer) => answer ?? UNAVAILABLE)
+    const question = this.#askInTime(key, hash, cost, ahead)
       .catch(() => UNAVAILABLE)
       .finally(() => {
         if (this.#questions.get(hash) === question) this.#questions.delete(hash);
@@ -306,9 +369,26 @@ class KeyVerifier implements Verifier {
     return question;
   }
 
+  /** Asks when its turn comes, and once more if the answer is too late to be used. */
+  async #askInTime(key: string, hash: string, cost: number, ahead: readonly Told[]): Promise<Answer> {
+    const began = now();
+    if (this.#isAway || !(await this.#turns.take())) {
+      for (const one of ahead) this.#tellLater(one);
+      if (this.#turns.isFull) this.#server.tell(`more than ${QUESTIONS_MAX + WAITING_MAX} questions at once`);
+      return UNAVAILABLE;
+    }
+    try {
+      if (this.#known === undefined) await this.#begun;
+      const question = { key, hash, cost, began };
+      return (await this.#question(question, ahead)) ?? (await this.#question(question, [])) ?? UNAVAILABLE;
+    } finally {
+      this.#turns.giveBack();
+    }
+  }
+
   /** Asks once. Returns undefined if the response came too late. */
-  async #question(key: string, hash: string, cost: number, ahead: readonly Told[] = []): Promise<Answer | undefined> {
-    if (this.#closing.signal.aborted) {
+  async #question({ key, hash, cost, began }: Question, ahead: readonly Told[]): Promise<Answer | undefined> {
+    if (this.#closing.signal.aborted || this.#isAway) {
       for (const one of ahead) this.#tellLater(one);
       return UNAVAILABLE;
     }
@@ -318,44 +398,54 @@ class KeyVerifier implements Verifier {
     const holders = this.#cached.get(hash)?.holders ?? [];
     const told = this.#take((one) => one.holders.some((holder) => holders.includes(holder)));
     const fields = { token: key, lease: cursor, used: textOf(told), ...(cost !== 1 && { cost: String(cost) }) };
-    const { status, retryAfterS, body } = await this.#server
-      .ask(fields)
-      .catch(() => NO_RESPONSE)
-      .finally(() => this.#settle(told));
-    if (status === 200) this.#settle(ahead);
-    else for (const one of ahead) this.#tellLater(one);
-    if (status === 429 && (body.error === 'rate_limited' || body.error === 'quota_exceeded')) {
-      this.#forget(hash);
-      return { is: 'refused', refused: refusal(body.error, { retryAfterS, ...limitOf(body) }) };
-    }
-    if (status >= 400 && status < 500 && status !== 429) this.#requeue(told);
-    if (status !== 200) return UNAVAILABLE;
+    const withinMs = Math.max(QUESTION_MS_MIN, this.#questionMs - sinceMs(began));
+    const { status, retryAfterS, body } = await this.#server.ask(fields, withinMs).catch(() => this.#noAnswer());
+    if (status === 200) return this.#answered({ hash, body, asked, cursor, told: this.#settle([...told, ...ahead]) });
+    for (const one of ahead) this.#tellLater(one);
+    if (isRefused(status) && status !== 429) for (const one of told) this.#tellLater(one);
+    else this.#settle(told);
+    if (status !== 429 || (body.error !== 'rate_limited' && body.error !== 'quota_exceeded')) return UNAVAILABLE;
     this.#forget(hash);
-    if (body.active !== true) return { is: 'refused', refused: refusal('invalid_api_key') };
-    return this.#answered(hash, body, asked, cursor);
+    return this.#limit(hash, cost, refusal(body.error, { retryAfterS, ...limitOf(body) }), asked);
   }
 
-  #answered(hash: string, body: Body, asked: Moment, cursor: string): Answer | undefined {
-    if (typeof body.fresh_ms !== 'number' || typeof body.bound_ms !== 'number') return UNAVAILABLE;
-    if (sinceMs(asked) > body.fresh_ms + body.bound_ms) return undefined;
-    const identity = identityOf(body);
-    if (typeof body.lease_ms !== 'number' || cursor !== this.#cursor || cursor === '') return { is: 'once', identity };
-    const holders = listOf(body.lease_uses).map((lent) => this.#lend(lent, asked));
-    const marks = listOf(body.marks).map(String);
-    this.#cache({ hash, identity, marks, holders, tell: String(body.tell), end: later(asked, body.lease_ms) });
-    return { is: 'remembered', identity };
+  /** Returns how long a check waits for an answer. */
+  get #questionMs(): number {
+    if (this.#known === undefined) return QUESTION_MS_MAX;
+    return Math.min(QUESTION_MS_MAX, Math.max(QUESTION_MS_MIN, 2 * this.#boundMs));
   }
 
-  /** Takes over the units lent for a holder, less those admitted already and not reported with the question. */
-  #lend(lent: unknown, asked: Moment): Holder {
-    const { holder: id, units } = lent as { holder: string; units: number };
-    const holder = this.#holders.get(id) ?? { id, left: 0, lent: 0, asked, untold: 0, answers: 0 };
-    this.#holders.set(id, holder);
-    if (asked.awakeMs >= holder.asked.awakeMs) {
-      holder.left = units - holder.untold;
-      holder.lent = units;
-      holder.asked = asked;
+  /** Refuses those who wait, and who would: each would wait in vain. */
+  #noAnswer(): ServerResponse {
+    this.#isAway = true;
+    this.#turns.turnAway();
+    return NO_RESPONSE;
+  }
+
+  #answered({ hash, body, asked, cursor, told }: Answered): Answer | undefined {
+    const old = this.#cached.get(hash); // its holders stay, also if the new answer has the same
+    try {
+      if (body.active !== true) return { is: 'refused', refused: refusal('invalid_api_key') };
+      if (typeof body.fresh_ms !== 'number' || typeof body.bound_ms !== 'number') return UNAVAILABLE;
+      if (sinceMs(asked) > body.fresh_ms + body.bound_ms) return this.#server.tell(LATE);
+      const identity = identityOf(body);
+      if (!isLease(body) || cursor !== this.#cursor || cursor === '') return { is: 'once', identity };
+      const question = { askedMs: asked.awakeMs, told };
+      const holders = body.lease_uses.map((lent) => this.#lend(lent, question));
+      const marks = body.marks.map(String);
+      this.#cache({ hash, identity, marks, holders, tell: body.tell, end: later(asked, body.lease_ms) });
+      return { is: 'remembered', identity };
+    } finally {
+      if (this.#cached.get(hash) === old) this.#forget(hash);
     }
+  }
+
+  /** Takes over the units lent for a holder. */
+  #lend(lent: unknown, question: Parameters<Holder['lend']>[1]): Holder {
+    const { holder: id, units } = lent as { readonly holder: string; readonly units: number };
+    const holder = this.#holders.get(id) ?? new Holder(id);
+    this.#holders.set(id, holder);
+    holder.lend(units, question);
     return holder;
   }
 
@@ -364,9 +454,9 @@ class KeyVerifier implements Verifier {
       const [oldest] = this.#cached.keys();
       if (oldest !== undefined) this.#forget(oldest);
     }
+    for (const holder of answer.holders) holder.answers += 1;
     this.#forget(answer.hash);
     this.#cached.set(answer.hash, answer);
-    for (const holder of answer.holders) holder.answers += 1;
     for (const mark of answer.marks) {
       const hashes = this.#byMark.get(mark);
       if (hashes === undefined) this.#byMark.set(mark, new Set([answer.hash]));
@@ -415,34 +505,26 @@ class KeyVerifier implements Verifier {
   }
 
   /** Drops reported units: they were counted, or are lost. */
-  #settle(told: readonly Told[]): void {
+  #settle(told: readonly Told[]): readonly Told[] {
     for (const { holders, units } of told) {
       for (const holder of holders) {
-        holder.untold -= units;
+        holder.settle(units, told);
         this.#release(holder);
       }
     }
-  }
-
-  /** Queues again what was not counted. */
-  #requeue(told: readonly Told[]): void {
-    for (const one of told) {
-      for (const holder of one.holders) holder.untold += one.units;
-      this.#tellLater(one);
-    }
+    return told;
   }
 
   /** Listens until closed. Calls `begun` after the first response or failure. */
   async #listen(begun: () => void): Promise<void> {
     const { signal } = this.#closing;
     for (let pauseMs = PAUSE_MS_MIN; !signal.aborted; ) {
-      const asked = now();
-      const next = await this.#longPoll(asked);
+      const next = await this.#askForChanges();
       begun();
       if (next.is === 'again') {
         pauseMs = PAUSE_MS_MIN;
         await pause(next.atMs - performance.now(), signal);
-      } else if (next.is === 'failed') {
+      } else {
         await pause(Math.min(pauseMs, next.retryAfterMs), signal);
         pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX);
       }
@@ -450,42 +532,98 @@ class KeyVerifier implements Verifier {
     begun();
   }
 
-  /** Sends one long poll. `again`: the next is due at this time of the awake clock, 0: at once. */
-  async #longPoll(
-    asked: Moment,
-  ): Promise<
+  /** Asks once what has changed. `again`: the next request is due at this time of the awake clock, 0: at once. */
+  async #askForChanges(): Promise<
     { readonly is: 'again'; readonly atMs: number } | { readonly is: 'failed'; readonly retryAfterMs: number }
   > {
-    const cursor = this.#cursor;
+    const asked = now();
     const told = this.#take();
-    // Reported units are lent again only after the response, so it must not wait.
-    const fields = { cursor, used: textOf(told), ...(told.length > 0 && { wait_ms: '0' }) };
+    const isAllTold = this.#untold.size === 0;
     const withinMs = this.#known === undefined ? QUESTION_MS_MAX : 2 * this.#boundMs;
     this.#isTelling = told.length > 0;
+    this.#hangUp = new AbortController();
     try {
-      const { status, retryAfterS, body } = await this.#server
-        .post('/changes', fields, withinMs, this.#hanging.signal)
-        .finally(() => this.#settle(told));
-      if (status === 200) return { is: 'again', atMs: this.#applyChanges(body, asked) };
-      if (status >= 400 && status < 500) this.#requeue(told);
-      return { is: 'failed', retryAfterMs: retryAfterS === undefined ? Number.POSITIVE_INFINITY : retryAfterS * 1000 };
+      const { status, retryAfterS, body } = await this.#server.post(
+        '/changes',
+        { cursor: this.#cursor, used: textOf(told) },
+        withinMs,
+        this.#hangUp,
+      );
+      if (isRefused(status)) for (const one of told) this.#tellLater(one);
+      else this.#settle(told);
+      if (status !== 200) return { is: 'failed', retryAfterMs: (retryAfterS ?? Number.POSITIVE_INFINITY) * 1000 };
+      this.#applyChanges(body, asked);
+      return { is: 'again', atMs: isAllTold ? asked.awakeMs + this.#boundMs / 4 : 0 };
     } catch {
+      this.#settle(told);
       if (sinceMs(asked) >= withinMs) return { is: 'again', atMs: 0 };
       return { is: 'failed', retryAfterMs: Number.POSITIVE_INFINITY };
     }
   }
 
-  /** Drops what may have changed. Returns when to ask again. */
-  #applyChanges(body: Body, asked: Moment): number {
+  /** Drops what may have changed. */
+  #applyChanges(body: Body, asked: Moment): void {
     if (body.all === true) this.#forgetAll();
     for (const mark of listOf(body.changed)) {
       for (const hash of [...(this.#byMark.get(String(mark)) ?? [])]) this.#forget(hash);
     }
-    const isNews = body.cursor !== this.#cursor;
+    this.#isAway = false;
     this.#cursor = String(body.cursor);
     this.#boundMs = Number(body.bound_ms);
     this.#known = later(asked, Number(body.fresh_ms));
-    return isNews ? 0 : asked.awakeMs + this.#boundMs / 4;
+    if (this.knownForMs() > this.#boundMs) this.#server.tell(LATE);
+  }
+}
+
+/** One check's question. */
+interface Question {
+  readonly key: string;
+  readonly hash: string;
+  readonly cost: number;
+  /** When the check began to wait. */
+  readonly began: Moment;
+}
+
+/** A response to a question, and what the question said. */
+interface Answered {
+  readonly hash: string;
+  readonly body: Body;
+  readonly asked: Moment;
+  readonly cursor: string;
+  readonly told: readonly Told[];
+}
+
+const LATE = 'responses come later than the bound allows';
+
+/** Returns whether the server refused a request, with the units that it reported. */
+const isRefused = (status: number): boolean => status >= 400 && status < 500;
+
+/** Admits so many at once; others take turns. */
+class Turns {
+  #taken = 0;
+  #waiting: ((isTurn: boolean) => void)[] = [];
+
+  get isFull(): boolean {
+    return this.#waiting.length >= WAITING_MAX;
+  }
+
+  /** Resolves with true when it is the caller's turn, and with false if too many wait, or all are turned away. */
+  async take(): Promise<boolean> {
+    if (this.#taken < QUESTIONS_MAX) {
+      this.#taken += 1;
+      return true;
+    }
+    return !this.isFull && new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  giveBack(): void {
+    const next = this.#waiting.shift();
+    if (next === undefined) this.#taken -= 1;
+    else next(true);
+  }
+
+  turnAway(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve(false);
   }
 }
 
@@ -562,6 +700,7 @@ class Server {
   readonly #reasons: Reasons;
   readonly #authorization: string;
   readonly #resource: Readonly<Record<string, string>>;
+  readonly #open = new Set<AbortController>();
 
   constructor(options: VerifierOptions) {
     const { id, key, resource, onError } = options;
@@ -571,40 +710,55 @@ class Server {
     this.#resource = resource === undefined ? {} : { resource };
   }
 
-  ask(fields: Readonly<Record<string, string>>): Promise<ServerResponse> {
-    return this.post('/introspect', { ...fields, ...this.#resource }, QUESTION_MS_MAX);
+  ask(fields: Readonly<Record<string, string>>, withinMs: number): Promise<ServerResponse> {
+    return this.post('/introspect', { ...fields, ...this.#resource }, withinMs);
   }
 
-  /** Throws if there is no response, or none that can be parsed. */
+  /**
+   * Throws if there is no response, or none that can be parsed. `hangUp` ends the request; it is no combined signal,
+   * because on Node 20 each leaves something behind in a signal that lives on.
+   */
   async post(
     path: string,
     fields: Readonly<Record<string, string>>,
     withinMs: number,
-    signal?: AbortSignal,
+    hangUp = new AbortController(),
   ): Promise<ServerResponse> {
-    const timeout = new AbortController();
-    const timer = setTimeout(() => timeout.abort(), withinMs);
+    let isOver = false;
+    const timer = setTimeout(() => {
+      isOver = true;
+      hangUp.abort();
+    }, withinMs);
+    this.#open.add(hangUp);
     try {
       const response = await fetch(this.#url + path, {
         method: 'POST',
         headers: { authorization: this.#authorization },
         body: new URLSearchParams(fields),
         redirect: 'error', // credentials are only for this server
-        signal: signal === undefined ? timeout.signal : AbortSignal.any([timeout.signal, signal]),
+        signal: hangUp.signal,
       });
       const read = await readResponse(response, path);
-      this.#tell(reasonIn(path, read));
+      const reason = reasonIn(path, read);
+      if (reason !== undefined) this.tell(reason);
       return read;
     } catch (thrown) {
-      if (signal?.aborted !== true) this.#tell(timeout.signal.aborted ? 'no response in time' : reasonOf(thrown));
+      if (isOver) this.tell('no response in time');
+      else if (!hangUp.signal.aborted) this.tell(reasonOf(thrown));
       throw thrown;
     } finally {
       clearTimeout(timer);
+      this.#open.delete(hangUp);
     }
   }
 
-  #tell(reason: string | undefined): void {
-    if (reason !== undefined) this.#reasons.tell(`${this.#url}: ${reason}`);
+  /** Ends all requests. */
+  close(): void {
+    for (const hangUp of this.#open) hangUp.abort();
+  }
+
+  tell(reason: string): undefined {
+    this.#reasons.tell(`${this.#url}: ${reason}`);
   }
 }
 
@@ -617,29 +771,46 @@ async function readResponse(response: Response, path: string): Promise<ServerRes
 }
 
 /** Returns whether a successful response is the server's, not that of something in front of it. */
-function isAnswer({ active, cursor, fresh_ms: freshMs, bound_ms: boundMs }: Body, path: string): boolean {
+function isAnswer({ active, cursor, changed, fresh_ms: freshMs, bound_ms: boundMs }: Body, path: string): boolean {
   const isQuestion = path === '/introspect';
   if (isQuestion && active === false) return true;
-  return typeof freshMs === 'number' && typeof boundMs === 'number' && (isQuestion || typeof cursor === 'string');
+  const isNews = typeof cursor === 'string' && Array.isArray(changed);
+  return typeof freshMs === 'number' && typeof boundMs === 'number' && (isQuestion || isNews);
 }
+
+/** What an answer has that may be remembered. */
+interface Lease {
+  readonly lease_ms: number;
+  readonly lease_uses: readonly unknown[];
+  readonly marks: readonly unknown[];
+  readonly tell: string;
+}
+
+/** Returns whether an answer may be remembered: without a limit or a mark nothing would end it. */
+const isLease = (body: Body): body is Body & Lease =>
+  typeof body.lease_ms === 'number' &&
+  Array.isArray(body.lease_uses) &&
+  Array.isArray(body.marks) &&
+  typeof body.tell === 'string';
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 
 const textOf = (told: readonly Told[]): string => told.map(({ tell, units }) => `${tell}:${units}`).join(' ');
 
 function identityOf(body: Body): Verified {
-  return {
+  const scopes = String(body.scope ?? '')
+    .split(' ')
+    .filter((scope) => scope !== '');
+  return Object.freeze({
     ok: true,
     keyId: String(body.client_id),
     owner: String(body.sub),
     name: String(body.key_name ?? ''),
-    scopes: String(body.scope ?? '')
-      .split(' ')
-      .filter((scope) => scope !== ''),
+    scopes: Object.freeze(scopes),
     expiresAtS: typeof body.exp === 'number' ? body.exp : null,
-    metadata: (body.metadata ?? {}) as Verified['metadata'],
+    metadata: Object.freeze((body.metadata ?? {}) as Verified['metadata']),
     parent: typeof body.parent === 'string' ? body.parent : null,
-  };
+  });
 }
 
 /** Returns what the server says about a used-up limit: whose it is, and the sentence. */
@@ -678,9 +849,9 @@ function refusal(code: keyof typeof PROBLEMS, more: More = {}): Refused {
     code,
     ...(of !== undefined && { of }),
     ...(retryAfterS !== undefined && { retryAfterS }),
-    ...(requiredScopes !== undefined && { requiredScopes }),
+    ...(requiredScopes !== undefined && { requiredScopes: Object.freeze([...requiredScopes]) }),
   };
-  return { ok: false, status, problem };
+  return Object.freeze({ ok: false, status, problem: Object.freeze(problem) });
 }
 
 const UNAVAILABLE: Answer = { is: 'refused', refused: refusal('store_unavailable', { retryAfterS: 1 }) };
@@ -706,7 +877,8 @@ function challengeFor({ code, detail, requiredScopes = [] }: VerifierProblem): s
 function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (ms <= 0 || signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
+    const timer = setTimer(done, ms);
+    timer.unref(); // a program ends although it listens
     signal.addEventListener('abort', done);
     function done(): void {
       clearTimeout(timer);

@@ -1,0 +1,215 @@
+// The clients that check keys from memory when they can't ask: strangers crowd them, the server stands still or is slow,
+// a key is over its limit, an answer lacks something. The service and its server are processes; between them stands what
+// holds up or changes what the server says.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { type Between, type Servers, startServers } from '../support/checked-service.ts';
+import { everything, rows } from '../support/everything.ts';
+import { PROGRAMS, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const BOUND_MS = 1000;
+const QUESTIONS_MAX = 64;
+const WAITING_MAX = 500;
+const UNAVAILABLE = { ok: false, status: 503 };
+
+const stranger = () => `sk_test_${crypto.getRandomValues(new Uint8Array(32)).toHex()}`;
+const pythonLast = PROGRAMS.toSorted(
+  (a, b) => Number(a === 'node' || a === 'deno') - Number(b === 'node' || b === 'deno'),
+);
+
+describe.each(rows(pythonLast, 2))('on %s', (program) => {
+  let at: Servers;
+  let client: VerifierProcess;
+  beforeAll(async () => {
+    at = await startServers('embedded', ['bun']);
+    client = await startVerifier(program, at.url, await at.createKey('operator', ['introspect']));
+  }, 180_000);
+  afterAll(async () => {
+    await client.kill();
+    await at[Symbol.asyncDispose]();
+  });
+
+  const questions = (): number => at.asked.get('/introspect') ?? 0;
+
+  /** Checks until no check is a question any more. */
+  async function remembered(key: string): Promise<void> {
+    for (let before = -1; before < questions(); await Bun.sleep(20)) {
+      before = questions();
+      expect((await client.decided({ key })).ok).toBe(true);
+    }
+  }
+
+  /** Holds up requests of a path until `release`, or lets the server answer first, and holds up what it said. */
+  function holdUp(path: string, when: 'before' | 'after' = 'before') {
+    const gate = Promise.withResolvers<void>();
+    let held = 0;
+    const between: Between = async (asked, passOn) => {
+      if (asked !== path) return passOn();
+      held += 1;
+      const said = when === 'after' ? passOn() : null;
+      await gate.promise;
+      return said ?? passOn();
+    };
+    at.between = between;
+    const release = () => {
+      at.between = null;
+      gate.resolve();
+    };
+    return { release, held: () => held };
+  }
+
+  async function timed<T>(work: () => Promise<T>): Promise<[T, ms: number]> {
+    const begunMs = performance.now();
+    return [await work(), performance.now() - begunMs];
+  }
+
+  test(`strangers keep no known key out, and are at most ${QUESTIONS_MAX} questions at once`, async () => {
+    const { key } = await at.createKey('alice');
+    await remembered(key);
+    let [asking, most] = [0, 0];
+    at.between = async (path, passOn) => {
+      if (path !== '/introspect') return passOn();
+      asking += 1;
+      most = Math.max(most, asking);
+      const response = await passOn();
+      await Bun.sleep(20); // as far away as it may be
+      asking -= 1;
+      return response;
+    };
+    const untilMs = performance.now() + (everything ? 60_000 : 3000);
+    async function flood(): Promise<void> {
+      while (performance.now() < untilMs) await client.ask({ key: stranger(), asToken: true });
+    }
+    const flooded = Promise.all(Array.from({ length: 200 }, flood));
+    const known: { readonly ok: boolean; readonly ms: number }[] = [];
+    for (; performance.now() < untilMs; await Bun.sleep(20)) {
+      const [{ ok }, ms] = await timed(() => client.ask({ key, asToken: true }));
+      known.push({ ok, ms });
+    }
+    await flooded;
+    at.between = null;
+    expect(most).toBe(QUESTIONS_MAX);
+    expect(known.filter(({ ok }) => ok).length).toBeGreaterThan(0.9 * known.length); // all, if the machine is quiet
+    expect(known.map(({ ms }) => ms).sort((a, b) => a - b)[known.length >> 1]).toBeLessThan(250);
+  }, 180_000);
+
+  test(`${WAITING_MAX} questions wait; more are refused at once`, async () => {
+    const { release, held } = holdUp('/introspect');
+    const over = 10;
+    const refused: number[] = [];
+    const all = Array.from({ length: QUESTIONS_MAX + WAITING_MAX + over }, async (_, number) => {
+      const { status = 401 } = await client.ask({ key: stranger(), asToken: true });
+      if (status === 503) refused.push(number);
+      return status;
+    });
+    await waitFor(() => refused.length === over);
+    expect(held()).toBeLessThanOrEqual(QUESTIONS_MAX);
+    release();
+    expect((await Promise.all(all)).filter((status) => status === 401).length).toBeGreaterThan(0);
+  }, 60_000);
+
+  test('the first check waits for a server that stands still, the next ones do not, until it responds again', async () => {
+    const { key } = await at.createKey('bob');
+    await remembered(key);
+    const gate = Promise.withResolvers<void>();
+    at.between = async (_, passOn) => gate.promise.then(passOn);
+    const many = Array.from({ length: 100 }, () => client.ask({ key: stranger() }));
+    const [first, waitedMs] = await timed(() => client.ask({ key: stranger() }));
+    expect(first).toMatchObject(UNAVAILABLE);
+    expect(waitedMs).toBeLessThan(2 * BOUND_MS + 1500);
+    const [all, afterMs] = await timed(() => Promise.all(many)); // also those that waited for their turn
+    for (const one of all) expect(one).toMatchObject(UNAVAILABLE);
+    expect(afterMs).toBeLessThan(1500);
+    for (let checks = 0; checks < 10; checks += 1) {
+      const [next, nextMs] = await timed(() => client.ask({ key: stranger() }));
+      expect(next).toMatchObject(UNAVAILABLE);
+      expect(nextMs).toBeLessThan(500);
+    }
+    at.between = null;
+    gate.resolve();
+    await waitFor(async () => (await client.ask({ key: stranger() })).status === 401);
+    await remembered(key);
+  }, 60_000);
+
+  test('a key over its limit is refused from memory for a moment, unless the check costs less', async () => {
+    const { key } = await at.createKey('carol', ['read'], { rateLimit: { requests: 31, window: '1h' } });
+    expect((await client.decided({ key, cost: 29 })).ok).toBe(true); // nothing is lent of a limit below 32
+    const before = questions();
+    for (let checks = 0; checks < 20; checks += 1) {
+      expect(await client.ask({ key, cost: 3 + (checks % 2) })).toMatchObject({ ok: false, status: 429 });
+    }
+    expect(questions() - before).toBeLessThanOrEqual(3);
+    expect((await client.decided({ key, cost: 2 })).ok).toBe(true);
+    const between = questions();
+    const begunMs = performance.now();
+    while (questions() === between) {
+      expect(await client.ask({ key, cost: 3 })).toMatchObject({ ok: false, status: 429 });
+      await Bun.sleep(50);
+    }
+    expect(performance.now() - begunMs).toBeLessThan(3000);
+  }, 60_000);
+
+  test.each(['lease_uses', 'marks', 'tell', 'lease_ms'])(
+    'an answer without %s is good for one check',
+    async (member) => {
+      const { key } = await at.createKey('dave');
+      at.between = async (path, passOn) => {
+        const response = await passOn();
+        if (path !== '/introspect' || response.status !== 200) return response;
+        const { [member]: _, ...rest } = (await response.json()) as Record<string, unknown>;
+        return Response.json(rest);
+      };
+      for (let checks = 0; checks < 3; checks += 1) {
+        const before = questions();
+        expect((await client.decided({ key })).ok).toBe(true);
+        expect(questions()).toBeGreaterThan(before);
+      }
+      at.between = null;
+    },
+  );
+
+  test.each(['changed', 'cursor', 'bound_ms'])(
+    'news without %s are none, and it goes on listening',
+    async (member) => {
+      const { key } = await at.createKey('erin');
+      await remembered(key);
+      at.between = async (path, passOn) => {
+        const response = await passOn();
+        if (path !== '/changes') return response;
+        const { [member]: _, ...rest } = (await response.json()) as Record<string, unknown>;
+        return Response.json(rest);
+      };
+      await waitFor(async () => {
+        const before = questions();
+        await client.ask({ key });
+        return questions() > before; // it knows too little
+      });
+      at.between = null;
+      await remembered(key);
+    },
+    60_000,
+  );
+
+  test('units that were told while a question was on its way are not lent once more', async () => {
+    const made = await at.createKey('frank', ['read'], { rateLimit: { requests: 320, window: '1h' } });
+    const { key } = made;
+    const check = async () => expect((await client.ask({ key })).ok).toBe(true);
+    await remembered(key);
+    // Of 10 units, the check that leaves 2 asks for more.
+    const { release, held } = holdUp('/introspect', 'after');
+    await waitFor(async () => {
+      await check();
+      return held() === 1;
+    });
+    await check(); // with one of these two
+    const heard = at.asked.get('/changes') ?? 0;
+    await waitFor(() => (at.asked.get('/changes') ?? 0) > heard + 2); // that is told
+    release();
+    await Bun.sleep(100);
+    const before = questions();
+    let letIn = 0;
+    for (; questions() === before; await Bun.sleep(20), letIn += 1) await check();
+    expect(letIn).toBeLessThanOrEqual(7); // 10 less the told one, until 2 are left
+  }, 60_000);
+});

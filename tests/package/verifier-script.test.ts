@@ -1,0 +1,88 @@
+// A program with the clients that check keys from memory, which nobody closes: it ends by itself, and listening for
+// months leaves nothing behind.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { type MadeKey, type Servers, startServers } from '../support/checked-service.ts';
+import { run } from '../support/command.ts';
+import { rows } from '../support/everything.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { commandOf, PROGRAMS, scriptFolder } from '../support/verifier-process.ts';
+
+let at: Servers;
+let service: MadeKey;
+let user: MadeKey;
+beforeAll(async () => {
+  at = await startServers('embedded', ['bun']);
+  [service, user] = [await at.createKey('operator', ['introspect']), await at.createKey('alice')];
+}, 180_000);
+afterAll(() => at[Symbol.asyncDispose]());
+
+const ONCE = `
+import process from 'node:process';
+import { createVerifier } from './verifier.js';
+const [url, id, key, user] = process.argv.slice(2);
+console.log((await createVerifier({ url, id, key }).verify(user)).ok);
+`;
+const ONCE_IN_PYTHON = `
+import sys
+sys.path.insert(0, sys.argv[1])
+from verifier import KeyVerifier
+print(KeyVerifier(*sys.argv[2:5]).verify(sys.argv[5]).ok)
+`;
+
+describe.each(rows(PROGRAMS, PROGRAMS.length))('on %s', (program) => {
+  test('a script with one check ends, although nobody closes it', async () => {
+    const command = await commandOf(program, program === 'python3' ? ONCE_IN_PYTHON : ONCE);
+    const begunMs = performance.now();
+    const args = [at.url, service.id, service.key, user.key];
+    const { code, stdout, stderr } = await run([...command, ...args], { cwd: temporaryFolder() });
+    expect({ code, stderr, stdout }).toEqual({
+      code: 0,
+      stderr: '',
+      stdout: program === 'python3' ? 'True\n' : 'true\n',
+    });
+    expect(performance.now() - begunMs).toBeLessThan(10_000);
+  }, 60_000);
+});
+
+const LISTENS = `
+import { createVerifier } from './verifier.js';
+let polls = 0;
+let held;
+globalThis.fetch = async () => {
+  polls += 1;
+  if (polls % 200 === 0) await new Promise((resolve) => setTimeout(resolve, 1));
+  await held;
+  const news = { cursor: polls + '.0123456789abcdef', changed: [], fresh_ms: 1e6, bound_ms: 0 };
+  return { status: 200, ok: true, headers: new Map(), json: async () => news };
+};
+async function bytesAfter(count) {
+  while (polls < count) await new Promise((resolve) => setTimeout(resolve, 20));
+  let release;
+  held = new Promise((resolve) => { release = resolve; });
+  for (let times = 0; times < 8; times += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    gc();
+  }
+  const at = polls;
+  held = undefined;
+  release();
+  return [at, process.memoryUsage().heapUsed];
+}
+createVerifier({ url: 'http://127.0.0.1:1', id: 'a', key: 'b' });
+const [before, less] = await bytesAfter(10000);
+const [after, more] = await bytesAfter(50000);
+console.log((more - less) / (after - before));
+process.exit();
+`;
+
+test.skipIf(!PROGRAMS.includes('node'))(
+  'on Node each poll leaves nothing in memory',
+  async () => {
+    const folder = await scriptFolder(LISTENS);
+    const { stdout, stderr } = await run(['node', '--expose-gc', 'script.js'], { cwd: folder });
+    expect(stderr).toBe('');
+    expect(Number(stdout)).toBeLessThan(15);
+  },
+  120_000,
+);
