@@ -168,8 +168,6 @@ async function keysOf({ store, address, ageClock, config, options }: Parts) {
     ...options,
     clock: ageClock,
     store: keyStore,
-    adminStore: metrics?.store(store.admin) ?? store.admin,
-    ownerStore: metrics?.store(store.owners) ?? store.owners,
     planStore: metrics?.store(store.plans) ?? store.plans,
     derived: metrics?.store(store.derived) ?? store.derived,
     originOf,
@@ -189,8 +187,30 @@ async function keysOf({ store, address, ageClock, config, options }: Parts) {
 
 type Keys = Awaited<ReturnType<typeof keysOf>>;
 
+/** Returns the tools of doors that are switched on. */
+async function toolsOfDoors({ store, config, options }: Parts, { domain, metrics, originOf }: Keys) {
+  if (config.jwtClaims.admin === null) return [];
+  const [admin, owners] = await Promise.all([import('./doors/admin/index.ts'), import('./doors/owners/index.ts')]);
+  const timed = <S extends object>(one: S): S => metrics?.store(one) ?? one;
+  const { granted, usage, feed } = domain;
+  const { clock, log } = options;
+  const given = { originOf, granted, usage, refresh: feed.refresh, clock, log };
+  return [
+    admin.adminTools({ ...given, store: timed(admin.createAdminStore(store.db)), derived: store.derived }),
+    owners.ownerTools({
+      ...given,
+      ownerStore: timed(owners.createOwnerStore(store.db)),
+      planStore: store.plans,
+      defaults: config,
+    }),
+  ];
+}
+
 /** Creates the guards, and registers the tools, prompts and resources. */
-function toolsOf({ verifyUserJwt, config, options }: Parts, { domain, metrics, keyStore, verifyKey }: Keys) {
+async function toolsOf(parts: Parts, made: Keys) {
+  const { verifyUserJwt, config, options } = parts;
+  const { domain, metrics, keyStore, verifyKey } = made;
+  const ofDoors = await toolsOfDoors(parts, made);
   const { clock, log, env = {} } = options;
   const { feed, verifier, usage, keys } = domain;
   const guards = createGuards({
@@ -213,14 +233,14 @@ function toolsOf({ verifyUserJwt, config, options }: Parts, { domain, metrics, k
       prompts: options.prompts,
       resources: options.resources ?? createWidgets(config.revocationLagMaxMs),
       sample: config.sampleTool,
-      admin: config.jwtClaims.admin && domain.admin,
     }),
+    ...(options.tools === undefined ? ofDoors : []),
     ...(options.toolFiles ?? []),
   ]);
   return { guards, toolVariables, ...registry };
 }
 
-type Tools = ReturnType<typeof toolsOf>;
+type Tools = Awaited<ReturnType<typeof toolsOf>>;
 
 /** Creates what tells services of changes, and grants them leases. */
 function changesOf({ ageClock, options }: Parts, { domain, signing }: Keys) {
@@ -280,7 +300,7 @@ async function serviceOn(parts: Parts): Promise<Service> {
   const keys = await keysOf(parts);
   const { domain, metrics, signing, verifyKey } = keys;
   const { verifier, feed } = domain;
-  const offered = toolsOf(parts, keys);
+  const offered = await toolsOf(parts, keys);
   const { tools, prompts, resources, keyScopes, guards } = offered;
   const changes = changesOf(parts, keys);
   const recheck = createRecheck(feed, log);
@@ -291,7 +311,7 @@ async function serviceOn(parts: Parts): Promise<Service> {
     lagMaxMs: config.revocationLagMaxMs,
     writable: store.writable,
     sessions: () => sessions.count,
-    adminStore: store.admin,
+    store,
     usage: options.usage,
     certificateEndsAtMs: options.certificateEndsAtMs,
   });

@@ -6,7 +6,6 @@ import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
 import { createUsage } from '../uses/usage.ts';
 import type { Log } from '../watch/log.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
-import { type AdminStore, createAdminKeys } from './admin.ts';
 import type { Audience } from './audience.ts';
 import { createChanges, createRevokeSecrets } from './changes.ts';
 import { createFeed } from './feed.ts';
@@ -15,7 +14,6 @@ import { createHistory } from './history.ts';
 import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createOwnEdits } from './own-edits.ts';
-import { createOwners, type OwnerStore } from './owners.ts';
 import { createPlanOf, type PlanStore } from './plans.ts';
 import { RecentChanges } from './recent-changes.ts';
 import type { DerivedKeys, KeyStore } from './store.ts';
@@ -29,8 +27,6 @@ export type Keys = KeyDomain['keys'];
 
 export function createKeyDomain(options: {
   store: KeyStore;
-  adminStore: AdminStore;
-  ownerStore: OwnerStore;
   planStore: PlanStore;
   derived: DerivedKeys;
   clock: Clock;
@@ -55,7 +51,7 @@ export function createKeyDomain(options: {
   /** How many keys an owner without his own maximum may have. */
   ownerKeys: number;
 }) {
-  const { store, adminStore, clock, log } = options;
+  const { store, clock, log } = options;
   const usage = createUsage(options);
   const feed = createFeed(options);
   const lookupBudgets = createLookupBudgets(clock);
@@ -71,7 +67,6 @@ export function createKeyDomain(options: {
     failedChanges: createPersonBudget([LIMITS.failedChanges], clock, log),
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };
-  const owners = createOwners({ ...parts, defaults: options });
   const planOf = createPlanOf({ ...parts, defaults: options });
   const verifier = createVerifier({ ...parts, readKeys, unknownKeys: unknownKeys(true) });
   return {
@@ -90,7 +85,8 @@ export function createKeyDomain(options: {
     recent: new RecentChanges(parts),
     toldUses: createToldUses({ ...parts, verifier }),
     usage,
-    admin: createAdminKeys({ ...parts, store: adminStore, owners }),
+    /** Decides what a person may give a key. */
+    granted: parts.granted,
     /** The look-ups of uncached keys and codes that each address may make. */
     lookupBudgets,
     revokeSecrets: createRevokeSecrets({ ...parts, unknownKeys: unknownKeys(false) }),

@@ -87,6 +87,9 @@ export interface EventQuery {
   readonly owner?: string | undefined;
 }
 
+/** Caps `countExpiring`: every process reads so many rows a minute, and a larger figure would change no decision. */
+export const COUNTED_MAX = 1000;
+
 /**
  * Every function throws a StoreOutage when the database is out of reach. Every write is idempotent, even late (`update`
  * may restore what it wrote). Every change of a key is durable once it resolves, and adds an event with its origin in the
@@ -123,6 +126,8 @@ export interface KeyStore extends UsesStore {
   findByHashes(keyHashes: readonly string[], how: FindOptions): Promise<(keyHash: string) => Found>;
   /** Returns the hashes of the secrets in force, by key id, of the keys that exist; from the primary. */
   hashesOf(keyIds: readonly string[], withinMs: number): Promise<ReadonlyMap<string, string>>;
+  /** Returns how many usable keys expire by each of these times, in their order, each count capped at `COUNTED_MAX`. */
+  countExpiring(nowMs: number, byMs: readonly number[]): Promise<readonly number[]>;
   /** Returns whether this owner is blocked, from the primary. */
   isBlocked(owner: string, withinMs: number): Promise<boolean>;
   /** Returns the change feed after a position, from the primary. */

@@ -2,7 +2,7 @@
 
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { PresentedKey } from '../keys/record.ts';
-import type { EventQuery, Found, KeyStore, ListPlace } from '../keys/store.ts';
+import { COUNTED_MAX, type EventQuery, type Found, type KeyStore, type ListPlace } from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
 import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
@@ -18,6 +18,7 @@ type Reads = Pick<
   | 'findOwn'
   | 'findByHashes'
   | 'hashesOf'
+  | 'countExpiring'
   | 'isBlocked'
   | 'changesAfter'
   | 'events'
@@ -88,6 +89,10 @@ const EVENTS_OF_KEY = 'SELECT * FROM key_events WHERE key_id = ?1 AND seq < ?2 O
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
 
 const HASHES = 'SELECT id, key_hash FROM api_keys WHERE id IN (SELECT value FROM json_each(?1))';
+
+/** Selects the soonest expiries, from which the count for each time follows. */
+const EXPIRING = `SELECT expires_at_ms FROM api_keys WHERE active = 1 AND expires_at_ms IS NOT NULL
+AND expires_at_ms BETWEEN ? AND ? ORDER BY expires_at_ms LIMIT ${COUNTED_MAX}`;
 
 const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 
@@ -162,6 +167,11 @@ export const keyReads = (
   async hashesOf(keyIds, withinMs) {
     const rows = await primary.read({ sql: HASHES, args: [JSON.stringify(keyIds)] }, withinMs);
     return new Map(rows.map(({ id, key_hash }) => [String(id), String(key_hash)]));
+  },
+
+  async countExpiring(nowMs, byMs) {
+    const soonest = await primary.read({ sql: EXPIRING, args: [nowMs, Math.max(...byMs)] });
+    return byMs.map((by) => soonest.filter(({ expires_at_ms: at }) => Number(at) <= by).length);
   },
 
   async isBlocked(owner, withinMs) {

@@ -8,16 +8,15 @@ import { reasonOf } from '../ground/text.ts';
 import { expected } from '../ground/wording.ts';
 import { KEYS_MAX_DEFAULT } from '../keys/plans.ts';
 import { type DerivedKeys, type KeyStore, NO_DERIVED_KEYS } from '../keys/store.ts';
-import { createAdminStore } from './admin-store.ts';
 import { createCodeStore } from './codes.ts';
 import { countsStore } from './counts.ts';
-import { type Database, firstOf } from './database.ts';
+import { type Database, firstOf, nowMsOf } from './database.ts';
 import { keyChanges } from './key-changes.ts';
 import { type DerivedLookup, keyReads } from './key-reads.ts';
 import { planStore } from './owner-settings.ts';
-import { createOwnerStore } from './owners.ts';
 import type { DatabaseConfig } from './place.ts';
 import type { RemoteOptions } from './remote/open.ts';
+import { WRITE_PROBE } from './schema.ts';
 import { createUpkeep, type Upkeep, type UpkeepOptions } from './upkeep.ts';
 import { watchWrites } from './writable.ts';
 
@@ -92,14 +91,16 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
 
   return {
     ...keyStore,
-    admin: createAdminStore(db, ownerKeys),
     derived: options.derived?.create(db) ?? NO_DERIVED_KEYS,
-    owners: createOwnerStore(db),
     plans: planStore(db),
     codes: createCodeStore(db, ownerKeys),
     db,
     mode: replica === null ? config.mode : 'replica',
     replicaState: replica?.state,
+    /** Returns the database's time. */
+    nowMs: () => nowMsOf(db),
+    /** Writes to the database without changing a key. Throws a StoreOutage if it accepts no writes. */
+    probeWrite: async () => void (await db.write(WRITE_PROBE)),
     /** Returns false while the last write failed for lack of space or rights. */
     writable: writes.writable,
     /** Returns a secret that all processes on the database share. */

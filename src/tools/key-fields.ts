@@ -175,24 +175,6 @@ export const listedKey = (key: OwnKey, caller: Caller) => ({
   ...(key.rotation !== null && { rotation: shownRotation(key.rotation) }),
 });
 
-/** The fields of a key that admins see. */
-export const adminListedFields = {
-  owner: v.string(),
-  ...listedKeyFields,
-  metadata: v.optional(
-    v.pipe(
-      v.record(v.string(), v.string()),
-      v.description("The key's own data, by name; only of a key that has some."),
-    ),
-  ),
-};
-
-export const adminListed = (key: OwnKey, caller: Caller) => ({
-  owner: key.userId,
-  ...listedKey(key, caller),
-  ...(key.metadata !== null && { metadata: { ...key.metadata } }),
-});
-
 /** Returns a child (a key that another key made) as lists show it. */
 export const listedChild = (child: ListedChild, caller: Caller) => ({
   id: child.id,

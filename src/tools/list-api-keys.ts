@@ -8,7 +8,7 @@ import { LIST_BYTES_MAX } from '../keys/listing.ts';
 import type { ListPlace } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 import { keyIdInput, listedChild, listedKey, listedKeyFields } from './key-fields.ts';
-import { ownPlanFields, writtenPlan } from './owner-fields.ts';
+import { ownPlanFields, writtenPlan } from './plan-fields.ts';
 
 /** A key, or a child, which has fewer fields. */
 const item = v.strictObject({ ...listedKeyFields, fingerprint: v.optional(listedKeyFields.fingerprint) });

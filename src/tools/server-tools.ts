@@ -3,12 +3,6 @@
 import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
-import type { AdminKeys } from '../keys/admin.ts';
-import { adminListKeys } from './admin-list-keys.ts';
-import { adminListOwners } from './admin-list-owners.ts';
-import { adminRevokeKeys } from './admin-revoke-keys.ts';
-import { adminUpdateKey } from './admin-update-key.ts';
-import { adminUpdateOwner } from './admin-update-owner.ts';
 import { createApiKey } from './create-api-key.ts';
 import { deleteApiKey } from './delete-api-key.ts';
 import { SERVER_FILE, type ToolDeps, type ToolFile } from './folder/tool-file.ts';
@@ -18,7 +12,7 @@ import { revokeApiKey } from './revoke-api-key.ts';
 import { rotateApiKey } from './rotate-api-key.ts';
 import { whoami } from './whoami.ts';
 
-const FOR_ALL = {
+const TOOLS = {
   create_api_key: createApiKey,
   list_api_keys: listApiKeys,
   rotate_api_key: rotateApiKey,
@@ -27,35 +21,34 @@ const FOR_ALL = {
   whoami,
   get_data: getData,
 };
-const FOR_ADMINS = {
-  admin_list_keys: adminListKeys,
-  admin_revoke_keys: adminRevokeKeys,
-  admin_update_key: adminUpdateKey,
-  admin_list_owners: adminListOwners,
-  admin_update_owner: adminUpdateOwner,
-};
+/** The tools of doors (src/doors/). */
+const OF_DOORS = ['list_keys', 'revoke_keys', 'update_key', 'list_owners', 'update_owner'].map(
+  (name) => `admin_${name}`,
+);
 
 /** The names that no tool file may use, even if the tool is off. */
-export const RESERVED_NAMES: readonly string[] = Object.keys({ ...FOR_ALL, ...FOR_ADMINS });
+export const RESERVED_NAMES: readonly string[] = [...Object.keys(TOOLS), ...OF_DOORS];
 
 export interface ServerToolsOptions {
   /** Whether to include the tool get_data; true by default. */
   readonly sample?: boolean;
-  /** The domain behind the tools for admins; without it there are no such tools. */
-  readonly admin?: AdminKeys | null;
 }
 
-export const createTools = (deps: ToolDeps, { sample = true, admin }: ServerToolsOptions = {}): readonly Tool[] => [
-  ...Object.values(FOR_ALL)
+export const createTools = (deps: ToolDeps, { sample = true }: ServerToolsOptions = {}): readonly Tool[] =>
+  Object.values(TOOLS)
     .filter((make) => sample || make !== getData)
-    .map((make) => unvalidated(make(deps))),
-  ...(admin ? Object.values(FOR_ADMINS).map((make) => unvalidated(make(deps, admin))) : []),
-];
+    .map((make) => unvalidated(make(deps)));
 
 /**
  * Removes the check of a tool's output, which costs a tenth of a call. The compiler and tests have checked these tools.
  */
 const unvalidated = (tool: Tool): Tool => ({ ...tool, validate: null });
+
+/** Returns tools of the server's own, as those of a tool file. */
+export const ownTools = (make: (deps: ToolDeps) => readonly Tool[]): ToolFile => ({
+  file: SERVER_FILE,
+  make: (deps) => make(deps).map(unvalidated),
+});
 
 export interface ServerFileOptions extends ServerToolsOptions {
   /** Creates the tools that replace the server's own. */

@@ -40,7 +40,16 @@ async function keysWith({ kind, requests, holder }: Schedule): Promise<readonly 
       : { ...NONE, quota: { requests, period: kind } };
   if (holder === 'key') return [await insertCounted(store, limits)];
   const first = await insertCounted(store, NONE);
-  await store.owners.set(first.userId, limits, { how: 'command', actor: null, requestId: null, address: null });
+  await store.db.write({
+    sql: 'INSERT INTO owners (owner, limit_requests, limit_window_s, quota_requests, quota_period) VALUES (?, ?, ?, ?, ?)',
+    args: [
+      first.userId,
+      limits.rateLimit?.requests ?? null,
+      limits.rateLimit?.windowS ?? null,
+      limits.quota?.requests ?? null,
+      limits.quota?.period ?? null,
+    ],
+  });
   return [first, await insertCounted(store, NONE, first.userId)];
 }
 

@@ -3,8 +3,8 @@
 import { outageIn } from '../../ground/result.ts';
 import { type Clock, MS_PER_DAY, withTimeout } from '../../ground/runtime.ts';
 import { SERVER_VERSION } from '../../ground/server-info.ts';
-import type { AdminStore } from '../../keys/admin.ts';
 import type { Feed } from '../../keys/feed.ts';
+import type { KeyStore } from '../../keys/store.ts';
 import type { Sample } from '../../watch/series.ts';
 
 const EXPIRING_DAYS = [1, 7, 30];
@@ -21,7 +21,7 @@ export interface ProcessUsage {
 }
 
 export interface GaugeOptions {
-  readonly adminStore: AdminStore;
+  readonly store: Pick<KeyStore, 'countExpiring'>;
   readonly feed: Feed;
   readonly lagMaxMs: number;
   /** Returns false if the last write failed for lack of space or rights. */
@@ -33,8 +33,8 @@ export interface GaugeOptions {
 }
 
 export function createGauges(clock: Clock, options: GaugeOptions): () => Promise<readonly Sample[]> {
-  const { adminStore, feed, lagMaxMs, writable, sessions, usage, certificateEndsAtMs } = options;
-  const expiring = createExpiring(adminStore, clock);
+  const { store, feed, lagMaxMs, writable, sessions, usage, certificateEndsAtMs } = options;
+  const expiring = createExpiring(store, clock);
   const startedAtMs = clock.nowMs();
   return async () => {
     const { residentBytes, cpuSeconds } = usage?.() ?? {};
@@ -59,7 +59,7 @@ export function createGauges(clock: Clock, options: GaugeOptions): () => Promise
  * Creates a function that counts the keys that expire within each of EXPIRING_DAYS. It resolves with the last counts;
  * undefined before the first.
  */
-function createExpiring({ countExpiring }: AdminStore, clock: Clock) {
+function createExpiring({ countExpiring }: Pick<KeyStore, 'countExpiring'>, clock: Clock) {
   let last: readonly number[] | undefined;
   let asking: Promise<readonly number[] | undefined> | undefined;
   let askedAtMs = 0;

@@ -6,10 +6,6 @@ import type { Operation, ToolResult } from '../../calls/operation.ts';
 import type { Run } from '../../calls/run.ts';
 import { type Awaitable, chain, isPromise } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
-import type { AdminStore } from '../../keys/admin.ts';
-import type { OwnerStore } from '../../keys/owners.ts';
-import type { PlanStore } from '../../keys/plans.ts';
-import type { DerivedKeys, KeyStore } from '../../keys/store.ts';
 import type { Verifier } from '../../keys/verify.ts';
 import { CODES } from '../../mcp/message.ts';
 import type { Mcp, Reply } from '../../mcp/server.ts';
@@ -35,7 +31,7 @@ export interface Metrics {
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
   verify(verifier: Pick<Verifier, 'verify' | 'reads'>): Verifier['verify'];
   /** Wraps a store to time its calls. */
-  store<S extends KeyStore | AdminStore | OwnerStore | PlanStore | DerivedKeys>(store: S): S;
+  store<S extends object>(store: S): S;
   /** Adds the gauges, which are read at each scrape. */
   addGauges(options: GaugeOptions): void;
   text(): Promise<string>;

@@ -1,6 +1,8 @@
 // `keys block` and `keys unblock`: a blocked owner can neither use nor create keys, but loses none.
 
-import type { AdminStore } from '../../keys/admin.ts';
+import { createAdminStore } from '../../doors/admin/index.ts';
+import { createOwnerStore } from '../../doors/owners/index.ts';
+import type { Database } from '../../store/database.ts';
 import { command } from '../command.ts';
 import { type Io, isoTime, keysCounted, localTime } from '../io.ts';
 import { flag, OWNER, optional } from '../options.ts';
@@ -13,11 +15,12 @@ export const block = command({
   options: { json: flag, yes: flag },
   argument: optional(OWNER),
   run: ({ options: { json, yes }, argument: owner, io }) =>
-    withStore(io, async ({ admin }) => {
-      if (owner === undefined) return listBlocked(admin, json, io);
-      const held = await keysOf(admin, owner);
+    withStore(io, async ({ db }) => {
+      const owners = createOwnerStore(db);
+      if (owner === undefined) return listBlocked(db, json, io);
+      const held = await keysOf(db, owner);
       await io.confirm(`Block ${JSON.stringify(owner)}, with ${held}?`, yes || !io.stdin.isTTY); // unblock undoes it
-      const changed = await admin.block(owner, BY_COMMAND);
+      const changed = await owners.block(owner, BY_COMMAND);
       io.say(`${JSON.stringify(owner)} is blocked ${changed ? 'now' : 'already'}, with ${held}`);
     }),
 });
@@ -28,21 +31,20 @@ export const unblock = command({
   options: { json: flag },
   argument: optional(OWNER),
   run: ({ options: { json }, argument: owner, io }) =>
-    withStore(io, async ({ admin }) => {
-      if (owner === undefined) return listBlocked(admin, json, io);
-      const changed = await admin.unblock(owner, BY_COMMAND);
-      io.say(
-        `${JSON.stringify(owner)} is ${changed ? 'unblocked' : 'not blocked'}, with ${await keysOf(admin, owner)}`,
-      );
+    withStore(io, async ({ db }) => {
+      const owners = createOwnerStore(db);
+      if (owner === undefined) return listBlocked(db, json, io);
+      const changed = await owners.unblock(owner, BY_COMMAND);
+      io.say(`${JSON.stringify(owner)} is ${changed ? 'unblocked' : 'not blocked'}, with ${await keysOf(db, owner)}`);
     }),
 });
 
 /** Returns the number of the owner's usable keys, in words. An owner without any may be a typing error. */
-const keysOf = async (admin: AdminStore, owner: string): Promise<string> =>
-  keysCounted(await admin.countActive({ owner }, Date.now()));
+const keysOf = async (db: Database, owner: string): Promise<string> =>
+  keysCounted(await createAdminStore(db).countActive({ owner }, Date.now()));
 
-async function listBlocked(admin: AdminStore, asJson: boolean, io: Io): Promise<void> {
-  const owners = await admin.blockedOwners();
+async function listBlocked(db: Database, asJson: boolean, io: Io): Promise<void> {
+  const owners = await createOwnerStore(db).blockedOwners();
   if (asJson) return io.writeJson(owners.map(({ owner, blockedAtMs }) => ({ owner, blockedAt: isoTime(blockedAtMs) })));
   await io.writeTable([
     ['OWNER', 'BLOCKED'],

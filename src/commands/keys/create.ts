@@ -54,8 +54,6 @@ export const verb = command({
       const domain = createKeyDomain({
         ...config,
         store,
-        adminStore: store.admin,
-        ownerStore: store.owners,
         planStore: store.plans,
         derived: store.derived,
         clock: systemClock,

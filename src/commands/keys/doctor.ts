@@ -53,11 +53,11 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
   const found = withStore(
     io,
     async (store) => {
-      const unwritten = await store.admin.probeWrite().then(() => null, outageIn);
+      const unwritten = await store.probeWrite().then(() => null, outageIn);
       const { databaseId } = await store.changesAfter({ databaseId: '', seq: 0, mark: null }, RESPONSE_MS_MAX);
       const tookMs = Math.round(performance.now() - startedMs);
       const askedAtMs = Date.now();
-      const databaseMs = await store.admin.nowMs();
+      const databaseMs = await store.nowMs();
       const does = unwritten === null ? 'readable and writable' : `readable, but not writable: ${unwritten.reason}`;
       const database = `${store.mode}, ${does}, opened in ${tookMs} ms; id ${databaseId}`;
       return [

@@ -1,8 +1,8 @@
 // `keys export`: writes keys as lines that `keys import` takes: their hashes, and what was decided about them.
 
+import { createAdminStore, type PlacedKey } from '../../doors/admin/index.ts';
 import { writtenLimit } from '../../ground/rate-limit.ts';
 import { rfc3339 } from '../../ground/runtime.ts';
-import type { PlacedKey } from '../../keys/admin.ts';
 import { command } from '../command.ts';
 import { OWNER, optional } from '../options.ts';
 import { withStore } from './database.ts';
@@ -14,9 +14,9 @@ export const verb = command({
     'Writes keys that are not revoked as lines for keys import: hashes, no keys. Of a backup with DATABASE_URL=file:backup.db.',
   options: { user: optional(OWNER) },
   run: ({ options: { user: owner }, io }) =>
-    withStore(io, async ({ admin }) => {
+    withStore(io, async ({ db }) => {
       let [revoked, rotating] = [0, 0];
-      for await (const page of keyPages(admin, { owner }, Date.now(), io.progressOf(0, 'keys read'))) {
+      for await (const page of keyPages(createAdminStore(db), { owner }, Date.now(), io.progressOf(0, 'keys read'))) {
         const good = page.filter(({ active }) => active);
         revoked += page.length - good.length;
         rotating += good.filter(({ second }) => second !== null).length;

@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
+import { createAdminStore, type Imported } from '../../doors/admin/index.ts';
 import { limitOf, NO_CEILINGS, OWNER_KEYS_MAX, windowSecondsOf } from '../../ground/rate-limit.ts';
 import { systemRandom } from '../../ground/runtime.ts';
 import { canonicalUrl } from '../../ground/server-address.ts';
 import { reasonOf } from '../../ground/text.ts';
-import type { Imported } from '../../keys/admin.ts';
 import { THIS_SERVER } from '../../keys/audience.ts';
 import { type ApiKeyRecord, isIdShaped, mintId, NEW_KEY } from '../../keys/record.ts';
 import { keyRequestFields, metadataInput, quotaFields, rateLimitFields } from '../../tools/key-fields.ts';
@@ -108,7 +108,8 @@ async function importFile(file: string, io: Io): Promise<void> {
   const counts: Record<Imported, number> = { added: 0, known: 0, 'now foreign': 0, 'id taken': 0, 'no place': 0 };
   const left = { 'id taken': [] as number[], 'no place': [] as number[] };
   let [read, foreign] = [0, 0];
-  await withStore(io, async ({ admin }) => {
+  await withStore(io, async ({ db }, { ownerKeys }) => {
+    const admin = createAdminStore(db, ownerKeys);
     const progress = io.progressOf(total, 'read');
     for await (const batch of batchesOf(file, nowMs)) {
       const outcomes = await admin.importBatch(

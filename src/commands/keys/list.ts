@@ -1,6 +1,6 @@
 // `keys list`: lists the keys of all owners, newest first, or the most used first.
 
-import { LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
+import { createAdminStore, LAST_ROW, type PlacedKey } from '../../doors/admin/index.ts';
 import type { Used } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { FILTER, flag, kind, optional, SPAN_MS } from '../options.ts';
@@ -23,6 +23,7 @@ export const verb = command({
   run: ({ options: { sort, wide, json, ...options }, io }) =>
     withStore(io, async (store, { keyQuota, publicUrl }) => {
       const nowMs = Date.now();
+      const admin = createAdminStore(store.db);
       const filter = filterOf(options, nowMs);
       const { heads, cells } = wide ? WIDE : NARROW;
       /** Returns a row, with the uses if keys are sorted by them; in 80 columns they replace the last column. */
@@ -53,7 +54,7 @@ export const verb = command({
       }
 
       const progress = io.progressOf(0, 'keys read');
-      const pages = keyPages(store.admin, filter, nowMs, progress);
+      const pages = keyPages(admin, filter, nowMs, progress);
       if (sort === undefined) {
         for await (const page of pages) await write(await used(page));
         return;
@@ -62,9 +63,7 @@ export const verb = command({
       const written = io.progressOf(sorted.length, 'keys written');
       for (let from = 0; from < Math.max(1, sorted.length); from += PAGE_ROWS) {
         const ids = sorted.slice(from, from + PAGE_ROWS);
-        const found = new Map(
-          (await store.admin.page({ ids }, nowMs, LAST_ROW, PAGE_ROWS)).map((key) => [key.id, key]),
-        );
+        const found = new Map((await admin.page({ ids }, nowMs, LAST_ROW, PAGE_ROWS)).map((key) => [key.id, key]));
         await write(await used(ids.flatMap((id) => found.get(id) ?? [])));
         written(from);
       }

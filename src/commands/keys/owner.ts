@@ -1,9 +1,8 @@
 // `keys owner`: shows and sets the limits of all keys of an owner together, or removes an owner with all keys.
 
+import { createOwnerStore, ownerNamed, removeOwner, updateOwner, writtenOwner } from '../../doors/owners/index.ts';
 import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
-import { ownerNamed, removeOwner, updateOwner } from '../../keys/owners.ts';
 import type { Store } from '../../store/open.ts';
-import { writtenOwner } from '../../tools/owner-fields.ts';
 import { command } from '../command.ts';
 import { type Io, keysCounted, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
@@ -47,7 +46,7 @@ export const verb = command({
     if (isLeaving && isGiven) throw new UsageError('expected nothing to set beside --delete');
     await withStore(io, async (store, config) => {
       if (isLeaving) return remove(store, owner, yes, io);
-      if (isGiven) await updateOwner(store.owners, store.admin, owner, settings, BY_COMMAND);
+      if (isGiven) await updateOwner(createOwnerStore(store.db), owner, settings, BY_COMMAND);
       const found = [writtenOwner(await ownerNamed(ownersIn(store, config), owner))];
       if (json) return io.writeJson(found);
       await writeOwners(io, found);
@@ -55,7 +54,8 @@ export const verb = command({
   },
 });
 
-async function remove({ owners, plans }: Store, owner: string, yes: boolean, io: Io): Promise<void> {
+async function remove({ db, plans }: Store, owner: string, yes: boolean, io: Io): Promise<void> {
+  const owners = createOwnerStore(db);
   if (!(await owners.isKept(owner))) return io.say(`there is nothing of ${JSON.stringify(owner)} to delete`);
   const keys = (await plans.findOwner(owner))?.keys ?? 0;
   await io.confirm(`Delete ${JSON.stringify(owner)} with ${keysCounted(keys)}, settings, counts and events?`, yes);

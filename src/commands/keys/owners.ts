@@ -1,8 +1,7 @@
 // `keys owners`: lists owners that have keys or settings, by name.
 
-import { type OwnersPage, pageOfOwners } from '../../keys/owners.ts';
+import { type OwnersPage, pageOfOwners, writtenOwner } from '../../doors/owners/index.ts';
 import type { ShownOwner } from '../../keys/plans.ts';
-import { writtenOwner } from '../../tools/owner-fields.ts';
 import { command } from '../command.ts';
 import { flag } from '../options.ts';
 import { withStore } from './database.ts';

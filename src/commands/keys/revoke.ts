@@ -1,6 +1,6 @@
 // `keys revoke`: revokes anybody's keys, after it has said how many and asked.
 
-import { type KeyFilter, revokeAll } from '../../keys/admin.ts';
+import { createAdminStore, type KeyFilter, revokeAll } from '../../doors/admin/index.ts';
 import { command } from '../command.ts';
 import { keysCounted, UsageError } from '../io.ts';
 import { FILTER, flag, ID, many } from '../options.ts';
@@ -17,7 +17,8 @@ export const verb = command({
     const filter = { ...filterOf(options, nowMs), ids: ids.length > 0 ? ids : undefined };
     const isFiltered = Object.values(filter).some((part) => part !== undefined);
     if (isFiltered === all) throw new UsageError('expected ids, or which keys, or --all');
-    await withStore(io, async ({ admin, derived: children }) => {
+    await withStore(io, async ({ db, derived: children }) => {
+      const admin = createAdminStore(db);
       const found = await children.findChildren({ ids });
       const childIds = found.filter(({ endedAtMs }) => endedAtMs === null).map(({ id }) => id);
       const count = childIds.length + (await admin.countActive(filter, nowMs, io.progressOf(0, 'keys read')));

@@ -1,8 +1,8 @@
 // `keys show`: shows one key, by id, by fingerprint, or by the key itself on stdin: an argument would stay in the history.
 
 import { text } from 'node:stream/consumers';
+import { createAdminStore, type KeyName } from '../../doors/admin/index.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
-import type { KeyName } from '../../keys/admin.ts';
 import { hashKey, isForeignShaped, isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import type { ChildName, ListedChild } from '../../keys/store.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
@@ -37,7 +37,7 @@ export const verb = command({
     const wanted = argument === ON_STDIN ? await presented(io) : argument;
     await withStore(io, async (store, { keyQuota, publicUrl }) => {
       const nowMs = Date.now();
-      const found = await store.admin.find(wanted);
+      const found = await createAdminStore(store.db).find(wanted);
       if (found.length === 0) {
         const shown = [];
         for (const child of await store.derived.findChildren(childNamed(wanted))) {

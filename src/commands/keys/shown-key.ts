@@ -1,8 +1,8 @@
 // Formats a key for the verbs, as an object and as table cells, with its uses. Never shows a whole hash.
 
+import { type AdminStore, type KeyFilter, LAST_ROW, type PlacedKey } from '../../doors/admin/index.ts';
 import { type Quota, writtenLimit } from '../../ground/rate-limit.ts';
 import { systemClock } from '../../ground/runtime.ts';
-import { type AdminStore, type KeyFilter, LAST_ROW, type PlacedKey } from '../../keys/admin.ts';
 import { shownServer } from '../../keys/audience.ts';
 import { fingerprintOf, refusalAt } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';

@@ -2,8 +2,8 @@
 
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
+import { createAdminStore, updateKey } from '../../doors/admin/index.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
-import { updateKey } from '../../keys/admin.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
@@ -33,13 +33,18 @@ export const verb = command({
     const changes = { name, scopes, rateLimit, quota, metadata: metadataOf(options.meta) };
     if (days === undefined && Object.values(changes).every((value) => value === undefined))
       throw new UsageError('expected an option');
-    await withStore(io, async ({ admin }, { keyCeilings }) => {
+    await withStore(io, async ({ db }, { keyCeilings }) => {
       const expiresInDays = orNull(days) ?? undefined;
       const fields = v.partial(v.strictObject(keyRequestFields({ ...keyCeilings, limits: NO_CEILINGS })));
       const given = Object.entries({ name, scopes, expiresInDays }).filter(([, value]) => value !== undefined);
       const fit = parserOf(fields)(Object.fromEntries(given));
       if (!fit.ok) throw usageErrorOf(fit.error);
-      const updated = await updateKey(admin, id, { ...changes, expiresInDays: orNull(days) }, BY_COMMAND);
+      const updated = await updateKey(
+        createAdminStore(db),
+        id,
+        { ...changes, expiresInDays: orNull(days) },
+        BY_COMMAND,
+      );
       if (updated === null) throw new CommandError('there is no such key');
       io.say(updated.changed === null ? `${id} was so already` : `updated ${id}`);
     });

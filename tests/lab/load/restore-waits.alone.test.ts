@@ -29,7 +29,7 @@ async function waitPart(file: string): Promise<number> {
   let longestMs = 0;
   const writing = (async () => {
     while (!done) {
-      longestMs = Math.max(longestMs, await msOf(store.admin.probeWrite));
+      longestMs = Math.max(longestMs, await msOf(store.probeWrite));
     }
   })();
   const tookMs = await msOf(async () => {

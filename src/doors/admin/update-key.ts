@@ -1,23 +1,22 @@
 // The tool that changes the settings of any owner's key, for admins, as the command `keys update` does.
 
 import * as v from 'valibot';
-import { sequence } from '../calls/guard.ts';
-import { defineTool } from '../calls/tool.ts';
-import { actorOf } from '../calls/user-jwt.ts';
-import { NO_CEILINGS, windowSecondsOf } from '../ground/rate-limit.ts';
-import { err, ok } from '../ground/result.ts';
-import type { AdminKeys } from '../keys/admin.ts';
-import type { ToolDeps } from './folder/tool-file.ts';
+import { sequence } from '../../calls/guard.ts';
+import { defineTool } from '../../calls/tool.ts';
+import { actorOf } from '../../calls/user-jwt.ts';
+import { NO_CEILINGS, windowSecondsOf } from '../../ground/rate-limit.ts';
+import { err, ok } from '../../ground/result.ts';
+import type { ToolDeps } from '../../tools/folder/tool-file.ts';
 import {
-  adminListed,
-  adminListedFields,
   daysOf,
   keyIdInput,
   keyRequestFields,
   metadataInput,
   quotaFields,
   rateLimitFields,
-} from './key-fields.ts';
+} from '../../tools/key-fields.ts';
+import { adminListed, adminListedFields } from './fields.ts';
+import type { AdminKeys } from './keys.ts';
 
 export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys) => {
   const admins = { ...ceilings, limits: NO_CEILINGS };

@@ -1,7 +1,7 @@
 // Splits the rows of all keys into ranges, for searches that no index serves: one statement per range, short enough for a
 // remote database, however many keys there are.
 
-import type { Database } from './database.ts';
+import type { Database } from '../../store/database.ts';
 
 /** The most rows that one statement scans: some 150 ms of a database. */
 const RANGE_ROWS = 100_000;

@@ -1,13 +1,13 @@
 // The tool that lists the keys of all owners, for admins.
 
 import * as v from 'valibot';
-import { sequence } from '../calls/guard.ts';
-import { text } from '../calls/schema.ts';
-import { defineTool } from '../calls/tool.ts';
-import { err, ok } from '../ground/result.ts';
-import { type AdminKeys, LAST_ROW } from '../keys/admin.ts';
-import type { ToolDeps } from './folder/tool-file.ts';
-import { adminListed, adminListedFields } from './key-fields.ts';
+import { sequence } from '../../calls/guard.ts';
+import { text } from '../../calls/schema.ts';
+import { defineTool } from '../../calls/tool.ts';
+import { err, ok } from '../../ground/result.ts';
+import type { ToolDeps } from '../../tools/folder/tool-file.ts';
+import { adminListed, adminListedFields } from './fields.ts';
+import { type AdminKeys, LAST_ROW } from './keys.ts';
 
 const CURSOR = /^[1-9]\d{0,15}$/;
 

@@ -1,22 +1,14 @@
 // Implements AdminStore over a Database. Filters may match any key, so they scan the table in insertion order, in ranges
 // and batches.
 
-import {
-  type AdminStore,
-  COUNTED_MAX,
-  FIRST_ROW,
-  type KeyFilter,
-  type KeyName,
-  type PlacedKey,
-} from '../keys/admin.ts';
-import { KEYS_MAX_DEFAULT } from '../keys/plans.ts';
-import { columnsOf, KEY_COLUMNS } from './columns.ts';
-import { type Database, firstOf, held, type Row, type Statement } from './database.ts';
+import { KEYS_MAX_DEFAULT } from '../../keys/plans.ts';
+import { columnsOf, KEY_COLUMNS } from '../../store/columns.ts';
+import { type Database, firstOf, held, nowMsOf, type Row, type Statement } from '../../store/database.ts';
+import { changeKey } from '../../store/key-changes.ts';
+import { IS_BLOCKED, listedOf, USED_AT } from '../../store/rows.ts';
 import { createImports } from './imports.ts';
-import { changeKey } from './key-changes.ts';
+import { type AdminStore, FIRST_ROW, type KeyFilter, type KeyName, type PlacedKey } from './keys.ts';
 import { rangesAfter, rangesBefore } from './ranges.ts';
-import { IS_BLOCKED, listedOf, USED_AT } from './rows.ts';
-import { WRITE_PROBE } from './schema.ts';
 
 type Args = NonNullable<Statement['args']>;
 
@@ -48,26 +40,13 @@ const isIndexed = ({ owner, ids }: KeyFilter): boolean => owner !== undefined ||
 const isSparse = (filter: KeyFilter): boolean =>
   !isIndexed(filter) && Object.values(filter).some((part) => part !== undefined);
 
-/** Selects the soonest expiries, from which the count for each time follows. */
-const EXPIRING = `SELECT expires_at_ms FROM api_keys WHERE active = 1 AND expires_at_ms IS NOT NULL
-AND expires_at_ms BETWEEN ? AND ? ORDER BY expires_at_ms LIMIT ${COUNTED_MAX}`;
-
-const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON CONFLICT DO NOTHING RETURNING owner`;
-// Only ends the block that was read: a late duplicate leaves a newer block alone.
-const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
-RETURNING owner`;
-
-const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners ORDER BY owner' };
-
-const NOW: Statement = { sql: "SELECT (julianday('now') - 2440587.5) * 86400000 AS now_ms" };
-
 export function createAdminStore(db: Database, ownerKeys = KEYS_MAX_DEFAULT): AdminStore {
   return { ...createReads(db), ...createChanges(db), ...createImports(db, ownerKeys) };
 }
 
 const countOf = (rows: readonly Row[]): number => Number(firstOf(rows).count);
 
-type Reads = 'page' | 'find' | 'countExpiring' | 'countActive' | 'nowMs' | 'blockedOwners';
+type Reads = 'page' | 'find' | 'countActive' | 'nowMs';
 
 function createReads(db: Database): Pick<AdminStore, Reads> {
   async function listed(sql: string, args: Args) {
@@ -93,11 +72,6 @@ function createReads(db: Database): Pick<AdminStore, Reads> {
       return listed(`${LISTED} WHERE ${sql} LIMIT 10`, args);
     },
 
-    async countExpiring(nowMs, byMs) {
-      const soonest = await db.read({ sql: EXPIRING, args: [nowMs, Math.max(...byMs)] });
-      return byMs.map((by) => soonest.filter(({ expires_at_ms: at }) => Number(at) <= by).length);
-    },
-
     async countActive(filter, nowMs, onRange) {
       const { sql, args } = conditionOf(filter, nowMs);
       const counted = `SELECT count(*) AS count ${KEYS} WHERE k.row > ? AND k.row <= ? AND k.active = 1 AND ${sql}`;
@@ -108,21 +82,11 @@ function createReads(db: Database): Pick<AdminStore, Reads> {
       return count;
     },
 
-    nowMs: async () => Number(firstOf(await db.read(NOW)).now_ms),
-
-    async blockedOwners() {
-      const rows = await db.read(BLOCKED_OWNERS);
-      return rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) }));
-    },
+    nowMs: () => nowMsOf(db),
   };
 }
 
 function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
-  async function changed(sql: string, args: Args): Promise<boolean> {
-    const { rows, repeated } = await db.write({ sql, args });
-    return rows.length > 0 || repeated;
-  }
-
   /** Returns the first active keys after a row that match. */
   async function nextActive(filter: KeyFilter, nowMs: number, row: number): Promise<readonly Row[]> {
     const { sql, args } = conditionOf(filter, nowMs);
@@ -148,18 +112,6 @@ function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
         args: [JSON.stringify(origin), JSON.stringify(ids)],
       });
       return { ids, lastRow: Number(last.row) };
-    },
-
-    block: (owner, origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),
-
-    async unblock(owner, origin) {
-      const sql = 'SELECT blocked_at_ms FROM blocked_owners WHERE owner = ?';
-      const [block] = await db.read({ sql, args: [owner] });
-      return block !== undefined && changed(UNBLOCK, [owner, JSON.stringify(origin), Number(block.blocked_at_ms)]);
-    },
-
-    async probeWrite() {
-      await db.write(WRITE_PROBE);
     },
 
     edit(keyId, edit, origin, read) {

@@ -1,10 +1,10 @@
 // Imports keys in batches for AdminStore; existing keys stay as they are, but for the form of their secret.
 
-import type { AdminStore, Imported } from '../keys/admin.ts';
-import type { ApiKeyRecord } from '../keys/record.ts';
-import { type Database, firstOf, type Statement } from './database.ts';
-import { insertArg, insertArgs, insertIf } from './key-changes.ts';
-import { rowBy } from './rows.ts';
+import type { ApiKeyRecord } from '../../keys/record.ts';
+import { type Database, firstOf, type Statement } from '../../store/database.ts';
+import { insertArg, insertArgs, insertIf } from '../../store/key-changes.ts';
+import { rowBy } from '../../store/rows.ts';
+import type { AdminStore, Imported } from './keys.ts';
 
 /** A late duplicate of the statement must not bring back a key that was deleted after the batch began. */
 const IMPORT = insertIf(

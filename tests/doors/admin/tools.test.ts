@@ -1,12 +1,12 @@
 // The tools for admins: who may call them, what they list, what they revoke, and what the trail says of it.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { childOf } from '../support/children.ts';
-import { call, post } from '../support/mcp.ts';
-import { startProxy } from '../support/proxy.ts';
-import { startStore, storeOn } from '../support/store-mode.ts';
-import { startPrimary } from '../support/template.ts';
-import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+import { childOf } from '../../support/children.ts';
+import { call, post } from '../../support/mcp.ts';
+import { startProxy } from '../../support/proxy.ts';
+import { startStore, storeOn } from '../../support/store-mode.ts';
+import { startPrimary } from '../../support/template.ts';
+import { bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
 
 let app: TestApp;
 let admin: Record<string, string>;

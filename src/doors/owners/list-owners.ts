@@ -1,12 +1,12 @@
 // The tool that lists owners with their limits and uses, for admins.
 
 import * as v from 'valibot';
-import { sequence } from '../calls/guard.ts';
-import { defineTool } from '../calls/tool.ts';
-import { err, ok } from '../ground/result.ts';
-import type { AdminKeys } from '../keys/admin.ts';
-import type { ToolDeps } from './folder/tool-file.ts';
-import { shownOwnerFields, writtenOwner } from './owner-fields.ts';
+import { sequence } from '../../calls/guard.ts';
+import { defineTool } from '../../calls/tool.ts';
+import { err, ok } from '../../ground/result.ts';
+import type { ToolDeps } from '../../tools/folder/tool-file.ts';
+import { shownOwnerFields, writtenOwner } from './fields.ts';
+import type { Owners } from './owners.ts';
 
 const BASE64URL = { alphabet: 'base64url', omitPadding: true } as const;
 
@@ -22,7 +22,7 @@ function ownerOf(cursor: string): string | undefined {
   }
 }
 
-export const adminListOwners = ({ guards }: ToolDeps, { owners }: AdminKeys) =>
+export const adminListOwners = ({ guards }: ToolDeps, owners: Owners) =>
   defineTool(sequence(guards.userJwt, guards.admin), {
     name: 'admin_list_owners',
     title: 'List owners with their plans',

@@ -1,13 +1,13 @@
 // The tool that revokes keys of any owner, for admins.
 
 import * as v from 'valibot';
-import { sequence } from '../calls/guard.ts';
-import { text } from '../calls/schema.ts';
-import { defineTool } from '../calls/tool.ts';
-import { actorOf } from '../calls/user-jwt.ts';
-import { err, ok } from '../ground/result.ts';
-import type { AdminKeys } from '../keys/admin.ts';
-import type { ToolDeps } from './folder/tool-file.ts';
+import { sequence } from '../../calls/guard.ts';
+import { text } from '../../calls/schema.ts';
+import { defineTool } from '../../calls/tool.ts';
+import { actorOf } from '../../calls/user-jwt.ts';
+import { err, ok } from '../../ground/result.ts';
+import type { ToolDeps } from '../../tools/folder/tool-file.ts';
+import type { AdminKeys } from './keys.ts';
 
 const KEY_IDS_MAX = 100;
 

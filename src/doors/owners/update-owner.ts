@@ -1,16 +1,16 @@
 // The tool that sets an owner's limits for all keys together, for admins, as the command `keys owner` does.
 
 import * as v from 'valibot';
-import { sequence } from '../calls/guard.ts';
-import { text } from '../calls/schema.ts';
-import { defineTool } from '../calls/tool.ts';
-import { actorOf } from '../calls/user-jwt.ts';
-import { ok } from '../ground/result.ts';
-import type { AdminKeys } from '../keys/admin.ts';
-import type { ToolDeps } from './folder/tool-file.ts';
-import { ownerUpdateFields, ownerUpdateOf, shownOwnerFields, writtenOwner } from './owner-fields.ts';
+import { sequence } from '../../calls/guard.ts';
+import { text } from '../../calls/schema.ts';
+import { defineTool } from '../../calls/tool.ts';
+import { actorOf } from '../../calls/user-jwt.ts';
+import { ok } from '../../ground/result.ts';
+import type { ToolDeps } from '../../tools/folder/tool-file.ts';
+import { ownerUpdateFields, ownerUpdateOf, shownOwnerFields, writtenOwner } from './fields.ts';
+import type { Owners } from './owners.ts';
 
-export const adminUpdateOwner = ({ guards }: ToolDeps, { owners }: AdminKeys) =>
+export const adminUpdateOwner = ({ guards }: ToolDeps, owners: Owners) =>
   defineTool(sequence(guards.userJwt, guards.admin), {
     name: 'admin_update_owner',
     title: 'Change the plan of an owner',

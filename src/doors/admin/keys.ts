@@ -1,18 +1,17 @@
 // What operators do with anybody's keys, through the command `keys` and the admin tools: find, revoke, import and edit
-// keys, and block owners. Work on many keys runs in batches, so that other statements do not wait for it.
+// keys. Work on many keys runs in batches, so that other statements do not wait for it.
 
-import type { Metadata } from '../ground/metadata.ts';
-import type { Problem } from '../ground/problem.ts';
-import type { Quota, RateLimit } from '../ground/rate-limit.ts';
-import { err, ok, type Result } from '../ground/result.ts';
-import { type Clock, MS_PER_DAY } from '../ground/runtime.ts';
-import type { Log } from '../watch/log.ts';
-import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
-import type { Granted } from './grants.ts';
-import { type OwnKey, ownKeys, type ShownWith } from './listing.ts';
-import type { Owners } from './owners.ts';
-import { type ApiKeyRecord, isIdShaped, type ListedKey } from './record.ts';
-import type { Changed, DerivedKeys } from './store.ts';
+import type { Metadata } from '../../ground/metadata.ts';
+import type { Problem } from '../../ground/problem.ts';
+import type { Quota, RateLimit } from '../../ground/rate-limit.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import { type Clock, MS_PER_DAY } from '../../ground/runtime.ts';
+import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
+import type { Granted } from '../../keys/grants.ts';
+import { type OwnKey, ownKeys, type ShownWith } from '../../keys/listing.ts';
+import { type ApiKeyRecord, isIdShaped, type ListedKey } from '../../keys/record.ts';
+import type { Changed, DerivedKeys } from '../../keys/store.ts';
+import type { Log } from '../../watch/log.ts';
 
 /** Selects the keys that match every field given. */
 export interface KeyFilter {
@@ -48,11 +47,6 @@ export interface PlacedKey extends ListedKey {
 /** A hash or fingerprint may be that of any of the key's secrets. */
 export type KeyName = { readonly id: string } | { readonly fingerprint: string } | { readonly keyHash: string };
 
-export interface BlockedOwner {
-  readonly owner: string;
-  readonly blockedAtMs: number;
-}
-
 /** Gets the progress of a scan of all keys: rows read, and rows in total. */
 type OnRead = (done: number, total: number) => void;
 
@@ -60,8 +54,6 @@ export interface AdminStore {
   /** Returns the newest keys inserted before row `before`, newest first. */
   page(filter: KeyFilter, nowMs: number, before: number, limit: number, onRead?: OnRead): Promise<readonly PlacedKey[]>;
   find(name: KeyName): Promise<readonly PlacedKey[]>;
-  /** Returns how many usable keys expire by each of these times, in their order, each count capped at `COUNTED_MAX`. */
-  countExpiring(nowMs: number, byMs: readonly number[]): Promise<readonly number[]>;
   countActive(filter: KeyFilter, nowMs: number, onRead?: OnRead): Promise<number>;
   /** Revokes the first active keys after row `after` that match. Returns null if there were none. */
   revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): Promise<RevokedBatch | null>;
@@ -69,15 +61,8 @@ export interface AdminStore {
   importBatch(records: readonly ApiKeyRecord[], origin: Origin): Promise<readonly Imported[]>;
   /** Changes the given fields of a key if it still is as `read`. Null: it isn't, or nothing would change. */
   edit(keyId: string, edit: KeyEdit, origin: Origin, read?: EditedKey): Promise<Changed | null>;
-  /** Blocks an owner. Returns false if he was blocked already. */
-  block(owner: string, origin: Origin): Promise<boolean>;
-  /** Unblocks an owner. Returns false if he was not blocked. */
-  unblock(owner: string, origin: Origin): Promise<boolean>;
-  /** Writes to the database without changing a key. Throws a StoreOutage if it accepts no writes. */
-  probeWrite(): Promise<void>;
   /** Returns the database's time. */
   nowMs(): Promise<number>;
-  blockedOwners(): Promise<readonly BlockedOwner[]>;
 }
 
 export interface RevokedBatch {
@@ -90,9 +75,6 @@ export interface RevokedBatch {
  * another form than this server's. `no place`: its owner has as many keys as he may.
  */
 export type Imported = 'added' | 'known' | 'now foreign' | 'id taken' | 'no place';
-
-/** Caps `countExpiring`: every process reads so many rows a minute, and a larger figure would change no decision. */
-export const COUNTED_MAX = 1000;
 
 /** Row numbers before all keys, and after all of them. */
 export const FIRST_ROW = 0;
@@ -186,7 +168,6 @@ const PAGE_KEYS = 100;
 
 export interface AdminKeysOptions extends ShownWith {
   readonly store: AdminStore;
-  readonly owners: Owners;
   readonly derived: Pick<DerivedKeys, 'countChildren' | 'endChildren'>;
   readonly originOf: OriginOf;
   readonly granted: Granted;
@@ -198,10 +179,9 @@ export interface AdminKeysOptions extends ShownWith {
 
 /** Creates what admins may do through tools. It creates no keys. */
 export function createAdminKeys(options: AdminKeysOptions) {
-  const { store, owners, derived, originOf, granted, refresh, clock, log } = options;
+  const { store, derived, originOf, granted, refresh, clock, log } = options;
   const adminOrigin = (actor: Actor): Origin => ({ ...originOf('tool', actor, actor.actor), byAdmin: true });
   return {
-    owners,
     /**
      * Lists keys of all owners or of one, newest first, inserted before row `before`. `next` is the `before` of the
      * next page; null: there is none.

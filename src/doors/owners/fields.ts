@@ -1,10 +1,11 @@
 // The fields of an owner's settings, as tools and commands set and show them.
 
 import * as v from 'valibot';
-import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
-import type { OwnerUpdate } from '../keys/owners.ts';
-import type { ShownOwner } from '../keys/plans.ts';
-import { metadataInput, quotaFields, rateLimitFields, shownQuotaFields } from './key-fields.ts';
+import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN, windowSecondsOf, writtenLimit } from '../../ground/rate-limit.ts';
+import type { ShownOwner } from '../../keys/plans.ts';
+import { metadataInput, quotaFields, rateLimitFields } from '../../tools/key-fields.ts';
+import { usesFields, writtenUses } from '../../tools/plan-fields.ts';
+import type { OwnerUpdate } from './owners.ts';
 
 const count = v.pipe(v.number(), v.integer());
 
@@ -36,8 +37,6 @@ export const ownerUpdateFields = {
     ),
   ),
 };
-
-const usesFields = v.strictObject({ today: count, last30Days: v.array(count) });
 
 export const shownOwnerFields = {
   owner: v.string(),
@@ -73,21 +72,4 @@ export const writtenOwner = ({ owner, blocked, rateLimit, quota, keysMax, metada
   keys,
   uses: writtenUses(uses),
   quotaShare: quota && (quota.requests - quota.remaining) / quota.requests,
-});
-
-const writtenUses = ({ today, last30Days }: ShownOwner['uses']) => ({ today, last30Days: [...last30Days] });
-
-/** What owners see above the list of their keys. */
-export const ownPlanFields = v.strictObject({
-  rateLimit: v.optional(rateLimitFields),
-  quota: v.optional(shownQuotaFields),
-  keysMax: count,
-  uses: usesFields,
-});
-
-export const writtenPlan = ({ rateLimit, quota, keysMax, uses }: ShownOwner) => ({
-  ...(rateLimit !== null && { rateLimit: writtenLimit(rateLimit) }),
-  ...(quota !== null && { quota }),
-  keysMax,
-  uses: writtenUses(uses),
 });

@@ -1,10 +1,10 @@
 // What operators do with owners, through the commands and the admin tools: set limits and a quota for all keys together,
 // the number of keys, metadata, a block; list and remove owners.
 
-import type { Log } from '../watch/log.ts';
-import { type Actor, actorFields, type Origin, type OriginOf } from './actor.ts';
-import { type PlansOptions, type ShownOwner, type StoredOwner, shownOwners } from './plans.ts';
-import type { OwnerSettings } from './record.ts';
+import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
+import { type PlansOptions, type ShownOwner, type StoredOwner, shownOwners } from '../../keys/plans.ts';
+import type { OwnerSettings } from '../../keys/record.ts';
+import type { Log } from '../../watch/log.ts';
 
 /** Fields that are given are set; null: back to the server's. */
 export type OwnerEdit = { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined };
@@ -20,22 +20,26 @@ export interface OwnerStore {
   isKept(owner: string): Promise<boolean>;
   /** Changes settings. Returns false if nothing was different. */
   set(owner: string, edit: OwnerEdit, origin: Origin): Promise<boolean>;
+  /** Blocks an owner. Returns false if he was blocked already. */
+  block(owner: string, origin: Origin): Promise<boolean>;
+  /** Unblocks an owner. Returns false if he was not blocked. */
+  unblock(owner: string, origin: Origin): Promise<boolean>;
+  blockedOwners(): Promise<readonly BlockedOwner[]>;
   /** Deletes up to `limit` keys of an owner. Returns how many. */
   deleteKeys(owner: string, limit: number, origin: Origin): Promise<number>;
   /** Removes settings and counts, and the owner's events but for one of the removal. A block stays. */
   leave(owner: string, origin: Origin): Promise<void>;
 }
 
+export interface BlockedOwner {
+  readonly owner: string;
+  readonly blockedAtMs: number;
+}
+
 export interface OwnersPage<Owner> {
   readonly owners: readonly Owner[];
   /** The name after which the next page begins; null: there is none. */
   readonly next: string | null;
-}
-
-/** Blocks and unblocks owners. Both return false if nothing was different. */
-interface Blocks {
-  block(owner: string, origin: Origin): Promise<boolean>;
-  unblock(owner: string, origin: Origin): Promise<boolean>;
 }
 
 /** Keys that one statement deletes: it holds up other writers for milliseconds. */
@@ -63,8 +67,7 @@ export interface OwnerUpdate extends OwnerEdit {
 
 /** Sets the given fields. Returns whether anything changed. */
 export async function updateOwner(
-  store: Pick<OwnerStore, 'set'>,
-  blocks: Blocks,
+  store: Pick<OwnerStore, 'set' | 'block' | 'unblock'>,
   owner: string,
   { blocked, ...edit }: OwnerUpdate,
   origin: Origin,
@@ -72,14 +75,14 @@ export async function updateOwner(
   const isGiven = Object.values(edit).some((given) => given !== undefined);
   const isSet = isGiven && (await store.set(owner, edit, origin));
   if (blocked === undefined) return isSet;
-  const isToggled = await (blocked ? blocks.block : blocks.unblock)(owner, origin);
+  const isToggled = await (blocked ? store.block : store.unblock)(owner, origin);
   return isSet || isToggled;
 }
 
 export type Owners = ReturnType<typeof createOwners>;
 
 export interface OwnersOptions extends PlansOptions {
-  readonly ownerStore: Pick<OwnerStore, 'ownersAfter' | 'set'>;
+  readonly ownerStore: Pick<OwnerStore, 'ownersAfter' | 'set' | 'block' | 'unblock'>;
 }
 
 /** Returns the owners after a name, with what is in force and what was used. */
@@ -102,18 +105,17 @@ export async function ownerNamed({ planStore, usage, defaults }: PlansOptions, o
 /** Creates what admins do with owners through tools. */
 export function createOwners(
   options: OwnersOptions & {
-    readonly adminStore: Blocks;
     readonly originOf: OriginOf;
     /** Lets this process see a change before the response. */
     readonly refresh: () => Promise<void>;
     readonly log: Log;
   },
 ) {
-  const { ownerStore, adminStore, originOf, refresh, log } = options;
+  const { ownerStore, originOf, refresh, log } = options;
   return {
     /** Sets the given fields, and returns the owner's new state. */
     async update(actor: Actor, owner: string, update: OwnerUpdate): Promise<ShownOwner> {
-      const changed = await updateOwner(ownerStore, adminStore, owner, update, originOf('tool', actor, actor.actor));
+      const changed = await updateOwner(ownerStore, owner, update, originOf('tool', actor, actor.actor));
       if (changed) {
         await refresh();
         log.info('Owner updated', { ...actorFields(actor), owner });

@@ -1,8 +1,8 @@
 // Implements OwnerStore over a Database: the list of owners, their settings, and the removal of an owner.
 
-import type { OwnerStore } from '../keys/owners.ts';
-import { type Database, firstOf } from './database.ts';
-import { OWNER_SETTINGS, ownerColumnsOf, storedOwnerOf } from './owner-settings.ts';
+import { type Database, firstOf, type Statement } from '../../store/database.ts';
+import { OWNER_SETTINGS, ownerColumnsOf, storedOwnerOf } from '../../store/owner-settings.ts';
+import type { OwnerStore } from './owners.ts';
 
 /** Selects the next owner, with one search of each index, however many keys an owner has. */
 const next = (after: string) => `(SELECT min(owner) FROM (
@@ -20,6 +20,13 @@ SELECT ${next('names.owner')}, before + (SELECT count(*) FROM api_keys WHERE use
 FROM names WHERE names.owner IS NOT NULL AND before <= ${PAGE.keys} LIMIT ${PAGE.owners + 1})
 SELECT n.owner, n.before, ${OWNER_SETTINGS}, EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.owner) AS blocked
 FROM names n LEFT JOIN owners o ON o.owner = n.owner ORDER BY n.owner IS NULL, n.owner`;
+
+const BLOCK = `INSERT INTO blocked_owners (owner, changed_by) VALUES (?1, ?2) ON CONFLICT DO NOTHING RETURNING owner`;
+// Only ends the block that was read: a late duplicate leaves a newer block alone.
+const UNBLOCK = `UPDATE blocked_owners SET deleting = 1, changed_by = ?2 WHERE owner = ?1 AND blocked_at_ms = ?3
+RETURNING owner`;
+
+const BLOCKED_OWNERS: Statement = { sql: 'SELECT owner, blocked_at_ms FROM blocked_owners ORDER BY owner' };
 
 // A trigger deletes the rows, because a DELETE could not say who makes it.
 const DELETE_KEYS = `UPDATE api_keys SET deleting = 1, changed_by = ?3
@@ -63,6 +70,11 @@ export function createOwnerStore(db: Database): OwnerStore {
     return false;
   }
 
+  async function changed(sql: string, args: NonNullable<Statement['args']>): Promise<boolean> {
+    const { rows, repeated } = await db.write({ sql, args });
+    return rows.length > 0 || repeated;
+  }
+
   return {
     async ownersAfter(owner) {
       const rows = await db.read({ sql: OWNERS_AFTER, args: [owner] });
@@ -93,6 +105,19 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
         args: [owner, JSON.stringify(origin), ...values],
       });
       return changed > 0 || repeated;
+    },
+
+    block: (owner, origin) => changed(BLOCK, [owner, JSON.stringify(origin)]),
+
+    async unblock(owner, origin) {
+      const sql = 'SELECT blocked_at_ms FROM blocked_owners WHERE owner = ?';
+      const [block] = await db.read({ sql, args: [owner] });
+      return block !== undefined && changed(UNBLOCK, [owner, JSON.stringify(origin), Number(block.blocked_at_ms)]);
+    },
+
+    async blockedOwners() {
+      const rows = await db.read(BLOCKED_OWNERS);
+      return rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) }));
     },
 
     async deleteKeys(owner, limit, origin) {

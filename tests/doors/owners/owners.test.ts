@@ -4,19 +4,20 @@
 import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
-import { type TestClock, testClock } from '../support/clock.ts';
-import { run } from '../support/command.ts';
-import { openDatabase } from '../support/database-client.ts';
-import { ROOT, readDocument } from '../support/documents.ts';
-import { rows } from '../support/everything.ts';
-import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand } from '../support/keys-command.ts';
-import { labelled } from '../support/labels.ts';
-import { call, callAll, post } from '../support/mcp.ts';
-import { leaseOf, serviceOf } from '../support/service.ts';
-import { startStore, storeOn } from '../support/store-mode.ts';
-import { startPrimary } from '../support/template.ts';
+import { defineTool, ok, type ToolDeps } from '../../../src/start/package/index.ts';
+import { type TestClock, testClock } from '../../support/clock.ts';
+import { run } from '../../support/command.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { ROOT, readDocument } from '../../support/documents.ts';
+import { rows } from '../../support/everything.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { keysCommand } from '../../support/keys-command.ts';
+import { labelled } from '../../support/labels.ts';
+import { call, callAll, post } from '../../support/mcp.ts';
+import { startProxy } from '../../support/proxy.ts';
+import { leaseOf, serviceOf } from '../../support/service.ts';
+import { startStore, storeOn } from '../../support/store-mode.ts';
+import { startPrimary } from '../../support/template.ts';
 import {
   bearer,
   COUNTED,
@@ -26,9 +27,9 @@ import {
   TEST_SECRET,
   type TestApp,
   type TestResponse,
-} from '../support/test-app.ts';
-import { facts } from '../support/tools.ts';
-import { advanceUntil } from '../support/wait-for.ts';
+} from '../../support/test-app.ts';
+import { facts } from '../../support/tools.ts';
+import { advanceUntil } from '../../support/wait-for.ts';
 
 const ADMINS = { ADMIN_CLAIM: 'roles=keys-admin' };
 const onMidnight = () => testClock(Date.UTC(2026, 0, 2));
@@ -322,6 +323,19 @@ SELECT lower(hex(randomblob(16))), ?1, 'k', lower(hex(randomblob(32))), '[]', 1,
   expect(pages).toEqual([{ a: 1, b: 6000, c: 3999 }, { d: 1, e: 9999 }, { f: 10_001 }, { g: 1 }]);
   const listed = (await app.keys('owners', '--json')).trim().split('\n');
   expect(listed.map((line) => JSON.parse(line).keys)).toEqual(Object.values(counts));
+});
+
+test('the end of a block that arrives once more, late, leaves a newer block alone', async () => {
+  await using sqld = await startPrimary();
+  await using proxy = await startProxy(sqld.url);
+  await using app = await createTestApp({ store: storeOn({ DATABASE_URL: proxy.url }), env: ADMINS });
+  const block = async (blocked: boolean) => (await setOwner(app, { owner: 'alice', blocked })).body.blocked;
+  expect(await block(true)).toBe(true);
+  const letThrough = proxy.holdUp('UPDATE blocked_owners');
+  expect(await block(false)).toBe(false);
+  expect(await block(true)).toBe(true);
+  await letThrough();
+  expect((await setOwner(app, { owner: 'alice' })).body.blocked).toBe(true);
 });
 
 test('keys owner sets, shows and removes an owner; a block stays', async () => {
