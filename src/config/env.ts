@@ -55,11 +55,16 @@ const COMMA: Slip = {
   isIn: (value) => /,|;\w+:\/\//.test(value),
   what: 'a list with spaces between, not commas',
 };
-const COMMA_OR_STAR: Slip = {
-  isIn: (value) => /[,*]/.test(value),
-  what: 'URLs with spaces between, without comma and *',
+/** A semicolon, too: in a path it would make one URL of two. */
+const NO_RESOURCE: Slip = {
+  isIn: (value) => /[,;*]/.test(value),
+  what: 'URLs with spaces between, without comma, semicolon and *',
 };
 const STAR: Slip = { isIn: (value) => value.includes('*'), what: 'no *: no pattern is read here' };
+const COMMA_OR_STAR: Slip = {
+  isIn: (value) => /[,*]/.test(value),
+  what: 'one URL, without comma and *: neither a list nor a pattern is read here',
+};
 
 const except = <T>(slip: Slip, variable: Variable<T>): Variable<T> => ({ ...variable, slip });
 
@@ -150,7 +155,7 @@ export const VARIABLES = {
   JWT_SECRET_PREVIOUS: jwtSecret,
   JWT_JWKS_URL: except(STAR, of('an https URL (http on loopback only)', trustedUrl, null, outlinedUrl)),
   JWT_ISSUER: text(null),
-  JWT_AUDIENCE: text(null),
+  JWT_AUDIENCE: except(STAR, text(null)),
   JWT_SCOPE_CLAIM: text(null),
   JWT_OWNER_CLAIM: text('sub'),
   ADMIN_CLAIM: of('a claim and its value, like roles=keys-admin', claimAndValue, null),
@@ -174,7 +179,7 @@ export const VARIABLES = {
     ),
   ),
   OAUTH_RESOURCES: except(
-    COMMA_OR_STAR,
+    NO_RESOURCE,
     of(
       'https URLs (http on loopback only) without query and fragment, with spaces between',
       resourcesOf,
@@ -185,7 +190,7 @@ export const VARIABLES = {
   OAUTH_DEVICE: flag(false),
   KEYS_PAGE: flag(true),
   KEYS_PAGE_SIGN_IN: except(
-    STAR,
+    COMMA_OR_STAR,
     of(
       'an https URL (http on loopback only) without user, fragment, and return or state in its query',
       signInUrl,

@@ -1,7 +1,7 @@
 // POST /register (RFC 7591): gives a client an id for its redirect URIs. Stores nothing.
 
 import { ok, type Result } from '../ground/result.ts';
-import { isObject, isStorable, isVisible } from '../ground/text.ts';
+import { hasLength, isObject, isStorable, isVisible } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { excerptOf } from '../watch/redact.ts';
 import type { Body } from '../web/body.ts';
@@ -73,4 +73,4 @@ function shownName(name = ''): string | null {
 
 /** Returns whether a page can show the name. */
 const isName = (name: unknown): name is string =>
-  typeof name === 'string' && name.length <= NAME_CHARS_MAX && isStorable(name) && isVisible(name);
+  typeof name === 'string' && hasLength(name, 0, NAME_CHARS_MAX) && isStorable(name) && isVisible(name);

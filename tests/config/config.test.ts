@@ -652,12 +652,15 @@ describe('what looks right and never works stops the start', () => {
   test.each([
     ['PUBLIC_URL', 'https://*.example', 'no *: no pattern is read here'],
     ['PUBLIC_URL', 'https://keys.example/*', 'no *: no pattern is read here'],
-    ['OAUTH_RESOURCES', 'https://*.example', 'URLs with spaces between, without comma and *'],
-    ['OAUTH_RESOURCES', 'https://a.example,https://b.example', 'URLs with spaces between, without comma and *'],
-    ...['JWT_JWKS_URL', 'KEYS_PAGE_SIGN_IN'].map((name) => [
-      name,
-      'https://*.example/x',
-      'no *: no pattern is read here',
+    ...['https://*.example', 'https://a.example,https://b.example', 'https://a.example/x;https://b.example/x'].map(
+      (value) => ['OAUTH_RESOURCES', value, 'URLs with spaces between, without comma, semicolon and *'],
+    ),
+    ['JWT_JWKS_URL', 'https://*.example/x', 'no *: no pattern is read here'],
+    ...['*', 'https://*.example'].map((value) => ['JWT_AUDIENCE', value, 'no *: no pattern is read here']),
+    ...['https://*.example/x', 'https://a.example/in,https://b.example/in'].map((value) => [
+      'KEYS_PAGE_SIGN_IN',
+      value,
+      'one URL, without comma and *: neither a list nor a pattern is read here',
     ]),
     ['ALLOWED_ORIGINS', 'https://*.example', 'origins like https://app.example, with commas between'],
     ['ALLOWED_ORIGINS', 'chrome-extension://*', 'origins like https://app.example, with commas between'],

@@ -550,6 +550,8 @@ describe('a registered client’s name', () => {
     expect((await open(app, named, CALLBACK)).text).toContain('It calls itself "<bdi>Inspector &lt;b&gt;</bdi>".');
     expect(await idOf('Inspector <b>')).toBe(named);
     expect(await idOf(`${'🔑'.repeat(60)}x`)).toBe(await idOf(`${'🔑'.repeat(60)}y`));
+    expect(await idOf('🔑'.repeat(200))).toBe(await idOf('🔑'.repeat(60)));
+    expect(await idOf('🔑'.repeat(201))).toBe(await idOf(undefined));
     expect((await open(app, await idOf('\u200b'), CALLBACK)).text).not.toContain('calls itself');
     expect((await open(app, await idOf('Claude', [HOSTED]))).text).not.toContain('Claude');
   });
