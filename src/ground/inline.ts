@@ -1,5 +1,6 @@
-// Makes a hand-written page self-contained: inlines the style sheets and scripts that it uses, and strips comments and
-// indentation.
+// Makes a hand-written page self-contained: inlines the style sheets and scripts that it uses.
+
+import { minified } from './minify.ts';
 
 /** File name → text. */
 export type Parts = Readonly<Record<string, string>>;
@@ -16,7 +17,7 @@ export function inlineAssets(page: string, parts: Parts): string {
     if (text === undefined) throw new Error(`a page needs ${name}`);
     return text;
   };
-  return minify(
+  return minified(
     page
       .replace(STYLESHEET, (_, name) => `<style>\n${part(name)}</style>`)
       .replace(SCRIPT, (_, start, script, end) => start + withImports(script, part) + end),
@@ -44,13 +45,3 @@ function inScope(script: string): string {
   const names = Array.from(script.matchAll(EXPORT), ([, name]) => name).join(', ');
   return `const { ${names} } = (() => {\n${script.replace(EXPORT, '')}return { ${names} };\n})();\n`;
 }
-
-/**
- * Removes whole-line comments, trailing ones without quotation marks, blank lines and indentation. For sources without
- * multi-line strings.
- */
-const minify = (page: string) =>
-  page
-    .replace(/<!--.*?-->|^\s*\/\*.*?\*\/$/gms, '')
-    .replace(/^\s*\/\/.*$|(?<=[;{},]) \/\/ [^'"`\n]*$/gm, '')
-    .replace(/^\s+/gm, '');
