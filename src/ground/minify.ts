@@ -23,7 +23,7 @@ const TEMPLATE = /(?:\\.|\$(?!\{)|[^\\`$])*(?:`|\$\{)/sy;
 /** Code after which a slash begins a regular expression, not a division. */
 const BEFORE_EXPRESSION = /(?:^|[=(,:[!&|?{};>]|\breturn)$/;
 
-/** For scripts with a semicolon after each statement. Strings, templates and regular expressions stay as they are. */
+/** Minifies a script with a semicolon after each statement. Strings, templates and regular expressions stay as they are. */
 export function minifiedScript(script: string): string {
   const open: string[] = []; // the braces around a place: of code, or of a template's hole
   let [at, text, gap] = [0, '', ''];

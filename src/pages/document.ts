@@ -3,9 +3,10 @@
 import { inlineAssets } from '../ground/inline.ts';
 import away from './keys/away.js' with { type: 'text' };
 import entering from './keys/entering.js' with { type: 'text' };
+import keyChildren from './keys/key-children.js' with { type: 'text' };
 import keyForm from './keys/key-form.js' with { type: 'text' };
-import ownChildren from './keys/own-children.js' with { type: 'text' };
-import ownKey from './keys/own-key.js' with { type: 'text' };
+import keyPanel from './keys/key-panel.js' with { type: 'text' };
+import ownEdits from './keys/own-edits.js' with { type: 'text' };
 import page from './keys/page.js' with { type: 'text' };
 import session from './keys/session.js' with { type: 'text' };
 import signIn from './keys/sign-in.js' with { type: 'text' };
@@ -37,8 +38,9 @@ const PARTS = {
   'keys-list.js': keysList,
   'list-view.js': listView,
   'new-key.js': newKey,
-  'own-children.js': ownChildren,
-  'own-key.js': ownKey,
+  'key-children.js': keyChildren,
+  'key-panel.js': keyPanel,
+  'own-edits.js': ownEdits,
   'owner-line.js': ownerLine,
   'page.js': page,
   'parts.js': parts,

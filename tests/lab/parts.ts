@@ -15,7 +15,8 @@ export interface Door extends Part {
 export const DOORS: readonly Door[] = [
   {
     name: 'children',
-    files: /^keys\/child(ren)?\.ts|^store\/children\.ts|^signin\/token-exchange\.ts|^pages\/keys\/own-children\.js/,
+    files:
+      /^keys\/child(ren)?\.ts|^store\/children\.ts|^signin\/token-exchange\.ts|^pages\/keys\/(own|key)-children\.js/,
     words: /child|delegat|parent/i,
   },
   {
@@ -45,7 +46,7 @@ export const DOORS: readonly Door[] = [
   {
     name: 'page',
     files:
-      /^pages\/(keys\/|document)|^api\/(pages|own-keys)\.ts|^keys\/(own-edits|history)\.ts|^tools\/own-edit\.ts|^calls\/person\.ts|^ground\/(inline|html)\.ts/,
+      /^pages\/(keys\/|document)|^api\/(pages|own-keys)\.ts|^keys\/(own-edits|history)\.ts|^tools\/own-edit\.ts|^calls\/person\.ts|^ground\/(inline|html|minify)\.ts/,
     words: /keys_?page|own-?(keys|edits?)\b|the page\b|\bhistory\b/i,
   },
   {

@@ -26,6 +26,12 @@ const claimIn = (claims, name) =>
 /** Returns the list in a claim, which is an array, or text separated by spaces. */
 const listIn = (claim) => (typeof claim === 'string' ? claim.split(' ') : Array.isArray(claim) ? claim : []);
 
+const isWord = (text) => typeof text === 'string' && text !== '';
+/** Where the owner's name stands beside his id: `org_name` beside `org_id`. */
+const OWNER_NAMES = /id$/i.test(setup.ownerClaim)
+  ? ['name', 'slug'].map((end) => setup.ownerClaim.replace(/id$/i, end))
+  : [];
+
 function identityIn(token) {
   const { admin, ownerClaim, scopeClaim } = setup;
   const claims = claimsOf(token);
@@ -33,7 +39,8 @@ function identityIn(token) {
     token,
     sub: claims.sub,
     owner: claimIn(claims, ownerClaim),
-    called: [claims.name, claims.email].find((text) => typeof text === 'string' && text !== ''),
+    called: [claims.name, claims.email].find(isWord),
+    ownerCalled: OWNER_NAMES.map((name) => claimIn(claims, name)).find(isWord),
     isAdmin: admin !== null && listIn(claimIn(claims, admin.name)).includes(admin.value),
     grantable: scopeClaim === null ? null : listIn(claimIn(claims, scopeClaim)),
     isInTime: typeof claims.exp === 'number' && claims.exp * 1000 > Date.now(),
@@ -95,8 +102,8 @@ function begin(who, isSame, shownOwner, result) {
 
 /** Draws the page, and focuses where the person continues. */
 function welcome(isFirst) {
-  const { typed, made, shownOwner, task } = page;
-  const begins = isFirst && task === null && made === null && shownOwner === null;
+  const { typed, made, shownOwner, task, list } = page;
+  const begins = isFirst && task === null && made === null && shownOwner === null && list?.full() == null;
   set({ typed: null, task: begins ? { create: true } : task });
   if (typed !== null) typeAgain(document.getElementById('create'), typed);
   ['task', 'new key', begins ? 'name' : 'go on', 'all', 'new'].some(focusOn);
@@ -107,21 +114,26 @@ function decline() {
   if (page.session === null) askToSignIn('');
 }
 
+const withName = (id, called) => html`${nameOf(String(id))}${called && called !== id && html` (${nameOf(called)})`}`;
+
+/** Draws who is signed in, and for which owner, with the names that the token has. */
+export const whoIs = ({ sub, called, owner, ownerCalled }) =>
+  html`${withName(sub, called)}${owner !== sub && html`, for ${withName(owner, ownerCalled)}`}`;
+
 /** Draws the question before a link signs in. Until it is answered, nothing changes. */
 export function offerView(offer) {
-  const { sub, owner, called } = offer;
+  const { sub } = offer;
   const { session } = page;
-  const as = owner !== sub && html`, for ${nameOf(String(owner))}`;
   return html`<section class="card stack narrow" aria-labelledby="offer-title">
     <h2 id="offer-title" at="offer" tabindex="-1">Sign in as ${nameOf(String(sub))}?</h2>
     <p>
-      A link was opened that signs in as ${nameOf(String(sub))}${called && html` (${nameOf(called)})`}${as}. Go on only if
-      you know who made it: what you make then is theirs.
+      A link was opened that signs in as ${whoIs(offer)}. Go on only if you know who made it: what you make then is
+      theirs.
     </p>
     ${session !== null && html`<p>Now you are signed in as ${nameOf(String(session.sub))}.</p>`}
     ${isKeyShown() && html`<p class="warn">The new key that is shown below would be gone.</p>`}
     <div class="line">
-      ${setup.app !== null && appButton()}
+      ${setup.app !== null && page.leaving === null && appButton()}
       <button type="button" at="accept" onclick=${() => begin(offer, false, null)}>Sign in as <bdi>${String(sub)}</bdi></button>
       <button type="button" at="decline" onclick=${decline}>No</button>
     </div>

@@ -2,6 +2,7 @@
 
 import { html } from '../widgets/draw.js';
 import { complaint, daysOffered, inDays, SPANS, setup, workButton } from '../widgets/parts.js';
+import { set } from './session.js';
 
 /** This server's own scopes, which are never ticked in advance, and what they allow. */
 export const GIVES = new Map([
@@ -10,15 +11,24 @@ export const GIVES = new Map([
 ]);
 
 /**
- * Draws the form of a key. `head` says what the person decides; its element `form-title` names the form. `fields`: see
- * keyFields. `verb` and `doing` are the words of the button, `other` is beside it. `act` gets the input of
- * create_api_key.
+ * Draws the form of a key for `task`, which has the `failure` of the last attempt. `head` says what the person decides;
+ * its element `form-title` names the form. `fields`: see keyFields. `verb` and `doing` are the words of the button,
+ * `other` is beside it. `act` gets the input of create_api_key. A form without scopes is sent only after the person was
+ * led to them.
  */
-export function keyForm({ head, fields, failure, verb, doing, other, act }) {
-  const send = ({ target }) => act(wantedIn(target));
+export function keyForm({ task, head, fields, verb, doing, other, act }) {
+  const { failure, isLed } = task;
+  const lead = (form) => {
+    set({ task: { ...task, failure: undefined, isLed: true } });
+    form.querySelector('[name="scopes"]')?.focus();
+  };
+  const send = ({ target }) => {
+    const wanted = wantedIn(target);
+    return wanted.scopes.length === 0 && !isLed ? lead(target) : act(wanted);
+  };
   return html`<form class="card stack" id="create" at="form ${verb}" aria-labelledby="form-title" onsubmit=${send}>
     ${head}
-    ${keyFields(fields)}
+    ${keyFields({ ...fields, lead, hint: isLed && html`<span class="warn">It may do nothing yet.</span> Tick what it may do, or press “${verb}” again.` })}
     ${failure && complaint(failure)}
     <div class="line">${workButton({ at: 'go on', label: verb, doing, look: 'solid' })}${other}</div>
   </form>`;
@@ -28,7 +38,7 @@ export function keyForm({ head, fields, failure, verb, doing, other, act }) {
  * Draws the fields of a key. `ticked` are scopes ticked in advance; `more` are others to tick, if any scope may be
  * given.
  */
-function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
+function keyFields({ name = '', ticked = [], more = [], daysUsual = 90, lead, hint }) {
   const { scopes, offered } = setup;
   const choices = [...new Set([...ticked, ...(scopes ?? [...more, ...offered])])];
   const choice = (scope) => html`<label class="sentence" at=${scope}>
@@ -38,7 +48,7 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
   return html`<div class="field">
       <label for="name">Name</label>
       <input id="name" name="name" at="name" value=${name} required maxlength="400" autocomplete="off"
-        aria-describedby="name-hint" onkeydown=${holdBack} />
+        aria-describedby="name-hint" onkeydown=${holdBack(lead)} />
       <p id="name-hint" class="hint">What it is for, to recognize it by: “billing export”, “CI”.</p>
     </div>
     <fieldset class="field" aria-describedby="scopes-hint">
@@ -49,7 +59,7 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
         html`<input name="scopes" at="scopes" aria-label=${others} placeholder=${others} autocomplete="off" autocapitalize="off"
           spellcheck="false" />`
       }
-      <p id="scopes-hint" class="hint">What it may do. Give as few as possible.</p>
+      <p id="scopes-hint" class="hint" role="status">${hint || 'What it may do. Give as few as possible.'}</p>
     </fieldset>
     <div class="field"><label for="days">Expires</label>${expiries(daysUsual)}</div>
     <details><summary>Limits</summary><div class="line">
@@ -57,13 +67,13 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90 }) {
     </div></details>`;
 }
 
-/** Focuses the scopes if Enter in the name would create a key without any. */
-function holdBack(event) {
+/** Leads to the scopes if Enter in the name would create a key without any. */
+const holdBack = (lead) => (event) => {
   const { form } = event.target;
   if (event.key !== 'Enter' || wantedIn(form).scopes.length > 0) return;
   event.preventDefault();
-  form.querySelector('[name="scopes"]')?.focus();
-}
+  lead(form);
+};
 
 function expiries(daysUsual) {
   const { daysMax } = setup; // null: no limit

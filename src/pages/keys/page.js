@@ -4,7 +4,7 @@ import { html, mount, redraw } from '../widgets/draw.js';
 import { complaint, icon, nameOf, pill, setup, workButton } from '../widgets/parts.js';
 import { question } from '../widgets/question.js';
 import { isFromApp, redeem, takeKept, wordsOfApp } from './away.js';
-import { offerView, signIn } from './entering.js';
+import { offerView, signIn, whoIs } from './entering.js';
 import { openParts } from './key-form.js';
 import { askToSignIn, callTool, forget, isOwn, page, set, show } from './session.js';
 import { signInCard } from './sign-in.js';
@@ -20,8 +20,8 @@ const signOut = () => location.reload();
 
 function top() {
   const { session } = page;
-  const who = ({ sub, owner }) => html`<div class="line end">
-    <p class="hint">Signed in as ${nameOf(String(sub))}${owner !== sub && html`, for ${nameOf(String(owner))}`}</p>
+  const who = (session) => html`<div class="line end">
+    <p class="hint">Signed in as ${whoIs(session)}</p>
     <button type="button" at="sign out" onclick=${signOut}>Sign out</button>
   </div>`;
   return html`<header class="line">
@@ -34,17 +34,16 @@ function keysView() {
   const { session, shownOwner, task, made, list } = page;
   const isMine = shownOwner === null;
   const mayCreate = isMine && task === null && made === null;
-  const create = () => set({ task: { create: true } }, 'name');
   const refresh = () => {
     page.notice = '';
-    return list.load();
+    return list.refresh();
   };
   return html`<div class="stack" at="keys">
     <div class="line">
       ${session.isAdmin && viewButtons(isMine)}
       <div class="line end">
         ${workButton({ at: 'refresh', label: 'Refresh', doing: 'Refreshing…', act: refresh })}
-        ${mayCreate && html`<button type="button" class="solid" at="new" onclick=${create}>Create a key</button>`}
+        ${mayCreate && createButton(list.full())}
       </div>
     </div>
     ${!isMine && searchForm(shownOwner)}
@@ -54,6 +53,18 @@ function keysView() {
     <div class="card flush" at="listed">${list.view()}</div>
     ${isMine && setup.asks && html`<p><a href="#ask=" at="ask">A program asks for a key</a></p>`}
   </div>`;
+}
+
+/** Draws the button for a new key. `full` says why no more can be made, or is null. */
+function createButton(full) {
+  if (full !== null) {
+    const told = () => set({ notice: 'No more can be made: delete one, or ask whoever runs this server for more.' });
+    return html`<button type="button" class="solid" at="new" aria-disabled="true" onclick=${told}>
+      Create a key (${full})
+    </button>`;
+  }
+  const create = () => set({ task: { create: true } }, 'name');
+  return html`<button type="button" class="solid" at="new" onclick=${create}>Create a key</button>`;
 }
 
 /** Draws the buttons with which admins switch between their keys and those of all owners. */
@@ -179,6 +190,9 @@ function start() {
   const refused = refusal();
   if (refused !== null) return mount(() => html`${top()}<main><div class="card">${complaint(refused)}</div></main>`);
   document.addEventListener('invalid', openParts, true); // `invalid` doesn't bubble
+  const { dataset } = document.body;
+  dataset.fresh = ''; // until somebody does something, no ring is drawn around the button that has the focus
+  for (const act of ['keydown', 'pointerdown']) addEventListener(act, () => delete dataset.fresh, true);
   window.onhashchange = () => {
     const followed = readAddress();
     if (followed.task !== null) set({ task: followed.task }, followed.task.ask === '' ? 'code' : 'task');

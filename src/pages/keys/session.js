@@ -4,10 +4,13 @@
 import { change, focusOn, html } from '../widgets/draw.js';
 import { keysList } from '../widgets/keys-list.js';
 import { failed, nameOf, relativeWords, setup, succeeded } from '../widgets/parts.js';
-import { ownKeys } from './own-key.js';
+import { keyPanels } from './key-panel.js';
+import { OWN_EDITS } from './own-edits.js';
 
 const CALL_MS = 75_000; // a tool has 60 s
+const READ_MS = 20_000; // who waits longer for a list presses the button again
 const CHANGES_LIST = /^\/(?:tools\/(?!(?:admin_)?list_)|keys\/update$)/;
+const CHANGES = /^\/(?!tools\/(?:admin_)?list_|keys\/events$)/;
 
 /** The state from which the page is drawn. */
 export const page = {
@@ -64,7 +67,7 @@ export async function post(path, token, body) {
       ...ASK,
       headers: { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' },
       body: JSON.stringify(body),
-      signal: AbortSignal.timeout(CALL_MS),
+      signal: AbortSignal.timeout(CHANGES.test(path) ? CALL_MS : READ_MS),
     });
     const { status, ok, headers } = response;
     const told = await response.json();
@@ -128,13 +131,25 @@ async function hashOf(text) {
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
+const ownPanels = (list) =>
+  keyPanels({
+    ...list,
+    request,
+    family: {
+      read: (id, cursor) => callTool('list_api_keys', { childrenOf: id, cursor }),
+      end: (id) => callTool('revoke_api_key', { keyId: id }),
+    },
+    saveAt: '/keys/update',
+    edits: OWN_EDITS,
+  });
+
 /** Shows the keys of `shownOwner`. `result` is what the tool returned, if it was called. */
 export function show(shownOwner, result) {
   page.list?.close();
   const isMine = shownOwner === null;
   const list = keysList({
     callTool,
-    own: isMine ? ({ replace }) => ownKeys({ request, replace }) : undefined,
+    own: isMine ? ownPanels : undefined,
     hashOf,
     source: sourceOf(shownOwner),
     title: isMine ? 'Your keys' : shownOwner === '' ? 'All keys' : ['Keys of ', nameOf(shownOwner)],

@@ -1,8 +1,8 @@
 // Draws the sign-in card with this server's ways to sign in: at an app or an issuer (away.js), with a link from the
 // operator, or with a pasted token.
 
-import { html } from '../widgets/draw.js';
-import { complaint, setup, workButton } from '../widgets/parts.js';
+import { html, redraw } from '../widgets/draw.js';
+import { complaint, copyGesture, copyText, setup, workButton } from '../widgets/parts.js';
 import { appButton, issuerButton } from './away.js';
 import { signIn } from './entering.js';
 import { page } from './session.js';
@@ -12,6 +12,14 @@ const isOnlyPasted = app === null && issuer === null && !links;
 /** Hides ways that are for operators, so that users see theirs first. */
 const isFolded = app !== null || (links && mints === null);
 
+const COMMAND = `${mints} --sub your-name --link`;
+let copied = ''; // what came of copying it
+
+async function copy() {
+  copied = (await copyText(COMMAND, 'command')) ? 'Copied.' : `It is selected: ${copyGesture()}.`;
+  redraw();
+}
+
 /** Draws the card. `waiting` says who waits for a decision, or is ''. */
 export function signInCard(why, waiting) {
   return html`<section class="card stack narrow" aria-labelledby="sign-in-title">
@@ -19,8 +27,8 @@ export function signInCard(why, waiting) {
     ${why !== '' && complaint(why)}
     ${waiting !== '' && html`<p role="status">${waiting}</p>`}
     <p class="hint">With an API key a program calls this server on your behalf. Here you make keys, and end them.</p>
-    ${app !== null && html`<div>${appButton()}</div>`}
-    ${issuer !== null && html`<div>${issuerButton()}</div>`}
+    ${app !== null && page.leaving === null && html`<div>${appButton()}</div>`}
+    ${issuer !== null && page.leaving === null && html`<div>${issuerButton()}</div>`}
     ${page.leaving?.view()}
     ${app === null && linkWords()}
     ${
@@ -36,9 +44,13 @@ export function signInCard(why, waiting) {
 function linkWords() {
   if (!links) return null;
   if (mints === null) return html`<p>Ask whoever runs this server for a link that signs you in.</p>`;
-  return html`<div>
+  return html`<div class="field">
     <p>Whoever runs this server can send you a link that signs you in. It is made on the server:</p>
-    <pre>${mints} --sub <span class="muted">your-name</span> --link</pre>
+    <div class="line">
+      <pre at="command">${COMMAND.split(' ').flatMap((word) => [html`<span>${word}</span>`, ' '])}</pre>
+      <button type="button" at="copy command" aria-label="Copy the command" onclick=${copy}>Copy</button>
+    </div>
+    <p class=${copied === '' ? 'sr' : 'hint'} role="status">${copied}</p>
   </div>`;
 }
 

@@ -96,7 +96,7 @@ function leaveEnded(failure) {
   void lookForKey();
 }
 
-function createView({ failure }) {
+function createView(task) {
   const saved = () => {
     page.made.close();
     set({ made: null }, 'new', 'all');
@@ -108,7 +108,7 @@ function createView({ failure }) {
   return keyForm({
     head: html`<h2 id="form-title">New key</h2>`,
     fields: {},
-    failure,
+    task,
     verb: 'Create key',
     doing: 'Creating…',
     other: html`<button type="button" at="cancel create" onclick=${() => set({ task: null }, 'new')}>Cancel</button>`,
@@ -143,7 +143,7 @@ function connectView(task) {
       more: wished.filter(mayGrant),
       daysUsual: CONNECTION_DAYS,
     },
-    failure: task.failure,
+    task,
     verb: 'Make the key and hand it over',
     doing: 'Handing over…',
     other: html`<a href="${setup.url}/authorize?${task.connect}">Paste a key instead, or cancel</a>`,
@@ -175,7 +175,8 @@ function codeView({ ask, failure }) {
   </form>`;
 }
 
-function programView({ ask: userCode, asked, failure }) {
+function programView(task) {
+  const { ask: userCode, asked } = task;
   const { clientName, address, askedAt, resource, scopes } = asked;
   const decide = (decision, notice) => send('/device/decision', { userCode, ...decision }, () => leave(notice));
   const make = async (wanted) => {
@@ -193,7 +194,7 @@ function programView({ ask: userCode, asked, failure }) {
       </dl>
       <p>Whoever started it gets the key. Go on only if that was you, just now.</p>`,
     fields: { name: clientName ?? '', more: scopes, daysUsual: PROGRAM_DAYS },
-    failure,
+    task,
     verb: 'Make the key',
     doing: 'Deciding…',
     other: html`<button type="button" at="refuse" onclick=${refuse}>Refuse</button>`,

@@ -65,6 +65,20 @@ export function change(state, changed) {
   redraw();
 }
 
+let drawn = []; // what the page showed last
+
+/** Describes the page. If that fails, the page stays as it was, and says so. */
+function described() {
+  try {
+    drawn = h('', {}, view()).children;
+    return drawn;
+  } catch (error) {
+    reportError(error);
+    const words = 'This could not be shown. What you see may be old: reload the page.';
+    return [html`<p at="broken" class="bad" role="alert">${words}</p>`, ...drawn];
+  }
+}
+
 /**
  * Redraws the page. If the focused element is gone, focuses its nearest ancestor with a place that accepts the focus.
  */
@@ -75,7 +89,7 @@ export function redraw() {
   for (let place = held; place !== null && root.contains(place); place = place.parentElement) {
     if (place.dataset?.at !== undefined) places.push(place.dataset.at);
   }
-  fill(root, h('', {}, view()).children);
+  fill(root, described());
   if (places.length > 0 && document.activeElement !== held) places.some(focusOn);
 }
 

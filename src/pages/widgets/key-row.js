@@ -17,9 +17,10 @@ export const STATES = {
 
 /**
  * Draws the row of a key. `ask(kind)` begins a change; null if none is possible. `toggle` opens and closes the row; an
- * open one has a panel below. `own` has what else its owner may do (own-key.js), or is null. `below` goes into the row.
+ * open one has a panel below. While `isAsked`, a question in the row has the only buttons. `own` has what else may be
+ * done (keys/key-panel.js), or is null. `below` goes into the row.
  */
-export function keyRow(key, { ask, isOpen, toggle, own }, below) {
+export function keyRow(key, { ask, isOpen, isAsked, toggle, own }, below) {
   const { id, name, state, owner } = key;
   const [label, tone] = STATES[state];
   const rotation = rotationOf(key);
@@ -34,13 +35,14 @@ export function keyRow(key, { ask, isOpen, toggle, own }, below) {
     </div>
     <span class="state ${tone}">${icon(state)}${label}</span>
     <div class="facts hint line">${Object.values(timesOf(key))}${childrenWords(key.children)}${usesOf(key)}</div>
-    <div class="buttons line">
-      ${first && action(key, first, ask)}
-      <button type="button" at="details ${id}" aria-label="More about ${name}" aria-expanded=${String(isOpen)} onclick=${toggle}>…</button>
-    </div>
+    <div class="buttons line">${
+      !isAsked &&
+      html`${first && action(key, first, ask)}
+        <button type="button" at="details ${id}" aria-label="More about ${name}" aria-expanded=${String(isOpen)} onclick=${toggle}>…</button>`
+    }</div>
     ${rotation && html`<p class="sentence hint">${icon('rotate')}<span>${rotationWords(rotation)}</span></p>`}
     ${below}
-    ${isOpen && panelOf(key, { others, ask, own, rotation })}
+    ${isOpen && panelOf(key, { others, ask, isAsked, own, rotation })}
   </li>`;
 }
 
@@ -56,13 +58,13 @@ function action({ id, name }, kind, ask) {
     onclick=${() => ask(kind)}>${verb}</button>`;
 }
 
-const panelOf = (key, { others, ask, own, rotation }) => html`<div class="panel stack" at="panel ${key.id}">
+const panelOf = (key, { others, ask, isAsked, own, rotation }) => html`<div class="panel stack" at="panel ${key.id}">
   ${own?.editView(key)}
-  ${(others.length > 0 || own) && html`<div class="line">${own?.buttons(key)}${others.map((kind) => action(key, kind, ask))}</div>`}
+  ${!isAsked && (others.length > 0 || own) && html`<div class="line">${own?.buttons(key)}${others.map((kind) => action(key, kind, ask))}</div>`}
   <div class="facts hint line narrow-only">${timesOf(key).made}${usesOf(key)}</div>
   <dl>${identity(key, rotation)}</dl>
-  ${own?.childrenView(key)}
-  ${own?.historyView(key)}
+  ${own?.childrenView(key, isAsked)}
+  ${own?.historyView(key, isAsked)}
 </div>`;
 
 /** Draws when the key was created, ends, and was last used. */
@@ -123,12 +125,16 @@ export function windowWords(window) {
 const childrenWords = (count) =>
   count > 0 && html`<span>${inWords(count)} ${count === 1 ? 'key' : 'keys'} for its programs</span>`;
 
+/** Returns what is left of a quota, where that is known. */
+const leftWords = ({ remaining }) =>
+  remaining === null ? '' : remaining === 0 ? ', used up' : `, ${inWords(remaining)} left`;
+
 /** Draws the key's uses, quota and own limit, as far as they are known. */
 function usesOf({ uses, quota, limit }) {
   if (uses === null && quota === null && limit === null) return null;
   return html`<p class="uses line">
     ${uses && html`${bars(uses.days)}<span>${usesWords(uses)}</span>`}
-    ${quota && html`<span>Quota ${inWords(quota.requests)} ${SPANS[quota.period]}</span>`}
+    ${quota && html`<span class=${quota.remaining === 0 && 'bad'}>Quota ${inWords(quota.requests)} ${SPANS[quota.period]}${leftWords(quota)}</span>`}
     ${limit && html`<span>Limit ${inWords(limit.requests)} ${windowWords(limit.window)}</span>`}
   </p>`;
 }
@@ -149,8 +155,12 @@ export function readUses(uses) {
   return { today: uses.today, days: [...days, ...Array(DAYS - days.length).fill(0)] };
 }
 
-export const readQuota = (quota) =>
-  isCount(quota?.requests) && ['day', 'month'].includes(quota.period) ? quota : null;
+/** Reads a quota with what is `remaining` of it, which is null where the server doesn't say it. */
+export function readQuota(quota) {
+  const { requests, period, remaining } = quota ?? {};
+  if (!isCount(requests) || !['day', 'month'].includes(period)) return null;
+  return { requests, period, remaining: isCount(remaining) ? Math.min(remaining, requests) : null };
+}
 
 export const readLimit = (limit) =>
   isCount(limit?.requests) && /^[1-9]\d{0,8}[smhd]$/.test(limit.window) ? limit : null;
@@ -162,7 +172,7 @@ export function readRotation(rotation) {
   return { state, previousUntil, otherFingerprint: textOrNull(otherFingerprint) };
 }
 
-/** Returns a list with the key and its searchable text; an empty one if the item isn't a key. */
+/** Returns a list with the key, its state now and its searchable text; an empty one if the item isn't a key. */
 export function readKey(item) {
   if (typeof item?.id !== 'string') return [];
   const { id, owner, name, scopes, active, fingerprint, createdAt, expiresAt, lastUsedAt } = item;
@@ -184,7 +194,8 @@ export function readKey(item) {
     limit: readLimit(item.rateLimit),
   };
   const others = [read.name, read.owner, read.resource, id, read.fingerprint, read.rotation?.otherFingerprint];
-  return [{ ...read, text: [...others, ...read.scopes].join('\n').toLowerCase() }];
+  const text = [...others, ...read.scopes].join('\n').toLowerCase();
+  return [{ ...read, text, state: stateOf(read, Date.now()), drawn: null }];
 }
 
 /** Returns the state of a key. */

@@ -5,15 +5,15 @@ import { keyRow, readKey, readRotation, stateOf, textOrNull } from './key-row.js
 import { listView, ORDERS } from './list-view.js';
 import { newKey } from './new-key.js';
 import { readPlan } from './owner-line.js';
-import { complaint, isTime } from './parts.js';
+import { complaint, formats, inWords, isTime } from './parts.js';
 import { askAbout, firstIn } from './question.js';
 
 const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
 
 /**
  * Creates the list of keys. If `callTool` is null, nothing can be changed. `source` is the tool that lists, and its
- * arguments. `title` says whose keys these are, `hints` what to do if there are none. `own({ replace })` returns what
- * else an owner may do with a key (own-key.js). `hashOf(text)` resolves with the SHA-256 of a whole key, so that the
+ * arguments. `title` says whose keys these are, `hints` what to do if there are none. `own({ replace, count })` returns
+ * what else may be done with a key (keys/key-panel.js). `hashOf(text)` resolves with the SHA-256 of a whole key, so that the
  * search finds it; if undefined, it doesn't.
  */
 export function keysList(options) {
@@ -34,12 +34,20 @@ export function keysList(options) {
     opened: new Set(), // ids of rows
     said: '', // the result of searching for a whole key
   };
-  list.own = options.own?.({ replace: (id, item) => replace(list, id, item) }) ?? null;
+  list.own =
+    options.own?.({
+      replace: (id, item) => replace(list, id, item),
+      count: (id, children) => count(list, id, children),
+    }) ?? null;
   const ticking = setInterval(() => refresh(list), REFRESH_MS);
   return {
     view: () => listView(list, { shown: shownOf(list), rowOf, showMore, search }),
     load: () => load(list),
+    refresh: async () =>
+      (await load(list)) && change(list, { status: `Refreshed at ${formats.time.format(Date.now())}` }),
     take: (result) => take(list, result),
+    /** Returns words like `2 of 2 keys` if no more can be made, else null. */
+    full: () => fullWords(list),
     ids: () => list.keys.map(({ id }) => id),
     holdsSecrets: () => list.secrets.size > 0,
     close() {
@@ -65,7 +73,7 @@ async function load(list, status = '') {
 
 /**
  * Takes the tool's result (parts.js). A failure removes no keys, because one may show a new secret; nor does a first
- * page remove later keys that do.
+ * page remove later keys that do, or whose row is open.
  */
 function take(list, { output, failure, status }) {
   list.loading = null;
@@ -73,11 +81,13 @@ function take(list, { output, failure, status }) {
   if (output !== null) {
     const plan = readPlan(output.owner);
     const cursor = textOrNull(output.nextCursor);
-    const keys = withKeys(cursor === null ? [] : list.keys.filter(({ id }) => list.secrets.has(id)), output);
+    const isKept = ({ id }) => cursor !== null && (list.secrets.has(id) || list.opened.has(id));
+    const keys = withKeys(list.keys.filter(isKept), output);
     Object.assign(list, { keys, plan, cursor, instead: '' });
     for (const id of list.secrets.keys()) if (!isListed(list, id)) forgetSecret(list, id);
     for (const id of list.opened) {
-      if (isListed(list, id)) list.own?.readAgain(id);
+      const key = list.keys.find((listed) => listed.id === id);
+      if (key) list.own?.readAgain(key);
       else toggle(list, id);
     }
     refresh(list);
@@ -90,6 +100,11 @@ function withKeys(keys, page) {
   const added = page.keys.flatMap(readKey);
   const ids = new Set(added.map(({ id }) => id));
   return [...keys.filter(({ id }) => !ids.has(id)), ...added];
+}
+
+function fullWords({ plan, keys }) {
+  if (plan === null || keys.length < plan.keysMax) return null;
+  return `${inWords(keys.length)} of ${inWords(plan.keysMax)} ${plan.keysMax === 1 ? 'key' : 'keys'}`;
 }
 
 const isListed = ({ keys }, wanted) => keys.some(({ id }) => id === wanted);
@@ -132,7 +147,9 @@ function rowOf(list, key) {
   const below = [list.questions, list.secrets].map((shown) => shown.get(id)?.view()).filter(Boolean);
   const ask = list.callTool && ((kind) => askIn(list, key, kind));
   const isPlain = below.length === 0 && !isOpen;
-  const actions = { ask, isOpen, toggle: () => toggle(list, id), own: isOpen ? list.own : null };
+  const own = isOpen ? list.own : null;
+  const isAsked = list.questions.has(id) || own?.isAsking(id) === true;
+  const actions = { ask, isOpen, isAsked, toggle: () => toggle(list, id), own };
   const row = (isPlain && key.drawn) || keyRow(key, actions, below);
   key.drawn = isPlain ? row : null;
   return row;
@@ -158,12 +175,18 @@ function replace(list, id, item) {
   refresh(list);
 }
 
+/** Notes how many good keys a key has made. */
+function count(list, id, children) {
+  const key = list.keys.find((listed) => listed.id === id);
+  if (key) key.children = children;
+}
+
 /** Searches. A whole key is hashed and forgotten, and its row opens. */
-async function search(list, field, mayBeForeign) {
+async function search(list, field, isPasted) {
   const text = field.value.trim();
   const isKey =
     KEY.test(text) ||
-    (mayBeForeign && FOREIGN_KEY.test(text) && !list.keys.some((key) => key.text.includes(text.toLowerCase())));
+    (isPasted && ANY_KEY.test(text) && !list.keys.some((key) => key.text.includes(text.toLowerCase())));
   if (list.hashOf === undefined || !isKey) return change(list, { search: field.value, said: '' });
   field.value = '';
   change(list, { search: '', said: 'Looking for it…' });
@@ -181,7 +204,8 @@ async function search(list, field, mayBeForeign) {
 }
 
 const KEY = /^[a-z0-9]{2,12}_(live|test)_[0-9a-f]{64}$/;
-const FOREIGN_KEY = /^[\x21-\x7e]{20,256}$/;
+/** A key that was imported may have any form. */
+const ANY_KEY = /^[^\s\p{C}]{20,}$/u;
 
 /**
  * Resolves with the key that has a secret of this hash, on any page; null if there is none, undefined if not all pages
@@ -221,6 +245,7 @@ function askIn(list, key, kind) {
     },
   });
   questions.set(id, question);
+  list.own?.leave(id);
   change(list, { status: '' });
   focusOn(firstIn(kind, id));
 }

@@ -16,6 +16,7 @@ export const ORDERS = {
   'last used': (a, b) => (b.lastUsedAt ?? -NEVER_MS) - (a.lastUsedAt ?? -NEVER_MS),
 };
 
+const PASTED_MIN = 20;
 const TOOLS_FROM = 8; // fewer keys can be seen at a glance
 const isPage = setup.url !== null;
 
@@ -28,15 +29,13 @@ export function listView(list, { shown, rowOf, showMore, search }) {
   if (instead !== '') return html`<div class="empty">${instead}</div>`;
   const head = h(HEADING, { at: 'title', tabindex: -1 }, keys.length === 0 ? 'No API keys yet' : title);
   if (keys.length === 0) {
-    return html`<section class="empty" at="list" tabindex="-1">
-      ${icon('key')}${head}${hints}<span class="sr" role="status">${status}</span>
-    </section>`;
+    return html`<section class="empty" at="list" tabindex="-1">${icon('key')}${head}${hints}${statusOf(status)}</section>`;
   }
   const scrolls = !isPage && { role: 'region', 'aria-label': 'Keys', tabindex: 0 }; // within its own height
   const rows = html`<ul role="list" aria-label="Keys">${shown.map((key) => rowOf(list, key))}</ul>`;
   return html`<section class="keys" at="list" tabindex="-1">
     <header class="field">
-      ${head}
+      <div class="line">${head}${statusOf(status)}</div>
       ${list.plan && ownerLine(list.plan)}
       ${(isPage || keys.length >= TOOLS_FROM || list.search !== '') && toolsOf(list, search)}
       ${statesOf(list)}
@@ -46,10 +45,18 @@ export function listView(list, { shown, rowOf, showMore, search }) {
   </section>`;
 }
 
+const statusOf = (status) => html`<p class="hint end" role="status">${status}</p>`;
+
 function toolsOf(list, search) {
   const { keys, hashOf, said } = list;
   const hint = hashOf === undefined ? 'Search' : 'Search, or paste a key to find it';
-  const type = ({ target, inputType }) => void search(list, target, inputType === 'insertFromPaste');
+  // A phone's keyboard, or a text dragged here, pastes under another name: nobody types so much at once.
+  const type = ({ target, inputType }) =>
+    void search(
+      list,
+      target,
+      inputType === 'insertFromPaste' || target.value.length >= list.search.length + PASTED_MIN,
+    );
   return html`<div class="line tools">
     <input type="search" at="search" placeholder=${hint} aria-label="Search names, scopes and ids" autocomplete="off"
       spellcheck="false" oninput=${type} />
@@ -77,12 +84,12 @@ function statesOf(list) {
 }
 
 function footerOf(list, count, showMore) {
-  const { keys, cursor, callTool, status } = list;
+  const { keys, cursor, callTool } = list;
   const number = `${inWords(keys.length)} ${keys.length === 1 ? 'key' : 'keys'}`;
   const total = cursor === null ? number : `the newest ${number}`;
   const counted = count === keys.length ? total.replace('the', 'The') : `${inWords(count)} of ${total}`;
   const more = { at: 'more', label: 'Show more', doing: 'Loading…', act: () => showMore(list) };
   return html`<footer class="line hint">
-    <span role="status">${counted}</span><span class="end" role="status">${status}</span>${cursor !== null && callTool && workButton(more)}
+    <span role="status">${counted}</span>${cursor !== null && callTool && workButton(more)}
   </footer>`;
 }

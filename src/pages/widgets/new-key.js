@@ -3,7 +3,7 @@
 // RegExp.lastMatch would keep it.
 
 import { change, find, h, html } from './draw.js';
-import { formats, HEADING, icon, isTime, nameOf, scopeList, setup, timeOf } from './parts.js';
+import { copyGesture, copyText, formats, HEADING, icon, isTime, nameOf, scopeList, setup, timeOf } from './parts.js';
 import { worksOn } from './question.js';
 
 const COPIED_MS = 2000;
@@ -58,16 +58,12 @@ export function newKey({ made, isInRow = false, saved }) {
 const placeOf = ({ id, previous }, part) => `${part} of ${previous === undefined ? 'new' : 'rotated'} ${id}`;
 
 async function copyFrom(shown, { label, before, after }) {
-  let isCopied = true;
-  try {
-    await navigator.clipboard.writeText(before + shown.secret + after);
-  } catch {
-    isCopied = false;
-  }
+  const at = placeOf(shown, label);
+  const isCopied = await copyText(before + shown.secret + after, at);
   if (shown.secret === null) return; // forgotten meanwhile
   const said = { label, isCopied };
   change(shown, { said, isShown: shown.isShown || !isCopied });
-  if (!isCopied) return getSelection().selectAllChildren(find(placeOf(shown, label)));
+  if (!isCopied) return getSelection().selectAllChildren(find(at)); // which shows it now
   setTimeout(() => {
     if (shown.said === said) change(shown, { said: {} });
   }, COPIED_MS);
@@ -106,15 +102,10 @@ function boxOf(shown, box) {
     </div>
     <p class=${isSaid && !isCopied ? 'hint' : 'sr'} role="status">
       ${isCopied && 'Copied. Paste it where it is kept safe.'}
-      ${isSaid && !isCopied && `It could not be copied from here. It is selected: ${gesture()}.`}
+      ${isSaid && !isCopied && `It could not be copied from here. It is selected: ${copyGesture()}.`}
     </p>
   </div>`;
 }
-
-const gesture = () =>
-  matchMedia('(pointer: coarse)').matches
-    ? 'touch and hold it'
-    : `press ${/Mac/.test(navigator.platform) ? '⌘C' : 'Ctrl+C'}`;
 
 function viewOf(shown) {
   const { id, name, isInRow, previous, warning, saved } = shown;

@@ -11,18 +11,20 @@ export function readPlan(owner) {
   return { uses, keysMax: owner.keysMax, quota: readQuota(owner.quota), limit: readLimit(owner.rateLimit) };
 }
 
-/** Returns the uses of the current day or month (UTC), summed over the existing keys. */
-function usedOf(quota, { today, days }) {
-  if (quota.period === 'day') return today;
-  return days.slice(0, new Date().getUTCDate()).reduce((sum, count) => sum + count, 0);
+/** Draws how much of a quota is used, as a bar and in words; red when nothing is left. */
+export function quotaBar({ requests, period, remaining }) {
+  if (remaining === null) return html`<span>Quota ${inWords(requests)} ${SPANS[period]}</span>`;
+  const used = requests - remaining;
+  return html`<span class="line">
+    <progress class=${remaining === 0 && 'bad'} max=${requests} value=${used} aria-label="Quota used" />
+    <span class=${remaining === 0 && 'bad'}>${inWords(used)} of ${inWords(requests)} ${SPANS[period]}</span>
+  </span>`;
 }
 
 export function ownerLine({ uses, keysMax, quota, limit }) {
-  const used = quota && usedOf(quota, uses);
-  const spent = quota && `${inWords(used)} of ${inWords(quota.requests)} ${SPANS[quota.period]}`;
   return html`<p class="uses line hint" at="owner">
     <span>All your keys together: ${usesWords(uses)}</span>
-    ${quota && html`<span class="line"><progress max=${quota.requests} value=${Math.min(used, quota.requests)} aria-label="Quota used" />${spent}</span>`}
+    ${quota && quotaBar(quota)}
     ${limit && html`<span>Limit ${inWords(limit.requests)} ${windowWords(limit.window)}</span>`}
     <span>At most ${inWords(keysMax)} ${keysMax === 1 ? 'key' : 'keys'}</span>
   </p>`;

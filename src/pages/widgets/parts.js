@@ -1,6 +1,6 @@
 // Draws the parts that pages and widgets share: icons, sentences, buttons, names, scopes and times.
 
-import { html, redraw } from './draw.js';
+import { find, html, redraw } from './draw.js';
 
 /** The setup from the server. `url`, the server's, is null in a widget. */
 export const setup = JSON.parse(document.getElementById('setup').textContent);
@@ -61,6 +61,24 @@ export function workButton({ at, label, doing, look, act }) {
   </button>`;
 }
 
+/** Copies `text`. If that is forbidden, selects the element at `at`. Resolves with whether it was copied. */
+export async function copyText(text, at) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const shown = find(at);
+    if (shown) getSelection().selectAllChildren(shown);
+    return false;
+  }
+}
+
+/** Says how to copy what is selected. */
+export const copyGesture = () =>
+  matchMedia('(pointer: coarse)').matches
+    ? 'touch and hold it'
+    : `press ${/Mac/.test(navigator.platform) ? '⌘C' : 'Ctrl+C'}`;
+
 /** Draws a button of a group in which one is pressed. */
 export const pill = (at, words, isPressed, act) =>
   html`<button type="button" at=${at} aria-pressed=${String(isPressed)} onclick=${act}>${words}</button>`;
@@ -117,6 +135,7 @@ const STYLES = {
   short: { dateStyle: 'medium', timeStyle: 'short' },
   day: { dateStyle: 'long' },
   hour: { dateStyle: 'long', timeStyle: 'short' },
+  time: { timeStyle: 'medium' },
 };
 /** The formats of times, as the host writes them. The words are English, so other locales are ignored. */
 export const formats = {};

@@ -18,12 +18,27 @@ describeInBrowser('keys of a key', (browser) => {
       await page.getByRole('button', { name: 'More about orchestrator' }).click();
       await page.getByRole('button', { name: 'End first agent' }).click();
       const question = page.getByRole('group', { name: 'End first agent?' });
+      const row = page.getByRole('listitem').filter({ hasText: 'orchestrator' }).first();
+      expect(await row.getByRole('button').allTextContents()).toEqual(['End', 'Cancel']);
       await question.getByRole('button', { name: 'End', exact: true }).click();
-      await page.getByRole('button', { name: 'End first agent' }).waitFor({ state: 'detached' });
       await page.getByRole('button', { name: 'End second agent' }).waitFor();
+      expect(await page.getByRole('button', { name: 'End first agent' }).count()).toBe(0);
+      await page.getByText('1 key for its programs').waitFor();
+      const history = page.getByRole('list', { name: 'History' });
+      for (const name of ['first agent', 'second agent']) {
+        await history.getByText(`Made a key for a program, ${name}, `).waitFor();
+      }
       await page.getByRole('button', { name: 'Rotate orchestrator' }).click();
       await page.getByText('if one of those leaked, end that one').waitFor();
+      expect(await row.getByRole('button').allTextContents()).toEqual(['Rotate', 'Cancel']);
+      await row.getByRole('button', { name: 'Cancel' }).click();
+      await page.getByRole('button', { name: 'End second agent' }).click();
+      await row.getByRole('button', { name: 'End', exact: true }).click();
+      await page.getByText('All have ended.').waitFor();
+      expect(await page.getByText('for its programs', { exact: false }).allTextContents()).toEqual([
+        'Keys for its programs',
+      ]);
     });
-    expect(await statuses()).toEqual([401, 200]);
+    expect(await statuses()).toEqual([401, 401]);
   });
 });

@@ -2,7 +2,7 @@
 
 import { expect, test } from 'bun:test';
 import type { Page } from 'playwright-core';
-import { describeInBrowser } from '../../support/browser.ts';
+import { describeInBrowser, takePage } from '../../support/browser.ts';
 import type { TestApp } from '../../support/test-app.ts';
 import { appForBrowser, withKeysPage } from './keys-page.ts';
 
@@ -51,6 +51,69 @@ describeInBrowser('a list in pages', (browser) => {
         await page.getByRole('button', { name: `More about ${name}`, expanded: true }).waitFor();
       }
     });
+  });
+
+  test('is read anew while a row of a later page is open, which stays open, as does the page', async () => {
+    await using app = await appForBrowser();
+    const oldest = await oldestOf(app);
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByRole('button', { name: 'Show more' }).click();
+      await page.getByText(`${KEYS} keys`, { exact: true }).waitFor();
+      await page.getByRole('button', { name: 'More about the oldest' }).click();
+      await page.getByText(/^Made by alice/).waitFor();
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await said(page, 'Refreshed at');
+      await page.getByRole('button', { name: 'Refresh', exact: true }).waitFor();
+      await page.getByRole('button', { name: 'More about the oldest', expanded: true }).waitFor();
+      await page.getByText(/^Made by alice/).waitFor();
+
+      const another = await app.createKey('alice', { name: 'made meanwhile' });
+      const search = page.getByRole('searchbox');
+      for (const { key } of [another, oldest]) {
+        await search.fill(key);
+        await said(page, 'It is this one.');
+      }
+    });
+  });
+
+  test('is given up after 20 seconds without an answer, beside the button', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'only one' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await page.getByText('1 key', { exact: true }).waitFor();
+      await page.evaluate(() => {
+        const { timeout } = AbortSignal;
+        AbortSignal.timeout = (ms) => timeout.call(AbortSignal, ms / 20);
+      });
+      await page.route(LISTS, () => {}); // never answered
+      const refresh = page.getByRole('button', { name: 'Refresh', exact: true });
+      await refresh.click();
+      await page.getByRole('button', { name: 'Refreshing…' }).waitFor();
+      const words = page.getByText('The list could not be refreshed. No answer came. Try again.');
+      await words.waitFor({ timeout: 3000 });
+      const [below, above] = [await words.boundingBox(), await refresh.boundingBox()];
+      expect((below?.y ?? 0) - (above?.y ?? 0)).toBeLessThan(100);
+    });
+  });
+
+  test('says so when an answer can’t be shown, and goes on with the next', async () => {
+    await using app = await appForBrowser();
+    await app.createKey('alice', { name: 'only one' });
+    const { at } = await link(app);
+    await using taken = await takePage(browser());
+    const { page } = taken;
+    await page.goto(`${app.url}/keys${at}`);
+    await page.getByText('1 key', { exact: true }).waitFor();
+    await page.route('**/keys/events', (route) =>
+      route.fulfill({ json: { events: [{ at: 'noon', kind: 'created' }] } }),
+    );
+    const more = page.getByRole('button', { name: 'More about only one' });
+    await more.click();
+    await page.getByRole('alert').getByText('This could not be shown.').waitFor();
+    await more.click();
+    await page.getByRole('alert').waitFor({ state: 'detached' });
+    await page.getByRole('button', { name: 'Create a key' }).click();
+    await page.getByRole('heading', { name: 'New key' }).waitFor();
   });
 
   test('shows a new secret until it is saved, though its key is on a page that isn’t shown any more', async () => {

@@ -32,13 +32,15 @@ describeInBrowser('a token that is over', (browser) => {
     const acts: readonly ((page: Page) => Promise<void>)[] = [
       (page) => page.getByRole('button', { name: 'More about parent' }).click(),
       (page) => page.getByRole('button', { name: 'Save', exact: true }).click(),
-      (page) => pressIn(page, 'Rotate billing?', 'Rotate'),
+      async (page) => {
+        await page.getByRole('button', { name: 'Rotate billing' }).click();
+        await pressIn(page, 'Rotate billing?', 'Rotate');
+      },
     ];
     await withKeysPage(browser(), app, await link(app), async ({ page }) => {
       await page.getByRole('button', { name: 'More about billing' }).click();
       await page.getByText(/^Made by alice/).waitFor();
       await page.getByRole('button', { name: 'Rename: billing' }).click();
-      await page.getByRole('button', { name: 'Rotate billing' }).click();
       for (const act of acts) {
         app.clock.advance(7_200_000);
         await act(page);
@@ -93,6 +95,7 @@ describeInBrowser('no answer of the server', (browser) => {
       const make = page.getByRole('button', { name: 'Make the key', exact: true });
       await make.waitFor();
       await page.route('**/device/decision', (route) => route.abort());
+      await page.getByRole('checkbox', { name: 'read' }).check();
       await make.click();
       await alerted(page, 'No answer came. Try again.');
       await page.route('**/device/decision', async (route) => {

@@ -45,7 +45,10 @@ describeInBrowser('the ways in', (browser) => {
       await page.getByText('It is made on the server').waitFor();
       const command = await page.locator('pre').textContent();
       const settings = `JWT_ISSUER=… PUBLIC_URL=${app.url}`;
-      expect(command?.replace(/^DATABASE_URL=… /, '')).toBe(`${settings} bun run token --sub your-name --link`);
+      expect(command?.trim().replace(/^DATABASE_URL=… /, '')).toBe(`${settings} bun run token --sub your-name --link`);
+      await page.getByRole('button', { name: 'Copy the command' }).click();
+      await page.getByText('Copied.').waitFor();
+      expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(command?.trim() ?? '');
       expect(await page.content()).not.toContain('issuer.example/secret');
     });
   });
@@ -67,6 +70,12 @@ describeInBrowser('the ways in', (browser) => {
 });
 
 describeInBrowser('the page /keys', (browser) => {
+  test('takes 90,000 bytes at most', async () => {
+    await using app = await createTestApp({ env: { OAUTH_DEVICE: '1', ADMIN_CLAIM: 'roles=keys-admin' } });
+    const page = await fetch(`${app.url}/keys`);
+    expect((await page.arrayBuffer()).byteLength).toBeLessThanOrEqual(90_000);
+  });
+
   test('shows further pages of a long list when it is asked to', async () => {
     await using app = await appForBrowser();
     const scopes = Array.from({ length: 20 }, (_, index) => `${index}:${'x'.repeat(90)}`);

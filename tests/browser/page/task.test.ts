@@ -81,6 +81,7 @@ describeInBrowser('a key for a connection', (browser) => {
       await page.getByText('whether evil.example gets the key that it waits for').waitFor();
       await pasteToken(page, await app.token('alice'));
       await page.getByRole('heading', { name: /evil.example/ }).waitFor();
+      await page.getByRole('textbox', { name: 'Other scopes' }).fill('read');
       await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
       await page.getByRole('alert').getByText('not one that the program has registered').waitFor();
       const back = page.getByRole('link', { name: 'Paste a key instead, or cancel' });
@@ -214,6 +215,9 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       await press('Yes, it shows this code');
       await page.getByText('in its own words').waitFor();
       expect(await focused()).toBe('A program asks for a key');
+      await press('Make the key');
+      await page.getByText('It may do nothing yet.').waitFor();
+      expect(await page.evaluate(() => (document.activeElement as HTMLInputElement).name)).toBe('scopes');
       await press('Make the key');
       await page.getByText('The program gets its key').waitFor();
       expect(await page.evaluate(() => document.activeElement !== document.body)).toBe(true);

@@ -2,6 +2,7 @@
 // keyboard alone, and with names that mislead.
 
 import { expect, test } from 'bun:test';
+import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
@@ -9,7 +10,7 @@ import type { Page } from 'playwright-core';
 import { describeInBrowser } from '../../support/browser.ts';
 import { run } from '../../support/command.ts';
 import { temporaryFolder } from '../../support/folder.ts';
-import { listedKeys, type TestApp } from '../../support/test-app.ts';
+import { bearer, listedKeys, type TestApp } from '../../support/test-app.ts';
 import { appForBrowser, historyOf, type OpenPage, withKeysPage } from './keys-page.ts';
 
 const link = async (app: TestApp, sub: string, claims = {}) => ({ at: `#token=${await app.token(sub, claims)}` });
@@ -128,6 +129,51 @@ describeInBrowser('a new key', (browser) => {
   });
 });
 
+describeInBrowser('the form of a new key', (browser) => {
+  test('leads to the scopes before a key is made that may do nothing, by the button as by Enter', async () => {
+    await using app = await appForBrowser({ env: { KEY_SCOPES: 'read write' } });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
+      const focused = () => page.evaluate(() => (document.activeElement as HTMLInputElement).value);
+      const send = page.getByRole('button', { name: 'Create key' });
+      await page.getByRole('textbox', { name: 'Name' }).fill('for nothing');
+      await send.click();
+      await page.getByText('It may do nothing yet.').waitFor();
+      expect(await focused()).toBe('read');
+      expect(await listedKeys(app, 'alice')).toEqual([]);
+      await page.getByRole('textbox', { name: 'Name' }).press('Enter');
+      expect(await focused()).toBe('read');
+      expect(await listedKeys(app, 'alice')).toEqual([]);
+      await send.click(); // all the same
+      await page.getByRole('heading', { name: 'for nothing' }).waitFor();
+      expect(await listedKeys(app, 'alice')).toMatchObject([{ scopes: [] }]);
+    });
+  });
+
+  test('is not offered where no more keys can be made: the button says so', async () => {
+    await using app = await appForBrowser({ env: { OWNER_KEYS: '2' } });
+    await app.createKey('alice', { name: 'one' });
+    const two = await app.createKey('alice', { name: 'two' });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
+      const button = page.getByRole('button', { name: 'Create a key (2 of 2 keys)', disabled: true });
+      await button.waitFor();
+      await button.click({ force: true });
+      await page.getByRole('status').getByText('No more can be made').waitFor();
+      await app.call('delete_api_key', { keyId: two.id }, await bearer(app, 'alice'));
+      await page.getByRole('button', { name: 'Refresh' }).click();
+      await page.getByRole('button', { name: 'Create a key', exact: true }).click();
+      await page.getByRole('heading', { name: 'New key' }).waitFor();
+    });
+  });
+
+  test('says who is signed in and for whom, by the names that the token has, too', async () => {
+    await using app = await appForBrowser({ env: { JWT_OWNER_CLAIM: 'org_id' } });
+    const claims = { name: 'Alice A.', org_id: 'org_2x', org_name: 'Acme' };
+    await withKeysPage(browser(), app, await link(app, 'user_1y', claims), async ({ page }) => {
+      await page.getByText('Signed in as user_1y (Alice A.), for org_2x (Acme)').waitFor();
+    });
+  });
+});
+
 describeInBrowser('a key that one has', (browser) => {
   test('is found by pasting, on a page further on, with what happened to it, and sent nowhere', async () => {
     await using app = await appForBrowser();
@@ -163,6 +209,52 @@ describeInBrowser('a key that one has', (browser) => {
     expect(await app.logText()).not.toContain(key);
   });
 
+  test('is found by pasting, whatever its form is and by whatever means it comes into the field', async () => {
+    await using app = await appForBrowser();
+    const keys = ['acme.Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5', `ü${'a'.repeat(300)}`, 'b'.repeat(20)];
+    const lines = keys.slice(0, 1).map((key, index) => ({
+      ...{ userId: 'alice', name: `from before ${index}`, scopes: ['read'], foreign: true },
+      keyHash: new Bun.CryptoHasher('sha256').update(key).digest('hex'),
+    }));
+    const file = join(app.folder, 'keys.jsonl');
+    await Bun.write(file, lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    await app.keys('import', file);
+    await app.createKey('alice', { name: 'c'.repeat(20) });
+    await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
+      const sent: string[] = [];
+      page.on('request', (request) => sent.push(`${request.url()} ${request.postData()}`));
+      await page.getByText('2 keys', { exact: true }).waitFor();
+      const search = page.getByRole('searchbox');
+      const ways: Record<string, (text: string) => Promise<unknown>> = {
+        async paste(text) {
+          await page.evaluate((copied) => navigator.clipboard.writeText(copied), text);
+          await page.keyboard.press('Control+V');
+        },
+        keyboard: (text) => page.keyboard.insertText(text), // as that of a phone does
+        filled: (text) => search.fill(text),
+      };
+      for (const put of Object.values(ways)) {
+        await search.focus();
+        await put(keys[0] ?? '');
+        await page.getByText('It is this one.').waitFor();
+        expect(await search.inputValue()).toBe('');
+        await page.getByRole('button', { name: 'More about from before 0', expanded: true }).waitFor();
+        for (const unknown of keys.slice(1)) {
+          await search.focus();
+          await put(unknown);
+          await page.getByText('None of your keys').waitFor();
+          expect(await search.inputValue()).toBe('');
+        }
+      }
+      await search.fill('c'.repeat(20)); // which is the name of one
+      await page.getByText('1 of 2 keys').waitFor();
+      await search.fill('');
+      await search.pressSequentially('typed by hand-0123456789');
+      await page.getByText('No key matches.').waitFor();
+      expect(sent.filter((text) => keys.some((key) => text.includes(key)))).toEqual([]);
+    });
+  });
+
   test('stays in sight when it is changed so that the search or the state shown leaves it out, until these change', async () => {
     await using app = await appForBrowser();
     for (const name of ['shop', 'shop too']) await app.createKey('alice', { name });
@@ -178,6 +270,7 @@ describeInBrowser('a key that one has', (browser) => {
       await row.getByText(/^Renamed by alice/).waitFor();
       expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Rename: backup');
       await page.getByRole('button', { name: 'End sooner: backup' }).click();
+      expect(await page.getByLabel('It ends').inputValue()).toBe('365'); // what ends the least
       await page.getByLabel('It ends').selectOption('in 7 days');
       await page.getByRole('button', { name: 'Save' }).click();
       await row.getByText(/^End changed by alice/).waitFor();
@@ -380,11 +473,17 @@ describeInBrowser('with the keyboard and a screen reader alone', (browser) => {
     - text: Never expires Not used yet
     - button "Rotate another": Rotate
     - button "More about another": …`);
+      const begin = page.getByRole('button', { name: 'Create a key' });
+      const ring = () =>
+        begin.evaluate((button) => button === document.activeElement && getComputedStyle(button).outlineWidth);
+      expect(await ring()).toBe('0px'); // nobody has done anything
+      await page.keyboard.press('Shift');
       expect(await focused(page)).toBe('Create a key');
       await page.keyboard.press('Enter');
       expect(await focused(page)).toBe('name');
       await page.keyboard.type('made by hand');
       await page.keyboard.press('Enter'); // which makes no key without scopes
+      await page.getByText('It may do nothing yet.').waitFor();
       await page.keyboard.press('Space');
       await press(page, 'Create key');
       await page.getByRole('heading', { name: 'made by hand' }).waitFor();

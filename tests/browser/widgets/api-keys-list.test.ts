@@ -122,15 +122,13 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       await button(list, 'Revoke CI pipeline').click();
       const question = list.getByRole('group', { name: 'Revoke CI pipeline?' });
       const revoke = await question.getByRole('button', { name: 'Revoke' }).elementHandle();
-      const remove = await button(list, 'Delete CI pipeline').elementHandle();
+      expect(await button(list, 'Delete CI pipeline').count()).toBe(0); // the question has the row's only buttons
       // Before the response can come: the question stays.
       await stopClock(page);
-      await revoke?.evaluate((first, second) => {
-        for (const node of [first, second] as HTMLElement[]) {
-          node.focus();
-          node.click();
-        }
-      }, remove);
+      await revoke?.evaluate((node) => {
+        (node as HTMLElement).focus();
+        (node as HTMLElement).click();
+      });
       await page.getByText('tools/call #3').waitFor();
       await question.waitFor();
       await page.clock.runFor(RESPONDED_MS);
@@ -237,7 +235,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
     const keys = [
       ...keyWith('used', {
         uses: { today: 1200, last30Days: [1200, 0, 600] },
-        quota: { requests: 5000, period: 'day' },
+        quota: { requests: 5000, period: 'day', remaining: 3800 },
         rateLimit: { requests: 100, window: '15m' },
       }),
       ...keyWith('unused', {}),
@@ -250,7 +248,7 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       const uses = frame.locator('.uses');
       expect(await uses.locator('> span:not(.scale)').allTextContents()).toEqual([
         '1,800 uses in 30 days, 1,200 today',
-        'Quota 5,000 a day',
+        'Quota 5,000 a day, 3,800 left',
         'Limit 100 in 15 minutes',
       ]);
       expect(await uses.locator('.scale').textContent()).toBe('1,2000'); // from 1,200 to 0
@@ -264,11 +262,11 @@ describeInBrowser('the widget api-keys-list', (browser) => {
   test('shows above the keys what counts for all of them together, with a bar for the quota; and how to make the first', async () => {
     await withBareHost(browser(), 'api-keys-list', async ({ frame, initialize, post }) => {
       await initialize();
-      const owner = {
-        ...{ quota: { requests: 5000, period: 'day' }, rateLimit: { requests: 100, window: '1h' } },
+      const ownerWith = (remaining: number) => ({
+        ...{ quota: { requests: 5000, period: 'day', remaining }, rateLimit: { requests: 100, window: '1h' } },
         ...{ keysMax: 1, uses: { today: 1200, last30Days: [1200, 0, 600] } },
-      };
-      await post(toolResult({ ...listOf('one'), owner }));
+      });
+      await post(toolResult({ ...listOf('one'), owner: ownerWith(3800) }));
       const line = frame.locator('header .uses');
       expect(await line.locator('> span').allTextContents()).toEqual([
         'All your keys together: 1,800 uses in 30 days, 1,200 today',
@@ -278,6 +276,11 @@ describeInBrowser('the widget api-keys-list', (browser) => {
       ]);
       const bar = line.getByRole('progressbar', { name: 'Quota used' });
       expect(await bar.evaluate((element) => (element as HTMLProgressElement).position)).toBe(0.24);
+      const color = () => bar.evaluate((element) => getComputedStyle(element).getPropertyValue('--spent'));
+      expect(await color()).toBe('');
+      await post(toolResult({ ...listOf('one'), owner: ownerWith(0) })); // whatever the keys that are there have used
+      await line.getByText('5,000 of 5,000 a day').waitFor();
+      expect(await color()).not.toBe('');
       await post(toolResult(listOf()));
       await frame.getByRole('heading', { name: 'No API keys yet' }).waitFor();
       await frame.getByText('Create an API key named').waitFor();

@@ -6,6 +6,7 @@ import { Glob } from 'bun';
 import * as v from 'valibot';
 import { defineTool } from '../../../src/calls/tool.ts';
 import { inlineAssets } from '../../../src/ground/inline.ts';
+import { minified, minifiedScript } from '../../../src/ground/minify.ts';
 import { ok } from '../../../src/ground/result.ts';
 import { createWidgets } from '../../../src/pages/widgets/index.ts';
 import type { ToolFile } from '../../../src/tools/folder/tool-file.ts';
@@ -54,6 +55,36 @@ globalThis.seen = [a, b(1)];
   new Function(script)();
   expect(Reflect.get(globalThis, 'seen')).toEqual([1, 4]);
   expect(() => inlineAssets(page, { 'a.js': '' })).toThrow('a page needs b.js');
+});
+
+/** § stands for $. */
+const CASES: readonly (readonly [what: string, script: string, left: string])[] = [
+  ['comments and indentation', 'const a = 1; // one\n/* two\n*/ const b = 2;\n', 'const a=1;const b=2;'],
+  ['breaks where a statement ends without a semicolon', 'function f() {\n}\nfoo();', 'function f(){}\nfoo();'],
+  ['spaces between words', 'return typeof x === "y" ? in_ : of;', 'return typeof x==="y"?in_:of;'],
+  ['signs that would be another one together', 'a + +b - -c + d;', 'a+ +b- -c+d;'],
+  ['strings as they are', `'// no  comment' + "it's  /* none */";`, `'// no  comment'+"it's  /* none */";`],
+  [
+    'templates with holes in holes',
+    '`a  // §{ b ? `c  §{ { d: 1 } } {` : "}" }  e`;',
+    '`a  // §{b?`c  §{{d:1}} {`:"}"}  e`;',
+  ],
+  ['a $ in a template', '`$ $5  \\§{ x }  \\``;', '`$ $5  \\§{ x }  \\``;'],
+  ['regular expressions', 'x.replace(/[/"\'] \\/ {/g, "");', 'x.replace(/[/"\'] \\/ {/g,"");'],
+  ['divisions', 'a / b / c; (a) / 2 / d;', 'a/b/c;(a)/2/d;'],
+];
+
+test.each(CASES)('of the script of a page goes what means nothing: %s', (_, script, left) => {
+  expect(minifiedScript(script.replaceAll('§', '$'))).toBe(left.replaceAll('§', '$'));
+});
+
+test('a script of a page that doesn’t end is an error', () => {
+  expect(() => minifiedScript('const a = `b §{ c'.replace('§', '$'))).toThrow('end');
+});
+
+test('of the style sheet of a page stays what has a meaning', () => {
+  const style = '<style>/* all */\n.a > :is(.b, .c) {\n  margin: 0 auto;\n  width: calc(6ch + 50px);\n}\n</style>';
+  expect(minified(style)).toBe('<style> .a > :is(.b,.c){margin:0 auto;width:calc(6ch + 50px)}</style>');
 });
 
 test('the preview page allows the scripts and styles it has, by hash, and nothing else', async () => {

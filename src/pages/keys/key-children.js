@@ -1,0 +1,71 @@
+// Lists the keys that a key has made for its programs, and ends single ones.
+
+import { html } from '../widgets/draw.js';
+import { isTime, nameOf, scopeList, setup, timeOf, workButton } from '../widgets/parts.js';
+import { question } from '../widgets/question.js';
+
+const SCOPES_SHOWN = 4;
+/** Shown instead of what can be loaded only after signing in again. */
+export const UNREAD = 'Sign in again to see it.';
+
+const isChild = (item) => typeof item?.id === 'string' && Array.isArray(item.scopes) && isTime(item.expiresAt);
+
+/**
+ * Creates the list of a key's children. `family` has { read(id, cursor), end(id) }, which resolve with an outcome.
+ * `state()` returns { children, names, cursor, failure, ending } of an open key: `children` is undefined until it was
+ * read, and `names`, by id, has those that were ended meanwhile, too. `change(changed, ...places)` changes that,
+ * redraws, and focuses the first place. `count(number)` takes how many there are.
+ */
+export function keyChildren({ id, family, state, change, count }) {
+  async function read(cursor) {
+    const { output, failure } = await family.read(id, cursor);
+    if (!Array.isArray(output?.keys)) return change({ failure: failure || UNREAD });
+    const children = [...(cursor === undefined ? [] : state().children), ...output.keys.filter(isChild)];
+    const names = new Map([...state().names, ...children.map(({ id, name }) => [id, String(name)])]);
+    if (output.nextCursor === undefined) count(children.length);
+    change({ children, names, cursor: output.nextCursor, failure: undefined });
+  }
+
+  function askToEnd(child) {
+    async function act() {
+      const { output, failure } = await family.end(child.id);
+      if (output === null) return failure;
+      change({ ending: null }, `children ${id}`);
+      await read();
+    }
+    const ending = question({
+      at: `of ${child.id}`,
+      look: 'inset',
+      label: `End ${child.name}?`,
+      words: html`End ${nameOf(String(child.name))}? Programs that use it are ${setup.refused}.`,
+      verb: 'End',
+      doing: 'Ending…',
+      ends: true,
+      act,
+      close: () => change({ ending: null }, `end ${child.id}`),
+    });
+    change({ ending }, `cancel of ${child.id}`);
+  }
+
+  const row = (child, isQuiet) => html`<li class="line" at="child ${child.id}">
+    <span>${nameOf(String(child.name))}</span>${scopeList(child.scopes, SCOPES_SHOWN)}
+    <span class="hint">ends ${timeOf(child.expiresAt)}</span>
+    ${!isQuiet && html`<button type="button" class="bad" at="end ${child.id}" aria-label="End ${child.name}" onclick=${() => askToEnd(child)}>End</button>`}
+  </li>`;
+
+  /** Draws the list. `isQuiet`: without buttons, as a question is open. */
+  function view(isQuiet) {
+    const { children, cursor, failure, ending } = state();
+    const more = { at: `more children ${id}`, label: 'More', doing: 'Loading…', act: () => read(cursor) };
+    const hasNoButtons = isQuiet || Boolean(ending);
+    return html`<div class="field" at="children ${id}" tabindex="-1">
+      <h3>Keys for its programs</h3>
+      ${failure && html`<p class="hint" role="status">${failure}</p>`}
+      ${children?.length === 0 && !failure && html`<p class="hint">All have ended.</p>`}
+      ${ending?.view()}
+      <ul role="list" class="children" aria-label="Keys for its programs">${children?.map((child) => row(child, hasNoButtons))}</ul>
+      ${cursor !== undefined && !hasNoButtons && workButton(more)}
+    </div>`;
+  }
+  return { read, view };
+}

@@ -1,0 +1,167 @@
+// What one can do in the open row of a key: change it, read its history, and see the keys that it has made.
+
+import { focusOn, html, redraw } from '../widgets/draw.js';
+import { busily, complaint, nameOf, timeOf, workButton } from '../widgets/parts.js';
+import { keyChildren, UNREAD } from './key-children.js';
+
+const IS_IN_USE = ['active', 'soon'];
+
+/**
+ * Creates the panels of open rows. `request(path, body)` calls the server. `replace(id, item)` replaces a shown key with
+ * the item that the server returned, `count(id, number)` the number of its children. `family`: see keyChildren.
+ * `saveAt` is the path that changes a key. `edits`, by name, are what can be changed: { label, first(key), view(key,
+ * form) }, where `first` is the place that gets the focus, and `form` is formOf.
+ */
+export function keyPanels(options) {
+  const panels = { ...options, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead, made }
+  return {
+    open({ id, children: number }) {
+      panels.states.set(id, {
+        edit: null,
+        events: [],
+        cursor: undefined,
+        instead: 'Loading…',
+        made: { names: new Map() },
+      });
+      void readHistory(panels, id);
+      if (number > 0) void childrenOf(panels, id).read();
+    },
+    /** Reloads what may have changed of an open key, or could not be loaded. */
+    readAgain({ id, children: number }) {
+      const { instead, made } = stateOf(panels, id);
+      if (instead) void readHistory(panels, id);
+      if (number > 0 || made?.failure) void childrenOf(panels, id).read();
+    },
+    /** Loads the history of a key, if it is open. */
+    readHistory: (id) => panels.states.has(id) && void readHistory(panels, id),
+    isAsking: (id) => Boolean(stateOf(panels, id).made?.ending),
+    /** Leaves the edit of a key, if one is open. */
+    leave: (id) => panels.states.has(id) && leave(panels, id),
+    close: (id) => panels.states.delete(id),
+    nameView: (key) => stateOf(panels, key.id).edit === 'name' && editView(panels, key),
+    editView: (key) => stateOf(panels, key.id).edit !== 'name' && editView(panels, key),
+    buttons: (key) =>
+      IS_IN_USE.includes(key.state) && editsOf(panels, key).map((edit) => editButton(panels, key, edit)),
+    historyView: (key, isQuiet) => historyView(panels, key.id, isQuiet),
+    childrenView(key, isQuiet) {
+      const { made } = stateOf(panels, key.id);
+      return (key.children > 0 || made?.children !== undefined) && childrenOf(panels, key.id).view(isQuiet);
+    },
+  };
+}
+
+const stateOf = ({ states }, id) => states.get(id) ?? {};
+
+function change(panels, id, changed, ...places) {
+  if (!panels.states.has(id)) return; // closed meanwhile
+  panels.states.set(id, { ...stateOf(panels, id), ...changed });
+  redraw();
+  places.some(focusOn);
+}
+
+const childrenOf = (panels, id) =>
+  keyChildren({
+    id,
+    family: panels.family,
+    state: () => stateOf(panels, id).made ?? { names: new Map() },
+    change: (changed, ...places) =>
+      change(panels, id, { made: { ...stateOf(panels, id).made, ...changed } }, ...places),
+    count: (number) => panels.count(id, number),
+  });
+
+async function readHistory(panels, id, cursor) {
+  const { output, failure } = await panels.request('/keys/events', { keyId: id, cursor });
+  if (!Array.isArray(output?.events)) return change(panels, id, { instead: failure || UNREAD });
+  const before = cursor === undefined ? [] : stateOf(panels, id).events;
+  change(panels, id, { events: [...before, ...output.events], cursor: output.nextCursor, instead: '' });
+}
+
+async function save(panels, id, edit, fields) {
+  const { output, failure } = await panels.request(panels.saveAt, { keyId: id, ...fields });
+  if (output === null) return change(panels, id, { failure });
+  panels.replace(id, output);
+  change(panels, id, { edit: null, failure: undefined }, `${edit} ${id}`, `details ${id}`);
+  await readHistory(panels, id);
+}
+
+const leave = (panels, id, ...places) => change(panels, id, { edit: null, failure: undefined }, ...places);
+
+const editsOf = ({ edits }, key) => Object.keys(edits).filter((edit) => edits[edit].isOffered?.(key) ?? true);
+
+function editButton(panels, key, edit) {
+  const { id, name } = key;
+  const { label, first } = panels.edits[edit];
+  const begin = () => change(panels, id, { edit, failure: undefined }, first(key));
+  return html`<button type="button" at="${edit} ${id}" aria-label="${label}: ${name}" onclick=${begin}>${label}</button>`;
+}
+
+function editView(panels, key) {
+  const { edit } = stateOf(panels, key.id);
+  return panels.edits[edit]?.view(key, (parts) => formOf(panels, key, edit, parts));
+}
+
+/**
+ * Draws the form of an edit. `read(typed)` returns the fields to send, or a sentence that says why nothing can be sent.
+ */
+function formOf(panels, key, edit, { read, words, fields }) {
+  const { id } = key;
+  const { label, first } = panels.edits[edit];
+  const send = ({ target }) => {
+    const wanted = read(new FormData(target));
+    if (typeof wanted === 'string') change(panels, id, { failure: wanted }, first(key));
+    else void busily(`save ${id}`, () => save(panels, id, edit, wanted));
+  };
+  const cancel = () => leave(panels, id, `${edit} ${id}`);
+  const { failure } = stateOf(panels, id);
+  return html`<form class=${edit === 'name' ? 'line' : 'inset stack'} at="edit ${id}" aria-label=${label}
+    onsubmit=${send} onkeydown=${({ key: pressed }) => pressed === 'Escape' && cancel()}>
+    ${failure && complaint(failure)}
+    ${words && html`<p>${words}</p>`}
+    ${fields}
+    <div class="line">
+      ${workButton({ at: `save ${id}`, label: 'Save', doing: 'Saving…', look: 'solid' })}
+      <button type="button" at="leave ${id}" onclick=${cancel}>Cancel</button>
+    </div>
+  </form>`;
+}
+
+function historyView(panels, id, isQuiet) {
+  const { events, cursor, instead, made } = stateOf(panels, id);
+  const more = { at: `more ${id}`, label: 'Earlier', doing: 'Loading…', act: () => readHistory(panels, id, cursor) };
+  return html`<div class="field" at="history ${id}" tabindex="-1">
+    <h3>History</h3>
+    ${instead && html`<p class="hint" role="status">${instead}</p>`}
+    <ul class="history hint" role="list" aria-label="History">${events.map((event) => html`<li>${sentenceOf(event, made.names)}</li>`)}</ul>
+    ${cursor !== undefined && !isQuiet && workButton(more)}
+  </div>`;
+}
+
+const FIELDS = {
+  name: 'Renamed',
+  scopes: 'Scopes changed',
+  expiresAt: 'End changed',
+  rateLimit: 'Limit changed',
+  quota: 'Quota changed',
+  active: 'Made active again',
+  resource: 'Server changed',
+  metadata: 'Data changed',
+};
+const KINDS = {
+  created: 'Made',
+  rotated: 'Rotated',
+  first_used: 'New secret first used',
+  revoked: 'Revoked',
+  deleted: 'Deleted',
+  child_ended: 'A key that it had made was ended',
+};
+
+/** Returns a sentence like `Rotated by alice, 3 days ago`. `names` are those of its children, by id. */
+function sentenceOf({ at, kind, actor, address, fields = [] }, names) {
+  const who = actor === undefined ? '' : nameOf(names.get(actor) ?? actor);
+  const where = address !== undefined && html`, from ${address}`;
+  if (kind === 'connected') return html`Handed to ${who}, ${timeOf(at)}`;
+  if (kind === 'delegated') return html`Made a key for a program, ${who}, ${timeOf(at)}`;
+  const changed = fields.map((field) => FIELDS[field] ?? field).join(', ');
+  const what = KINDS[kind] ?? (changed || 'Changed');
+  return html`${what}${who !== '' && html` by ${who}`}, ${timeOf(at)}${where}`;
+}
