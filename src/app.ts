@@ -4,7 +4,6 @@
 import { healthRoute } from './api/health.ts';
 import { createApi } from './api/index.ts';
 import { createLeases } from './api/lease.ts';
-import type { ProcessUsage } from './api/metrics/gauges.ts';
 import { createCountUsed } from './api/told.ts';
 import { createGuards } from './calls/guards.ts';
 import { createIdentify } from './calls/identify.ts';
@@ -16,6 +15,8 @@ import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { shownMintingCommand } from './config/token-settings.ts';
 import { childrenGrants, childrenStore } from './doors/children/index.ts';
+import { openMetrics, type ProcessUsage } from './doors/metrics/index.ts';
+import { openSse } from './doors/sse/index.ts';
 import { LIMITS } from './ground/limits/index.ts';
 import { createPool } from './ground/limits/pool.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './ground/runtime.ts';
@@ -26,7 +27,6 @@ import { createKeyDomain, type KeyDomain } from './keys/index.ts';
 import { createMacs } from './keys/marks.ts';
 import { createFindCode } from './keys/unknown-keys.ts';
 import { createRequestStates } from './mcp/client.ts';
-import { createSessions } from './mcp/sessions.ts';
 import { createWidgets } from './pages/widgets/index.ts';
 import { createSignIn } from './signin/index.ts';
 import { createFindSignIn } from './signin/sign-in.ts';
@@ -158,8 +158,7 @@ interface Parts {
 
 /** Creates the key domain, and the metrics around it. */
 async function keysOf({ store, address, ageClock, config, options }: Parts) {
-  const metrics =
-    config.metricsToken === null ? null : (await import('./api/metrics/measures.ts')).createMetrics(options.clock);
+  const metrics = await openMetrics(config.metricsToken, options);
   const originOf = createOriginOf(config.eventAddresses);
   const audience = createAudience(address, config.resources);
   const keyStore = metrics?.store(store) ?? store;
@@ -305,12 +304,14 @@ async function serviceOn(parts: Parts): Promise<Service> {
   const changes = changesOf(parts, keys);
   const recheck = createRecheck(feed, log);
   const { run, lastCalled } = createRun({ log, recheck, clock });
-  const sessions = createSessions();
+  const sse = openSse();
+  const identify = createIdentify(verifyUserJwt, verifier.inspect);
+  const streams = createStreams(createPool(LIMITS.unread, ageClock), clock, log);
   metrics?.addGauges({
     feed,
     lagMaxMs: config.revocationLagMaxMs,
     writable: store.writable,
-    sessions: () => sessions.count,
+    sessions: sse.count,
     store,
     usage: options.usage,
     certificateEndsAtMs: options.certificateEndsAtMs,
@@ -329,17 +330,34 @@ async function serviceOn(parts: Parts): Promise<Service> {
     run,
     recheck,
     limitsOf: domain.usage.limitsOf,
-    streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
+    streams,
     signInRoutes: await signInOf(parts, keys, offered),
     readOwnEdit,
     listedKey,
-    identify: createIdentify(verifyUserJwt, verifier.inspect),
+    identify,
     keyScopes,
-    sessions,
     findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,
     mints: shownMintingCommand(config, { env, publicUrl: address.url, runScript }),
-    health: healthRoute({ store, feed, sessions, instance, uptimeMs: () => ageClock.monotonicMs() - startedAtMs }),
-    metrics,
+    health: healthRoute({
+      store,
+      feed,
+      sessions: sse.count,
+      instance,
+      uptimeMs: () => ageClock.monotonicMs() - startedAtMs,
+    }),
+    observers: metrics === null ? [] : [metrics.observer],
+    doors: ({ mcpOver, signInAt }) => ({
+      ...sse.routes({
+        mcp: mcpOver('sse'),
+        signIn: signInAt('/sse'),
+        streams,
+        identify,
+        publicPath: address.path,
+        isShared: config.reusePort,
+        log,
+      }),
+      metrics: metrics?.route ?? null,
+    }),
     clock,
     sha256,
     log,
@@ -347,9 +365,7 @@ async function serviceOn(parts: Parts): Promise<Service> {
   return {
     app: {
       ...createDispatch({ ...api, instance, bodies: createPool(LIMITS.messages, ageClock) }),
-      endStreams() {
-        sessions.drain();
-      },
+      endStreams: sse.stop,
     },
     url: address.url,
     storeMode: store.mode,

@@ -40,7 +40,7 @@ const BASE = ['ground/', 'watch/'];
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'commands/': ['calls/', 'config/', 'doors/', 'keys/', 'start/', 'store/', 'tools/', 'users/', 'uses/'],
   'start/': ['app.ts', 'calls/', 'config/', 'main.deno.ts', 'main.ts', 'tools/', 'web/'],
-  'doors/': ['calls/', 'keys/', 'signin/', 'store/', 'tools/'],
+  'doors/': ['api/', 'calls/', 'keys/', 'mcp/', 'signin/', 'store/', 'tools/', 'web/'],
   'api/': ['calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'signin/', 'uses/', 'web/'],
   'config/': ['signin/', 'store/', 'users/'],
   'signin/': ['calls/', 'keys/', 'pages/', 'users/', 'web/'],

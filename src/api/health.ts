@@ -22,7 +22,8 @@ export interface HealthOptions<Position> {
     readonly lagMs: () => number | null;
     readonly position: Position;
   };
-  readonly sessions: { readonly count: number };
+  /** Returns the number of open sessions. */
+  readonly sessions: () => number;
   readonly uptimeMs: () => number;
 }
 
@@ -38,7 +39,7 @@ export function healthRoute<Position>(options: HealthOptions<Position>): Handler
       uptimeSeconds: Math.floor(uptimeMs() / 1000),
       protocolVersions: ALL_VERSIONS,
       store: { mode: store.mode, ok, writable: store.writable(), lagMs: feed.lagMs(), replica },
-      sessions: sessions.count,
+      sessions: sessions(),
       instance,
     };
     return new Response(JSON.stringify(body), {

@@ -1,13 +1,11 @@
 // Puts the HTTP API together: the handlers of the routes, the checks before them, and the access log. table.ts
 // describes each route.
 
-import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import type { Config } from '../config/config.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import { createMcp, type Mcp, type McpOptions } from '../mcp/server.ts';
-import { type SseRouteOptions, sseRoutes, sseUnavailable } from '../mcp/sse.ts';
 import { type McpRouteOptions, mcpRoute } from '../mcp/streamable-http.ts';
 import type { SignInRoutes } from '../signin/index.ts';
 import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from '../signin/metadata.ts';
@@ -18,8 +16,7 @@ import { aboutRoute } from './about.ts';
 import { createAccessLog } from './access-log.ts';
 import { type ChangesRouteOptions, changesRoute } from './changes.ts';
 import { type IntrospectRouteOptions, introspectRoute } from './introspect.ts';
-import type { Metrics, Transport } from './metrics/measures.ts';
-import { metricsRoute } from './metrics/route.ts';
+import { type Observed, type Observer, observing, type Transport } from './observer.ts';
 import { openapiRoute } from './openapi.ts';
 import { type OwnKeyRoutesOptions, ownKeyRoutes } from './own-keys.ts';
 import { type KeysPageOptions, keysPageRoute, previewRoute } from './pages.ts';
@@ -29,7 +26,6 @@ import { type ToolRouteOptions, toolRoutes } from './tools.ts';
 import { type VerifyRouteOptions, verifyRoute } from './verify.ts';
 
 type OptionsOfRoutes = McpRouteOptions &
-  SseRouteOptions &
   ToolRouteOptions &
   KeysPageOptions &
   OwnKeyRoutesOptions &
@@ -48,27 +44,40 @@ export interface ApiOptions
   readonly signInRoutes: SignInRoutes;
   readonly address: ServerAddress;
   readonly health: Handler;
-  readonly metrics: Metrics | null;
+  /** What watches requests and calls, besides the access log. */
+  readonly observers: readonly Observer[];
+  /** Returns the routes of doors. */
+  readonly doors: (core: CoreParts) => DoorRoutes;
   readonly clock: Clock;
   readonly sha256: Sha256;
 }
+
+/** What the core gives the routes of a door. */
+export interface CoreParts {
+  mcpOver(transport: Transport): Mcp;
+  /** Returns where OAuth clients sign in for a path; null: they are never challenged. */
+  signInAt(path: ProtectedPath): SignIn | null;
+}
+
+/** Routes by their names in the table. One that is missing or null is off. */
+export type DoorRoutes = Partial<Readonly<Record<RouteName, Served>>>;
 
 export function createApi(options: ApiOptions): Omit<DispatchOptions, 'instance' | 'bodies'> {
   const { config, address, clock, log } = options;
   const { production, trustProxy, tls, accessLog, basePath } = config;
   const logged = { clock, log, trustProxy, verifyRoute: `${basePath}/verify` };
-  const observe = accessLog ? createAccessLog(logged) : undefined;
+  const observed = observing([...(accessLog ? [{ request: createAccessLog(logged) }] : []), ...options.observers]);
   return {
-    routes: routesOf(options),
+    routes: routesOf(options, observed),
     check: createRequestChecks({ ...config, address }),
-    server: { production, trustProxy, ownTls: tls !== null, address, observe },
+    server: { production, trustProxy, ownTls: tls !== null, address, observe: observed.request },
     log,
   };
 }
 
-function routesOf(options: ApiOptions): readonly Route[] {
-  const { config, address, tools, metrics, signInRoutes, sha256 } = options;
-  const { basePath, authorizationServer, metricsToken } = config;
+function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
+  const { config, address, tools, signInRoutes } = options;
+  const { basePath, authorizationServer } = config;
   const { path: publicPath } = address;
   // Without an authorization server there is no challenge: OAuth clients would look for one here.
   const handsOutKeys = config.connect !== null;
@@ -78,19 +87,10 @@ function routesOf(options: ApiOptions): readonly Route[] {
     server === null
       ? null
       : { under: (publicUrl) => ({ metadataUrl: metadataUrl(publicUrl, path), scopes }), handsOutKeys };
-  const off: readonly RouteName[] = [
-    ...(config.reusePort ? (['sse'] as const) : []),
-    ...(config.keysPage === null ? (['keys'] as const) : []),
-    ...(handsOutKeys ? [] : (['authorize'] as const)),
-    ...(config.device ? [] : (['ask'] as const)),
-    ...(metrics !== null && metricsToken !== null ? [] : (['metrics'] as const)),
-  ];
-  const about = aboutRoute((name) => !off.includes(name));
-  const runOver = (transport: Transport): Run => metrics?.run(transport, options.run) ?? options.run;
   function mcpOver(transport: Transport): Mcp {
     const { offered, log } = options;
-    const mcp = createMcp({ ...offered, run: runOver(transport), listsAll: config.toolsList === 'all', log });
-    return metrics?.mcp(transport, mcp) ?? mcp;
+    const run = observed.run(transport, options.run);
+    return observed.mcp(transport, createMcp({ ...offered, run, listsAll: config.toolsList === 'all', log }));
   }
   const mcp = mcpRoute({
     ...options,
@@ -100,16 +100,11 @@ function routesOf(options: ApiOptions): readonly Route[] {
     signIn: signInAt('/mcp'),
     eager: config.mcpAuth === 'eager',
   });
-  const sse = sseRoutes({ ...options, mcp: mcpOver('sse'), publicPath, signIn: signInAt('/sse') });
-
-  const served: Readonly<Record<RouteName, Served>> = {
-    about: ['/', ''].map((path) => ({ path: `${basePath}${path}`, get: about })),
+  const served: DoorRoutes = {
     mcp: { post: mcp },
-    sse: { get: config.reusePort ? sseUnavailable : sse.open },
-    messages: { post: sse.post },
     tools: toolRoutes(`${basePath}/tools/`, tools, {
       ...options,
-      run: runOver('rest'),
+      run: observed.run('rest', options.run),
       signIn: handsOutKeys ? null : signInAt(''), // signing in gives keys, not user tokens
     }),
     openapi: { get: openapiRoute(tools) },
@@ -121,18 +116,22 @@ function routesOf(options: ApiOptions): readonly Route[] {
     revoke: revokeRoute(options.revokeTokens),
     ...signInRoutes,
     health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: options.health }],
-    metrics:
-      metrics && metricsToken ? { get: metricsRoute({ token: metricsToken, sha256, text: metrics.text }) } : null,
     preview: { get: previewRoute(options) },
     resource: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
+    ...options.doors({ mcpOver, signInAt }),
   };
+  const about = aboutRoute((name) => isListed(served[name]));
+  const all: DoorRoutes = { about: ['/', ''].map((path) => ({ path: `${basePath}${path}`, get: about })), ...served };
   return routeNames.flatMap((name): readonly Route[] => {
-    const handled = served[name];
-    if (handled === null) return [];
+    const handled = all[name] ?? [];
     const places = 'map' in handled ? handled : [{ ...handled, path: basePath + ROUTES[name].path }];
     return places.map((place) => ({ ...ROUTES[name], ...place }));
   });
 }
+
+/** Returns whether `GET /` lists a route. */
+const isListed = (handled: Served | undefined): boolean =>
+  handled != null && ('map' in handled || handled.isUnlisted !== true);
 
 /**
  * Returns other paths that probes try for the health check, with and without BASE_PATH. The response names the right
@@ -148,6 +147,9 @@ function healthElsewhere(basePath: string) {
 
 /** The handlers of a route, at the path in the table or at others; null if it is off. */
 export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;
-type Handlers = Pick<Route, 'get' | 'post' | 'any' | 'takes' | 'refuse' | 'missing'>;
+type Handlers = Pick<Route, 'get' | 'post' | 'any' | 'takes' | 'refuse' | 'missing'> & {
+  /** `GET /` doesn't list it. */
+  readonly isUnlisted?: boolean;
+};
 
 const WITHOUT_PAGE = { edit: null, history: null };

@@ -1,9 +1,9 @@
 // How the started server stops while HTTP+SSE streams are open.
 
 import { describe, expect, test } from 'bun:test';
-import { rows } from '../support/everything.ts';
-import { type Runtime, startServer } from '../support/server-process.ts';
-import { openSseSocket, postUntilCutOff, sessionsOf } from '../support/sse-socket.ts';
+import { rows } from '../../support/everything.ts';
+import { type Runtime, startServer } from '../../support/server-process.ts';
+import { openSseSocket, postUntilCutOff, sessionsOf } from '../../support/sse-socket.ts';
 
 describe.each(rows<Runtime>(['bun', 'deno'], 1))('on %s', (runtime) => {
   test('SIGTERM ends open streams and then the process', async () => {

@@ -1,6 +1,7 @@
 // Counts and times the server's work for METRICS_TOKEN's metrics, by wrapping its parts. No label holds text that
 // callers can make up.
 
+import type { Transport } from '../../api/observer.ts';
 import type { Guard } from '../../calls/guard.ts';
 import type { Operation, ToolResult } from '../../calls/operation.ts';
 import type { Run } from '../../calls/run.ts';
@@ -9,10 +10,8 @@ import type { Clock } from '../../ground/runtime.ts';
 import type { Verifier } from '../../keys/verify.ts';
 import { CODES } from '../../mcp/message.ts';
 import type { Mcp, Reply } from '../../mcp/server.ts';
-import { createSeries, type Sample, type Series } from '../../watch/series.ts';
 import { createGauges, type GaugeOptions } from './gauges.ts';
-
-export type Transport = 'rest' | 'http' | 'sse';
+import { createSeries, type Sample, type Series } from './series.ts';
 
 /** The label of any tool or method that the server doesn't have. */
 const OTHER = 'other';

@@ -1,20 +1,13 @@
 // GET /sse and POST /messages: the HTTP+SSE transport of 2024-11-05. The stream carries the replies to posted messages.
 // Each POST is authenticated by its own credentials, and must come from the session's owner once there is one.
 
-import { type Identify, Sender } from '../calls/identify.ts';
-import { OVERLOADED, type Problem } from '../ground/problem.ts';
-import type { Awaitable } from '../ground/result.ts';
-import type { JsonObject } from '../ground/text.ts';
-import type { Log } from '../watch/log.ts';
-import type { Body } from '../web/body.ts';
-import type { RequestContext } from '../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { problemResponse, type SignIn } from '../web/problem-response.ts';
-import { type BodyHandler, type Handler, queryOf, refuseInClear } from '../web/router.ts';
-import { EVENT_STREAM_HEADERS, type Streams } from '../web/stream.ts';
-import { showsWidgets, WIDGETS_SHOWN } from './client.ts';
-import { NO_CAPABILITIES } from './era.ts';
-import { accepted, refusalOfSender, sendReply, unauthorized } from './http-replies.ts';
+import { type Identify, Sender } from '../../calls/identify.ts';
+import { OVERLOADED, type Problem } from '../../ground/problem.ts';
+import type { Awaitable } from '../../ground/result.ts';
+import type { JsonObject } from '../../ground/text.ts';
+import { showsWidgets, WIDGETS_SHOWN } from '../../mcp/client.ts';
+import { NO_CAPABILITIES } from '../../mcp/era.ts';
+import { accepted, refusalOfSender, sendReply, unauthorized } from '../../mcp/http-replies.ts';
 import {
   apiKeyIn,
   CODES,
@@ -26,10 +19,17 @@ import {
   type RequestMessage,
   type RpcError,
   readMessage,
-} from './message.ts';
-import { makesCall } from './methods.ts';
-import { deniedText } from './results.ts';
-import type { Mcp, Peer } from './server.ts';
+} from '../../mcp/message.ts';
+import { makesCall } from '../../mcp/methods.ts';
+import { deniedText } from '../../mcp/results.ts';
+import type { Mcp, Peer } from '../../mcp/server.ts';
+import type { Log } from '../../watch/log.ts';
+import type { Body } from '../../web/body.ts';
+import type { RequestContext } from '../../web/context.ts';
+import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
+import { problemResponse, type SignIn } from '../../web/problem-response.ts';
+import { type BodyHandler, type Handler, queryOf, refuseInClear } from '../../web/router.ts';
+import { EVENT_STREAM_HEADERS, type Streams } from '../../web/stream.ts';
 import { asVisitor, NO_SESSION, type Session, type Sessions, type Visitor } from './sessions.ts';
 
 export interface SseRouteOptions {

@@ -1,15 +1,15 @@
 // Keeps the sessions of HTTP+SSE in memory. Each is one open event stream and ends with it. Bounded in all, for each
 // address and each owner. A session belongs to the owners that its first valid credentials name.
 
-import { type Identity, isWrong } from '../calls/identify.ts';
-import { networkOf } from '../ground/ip.ts';
-import { LIMITS } from '../ground/limits/index.ts';
-import { OVERLOADED, type Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
-import type { JsonObject } from '../ground/text.ts';
-import type { EventStream } from '../web/stream.ts';
-import { NO_CAPABILITIES } from './era.ts';
-import type { Id } from './message.ts';
+import { type Identity, isWrong } from '../../calls/identify.ts';
+import { networkOf } from '../../ground/ip.ts';
+import { LIMITS } from '../../ground/limits/index.ts';
+import { OVERLOADED, type Problem } from '../../ground/problem.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import type { JsonObject } from '../../ground/text.ts';
+import { NO_CAPABILITIES } from '../../mcp/era.ts';
+import type { Id } from '../../mcp/message.ts';
+import type { EventStream } from '../../web/stream.ts';
 
 const { total: SESSIONS_MAX, each: SESSIONS_MAX_EACH } = LIMITS.streams;
 

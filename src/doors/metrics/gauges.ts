@@ -5,7 +5,7 @@ import { type Clock, MS_PER_DAY, withTimeout } from '../../ground/runtime.ts';
 import { SERVER_VERSION } from '../../ground/server-info.ts';
 import type { Feed } from '../../keys/feed.ts';
 import type { KeyStore } from '../../keys/store.ts';
-import type { Sample } from '../../watch/series.ts';
+import type { Sample } from './series.ts';
 
 const EXPIRING_DAYS = [1, 7, 30];
 const COUNT_EVERY_MS = 60_000;

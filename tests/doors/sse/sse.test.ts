@@ -2,14 +2,14 @@
 
 import { afterAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool } from '../../src/start/package/index.ts';
-import { createAuthorizationServer } from '../support/authorization-server.ts';
-import { testClock } from '../support/clock.ts';
-import { ACCEPT, call, openSse, post, request, WITH_WIDGETS } from '../support/mcp.ts';
-import { postTo, sessionsOf } from '../support/sse-socket.ts';
-import { bearer, createTestApp, NO_CONNECTION, readResponse, type TestApp } from '../support/test-app.ts';
-import { anyone, facts, steeredTool } from '../support/tools.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { defineTool } from '../../../src/start/package/index.ts';
+import { createAuthorizationServer } from '../../support/authorization-server.ts';
+import { testClock } from '../../support/clock.ts';
+import { ACCEPT, call, openSse, post, request, WITH_WIDGETS } from '../../support/mcp.ts';
+import { postTo, sessionsOf } from '../../support/sse-socket.ts';
+import { bearer, createTestApp, NO_CONNECTION, readResponse, type TestApp } from '../../support/test-app.ts';
+import { anyone, facts, steeredTool } from '../../support/tools.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const initialize = request('initialize', { protocolVersion: '2024-11-05', capabilities: {}, clientInfo: {} }, 0);

@@ -3,11 +3,11 @@
 import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { definePrompt, defineTool, ok, type ToolDeps } from '../../src/start/package/index.ts';
-import { openDatabase } from '../support/database-client.ts';
-import { call, openSse, post, postModern, request } from '../support/mcp.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
-import { anyone, facts, promptFacts } from '../support/tools.ts';
+import { definePrompt, defineTool, ok, type ToolDeps } from '../../../src/start/package/index.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { call, openSse, post, postModern, request } from '../../support/mcp.ts';
+import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { anyone, facts, promptFacts } from '../../support/tools.ts';
 
 const TOKEN = 'a-token-for-scrapers';
 const METRICS = { METRICS_TOKEN: TOKEN };

@@ -2,9 +2,9 @@
 
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool, ok } from '../../src/start/package/index.ts';
-import { openHttpSocket, postText } from '../support/http-socket.ts';
-import { call, openSse, request } from '../support/mcp.ts';
+import { defineTool, ok } from '../../../src/start/package/index.ts';
+import { openHttpSocket, postText } from '../../support/http-socket.ts';
+import { call, openSse, request } from '../../support/mcp.ts';
 import {
   BEHIND_PROXY,
   cameFrom,
@@ -14,10 +14,10 @@ import {
   postUntilCutOff,
   type SseSocket,
   sessionsOf,
-} from '../support/sse-socket.ts';
-import { bearer, createTestApp, type TestApp } from '../support/test-app.ts';
-import { anyone, facts, steeredTool } from '../support/tools.ts';
-import { waitFor } from '../support/wait-for.ts';
+} from '../../support/sse-socket.ts';
+import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
+import { anyone, facts, steeredTool } from '../../support/tools.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const SESSIONS_MAX = 1000;
 const PER_ADDRESS_MAX = 100;
