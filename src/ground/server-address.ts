@@ -14,8 +14,6 @@ export interface ServerAddress {
   readonly path: string;
   /** The origins known without a request; for a loopback address, those of all loopback names. */
   readonly origins: readonly string[];
-  /** The URL that the version before would have bound keys to, with this configuration. */
-  readonly urlBefore: string;
 }
 
 export interface ServerAddressOptions {
@@ -43,11 +41,10 @@ export const listeningOrigin = ({ host, tls }: { host: string; tls: object | nul
 
 export function createServerAddress(options: ServerAddressOptions): ServerAddress {
   const { publicUrl, listening, basePath, allowedHosts } = options;
-  const urlBefore = publicUrl ?? listening + basePath;
   if (publicUrl !== null) {
     const { origin, pathname } = new URL(publicUrl);
     const path = pathname.replace(/^\/$/, '');
-    return { urlUnder: () => publicUrl, url: publicUrl, path, origins: [origin], urlBefore };
+    return { urlUnder: () => publicUrl, url: publicUrl, path, origins: [origin] };
   }
   const { protocol, hostname, port } = new URL(listening);
   const reached = EVERYWHERE.get(hostname) ?? hostname;
@@ -63,7 +60,6 @@ export function createServerAddress(options: ServerAddressOptions): ServerAddres
     url,
     path: basePath,
     origins: (isLoopback(reached) ? [...new Set([reached, ...LOOPBACK])] : [reached]).map(originAt),
-    urlBefore,
   };
 }
 

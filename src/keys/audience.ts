@@ -38,7 +38,7 @@ export const shownServer = (name: string, url: string): string => (name === THIS
 export function createAudience(address: ServerAddress, others: readonly string[]): Audience {
   const spelled = new Map(others.map((url) => [canonicalUrl(url), url]));
   // A request chooses its Host, so fixed names are compared first: no Host can make another server this one.
-  const fixed = new Set([address.url, address.urlBefore].flatMap(ownUrls));
+  const fixed = new Set(ownUrls(address.url));
 
   function nameOf(resource: string, publicUrl: string | undefined): string | null {
     const url = canonicalUrl(resource);

@@ -66,7 +66,7 @@ function shownTo(actor: Actor, event: KeyEvent): PastEvent {
 }
 
 /** Returns who did it, as far as the asking person may know. */
-function personIn({ kind, how, actor: doer, byAdmin }: KeyEvent, { userId, actor }: Actor): string {
+function personIn({ how, actor: doer, byAdmin }: KeyEvent, { userId, actor }: Actor): string {
   switch (how) {
     case 'command':
     case 'import':
@@ -77,7 +77,7 @@ function personIn({ kind, how, actor: doer, byAdmin }: KeyEvent, { userId, actor
       return 'somebody who had the key';
     default:
       if (doer === actor) return actor;
-      // Also an admin: others where the owner is one person, and whoever edits with a tool (older events lack `byAdmin`).
-      return byAdmin || userId === actor || (kind === 'changed' && how === 'tool') ? 'an admin' : 'a member';
+      // Also an admin: others where the owner is one person.
+      return byAdmin || userId === actor ? 'an admin' : 'a member';
   }
 }

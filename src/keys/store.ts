@@ -61,7 +61,7 @@ export interface KeyEvent {
   readonly actor: string | null;
   readonly requestId: string | null;
   readonly address: string | null;
-  /** Whether an admin's tool did it; false in events of older versions. */
+  /** Whether an admin's tool did it. */
   readonly byAdmin: boolean;
   /** The fingerprint of the secret that the event is about. */
   readonly fingerprint: string | null;
@@ -71,7 +71,7 @@ export interface KeyEvent {
   readonly backupSeq: number | null;
   /** The id of the client that got the key, for `connected`, if the id is the URL of a client metadata document. */
   readonly client: string | null;
-  /** The changed fields, for `changed`; null: another kind, or an event of an older version. */
+  /** The changed fields, for `changed` and `owner_changed`; null: another kind. */
   readonly fields: readonly string[] | null;
 }
 

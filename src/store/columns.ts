@@ -5,13 +5,13 @@ import { memoize } from '../ground/cache.ts';
 import type { Metadata } from '../ground/metadata.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
-import { held, listIn, type Row, textIn, type Value, wholeIn } from './database.ts';
+import { listIn, type Row, textIn, type Value, wholeIn } from './database.ts';
 
 /**
- * `number`: may have been typed by hand, beyond what JavaScript represents exactly. `free`: text of any length, which
- * counts in the bytes of a list. The tables in db/ are STRICT and have CHECKs, so column types are known.
+ * `free`: text of any length, which counts in the bytes of a list. The tables in db/ are STRICT and have CHECKs, so column
+ * types are known, and JavaScript represents all numbers exactly.
  */
-type Kind = 'plain' | 'number' | 'free';
+type Kind = 'plain' | 'free';
 
 interface Field<T> {
   readonly columns: Readonly<Record<string, Kind>>;
@@ -48,17 +48,17 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
     write: (active) => [Number(active)],
   },
   createdAtMs: {
-    columns: { created_at_ms: 'number' },
+    columns: { created_at_ms: 'plain' },
     read: (row) => wholeIn(row, 'created_at_ms'),
     write: (createdAtMs) => [createdAtMs],
   },
   expiresAtMs: {
-    columns: { expires_at_ms: 'number' },
+    columns: { expires_at_ms: 'plain' },
     read: (row) => (row.expires_at_ms === null ? null : wholeIn(row, 'expires_at_ms')),
     write: (expiresAtMs) => [expiresAtMs],
   },
   second: {
-    columns: { second_hash: 'plain', second_is: 'plain', second_ends_at_ms: 'number' },
+    columns: { second_hash: 'plain', second_is: 'plain', second_ends_at_ms: 'plain' },
     read({ second_hash: hash, second_is: is, second_ends_at_ms: endsAtMs }) {
       if (hash === null) return null;
       if (is === 'next') return { hash: String(hash), is: 'next', endsAtMs: null };
@@ -67,7 +67,7 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
     write: (second) => [second?.hash ?? null, second?.is ?? null, second?.endsAtMs ?? null],
   },
   rotations: {
-    columns: { rotations: 'number' },
+    columns: { rotations: 'plain' },
     read: (row) => wholeIn(row, 'rotations'),
     write: (rotations) => [rotations],
   },
@@ -106,10 +106,7 @@ const KINDS = ENTRIES.flatMap(([, { columns }]) => Object.entries(columns));
 export const COLUMNS: readonly string[] = KINDS.map(([name]) => name);
 
 /** The columns of key `k`. To sort by one, qualify it: `ORDER BY k.created_at_ms` uses an index. */
-export const KEY_COLUMNS = [
-  'k.row',
-  ...KINDS.map(([name, kind]) => (kind === 'number' ? `${held(`k.${name}`)} AS ${name}` : `k.${name}`)),
-].join(', ');
+export const KEY_COLUMNS = ['row', ...COLUMNS].map((name) => `k.${name}`).join(', ');
 
 /** The expression for the bytes that the text of key `k` takes in a list. */
 export const TEXT_BYTES = KINDS.filter(([, kind]) => kind === 'free')

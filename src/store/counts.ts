@@ -5,7 +5,7 @@ import { DAY_S, dayAt, monthOf } from '../ground/limits/rates.ts';
 import type { CountsAsOf, Days, KeyCounts, UsesStore } from '../uses/store.ts';
 import { type Database, listIn, type Value } from './database.ts';
 
-/** Sums a holder's units of all processes in windows. Older versions had a row per process; those count, too. */
+/** Sums a holder's units in windows. */
 const sum = (holder: string, windowS: string, first: string, last: string) =>
   `(SELECT sum(uses) FROM key_counts WHERE row = ${holder} AND window_s = ${windowS} AND number BETWEEN ${first} AND ${last})`;
 
@@ -60,12 +60,12 @@ AND (EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${W.owner}) OR EXISTS (SELEC
 ON CONFLICT DO NOTHING`;
 
 // Drops counts of deleted holders, and keeps the later of two last uses.
-const ADD = `INSERT INTO key_counts (row, window_s, number, instance, uses, last_used_at_ms)
-SELECT holder, window_s, first, 0, added, used_at_ms FROM (
+const ADD = `INSERT INTO key_counts (row, window_s, number, uses, last_used_at_ms)
+SELECT holder, window_s, first, added, used_at_ms FROM (
 SELECT ${HOLDER} AS holder, ${W.windowS} AS window_s, ${W.first} AS first, ${W.added} AS added, ${W.usedAtMs} AS used_at_ms
 FROM json_each(?1) AS w WHERE ${W.added} > 0 OR ${W.usedAtMs} IS NOT NULL)
 WHERE holder IS NOT NULL AND NOT EXISTS (SELECT 1 FROM exchanges WHERE instance = ?2 AND number >= ?3)
-ON CONFLICT (row, window_s, number, instance) DO UPDATE SET uses = uses + excluded.uses,
+ON CONFLICT (row, window_s, number) DO UPDATE SET uses = uses + excluded.uses,
 last_used_at_ms = nullif(max(coalesce(last_used_at_ms, 0), coalesce(excluded.last_used_at_ms, 0)), 0)`;
 
 const NOTE_NUMBER = `INSERT INTO exchanges (instance, number) VALUES (?1, ?2)
@@ -97,7 +97,7 @@ FROM json_each(?2) n CROSS JOIN holders h WHERE h.owner = n.value`;
 /** Keys whose days are summed in the event loop: some 5,000 counts, in 2 ms. */
 const SUMMED_MAX = 200;
 
-/** The last use of key `k`, from the row of its newest day. Servers of the previous version write it to key_uses. */
+/** The last use of key `k`, from the row of its newest day. */
 export const COUNTED_USE = `(SELECT last_used_at_ms FROM key_counts WHERE row = k.row AND window_s = ${DAY_S} ORDER BY number DESC LIMIT 1)`;
 
 /** Returns units by day, without the days that have none. */

@@ -52,7 +52,7 @@ LEFT JOIN json_each(?1) h ${join}
 LEFT JOIN api_keys k ON k.row = ${rowBy(secret)} LEFT JOIN owners o ON o.owner = k.user_id`;
 }
 
-const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE id = ?1 AND user_id = ?2`;
+const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
 
 /** The least bytes of a listed key as JSON, without its text. */
 const LISTED_KEY_BYTES_MIN = 136;
@@ -63,7 +63,7 @@ const NEWEST_FIRST = 'ORDER BY k.created_at_ms DESC, k.row DESC';
 // As many keys as begin within the bytes, by a running sum over no more than would fit without text; and one more, if there
 // is one.
 const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms
-FROM api_keys k LEFT JOIN key_uses u USING (row) WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) + 1 FROM (
+FROM api_keys k WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) + 1 FROM (
 SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
 SELECT ${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
 WHERE ${AFTER} ${NEWEST_FIRST} LIMIT CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1)) WHERE before IS NULL OR before < ?4)`;

@@ -62,9 +62,6 @@ const REMOVALS: readonly Removal[] = [
     `DELETE FROM codes WHERE hash IN (
 SELECT hash FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${BATCH_ROWS})`,
   ],
-  // Tables of the previous version, which nobody uses any more.
-  [`DELETE FROM redeemed_codes WHERE redeemed_at_ms < ${DB_NOW_MS} - ${MS_PER_HOUR}`],
-  ['DELETE FROM code_secrets WHERE hour < unixepoch() / 3600 - 2'],
   [`DELETE FROM exchanges WHERE at_ms < ${DB_NOW_MS} - ${EXCHANGES_KEPT_MS}`],
   [
     // Keeps the newest, whatever its age, so that its number is not reused. Each by its own age, so that one written
@@ -106,8 +103,8 @@ function holdersIn(table: 'api_keys' | 'holders', row: string): Holders {
   return {
     batch: `SELECT max(h.row) AS last, max(${isAnyOld}) AS old FROM ${batch}`,
     remove: old.map(
-      (isOld) => `DELETE FROM key_counts WHERE (row, window_s, number, instance) IN (
-SELECT c.row, c.window_s, c.number, c.instance FROM ${batch} CROSS JOIN key_counts c WHERE ${isOld})`,
+      (isOld) => `DELETE FROM key_counts WHERE (row, window_s, number) IN (
+SELECT c.row, c.window_s, c.number FROM ${batch} CROSS JOIN key_counts c WHERE ${isOld})`,
     ),
   };
 }

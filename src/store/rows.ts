@@ -6,7 +6,7 @@ import type { ListedKey, PresentedKey } from '../keys/record.ts';
 import type { KeyEvent } from '../keys/store.ts';
 import { recordOf } from './columns.ts';
 import { COUNTED_USE } from './counts.ts';
-import { held, listIn, type Row, textIn, wholeIn } from './database.ts';
+import { listIn, type Row, textIn, wholeIn } from './database.ts';
 import { ownerSettingsOf } from './owner-settings.ts';
 
 /** Selects the row of the key with a secret of this hash: two index searches, the second only if the first fails. */
@@ -20,10 +20,8 @@ export const hasSecret = (hash: string, nowMs: string) =>
 /** Selects whether the owner of key `k` is blocked. */
 export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id) AS blocked';
 
-// Servers of older versions write key_uses and api_keys.last_used_at_ms: the latest value counts.
-export const USED_AT = held(
-  `nullif(max(${['u.last_used_at_ms', 'k.last_used_at_ms', COUNTED_USE].map((at) => `coalesce(${at}, 0)`)}), 0)`,
-);
+/** The last use of key `k`. Its own column has it once the counts of that day are gone. */
+export const USED_AT = `nullif(max(coalesce(k.last_used_at_ms, 0), coalesce(${COUNTED_USE}, 0)), 0)`;
 
 /** Returns a row's key. Extends the record, because copies would fragment the heap. */
 export function presentedOf(row: Row): PresentedKey {

@@ -101,7 +101,7 @@ describe('a process that starts later', () => {
     expect((await at(`1${cursor.slice(cursor.indexOf('.'))}`)).body).toMatchObject({ all: true });
   });
 
-  test('knows it after all changes were removed but the newest, as the version before does, too', async () => {
+  test('knows it after all changes were removed but the newest', async () => {
     const { cursor: before } = (await now()).body;
     await changeKeys(app, 3);
     app.clock.advance(1000);

@@ -51,7 +51,7 @@ export const DOORS: readonly Door[] = [
   },
   {
     name: 'copies',
-    files: /^store\/(backup|replica)\/|^store\/(left-behind|copying)\.ts|^commands\/keys\/(backup|restore|export)\.ts/,
+    files: /^store\/(backup|replica)\/|^store\/(copying)\.ts|^commands\/keys\/(backup|restore|export)\.ts/,
     words: /backup|restore|replica/i,
   },
   { name: 'sse', files: /^mcp\/(sse|sessions)\.ts/, words: /\bsse\b|sessions?\b/i },

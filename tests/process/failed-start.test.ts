@@ -1,12 +1,13 @@
-// A start that fails for anything but the database leaves the database to the version before, which can be started again.
+// A start that fails for anything but the database adds nothing to it: the version before can be started again.
 
 import { describe, expect, test } from 'bun:test';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { failingStartOn } from '../support/failing-start.ts';
 import { diskFolder, fill } from '../support/folder.ts';
-import { MIGRATIONS, oldDatabase } from '../support/old-database.ts';
+import { MIGRATIONS } from '../support/next-version.ts';
 import { type Runtime, startServer } from '../support/server-process.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 
@@ -17,24 +18,26 @@ export default (deps) => {
 };
 `;
 
-/** A server of the version before can be started on it. */
-const BEFORE = MIGRATIONS.slice(0, -1);
+/** What a database has in which no migration was applied yet. */
+const LEDGER =
+  'CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT';
 
 describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime: Runtime) => {
-  /** A folder with a database of the version before, and a connection to it. */
-  async function withOld() {
+  /** A folder with a database that lacks all migrations, and how many were applied since. */
+  async function withLedger() {
     const folder = fill(diskFolder(), { 'data/.keep': '' });
-    const { old } = await oldDatabase(BEFORE, join(folder, 'data/keys.db'));
+    const db = openDatabase(`file:${join(folder, 'data/keys.db')}`);
+    await db.execute(LEDGER);
     const applied = async () => {
-      const { rows } = await old.execute('SELECT count(*) AS applied FROM schema_migrations');
-      old.close();
+      const { rows } = await db.execute('SELECT count(*) AS applied FROM schema_migrations');
+      db.close();
       return Number(rows[0]?.applied);
     };
     return { folder, applied };
   }
 
   async function failsOn(env: Record<string, string>, tool?: string) {
-    const { folder, applied } = await withOld();
+    const { folder, applied } = await withLedger();
     const own = { JWT_SECRET: TEST_SECRET, DATABASE_URL: `file:${folder}/data/keys.db` };
     const tools = tool === undefined ? {} : { TOOLS_DIR: join(fill(folder, { 'tools/own.ts': tool }), 'tools') };
     const { code, stderr } = await failingStartOn(runtime, { ...own, ...tools, ...env });
@@ -49,7 +52,7 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime: Runtime) => 
   ] as [string, Record<string, string>, string | undefined][])(
     '%s: the database is as it was',
     async (_, env, tool) => {
-      expect(await failsOn(env, tool)).toMatchObject({ code: 1, applied: BEFORE.length });
+      expect(await failsOn(env, tool)).toMatchObject({ code: 1, applied: 0 });
     },
   );
 
@@ -59,14 +62,14 @@ describe.each(rows(['bun', 'deno'] as const, 1))('on %s', (runtime: Runtime) => 
     const { port } = taken.address() as { port: number };
     expect(await failsOn({ PORT: String(port) })).toEqual({
       code: 1,
-      applied: BEFORE.length,
+      applied: 0,
       stderr: expect.stringContaining('is in use'),
     });
     taken.close();
   });
 
   test('a start that succeeds has migrated, and a request that comes first is answered', async () => {
-    const { folder, applied } = await withOld();
+    const { folder, applied } = await withLedger();
     await using server = await startServer({ env: { JWT_SECRET: TEST_SECRET }, folder, runtime });
     expect((await fetch(`${server.url}/mcp/health`)).status).toBe(200);
     expect(await applied()).toBe(MIGRATIONS.length);

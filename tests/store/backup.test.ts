@@ -144,7 +144,7 @@ async function richBackup() {
     "UPDATE api_keys SET second_hash = 'next', second_is = 'next', rotations = 1 WHERE row = 5",
     "UPDATE api_keys SET limit_requests = 5, limit_window_s = 60, metadata = '{}' WHERE row = 6",
     'DELETE FROM api_keys WHERE row = 7',
-    'INSERT INTO key_counts (row, window_s, number, instance, uses) SELECT row, 86400, unixepoch() / 86400, 1, 5 FROM api_keys',
+    'INSERT INTO key_counts (row, window_s, number, uses) SELECT row, 86400, unixepoch() / 86400, 5 FROM api_keys',
     "INSERT INTO owners (owner, keys_max) VALUES ('owner 1', 5)",
     "INSERT INTO holders (owner) VALUES ('owner 1')",
     "INSERT INTO blocked_owners (owner) VALUES ('owner 2')",

@@ -1,5 +1,4 @@
-// What is stored of counts: how many rows they take, that no use is lost or counted twice, and that those of servers of
-// the version before count too.
+// What is stored of counts: how many rows they take, and that no use is lost or counted twice.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { join } from 'node:path';
@@ -9,7 +8,6 @@ import { removeOld } from '../../src/store/upkeep.ts';
 import { testClock } from '../support/clock.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { MIGRATIONS, oldDatabase } from '../support/old-database.ts';
 import { startPrimary } from '../support/template.ts';
 import { type CountingProcess, insertCounted, openStill, processesOn } from '../uses/shared-usage.ts';
 
@@ -127,32 +125,4 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('on a store that is %s',
     const shown = await process.usage.usesOf([successor.id]);
     expect(shown(successor.id).uses).toBeNull();
   });
-});
-
-/** What servers of the version before do: process 7 counts on day ?3 in a row of its own, which only grows. */
-const COUNT_BY_OLD = `INSERT INTO key_counts (row, window_s, number, instance, uses)
-SELECT k.row, 86400, ?2, 7 + ?2 * 68719476736, ?3 FROM api_keys k WHERE k.id = ?1
-ON CONFLICT (row, window_s, number, instance) DO UPDATE SET uses = excluded.uses WHERE uses < excluded.uses`;
-const OTHERS_OF_OLD = `SELECT sum(uses) FILTER (WHERE instance <> 7 + ?2 * 68719476736) AS others FROM key_counts c JOIN api_keys k USING (row)
-WHERE k.id = ?1 AND c.window_s = 86400 AND c.number = ?2`;
-
-test('a database of the version before keeps its counts, and its servers and these count together', async () => {
-  const { path, old } = await oldDatabase(MIGRATIONS.slice(0, 9));
-  const today = Math.floor(START_MS / DAY_MS);
-  const countByOld = (uses: number) => old.execute({ sql: COUNT_BY_OLD, args: ['first', today, uses] });
-  await old.execute("UPDATE api_keys SET quota_requests = 10, quota_period = 'day'");
-  await countByOld(4);
-  const store = await openStill({ mode: 'embedded', path });
-  const processes = processesOn(store, testClock(START_MS), { id: 'first', keyHash: 'first' });
-  const { usage, admit } = await processes.start();
-  expect(usage.usesToday('first')).toBe(4);
-  expect([1, 2, 3].map(() => admit('first').ok)).toEqual([true, true, true]);
-  await countByOld(5);
-  await processes.pass(EXCHANGED_MS);
-  expect(usage.usesToday('first')).toBe(8);
-  const [row] = (await old.execute({ sql: OTHERS_OF_OLD, args: ['first', today] })).rows;
-  expect(row?.others).toBe(3);
-  expect([1, 2, 3].map(() => admit('first').ok)).toEqual([true, true, false]);
-  old.close();
-  await store.close();
 });

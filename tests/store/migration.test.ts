@@ -1,129 +1,101 @@
-// Bringing a database that is in use up to date: others go on writing between the steps, and it may break off anywhere.
+// A database gets what a version adds: in one transaction, by whichever process comes first, while others go on.
 
-import { expect, test } from 'bun:test';
+import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
 import type { Database } from '../../src/store/database.ts';
 import { embeddedDatabase } from '../../src/store/embedded/database.ts';
+import { remoteDatabase } from '../../src/store/remote/database.ts';
 import { inspect, migrate } from '../../src/store/schema.ts';
-import type { Client } from '../support/database-client.ts';
+import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { createByOld, MIGRATIONS, OLD_MIGRATIONS, oldDatabase } from '../support/old-database.ts';
+import { MIGRATIONS, NEXT_MIGRATIONS } from '../support/next-version.ts';
+import { startSqld } from '../support/sqld.ts';
 
-/** Each column that a migration begins with is a step of its own, and the rest of it is another. */
-const STEPS = MIGRATIONS.slice(OLD_MIGRATIONS.length).reduce((steps, { sql }) => steps + 1 + columnsFirst(sql), 0);
-
-function columnsFirst(sql: string): number {
-  const statements = sql
-    .replace(/^--.*\n/gm, '')
-    .split(';\n')
-    .map((statement) => statement.trim());
-  const rest = statements.findIndex((statement) => !/^ALTER TABLE \w+ ADD COLUMN/.test(statement));
-  return rest < 0 ? statements.length : rest;
-}
-
-const announced = async (old: Client) => (await old.execute('SELECT key_hash FROM changes ORDER BY seq')).rows;
-
-test('between two steps a server of the version before creates and revokes keys, and the feed says so', async () => {
-  const { path, old } = await oldDatabase();
-  const db = embeddedDatabase(path);
-  const made: string[] = [];
-  const next = async () => {
-    const id = `made after step ${made.length}`;
-    made.push(id);
-    await createByOld(old, id);
-    await old.execute({ sql: 'UPDATE api_keys SET active = 0 WHERE id = ?', args: [id] });
-  };
-  const beside: Database = {
-    ...db,
-    write: (statement, withinMs) => db.write(statement, withinMs).finally(next),
-    writeAll: (statements) => db.writeAll(statements).finally(next),
-  };
-  await migrate(beside);
-  expect(made.length).toBe(STEPS);
-  expect((await announced(old)).map((row) => row.key_hash)).toEqual(made);
-  const { rows } = await old.execute(
-    'SELECT count(*) AS count FROM api_keys WHERE rotations = 0 AND changed_by IS NULL',
+const partsOf = async (db: Database) =>
+  (await db.read({ sql: "SELECT name FROM sqlite_master WHERE name NOT LIKE '\\_%' ESCAPE '\\' ORDER BY name" })).map(
+    ({ name }) => name,
   );
-  expect(rows[0]?.count).toBe(STEPS + 1);
-  old.close();
-  db.close();
-});
 
-test('a migration that breaks off after any step is finished at the next start', async () => {
-  const { path, old } = await oldDatabase();
-  const db = embeddedDatabase(path);
-  let breaks = 0;
-  for (;;) {
-    let steps = 0;
-    const step = () => {
-      if (steps === 1) throw new Error('broken off');
-      steps += 1;
-    };
-    const breaking: Database = {
-      ...db,
-      async write(statement, withinMs) {
-        step();
-        return db.write(statement, withinMs);
-      },
+describe.each(rows(['a file', 'sqld'] as const, 1))('on %s', (place) => {
+  /** Opens an empty database as several processes do. */
+  async function opened(started: AsyncDisposableStack, processes: number): Promise<Database[]> {
+    const path = join(temporaryFolder(), 'keys.db');
+    const sqld = place === 'sqld' ? started.use(await startSqld()) : null;
+    const open = async () =>
+      sqld === null
+        ? embeddedDatabase(path)
+        : remoteDatabase({ mode: 'remote', url: sqld.url, authToken: null, replicaFile: null });
+    const databases: Database[] = [];
+    for (let n = 0; n < processes; n += 1) databases.push(await open());
+    for (const { close } of databases) started.defer(async () => close());
+    return databases;
+  }
+
+  test.each([
+    ['an empty database', []],
+    ['one of the version before', MIGRATIONS],
+  ])('several processes that migrate %s at once all succeed', async (_, there) => {
+    await using started = new AsyncDisposableStack();
+    const databases = await opened(started, 4);
+    const [first] = databases as [Database];
+    if (there.length > 0) await migrate(first, there);
+    await Promise.all(databases.map((db) => migrate(db, NEXT_MIGRATIONS)));
+    for (const db of databases) expect(await inspect(db, NEXT_MIGRATIONS)).toBe(NEXT_MIGRATIONS.length);
+    expect(await partsOf(first)).toContain('nicknames_made');
+  });
+
+  test('one whose turn comes after another has done it goes on', async () => {
+    await using started = new AsyncDisposableStack();
+    const [first, second] = (await opened(started, 2)) as [Database, Database];
+    const overtaken: Database = {
+      ...first,
       async writeAll(statements) {
-        step();
+        await migrate(second, NEXT_MIGRATIONS);
+        return first.writeAll(statements);
+      },
+    };
+    await migrate(overtaken, NEXT_MIGRATIONS);
+    expect(await inspect(first, NEXT_MIGRATIONS)).toBe(NEXT_MIGRATIONS.length);
+  });
+
+  test('a migration that fails leaves the database as it was, and the next start does it', async () => {
+    await using started = new AsyncDisposableStack();
+    const [db] = (await opened(started, 1)) as [Database];
+    await migrate(db);
+    const before = await partsOf(db);
+    const broken = NEXT_MIGRATIONS.map(({ name, sql }, at) => ({
+      name,
+      sql: at === MIGRATIONS.length ? `${sql}\nINSERT INTO no_such_table VALUES (1);\n` : sql,
+    }));
+    expect(
+      await migrate(db, broken).then(
+        () => 'done',
+        () => 'failed',
+      ),
+    ).toBe('failed');
+    expect([await inspect(db), await partsOf(db)]).toEqual([MIGRATIONS.length, before]);
+    await migrate(db, NEXT_MIGRATIONS);
+    expect(await inspect(db, NEXT_MIGRATIONS)).toBe(NEXT_MIGRATIONS.length);
+  });
+
+  test('an empty database is made by one request, and opened by two', async () => {
+    await using started = new AsyncDisposableStack();
+    const [db] = (await opened(started, 1)) as [Database];
+    const requests: string[] = [];
+    const counted: Database = {
+      ...db,
+      read: (statement, withinMs) => {
+        requests.push('read');
+        return db.read(statement, withinMs);
+      },
+      writeAll: (statements) => {
+        requests.push('write');
         return db.writeAll(statements);
       },
     };
-    const done = await migrate(breaking).then(
-      () => true,
-      () => false,
-    );
-    if (done) break;
-    breaks += 1;
-    await createByOld(old, `made after break ${breaks}`);
-  }
-  expect(breaks).toBe(STEPS - 1);
-  expect(await inspect(db)).toBe(MIGRATIONS.length);
-  expect((await db.read({ sql: 'SELECT count(*) AS count FROM api_keys WHERE deleting IS NULL' }))[0]?.count).toBe(
-    STEPS,
-  );
-  old.close();
-  db.close();
-});
-
-test('several processes that migrate at once all succeed', async () => {
-  const { path, old } = await oldDatabase();
-  const databases = Array.from({ length: 4 }, () => embeddedDatabase(path));
-  await Promise.all(databases.map(migrate));
-  for (const db of databases) {
-    expect(await inspect(db)).toBe(MIGRATIONS.length);
-    db.close();
-  }
-  old.close();
-});
-
-test('a process that makes an empty database goes on when another, which came a moment later, adds the columns', async () => {
-  const path = join(temporaryFolder(), 'keys.db');
-  const [first, second] = [embeddedDatabase(path), embeddedDatabase(path)];
-  let writes = 0;
-  let later: Promise<void> = Promise.resolve();
-  const overtaken: Database = {
-    ...first,
-    async writeAll(statements) {
-      writes += 1;
-      if (writes === OLD_MIGRATIONS.length + 1) {
-        // The second finds a database that seems to be in use, and adds a column.
-        const added = Promise.withResolvers<void>();
-        const adding: Database = {
-          ...second,
-          write: (statement, withinMs) => second.write(statement, withinMs).finally(added.resolve),
-        };
-        later = migrate(adding);
-        await added.promise;
-      }
-      return first.writeAll(statements);
-    },
-  };
-  await migrate(overtaken);
-  await later;
-  for (const db of [first, second]) {
-    expect(await inspect(db)).toBe(MIGRATIONS.length);
-    db.close();
-  }
+    await migrate(counted);
+    expect(requests).toEqual(['read', 'write', 'read']); // what there is, all of it, what there is now
+    await migrate(counted);
+    expect(requests.slice(3)).toEqual(['read', 'read', 'read']);
+  });
 });

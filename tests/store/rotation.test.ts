@@ -1,5 +1,4 @@
-// Rotations against everything that can come between: each other, revocations, late duplicates, a primary that freezes,
-// servers of the version before.
+// Rotations against everything that can come between: each other, revocations, late duplicates, a primary that freezes.
 
 import { describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
@@ -206,51 +205,6 @@ test('a primary that freezes at a rotation or a first use: 503, and nobody is lo
   const again = (await rotate(app, keys[0].id)).body.key; // whether or not the first one has arrived
   expect(await statuses(app, keys[0].key, again, keys[0].key)).toEqual([200, 200, 200]);
 }, 180_000);
-
-test('a server of the version before goes on beside this one, and its changes are noticed', async () => {
-  await using app = await createTestApp({ store: 'embedded' });
-  const db = openDatabase(`file:${join(app.folder, 'keys.db')}`);
-  // Its statements, as they were.
-  const key = `sk_test_${'1'.repeat(64)}`;
-  const id = '1'.repeat(32);
-  await db.execute({
-    sql: `INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms, expires_at_ms)
-SELECT ?1, ?2, ?3, ?4, ?5, 1, ?6, ?7
-WHERE (SELECT count(*) FROM api_keys WHERE user_id = ?2) < ?8
-AND NOT EXISTS (SELECT 1 FROM changes WHERE key_hash = ?4)
-ON CONFLICT DO NOTHING RETURNING id`,
-    args: [id, 'alice', 'n', Bun.SHA256.hash(key, 'hex'), '["read"]', app.clock.nowMs(), null, 1000],
-  });
-  const FIND = `SELECT f.database_id, max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0)) AS newest_seq, k.*
-FROM feed f LEFT JOIN api_keys k ON k.key_hash = ?`;
-  const finds = async (secret: string) =>
-    (await db.execute({ sql: FIND, args: [Bun.SHA256.hash(secret, 'hex')] })).rows[0]?.id === id;
-  expect(await statuses(app, key)).toEqual([200]);
-  const next = (await rotate(app, id)).body.key;
-  expect([await finds(key), await finds(next)]).toEqual([true, false]); // it knows only the secret in force
-  expect(await statuses(app, next, key)).toEqual([200, 200]);
-  expect([await finds(key), await finds(next)]).toEqual([false, true]);
-  const changes = [
-    'UPDATE api_keys SET name = coalesce(?, name), scopes = coalesce(?, scopes) WHERE id = ? AND user_id = ? RETURNING id',
-    'UPDATE api_keys SET active = 0 WHERE id = ? AND user_id = ? AND active = 1 RETURNING id',
-    'DELETE FROM api_keys WHERE id = ? AND user_id = ? RETURNING id',
-  ];
-  for (const sql of changes) {
-    await db.execute({ sql, args: [...(sql.includes('coalesce') ? ['new', null] : []), id, 'alice'] });
-    app.clock.advance(1001);
-    const ended = sql.includes('coalesce') ? 200 : 401;
-    expect(await statuses(app, key, next)).toEqual([ended, ended]);
-  }
-  db.close();
-  expect((await eventsIn(app)).map(({ kind, how }) => `${kind} ${how}`)).toEqual([
-    'created sql',
-    'rotated tool',
-    'first_used use',
-    'changed sql',
-    'revoked sql',
-    'deleted sql',
-  ]);
-});
 
 // tests/lab/long kills 200 times.
 test('a server that is killed while keys change: its trail is what was acknowledged, and nothing is half done', async () => {

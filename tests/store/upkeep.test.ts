@@ -64,16 +64,6 @@ const PAIRS = [
     ages: [HOUR_MS + 1, HOUR_MS - 60_000],
   },
   {
-    rows: 'number AS name FROM redeemed_codes',
-    add: (name: string, ms: number) => `INSERT INTO redeemed_codes VALUES ('${name}', '', '', '', ${msAgo(ms)}, NULL)`,
-    ages: [HOUR_MS + 1, HOUR_MS - 60_000],
-  },
-  {
-    rows: 'value AS name FROM code_secrets',
-    add: (name: string, ms: number) => `INSERT INTO code_secrets VALUES ((${msAgo(ms)}) / ${HOUR_MS}, '${name}')`,
-    ages: [3 * HOUR_MS, HOUR_MS],
-  },
-  {
     rows: 'instance AS name FROM exchanges',
     add: (name: string, ms: number) => `INSERT INTO exchanges VALUES ('${name}', 1, ${msAgo(ms)})`,
     ages: [7 * DAY_MS + 1, 7 * DAY_MS - 60_000],
@@ -175,7 +165,7 @@ test('counts are removed that are old by the clocks of both, the process and the
   };
   for (const age of [KEPT.usageDays + 2, KEPT.usageDays - 1])
     await db.write({
-      sql: 'INSERT INTO key_counts (row, window_s, number, instance, uses) VALUES (1, 86400, ?, 0, 1)',
+      sql: 'INSERT INTO key_counts (row, window_s, number, uses) VALUES (1, 86400, ?, 1)',
       args: [today - age],
     });
   // Windows that are over, longer and shorter than a day, and the same of an owner, whose number is below zero.
@@ -189,7 +179,7 @@ test('counts are removed that are old by the clocks of both, the process and the
       [259_200, 0],
     ] as const) {
       await db.write({
-        sql: 'INSERT INTO key_counts (row, window_s, number, instance, uses) VALUES (?, ?, ?, 0, 1)',
+        sql: 'INSERT INTO key_counts (row, window_s, number, uses) VALUES (?, ?, ?, 1)',
         args: [row, windowS, Math.floor(nowS / windowS) - ago],
       });
     }

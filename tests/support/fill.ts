@@ -7,9 +7,9 @@ WITH RECURSIVE n (i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
 SELECT lower(hex(randomblob(16))), 'owner-' || (i / 3) || '@example.com', 'key ' || i, lower(hex(randomblob(32))),
 '["read","read:orders"]', 1, ?3 + i FROM n`;
 
-const USED = `INSERT INTO key_counts (row, window_s, number, instance, uses)
+const USED = `INSERT INTO key_counts (row, window_s, number, uses)
 WITH RECURSIVE days (ago) AS (SELECT 0 UNION ALL SELECT ago + 1 FROM days WHERE ago < ?1 - 1)
-SELECT row, 86400, unixepoch() / 86400 - ago, 0, 5 FROM api_keys, days WHERE true ON CONFLICT DO NOTHING`;
+SELECT row, 86400, unixepoch() / 86400 - ago, 5 FROM api_keys, days WHERE true ON CONFLICT DO NOTHING`;
 
 /** Keys of one statement: `sqld` ends one after 5 s, which a busy machine needs for 20,000. */
 const AT_ONCE = 2000;

@@ -3,7 +3,7 @@
 
 import { KEYS_MAX_DEFAULT } from '../../keys/plans.ts';
 import { columnsOf, KEY_COLUMNS } from '../../store/columns.ts';
-import { type Database, firstOf, held, nowMsOf, type Row, type Statement } from '../../store/database.ts';
+import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
 import { changeKey } from '../../store/key-changes.ts';
 import { IS_BLOCKED, listedOf, USED_AT } from '../../store/rows.ts';
 import { createImports } from './imports.ts';
@@ -15,7 +15,7 @@ type Args = NonNullable<Statement['args']>;
 /** Keys that one statement revokes: it delays other writers by milliseconds. */
 const BATCH_ROWS = 200;
 
-const KEYS = 'FROM api_keys k LEFT JOIN key_uses u USING (row)';
+const KEYS = 'FROM api_keys k';
 const LISTED = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${IS_BLOCKED} ${KEYS}`;
 const USABLE = 'k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?)';
 
@@ -119,7 +119,7 @@ function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
       const marks = values.map((_, index) => `?${index + 5}`);
       return changeKey(db, {
         sql: `UPDATE api_keys SET (changed_by, ${names}) = (?2, ${marks}) WHERE id = ?1 AND (${names}) IS NOT (${marks})
-AND (?3 IS NULL OR (json(scopes), ${held('expires_at_ms')}) IS (?3, ?4)) RETURNING key_hash`,
+AND (?3 IS NULL OR (json(scopes), expires_at_ms) IS (?3, ?4)) RETURNING key_hash`,
         args: [
           keyId,
           JSON.stringify(origin),

@@ -6,7 +6,7 @@ import { isOutage, StoreOutage } from '../../ground/result.ts';
 import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from '../copying.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from '../database.ts';
 import { embeddedDatabase } from '../embedded/database.ts';
-import { mustBeNoFolder, openError } from '../embedded/open.ts';
+import { inspectFile, mustBeNoFolder, openError } from '../embedded/open.ts';
 import { CHANGES, pageOf } from '../feed.ts';
 import type { DatabaseConfig } from '../place.ts';
 import { remoteDatabase } from '../remote/database.ts';
@@ -18,7 +18,7 @@ import { copyPages } from './pages.ts';
 const PAGE_ROWS = 1000;
 
 /** Tables of what ends within minutes or hours: a restore must not revive any, so backups leave them out. */
-const LEFT_OUT = ['codes', 'code_secrets', 'children'];
+const LEFT_OUT = ['codes', 'children'];
 
 /** Copies into the new file `file`, which only its owner can read. Does not migrate, because backups come before. */
 export async function backUp(config: DatabaseConfig, file: string): Promise<void> {
@@ -26,7 +26,7 @@ export async function backUp(config: DatabaseConfig, file: string): Promise<void
   makePrivate(file);
   const db = config.mode === 'embedded' ? embeddedDatabase(config.path) : await remoteDatabase(config);
   try {
-    const applied = await inspect(db).catch((error) => {
+    const applied = await (config.mode === 'embedded' ? inspectFile(config.path) : inspect(db)).catch((error) => {
       throw config.mode === 'embedded' && isOutage(error, 'unreachable') ? openError(config.path, error) : error;
     });
     if (applied === 0) throw new UnusableDatabase('DATABASE_URL: the database is empty');
@@ -95,8 +95,8 @@ const GROWING = [
   ['key_events', 'seq'],
 ] as const;
 
-/** The tables that may have rows of keys that were deleted during the copy. */
-const ORPHANS = ['key_uses', 'key_counts'];
+/** Deletes counts of keys that were deleted during the copy. */
+const DELETE_ORPHANS = 'DELETE FROM key_counts WHERE row > 0 AND row NOT IN (SELECT row FROM api_keys)';
 
 /**
  * Copies page by page, because the primary would abort a transaction that takes seconds. Copies again what the feed
@@ -130,15 +130,8 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
       seq = changes.at(-1)?.seq ?? seq;
       isBehind = changes.length > 0;
     }
-    const orphans = names.filter((name) => ORPHANS.includes(name));
     const sequences = await from({ sql: SEQUENCES });
-    const statements: Statement[] = [
-      ...orphans.map((name) => ({
-        sql: `DELETE FROM ${name} WHERE row > 0 AND row NOT IN (SELECT row FROM api_keys)`,
-      })),
-      ...besideRows(schema, sequences),
-    ];
-    await copy.writeAll(statements);
+    await copy.writeAll([{ sql: DELETE_ORPHANS }, ...besideRows(schema, sequences)]);
   } finally {
     copy.close();
   }

@@ -6,7 +6,7 @@ import { type Database, firstOf, type Row, type Statement } from '../database.ts
 import type { Backup } from './file.ts';
 
 /** Tables taken from the backup as they are; keys come last, so that a remote database blocks and counts for them first. */
-const TAKEN = ['owners', 'holders', 'key_counts', 'key_uses', 'api_keys'];
+const TAKEN = ['owners', 'holders', 'key_counts', 'api_keys'];
 /** Tables with row numbers that other tables or memories know: each page goes behind what is there, or nowhere. */
 const NUMBERED = ['holders', 'api_keys'];
 const EVENTS = 'key_events';

@@ -95,12 +95,21 @@ async function openFile(db: Database, path: string): Promise<void> {
   }
 }
 
-/** Checks before any write that the file is ours and undamaged: closing would checkpoint into a damaged file. */
-export async function checkFile(path: string): Promise<void> {
-  const db = embeddedDatabase(path, { readOnly: true });
-  try {
+/** Checks before any write that the file is ours and undamaged. */
+export const checkFile = (path: string): Promise<void> =>
+  unwritten(path, async (db) => {
     await inspect(db);
     await checkPages(db);
+  });
+
+/** Inspects the file (schema.ts), and leaves it as it is. */
+export const inspectFile = (path: string): Promise<number> => unwritten(path, (db) => inspect(db));
+
+/** Reads with a connection that can't write: closing another would checkpoint the log into the file. */
+async function unwritten<T>(path: string, use: (db: Database) => Promise<T>): Promise<T> {
+  const db = embeddedDatabase(path, { readOnly: true });
+  try {
+    return await use(db);
   } finally {
     db.close();
   }

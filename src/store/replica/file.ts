@@ -1,5 +1,4 @@
-// Opens the file of a replica. If it isn't usable, one process at a time makes it anew, under a lock. A server of the
-// previous version holds that lock as long as it runs, because its driver writes into whatever is at the path.
+// Opens the file of a replica. If it isn't usable, one process at a time makes it anew, under a lock.
 
 import { existsSync, rmSync, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
@@ -15,8 +14,8 @@ export const FOLLOWED = `replica_of_${SCHEMA_VERSION}`;
 
 /** Returns the path of an empty file beside the replica, which shows who made it, and serves as the lock. */
 const marker = (file: string) => `${file}-owner`;
-/** What SQLite, and the driver of older versions, keep beside it. */
-const PARTS = ['', '-wal', '-shm', '-client_wal_index', '-closed'];
+/** What SQLite keeps beside it. */
+const PARTS = ['', '-wal', '-shm'];
 
 const IS_FIT: Statement = { sql: `SELECT 1 FROM sqlite_master WHERE name = '${FOLLOWED}'` };
 const TRIGGERS: Statement = { sql: "SELECT 'DROP TRIGGER ' || name AS sql FROM sqlite_master WHERE type = 'trigger'" };
@@ -62,7 +61,7 @@ async function withLock<T>(file: string, run: () => Promise<T>): Promise<T> {
     lock.exec('BEGIN IMMEDIATE');
     return await run();
   } catch (error) {
-    throw isBusy(error) ? new Error('another process makes it, or a server of the version before uses it') : error;
+    throw isBusy(error) ? new Error('another process makes it') : error;
   } finally {
     lock.close();
   }

@@ -33,7 +33,7 @@ if (other === undefined || !(rounds > 0)) throw new Error('usage: versus.ts <che
 async function startFrom(root: string): Promise<{ server: Process; keys: readonly string[] }> {
   const path = join(temporaryFolder(), 'keys.db');
   const command = [process.execPath, join(root, 'src/main.ts')];
-  const start = () => startOurs(path, { RUST_LOG: 'off' }, command); // of the driver that versions before had
+  const start = () => startOurs(path, {}, command);
   const first = await start();
   await waitFor(async () => (await fetch(`${first.url}/mcp/health`)).ok);
   await first.stop();

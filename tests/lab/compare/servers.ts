@@ -21,7 +21,6 @@ const SETTINGS = {
   ADMIN_CLAIM: 'sub=user-0',
   USER_RATE_LIMIT: '0',
   REVOCATION_LAG_MAX_MS: '10000',
-  RUST_LOG: 'off', // the driver of versions before
 };
 
 export async function startBoth(other: Other, env: Readonly<Record<string, string>>) {

@@ -34,9 +34,9 @@ const DAYS_KEPT = 31;
 const MAKE_OLD = [
   'UPDATE key_events SET at_ms = 1 WHERE seq < (SELECT max(seq) FROM key_events)',
   'INSERT INTO changes (key_hash, changed_at_ms) SELECT key_hash, 1 FROM api_keys',
-  `INSERT INTO key_counts (row, window_s, number, instance, uses)
-SELECT row, 86400, unixepoch() / 86400 - days.value, instance.value, 1
-FROM api_keys, json_each('[10, ${DAYS_KEPT + 10}]') AS days, json_each('[1, 2]') AS instance`,
+  `INSERT INTO key_counts (row, window_s, number, uses)
+SELECT row, 86400, unixepoch() / 86400 - days.value, 1
+FROM api_keys, json_each('[9, 10, ${DAYS_KEPT + 10}, ${DAYS_KEPT + 11}]') AS days`,
 ];
 
 /** Changes are removed last. */

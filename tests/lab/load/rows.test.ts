@@ -34,8 +34,8 @@ test('the upkeep of counts reads five rows of a key at most, when it was used da
   const client = openDatabase(sqld.url);
   await fillKeys(client, KEYS);
   await fillUses(client, 31);
-  await client.execute(`INSERT INTO key_counts (row, window_s, number, instance, uses)
-SELECT max(row), 86400, 1, 0, 1 FROM api_keys`); // one that is old
+  await client.execute(`INSERT INTO key_counts (row, window_s, number, uses)
+SELECT max(row), 86400, 1, 1 FROM api_keys`); // one that is old
   await client.execute('UPDATE upkeep SET at_ms = 0');
   await using proxy = startRowsProxy(sqld.url);
   await using _server = await start(proxy.url);

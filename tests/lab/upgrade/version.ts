@@ -16,7 +16,6 @@ const SETTINGS = {
   OAUTH_REDIRECTS: 'loopback',
   RATE_LIMIT_REQUESTS: '0',
   LOG_LEVEL: 'warn',
-  RUST_LOG: 'off', // the driver of versions before
 };
 
 type Env = Readonly<Record<string, string>>;
