@@ -91,7 +91,7 @@ test('the architecture names only files of src; in the list of rooms, each of th
   const isThere = (file: string, ...folders: string[]) =>
     folders.some((folder) => existsSync(join(ROOT, folder, file)));
   const strange = text.split(/\n(?=- |#|\n)/).flatMap((part) => {
-    const room = /^- `(\w+)\/`: /.exec(part)?.[1];
+    const room = /^- `(\w+(?:\/\w+)?)\/`: /.exec(part)?.[1];
     const named = part.match(/(?<![\w/.])[\w.-]+(?:\/[\w.-]+)*\.ts\b/g) ?? [];
     return named.filter((file) => !isThere(file, '.', 'src', ...(room ? [`src/${room}`] : [])));
   });

@@ -19,7 +19,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'process/frozen.slow.test.ts: lagMaxMs': 'a process is stopped for the bound',
   'process/stop-load.slow.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
   'process/stop.test.ts: 2000': 'the same',
-  'signin/documents.test.ts: 20_000': 'a document drips longer than the server waits for it',
+  'doors/signin/documents.test.ts: 20_000': 'a document drips longer than the server waits for it',
   'lab/load/unread-streams.ts: WATCHED_MS': 'memory that is not given back grows meanwhile',
   'support/callers.ts: leftMs + 2000': 'near midnight, until a new day has begun: the counts of a day begin anew',
   // The load lasts so long.

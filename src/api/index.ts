@@ -7,8 +7,6 @@ import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import { createMcp, type Mcp, type McpOptions } from '../mcp/server.ts';
 import { type McpRouteOptions, mcpRoute } from '../mcp/streamable-http.ts';
-import type { SignInRoutes } from '../signin/index.ts';
-import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from '../signin/metadata.ts';
 import type { DispatchOptions } from '../web/dispatch.ts';
 import type { SignIn } from '../web/problem-response.ts';
 import { createRequestChecks, type Handler, type Route } from '../web/router.ts';
@@ -16,6 +14,7 @@ import { aboutRoute } from './about.ts';
 import { createAccessLog } from './access-log.ts';
 import { type ChangesRouteOptions, changesRoute } from './changes.ts';
 import { type IntrospectRouteOptions, introspectRoute } from './introspect.ts';
+import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from './metadata.ts';
 import { type Observed, type Observer, observing, type Transport } from './observer.ts';
 import { openapiRoute } from './openapi.ts';
 import { type OwnKeyRoutesOptions, ownKeyRoutes } from './own-keys.ts';
@@ -41,7 +40,7 @@ export interface ApiOptions
   /** What MCP clients are offered. */
   readonly offered: Omit<McpOptions, 'run' | 'listsAll' | 'log'>;
   readonly revokeTokens: RevokeTokens;
-  readonly signInRoutes: SignInRoutes;
+  readonly signInRoutes: Readonly<Record<SignInRoute, Served>>;
   readonly address: ServerAddress;
   readonly health: Handler;
   /** What watches requests and calls, besides the access log. */
@@ -144,6 +143,9 @@ function healthElsewhere(basePath: string) {
     .filter((path) => path !== basePath)
     .map((path) => ({ path, missing }));
 }
+
+/** The routes by which clients get keys. */
+type SignInRoute = 'server' | 'register' | 'authorize' | 'token' | 'ask' | 'request' | 'decision';
 
 /** The handlers of a route, at the path in the table or at others; null if it is off. */
 export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;

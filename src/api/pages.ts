@@ -3,14 +3,14 @@
 
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
+import { admittedIds } from '../config/client-ids.ts';
 import type { Config } from '../config/config.ts';
 import { once } from '../ground/cache.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { documentOf, withSetup } from '../pages/document.ts';
 import { refusedWithin } from '../pages/widgets/index.ts';
-import { admittedIds } from '../signin/client-ids.ts';
-import type { FindSignIn } from '../signin/sign-in.ts';
+import type { FindSignIn } from '../users/sign-in.ts';
 import { PAGE_HEADERS } from '../web/headers.ts';
 import { problemResponse } from '../web/problem-response.ts';
 import { type Handler, queryOf } from '../web/router.ts';

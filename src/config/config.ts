@@ -3,8 +3,7 @@
 
 import { err, ok, type Result } from '../ground/result.ts';
 import { expected, isWithinEdits, type NoteFault } from '../ground/wording.ts';
-import { namesThisMachine } from '../signin/client-ids.ts';
-import type { ConnectConfig } from '../signin/connect.ts';
+import { type ConnectConfig, namesThisMachine } from './client-ids.ts';
 import { databaseConfig } from './database.ts';
 import { type Env, type Values, valuesOf } from './env.ts';
 import { userTokens } from './user-tokens.ts';

@@ -6,11 +6,11 @@ import { parseDuration } from '../ground/runtime.ts';
 import { isScope, KEY_PREFIX_PATTERN, REPLACEMENT, splitScopes } from '../ground/text.ts';
 import { anyOrigin, outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl } from '../ground/urls.ts';
 import { expected } from '../ground/wording.ts';
-import { clientRulesOf } from '../signin/client-ids.ts';
-import { redirectsOf, resourcesOf } from '../signin/redirects.ts';
 import { JWT_SECRET_BYTES_MIN } from '../users/identity.ts';
 import { LOG_LEVELS } from '../watch/log.ts';
+import { clientRulesOf } from './client-ids.ts';
 import { databasePlace, replicaPath } from './database.ts';
+import { redirectsOf, resourcesOf } from './redirects.ts';
 
 interface Variable<T> {
   /** What a value must be, for the error message. */

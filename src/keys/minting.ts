@@ -16,6 +16,12 @@ type NewKey = KeyRequest & { readonly name: string };
 /** A key that a person has approved, created when a code is redeemed. Plain data, so that it can be stored as JSON. */
 export interface KeyOrder extends NewKey, Pick<Actor, 'userId' | 'actor' | 'grantable'> {}
 
+/** A person's decision on a key that a program gets. */
+export type DecidedKey = Omit<NewKey, 'resource' | 'server'>;
+
+/** Parses such a decision, as create_api_key does. */
+export type ReadKeyRequest = (fields: unknown) => Result<DecidedKey, Problem>;
+
 export type Minting = ReturnType<typeof createMinting>;
 
 export function createMinting(options: RotateOptions) {

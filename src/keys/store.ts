@@ -1,5 +1,5 @@
-// Declares what the key domain needs from the database: stores of keys, children and codes (signin/), and the trail of
-// changes. src/store implements the interfaces.
+// Declares what the key domain needs from the database: stores of keys, children and codes (doors/signin/), and the trail
+// of changes. src/store implements the interfaces.
 
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { ReadCounts } from '../uses/holders.ts';
@@ -200,7 +200,7 @@ export const NO_DERIVED_KEYS: DerivedKeys = {
   endChildren: async () => [],
 };
 
-/** What a code stands for (signin/codes.ts). */
+/** What a code stands for (doors/signin/codes.ts). */
 export interface CodeRow {
   readonly endsAtMs: number;
   /** Empty once the code was taken. */

@@ -40,7 +40,8 @@ export const DOORS: readonly Door[] = [
   },
   {
     name: 'signin',
-    files: /^signin\/|^store\/(codes|open-requests)\.ts|^ground\/(documents|signed-text)\.ts/,
+    files:
+      /^signin\/|^config\/(client-ids|redirects)\.ts|^store\/(codes|open-requests)\.ts|^ground\/(documents|signed-text)\.ts/,
     words: /oauth|\bconnect\b|device|sign-?in\b|authorize|redirect_?uri|client-?documents?\b/i,
   },
   {
@@ -73,7 +74,7 @@ export const BESIDE: readonly Part[] = [
   { name: 'limits', files: /^uses\/|^store\/counts\.ts/ },
   { name: 'remote', files: /^store\/remote\// },
   { name: 'rotation', files: /^keys\/(rotating|first-uses)\.ts|^tools\/rotate-api-key\.ts/ },
-  { name: 'issuer', files: /^users\/(discovery|jwks)\.ts/ },
+  { name: 'issuer', files: /^users\/(discovery|jwks|sign-in)\.ts/ },
   { name: 'shown', files: /^api\/(access-log|about|openapi|verify|revoke)\.ts/ },
 ];
 

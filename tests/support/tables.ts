@@ -3,13 +3,13 @@
 import { ROUTES, type RouteFacts, routeNames } from '../../src/api/table.ts';
 
 export { TOOL_TIMEOUT_MS } from '../../src/calls/operation.ts';
+export { KNOWN_CLIENTS } from '../../src/config/client-ids.ts';
 export { NAMES as VARIABLES } from '../../src/config/env.ts';
 export { METRICS } from '../../src/doors/metrics/series.ts';
 export { LIMITS, type Limit } from '../../src/ground/limits/index.ts';
 export { problemText, publicPart, type ServerCode } from '../../src/ground/problem.ts';
 export { KEYS_MAX_DEFAULT } from '../../src/keys/plans.ts';
 export { EVENT_KINDS } from '../../src/keys/store.ts';
-export { KNOWN_CLIENTS } from '../../src/signin/client-ids.ts';
 export { SUBJECT_CHARS_MAX } from '../../src/users/identity.ts';
 export { EVENTS } from '../../src/watch/events.ts';
 export { BODY_BYTES_MAX } from '../../src/web/body.ts';

@@ -1,12 +1,11 @@
 // The grant type `token-exchange` (RFC 8693): gives a key with the scope `delegate` a child with fewer rights, which
 // ends with it. making.ts decides.
 
+import { parameter, type Refusal, refused } from '../../api/oauth.ts';
+import { accessToken, type Redeem } from '../../api/token.ts';
 import { ok, type Result } from '../../ground/result.ts';
 import { splitScopes } from '../../ground/text.ts';
-import type { ReadKeyRequest } from '../../signin/authorize-click.ts';
-import { parameter } from '../../signin/parameters.ts';
-import { type Refusal, refused } from '../../signin/responses.ts';
-import { accessToken, type Redeem } from '../../signin/token.ts';
+import type { ReadKeyRequest } from '../../keys/minting.ts';
 import { type ChildRequest, createMakeChild, type MakeChildOptions } from './making.ts';
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';

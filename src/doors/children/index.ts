@@ -1,8 +1,8 @@
 // Children: keys that keys make for their agents (src/keys/README.md, Children). A door: the server works without it. It
 // has a table of derived keys, and the grant type of /token that makes them, which is loaded at its first use.
 
+import type { GrantTypes, Redeem } from '../../api/token.ts';
 import { once } from '../../ground/cache.ts';
-import type { GrantTypes, Redeem } from '../../signin/token.ts';
 import type { Database } from '../../store/database.ts';
 import type { DerivedStore } from '../../store/open.ts';
 import type { ExchangeGrantOptions } from './exchange.ts';

@@ -1,5 +1,6 @@
 // Makes children of a key for programs that hold the key's secret, within their limits. child.ts says what a child may do.
 
+import { type Refusal, refused } from '../../api/oauth.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
@@ -9,7 +10,6 @@ import type { Audience } from '../../keys/audience.ts';
 import { earlier, fingerprintOf, hashKey, mintId, mintKey } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';
 import type { KeyIdentity, Verifier } from '../../keys/verify.ts';
-import { type Refusal, refused } from '../../signin/responses.ts';
 import type { Log, LogFields } from '../../watch/log.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { DELEGATE } from './child.ts';

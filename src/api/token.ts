@@ -1,0 +1,74 @@
+// POST /token (RFC 6749 §3.2): calls the grant type that the form names. Each is a function in its own file.
+
+import { logRefused } from '../calls/api-key.ts';
+import { callerOf } from '../calls/call.ts';
+import type { Problem } from '../ground/problem.ts';
+import type { Result } from '../ground/result.ts';
+import { joinScopes } from '../ground/text.ts';
+import type { Caller } from '../keys/actor.ts';
+import type { KeyIdentity } from '../keys/verify.ts';
+import type { Log } from '../watch/log.ts';
+import { excerptOf } from '../watch/redact.ts';
+import { type Body, formIn } from '../web/body.ts';
+import type { RequestContext } from '../web/context.ts';
+import { createRefuse, hasTwice, json, parameter, type Refusal, refused } from './oauth.ts';
+
+/** A successful response (RFC 6749 §5.1). */
+export interface AccessToken {
+  readonly access_token: string;
+  readonly token_type: 'Bearer';
+  readonly scope: string;
+  /** The seconds until the key expires; missing if it doesn't. */
+  readonly expires_in?: number;
+}
+
+/**
+ * Resolves with the client's token, a refusal, or a problem; that of a key is `invalid_grant`. No field of the form is
+ * repeated.
+ */
+export type Redeem = (form: URLSearchParams, caller: Caller) => Promise<Result<AccessToken, Refusal | Problem>>;
+
+/** The grant types, by name. */
+export type GrantTypes = ReadonlyMap<string, Redeem>;
+
+export function tokenRoute(grantTypes: GrantTypes, log: Log) {
+  const refuse = createRefuse('token', log);
+
+  async function redeem(form: URLSearchParams, caller: Caller): ReturnType<Redeem> {
+    const grantType = parameter(form, 'grant_type');
+    if (hasTwice(form)) return refused('invalid_request', 'a field twice');
+    if (grantType === null) return refused('invalid_request', 'no grant_type');
+    const redeemAs = grantTypes.get(grantType);
+    if (redeemAs !== undefined) return redeemAs(form, caller);
+    return refused('unsupported_grant_type', 'not a grant type of this server', { grantType: excerptOf(grantType) });
+  }
+
+  async function post(context: RequestContext, body: Body): Promise<Response> {
+    if (!body.ok) return refuse(context, body.error);
+    const redeemed = await redeem(formIn(body.value), callerOf(context));
+    if (redeemed.ok) return json(200, redeemed.value);
+    const { error } = redeemed;
+    if (!('code' in error) || error.code !== 'invalid_api_key') return refuse(context, error);
+    logRefused(log, error, context);
+    return refuse(context, { error: 'invalid_grant', reason: null });
+  }
+  return { post, refuse };
+}
+
+/**
+ * Returns the response with a key. `expires_in` counts from `fromMs`: the creation of a new key, so that it is the
+ * requested life; now for a pasted one.
+ */
+export function accessToken(
+  key: string,
+  { scopes, expiresAtMs }: Pick<KeyIdentity, 'scopes' | 'expiresAtMs'>,
+  fromMs: number,
+): AccessToken {
+  const left = expiresAtMs === null ? null : Math.max(0, Math.floor((expiresAtMs - fromMs) / 1000));
+  return {
+    access_token: key,
+    token_type: 'Bearer',
+    scope: joinScopes(scopes),
+    ...(left !== null && { expires_in: left }),
+  };
+}

@@ -1,0 +1,100 @@
+// Renders the pages of /authorize: one asks for a key and says who gets it, one says why nobody does. They have no
+// script and no cookie. They show parts of the request as text, but never the key.
+
+import { isLoopbackRedirect } from '../../config/redirects.ts';
+import { escaped, inlineHashes } from '../../ground/html.ts';
+import { SERVER_NAME } from '../../ground/server-info.ts';
+import { THIS_SERVER } from '../../keys/audience.ts';
+import { HEAD } from '../../pages/document.ts';
+import { type AuthorizationRequest, hostOf, parametersOf } from './authorization-request.ts';
+
+export interface AskPage {
+  readonly request: AuthorizationRequest;
+  /** Where people create a key for this connection; null if there is no such page. */
+  readonly connectUrl: string | null;
+  /** Why the page is shown again. */
+  readonly problem: string | null;
+}
+
+/** The page's policy, without `form-action`: browsers apply that to every redirect after the form. */
+export const POLICY = [
+  "default-src 'none'",
+  `style-src ${inlineHashes([HEAD], 'style')}`,
+  "base-uri 'none'",
+  "frame-ancestors 'none'",
+].join('; ');
+
+const page = (title: string, main: string) => `${HEAD}<title>${title} · ${SERVER_NAME}</title>
+</head>
+<body class="page">
+<main class="card stack narrow">
+${main}
+</main>
+</body>
+</html>
+`;
+
+/** Returns the request's parameters as hidden fields, because the form's URL has none. */
+const hiddenFields = (request: AuthorizationRequest): string =>
+  Object.entries(parametersOf(request))
+    .map(([name, value]) => `<input type="hidden" name="${name}" value="${escaped(value)}">`)
+    .join('\n');
+
+export function askPage({ request, connectUrl, problem }: AskPage): string {
+  const { place, who, says } = receiverOf(request);
+  const make =
+    connectUrl === null
+      ? ''
+      : `<p><a class="solid" href="${escaped(connectUrl)}">Make a key for this connection</a></p>\n`;
+  // A key for another server is bound to it; one for this server may be good elsewhere, too.
+  const where = request.server === THIS_SERVER ? 'wherever it is accepted' : 'there';
+  const described = problem === null ? 'own' : 'problem own';
+  return page(
+    'Hand over an API key',
+    `<h1><small>Your API key will be handed to</small> <span class="host">${escaped(place)}</span></h1>
+${says === null ? '' : `<p>${says}</p>\n`}
+<p>The connection is for <bdi>${escaped(request.resource ?? request.issuer)}</bdi>. With the key, ${who} can do everything that it may ${where}, until it ends.
+Go on only if you have just asked for this connection yourself.</p>
+${make}<form class="field${connectUrl === null ? '' : ' next'}" method="post" action="${escaped(request.issuer)}/authorize">
+${hiddenFields(request)}
+<label for="key">${connectUrl === null ? 'API key' : 'Or paste an API key'}</label>
+<input id="key" name="key" type="password" autocomplete="off" autocapitalize="off" spellcheck="false" aria-describedby="${described}"${problem === null ? '' : ' aria-invalid="true"'} required autofocus>
+${problem === null ? '' : `<p id="problem" class="bad" role="alert">${escaped(problem)}</p>\n`}<p id="own" class="hint">Best is a key of its own for this connection, with no more scopes than it needs: it can be ended alone.</p>
+<div class="line">
+<button${connectUrl === null ? ' class="solid"' : ''}>Hand over the key</button>
+<button name="cancel" value="1" formnovalidate>Cancel</button>
+</div>
+</form>`,
+  );
+}
+
+/** Describes in HTML who gets the key: for the heading, for a sentence, and what else is known of the client. */
+function receiverOf({ redirectUri, client }: AuthorizationRequest) {
+  const isHere = isLoopbackRedirect(redirectUri);
+  const isApp = !isHere && !redirectUri.startsWith('https:');
+  const said = (name: string) => `<bdi>${escaped(name)}</bdi>`;
+  const saysItIs = (name: string) => `It says that it is ${said(name)}, which nobody can prove.`;
+  if (client.host !== null && (isHere || isApp)) {
+    const place = isHere ? 'a program on this computer' : 'an app on this computer';
+    return {
+      place,
+      who: isHere ? 'the program' : 'the app',
+      says: saysItIs(client.host),
+    };
+  }
+  if (isHere) {
+    const says = client.name === null ? null : `It calls itself "${said(client.name)}".`;
+    return { place: 'a program on this computer', who: 'the program', says };
+  }
+  const host = hostOf(redirectUri);
+  if (client.host === null) return { place: host, who: said(host), says: null };
+  const says = client.isListed ? `Identified by ${said(client.host)}.` : saysItIs(client.host);
+  return { place: host, who: said(host), says };
+}
+
+/** Returns the page that says why there is no redirect. */
+export const errorPage = (why: string): string =>
+  page(
+    'No key is handed over',
+    `<h1>No key is handed over</h1>\n<p>${escaped(why)}</p>\n<p>You can close this page.</p>`,
+  );

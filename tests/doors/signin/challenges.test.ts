@@ -1,0 +1,124 @@
+// When a client is told by HTTP to sign in, and when a refusal stays in-band.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { call, openSse, post, request } from '../../support/mcp.ts';
+import { bearer, createTestApp, type TestApp } from '../../support/test-app.ts';
+
+const PING = request('ping');
+const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
+
+describe.each(['lazy', 'eager'])('where clients get a key, %s', (mode) => {
+  let app: TestApp;
+  let key: string;
+  let user: Record<string, string>;
+  beforeAll(async () => {
+    app = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback', MCP_AUTH: mode } });
+    ({ key } = await app.createKey('alice'));
+    user = await bearer(app, 'alice');
+  });
+  afterAll(() => app.close());
+
+  const at = (path: string) =>
+    `scope="read", resource_metadata="${app.url}/.well-known/oauth-protected-resource${path}"`;
+  const withBearer = (token: string) => ({ authorization: `Bearer ${token}` });
+
+  test.each([
+    ['a ping', PING],
+    ['a list of tools', request('tools/list')],
+    ['a key tool', call('get_data')],
+    ['a tool for users', call('list_api_keys')],
+    ['a batch', [PING, { ...PING, id: 2 }]],
+    ['a notification', { jsonrpc: '2.0', method: 'notifications/initialized' }],
+  ])('a bearer token that is none is challenged, whatever its shape, for %s', async (_, body) => {
+    for (const token of ['x', UNKNOWN, 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.xxxx']) {
+      const { status, headers } = await post(app, body, withBearer(token));
+      expect(status).toBe(401);
+      expect(headers.get('www-authenticate')).toMatch(/^Bearer error="invalid_token", error_description="[^"=]+", /);
+      expect(headers.get('www-authenticate')).toEndWith(at('/mcp'));
+    }
+  });
+
+  test('the call of a key tool without a credential is challenged without an error', async () => {
+    const { status, headers } = await post(app, call('get_data'));
+    expect([status, headers.get('www-authenticate')]).toEqual([401, `Bearer realm="mcp-key-server", ${at('/mcp')}`]);
+    // When eager, it is refused before anybody looks at what it calls.
+    expect(headers.get('ratelimit-policy')).toBe(mode === 'eager' ? null : '"key";q=1000;w=3600');
+  });
+
+  test('anything else without a credential is challenged only if eager, for want of a key', async () => {
+    for (const body of [PING, [call('get_data')], call('list_api_keys')]) {
+      const { status, body: problem } = await post(app, body);
+      expect(status).toBe(mode === 'eager' ? 401 : 200);
+      if (mode === 'eager') expect(problem.code).toBe('missing_api_key');
+    }
+  });
+
+  test.each([
+    ['a wrong X-API-Key', () => ({ 'x-api-key': UNKNOWN }), 'get_data', 'Invalid or expired API key'],
+    [
+      'a wrong bearer token beside an X-API-Key',
+      () => ({ 'x-api-key': key, ...withBearer('x') }),
+      'get_data',
+      undefined,
+    ],
+    ['a user token for a key tool', () => user, 'get_data', 'This tool needs an API key; a user token was sent'],
+    [
+      'a key for a tool for users',
+      () => withBearer(key),
+      'list_api_keys',
+      'This tool needs a user token; an API key was sent',
+    ],
+  ])('%s stays in-band', async (_, headers, tool, sentence) => {
+    const { status, body } = await post(app, call(tool), headers());
+    expect([status, body.result.isError]).toEqual([200, sentence === undefined ? undefined : true]);
+    if (sentence !== undefined) expect(body.result.content[0].text).toBe(sentence);
+  });
+
+  test('a key without the scope stays in-band', async () => {
+    const { key: other } = await app.createKey('alice', { scopes: ['write'] });
+    const { status, body } = await post(app, call('get_data'), withBearer(other));
+    expect([status, body.result.content[0].text]).toEqual([200, 'Insufficient permissions']);
+  });
+
+  test('a tool for users says in-band where keys are managed, and works with a user token', async () => {
+    const { body } = await post(app, call('create_api_key', { name: 'n', scopes: [] }), withBearer(key));
+    expect(body.result.content.map(({ text }: { text: string }) => text)).toEqual([
+      'This tool needs a user token; an API key was sent',
+      `This tool needs a user token; keys are managed at ${app.url}/keys`,
+    ]);
+    expect((await post(app, call('list_api_keys'), user)).body.result.isError).toBeUndefined();
+  });
+
+  test('the check of a bearer token counts no use, and completes no rotation', async () => {
+    const { id } = await app.createKey('bob');
+    const bob = await bearer(app, 'bob');
+    const { key: next } = (await app.call('rotate_api_key', { keyId: id }, bob)).body;
+    expect((await post(app, PING, withBearer(next))).status).toBe(200);
+    const session = await openSse(app, withBearer(next));
+    await session.post(PING, withBearer(next));
+    await session.drop();
+    const [listed] = (await app.call('list_api_keys', {}, bob)).body.keys;
+    expect([listed.rotation.state, listed.lastUsedAt]).toEqual(['until_first_use', undefined]);
+  });
+
+  test('/sse and /messages are challenged with the metadata of /sse', async () => {
+    const opened = await fetch(`${app.url}/sse`, { headers: withBearer(UNKNOWN) });
+    expect([opened.status, opened.headers.get('www-authenticate')?.endsWith(at('/sse'))]).toEqual([401, true]);
+    const session = await openSse(app);
+    const refused = await session.post(call('get_data'));
+    expect([refused.status, refused.headers.get('www-authenticate')]).toEqual([
+      401,
+      `Bearer realm="mcp-key-server", ${at('/sse')}`,
+    ]);
+    const ended = await session.post(PING, withBearer(UNKNOWN));
+    expect([ended.status, ended.headers.get('www-authenticate')?.endsWith(at('/sse'))]).toEqual([401, true]);
+    expect((await session.post(PING)).status).toBe(202);
+    await session.drop();
+  });
+
+  test('a foreign session is 404 before its credential is judged', async () => {
+    const session = await openSse(app, withBearer(key));
+    expect((await session.post(PING, withBearer(UNKNOWN))).status).toBe(404);
+    await session.drop();
+  });
+});

@@ -1,0 +1,382 @@
+// A key that is handed to a client: what it gets, for how long, once; and what is left behind.
+
+import { describe, expect, test } from 'bun:test';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { databaseOf, storedCodes } from '../../store/tables.ts';
+import { exchange } from '../../support/children.ts';
+import { testClock } from '../../support/clock.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { CALLBACK, codeFor, handOver, makeForConnection, register, sentBack } from '../../support/hand-over.ts';
+import { askAsPerson, askForKey, pollForKey, postForm } from '../../support/key-request.ts';
+import { refusal } from '../../support/refusal.ts';
+import { bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
+
+const ENV = { OAUTH_REDIRECTS: 'loopback https://client.example/back', OAUTH_RESOURCES: 'https://other.example/mcp' };
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+
+test('the token is the key, with its own scopes, and an end only if it has one', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app);
+  const { key } = await app.createKey('alice', { scopes: ['write', 'read'] });
+  expect(await client.redeem(await codeFor(client, key))).toEqual({
+    status: 200,
+    body: { access_token: key, token_type: 'Bearer', scope: 'write read' },
+  });
+  const { key: ending } = await app.createKey('alice', { scopes: [], expiresInDays: 1 });
+  const code = await codeFor(client, ending);
+  app.clock.advance(1500);
+  expect((await client.redeem(code)).body).toEqual({
+    access_token: ending,
+    token_type: 'Bearer',
+    scope: '',
+    expires_in: 86_398,
+  });
+});
+
+test('a key that is made for a client says the life that was asked for, however long its making takes', async () => {
+  const clock = testClock();
+  const nowMs = () => {
+    clock.setNow(clock.nowMs() + 1);
+    return clock.nowMs();
+  };
+  await using app = await createTestApp({ env: { ...ENV, OAUTH_DEVICE: '1' }, clock: { ...clock, nowMs } });
+  const alice = await bearer(app, 'alice');
+  const decided = { name: 'for a day', scopes: ['delegate', 'read'], expiresInDays: 1 };
+  const client = await register(app);
+  const location = (await (await makeForConnection(app, client.page(), alice, decided)).json()).location;
+  const byClick = await client.redeem(new URL(location).searchParams.get('code') ?? '');
+  const asked = (await askForKey(app, {})).body;
+  await askAsPerson(app, 'decision', { userCode: asked.user_code, approve: true, ...decided }, alice);
+  const byDevice = await pollForKey(app, asked.device_code);
+  const { key } = await app.createKey('alice', { scopes: ['delegate', 'read'] });
+  const byExchange = await exchange(app, key, { expires_in: '86400' });
+  expect([byClick, byDevice, byExchange].map(({ body }) => body.expires_in)).toEqual([86_400, 86_400, 86_400]);
+});
+
+test.each([
+  ['https://client.example/back', '?'],
+  ['https://chat.example/oauth/connector-1_Z', '?'],
+  ['app.example://back', '?'],
+  ['app.example:/back?a=b', '&'],
+  ['http://[::1]:1/a?', ''],
+  ['http://localhost', '?'],
+])('a code goes to %s, as it stands, and is redeemed', async (redirect, joint) => {
+  const admitted = 'loopback https://client.example/back https://chat.example/oauth/* app.example://back';
+  await using app = await createTestApp({ env: { OAUTH_REDIRECTS: `${admitted} app.example:/back?a=b` } });
+  const client = await register(app, [redirect]);
+  const { key } = await app.createKey('alice');
+  const response = await handOver(client.page(), { key });
+  expect(response.headers.get('location')).toStartWith(`${redirect}${joint}code=`);
+  const code = (await sentBack(response)).get('code') ?? '';
+  expect((await client.redeem(code)).body.access_token).toBe(key);
+});
+
+test('a redirect may differ in its port, and keeps its query as it stands', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app, ['http://127.0.0.1/back?a=%62&c']);
+  const { key } = await app.createKey('alice');
+  const redirect = 'http://127.0.0.1:4321/back?a=%62&c';
+  const response = await handOver(client.page({ redirect_uri: redirect }), { key });
+  expect(response.headers.get('location')).toStartWith(`${redirect}&code=`);
+  const code = (await sentBack(response)).get('code') ?? '';
+  expect((await client.redeem(code)).body.error).toBe('invalid_grant');
+  expect((await client.redeem(code, { redirect_uri: redirect })).status).toBe(200);
+});
+
+test('a code is good for a minute', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  const [first, second] = [await codeFor(client, key), await codeFor(client, key)];
+  app.clock.advance(MINUTE_MS - 1);
+  expect((await client.redeem(first)).status).toBe(200);
+  app.clock.advance(1);
+  expect((await client.redeem(second)).body.error).toBe('invalid_grant');
+});
+
+test('of many who redeem a code at once one gets the key, and the key lives on', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app);
+  const { id, key } = await app.createKey('alice');
+  const code = await codeFor(client, key);
+  const redeemed = await Promise.all(Array.from({ length: 100 }, () => client.redeem(code)));
+  expect(redeemed.filter(({ status }) => status === 200)).toHaveLength(1);
+  expect(redeemed.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(99);
+  expect((await app.useKey(key)).status).toBe(200);
+  expect((await eventsIn(app)).filter(({ kind }) => kind === 'connected')).toHaveLength(1);
+  const refused = (await app.log()).filter(({ event }) => event === 'code of a client refused');
+  expect(refused).toHaveLength(1);
+  expect(refused[0]).toMatchObject({ level: 'warn', keyId: id, reason: 'redeemed before' });
+});
+
+test.each(['revoke_api_key', 'delete_api_key'])(
+  'a key that has ended meanwhile (%s) is not handed out',
+  async (tool) => {
+    await using app = await createTestApp({ env: ENV });
+    const client = await register(app);
+    const { id, key } = await app.createKey('alice');
+    const code = await codeFor(client, key);
+    await app.call(tool, { keyId: id }, await bearer(app, 'alice'));
+    expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
+  },
+);
+
+test('a key that is handed out all the time has to wait, so that the trail grows slowly; others don’t', async () => {
+  await using app = await createTestApp({ env: ENV, store: 'embedded' });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  for (let times = 0; times < 100; times += 1) await codeFor(client, key);
+  const refused = await handOver(client.page(), { key });
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '10']);
+  const { key: other } = await app.createKey('alice');
+  expect((await client.redeem(await codeFor(client, other))).status).toBe(200);
+  app.clock.advance(10_000);
+  expect((await client.redeem(await codeFor(client, key))).status).toBe(200);
+});
+
+test('a thousand replays of a code take nothing from its owner', async () => {
+  await using app = await createTestApp({ env: ENV, store: 'embedded' });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  const code = await codeFor(client, key);
+  for (let times = 0; times < 11; times += 1) {
+    const replayed = await Promise.all(Array.from({ length: 100 }, () => client.redeem(code)));
+    expect(replayed.filter(({ status }) => status === 200)).toHaveLength(times === 0 ? 1 : 0);
+    expect(replayed.filter(({ body }) => body.error === 'invalid_grant')).toHaveLength(times === 0 ? 99 : 100);
+  }
+  expect((await client.redeem(await codeFor(client, key))).status).toBe(200);
+});
+
+test('while the database is away nobody gets a key, and each is told so in its own way', async () => {
+  await using app = await createTestApp({ env: ENV, store: 'embedded' });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  const code = await codeFor(client, key);
+  const form = new URLSearchParams([...client.page().searchParams, ['key', key]]);
+  await app.loseStore();
+  app.clock.advance(1000);
+  const headers = { origin: app.url };
+  const page = await fetch(`${app.url}/authorize`, { method: 'POST', body: form, headers, redirect: 'manual' });
+  expect([page.status, page.headers.get('location'), page.headers.get('retry-after')]).toEqual([503, null, '1']);
+  expect(await page.text()).toContain('role="alert"');
+  expect(await client.redeem(code)).toEqual({ status: 503, body: refusal('temporarily_unavailable') });
+});
+
+test('a server that has not read its secret yet registers nobody while the database is away', async () => {
+  await using app = await createTestApp({ env: ENV, store: 'embedded' });
+  await app.loseStore();
+  app.clock.advance(1000);
+  const response = await fetch(`${app.url}/register`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ redirect_uris: [CALLBACK] }),
+  });
+  expect([response.status, response.headers.get('retry-after')]).toEqual([503, '1']);
+  expect(await response.json()).toEqual(refusal('temporarily_unavailable'));
+  const page = await fetch(`${app.url}/authorize?client_id=WyJ4Il0.${'0'.repeat(64)}`);
+  expect([page.status, page.headers.get('content-type')]).toEqual([503, 'text/html; charset=utf-8']);
+});
+
+test('without OAUTH_REDIRECTS there is nothing of it', async () => {
+  await using app = await createTestApp();
+  const paths = ['/.well-known/oauth-authorization-server', '/authorize', '/register']; // children of keys use /token
+  for (const path of paths) {
+    expect((await fetch(app.url + path)).status).toBe(404);
+    expect((await fetch(app.url + path, { method: 'POST' })).status).toBe(404);
+  }
+  const body = new URLSearchParams({ grant_type: 'authorization_code', code: 'x', code_verifier: 'x', client_id: 'x' });
+  const redeemed = await fetch(`${app.url}/token`, { method: 'POST', body });
+  expect([redeemed.status, await redeemed.json()]).toEqual([400, refusal('unsupported_grant_type')]);
+});
+
+test('the metadata names this server alone, at the root and where its path places it', async () => {
+  const env = { ...ENV, BASE_PATH: '/keys', JWT_SECRET: undefined, JWT_ISSUER: 'https://id.example' };
+  await using app = await createTestApp({ env });
+  const { origin } = new URL(app.url);
+  const read = async (path: string) => (await fetch(origin + path)).json();
+  const metadata = await read('/.well-known/oauth-authorization-server');
+  expect(metadata).toEqual({
+    issuer: app.url,
+    authorization_endpoint: `${app.url}/authorize`,
+    token_endpoint: `${app.url}/token`,
+    registration_endpoint: `${app.url}/register`,
+    response_types_supported: ['code'],
+    response_modes_supported: ['query'],
+    grant_types_supported: ['authorization_code', 'urn:ietf:params:oauth:grant-type:token-exchange'],
+    code_challenge_methods_supported: ['S256'],
+    token_endpoint_auth_methods_supported: ['none'],
+    authorization_response_iss_parameter_supported: true,
+    scopes_supported: ['read'],
+  });
+  expect(await read('/.well-known/oauth-authorization-server/keys')).toEqual(metadata);
+  for (const path of ['', '/mcp', '/sse']) {
+    expect(await read(`/.well-known/oauth-protected-resource/keys${path}`)).toMatchObject({
+      resource: app.url + path,
+      authorization_servers: [app.url],
+      scopes_supported: ['read'],
+    });
+  }
+});
+
+test('metadata, registration and token are for pages of any origin; the page that asks for a key is for none', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const headers = { origin: 'https://elsewhere.example' };
+  const at = (path: string, init: RequestInit = {}) => fetch(app.url + path, { ...init, headers });
+  const opened = [
+    await at('/.well-known/oauth-authorization-server'),
+    await at('/register', { method: 'POST' }),
+    await at('/token', { method: 'POST' }),
+    await at('/token', { method: 'OPTIONS' }),
+  ];
+  expect(opened.map((response) => response.headers.get('access-control-allow-origin'))).toEqual(['*', '*', '*', '*']);
+  expect((await at('/authorize')).status).toBe(403);
+});
+
+test('in production over plain HTTP no key is asked for and none handed out', async () => {
+  const env = { ...ENV, OAUTH_DEVICE: '1', NODE_ENV: 'production', PUBLIC_URL: 'https://keys.example' };
+  await using app = await createTestApp({ env });
+  const opened = await fetch(`${app.url}/authorize`);
+  const posted = await fetch(`${app.url}/authorize`, { method: 'POST', headers: { origin: 'https://keys.example' } });
+  expect([opened.status, posted.status]).toEqual([403, 403]);
+  for (const { status, body } of [await postForm(app, '/token', {}), await askForKey(app)])
+    expect({ status, body }).toEqual({ status: 403, body: refusal('https_required') });
+});
+
+describe('the trail', () => {
+  test('one event and one line say which key went where; the key itself is in none, and in no URL', async () => {
+    await using app = await createTestApp({ env: { ...ENV, ACCESS_LOG: '1' } });
+    const client = await register(app, ['https://client.example/back']);
+    const { id, key } = await app.createKey('alice', { resource: 'https://other.example/mcp' });
+    const page = client.page({ resource: 'https://other.example/mcp' });
+    const handed = await handOver(page, { key });
+    const code = (await sentBack(handed)).get('code') ?? '';
+    await client.redeem(code);
+    const events = await eventsIn(app);
+    expect(events.at(-1)).toMatchObject({
+      keyId: id,
+      owner: 'alice',
+      kind: 'connected',
+      how: 'oauth',
+      actor: 'client.example',
+      address: '127.0.0.1',
+      fingerprint: Bun.SHA256.hash(key, 'hex').slice(0, 12),
+    });
+    const line = (await app.log()).find(({ event }) => event === 'API key handed to a client');
+    expect(line).toMatchObject({
+      keyId: id,
+      userId: 'alice',
+      host: 'client.example',
+      resource: 'https://other.example/mcp',
+      requestId: events.at(-1)?.requestId,
+    });
+    const secret = key.split('_').at(-1) ?? '';
+    for (const text of [await app.logText(), JSON.stringify(events), handed.headers.get('location') ?? '', page.href]) {
+      expect(text).not.toContain(secret);
+    }
+    expect(await app.logText()).not.toContain(code);
+  });
+
+  test('pasting sets lastUsedAt, is no use of the limit, and completes no rotation', async () => {
+    await using app = await createTestApp({ env: { ...ENV, RATE_LIMIT_REQUESTS: '1' } });
+    const client = await register(app);
+    const { id } = await app.createKey('alice');
+    const alice = await bearer(app, 'alice');
+    const { key } = (await app.call('rotate_api_key', { keyId: id }, alice)).body;
+    expect((await client.redeem(await codeFor(client, key))).body.access_token).toBe(key);
+    const [listed] = (await app.call('list_api_keys', {}, alice)).body.keys;
+    expect(listed.rotation.state).toBe('until_first_use');
+    expect(listed.lastUsedAt).toBe(app.clock.nowMs());
+    expect((await app.useKey(key)).status).toBe(200);
+  });
+});
+
+describe('what the database keeps of a code', () => {
+  const codesIn = (app: TestApp) => storedCodes(databaseOf(app));
+
+  test('its hash, and what opens with it alone; once it was redeemed nothing', async () => {
+    await using app = await createTestApp({ env: ENV, store: 'embedded' });
+    const client = await register(app);
+    const { key } = await app.createKey('alice');
+    const code = await codeFor(client, key);
+    expect(code).toMatch(/^[\w-]{43}$/);
+    const [row] = await codesIn(app);
+    expect(row?.hash).toBe(Bun.SHA256.hash(code, 'hex'));
+    const secret = key.split('_').at(-1) ?? '';
+    const files = readdirSync(app.folder).map((file) => readFileSync(join(app.folder, file), 'latin1'));
+    for (const file of files) for (const text of [secret, code, client.verifier]) expect(file).not.toContain(text);
+    expect((await client.redeem(code)).status).toBe(200);
+    expect(await codesIn(app)).toMatchObject([{ hash: row?.hash, content: '', changed_by: null }]);
+  });
+
+  test('an hour after its end nothing at all', async () => {
+    const folder = temporaryFolder();
+    const clock = testClock();
+    const before = await createTestApp({ env: ENV, store: 'embedded', folder, clock });
+    await codeFor(await register(before), (await before.createKey('alice')).key);
+    await before.close();
+    await using app = await createTestApp({ env: ENV, store: 'embedded', folder, clock });
+    expect(await codesIn(app)).toHaveLength(1);
+    await waitFor(async () => {
+      clock.advance(HOUR_MS); // the upkeep's own pause is drawn
+      return (await codesIn(app)).length === 0;
+    });
+  });
+
+  test('a backup has none', async () => {
+    await using app = await createTestApp({ env: ENV, store: 'embedded' });
+    const { key } = await app.createKey('alice');
+    const code = await codeFor(await register(app), key);
+    const folder = temporaryFolder();
+    const file = join(folder, 'backup.db');
+    await app.keys('backup', file);
+    const bytes = readFileSync(file);
+    expect(bytes.includes(Bun.SHA256.hash(key, 'hex'))).toBe(true);
+    expect(bytes.includes(Bun.SHA256.hash(code, 'hex'))).toBe(false);
+    expect(readdirSync(folder)).toEqual(['backup.db']);
+  });
+
+  test('a copy that was made while codes were open, and came back, hands out no key a second time', async () => {
+    await using app = await createTestApp({ env: ENV, store: 'embedded' });
+    const client = await register(app);
+    const { key } = await app.createKey('alice');
+    const code = await codeFor(client, key);
+    const copied = await codesIn(app);
+    expect(JSON.stringify(copied)).not.toContain(code);
+    // Whoever has the copy has the hash: it is no code.
+    expect((await client.redeem(String(copied[0]?.hash).slice(0, 43))).body.error).toBe('invalid_grant');
+    expect((await client.redeem(String(copied[0]?.hash))).body.error).toBe('invalid_grant');
+    expect((await client.redeem(code)).status).toBe(200);
+  });
+});
+
+test('a thousand guessed codes open nothing, use up the guesser’s budget, and cost nobody else a place', async () => {
+  await using app = await createTestApp({ env: { ...ENV, TRUST_PROXY: '1' }, store: 'embedded' });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  const code = await codeFor(client, key);
+  const guess = async () => {
+    const code = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('base64url');
+    return client.redeem(code, {}, { 'x-forwarded-for': '192.0.2.1' });
+  };
+  for (let round = 0; round < 12; round += 1) {
+    const guessed = await Promise.all(Array.from({ length: 100 }, guess));
+    expect(guessed.filter(({ body }) => body.error !== 'invalid_grant')).toEqual([]);
+  }
+  expect(await client.redeem(code, {}, { 'x-forwarded-for': '192.0.2.2' })).toMatchObject({ status: 200 });
+});
+
+test('a clock that is set back makes no code good a second time, and prolongs none', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  const code = await codeFor(client, key);
+  expect((await client.redeem(code)).status).toBe(200);
+  const unused = await codeFor(client, key);
+  app.clock.setNow(app.clock.nowMs() - HOUR_MS);
+  expect((await client.redeem(code)).body.error).toBe('invalid_grant');
+  expect((await client.redeem(unused)).body.error).toBe('invalid_grant');
+  expect((await client.redeem(await codeFor(client, key))).status).toBe(200);
+});

@@ -1,0 +1,373 @@
+// Wrong requests to /register, /authorize and /token: none of them sends anybody to an address that isn't admitted, and
+// none gets a key.
+
+import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { CALLBACK, codeFor, fieldsOf, handOver, type Registered, register, sentBack } from '../../support/hand-over.ts';
+import { labelled } from '../../support/labels.ts';
+import { refusal } from '../../support/refusal.ts';
+import { COUNTED, createTestApp, type TestApp } from '../../support/test-app.ts';
+
+const HOSTED = 'https://client.example/back';
+const CONNECTOR = 'https://chat.example/oauth/connector-1';
+const RESOURCE = 'https://other.example/mcp';
+const ENV = {
+  OAUTH_REDIRECTS: `loopback ${HOSTED} https://chat.example/oauth/* app.example://back`,
+  OAUTH_RESOURCES: RESOURCE,
+};
+
+let app: TestApp;
+let key: string;
+let client: Registered;
+let hosted: Registered;
+beforeAll(async () => {
+  app = await createTestApp({ env: ENV });
+  ({ key } = await app.createKey('alice'));
+  client = await register(app);
+  hosted = await register(app, [HOSTED, CONNECTOR, 'app.example://back']);
+});
+afterAll(() => app.close());
+
+const post = (path: string, body: string | URLSearchParams, headers: Record<string, string> = {}) =>
+  fetch(app.url + path, { method: 'POST', body, headers, redirect: 'manual' });
+
+const registration = async (metadata: unknown) => {
+  const response = await post('/register', JSON.stringify(metadata), { 'content-type': 'application/json' });
+  return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+};
+
+/** Addresses that look like one that is admitted. */
+const NOT_ADMITTED = [
+  'http://127.0.0.1.:4599/',
+  'http://127.0.0.2/',
+  'http://127.1/',
+  'http://0x7f.0.0.1/',
+  'http://2130706433/',
+  'http://localhost.evil.example/',
+  'http://LOCALHOST/',
+  'http://localhost:80:80/',
+  'http://localhost:65536/',
+  'http://localhost:/',
+  'http://localhost@evil.example/',
+  'http://localhost:1@evil.example/',
+  'http://evil.example\\@localhost/',
+  'http://localhost\\.evil.example/',
+  'http://localhost/#fragment',
+  'http://localhost/a/../b',
+  'http://localhost/a/%2e%2e/b',
+  'http://localhost/a/.%2E/b',
+  'http://localhost/%2e/b',
+  'http://localhost/a%5c..%5cb',
+  'http://localhost/a%2f..%2fb',
+  'http://localhost/%zz',
+  'http://localhost/a b',
+  'http://localhost/\r\nLocation: https://evil.example/',
+  'http://[::2]/',
+  'http://[::ffff:127.0.0.1]/',
+  'https://localhost/',
+  'ftp://localhost/',
+  '//localhost/',
+  'localhost',
+  '/callback',
+  '',
+  'https://client.example/back/',
+  'https://client.example/back?x=1',
+  'https://client.example/back#x',
+  'https://client.example:443/back',
+  'https://user@client.example/back',
+  'https://client.example.evil.example/back',
+  'https://CLIENT.example/back',
+  'HTTPS://client.example/back',
+  'https://client.example/Back',
+  'https://client.example/./back',
+  'http://client.example/back',
+  'https://chat.example/oauth/',
+  'https://chat.example/oauth/*',
+  'https://chat.example/oauth/a/b',
+  'https://chat.example/oauth/..',
+  'https://chat.example/oauth/a?b',
+  'https://chat.example/oauth/a.b',
+  'https://chat.example/oauth/%61',
+  `https://chat.example/oauth/${'a'.repeat(201)}`,
+  'app.example://back/',
+  'app.example:back',
+  // biome-ignore lint/suspicious/noTemplateCurlyInString: it is what somebody could send
+  'javascript:alert("${key}")',
+  'data:text/html,x',
+  'about:blank',
+];
+
+describe('a redirect that is not admitted', () => {
+  test.each(labelled(NOT_ADMITTED))('%s is neither registered nor sent to', async (_label, uri) => {
+    expect(await registration({ redirect_uris: [uri] })).toEqual({
+      status: 400,
+      body: refusal('invalid_redirect_uri'),
+    });
+    const beside = await registration({ redirect_uris: [uri, CALLBACK] });
+    expect(beside.body.redirect_uris).toEqual([CALLBACK]);
+    for (const of of [client, hosted]) {
+      const response = await fetch(of.page({ redirect_uri: uri }), { redirect: 'manual' });
+      expect([response.status, response.headers.get('location')]).toEqual([400, null]);
+    }
+  });
+});
+
+describe('a registration', () => {
+  test.each(
+    labelled([
+      [[CALLBACK, 'http://localhost:1/other']],
+      [['http://127.0.0.1:1']],
+      [['http://[::1]/a?b=c']],
+      [[HOSTED]],
+      [[CONNECTOR]],
+      [['app.example://back']],
+      [Array.from({ length: 10 }, (_, at) => `http://localhost:${at + 1}/`)],
+      [[`http://localhost/${'a'.repeat(2000 - 'http://localhost/'.length)}`]],
+    ]),
+  )('of %s is taken', async (_label, [uris = []]) => {
+    const { status, body } = await registration({ redirect_uris: uris });
+    expect([status, body.redirect_uris]).toEqual([201, uris]);
+  });
+
+  test.each([
+    ['no object', [1], 'invalid_client_metadata'],
+    ['no redirects', {}, 'invalid_redirect_uri'],
+    ['an empty list', { redirect_uris: [] }, 'invalid_redirect_uri'],
+    ['a text', { redirect_uris: CALLBACK }, 'invalid_redirect_uri'],
+    ['a number', { redirect_uris: [CALLBACK, 1] }, 'invalid_redirect_uri'],
+    ['eleven', { redirect_uris: Array(11).fill(CALLBACK) }, 'invalid_redirect_uri'],
+    [
+      'too many characters',
+      { redirect_uris: [CALLBACK, `http://localhost/${'a'.repeat(2000)}`] },
+      'invalid_redirect_uri',
+    ],
+  ])('with %s is refused', async (_, metadata, error) => {
+    expect(await registration(metadata)).toEqual({ status: 400, body: refusal(error) });
+  });
+
+  test('that is no JSON, too large, or of another type is refused', async () => {
+    const json = { 'content-type': 'application/json' };
+    expect((await post('/register', '{', json)).status).toBe(400);
+    const large = JSON.stringify({ redirect_uris: [CALLBACK], client_name: 'a'.repeat(16 * 1024) });
+    expect((await post('/register', large, json)).status).toBe(413);
+    expect((await post('/register', '{}', { 'content-type': 'text/plain' })).status).toBe(415);
+  });
+
+  test('says what is registered, whatever else was asked for, and nothing is stored', async () => {
+    const asked = { redirect_uris: [CALLBACK], client_name: '<b>"name', grant_types: ['refresh_token'], logo_uri: 'x' };
+    const { status, body } = await registration({ ...asked, token_endpoint_auth_method: 'client_secret_post' });
+    const again = await registration(asked);
+    expect(status).toBe(201);
+    expect(body).toEqual({
+      client_id: again.body.client_id,
+      client_name: asked.client_name,
+      redirect_uris: [CALLBACK],
+      token_endpoint_auth_method: 'none',
+      grant_types: ['authorization_code'],
+      response_types: ['code'],
+    });
+  });
+});
+
+describe('what is wrong with the client or its redirect is a page', () => {
+  test.each([
+    ['no client', { client_id: null }],
+    ['an unknown client', { client_id: 'x' }],
+    ['a client with another MAC', { client_id: `WyJodHRwczovL2V2aWwuZXhhbXBsZS8iXQ.${'0'.repeat(64)}` }],
+    ['no redirect', { redirect_uri: null }],
+    ['another path', { redirect_uri: 'http://127.0.0.1:9/other' }],
+    ['another query', { redirect_uri: `${CALLBACK}?a=b` }],
+    ['another name of this machine', { redirect_uri: 'http://localhost:9/callback' }],
+    ['a redirect of another client', { redirect_uri: HOSTED }],
+  ])('%s', async (_, changed) => {
+    const response = await fetch(client.page(changed), { redirect: 'manual' });
+    expect([response.status, response.headers.get('location')]).toEqual([400, null]);
+    expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8');
+  });
+
+  test('each parameter twice', async () => {
+    const url = client.page({ scope: 'read', resource: app.url });
+    for (const [name, value] of [...url.searchParams]) {
+      const response = await fetch(`${url}&${new URLSearchParams([[name, value]])}`, { redirect: 'manual' });
+      expect([name, response.status, response.headers.get('location')]).toEqual([name, 400, null]);
+    }
+  });
+
+  test.each(['%FC', '%ED%A0%80', '%C3'])('a state of %s, which is not UTF-8: no other comes back', async (state) => {
+    for (const responseType of ['code', 'token']) {
+      const url = client.page({ state: null, response_type: responseType });
+      const response = await fetch(`${url}&state=${state}`, { redirect: 'manual' });
+      expect([response.status, response.headers.get('location')]).toEqual([400, null]);
+    }
+  });
+
+  test('a client whose redirect has left OAUTH_REDIRECTS since', async () => {
+    const { folder } = app;
+    await using narrower = await createTestApp({ env: { OAUTH_REDIRECTS: HOSTED }, folder, store: 'embedded' });
+    await using wider = await createTestApp({ env: ENV, folder, store: 'embedded' });
+    const url = (await register(wider)).page();
+    const at = (other: TestApp) => fetch(`${other.url}/authorize${url.search}`, { redirect: 'manual' });
+    expect((await at(wider)).status).toBe(200);
+    expect([(await at(narrower)).status, (await at(narrower)).headers.get('location')]).toEqual([400, null]);
+  });
+});
+
+describe('what else is wrong goes back to the client', () => {
+  test.each([
+    ['no response type', { response_type: null }, 'invalid_request'],
+    ['a token at once', { response_type: 'token' }, 'unsupported_response_type'],
+    ['another response mode', { response_mode: 'fragment' }, 'invalid_request'],
+    ['no challenge', { code_challenge: null }, 'invalid_request'],
+    ['a short challenge', { code_challenge: 'a'.repeat(42) }, 'invalid_request'],
+    ['a long challenge', { code_challenge: 'a'.repeat(44) }, 'invalid_request'],
+    ['an odd challenge', { code_challenge: `${'a'.repeat(42)}+` }, 'invalid_request'],
+    ['no method', { code_challenge_method: null }, 'invalid_request'],
+    ['a plain challenge', { code_challenge_method: 'plain' }, 'invalid_request'],
+    ['another resource', { resource: 'https://evil.example/mcp' }, 'invalid_target'],
+    ['a path of this server', { resource: 'http://127.0.0.1/tools' }, 'invalid_target'],
+    ['a resource in other letters', { resource: RESOURCE.toUpperCase() }, 'invalid_target'],
+  ])('%s', async (_, changed, error) => {
+    const response = await fetch(client.page(changed), { redirect: 'manual' });
+    expect(response.status).toBe(303);
+    expect(response.headers.get('location')).toStartWith(`${CALLBACK}?`);
+    expect(Object.fromEntries(await sentBack(response))).toEqual({ error, state: 'of the client', iss: app.url });
+  });
+
+  test('a resource may be this server, its transports, or another one of OAUTH_RESOURCES, with a slash at the end or not', async () => {
+    const good = [app.url, `${app.url}/mcp`, `${app.url}/sse`, RESOURCE];
+    for (const resource of [...good, ...good.map((url) => `${url}/`)]) {
+      expect((await fetch(client.page({ resource }))).status).toBe(200);
+    }
+  });
+
+  test('what was asked for besides decides nothing', async () => {
+    const page = await fetch(client.page({ scope: 'admin "><script>', state: null, prompt: 'none' }));
+    expect(page.status).toBe(200);
+    expect(await page.text()).not.toContain('<script');
+  });
+});
+
+describe('the form', () => {
+  const form = async (typed: Record<string, string>) => {
+    const fields = fieldsOf(await (await fetch(client.page())).text());
+    for (const [name, value] of Object.entries(typed)) fields.set(name, value);
+    return fields;
+  };
+
+  test.each([
+    ['no origin', {}],
+    ['another origin', { origin: 'http://localhost' }],
+    ['another port', { origin: 'http://127.0.0.1:1' }],
+    ['a page without an origin', { origin: 'null' }],
+  ])('%s: refused', async (_, headers) => {
+    const response = await post('/authorize', await form({ key }), headers as Record<string, string>);
+    expect([response.status, response.headers.get('location')]).toEqual([403, null]);
+    const origin = (headers as { origin?: string }).origin ?? '';
+    expect((await app.log()).at(-1)).toMatchObject({ event: 'request refused', code: 'origin_denied', origin });
+  });
+
+  test('a wrong key: the page again, with the guard’s sentence, and without the key', async () => {
+    const wrong = `sk_test_${'0'.repeat(64)}`;
+    const response = await handOver(client.page(), { key: wrong });
+    const html = await response.text();
+    expect([response.status, response.headers.get('location')]).toEqual([401, null]);
+    expect(response.headers.get('www-authenticate')).toStartWith('Bearer error="invalid_token"');
+    expect(html).toContain('Invalid or expired API key');
+    expect(html).toContain('<form');
+    expect(html).not.toContain(wrong);
+    expect((await handOver(client.page(), { key: '' })).status).toBe(401);
+    expect((await handOver(client.page(), { key: await app.token('alice') })).status).toBe(401);
+  });
+
+  test('two keys are a page without a form', async () => {
+    const fields = await form({ key });
+    fields.append('key', key);
+    const response = await post('/authorize', fields, { origin: app.url });
+    expect([response.status, response.headers.get('location')]).toEqual([400, null]);
+  });
+
+  test('cancelled: sent back without a code', async () => {
+    const back = await sentBack(await handOver(client.page(), { key, cancel: '1' }));
+    expect(Object.fromEntries(back)).toEqual({ error: 'access_denied', state: 'of the client', iss: app.url });
+  });
+
+  test('what the client says is text: state comes back as it was, and nothing of it is markup', async () => {
+    const state = '"><script>alert(1)</script>\r\nSet-Cookie: a=b&code=x%00\u{1f600}';
+    const page = await fetch(client.page({ state }));
+    const html = await page.text();
+    expect(html).not.toContain('<script');
+    expect(fieldsOf(html).get('state')).toBe(state);
+    const back = await sentBack(await handOver(client.page({ state }), { key }));
+    expect(back.get('state')).toBe(state);
+    expect(back.getAll('code')).toHaveLength(1);
+  });
+
+  test('a state as long as a URL may be comes back; a longer one, which nobody can have opened the page with, is refused', async () => {
+    const longest = '"'.repeat(16 * 1024);
+    const fields = await form({ state: longest, cancel: '1' });
+    expect((await sentBack(await post('/authorize', fields, { origin: app.url }))).get('state')).toBe(longest);
+    fields.set('state', `${longest}"`);
+    const response = await post('/authorize', fields, { origin: app.url });
+    expect([response.status, response.headers.get('location')]).toEqual([400, null]);
+    expect((await response.text()).length).toBeLessThan(15_000);
+  });
+
+  test('guesses use up the budget of unknown keys of their address, and a good key is taken nevertheless', async () => {
+    await using own = await createTestApp({ env: { ...ENV, ...COUNTED } });
+    const good = await own.createKey('alice');
+    const page = (await register(own)).page();
+    const before = await own.storeReads();
+    const guess = (at: number) => handOver(page, { key: `sk_test_${at.toString(16).padStart(64, '0')}` });
+    for (let at = 0; at < 20; at += 1) expect((await guess(at)).status).toBe(401);
+    expect((await own.storeReads()) - before).toBe(20);
+    expect((await handOver(page, { key: good.key })).status).toBe(303);
+  });
+});
+
+describe('/token', () => {
+  test.each([
+    ['no grant type', { grant_type: null }, 400, 'invalid_request'],
+    ['a refresh token', { grant_type: 'refresh_token' }, 400, 'unsupported_grant_type'],
+    ['no client', { client_id: null }, 400, 'invalid_request'],
+    ['an unknown client', { client_id: 'x' }, 401, 'invalid_client'],
+    ['no code', { code: null }, 400, 'invalid_request'],
+    ['another code', { code: 'x' }, 400, 'invalid_grant'],
+    ['no verifier', { code_verifier: null }, 400, 'invalid_request'],
+    ['another verifier', { code_verifier: 'a'.repeat(43) }, 400, 'invalid_grant'],
+    ['a short verifier', { code_verifier: 'a' }, 400, 'invalid_grant'],
+    ['another redirect', { redirect_uri: 'http://127.0.0.1:10/callback' }, 400, 'invalid_grant'],
+    ['another resource', { resource: RESOURCE }, 400, 'invalid_target'],
+  ])('%s: refused, and the code is still good', async (_, changed, status, error) => {
+    const code = await codeFor(client, key);
+    expect(await client.redeem(code, changed)).toEqual({ status, body: refusal(error) });
+    expect((await client.redeem(code)).status).toBe(200);
+    expect(await client.redeem(code)).toEqual({ status: 400, body: refusal('invalid_grant') });
+  });
+
+  test('the code of one client is none for another', async () => {
+    const code = await codeFor(client, key);
+    const other = await register(app, [CALLBACK, 'http://localhost/']);
+    expect(await other.redeem(code, { code_verifier: client.verifier })).toEqual({
+      status: 400,
+      body: refusal('invalid_grant'),
+    });
+  });
+
+  test('each field twice is refused', async () => {
+    const fields = { grant_type: 'authorization_code', code: 'x', code_verifier: 'y', client_id: client.clientId };
+    for (const [name, value] of Object.entries(fields)) {
+      const response = await post('/token', new URLSearchParams([...Object.entries(fields), [name, value]]));
+      expect([response.status, await response.json()]).toEqual([400, refusal('invalid_request')]);
+    }
+  });
+
+  test('a code changed in any part is none', async () => {
+    const code = await codeFor(client, key);
+    for (const [at] of code.split('.').entries()) {
+      const parts = code.split('.');
+      const part = parts[at] ?? '';
+      parts[at] = `${part.slice(0, 8)}${part[8] === 'A' ? 'B' : 'A'}${part.slice(9)}`;
+      expect((await client.redeem(parts.join('.'))).body.error).toBe('invalid_grant');
+    }
+    expect((await client.redeem(code)).status).toBe(200);
+  });
+});
