@@ -3,8 +3,7 @@
 
 import { healthRoute } from './api/health.ts';
 import { createApi } from './api/index.ts';
-import { createLeases } from './api/lease.ts';
-import { createCountUsed } from './api/told.ts';
+import { createServices } from './api/services.ts';
 import { createGuards } from './calls/guards.ts';
 import { createIdentify } from './calls/identify.ts';
 import { createRecheck } from './calls/proof.ts';
@@ -25,7 +24,6 @@ import { createServerAddress, listeningOrigin, type ServerAddress } from './grou
 import { createOriginOf } from './keys/actor.ts';
 import { createAudience } from './keys/audience.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
-import { createMacs } from './keys/marks.ts';
 import { createFindCode } from './keys/unknown-keys.ts';
 import { createRequestStates } from './mcp/client.ts';
 import { createWidgets } from './pages/widgets/index.ts';
@@ -241,23 +239,6 @@ async function toolsOf(parts: Parts, made: Keys) {
 
 type Tools = Awaited<ReturnType<typeof toolsOf>>;
 
-/** Creates what tells services of changes, and grants them leases. */
-function changesOf({ ageClock, options }: Parts, { domain, signing }: Keys) {
-  const { feed, recent, toldUses, usage } = domain;
-  const macs = createMacs(signing('client_id'));
-  const leases = createLeases({
-    feed,
-    recent,
-    macs,
-    toldUses,
-    leasesOf: usage.leasesOf,
-    ageClock,
-    sha256: options.sha256,
-  });
-  const countUsed = createCountUsed({ toldUses, macs, clock: ageClock, log: options.log });
-  return { ageClock, feed, recent, macs, leases, countUsed };
-}
-
 /** Creates the routes by which clients get keys. */
 function signInOf({ store, address, ageClock, config, options }: Parts, keys: Keys, { guards, keyScopes }: Tools) {
   const { domain, signing, originOf, audience } = keys;
@@ -301,7 +282,6 @@ async function serviceOn(parts: Parts): Promise<Service> {
   const { verifier, feed } = domain;
   const offered = await toolsOf(parts, keys);
   const { tools, prompts, resources, keyScopes, guards } = offered;
-  const changes = changesOf(parts, keys);
   const recheck = createRecheck(feed, log);
   const { run, lastCalled } = createRun({ log, recheck, clock });
   const sse = openSse();
@@ -317,11 +297,8 @@ async function serviceOn(parts: Parts): Promise<Service> {
     certificateEndsAtMs: options.certificateEndsAtMs,
   });
   const api = createApi({
-    ...changes,
     config,
     address,
-    verifyKey,
-    revalidateKey: verifier.revalidate,
     keys: domain.keys,
     revokeTokens: domain.revokeSecrets,
     guards,
@@ -329,7 +306,6 @@ async function serviceOn(parts: Parts): Promise<Service> {
     offered: { tools, prompts, resources, requestStates: createRequestStates({ ...signing('request_state'), clock }) },
     run,
     recheck,
-    limitsOf: domain.usage.limitsOf,
     streams,
     signInRoutes: await signInOf(parts, keys, offered),
     readOwnEdit,
@@ -357,6 +333,17 @@ async function serviceOn(parts: Parts): Promise<Service> {
         log,
       }),
       metrics: metrics?.route ?? null,
+      ...createServices({
+        ...domain,
+        store: keys.keyStore,
+        verifyKey,
+        guards,
+        recheck,
+        signing: signing('client_id'),
+        ageClock,
+        sha256,
+        log,
+      }),
     }),
     clock,
     sha256,

@@ -18,13 +18,13 @@ import type { LogRepeated } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { oauthErrorResponse } from '../web/problem-response.ts';
-import type { Route } from '../web/router.ts';
 import {
   INVALID,
   jsonResponse,
   refuseService,
   type ServiceCall,
   type ServiceOptions,
+  type ServiceRoute,
   SLOW_DOWN,
   serviceGuard,
 } from './service.ts';
@@ -42,7 +42,7 @@ export interface ChangesRouteOptions extends ServiceOptions {
 
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
 
-export function changesRoute(options: ChangesRouteOptions): Pick<Route, 'post' | 'refuse'> {
+export function changesRoute(options: ChangesRouteOptions): ServiceRoute {
   const { recheck, countUsed, ageClock } = options;
   const allow = serviceGuard(options, firstOfEach(logsUses(options.log)));
   const admit = createAdmit(options);

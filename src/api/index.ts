@@ -12,8 +12,6 @@ import type { SignIn } from '../web/problem-response.ts';
 import { createRequestChecks, type Handler, type Route } from '../web/router.ts';
 import { aboutRoute } from './about.ts';
 import { createAccessLog } from './access-log.ts';
-import { type ChangesRouteOptions, changesRoute } from './changes.ts';
-import { type IntrospectRouteOptions, introspectRoute } from './introspect.ts';
 import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from './metadata.ts';
 import { type Observed, type Observer, observing, type Transport } from './observer.ts';
 import { openapiRoute } from './openapi.ts';
@@ -24,13 +22,7 @@ import { ROUTES, type RouteName, routeNames } from './table.ts';
 import { type ToolRouteOptions, toolRoutes } from './tools.ts';
 import { type VerifyRouteOptions, verifyRoute } from './verify.ts';
 
-type OptionsOfRoutes = McpRouteOptions &
-  ToolRouteOptions &
-  KeysPageOptions &
-  OwnKeyRoutesOptions &
-  IntrospectRouteOptions &
-  ChangesRouteOptions &
-  VerifyRouteOptions;
+type OptionsOfRoutes = McpRouteOptions & ToolRouteOptions & KeysPageOptions & OwnKeyRoutesOptions & VerifyRouteOptions;
 
 /** What the routes need, except what is created here for each. */
 export interface ApiOptions
@@ -110,8 +102,6 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
     keys: config.keysPage && { get: keysPageRoute(options) },
     ...(config.keysPage === null ? WITHOUT_PAGE : ownKeyRoutes(options)),
     verify: verifyRoute(options),
-    introspect: introspectRoute(options),
-    changes: changesRoute(options),
     revoke: revokeRoute(options.revokeTokens),
     ...signInRoutes,
     health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: options.health }],

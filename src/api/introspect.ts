@@ -17,7 +17,6 @@ import type { Usage } from '../uses/usage.ts';
 import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { oauthErrorResponse } from '../web/problem-response.ts';
-import type { Route } from '../web/router.ts';
 import type { Leases } from './lease.ts';
 import {
   INVALID,
@@ -25,6 +24,7 @@ import {
   refuseService,
   type ServiceCall,
   type ServiceOptions,
+  type ServiceRoute,
   SLOW_DOWN,
   serviceGuard,
 } from './service.ts';
@@ -39,7 +39,7 @@ export interface IntrospectRouteOptions extends ServiceOptions {
   readonly ageClock: Pick<Clock, 'monotonicMs'>;
 }
 
-export function introspectRoute(options: IntrospectRouteOptions): Pick<Route, 'post' | 'refuse'> {
+export function introspectRoute(options: IntrospectRouteOptions): ServiceRoute {
   const { verifyKey, revalidateKey, guards, recheck, limitsOf, leases, countUsed, ageClock, log } = options;
   const allow = serviceGuard(options);
   const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, revalidateKey);

@@ -13,6 +13,7 @@ import { type Body, formIn } from '../web/body.ts';
 import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { challengeFor, oauthErrorResponse } from '../web/problem-response.ts';
+import type { Route } from '../web/router.ts';
 
 /** The scope of a key that may ask. */
 const SERVICE_SCOPE = 'introspect';
@@ -36,6 +37,9 @@ export interface ServiceOptions {
   readonly guards: Pick<Guards, 'scopes'>;
   readonly log: Log;
 }
+
+/** A route for services. */
+export type ServiceRoute = Required<Pick<Route, 'post' | 'refuse'>>;
 
 export interface ServiceRequest {
   readonly caller: ServiceCall;

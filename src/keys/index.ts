@@ -15,9 +15,7 @@ import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createOwnEdits } from './own-edits.ts';
 import { createPlanOf, type PlanStore } from './plans.ts';
-import { RecentChanges } from './recent-changes.ts';
 import type { DerivedKeys, KeyStore } from './store.ts';
-import { createToldUses } from './told.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
 import { createVerifier } from './verify.ts';
 
@@ -81,9 +79,6 @@ export function createKeyDomain(options: {
     },
     verifier,
     feed,
-    /** Tells services that verify keys from memory what has changed. */
-    recent: new RecentChanges(parts),
-    toldUses: createToldUses({ ...parts, verifier }),
     usage,
     /** Decides what a person may give a key. */
     granted: parts.granted,
