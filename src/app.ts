@@ -3,7 +3,6 @@
 
 import { healthRoute } from './api/health.ts';
 import { createApi } from './api/index.ts';
-import { createServices } from './api/services.ts';
 import { createGuards } from './calls/guards.ts';
 import { createIdentify } from './calls/identify.ts';
 import { createRecheck } from './calls/proof.ts';
@@ -15,6 +14,7 @@ import type { Env } from './config/env.ts';
 import { shownMintingCommand } from './config/token-settings.ts';
 import { childrenGrants, childrenStore } from './doors/children/index.ts';
 import { openMetrics, type ProcessUsage } from './doors/metrics/index.ts';
+import { openServices, type ServicesOptions } from './doors/services/index.ts';
 import { createSignIn } from './doors/signin/index.ts';
 import { openSse } from './doors/sse/index.ts';
 import { LIMITS } from './ground/limits/index.ts';
@@ -272,13 +272,23 @@ function signInOf({ store, address, ageClock, config, options }: Parts, keys: Ke
   });
 }
 
+/** Creates the routes for other services. */
+function servicesOf(
+  { ageClock, options: { sha256, log } }: Parts,
+  { domain, keyStore, verifyKey, signing }: Keys,
+  { guards, recheck }: Pick<ServicesOptions, 'guards' | 'recheck'>,
+) {
+  const made = { store: keyStore, verifyKey, guards, recheck, signing: signing('client_id') };
+  return openServices({ ...domain, ...made, ageClock, sha256, log });
+}
+
 async function serviceOn(parts: Parts): Promise<Service> {
   const { store, address, verifyUserJwt, ageClock, config, options } = parts;
   const { clock, random, sha256, log, env = {}, runScript = 'bun run' } = options;
   const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
   const keys = await keysOf(parts);
-  const { domain, metrics, signing, verifyKey } = keys;
+  const { domain, metrics, signing } = keys;
   const { verifier, feed } = domain;
   const offered = await toolsOf(parts, keys);
   const { tools, prompts, resources, keyScopes, guards } = offered;
@@ -333,17 +343,7 @@ async function serviceOn(parts: Parts): Promise<Service> {
         log,
       }),
       metrics: metrics?.route ?? null,
-      ...createServices({
-        ...domain,
-        store: keys.keyStore,
-        verifyKey,
-        guards,
-        recheck,
-        signing: signing('client_id'),
-        ageClock,
-        sha256,
-        log,
-      }),
+      ...servicesOf(parts, keys, { guards, recheck }),
     }),
     clock,
     sha256,

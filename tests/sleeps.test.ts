@@ -30,7 +30,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/bill.ts: ROUND_MS': 'keys are used so often',
   'lab/load/attack.ts: aheadMs': 'an attacker does not go faster than so many a second',
   'support/callers.ts: pauseMs': 'callers pause',
-  'uses/leased-limits.slow.test.ts: pauseMs': 'the same',
+  'doors/services/leased-limits.slow.test.ts: pauseMs': 'the same',
   'lab/load/guesses.alone.test.ts: n * BETWEEN_HONEST_MS': 'honest callers come one after the other',
   'lab/soak/soak.ts: pauseMs': 'callers pause',
   'lab/fuzz/wire.ts: pauseMs': 'a slow client pauses between the pieces of a request',
@@ -46,7 +46,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'lab/kills/child-endings.ts: 300 + 300 * Math.random()': 'a child ends between two polls',
   'lab/load/loop-monitor.alone.test.ts: 15 + times % 10': 'the event loop is held up',
   'support/proxy.ts: delayMs': 'the primary is far away',
-  'package/verifier.test.ts: FAR_MS': 'the server is too far away',
+  'doors/services/verifier.test.ts: FAR_MS': 'the server is too far away',
   'support/proxy.ts: lateMs': 'a statement arrives once more, later',
   'lab/kills/crashes.ts: LIFE_MS_MIN + random() * (LIFE_MS_MAX - LIFE_MS_MIN)': 'a process is killed',
 };

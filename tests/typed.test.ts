@@ -161,7 +161,7 @@ describe('the documents for callers', () => {
     const typed = ['http://127.0.0.1:3000', 'mcp-key-server/verifier', 'port: 8080'];
     for (const text of typed) expect(code).toContain(text);
     const file = join(app.folder, 'service.ts');
-    const inPlace = [app.url, join(ROOT, 'src/start/package/verifier.ts'), 'port: 0'];
+    const inPlace = [app.url, join(ROOT, 'src/doors/services/verifier.ts'), 'port: 0'];
     writeFileSync(
       file,
       typed.reduce((text, one, at) => text.replace(one, inPlace[at] ?? ''), code),

@@ -44,7 +44,7 @@ async function buildPackage(): Promise<void> {
     packages: 'external',
     splitting: true,
   });
-  await Bun.build({ entrypoints: [join(SRC, 'start/package/verifier.ts')], outdir: DIST, target: 'node' });
+  await Bun.build({ entrypoints: [join(SRC, 'doors/services/verifier.ts')], outdir: DIST, target: 'node' });
   await Bun.build({
     ...BYTECODE,
     entrypoints: [CLI],
@@ -71,7 +71,7 @@ async function buildDeclarations(): Promise<void> {
   const files = [
     'start/package/index.ts',
     'start/package/testing.ts',
-    'start/package/verifier.ts',
+    'doors/services/verifier.ts',
     'ground/types/modules.d.ts',
     'ground/types/deno.d.ts',
   ].map((file) => join(SRC, file));

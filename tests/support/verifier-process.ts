@@ -100,7 +100,7 @@ for await (const line of createInterface({ input: process.stdin })) void work(..
 /** A folder with a script, and the client as the package has it. */
 export async function scriptFolder(script: string): Promise<string> {
   const folder = temporaryFolder();
-  const entrypoints = [join(ROOT, 'src/start/package/verifier.ts')];
+  const entrypoints = [join(ROOT, 'src/doors/services/verifier.ts')];
   await Bun.build({ entrypoints, outdir: folder, target: 'node' });
   await Bun.write(join(folder, 'package.json'), '{"type":"module"}');
   await Bun.write(join(folder, 'script.js'), script);

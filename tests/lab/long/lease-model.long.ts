@@ -1,7 +1,7 @@
 // The long form of lease-model.test.ts.
 
 import { expect, test } from 'bun:test';
-import { simulate } from '../../support/lease-model.ts';
+import { simulate } from '../../doors/services/lease-model.ts';
 
 test('2,000 runs, none late or beyond a limit', () => {
   for (let seed = 1000; seed < 3000; seed += 1) {

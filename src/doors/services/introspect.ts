@@ -1,23 +1,24 @@
 // POST /introspect: tells services whether a token is a good API key, and whose (RFC 7662). It counts against neither
 // key's rate limit, unless the service asks for a lease (lease.ts): then the request is a call of the key.
 
-import { apiKeyGuard, type KeyAuth } from '../calls/api-key.ts';
-import { Call } from '../calls/call.ts';
-import { addTo, type Guard } from '../calls/guard.ts';
-import type { Guards } from '../calls/guards.ts';
-import type { Recheck } from '../calls/proof.ts';
-import type { Problem } from '../ground/problem.ts';
-import { parseCost, type RateLimitStates, tightestOf } from '../ground/rate-limit.ts';
-import { err, ok, type Result } from '../ground/result.ts';
-import type { Clock } from '../ground/runtime.ts';
-import { joinScopes } from '../ground/text.ts';
-import { CURSOR_CHARS_MAX } from '../keys/recent-changes.ts';
-import { countedKeyId } from '../keys/record.ts';
-import type { Usage } from '../uses/usage.ts';
-import type { Body } from '../web/body.ts';
-import type { RequestContext } from '../web/context.ts';
-import { oauthErrorResponse } from '../web/problem-response.ts';
+import { apiKeyGuard, type KeyAuth } from '../../calls/api-key.ts';
+import { Call } from '../../calls/call.ts';
+import { addTo, type Guard } from '../../calls/guard.ts';
+import type { Guards } from '../../calls/guards.ts';
+import type { Recheck } from '../../calls/proof.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { parseCost, type RateLimitStates, tightestOf } from '../../ground/rate-limit.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import type { Clock } from '../../ground/runtime.ts';
+import { joinScopes } from '../../ground/text.ts';
+import { countedKeyId } from '../../keys/record.ts';
+import type { Usage } from '../../uses/usage.ts';
+import type { Body } from '../../web/body.ts';
+import type { RequestContext } from '../../web/context.ts';
+import { oauthErrorResponse } from '../../web/problem-response.ts';
 import type { Leases } from './lease.ts';
+import { CURSOR_CHARS_MAX } from './recent-changes.ts';
+import { type CountUsed, type Used, usedIn } from './reported.ts';
 import {
   INVALID,
   jsonResponse,
@@ -28,7 +29,6 @@ import {
   SLOW_DOWN,
   serviceGuard,
 } from './service.ts';
-import { type CountUsed, type Used, usedIn } from './told.ts';
 
 export interface IntrospectRouteOptions extends ServiceOptions {
   readonly guards: Pick<Guards, 'scopes' | 'limits'>;

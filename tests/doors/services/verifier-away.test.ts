@@ -3,10 +3,10 @@
 // holds up or changes what the server says.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { type Between, type Servers, startServers } from '../support/checked-service.ts';
-import { everything, rows } from '../support/everything.ts';
-import { PROGRAMS, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { type Between, type Servers, startServers } from '../../support/checked-service.ts';
+import { everything, rows } from '../../support/everything.ts';
+import { PROGRAMS, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const BOUND_MS = 1000;
 const QUESTIONS_MAX = 64;

@@ -2,18 +2,21 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { lateEndings, type Servers, startServers } from '../support/checked-service.ts';
-import { run } from '../support/command.ts';
-import { everything, rows } from '../support/everything.ts';
-import { temporaryFolder } from '../support/folder.ts';
-import { type Asked, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { lateEndings, type Servers, startServers } from '../../support/checked-service.ts';
+import { run } from '../../support/command.ts';
+import { ROOT } from '../../support/documents.ts';
+import { everything, rows } from '../../support/everything.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { type Asked, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
+/** Where the client is. */
+const RECIPES = join(ROOT, 'tests/recipes');
 const BOUND_MS = 1000;
 const python = Bun.which('python3');
 
 test('it has at most 260 lines', async () => {
-  const text = await Bun.file(join(import.meta.dir, 'verifier.py')).text();
+  const text = await Bun.file(join(RECIPES, 'verifier.py')).text();
   expect(text.split('\n').length - 1).toBeLessThanOrEqual(260);
 });
 
@@ -33,7 +36,7 @@ describe.skipIf(python === null)('with python3', () => {
   const pythonRun = (lines: string) =>
     run([python ?? '', '-c', `from verifier import KeyVerifier\n${lines}`], {
       cwd: temporaryFolder(),
-      env: { PYTHONPATH: import.meta.dir, PYTHONDONTWRITEBYTECODE: '1' },
+      env: { PYTHONPATH: RECIPES, PYTHONDONTWRITEBYTECODE: '1' },
     });
 
   test('it needs nothing but the standard library', async () => {

@@ -4,12 +4,12 @@
 import { expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createVerifier, type Verifier } from '../../src/start/package/verifier.ts';
-import { awayFromMidnight } from '../support/callers.ts';
-import { type Servers, startServers } from '../support/checked-service.ts';
-import { temporaryFolder } from '../support/folder.ts';
-import type { Runtime } from '../support/server-process.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { createVerifier, type Verifier } from '../../../src/doors/services/verifier.ts';
+import { awayFromMidnight } from '../../support/callers.ts';
+import { type Servers, startServers } from '../../support/checked-service.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import type { Runtime } from '../../support/server-process.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const KEYS = 1000;
 const SERVICES = 2;

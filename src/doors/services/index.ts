@@ -1,23 +1,23 @@
-// Assembles what other services ask: /introspect and /changes, with the leases that they get, the marks by which they
-// know keys, recent changes, and what they tell of uses.
+// For other services that accept this server's keys (src/api/README.md): /introspect, and /changes with which they check
+// keys from memory. A door: the server works without it.
 
-import type { VerifyKey } from '../calls/api-key.ts';
-import type { Guards } from '../calls/guards.ts';
-import type { Recheck } from '../calls/proof.ts';
-import type { Clock, Sha256 } from '../ground/runtime.ts';
-import type { Feed } from '../keys/feed.ts';
-import { createMacs, type MacsOptions } from '../keys/marks.ts';
-import { RecentChanges } from '../keys/recent-changes.ts';
-import type { KeyStore } from '../keys/store.ts';
-import { createToldUses } from '../keys/told.ts';
-import type { Verifier } from '../keys/verify.ts';
-import type { Usage } from '../uses/usage.ts';
-import type { Log } from '../watch/log.ts';
+import type { VerifyKey } from '../../calls/api-key.ts';
+import type { Guards } from '../../calls/guards.ts';
+import type { Recheck } from '../../calls/proof.ts';
+import type { Clock, Sha256 } from '../../ground/runtime.ts';
+import type { Feed } from '../../keys/feed.ts';
+import type { KeyStore } from '../../keys/store.ts';
+import type { Verifier } from '../../keys/verify.ts';
+import type { Usage } from '../../uses/usage.ts';
+import type { Log } from '../../watch/log.ts';
 import { changesRoute } from './changes.ts';
 import { introspectRoute } from './introspect.ts';
 import { createLeases } from './lease.ts';
+import { createMacs, type MacsOptions } from './marks.ts';
+import { RecentChanges } from './recent-changes.ts';
+import { createCountUsed } from './reported.ts';
+import { createToldUses } from './reported-uses.ts';
 import type { ServiceRoute } from './service.ts';
-import { createCountUsed } from './told.ts';
 
 export interface ServicesOptions {
   readonly feed: Feed;
@@ -41,7 +41,8 @@ export interface Services {
   readonly changes: ServiceRoute;
 }
 
-export function createServices(options: ServicesOptions): Services {
+/** Returns the routes. */
+export function openServices(options: ServicesOptions): Services {
   const { feed, verifier, usage, signing, ageClock, sha256, log } = options;
   const macs = createMacs(signing);
   const recent = new RecentChanges(options);

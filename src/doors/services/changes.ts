@@ -1,23 +1,24 @@
 // POST /changes: tells services which remembered answers to forget. It answers at once if this process is current and
-// has seen all that the cursor stands for, else after a poll. keys/marks.ts says what a mark is, keys/recent-changes.ts
+// has seen all that the cursor stands for, else after a poll. marks.ts says what a mark is, recent-changes.ts
 // has the changes.
 
-import { logsUses } from '../calls/api-key.ts';
-import type { Recheck } from '../calls/proof.ts';
-import { createLruCache } from '../ground/cache.ts';
-import { LIMITS } from '../ground/limits/index.ts';
-import { createTokenBuckets } from '../ground/limits/rates.ts';
-import type { Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
-import type { Clock } from '../ground/runtime.ts';
-import type { Feed } from '../keys/feed.ts';
-import type { Macs } from '../keys/marks.ts';
-import { CURSOR_CHARS_MAX, type RecentChanges } from '../keys/recent-changes.ts';
-import { countedKeyId } from '../keys/record.ts';
-import type { LogRepeated } from '../watch/log.ts';
-import type { Body } from '../web/body.ts';
-import type { RequestContext } from '../web/context.ts';
-import { oauthErrorResponse } from '../web/problem-response.ts';
+import { logsUses } from '../../calls/api-key.ts';
+import type { Recheck } from '../../calls/proof.ts';
+import { createLruCache } from '../../ground/cache.ts';
+import { LIMITS } from '../../ground/limits/index.ts';
+import { createTokenBuckets } from '../../ground/limits/rates.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import type { Clock } from '../../ground/runtime.ts';
+import type { Feed } from '../../keys/feed.ts';
+import { countedKeyId } from '../../keys/record.ts';
+import type { LogRepeated } from '../../watch/log.ts';
+import type { Body } from '../../web/body.ts';
+import type { RequestContext } from '../../web/context.ts';
+import { oauthErrorResponse } from '../../web/problem-response.ts';
+import type { Macs } from './marks.ts';
+import { CURSOR_CHARS_MAX, type RecentChanges } from './recent-changes.ts';
+import { type CountUsed, type Used, usedIn } from './reported.ts';
 import {
   INVALID,
   jsonResponse,
@@ -28,7 +29,6 @@ import {
   SLOW_DOWN,
   serviceGuard,
 } from './service.ts';
-import { type CountUsed, type Used, usedIn } from './told.ts';
 
 export interface ChangesRouteOptions extends ServiceOptions {
   readonly recheck: Recheck;

@@ -1,11 +1,11 @@
 // POST /changes: what services that check keys from memory are told, when, and at what cost.
 
 import { afterAll, describe, expect, test } from 'bun:test';
-import { childOf } from '../support/children.ts';
-import { openDatabase } from '../support/database-client.ts';
-import { labelled } from '../support/labels.ts';
-import { changeKeys, changesOf, leaseOf, serviceOf } from '../support/service.ts';
-import { bearer, COUNTED, createTestApp, listedKeys, metricsOf } from '../support/test-app.ts';
+import { childOf } from '../../support/children.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { labelled } from '../../support/labels.ts';
+import { changeKeys, changesOf, leaseOf, serviceOf } from '../../support/service.ts';
+import { bearer, COUNTED, createTestApp, listedKeys, metricsOf } from '../../support/test-app.ts';
 
 const BOUND = 975;
 const MARK = /^[0-9a-f]{16}$/;

@@ -1,19 +1,19 @@
 // Authenticates services for /introspect and /changes: the caller needs a key with the scope `introspect`, and errors
 // are OAuth's.
 
-import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../calls/api-key.ts';
-import { type Call, callOf } from '../calls/call.ts';
-import { addTo, type Guard, PASS, sequence } from '../calls/guard.ts';
-import type { Guards } from '../calls/guards.ts';
-import type { Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
-import { SERVER_NAME } from '../ground/server-info.ts';
-import type { Log, LogRepeated } from '../watch/log.ts';
-import { type Body, formIn } from '../web/body.ts';
-import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../web/context.ts';
-import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
-import { challengeFor, oauthErrorResponse } from '../web/problem-response.ts';
-import type { Route } from '../web/router.ts';
+import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../../calls/api-key.ts';
+import { type Call, callOf } from '../../calls/call.ts';
+import { addTo, type Guard, PASS, sequence } from '../../calls/guard.ts';
+import type { Guards } from '../../calls/guards.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import { SERVER_NAME } from '../../ground/server-info.ts';
+import type { Log, LogRepeated } from '../../watch/log.ts';
+import { type Body, formIn } from '../../web/body.ts';
+import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../../web/context.ts';
+import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
+import { challengeFor, oauthErrorResponse } from '../../web/problem-response.ts';
+import type { Route } from '../../web/router.ts';
 
 /** The scope of a key that may ask. */
 const SERVICE_SCOPE = 'introspect';

@@ -1,9 +1,9 @@
 // `mcp-key-server/verifier`, built as the package has it, on Node: it checks, hears of an end, and stops.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { lateEndings, type Servers, startServers } from '../support/checked-service.ts';
-import { startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { lateEndings, type Servers, startServers } from '../../support/checked-service.ts';
+import { startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const BOUND_MS = 1000;
 

@@ -2,11 +2,11 @@
 // months leaves nothing behind.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { type MadeKey, type Servers, startServers } from '../support/checked-service.ts';
-import { run } from '../support/command.ts';
-import { rows } from '../support/everything.ts';
-import { temporaryFolder } from '../support/folder.ts';
-import { commandOf, PROGRAMS, scriptFolder } from '../support/verifier-process.ts';
+import { type MadeKey, type Servers, startServers } from '../../support/checked-service.ts';
+import { run } from '../../support/command.ts';
+import { rows } from '../../support/everything.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { commandOf, PROGRAMS, scriptFolder } from '../../support/verifier-process.ts';
 
 let at: Servers;
 let service: MadeKey;

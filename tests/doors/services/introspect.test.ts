@@ -8,10 +8,10 @@ import {
   introspectionRequest,
   processIntrospectionResponse,
 } from 'oauth4webapi';
-import { sendOverSocket } from '../support/http-socket.ts';
-import { labelled } from '../support/labels.ts';
-import { startSlowStore } from '../support/slow-store.ts';
-import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../support/test-app.ts';
+import { sendOverSocket } from '../../support/http-socket.ts';
+import { labelled } from '../../support/labels.ts';
+import { startSlowStore } from '../../support/slow-store.ts';
+import { bearer, createTestApp, readResponse, type TestApp, type TestResponse } from '../../support/test-app.ts';
 
 const UNKNOWN = `sk_test_${'0'.repeat(64)}`;
 const INACTIVE = { active: false };

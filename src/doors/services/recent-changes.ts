@@ -2,12 +2,12 @@
 // change by its number and a code of its mark, because a restore by copying reuses numbers. Older changes are read from
 // the store, once for all who ask.
 
-import { singleFlight } from '../ground/cache.ts';
-import type { ChangeMark, FeedPage } from '../ground/change-feed.ts';
-import type { Feed } from './feed.ts';
+import { singleFlight } from '../../ground/cache.ts';
+import type { ChangeMark, FeedPage } from '../../ground/change-feed.ts';
+import type { Feed } from '../../keys/feed.ts';
+import type { KeyStore } from '../../keys/store.ts';
 import { type Macs, markOf } from './marks.ts';
 import { type Change, type Older, readOlder, type Since } from './older-changes.ts';
-import type { KeyStore } from './store.ts';
 
 /** Changes kept: enough for a list of MARKS_MAX even though some keys change again and again. */
 const KEPT_MAX = 4000;

@@ -1,9 +1,9 @@
 // POST /introspect with a field `lease`: an answer that a service may remember, and the uses that it tells of later.
 
 import { afterAll, describe, expect, test } from 'bun:test';
-import { childOf } from '../support/children.ts';
-import { changesOf, leaseOf, serviceOf } from '../support/service.ts';
-import { bearer, createTestApp, listedKeys, type TestApp } from '../support/test-app.ts';
+import { childOf } from '../../support/children.ts';
+import { changesOf, leaseOf, serviceOf } from '../../support/service.ts';
+import { bearer, createTestApp, listedKeys, type TestApp } from '../../support/test-app.ts';
 
 const app = await createTestApp();
 const service = await serviceOf(app);

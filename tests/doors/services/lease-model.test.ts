@@ -1,8 +1,8 @@
 // The rules of src/api/README.md in a model: with all of them nobody is let in late or beyond a limit, and without any one
-// of them somebody is. What servers and clients do is in changes.test.ts, lease.test.ts and package/verifier.test.ts.
+// of them somebody is. What servers and clients do is in changes.test.ts, lease.test.ts and verifier.test.ts.
 
 import { expect, test } from 'bun:test';
-import { PARTS, type Part, simulate } from '../support/lease-model.ts';
+import { PARTS, type Part, simulate } from './lease-model.ts';
 
 test('with all rules, no check from memory or asked is beyond the bound or the limit, in 50 runs', () => {
   let fromMemory = 0;

@@ -1,9 +1,9 @@
 // `mcp-key-server/verifier` wherever keys may be: the bound holds on a primary, on replicas of it, and on Deno.
 
 import { describe, expect, test } from 'bun:test';
-import { createVerifier } from '../../src/start/package/verifier.ts';
-import { lateEndings, startServers } from '../support/checked-service.ts';
-import { rows } from '../support/everything.ts';
+import { createVerifier } from '../../../src/doors/services/verifier.ts';
+import { lateEndings, startServers } from '../../support/checked-service.ts';
+import { rows } from '../../support/everything.ts';
 
 const BOUND_MS = 1000;
 const TIMES = 20;

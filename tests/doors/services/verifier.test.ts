@@ -3,7 +3,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { createVerifier, type Verifier, type VerifierOptions } from '../../src/start/package/verifier.ts';
+import { createVerifier, type Verifier, type VerifierOptions } from '../../../src/doors/services/verifier.ts';
 import {
   decided,
   ENDINGS,
@@ -12,13 +12,13 @@ import {
   type MadeKey,
   type Servers,
   startServers,
-} from '../support/checked-service.ts';
-import { callOver } from '../support/client.ts';
-import { run } from '../support/command.ts';
-import { ROOT } from '../support/documents.ts';
-import { everything, rows } from '../support/everything.ts';
-import { temporaryFolder } from '../support/folder.ts';
-import { waitFor } from '../support/wait-for.ts';
+} from '../../support/checked-service.ts';
+import { callOver } from '../../support/client.ts';
+import { run } from '../../support/command.ts';
+import { ROOT } from '../../support/documents.ts';
+import { everything, rows } from '../../support/everything.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 const BOUND_MS = 1000;
 /** A response that is as late is of no use. */
@@ -315,7 +315,7 @@ describe('one that is set up wrongly', () => {
 
   test('writes a line if nobody wants to be told', async () => {
     const script = `
-      import { createVerifier } from '${join(ROOT, 'src/start/package/verifier.ts')}';
+      import { createVerifier } from '${join(ROOT, 'src/doors/services/verifier.ts')}';
       const own = createVerifier({ url: '${at.url}', id: 'x', key: '${service.key}' });
       for (let times = 0; times < 3; times += 1) await own.verify('a key');
       await own.close();`;

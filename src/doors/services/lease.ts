@@ -1,15 +1,15 @@
 // Grants leases: how long and for how many uses a service may remember an answer of /introspect, and which marks in
-// /changes end it. README.md has the rules for services.
+// /changes end it. src/api/README.md has the rules for services.
 
-import type { Clock, Sha256 } from '../ground/runtime.ts';
-import type { Feed } from '../keys/feed.ts';
-import { type Macs, markOf, ownerChange } from '../keys/marks.ts';
-import type { RecentChanges } from '../keys/recent-changes.ts';
-import { countedKeyId, hashKey } from '../keys/record.ts';
-import type { ToldUses } from '../keys/told.ts';
-import type { Usage } from '../uses/usage.ts';
+import type { Clock, Sha256 } from '../../ground/runtime.ts';
+import type { Feed } from '../../keys/feed.ts';
+import { countedKeyId, hashKey } from '../../keys/record.ts';
+import type { Usage } from '../../uses/usage.ts';
+import { type Macs, markOf, ownerChange } from './marks.ts';
+import type { RecentChanges } from './recent-changes.ts';
+import { tellOf } from './reported.ts';
+import type { ToldUses } from './reported-uses.ts';
 import type { ServiceCall } from './service.ts';
-import { tellOf } from './told.ts';
 
 /** The longest lease. Then services ask again, because the feed doesn't tell of keys that a primary has lost. */
 const LEASE_MS_MAX = 300_000;

@@ -1,13 +1,13 @@
-// Counts the uses that services report in the field `used`: how often they let in which key from memory. Each pair
+// Reads the uses that services report in the field `used`: how often they let in which key from memory. Each pair
 // names a key by a handle that works only for the service that got it.
 
-import { createLruCache } from '../ground/cache.ts';
-import type { Problem } from '../ground/problem.ts';
-import { err, ok, outageIn, type Result } from '../ground/result.ts';
-import type { Clock } from '../ground/runtime.ts';
-import type { Macs } from '../keys/marks.ts';
-import type { ToldUses } from '../keys/told.ts';
-import type { Log } from '../watch/log.ts';
+import { createLruCache } from '../../ground/cache.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { err, ok, outageIn, type Result } from '../../ground/result.ts';
+import type { Clock } from '../../ground/runtime.ts';
+import type { Log } from '../../watch/log.ts';
+import type { Macs } from './marks.ts';
+import type { ToldUses } from './reported-uses.ts';
 import { INVALID, type ServiceCall } from './service.ts';
 
 const PAIRS_MAX = 1000;

@@ -2,11 +2,11 @@
 // their machine has slept: the last yes comes within the bound.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
-import { noLibrary } from '../support/c-library.ts';
-import { ENDINGS, lastYesAfter, type MadeKey, type Servers, startServers } from '../support/checked-service.ts';
-import { type HeldClocks, heldClocks } from '../support/held-clock.ts';
-import type { ServerProcess } from '../support/server-process.ts';
-import { PROGRAMS, startVerifier, type VerifierProcess } from '../support/verifier-process.ts';
+import { noLibrary } from '../../support/c-library.ts';
+import { ENDINGS, lastYesAfter, type MadeKey, type Servers, startServers } from '../../support/checked-service.ts';
+import { type HeldClocks, heldClocks } from '../../support/held-clock.ts';
+import type { ServerProcess } from '../../support/server-process.ts';
+import { PROGRAMS, startVerifier, type VerifierProcess } from '../../support/verifier-process.ts';
 
 setDefaultTimeout(180_000);
 

@@ -1,6 +1,6 @@
 // Reads changes older than those a process has in memory, page by page, and proves that they share its history.
 
-import type { ChangeMark, FeedPage } from '../ground/change-feed.ts';
+import type { ChangeMark, FeedPage } from '../../ground/change-feed.ts';
 
 export type Change = FeedPage['changes'][number];
 

@@ -1,11 +1,11 @@
 // Counts uses that services admitted from memory and report later: finds keys by their ids, and counts as far as their
 // limits still have room.
 
-import { createLruCache } from '../ground/cache.ts';
-import type { Usage } from '../uses/usage.ts';
-import type { Feed } from './feed.ts';
-import type { KeyStore } from './store.ts';
-import type { Verifier } from './verify.ts';
+import { createLruCache } from '../../ground/cache.ts';
+import type { Feed } from '../../keys/feed.ts';
+import type { KeyStore } from '../../keys/store.ts';
+import type { Verifier } from '../../keys/verify.ts';
+import type { Usage } from '../../uses/usage.ts';
 
 /** Ids whose hashes are cached, some 4 MB. A miss costs a read. */
 const IDS_MAX = 20_000;
