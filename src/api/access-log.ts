@@ -2,6 +2,7 @@
 
 import { callerOf } from '../calls/call.ts';
 import type { Clock } from '../ground/runtime.ts';
+import { clientText } from '../mcp/client.ts';
 import type { Log } from '../watch/log.ts';
 import { excerptOf, redactHashes } from '../watch/redact.ts';
 import type { ObserveRequest } from '../web/context.ts';
@@ -50,6 +51,7 @@ export const createAccessLog =
         address,
         ...caller,
         userAgent: userAgent ? excerptOf(userAgent) : undefined,
+        client: clientText(context.clientInfo),
       });
     };
   };

@@ -54,8 +54,8 @@ export class Call {
   readonly tool: string;
   progress: Progress;
   readonly clientCapabilities: JsonObject;
-  /** The caller's position in a trace, if it sent one; for the tool to pass on. */
-  readonly trace: Trace | undefined;
+  /** The position in a trace, for the tool to pass on: the caller's, if it sent one, unless an observer has its own. */
+  trace: Trace | undefined;
   readonly asking: Asking | undefined;
   /** A model by default: a transport that doesn't say must not show a secret to one. */
   readonly audience: Audience;
@@ -95,7 +95,7 @@ export class Call {
     this.#request = request;
     this.tool = extras?.operation?.name ?? '';
     this.limits = extras?.operation?.initialLimits ?? [];
-    this.trace = extras?.trace ?? parseTraceparent(request?.headers.get('traceparent'));
+    this.trace = extras?.trace ?? (request && headerTrace(request.headers));
     this.cost = extras?.cost ?? extras?.operation?.cost ?? 1;
     this.lookupKeyId = extras?.lookupKeyId;
     this.resources = extras?.resources;
@@ -190,7 +190,7 @@ export const callerOf = (context: RequestContext, metaApiKey: string | null = nu
   credentials: withMetaApiKey(context.credentials, metaApiKey),
   requestId: context.requestId,
   get traceId() {
-    return parseTraceparent(context.headers.get('traceparent'))?.traceId;
+    return headerTrace(context.headers)?.traceId;
   },
   get publicUrl() {
     return context.publicUrl;
@@ -204,27 +204,37 @@ export function withoutMeta(input: JsonObject): JsonObject {
   return fields;
 }
 
-/** The `traceparent` of W3C Trace Context, level 1. A malformed one is ignored (§3.2). */
-interface Trace {
+/** The `traceparent` and `tracestate` of W3C Trace Context, level 1. A malformed one is ignored (§3.2). */
+export interface Trace {
   /** 32 lowercase hex digits. */
   readonly traceId: string;
   /** 16 lowercase hex digits: the caller's span. */
   readonly parentId: string;
   readonly sampled: boolean;
+  /** What tracing systems add, to be passed on as it is. */
+  readonly state?: string;
 }
 
 /** Version, trace id, parent id, flags; versions after 00 may add parts. */
 const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 const TRACEPARENT_CHARS_MAX = 256;
+/** What must be passed on (§3.3.1.5). */
+const TRACESTATE = /^[\x20-\x7e]{1,512}$/;
 const SAMPLED = 1;
 
-function parseTraceparent(text: unknown): Trace | undefined {
+function parseTrace(text: unknown, tracestate: () => unknown): Trace | undefined {
   if (typeof text !== 'string' || text.length > TRACEPARENT_CHARS_MAX) return undefined;
   const [, version, traceId, parentId, flags = '', more] = TRACEPARENT.exec(text) ?? [];
   if (traceId === undefined || parentId === undefined || (version === '00' && more !== undefined)) return undefined;
-  return { traceId, parentId, sampled: (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED };
+  const trace = { traceId, parentId, sampled: (Number.parseInt(flags, 16) & SAMPLED) === SAMPLED };
+  const state = tracestate();
+  return typeof state === 'string' && TRACESTATE.test(state) ? { ...trace, state } : trace;
 }
+
+/** Returns the trace in headers. */
+export const headerTrace = (headers: Headers): Trace | undefined =>
+  parseTrace(headers.get('traceparent'), () => headers.get('tracestate'));
 
 /** Returns the trace in a `_meta` value of any shape (MCP, SEP-414). */
 export const metaTrace = (meta: unknown): Trace | undefined =>
-  isObject(meta) ? parseTraceparent(meta.traceparent) : undefined;
+  isObject(meta) ? parseTrace(meta.traceparent, () => meta.tracestate) : undefined;

@@ -9,7 +9,8 @@ import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { createSignedText, type SignedTextOptions } from '../ground/signed-text.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
-import type { Params } from './message.ts';
+import { excerptOf } from '../watch/redact.ts';
+import type { Params, RequestMessage } from './message.ts';
 
 /**
  * The most bytes of JSON of the responses in requestState. In base64 they fit into a body, beside those of the last
@@ -112,6 +113,31 @@ export function createRequestStates({ clock, ...options }: RequestStateOptions):
     },
   };
 }
+
+/** Optional in each request (2026-07-28). */
+const META_CLIENT = 'io.modelcontextprotocol/clientInfo';
+
+/** Returns the `clientInfo` of a request: of `initialize`, later of each. */
+export const clientInfoOf = ({ method, params }: RequestMessage): unknown =>
+  method === 'initialize' ? params.clientInfo : params._meta?.[META_CLIENT];
+
+/** Bounds the parts of a client's name before they are redacted and cut. */
+const CLIENT_PART_CHARS_MAX = 200;
+
+/** Returns a client's `name/version` as it may be shown, from its `clientInfo`; undefined if that has no name. */
+export function clientText(clientInfo: unknown): string | undefined {
+  if (!isObject(clientInfo) || typeof clientInfo.name !== 'string' || clientInfo.name === '') return undefined;
+  const { name, version } = clientInfo;
+  const parts = typeof version === 'string' && version !== '' ? [name, version] : [name];
+  return excerptOf(parts.map((part) => escaped(part.slice(0, CLIENT_PART_CHARS_MAX))).join('/'));
+}
+
+/** Escapes control characters: who names itself with a line break must not write a second line anywhere. */
+const escaped = (text: string): string =>
+  text.replace(
+    /[\u0000-\u001f\u007f-\u009f]/g,
+    (control) => `\\u${control.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 
 // Capabilities are compared deeply: a client that opens URLs may not show forms, and extensions differ.
 

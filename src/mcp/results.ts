@@ -120,12 +120,21 @@ interface CallOfMessage {
   readonly call: Call;
 }
 
-export function callResultText({ id, era, operation, call }: CallOfMessage, result: ToolResult): string {
+interface CallResult {
+  readonly text: string;
+  readonly errorCode?: number;
+  readonly isError: boolean;
+}
+
+export function callResultText({ id, era, operation, call }: CallOfMessage, result: ToolResult): CallResult {
   const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
   const error = result.ok ? undefined : problemError(result.error, call.requestId);
-  if (error !== undefined) return errorText(id, error);
+  if (error !== undefined) return { text: errorText(id, error), errorCode: error.code, isError: false };
   const type = result.ok && 'inputRequired' in result.value ? 'input_required' : 'complete';
-  return resultText(id, eraFields(era, type, metaOf(result)) + resultFields(operation, result));
+  return {
+    text: resultText(id, eraFields(era, type, metaOf(result)) + resultFields(operation, result)),
+    isError: !result.ok || ('isError' in result.value && result.value.isError),
+  };
 }
 
 /** Returns the fields of `_meta`: the data of the tool or problem for the widget. */

@@ -40,7 +40,9 @@ export interface Peer extends Requester {
 export interface Reply {
   readonly text: string;
   /** The code of a JSON-RPC error. */
-  readonly errorCode?: number;
+  readonly errorCode?: number | undefined;
+  /** Whether a tool's result says that the call failed. */
+  readonly isError?: boolean;
   /** The call that was made. If the reply is an HTTP response, its headers show the call's rate limit. */
   readonly call?: Call;
   /** The status of such a response; 200 by default. */
@@ -85,9 +87,9 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     const running = run(operation, withoutMeta(given), call, canceller);
     const result = await (begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running);
     progress?.stop();
-    const text = callResultText({ id: request.id, era, operation, call }, result);
+    const written = callResultText({ id: request.id, era, operation, call }, result);
     const challenge = result.ok ? undefined : challengeOf(result.error, call, peer, isChallenged);
-    return challenge === undefined ? { text, call } : { text, call, challenge };
+    return challenge === undefined ? { ...written, call } : { ...written, call, challenge };
   }
 
   function replyTo(request: RequestMessage, outcome: Outcome, peer: Peer): Awaitable<Reply> {

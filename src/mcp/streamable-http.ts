@@ -13,6 +13,7 @@ import { problemResponse, type SignIn } from '../web/problem-response.ts';
 import { type BodyHandler, refuseInClear } from '../web/router.ts';
 import type { EventStream, Streams } from '../web/stream.ts';
 import { createBatch } from './batch.ts';
+import { clientInfoOf } from './client.ts';
 import { type Classified, classify, type IncomingRequest } from './era.ts';
 import {
   accepted,
@@ -79,6 +80,7 @@ export function mcpRoute({
     }
     const sender = new Sender(context, identify, log);
     const classified = classify(body.value, context.headers);
+    if (classified.kind === 'request') context.clientInfo = clientInfoOf(classified.request);
     const refusing = refusalOf(sender, body.value, classified);
     const refused = isPromise(refusing) ? await refusing : refusing;
     if (refused !== null) return refused;

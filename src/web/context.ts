@@ -62,6 +62,8 @@ export type ObserveRequest = (context: RequestContext) => (response: Response) =
 export class RequestContext {
   /** The request's call; the last one of a batch. */
   call: RequestFacts | undefined = undefined;
+  /** The MCP client's `clientInfo`, as it was sent (mcp/client.ts). */
+  clientInfo: unknown = undefined;
   /** 0 until the body is read. */
   bodyBytes = 0;
   /** The id in the log, and in every problem that callers see. It is unique unless a trusted proxy gave it. */

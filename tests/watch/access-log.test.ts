@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { sendOverSocket } from '../support/http-socket.ts';
-import { call, post } from '../support/mcp.ts';
+import { call, modern, openSse, post, request } from '../support/mcp.ts';
 import { bearer, createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
 
 async function requestsOf(app: TestApp) {
@@ -69,6 +69,48 @@ test('the line has the program that asks, in at most 100 characters, without any
   ]);
 });
 
+test('the line has what the MCP client calls itself: of this request, or of the session', async () => {
+  await using app = await createTestApp({ env: { ACCESS_LOG: '1' } });
+  const { key } = await app.createKey('alice');
+  const headers = { 'x-api-key': key };
+  const sent = (clientInfo: unknown) => ({ 'io.modelcontextprotocol/clientInfo': clientInfo });
+  const infos = [
+    { name: 'host', version: '1.2' },
+    { name: 'host' },
+    { name: 'a\nb', version: '\u001b[2J' },
+    { name: `sk_test_${'0'.repeat(64)}`, version: '1' },
+    { name: 'x'.repeat(1000), version: '1' },
+    { name: 7 },
+    'text',
+  ];
+  const seen = (await requestsOf(app)).length;
+  for (const info of infos) {
+    const { body, headers: mirrored } = modern('tools/list', {}, sent(info));
+    await post(app, body, { ...mirrored, ...headers });
+  }
+  const begins = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: infos[0] };
+  await post(app, request('initialize', begins), headers);
+  await post(app, request('tools/list'), headers);
+  const session = await openSse(app, headers);
+  await session.post(request('initialize', begins));
+  await session.post(call('get_data'));
+  const lines = (await requestsOf(app)).slice(seen);
+  expect(lines.map(({ client }) => client)).toEqual([
+    'host/1.2',
+    'host',
+    'a\\u000ab/\\u001b[2J',
+    '[redacted]/1',
+    'x'.repeat(100),
+    undefined,
+    undefined,
+    'host/1.2',
+    undefined,
+    undefined,
+    'host/1.2',
+    'host/1.2',
+  ]);
+});
+
 test('the line of a refused key that is known has its name and owner, too; of an unknown one nothing', async () => {
   await using app = await createTestApp({ env: { ACCESS_LOG: '1', OAUTH_REDIRECTS: 'loopback' } });
   const { id, key } = await app.createKey('alice', { name: 'CI' });
@@ -84,7 +126,7 @@ test('the line of a refused key that is known has its name and owner, too; of an
   expect(lines).toMatchObject([
     { status: 401, ...known },
     { status: 401, ...known },
-    { status: 200, ...known },
+    { status: 401, ...known },
     { status: 401, ...known },
     { status: 401 },
   ]);

@@ -38,6 +38,15 @@ describe('the header', () => {
     expect(lines.map(({ event }) => event)).toEqual(['API key authentication successful']);
   });
 
+  test('takes tracestate along as it is; one that is malformed is left out', async () => {
+    const stateOf = async (tracestate: string) =>
+      (await app.call('trace', {}, { ...headers, traceparent: SAMPLED, tracestate })).body.trace.state;
+    expect(await stateOf('vendor=a:1,other=b')).toBe('vendor=a:1,other=b');
+    expect(await stateOf('x'.repeat(513))).toBeUndefined();
+    const _meta = { traceparent: OTHER, tracestate: 'in=meta' };
+    expect(await traceOf(SAMPLED, { _meta })).toMatchObject({ traceId: OTHER_ID, state: 'in=meta' });
+  });
+
   test('of a call that changes a key is in the line of the change', async () => {
     const traced = { authorization: `Bearer ${await app.token('bob')}`, traceparent: OTHER };
     const { id } = (await app.call('create_api_key', { name: 'traced', scopes: [] }, traced)).body;

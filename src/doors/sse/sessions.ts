@@ -22,6 +22,8 @@ export interface Session {
   readonly network: string;
   /** The declared capabilities that the server uses. */
   capabilities: JsonObject;
+  /** What the client calls itself. */
+  client: string | undefined;
   /** Empty until the first valid credential. */
   owners: readonly string[];
 }
@@ -113,6 +115,7 @@ export function createSessions(): Sessions {
         calls: new Map(),
         network,
         capabilities: NO_CAPABILITIES,
+        client: undefined,
         owners,
       };
       sessions.set(id, session);

@@ -5,7 +5,7 @@ import { type Identify, Sender } from '../../calls/identify.ts';
 import { OVERLOADED, type Problem } from '../../ground/problem.ts';
 import type { Awaitable } from '../../ground/result.ts';
 import type { JsonObject } from '../../ground/text.ts';
-import { showsWidgets, WIDGETS_SHOWN } from '../../mcp/client.ts';
+import { clientInfoOf, clientText, showsWidgets, WIDGETS_SHOWN } from '../../mcp/client.ts';
 import { NO_CAPABILITIES } from '../../mcp/era.ts';
 import { accepted, refusalOfSender, sendReply, unauthorized } from '../../mcp/http-replies.ts';
 import {
@@ -102,7 +102,11 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
       session.calls.get(message.params.requestId as Id)?.abort();
     }
     if (message.kind !== 'request') return accepted();
-    if (mayChange && message.method === 'initialize') session.capabilities = usedOf(message.params.capabilities);
+    if (mayChange && message.method === 'initialize') {
+      session.capabilities = usedOf(message.params.capabilities);
+      session.client = clientText(clientInfoOf(message));
+    }
+    sender.context.clientInfo = { name: session.client };
     if (!isCall(message)) return reply(session, sender, message);
     const { id } = message;
     if (session.calls.has(id)) return refusal(id, ID_IN_USE);
