@@ -1,4 +1,4 @@
-// Has a server of a version before make and use keys of every kind, as people and programs do, and end; remembers what it
+// Has a server of the version before make and use keys of every kind, as people and programs do, and end; remembers what it
 // has shown of them.
 
 import { join } from 'node:path';
@@ -24,10 +24,10 @@ export interface Left {
   readonly events: readonly Json[];
   /** What the version's own command wrote. */
   readonly backup: string;
-  /** How often keys with a quota or limit could be used still; null: the version had none. */
-  readonly left: Readonly<Record<string, number>> | null;
-  /** A registered OAuth client; null: the version had none. */
-  readonly clientId: string | null;
+  /** How often keys with a quota or limit could be used still. */
+  readonly left: Readonly<Record<string, number>>;
+  /** A registered OAuth client. */
+  readonly clientId: string;
 }
 
 /** Throws unless it succeeds. */
@@ -103,7 +103,7 @@ function keysAt(url: string, kept: Pick<Left, 'secrets' | 'ids'>) {
 
 export async function leave(version: Version, env: Env): Promise<Left> {
   const kept = { secrets: {}, ids: {} };
-  const counts = await leaveOnFormerDay(version, env, kept);
+  await leaveOnFormerDay(version, env, kept);
   await using server = await version.start(env);
   const { url } = server;
   const { make, use, end, rotate } = keysAt(url, kept);
@@ -126,14 +126,12 @@ export async function leave(version: Version, env: Env): Promise<Left> {
   await make('of a blocked owner', {}, 'bob', 401);
   await use('of a blocked owner', 1);
   await make('of an owner who was blocked', {}, 'carol');
-  if (counts) {
-    await use('month', 3);
-    await make('day', { quota: { requests: 5, period: 'day' } }, 'alice', 429);
-    await use('day', 5);
-    await make('limited', { rateLimit: { requests: 10, window: '1d' } });
-    await use('limited', 6);
-  }
-  const clientId = counts ? (await register(server, [CALLBACK])).clientId : null;
+  await use('month', 3);
+  await make('day', { quota: { requests: 5, period: 'day' } }, 'alice', 429);
+  await use('day', 5);
+  await make('limited', { rateLimit: { requests: 10, window: '1d' } });
+  await use('limited', 6);
+  const { clientId } = await register(server, [CALLBACK]);
   for (const args of [
     ['block', 'bob'],
     ['block', 'carol'],
@@ -146,30 +144,21 @@ export async function leave(version: Version, env: Env): Promise<Left> {
 
   const backup = join(diskFolder(), 'backup.db');
   await ran(version, env, ['backup', backup]);
-  const left = counts ? { month: 20 - 3 - usesOfFormerDay(), day: 0, limited: 4 } : null;
+  const left = { month: 20 - 3 - usesOfFormerDay(), day: 0, limited: 4 };
   return { ...kept, listed, events: await trail(version, env), backup, left, clientId };
 }
 
-/** What was made and used two days ago. Says whether the version has quotas. */
-async function leaveOnFormerDay(version: Version, env: Env, kept: Pick<Left, 'secrets' | 'ids'>): Promise<boolean> {
+/** What was made and used two days ago. */
+async function leaveOnFormerDay(version: Version, env: Env, kept: Pick<Left, 'secrets' | 'ids'>): Promise<void> {
   await using server = await version.start(env, FORMER_DAYS_AGO);
   const { make, use } = keysAt(server.url, kept);
   await make('live');
   await use('live', 3);
   await make('expired', { expiresInDays: 1 }, 'alice', 401);
   await use('expired', 1);
-  const counts = await hasQuotas(server);
-  if (counts) {
-    await make('month', { quota: { requests: 20, period: 'month' } });
-    await use('month', 4);
-  }
+  await make('month', { quota: { requests: 20, period: 'month' } });
+  await use('month', 4);
   await server.stop();
-  return counts;
-}
-
-async function hasQuotas(server: { url: string }): Promise<boolean> {
-  const api = (await (await fetch(`${server.url}/openapi.json`)).json()) as Json;
-  return JSON.stringify(api.paths['/tools/create_api_key']).includes('"quota"');
 }
 
 /** Those of the key `month` that are of this month. */

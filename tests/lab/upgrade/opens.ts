@@ -1,4 +1,4 @@
-// Whether today's server, on what a version before has left, keeps all of it, and goes on with it.
+// Whether today's server, on what the version before has left, keeps all of it, and goes on with it.
 
 import { join } from 'node:path';
 import { callOver, userHeaders } from '../../support/client.ts';
@@ -29,20 +29,18 @@ export async function opens(version: Version, env: Env, left: Left, { same }: Re
   }
   const blocked = await callOver(url, 'list_api_keys', {}, await userHeaders('bob'));
   same('a blocked owner is refused', blocked.body.code, 'user_blocked');
-  for (const [name, uses] of Object.entries(left.left ?? {})) {
+  for (const [name, uses] of Object.entries(left.left)) {
     const found = await usesUntilRefused(url, left.secrets[name]?.secret ?? '');
     same(`what is left of the quota or limit: ${name}`, found + (name === 'day' ? 0 : 1), uses); // one was used above
   }
-  if (left.clientId !== null) {
-    const asked = new URLSearchParams({
-      response_type: 'code',
-      client_id: left.clientId,
-      redirect_uri: CALLBACK,
-      code_challenge: 'a'.repeat(43),
-      code_challenge_method: 'S256',
-    });
-    same('an OAuth client need not register again', (await fetch(`${url}/authorize?${asked}`)).status, 200);
-  }
+  const asked = new URLSearchParams({
+    response_type: 'code',
+    client_id: left.clientId,
+    redirect_uri: CALLBACK,
+    code_challenge: 'a'.repeat(43),
+    code_challenge_method: 'S256',
+  });
+  same('an OAuth client need not register again', (await fetch(`${url}/authorize?${asked}`)).status, 200);
   const unblocked = await version.keys(env, ['unblock', 'bob']);
   same('the owner is unblocked', unblocked.code, 0);
   await called(url, 'revoke_api_key', { keyId: left.ids.live }, 'alice');

@@ -1,5 +1,6 @@
 // A version of the program: a commit of this repository with its packages, its server, and its command.
 
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { output, run } from '../../support/command.ts';
 import { diskFolder } from '../../support/folder.ts';
@@ -22,6 +23,8 @@ type Env = Readonly<Record<string, string>>;
 
 export interface Version {
   readonly name: string;
+  /** How many migrations it knows. */
+  readonly migrations: number;
   /** `daysAgo`: what its wall clock says; on Bun. */
   start(env: Env, daysAgo?: number): Promise<ServerProcess>;
   /** Runs `keys …`. */
@@ -30,6 +33,7 @@ export interface Version {
 
 const versionAt = (name: string, root: string, folder: string, runtime: Runtime): Version => ({
   name,
+  migrations: readdirSync(join(root, 'db')).filter((file) => file.endsWith('.sql')).length,
   start: (env, daysAgo = 0) =>
     startServer({
       root,
@@ -47,11 +51,16 @@ const versionAt = (name: string, root: string, folder: string, runtime: Runtime)
 
 export const today = (): Version => versionAt('today', ROOT, diskFolder(), USUAL_RUNTIME);
 
+const git = (...args: string[]) => output(['git', '-C', ROOT, ...args], { cwd: ROOT });
+
+/** Returns the first commit with this file. */
+export const firstWith = async (file: string): Promise<string> =>
+  (await git('log', '-1', '--diff-filter=A', '--format=%h', '--', file)).trim();
+
 /** The version of a commit, in a work tree that is removed at the end. */
 export async function checkedOut(commit: string): Promise<Version & AsyncDisposable> {
   const folder = diskFolder();
   const root = join(folder, 'source');
-  const git = (...args: string[]) => output(['git', '-C', ROOT, ...args], { cwd: folder });
   await git('worktree', 'add', '--detach', root, commit);
   await output([process.execPath, 'install', '--frozen-lockfile', '--ignore-scripts'], { cwd: root });
   return {
