@@ -184,30 +184,30 @@ async function keysOf({ store, address, ageClock, config, options }: Parts) {
 
 type Keys = Awaited<ReturnType<typeof keysOf>>;
 
-/** Returns the tools of doors that are switched on. */
-async function toolsOfDoors({ store, config, options }: Parts, { domain, metrics, originOf }: Keys) {
-  if (config.jwtClaims.admin === null) return [];
+/** Returns what doors add for admins, if there are any: tools, and the trail of anybody's keys. */
+async function forAdmins({ store, config, options }: Parts, { domain, metrics, originOf, keyStore }: Keys) {
+  if (config.jwtClaims.admin === null) return { tools: [], trail: null };
   const [admin, owners] = await Promise.all([import('./doors/admin/index.ts'), import('./doors/owners/index.ts')]);
   const timed = <S extends object>(one: S): S => metrics?.store(one) ?? one;
   const { granted, usage, feed } = domain;
   const { clock, log } = options;
   const given = { originOf, granted, usage, refresh: feed.refresh, clock, log };
-  return [
-    admin.adminTools({ ...given, store: timed(admin.createAdminStore(store.db)), derived: store.derived }),
-    owners.ownerTools({
-      ...given,
-      ownerStore: timed(owners.createOwnerStore(store.db)),
-      planStore: store.plans,
-      defaults: config,
-    }),
-  ];
+  const adminStore = timed(admin.createAdminStore(store.db));
+  const ownerStore = timed(owners.createOwnerStore(store.db));
+  return {
+    tools: [
+      admin.adminTools({ ...given, store: adminStore, derived: store.derived }),
+      owners.ownerTools({ ...given, ownerStore, planStore: store.plans, defaults: config }),
+    ],
+    trail: admin.createTrail({ store: adminStore, keyStore, clock, log }),
+  };
 }
 
 /** Creates the guards, and registers the tools, prompts and resources. */
 async function toolsOf(parts: Parts, made: Keys) {
   const { verifyUserJwt, config, options } = parts;
   const { domain, metrics, keyStore, verifyKey } = made;
-  const ofDoors = await toolsOfDoors(parts, made);
+  const { tools: ofDoors, trail } = await forAdmins(parts, made);
   const { clock, log, env = {} } = options;
   const { feed, verifier, usage, keys } = domain;
   const guards = createGuards({
@@ -234,7 +234,7 @@ async function toolsOf(parts: Parts, made: Keys) {
     ...(options.tools === undefined ? ofDoors : []),
     ...(options.toolFiles ?? []),
   ]);
-  return { guards, toolVariables, ...registry };
+  return { guards, toolVariables, trail, ...registry };
 }
 
 type Tools = Awaited<ReturnType<typeof toolsOf>>;
@@ -320,6 +320,7 @@ async function serviceOn(parts: Parts): Promise<Service> {
     signInRoutes: await signInOf(parts, keys, offered),
     readOwnEdit,
     listedKey,
+    trail: offered.trail,
     identify,
     keyScopes,
     findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,

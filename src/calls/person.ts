@@ -10,10 +10,10 @@ import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import { type Call, callOf } from './call.ts';
 import { addTo, type Guard } from './guard.ts';
-import { actorOf, type UserAuth } from './user-jwt.ts';
+import { actorOf, type UserAuth, type UserIdentity } from './user-jwt.ts';
 
 /** Returns the object to send with 200, or a problem. `body` is an empty object if nothing was sent. */
-type PersonRequest = (actor: Actor, body: unknown) => Promise<Result<object, Problem>>;
+type PersonRequest = (actor: Actor, body: unknown, user: UserIdentity) => Promise<Result<object, Problem>>;
 
 /** Creates handlers that demand a user token in `Authorization`, which no page of another origin can send. */
 export const personHandler =
@@ -35,5 +35,5 @@ async function respondTo(
   if (!body.ok) return body;
   const call = callOf(context, null);
   const user = await userJwt(call);
-  return user.ok ? handle(actorOf(addTo(call, user.value)), body.value ?? {}) : user;
+  return user.ok ? handle(actorOf(addTo(call, user.value)), body.value ?? {}, user.value.auth) : user;
 }

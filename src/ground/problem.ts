@@ -82,6 +82,7 @@ export type Problem =
   | { readonly code: 'key_limit_reached' }
   | { readonly code: 'key_not_active' }
   | { readonly code: 'key_is_child' }
+  | { readonly code: 'own_owner' }
   | { readonly code: 'rotation_under_way'; readonly untilMs: number }
   | ({ readonly code: 'rate_limited' } & Exhausted)
   | ({ readonly code: 'quota_exceeded' } & Exhausted)
@@ -173,6 +174,10 @@ const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
   unsupported_media_type: { status: 415, detail: 'Content-Type must be application/json', oauth: 'invalid_request' },
   key_limit_reached: { status: 409, detail: 'There are as many API keys as this user may hold; delete one first' },
   key_not_active: { status: 409, detail: 'The key is revoked or has expired; create a new one' },
+  own_owner: {
+    status: 409,
+    detail: 'You are this owner yourself, and would lock yourself out; another admin can block it',
+  },
   key_is_child: { status: 409, detail: 'This key was made by another key, and cannot be rotated; make a new one' },
   rotation_under_way: { status: 409, detail: 'The previous secret of this key is still accepted' },
   rate_limited: { status: 429, detail: 'Rate limit exceeded; try again later' },

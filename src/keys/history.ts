@@ -12,9 +12,12 @@ import type { KeyEvent, KeyStore } from './store.ts';
 const PAGE_EVENTS = 50;
 
 export interface PastEvent extends Pick<KeyEvent, 'atMs' | 'kind' | 'how' | 'fields' | 'fingerprint'> {
-  /** The asking person's `sub`, or who else it was, in words; for `connected` a host, for `delegated` a key's id. */
+  /**
+   * The asking person's `sub`, or who else it was, in words; to an admin, whoever it was; null: nobody. For `connected` a
+   * host, for `delegated` a key's id.
+   */
   readonly actor: string | null;
-  /** The address that it came from, if the asking person did it; otherwise null. */
+  /** The address that it came from, if the asking person did it or is an admin; otherwise null. */
   readonly address: string | null;
 }
 
@@ -30,6 +33,15 @@ export interface HistoryOptions {
   readonly log: Log;
 }
 
+/** The events that a page is read from: one more shows that there is a next page. */
+export const HISTORY_READ = PAGE_EVENTS + 1;
+
+/** Returns a page of events that were read, as they are shown. */
+export const historyPage = (found: readonly KeyEvent[], shown: (event: KeyEvent) => PastEvent): HistoryPage => ({
+  events: found.slice(0, PAGE_EVENTS).map(shown),
+  next: found.length > PAGE_EVENTS ? (found[PAGE_EVENTS - 1]?.seq ?? null) : null,
+});
+
 /** Creates the reader of a key's events before a number, newest first, even of a deleted key while they are kept. */
 export function createHistory({ store, clock, log }: HistoryOptions) {
   const histories = createPersonBudget([LIMITS.histories], clock, log);
@@ -37,14 +49,11 @@ export function createHistory({ store, clock, log }: HistoryOptions) {
     if (!isIdShaped(keyId)) return err({ code: 'key_not_found' });
     const taken = histories.take(actor);
     if (!taken.ok) return taken;
-    const found = await store.eventsOfKey(keyId, before, PAGE_EVENTS + 1, actor.userId); // one more shows a next page
-    const page = found.slice(0, PAGE_EVENTS);
-    const own = page.filter(({ owner }) => owner === actor.userId);
+    const found = await store.eventsOfKey(keyId, actor.userId, before, HISTORY_READ);
     // Events are deleted in time; a key that has none left still belongs to its owner.
-    const isOwn = own.length > 0 || (found.length === 0 && (await store.findOwn(actor.userId, keyId)) !== null);
+    const isOwn = found.length > 0 || (await store.findOwn(actor.userId, keyId)) !== null;
     if (!isOwn) return err({ code: 'key_not_found' });
-    const next = found.length > PAGE_EVENTS ? (page.at(-1)?.seq ?? null) : null;
-    return ok({ events: own.map((event) => shownTo(actor, event)), next });
+    return ok(historyPage(found, (event) => shownTo(actor, event)));
   };
 }
 

@@ -132,8 +132,8 @@ export interface KeyStore extends UsesStore {
   isBlocked(owner: string, withinMs: number): Promise<boolean>;
   /** Returns the change feed after a position, from the primary. */
   changesAfter(reached: ReachedPosition, withinMs: number): Promise<FeedPage>;
-  /** Returns events of a key before a number, newest first, whoever owned it then. */
-  eventsOfKey(keyId: string, beforeSeq: number, limit: number, fairnessKey: string): Promise<readonly KeyEvent[]>;
+  /** Returns events of a key before a number, newest first, from when it was this owner's; null: whoever owned it. */
+  eventsOfKey(keyId: string, owner: string | null, beforeSeq: number, limit: number): Promise<readonly KeyEvent[]>;
   /** Returns matching events, oldest first. Events of an owner are found by scanning the whole range. */
   events(query: EventQuery): Promise<KeyEvent[]>;
   /** Returns the number of the newest event; 0: none. */

@@ -2,7 +2,14 @@
 
 import { type FeedPosition, hasReached } from '../ground/change-feed.ts';
 import type { PresentedKey } from '../keys/record.ts';
-import { COUNTED_MAX, type EventQuery, type Found, type KeyStore, type ListPlace } from '../keys/store.ts';
+import {
+  COUNTED_MAX,
+  type EventQuery,
+  type Found,
+  type KeyEvent,
+  type KeyStore,
+  type ListPlace,
+} from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
 import { KEY_COLUMNS, TEXT_BYTES } from './columns.ts';
 import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
@@ -80,10 +87,37 @@ function eventsStatement({ afterSeq, beforeSeq, keyId, owner, limit }: EventQuer
   return {
     sql: `SELECT * FROM key_events WHERE ${sql} ORDER BY seq ${order} LIMIT ?`,
     args: [...conditions.map(([, value]) => value), limit],
+    fairnessKey: owner,
   };
 }
 
-const EVENTS_OF_KEY = 'SELECT * FROM key_events WHERE key_id = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3';
+const ENDS = `SELECT (SELECT min(owner) FROM key_events WHERE key_id = ?1) AS first,
+(SELECT max(owner) FROM key_events WHERE key_id = ?1) AS last`;
+const OWNERS = `WITH RECURSIVE owners (owner) AS (VALUES (?2) UNION ALL
+SELECT (SELECT min(owner) FROM key_events WHERE key_id = ?1 AND owner > o.owner) FROM owners o WHERE o.owner < ?3)
+SELECT owner FROM owners`;
+
+/** Returns all owners that a key has had, nearly always one: the index has its events by owner. */
+async function ownersOf(primary: Database, keyId: string): Promise<readonly string[]> {
+  const { first = null, last = null } = firstOf(await primary.read({ sql: ENDS, args: [keyId] }));
+  if (first === null) return [];
+  if (first === last) return [String(first)];
+  return (await primary.read({ sql: OWNERS, args: [keyId, first, last] })).map(({ owner }) => String(owner));
+}
+
+/** Returns matching events in an order. Those of a key are read of each of its owners, each by an index. */
+async function eventsIn(primary: Database, query: EventQuery, order: 'ASC' | 'DESC'): Promise<KeyEvent[]> {
+  const { keyId, owner, limit } = query;
+  if (keyId === undefined || owner !== undefined)
+    return (await primary.read(eventsStatement(query, order))).map(eventOf);
+  const found: KeyEvent[] = [];
+  for (const each of await ownersOf(primary, keyId)) {
+    const rows = await primary.read(eventsStatement({ ...query, owner: each }, order));
+    found.push(...rows.map(eventOf));
+  }
+  const sign = order === 'ASC' ? 1 : -1;
+  return found.sort((a, b) => sign * (a.seq - b.seq)).slice(0, limit);
+}
 
 /** Greater than any integer of a row, even beyond 2^53. */
 const BEFORE_ALL: ListPlace = { createdAtMs: Number.MAX_VALUE, row: Number.MAX_VALUE };
@@ -182,15 +216,12 @@ export const keyReads = (
     return pageOf(await primary.read({ sql: CHANGES, args: [reached.seq], urgent: true }, withinMs), reached.seq);
   },
 
-  async eventsOfKey(keyId, beforeSeq, limit, fairnessKey) {
-    const rows = await primary.read({ sql: EVENTS_OF_KEY, args: [keyId, beforeSeq, limit], fairnessKey });
-    return rows.map(eventOf);
-  },
+  eventsOfKey: (keyId, owner, beforeSeq, limit) =>
+    eventsIn(primary, { afterSeq: null, beforeSeq, keyId, owner: owner ?? undefined, limit }, 'DESC'),
 
   async events(query) {
     const { afterSeq, newest = afterSeq === null } = query;
-    const rows = await primary.read(eventsStatement(query, newest ? 'DESC' : 'ASC'));
-    const events = rows.map(eventOf);
+    const events = await eventsIn(primary, query, newest ? 'DESC' : 'ASC');
     return newest ? events.reverse() : events;
   },
 

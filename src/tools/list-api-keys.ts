@@ -4,8 +4,9 @@ import * as v from 'valibot';
 import { defineTool } from '../calls/tool.ts';
 import { actorOf } from '../calls/user-jwt.ts';
 import { err, ok } from '../ground/result.ts';
+import type { Caller } from '../keys/actor.ts';
 import { LIST_BYTES_MAX } from '../keys/listing.ts';
-import type { ListPlace } from '../keys/store.ts';
+import type { ListedChild, ListPlace } from '../keys/store.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
 import { keyIdInput, listedChild, listedKey, listedKeyFields } from './key-fields.ts';
 import { ownPlanFields, writtenPlan } from './plan-fields.ts';
@@ -53,10 +54,8 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
       if (childrenOf !== undefined) {
         const children = await keys.listChildren(actorOf(call), childrenOf, after);
         if (!children.ok) return children;
-        const fits = createFit(0);
-        const shown = children.value.map((child) => listedChild(child, call));
-        const page = shown.slice(0, shown.findIndex((child) => !fits(child)) >>> 0);
-        return ok({ keys: page, ...nextOf(children.value[page.length - 1], page.length < shown.length) });
+        const { keys: page, last } = childrenPage(children.value, call);
+        return ok({ keys: page, ...nextOf(last) });
       }
       let owner: Owner = {};
       const shown: Item[] = [];
@@ -72,15 +71,22 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
       });
       if (!listed.ok) return listed;
       const { keys: found, hasMore } = listed.value;
-      return ok({ ...owner, keys: shown, ...nextOf(found.at(-1), hasMore) });
+      return ok({ ...owner, keys: shown, ...nextOf(hasMore ? found.at(-1) : null) });
     },
   });
 
 type Item = ReturnType<typeof listedKey>;
 type Owner = { readonly owner?: ReturnType<typeof writtenPlan> };
 
-const nextOf = (last: ListPlace | undefined, hasMore: boolean) =>
-  last && hasMore ? { nextCursor: cursorOf(last) } : {};
+const nextOf = (last: ListPlace | null | undefined) => (last ? { nextCursor: cursorOf(last) } : {});
+
+/** Returns the children that fit on a page, and the last of them if there are more; null: there are not. */
+export function childrenPage(children: readonly ListedChild[], caller: Caller) {
+  const fits = createFit(0);
+  const shown = children.map((child) => listedChild(child, caller));
+  const end = shown.findIndex((child) => !fits(child));
+  return end === -1 ? { keys: shown, last: null } : { keys: shown.slice(0, end), last: children[end - 1] ?? null };
+}
 
 /** Returns a function that says whether the next item still fits on a page, beside other bytes. The first one always does. */
 function createFit(besideBytes: number): (item: object) => boolean {

@@ -13,6 +13,7 @@ const LEVELS = {
     'API key rotation completed',
     'API key updated',
     'API keys revoked by an admin',
+    'Trail read by an admin',
     'Owner quota',
     'Owner updated',
     'API key handed to a client',

@@ -9,7 +9,7 @@ import { openDatabase } from '../support/database-client.ts';
 import { rows } from '../support/everything.ts';
 import { actorFor, bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
 
-const STORE = join(import.meta.dir, '../../src/store');
+const SRC = join(import.meta.dir, '../../src');
 
 const fingerprint = (key: string) => Bun.SHA256.hash(key, 'hex').slice(0, 12);
 
@@ -86,12 +86,12 @@ describe.each(rows(['embedded', 'remote', 'replica'] as const, 1))('%s:', (store
   });
 });
 
-test('the statements of the store that change a key are known: each was tried here, or with the command it belongs to', () => {
+test('the statements that change a key are known: each was tried here, or with the command it belongs to', () => {
   // Copies of a database and of its keys change no key.
-  const files = [...new Glob('**/*.ts').scanSync(STORE)].filter(
-    (file) => !/^(backup\/|replica\/|copying\.ts)/.test(file),
+  const files = [...new Glob('{store,doors}/**/*.ts').scanSync(SRC)].filter(
+    (file) => !/(^|\/)(backup\/|replica\/|copying\.ts)/.test(file),
   );
-  const source = files.map((file) => readFileSync(join(STORE, file), 'utf8')).join();
+  const source = files.map((file) => readFileSync(join(SRC, file), 'utf8')).join();
   const writing = source.matchAll(
     /\b(?:INSERT INTO|UPDATE|DELETE FROM|REPLACE INTO)\s+(?:api_keys|blocked_owners)\b.{0,40}/gs,
   );
@@ -106,6 +106,7 @@ test('the statements of the store that change a key are known: each was tried he
     'UPDATE api_keys SET active = NOT given.whole,', // revoked, by possession
     'UPDATE api_keys SET deleting = 1, changed_by',
     'UPDATE api_keys SET deleting = 1, changed_by', // deleted
+    'UPDATE api_keys SET foreign_hash = ?1 WHERE r', // changed, by an import
     'UPDATE api_keys SET key_hash = ?4, second_has', // rotated, at once
     'UPDATE api_keys SET key_hash = second_hash, s', // first_used
     'UPDATE api_keys SET name = coalesce(?3, name)', // changed

@@ -19,6 +19,7 @@ export {
   updateKey,
 } from './keys.ts';
 export { createAdminStore } from './store.ts';
+export { createTrail } from './trail.ts';
 
 /** Returns the tools by which admins list, revoke and change anybody's keys. */
 export function adminTools(options: AdminKeysOptions): ToolFile {

@@ -10,8 +10,9 @@ import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/
 import type { Granted } from '../../keys/grants.ts';
 import { type OwnKey, ownKeys, type ShownWith } from '../../keys/listing.ts';
 import { type ApiKeyRecord, isIdShaped, type ListedKey } from '../../keys/record.ts';
-import type { Changed, DerivedKeys } from '../../keys/store.ts';
+import type { Changed, ChildName, DerivedKeys, KeyEvent, ListPlace } from '../../keys/store.ts';
 import type { Log } from '../../watch/log.ts';
+import type { Choice, ChoicePlace, Looked } from './choices.ts';
 
 /** Selects the keys that match every field given. */
 export interface KeyFilter {
@@ -50,10 +51,19 @@ export type KeyName = { readonly id: string } | { readonly fingerprint: string }
 /** Gets the progress of a scan of all keys: rows read, and rows in total. */
 type OnRead = (done: number, total: number) => void;
 
+/** Keys that fit a choice, and how far the look went. */
+export interface LookedAt extends Omit<Looked, 'rows'> {
+  readonly keys: readonly PlacedKey[];
+}
+
 export interface AdminStore {
   /** Returns the newest keys inserted before row `before`, newest first. */
   page(filter: KeyFilter, nowMs: number, before: number, limit: number, onRead?: OnRead): Promise<readonly PlacedKey[]>;
   find(name: KeyName): Promise<readonly PlacedKey[]>;
+  /** Looks for keys that may be trouble, after a position (null: from the first). */
+  look(choice: Choice, owner: string | undefined, nowMs: number, after: ChoicePlace | null): Promise<LookedAt>;
+  /** Returns events without a key of an owner before a number, newest first. */
+  eventsOfOwner(owner: string, beforeSeq: number, limit: number): Promise<readonly KeyEvent[]>;
   countActive(filter: KeyFilter, nowMs: number, onRead?: OnRead): Promise<number>;
   /** Revokes the first active keys after row `after` that match. Returns null if there were none. */
   revokeNext(filter: KeyFilter, nowMs: number, after: number, origin: Origin): Promise<RevokedBatch | null>;
@@ -165,10 +175,21 @@ const isLonger = (endsAtMs: number | null, nowEndsAtMs: number | null): boolean 
 export type AdminKeys = ReturnType<typeof createAdminKeys>;
 
 const PAGE_KEYS = 100;
+/** The most keys with one fingerprint that are shown. */
+const NAMED_MAX = 10;
+
+type AskedName = Extract<KeyName, { readonly id: string } | { readonly fingerprint: string }>;
+
+export interface NamedKey extends OwnKey {
+  /** The child whose id or fingerprint was asked for; null: it was the key's own. */
+  readonly childId: string | null;
+}
+
+const childNamed = (name: AskedName): ChildName => ('id' in name ? { ids: [name.id] } : name);
 
 export interface AdminKeysOptions extends ShownWith {
   readonly store: AdminStore;
-  readonly derived: Pick<DerivedKeys, 'countChildren' | 'endChildren'>;
+  readonly derived: DerivedKeys;
   readonly originOf: OriginOf;
   readonly granted: Granted;
   /** Lets this process see a change before the response. */
@@ -192,6 +213,34 @@ export function createAdminKeys(options: AdminKeysOptions) {
       const page = found.slice(0, PAGE_KEYS);
       const keys = await ownKeys(page, options, nowMs);
       return { keys, next: found.length > PAGE_KEYS ? (page.at(-1)?.row ?? null) : null };
+    },
+
+    /** Returns the keys with this id or fingerprint; of a child's, its parent with the child's id. */
+    async named(name: AskedName): Promise<readonly NamedKey[]> {
+      if ('id' in name && !isIdShaped(name.id)) return [];
+      const [found, children] = await Promise.all([store.find(name), derived.findChildren(childNamed(name))]);
+      const named: { readonly key: PlacedKey; readonly childId: string | null }[] = [];
+      for (const key of found) named.push({ key, childId: null });
+      for (const { id, parentId } of children) {
+        for (const key of await store.find({ id: parentId })) named.push({ key, childId: id });
+      }
+      const shown = await ownKeys(
+        named.slice(0, NAMED_MAX).map(({ key }) => key),
+        options,
+        clock.nowMs(),
+      );
+      return shown.map((key, at) => ({ ...key, childId: named[at]?.childId ?? null }));
+    },
+
+    /** Lists the living children of anybody's key after a position. */
+    children: async (parentId: string, after: ListPlace | null) =>
+      isIdShaped(parentId) ? derived.listChildren(parentId, null, clock.nowMs(), after) : [],
+
+    /** Looks for keys that may be trouble, of one owner or of all, after a position. */
+    async look(choice: Choice, owner: string | undefined, after: ChoicePlace | null) {
+      const nowMs = clock.nowMs();
+      const { keys, ...how } = await store.look(choice, owner, nowMs, after);
+      return { keys: await ownKeys(keys, options, nowMs), ...how };
     },
 
     async revoke(actor: Actor, which: Pick<KeyFilter, 'owner' | 'ids'>): Promise<number> {

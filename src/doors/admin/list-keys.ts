@@ -1,39 +1,118 @@
-// The tool that lists the keys of all owners, for admins.
+// The tool that lists the keys of all owners, or finds some of them, for admins.
 
 import * as v from 'valibot';
+import type { Call } from '../../calls/call.ts';
 import { sequence } from '../../calls/guard.ts';
-import { text } from '../../calls/schema.ts';
+import { text, wholeNumber } from '../../calls/schema.ts';
 import { defineTool } from '../../calls/tool.ts';
-import { err, ok } from '../../ground/result.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import type { Caller } from '../../keys/actor.ts';
+import type { OwnKey } from '../../keys/listing.ts';
 import type { ToolDeps } from '../../tools/folder/tool-file.ts';
+import { keyIdInput } from '../../tools/key-fields.ts';
+import { childrenPage } from '../../tools/list-api-keys.ts';
+import { CHOICES } from './choices.ts';
+import { cursorOf, type Place, placeIn } from './cursor.ts';
 import { adminListed, adminListedFields } from './fields.ts';
-import { type AdminKeys, LAST_ROW } from './keys.ts';
+import { type AdminKeys, LAST_ROW, type NamedKey } from './keys.ts';
 
-const CURSOR = /^[1-9]\d{0,15}$/;
+const { keyId } = keyIdInput.entries;
+
+const FINGERPRINT = '^[0-9a-f]{12}$';
+
+const input = v.strictObject({
+  owner: v.optional(v.pipe(text(1, 255), v.description('Only keys of this owner.'))),
+  cursor: v.optional(v.pipe(v.string(), v.description('The `nextCursor` of the page before; with the same fields.'))),
+  keyId: v.optional(v.pipe(keyId, v.description('Only the key with this id, whoever owns it.'))),
+  fingerprint: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(new RegExp(FINGERPRINT), 'Expected 12 hex digits'),
+      v.description('Only keys of which a secret has this fingerprint, even one that has ended.'),
+    ),
+  ),
+  childrenOf: v.optional(
+    v.pipe(keyId, v.description('The keys instead that the key with this id made for its agents.')),
+  ),
+  only: v.optional(
+    v.pipe(
+      v.picklist(CHOICES),
+      v.description(
+        'Only keys that are good and expire within 7 days, never expire, or were not used for 90 days; looks at 10,000 keys at a time.',
+      ),
+    ),
+  ),
+});
+
+/** What was asked, as far as it decides which keys are listed. */
+type Asked = Omit<v.InferOutput<typeof input>, 'cursor'>;
+
+const output = v.strictObject({
+  keys: v.array(
+    v.strictObject({
+      ...adminListedFields,
+      owner: v.optional(v.pipe(adminListedFields.owner, v.description('Absent from what `childrenOf` lists.'))),
+      fingerprint: v.optional(adminListedFields.fingerprint),
+      childId: v.optional(
+        v.pipe(v.string(), v.description('The key that this one has made, whose id or fingerprint was given.')),
+      ),
+    }),
+  ),
+  looked: v.optional(v.pipe(wholeNumber(0, 10_000), v.description('With `only`: how many keys it looked at.'))),
+  nextCursor: v.optional(v.string()),
+});
 
 export const adminListKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
   defineTool(sequence(guards.userJwt, guards.admin), {
     name: 'admin_list_keys',
     title: 'List the keys of all owners',
     description:
-      'Lists API keys of all owners, or of one, newest first, 100 a page: give `nextCursor` as `cursor` for the next page. For admins only. The keys themselves are never shown.',
+      'Lists API keys of all owners, or of one, newest first, 100 a page: give `nextCursor` as `cursor` for the next page. Or finds keys: by `keyId` or `fingerprint`, those that one key made (`childrenOf`), or those that may be trouble (`only`, also of one owner). For admins only. The keys themselves are never shown.',
     annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-    input: v.strictObject({
-      owner: v.optional(v.pipe(text(1, 255), v.description('Only keys of this owner.'))),
-      cursor: v.optional(v.pipe(v.string(), v.description('The `nextCursor` of the page before.'))),
-    }),
-    output: v.strictObject({
-      keys: v.array(v.strictObject(adminListedFields)),
-      nextCursor: v.optional(v.string()),
-    }),
-    async run({ owner, cursor }, call) {
-      if (cursor !== undefined && !CURSOR.test(cursor)) {
-        return err({ code: 'invalid_input', issues: [{ path: 'cursor', message: 'Expected a nextCursor' }] });
-      }
-      const { keys, next } = await admin.page(owner, cursor === undefined ? LAST_ROW : Number(cursor));
-      return ok({
-        keys: keys.map((key) => adminListed(key, call)),
-        ...(next !== null && { nextCursor: String(next) }),
-      });
+    input,
+    output,
+    async run({ cursor, ...asked }, call) {
+      const fit = fitOf(asked);
+      if (!fit.ok) return fit;
+      const place = cursor === undefined ? null : placeIn(cursor, asked);
+      if (place === undefined) return NO_CURSOR;
+      const { end, ...answer } = await answerOf(admin, asked, place, call);
+      return ok({ ...answer, ...(end && { nextCursor: cursorOf(end, asked) }) });
     },
   });
+
+/** Returns what was asked for after a position (null: the beginning), and its end; null: nothing follows. */
+async function answerOf(admin: AdminKeys, asked: Asked, place: Place | null, call: Call) {
+  const { owner, keyId: id, fingerprint, childrenOf, only } = asked;
+  const shown = (keys: readonly OwnKey[]) => keys.map((key) => adminListed(key, call));
+  if (id !== undefined) return { keys: namedKeys(await admin.named({ id }), call), end: null };
+  if (fingerprint !== undefined) return { keys: namedKeys(await admin.named({ fingerprint }), call), end: null };
+  if (childrenOf !== undefined) {
+    const after = place && { createdAtMs: place[0], row: place[1] };
+    const { keys, last } = childrenPage(await admin.children(childrenOf, after), call);
+    return { keys, end: last && ([last.createdAtMs, last.row] as const) };
+  }
+  if (only !== undefined) {
+    const { keys, looked, next } = await admin.look(only, owner, place && { at: place[0], row: place[1] });
+    return { keys: shown(keys), looked, end: next && ([next.at, next.row] as const) };
+  }
+  const { keys, next } = await admin.page(owner, place?.[1] ?? LAST_ROW);
+  return { keys: shown(keys), end: next === null ? null : ([0, next] as const) };
+}
+
+const namedKeys = (found: readonly NamedKey[], caller: Caller) =>
+  found.map(({ childId, ...key }) => ({ ...adminListed(key, caller), ...(childId !== null && { childId }) }));
+
+const NO_CURSOR = err({
+  code: 'invalid_input',
+  issues: [{ path: 'cursor', message: 'Expected a nextCursor' }],
+} as const);
+
+/** Refuses fields that don't go together. */
+function fitOf({ owner, only, ...others }: Asked): Result<void, Problem> {
+  const names = Object.values({ only, ...others }).filter((given) => given !== undefined).length;
+  if (names === 0 || (names === 1 && (owner === undefined || only !== undefined))) return ok(undefined);
+  const message = 'Expected one of keyId, fingerprint, childrenOf and only, and owner beside none of them but only';
+  return err({ code: 'invalid_input', issues: [{ path: '', message }] });
+}

@@ -5,7 +5,8 @@ import { KEYS_MAX_DEFAULT } from '../../keys/plans.ts';
 import { columnsOf, KEY_COLUMNS } from '../../store/columns.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
 import { changeKey } from '../../store/key-changes.ts';
-import { IS_BLOCKED, listedOf, USED_AT } from '../../store/rows.ts';
+import { eventOf, IS_BLOCKED, listedOf, USED_AT } from '../../store/rows.ts';
+import { lookAt } from './choices.ts';
 import { createImports } from './imports.ts';
 import { type AdminStore, FIRST_ROW, type KeyFilter, type KeyName, type PlacedKey } from './keys.ts';
 import { rangesAfter, rangesBefore } from './ranges.ts';
@@ -44,9 +45,13 @@ export function createAdminStore(db: Database, ownerKeys = KEYS_MAX_DEFAULT): Ad
   return { ...createReads(db), ...createChanges(db), ...createImports(db, ownerKeys) };
 }
 
+/** Selects the events of an owner that are about no key. */
+const EVENTS_OF_OWNER =
+  'SELECT * FROM key_events WHERE key_id IS NULL AND owner = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3';
+
 const countOf = (rows: readonly Row[]): number => Number(firstOf(rows).count);
 
-type Reads = 'page' | 'find' | 'countActive' | 'nowMs';
+type Reads = 'page' | 'find' | 'look' | 'eventsOfOwner' | 'countActive' | 'nowMs';
 
 function createReads(db: Database): Pick<AdminStore, Reads> {
   async function listed(sql: string, args: Args) {
@@ -70,6 +75,19 @@ function createReads(db: Database): Pick<AdminStore, Reads> {
     find(name) {
       const [sql, ...args] = namedBy(name);
       return listed(`${LISTED} WHERE ${sql} LIMIT 10`, args);
+    },
+
+    async look(choice, owner, nowMs, after) {
+      const { rows, ...how } = await lookAt(db, choice, owner, nowMs, after);
+      const sql = `${LISTED} WHERE k.row IN (SELECT value FROM json_each(?))`;
+      const byRow = new Map((await listed(sql, [JSON.stringify(rows)])).map((key) => [key.row, key]));
+      return { keys: rows.flatMap((row) => byRow.get(row) ?? []), ...how };
+    },
+
+    async eventsOfOwner(owner, beforeSeq, limit) {
+      return (await db.read({ sql: EVENTS_OF_OWNER, args: [owner, beforeSeq, limit], fairnessKey: owner })).map(
+        eventOf,
+      );
     },
 
     async countActive(filter, nowMs, onRange) {

@@ -1,6 +1,8 @@
 // What operators do with owners, through the commands and the admin tools: set limits and a quota for all keys together,
 // the number of keys, metadata, a block; list and remove owners.
 
+import type { Problem } from '../../ground/problem.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
 import { type PlansOptions, type ShownOwner, type StoredOwner, shownOwners } from '../../keys/plans.ts';
 import type { OwnerSettings } from '../../keys/record.ts';
@@ -113,14 +115,15 @@ export function createOwners(
 ) {
   const { ownerStore, originOf, refresh, log } = options;
   return {
-    /** Sets the given fields, and returns the owner's new state. */
-    async update(actor: Actor, owner: string, update: OwnerUpdate): Promise<ShownOwner> {
+    /** Sets the given fields, and returns the owner's new state. Nobody blocks the owner that he is himself. */
+    async update(actor: Actor, owner: string, update: OwnerUpdate): Promise<Result<ShownOwner, Problem>> {
+      if (update.blocked && owner === actor.userId) return err({ code: 'own_owner' });
       const changed = await updateOwner(ownerStore, owner, update, originOf('tool', actor, actor.actor));
       if (changed) {
         await refresh();
         log.info('Owner updated', { ...actorFields(actor), owner });
       }
-      return ownerNamed(options, owner);
+      return ok(await ownerNamed(options, owner));
     },
 
     page: (after: string) => pageOfOwners(options, after),

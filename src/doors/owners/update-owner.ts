@@ -15,13 +15,15 @@ export const adminUpdateOwner = ({ guards }: ToolDeps, owners: Owners) =>
     name: 'admin_update_owner',
     title: 'Change the plan of an owner',
     description:
-      'Sets the rate limit and quota of all API keys of an owner together, how many keys there may be, metadata, and whether the owner is blocked; returns what is in force then. Only what is given changes: with `owner` alone it only shows. null takes back to the default of the server. An owner need not have a key yet. For admins only.',
+      'Sets the rate limit and quota of all API keys of an owner together, how many keys there may be, metadata, and whether the owner is blocked; returns what is in force then. Only what is given changes: with `owner` alone it only shows. null takes back to the default of the server. An owner need not have a key yet. Nobody blocks the owner that he is himself. For admins only.',
     annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true, openWorldHint: false },
     input: v.strictObject({
       owner: v.pipe(text(1, 255), v.description('Whose plan; compared exactly.')),
       ...ownerUpdateFields,
     }),
     output: v.strictObject(shownOwnerFields),
-    run: async ({ owner, ...update }, call) =>
-      ok(writtenOwner(await owners.update(actorOf(call), owner, ownerUpdateOf(update)))),
+    async run({ owner, ...update }, call) {
+      const updated = await owners.update(actorOf(call), owner, ownerUpdateOf(update));
+      return updated.ok ? ok(writtenOwner(updated.value)) : updated;
+    },
   });

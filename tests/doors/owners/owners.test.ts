@@ -325,6 +325,25 @@ SELECT lower(hex(randomblob(16))), ?1, 'k', lower(hex(randomblob(32))), '[]', 1,
   expect(listed.map((line) => JSON.parse(line).keys)).toEqual(Object.values(counts));
 });
 
+test('nobody blocks the owner that he is himself, and nothing else of it is set; unblocking and the command may', async () => {
+  await using app = await createTestApp({ env: { ...ADMINS, JWT_OWNER_CLAIM: 'team' } });
+  const root = { authorization: `Bearer ${await app.token('root', { roles: 'keys-admin', team: 'blue' })}` };
+  const set = (input: object) => app.call('admin_update_owner', { owner: 'blue', ...input }, root);
+  const refused = { status: 409, body: { code: 'own_owner' } };
+  expect(await set({ blocked: true })).toMatchObject(refused);
+  expect(await set({ blocked: true, keysMax: 5 })).toMatchObject(refused);
+  const { body } = await post(app, call('admin_update_owner', { owner: 'blue', blocked: true }), root);
+  expect(body.result).toMatchObject({ isError: true });
+  expect(await eventsIn(app, '--user', 'blue')).toEqual([]);
+  expect(await set({ blocked: false, keysMax: 5 })).toMatchObject({
+    status: 200,
+    body: { keysMax: 5, blocked: false },
+  });
+  expect((await app.call('admin_update_owner', { owner: 'root', blocked: true }, root)).body.blocked).toBe(true);
+  await app.keys('block', 'blue', '--yes');
+  await advanceUntil(app.clock, async () => (await set({})).body.code === 'user_blocked', 250);
+});
+
 test('the end of a block that arrives once more, late, leaves a newer block alone', async () => {
   await using sqld = await startPrimary();
   await using proxy = await startProxy(sqld.url);
