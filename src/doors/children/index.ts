@@ -2,7 +2,7 @@
 // has a table of derived keys, and the grant type of /token that makes them, which is loaded at its first use.
 
 import type { GrantTypes, Redeem } from '../../api/token.ts';
-import { once } from '../../ground/cache.ts';
+import { atFirstUse } from '../../ground/first-use.ts';
 import type { Database } from '../../store/database.ts';
 import type { DerivedStore } from '../../store/open.ts';
 import type { ExchangeGrantOptions } from './exchange.ts';
@@ -20,7 +20,7 @@ interface ChildrenOptions extends Omit<ExchangeGrantOptions, 'childStore'> {
 
 /** Returns the grant types of /token by which a key makes a child. */
 export function childrenGrants(options: ChildrenOptions): GrantTypes {
-  const load = once(async () => {
+  const load = atFirstUse('doors/children', import.meta.url, async () => {
     const { createExchangeGrant } = await import('./exchange.ts');
     return createExchangeGrant({ ...options, childStore: createChildStore(options.db) });
   });

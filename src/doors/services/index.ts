@@ -1,58 +1,21 @@
 // For other services that accept this server's keys (src/api/README.md): /introspect, and /changes with which they check
-// keys from memory. A door: the server works without it.
+// keys from memory. A door: the server works without it. It is loaded when a service first asks.
 
-import type { VerifyKey } from '../../calls/api-key.ts';
-import type { Guards } from '../../calls/guards.ts';
-import type { Recheck } from '../../calls/proof.ts';
-import type { Clock, Sha256 } from '../../ground/runtime.ts';
-import type { Feed } from '../../keys/feed.ts';
-import type { KeyStore } from '../../keys/store.ts';
-import type { Verifier } from '../../keys/verify.ts';
-import type { Usage } from '../../uses/usage.ts';
-import type { Log } from '../../watch/log.ts';
-import { changesRoute } from './changes.ts';
-import { introspectRoute } from './introspect.ts';
-import { createLeases } from './lease.ts';
-import { createMacs, type MacsOptions } from './marks.ts';
-import { RecentChanges } from './recent-changes.ts';
-import { createCountUsed } from './reported.ts';
-import { createToldUses } from './reported-uses.ts';
+import type { DoorRoutes } from '../../api/index.ts';
+import { atFirstUse } from '../../ground/first-use.ts';
+import { refuseService } from './refuse.ts';
+import type { ServicesOptions } from './routes.ts';
 import type { ServiceRoute } from './service.ts';
 
-export interface ServicesOptions {
-  readonly feed: Feed;
-  readonly store: Pick<KeyStore, 'changesAfter' | 'hashesOf'>;
-  readonly verifier: Pick<Verifier, 'recall' | 'readAll' | 'revalidate'>;
-  readonly usage: Pick<Usage, 'leasesOf' | 'limitsOf' | 'tell'>;
-  /** Verifies the key of a service, and the one that it asks about. */
-  readonly verifyKey: VerifyKey;
-  readonly guards: Pick<Guards, 'scopes' | 'limits'>;
-  readonly recheck: Recheck;
-  /** The secret under which marks and cursors are made, and the database that it belongs to. */
-  readonly signing: MacsOptions;
-  /** The feed's clock, which also counts while the machine sleeps. */
-  readonly ageClock: Clock;
-  readonly sha256: Sha256;
-  readonly log: Log;
-}
+export type { ServicesOptions } from './routes.ts';
 
-export interface Services {
-  readonly introspect: ServiceRoute;
-  readonly changes: ServiceRoute;
-}
-
-/** Returns the routes. */
-export function openServices(options: ServicesOptions): Services {
-  const { feed, verifier, usage, signing, ageClock, sha256, log } = options;
-  const macs = createMacs(signing);
-  const recent = new RecentChanges(options);
-  const toldUses = createToldUses(options);
-  const { leasesOf, limitsOf } = usage;
-  const leases = createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock, sha256 });
-  const countUsed = createCountUsed({ toldUses, macs, clock: ageClock, log });
-  const revalidateKey = verifier.revalidate;
-  return {
-    introspect: introspectRoute({ ...options, revalidateKey, limitsOf, leases, countUsed }),
-    changes: changesRoute({ ...options, revalidateKey, recent, macs, countUsed }),
-  };
+export function openServices(options: ServicesOptions): DoorRoutes {
+  const load = atFirstUse('doors/services', import.meta.url, async () =>
+    (await import('./routes.ts')).servicesRoutes(options),
+  );
+  const route = (name: 'introspect' | 'changes'): ServiceRoute => ({
+    post: async (context, body) => (await load())[name].post(context, body),
+    refuse: refuseService,
+  });
+  return { introspect: route('introspect'), changes: route('changes') };
 }

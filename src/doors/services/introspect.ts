@@ -18,11 +18,11 @@ import type { RequestContext } from '../../web/context.ts';
 import { oauthErrorResponse } from '../../web/problem-response.ts';
 import type { Leases } from './lease.ts';
 import { CURSOR_CHARS_MAX } from './recent-changes.ts';
+import { refuseService } from './refuse.ts';
 import { type CountUsed, type Used, usedIn } from './reported.ts';
 import {
   INVALID,
   jsonResponse,
-  refuseService,
   type ServiceCall,
   type ServiceOptions,
   type ServiceRoute,

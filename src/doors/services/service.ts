@@ -1,5 +1,4 @@
-// Authenticates services for /introspect and /changes: the caller needs a key with the scope `introspect`, and errors
-// are OAuth's.
+// Authenticates services for /introspect and /changes: the caller needs a key with the scope `introspect`.
 
 import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../../calls/api-key.ts';
 import { type Call, callOf } from '../../calls/call.ts';
@@ -7,12 +6,10 @@ import { addTo, type Guard, PASS, sequence } from '../../calls/guard.ts';
 import type { Guards } from '../../calls/guards.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
-import { SERVER_NAME } from '../../ground/server-info.ts';
 import type { Log, LogRepeated } from '../../watch/log.ts';
 import { type Body, formIn } from '../../web/body.ts';
 import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
-import { challengeFor, oauthErrorResponse } from '../../web/problem-response.ts';
 import type { Route } from '../../web/router.ts';
 
 /** The scope of a key that may ask. */
@@ -101,8 +98,3 @@ const HEADERS = new Headers(UNCACHED_JSON_HEADERS);
 /** Creates a response. `body` is an object, or JSON text. */
 export const jsonResponse = (body: object | string): Response =>
   new Response(typeof body === 'string' ? body : JSON.stringify(body), { headers: HEADERS });
-
-export function refuseService(_context: RequestContext, problem: Problem): Response {
-  const isUnknown = problem.code === 'missing_api_key' || problem.code === 'invalid_api_key';
-  return oauthErrorResponse(problem, isUnknown ? `Basic realm="${SERVER_NAME}"` : challengeFor(problem, null));
-}

@@ -1,0 +1,52 @@
+// Assembles the routes: /introspect and /changes, with the leases that services get, the marks by which they know keys,
+// recent changes, and the uses that they report.
+
+import type { VerifyKey } from '../../calls/api-key.ts';
+import type { Guards } from '../../calls/guards.ts';
+import type { Recheck } from '../../calls/proof.ts';
+import type { Clock, Sha256 } from '../../ground/runtime.ts';
+import type { Feed } from '../../keys/feed.ts';
+import type { KeyStore } from '../../keys/store.ts';
+import type { Verifier } from '../../keys/verify.ts';
+import type { Usage } from '../../uses/usage.ts';
+import type { Log } from '../../watch/log.ts';
+import { changesRoute } from './changes.ts';
+import { introspectRoute } from './introspect.ts';
+import { createLeases } from './lease.ts';
+import { createMacs, type MacsOptions } from './marks.ts';
+import { RecentChanges } from './recent-changes.ts';
+import { createCountUsed } from './reported.ts';
+import { createToldUses } from './reported-uses.ts';
+import type { ServiceRoute } from './service.ts';
+
+export interface ServicesOptions {
+  readonly feed: Feed;
+  readonly store: Pick<KeyStore, 'changesAfter' | 'hashesOf'>;
+  readonly verifier: Pick<Verifier, 'recall' | 'readAll' | 'revalidate'>;
+  readonly usage: Pick<Usage, 'leasesOf' | 'limitsOf' | 'tell'>;
+  /** Verifies the key of a service, and the one that it asks about. */
+  readonly verifyKey: VerifyKey;
+  readonly guards: Pick<Guards, 'scopes' | 'limits'>;
+  readonly recheck: Recheck;
+  /** The secret under which marks and cursors are made, and the database that it belongs to. */
+  readonly signing: MacsOptions;
+  /** The feed's clock, which also counts while the machine sleeps. */
+  readonly ageClock: Clock;
+  readonly sha256: Sha256;
+  readonly log: Log;
+}
+
+export function servicesRoutes(options: ServicesOptions): Readonly<Record<'introspect' | 'changes', ServiceRoute>> {
+  const { feed, verifier, usage, signing, ageClock, sha256, log } = options;
+  const macs = createMacs(signing);
+  const recent = new RecentChanges(options);
+  const toldUses = createToldUses(options);
+  const { leasesOf, limitsOf } = usage;
+  const leases = createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock, sha256 });
+  const countUsed = createCountUsed({ toldUses, macs, clock: ageClock, log });
+  const revalidateKey = verifier.revalidate;
+  return {
+    introspect: introspectRoute({ ...options, revalidateKey, limitsOf, leases, countUsed }),
+    changes: changesRoute({ ...options, revalidateKey, recent, macs, countUsed }),
+  };
+}

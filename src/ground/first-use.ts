@@ -1,0 +1,40 @@
+// Loads a part of the server at its first use, which most servers never make. The files of a running server may be
+// updated under it, and a part of another version doesn't fit what is loaded already: it needs a restart.
+
+import { promises as fs } from 'node:fs';
+
+/**
+ * Returns a function that loads a part once. `file` is import.meta.url of the file that calls this, beside which the part
+ * lies. The function rejects if the part can't be loaded, or if the files there have changed since this was called; the
+ * next use tries again.
+ */
+export function atFirstUse<T>(name: string, file: string, load: () => Promise<T>): () => Promise<T> {
+  const folder = new URL('.', file);
+  const before = filesIn(folder);
+  let loaded: Promise<T> | undefined;
+
+  async function loadUnchanged(): Promise<T> {
+    const isChanged = (await filesIn(folder)) !== (await before);
+    if (isChanged) throw new Error(`${name}: its files have changed since the start; restart the server`);
+    return load();
+  }
+
+  return () => {
+    loaded ??= loadUnchanged().catch((error) => {
+      loaded = undefined;
+      throw error;
+    });
+    return loaded;
+  };
+}
+
+/** Resolves with a text that differs if a file does; empty where there are none, as in an executable. */
+async function filesIn(folder: URL): Promise<string> {
+  try {
+    const names = (await fs.readdir(folder)).sort();
+    const found = await Promise.all(names.map((name) => fs.stat(new URL(name, folder))));
+    return found.map(({ size, mtimeMs }, at) => `${names[at]} ${size} ${mtimeMs}`).join('\n');
+  } catch {
+    return '';
+  }
+}

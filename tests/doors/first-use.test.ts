@@ -1,0 +1,89 @@
+// A door that is loaded at its first use, when its files can't be loaded, or have changed under the running server: 500
+// for that request, one line that says what to do, and everything else goes on.
+
+import { describe, expect, test } from 'bun:test';
+import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { userHeaders } from '../support/client.ts';
+import { rows } from '../support/everything.ts';
+import { diskFolder, temporaryFolder } from '../support/folder.ts';
+import { type Runtime, type ServerProcess, startServer, untilOpen } from '../support/server-process.ts';
+import { copyOfSource } from '../support/source.ts';
+import { TEST_SECRET } from '../support/test-app.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+/** What is asked first of each, by a request of its door; `file` is loaded only then. */
+const DOORS: Readonly<Record<string, { readonly path: string; readonly form: string; readonly file: string }>> = {
+  services: { path: '/introspect', form: 'token=x', file: 'routes.ts' },
+  children: {
+    path: '/token',
+    form: 'grant_type=urn:ietf:params:oauth:grant-type:token-exchange&subject_token=x',
+    file: 'exchange.ts',
+  },
+};
+
+const RUNTIMES: readonly Runtime[] = rows(['bun', 'deno'], 1);
+
+describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [runtime, door] as const)))(
+  'on %s, %s',
+  (runtime, door) => {
+    const { path, form, file } = DOORS[door] ?? { path: '', form: '', file: '' };
+
+    async function start(root: string): Promise<ServerProcess> {
+      const server = await startServer({ root, runtime, env: { JWT_SECRET: TEST_SECRET } });
+      await untilOpen(server);
+      return server;
+    }
+
+    const ask = async ({ url }: ServerProcess) => {
+      const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+      const response = await fetch(url + path, { method: 'POST', headers, body: form });
+      return [response.status, await response.json()] as const;
+    };
+
+    const errors = (server: ServerProcess) =>
+      server
+        .stdout()
+        .split('\n')
+        .filter((line) => line.includes('"level":"error"'))
+        .map((line) => JSON.parse(line));
+
+    async function isAlive({ url }: ServerProcess): Promise<boolean> {
+      const listed = await fetch(`${url}/tools/list_api_keys`, { method: 'POST', headers: await userHeaders('alice') });
+      return listed.ok && (await fetch(`${url}/mcp/health`)).ok;
+    }
+
+    test('whose files have changed says to restart; as they were, it opens', async () => {
+      const root = copyOfSource(runtime === 'deno' ? diskFolder() : temporaryFolder());
+      const changed = join(root, 'src/doors', door, file);
+      const was = join(root, 'as-it-was.ts');
+      await using server = await start(root);
+      renameSync(changed, was);
+      writeFileSync(changed, `${readFileSync(was, 'utf8')}// another version\n`);
+      const [status, body] = await ask(server);
+      expect(status).toBe(500);
+      expect(JSON.stringify(body)).not.toContain('restart');
+      await waitFor(() => errors(server).length > 0);
+      const [line, ...more] = errors(server);
+      expect(line).toMatchObject({ event: 'internal error', requestId: expect.any(String) });
+      expect(line.error).toStartWith(
+        `Error: doors/${door}: its files have changed since the start; restart the server`,
+      );
+      expect(more).toEqual([]);
+      expect(await isAlive(server)).toBe(true);
+      renameSync(was, changed);
+      const opened = await Promise.all([ask(server), ask(server), ask(server)]);
+      for (const [later] of opened) expect(later).toBeLessThan(500);
+    }, 60_000);
+
+    test('that can not be loaded is 500, and everything else goes on', async () => {
+      const root = copyOfSource(runtime === 'deno' ? diskFolder() : temporaryFolder());
+      rmSync(join(root, 'src/doors', door, file));
+      await using server = await start(root);
+      expect((await ask(server))[0]).toBe(500);
+      await waitFor(() => errors(server).length === 1);
+      expect(await isAlive(server)).toBe(true);
+      expect((await ask(server))[0]).toBe(500);
+    }, 60_000);
+  },
+);
