@@ -99,7 +99,7 @@ export const NO_VALUE = Symbol('no value');
 const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
 
 /** Accepts times in ISO 8601. Without an offset, they are in the machine's zone; JavaScript reads a date alone as UTC. */
-const TIME_MS = kind('T', 'a time like 2026-01-31 or 2026-01-31T09:30:00Z', (given) => {
+export const TIME_MS = kind('T', 'a time like 2026-01-31 or 2026-01-31T09:30:00Z', (given) => {
   const [, date, time = 'T00:00'] = LOCAL_OR_NOT.exec(given) ?? [];
   const ms = date === undefined || !isDay(date) ? Number.NaN : new Date(date + time).getTime();
   return Number.isNaN(ms) ? null : ms;

@@ -6,7 +6,7 @@ import { parseDuration } from '../ground/runtime.ts';
 import { isScope, KEY_PREFIX_PATTERN, REPLACEMENT, splitScopes } from '../ground/text.ts';
 import { anyOrigin, outlinedUrl, publicUrl, shownUrl, signInUrl, trustedUrl } from '../ground/urls.ts';
 import { expected } from '../ground/wording.ts';
-import { JWT_SECRET_BYTES_MIN } from '../users/identity.ts';
+import { isSubject, JWT_SECRET_BYTES_MIN } from '../users/identity.ts';
 import { LOG_LEVELS } from '../watch/log.ts';
 import { clientRulesOf } from './client-ids.ts';
 import { databasePlace, replicaPath } from './database.ts';
@@ -224,6 +224,7 @@ export const VARIABLES = {
   SAMPLE_TOOL: flag(true),
   LOG_LEVEL: oneOf(LOG_LEVELS, 'info'),
   ACCESS_LOG: flag(false),
+  KEYS_ACTOR: of('1 to 255 characters without controls', (value) => (isSubject(value) ? value : null), null),
   // Nothing limits attempts, so short tokens could be guessed.
   METRICS_TOKEN: secret('at least 16 printable ASCII characters without space', matching(/^[\x21-\x7e]{16,}$/)),
 } as const;

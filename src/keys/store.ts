@@ -85,6 +85,10 @@ export interface EventQuery {
   readonly limit: number;
   readonly keyId?: string | undefined;
   readonly owner?: string | undefined;
+  /** Only events from this time on. */
+  readonly sinceMs?: number | undefined;
+  /** Only events before this time. */
+  readonly untilMs?: number | undefined;
 }
 
 /** Caps `countExpiring`: every process reads so many rows a minute, and a larger figure would change no decision. */

@@ -76,18 +76,20 @@ SELECT ${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k
 WHERE ${AFTER} ${NEWEST_FIRST} LIMIT CAST(?4 / ${LISTED_KEY_BYTES_MIN} AS INTEGER) + 1)) WHERE before IS NULL OR before < ?4)`;
 
 /** Returns a query's statement. Each given condition is served by an index, or bounds what is read. */
-function eventsStatement({ afterSeq, beforeSeq, keyId, owner, limit }: EventQuery, order: 'ASC' | 'DESC'): Statement {
+function eventsStatement(query: EventQuery, order: 'ASC' | 'DESC'): Statement {
   const conditions = [
-    ['seq > ?', afterSeq ?? 0],
-    ...(beforeSeq === undefined ? [] : [['seq < ?', beforeSeq] as const]),
-    ...(keyId === undefined ? [] : [['key_id = ?', keyId] as const]),
-    ...(owner === undefined ? [] : [['owner = ?', owner] as const]),
+    ['seq > ?', query.afterSeq ?? 0],
+    ['seq < ?', query.beforeSeq],
+    ['key_id = ?', query.keyId],
+    ['owner = ?', query.owner],
+    ['at_ms >= ?', query.sinceMs],
+    ['at_ms < ?', query.untilMs],
   ] as const;
-  const sql = conditions.map(([condition]) => condition).join(' AND ');
+  const given = conditions.flatMap(([sql, value]) => (value === undefined ? [] : [{ sql, value }]));
   return {
-    sql: `SELECT * FROM key_events WHERE ${sql} ORDER BY seq ${order} LIMIT ?`,
-    args: [...conditions.map(([, value]) => value), limit],
-    fairnessKey: owner,
+    sql: `SELECT * FROM key_events WHERE ${given.map(({ sql }) => sql).join(' AND ')} ORDER BY seq ${order} LIMIT ?`,
+    args: [...given.map(({ value }) => value), query.limit],
+    fairnessKey: query.owner,
   };
 }
 

@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { statSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
@@ -119,12 +120,35 @@ describe.each(rows(STORE_MODES, 1))('on a database that is %s', (mode) => {
     const [created, ...others] = await lines();
     expect(created).toMatchObject({ kind: 'created', how: 'tool', actor: 'heidi', keyId: id, address: '127.0.0.1' });
     expect(others).toMatchObject([
-      { kind: 'revoked', how: 'command', actor: null, keyId: id },
+      { kind: 'revoked', how: 'command', actor: userInfo().username, keyId: id },
       { kind: 'blocked', how: 'command', keyId: null, at: expect.stringMatching(/Z$/) },
     ]);
     expect(await lines('--after', String(created.seq), '--limit', '1')).toMatchObject([{ kind: 'revoked' }]);
     expect((await keys('events', '--key', id)).stdout).toMatch(/^SEQ .*\n\d+ .* created .*\n\d+ .* revoked /);
     expect(await keys('events', '--limit', 'x')).toMatchObject({ code: 2 });
+    await keysCommand({ ...env, KEYS_ACTOR: 'nightly job' }, ['unblock', 'heidi']);
+    expect((await lines()).at(-1)).toMatchObject({ kind: 'unblocked', actor: 'nightly job' });
+  });
+
+  test('events of a time: from --since on, before --until, of one owner or all', async () => {
+    const { id } = await create('ivan');
+    await keys('revoke', id, '--yes');
+    const [created, revoked] = jsonLines(await keys('events', '--user', 'ivan', '--json'));
+    const [first, second] = [created.at, revoked.at];
+    const kinds = async (...args: string[]) =>
+      jsonLines(await keys('events', '--key', id, '--json', ...args)).map(({ kind }) => kind);
+    expect(await kinds('--since', first)).toEqual(['created', 'revoked']);
+    expect(await kinds('--since', second)).toEqual(['revoked']);
+    expect(await kinds('--until', second)).toEqual(['created']);
+    expect(await kinds('--since', first, '--until', first)).toEqual([]);
+    const later = new Date(Date.parse(second) + 1).toISOString();
+    for (const whose of [[], ['--user', 'ivan']])
+      expect(
+        jsonLines(await keys('events', ...whose, '--json', '--since', second, '--until', later)).map(({ seq }) => seq),
+      ).toContain(revoked.seq);
+    expect(await kinds('--after', String(created.seq), '--until', later)).toEqual(['revoked']);
+    expect(await keys('events', '--since', 'yesterday')).toMatchObject({ code: 2 });
+    expect(await keys('events', '--follow', '--until', later)).toMatchObject({ code: 2 });
   });
 
   test('backup writes a new file that its owner alone can read', async () => {

@@ -3,6 +3,7 @@
 
 import { expect, test } from 'bun:test';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import { backupOf } from '../store/backups.ts';
 import { storedSecrets } from '../store/tables.ts';
@@ -317,7 +318,7 @@ test('owners who were unblocked since are named, are blocked again, and an event
     [4, 'unblocked', 'frank'],
     [5, 'restored', null],
   ]);
-  expect(events[4]).toMatchObject({ how: 'command', keyId: null, actor: null, backupSeq: 3 });
+  expect(events[4]).toMatchObject({ how: 'command', keyId: null, actor: userInfo().username, backupSeq: 3 });
 });
 
 test('a backup of another database comes with its events, behind those that are there', async () => {

@@ -42,7 +42,7 @@ test('of more secrets than are read at once each that has ended is counted, and 
   await withBackup(file, temporaryFolder(), async (backup) => {
     expect(await compare(store.db, backup, Date.now())).toMatchObject({ isNew: true, replaced: 0, revivedCount: 1500 });
     const progress = (done: number, total: number) => void counted.push(done, total);
-    await restoreRemote(store.db, backup, { isNew: true, progress });
+    await restoreRemote(store.db, backup, { isNew: true, actor: null, progress });
     expect(counted).toEqual([1000, 3000, 1500, 3000, 2500, 3000, 3000, 3000]); // keys and events
     expect(await compare(store.db, backup, Date.now())).toMatchObject({
       isNew: false,
@@ -181,7 +181,7 @@ test('into a remote database that is killed at any of its writes: what is there 
     };
     const db: Database = { ...store.db, writeAll: (all) => until(() => store.db.writeAll(all)) };
     const restoring = (to: Database) =>
-      withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false }));
+      withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false, actor: null }));
     isOver = (await Promise.race([restoring(db), killed.promise])) !== 'killed';
     expect(await schemaOf(client)).toEqual(schema);
     // No key without the block of its owner, its plan and its counts.
@@ -202,7 +202,7 @@ test('a key that a server makes while its remote database is restored stays; the
   await using started = new AsyncDisposableStack();
   const { store, client } = await remoteDatabase(started);
   const restoring = (to: Database) =>
-    withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false }));
+    withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false, actor: null }));
   let keysPut = 0;
   const db: Database = {
     ...store.db,
@@ -223,7 +223,7 @@ test('a restore into a remote database that another one has taken over puts noth
   await using started = new AsyncDisposableStack();
   const { store, client } = await remoteDatabase(started);
   const restoring = (to: Database) =>
-    withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false }));
+    withBackup(file, temporaryFolder(), (backup) => restoreRemote(to, backup, { isNew: false, actor: null }));
   let keysPut = 0;
   const db: Database = {
     ...store.db,
@@ -248,7 +248,7 @@ test('while a file is held for a restore, a server that starts waits; then it ha
   const held = await holdAlone(path);
   if (held === null) throw new Error('nobody has it open');
   const waiting = startServer({ env: { DATABASE_URL: `file:${path}`, JWT_SECRET: TEST_SECRET } });
-  await withBackup(file, temporaryFolder(), (backup) => restoreFile(held.db, backup, { isNew: false }));
+  await withBackup(file, temporaryFolder(), (backup) => restoreFile(held.db, backup, { isNew: false, actor: null }));
   await held.close();
   await using server = await waiting;
   const use = async (key: string) => (await callOver(server.url, 'get_data', {}, { 'x-api-key': key })).status;
@@ -302,7 +302,7 @@ async function writeAll(statements) {
   process.kill(process.pid, 'SIGKILL');
 }
 await withBackup(${JSON.stringify(file)}, ${JSON.stringify(temporaryFolder())}, (backup) =>
-  restoreFile({ ...db, writeAll }, backup, { isNew: false }));`;
+  restoreFile({ ...db, writeAll }, backup, { isNew: false, actor: null }));`;
   const child = Bun.spawn([process.execPath, '-e', script], { stderr: 'inherit' });
   await child.exited;
   expect(child.signalCode).toBe('SIGKILL');

@@ -6,7 +6,7 @@ import type { Database } from '../../store/database.ts';
 import { command } from '../command.ts';
 import { type Io, isoTime, keysCounted, localTime } from '../io.ts';
 import { flag, OWNER, optional } from '../options.ts';
-import { BY_COMMAND, withStore } from './database.ts';
+import { byCommand, withStore } from './database.ts';
 
 export const block = command({
   name: 'keys block',
@@ -20,7 +20,7 @@ export const block = command({
       if (owner === undefined) return listBlocked(db, json, io);
       const held = await keysOf(db, owner);
       await io.confirm(`Block ${JSON.stringify(owner)}, with ${held}?`, yes || !io.stdin.isTTY); // unblock undoes it
-      const changed = await owners.block(owner, BY_COMMAND);
+      const changed = await owners.block(owner, byCommand(io));
       io.say(`${JSON.stringify(owner)} is blocked ${changed ? 'now' : 'already'}, with ${held}`);
     }),
 });
@@ -34,7 +34,7 @@ export const unblock = command({
     withStore(io, async ({ db }) => {
       const owners = createOwnerStore(db);
       if (owner === undefined) return listBlocked(db, json, io);
-      const changed = await owners.unblock(owner, BY_COMMAND);
+      const changed = await owners.unblock(owner, byCommand(io));
       io.say(`${JSON.stringify(owner)} is ${changed ? 'unblocked' : 'not blocked'}, with ${await keysOf(db, owner)}`);
     }),
 });

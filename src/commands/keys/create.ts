@@ -16,7 +16,7 @@ import { CommandError, type IoStreams, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
 import { kind, LIMIT, many, NAME, NUMBER, optional, QUOTA, SCOPE } from '../options.ts';
 import { askForKey, SERVER } from './ask.ts';
-import { BY_COMMAND, sha256, stderrLog, usageErrorOf, withStore } from './database.ts';
+import { byCommand, sha256, stderrLog, usageErrorOf, withStore } from './database.ts';
 
 const WAIT_MS_MAX = 5000;
 
@@ -60,7 +60,7 @@ export const verb = command({
         random: systemRandom,
         sha256,
         log: stderrLog(io),
-        originOf: () => BY_COMMAND,
+        originOf: () => byCommand(io),
         audience: createAudience(
           createServerAddress({ ...config, listening: listeningOrigin(config, config.port) }),
           config.resources,

@@ -2,6 +2,7 @@
 
 import { hash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { type Config, parseConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
@@ -18,7 +19,18 @@ import { CommandError, type Io, type IoStreams, UsageError } from '../io.ts';
 
 export const sha256: Sha256 = (text, encoding) => hash('sha256', text, encoding);
 
-export const BY_COMMAND: Origin = { how: 'command', actor: null, requestId: null, address: null };
+/** Returns who runs a command: KEYS_ACTOR, or the system's name for the user, who may have none in a container. */
+export function byCommand({ env }: Pick<IoStreams, 'env'>): Origin {
+  return { how: 'command', actor: env.KEYS_ACTOR || userName(), requestId: null, address: null };
+}
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return `uid ${process.getuid?.()}`;
+  }
+}
 
 /** Returns the configuration. Secrets for user tokens are only required if `verifiesUsers`. Throws a CommandError. */
 export function configOf(env: Env, options = { verifiesUsers: false }): Config {

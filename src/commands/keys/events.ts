@@ -4,14 +4,14 @@ import { sleep } from '../../ground/runtime.ts';
 import type { EventQuery, KeyEvent } from '../../keys/store.ts';
 import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
-import { isoTime, localTime, type Progress } from '../io.ts';
-import { flag, ID, OWNER, optional, wholeNumber } from '../options.ts';
+import { isoTime, localTime, type Progress, UsageError } from '../io.ts';
+import { flag, ID, OWNER, optional, TIME_MS, wholeNumber } from '../options.ts';
 import { withStore } from './database.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 10_000;
 const FOLLOW_EVERY_MS = 1000;
-/** Events that one statement scans for an owner's. */
+/** Events that one statement scans for an owner's, or those of a time. */
 const RANGE_EVENTS = 100_000;
 
 export const verb = command({
@@ -19,15 +19,19 @@ export const verb = command({
   summary: `What was done to keys, by whom, and how: the newest ${LIMIT_DEFAULT} unless told, oldest first. --follow goes on.`,
   options: {
     after: optional(wholeNumber('SEQ', 0, Number.MAX_SAFE_INTEGER)),
+    since: optional(TIME_MS),
+    until: optional(TIME_MS),
     limit: optional(wholeNumber('N', 1, LIMIT_MAX)),
     key: optional(ID),
     user: optional(OWNER),
     follow: flag,
     json: flag,
   },
-  run: ({ options: { after, limit = LIMIT_DEFAULT, key: keyId, user: owner, follow, json }, io }) =>
-    withStore(io, async (store) => {
-      const which = { keyId, owner, limit };
+  run({ options: { after, limit = LIMIT_DEFAULT, key: keyId, user: owner, follow, json, ...times }, io }) {
+    const { since: sinceMs, until: untilMs } = times;
+    if (follow && untilMs !== undefined) throw new UsageError('expected --follow, which goes on, or --until');
+    return withStore(io, async (store) => {
+      const which = { keyId, owner, sinceMs, untilMs, limit };
       let heads = [HEADS];
       async function write(page: readonly KeyEvent[]): Promise<void> {
         if (json) await io.writeJson(page.map(eventObject));
@@ -52,14 +56,16 @@ export const verb = command({
           afterSeq = readTo;
         }
       }
-    }),
+    });
+  },
 });
 
 type Events = Pick<Store, 'events'>;
-type Which = Pick<EventQuery, 'keyId' | 'owner'> & { readonly limit: number };
+type Which = Pick<EventQuery, 'keyId' | 'owner' | 'sinceMs' | 'untilMs' | 'limit'>;
 
 /** Returns whether an index finds the events. Otherwise a range is scanned, however few match. */
-const isIndexed = ({ keyId, owner }: Which): boolean => keyId !== undefined || owner === undefined;
+const isIndexed = ({ keyId, owner, sinceMs, untilMs }: Which): boolean =>
+  keyId !== undefined || [owner, sinceMs, untilMs].every((given) => given === undefined);
 
 /** Returns the last `limit` events up to `reached`. */
 async function newestOf({ events }: Events, which: Which, reached: number, progress: Progress): Promise<KeyEvent[]> {

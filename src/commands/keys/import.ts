@@ -18,7 +18,7 @@ import { isSubject } from '../../users/identity.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io } from '../io.ts';
 import { FILE, isDay, needed } from '../options.ts';
-import { BY_COMMAND, withStore } from './database.ts';
+import { byCommand, withStore } from './database.ts';
 import { withPrivateFolder } from './private-folder.ts';
 
 /** Rows per transaction, which blocks other writers for milliseconds. */
@@ -114,7 +114,7 @@ async function importFile(file: string, io: Io): Promise<void> {
     for await (const batch of batchesOf(file, nowMs)) {
       const outcomes = await admin.importBatch(
         batch.map(({ record }) => record),
-        { ...BY_COMMAND, how: 'import' },
+        { ...byCommand(io), how: 'import' },
       );
       for (const [at, { record, number }] of batch.entries()) {
         const outcome = outcomes[at] ?? 'known';

@@ -7,7 +7,7 @@ import { command } from '../command.ts';
 import { type Io, keysCounted, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
 import { flag, kind, LIMIT, many, NO_VALUE, needed, OWNER, optional, orWord, QUOTA, wholeNumber } from '../options.ts';
-import { BY_COMMAND, withStore } from './database.ts';
+import { byCommand, withStore } from './database.ts';
 import { ownersIn, writeOwners } from './shown-owner.ts';
 
 /** The word that removes a setting, so that the server's applies. */
@@ -46,7 +46,7 @@ export const verb = command({
     if (isLeaving && isGiven) throw new UsageError('expected nothing to set beside --delete');
     await withStore(io, async (store, config) => {
       if (isLeaving) return remove(store, owner, yes, io);
-      if (isGiven) await updateOwner(createOwnerStore(store.db), owner, settings, BY_COMMAND);
+      if (isGiven) await updateOwner(createOwnerStore(store.db), owner, settings, byCommand(io));
       const found = [writtenOwner(await ownerNamed(ownersIn(store, config), owner))];
       if (json) return io.writeJson(found);
       await writeOwners(io, found);
@@ -60,7 +60,7 @@ async function remove({ db, plans }: Store, owner: string, yes: boolean, io: Io)
   const keys = (await plans.findOwner(owner))?.keys ?? 0;
   await io.confirm(`Delete ${JSON.stringify(owner)} with ${keysCounted(keys)}, settings, counts and events?`, yes);
   const progress = io.progressOf(keys, 'deleted');
-  await removeOwner(owners, owner, BY_COMMAND, progress);
+  await removeOwner(owners, owner, byCommand(io), progress);
   io.say(`deleted ${JSON.stringify(owner)}`);
 }
 

@@ -18,7 +18,7 @@ import { migrate } from '../../store/schema.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io } from '../io.ts';
 import { FILE, flag, needed } from '../options.ts';
-import { configOf, exists, withStore } from './database.ts';
+import { byCommand, configOf, exists, withStore } from './database.ts';
 import { removing, withPrivateFolder } from './private-folder.ts';
 
 const OWNERS_SHOWN_MAX = 20;
@@ -63,9 +63,11 @@ const intoRemote = ({ backup, config, io, yes }: Given): Promise<void> =>
       const restoring = await compare(db, backup, Date.now(), io.progressOf(0, 'keys compared'));
       if (!restoring.isNew) await ask(restoring, backup, io, yes);
       const progress = io.progressOf(0, 'keys and events restored');
-      await restoreRemote(db, backup, { isNew: restoring.isNew, progress }).catch((error) => {
-        throw error instanceof DatabaseInUse ? new CommandError(REMOTE_IN_USE) : error;
-      });
+      await restoreRemote(db, backup, { isNew: restoring.isNew, actor: byCommand(io).actor, progress }).catch(
+        (error) => {
+          throw error instanceof DatabaseInUse ? new CommandError(REMOTE_IN_USE) : error;
+        },
+      );
       io.say('running servers forget what they know within REVOCATION_LAG_MAX_MS');
     },
     config,
@@ -85,7 +87,7 @@ async function intoFile(path: string, given: Given): Promise<void> {
   const make = async () => {
     prepareDataFolder(config);
     makeFile(path);
-    await restoreFile((await hold()).db, backup, { isNew: true });
+    await restoreFile((await hold()).db, backup, { isNew: true, actor: byCommand(io).actor });
   };
 
   if (!exists(config.database)) {
@@ -121,7 +123,7 @@ async function replace({ db, copyTo }: FileAlone, before: string, { backup, conf
     if (config.database.mode === 'embedded') giveTo(statSync(config.database.path), unfinished);
     renameSync(unfinished, before);
   });
-  await restoreFile(db, backup, restoring);
+  await restoreFile(db, backup, { isNew: restoring.isNew, actor: byCommand(io).actor });
 }
 
 /** Creates the file. If root runs the command, the file gets its folder's owner, who runs the server. */

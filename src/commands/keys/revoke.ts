@@ -4,7 +4,7 @@ import { createAdminStore, type KeyFilter, revokeAll } from '../../doors/admin/i
 import { command } from '../command.ts';
 import { keysCounted, UsageError } from '../io.ts';
 import { FILTER, flag, ID, many } from '../options.ts';
-import { BY_COMMAND, filterOf, withStore } from './database.ts';
+import { byCommand, filterOf, withStore } from './database.ts';
 
 export const verb = command({
   name: 'keys revoke',
@@ -30,8 +30,8 @@ export const verb = command({
         await io.write(ids.map((id) => `${id}\n`).join('')).catch(() => {}); // the rest is revoked too
         progress(revoked);
       };
-      const revoked = await revokeAll(admin, filter, nowMs, BY_COMMAND, revokedIds);
-      const ended = await children.endChildren({ ids: childIds }, nowMs, BY_COMMAND);
+      const revoked = await revokeAll(admin, filter, nowMs, byCommand(io), revokedIds);
+      const ended = await children.endChildren({ ids: childIds }, nowMs, byCommand(io));
       if (ended.length > 0) await revokedIds(childIds, count);
       io.say(`${revoked + ended.length} revoked`);
     });

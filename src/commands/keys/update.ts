@@ -9,7 +9,7 @@ import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
 import { ID, LIMIT, many, NAME, NO_VALUE, NUMBER, needed, optional, orWord, QUOTA, SCOPE } from '../options.ts';
-import { BY_COMMAND, usageErrorOf, withStore } from './database.ts';
+import { byCommand, usageErrorOf, withStore } from './database.ts';
 
 /** The word that removes a key's own limit or quota, so that the server's applies. */
 const DEFAULT = 'default';
@@ -43,7 +43,7 @@ export const verb = command({
         createAdminStore(db),
         id,
         { ...changes, expiresInDays: orNull(days) },
-        BY_COMMAND,
+        byCommand(io),
       );
       if (updated === null) throw new CommandError('there is no such key');
       io.say(updated.changed === null ? `${id} was so already` : `updated ${id}`);

@@ -25,6 +25,8 @@ const SECRETS = 'SELECT name, value FROM server_secrets';
 const TAKE_SECRET = 'UPDATE server_secrets SET value = ?2 WHERE name = ?1';
 
 export interface RestoreOptions {
+  /** Who restores. */
+  readonly actor: string | null;
   /** Whether the database has never held a key, so that nobody relies on its secrets. */
   readonly isNew: boolean;
   /** Takes the numbers of rows put so far and in total. */
@@ -42,18 +44,21 @@ async function withoutTriggers(db: Database, statements: readonly (string | Stat
 }
 
 /** Returns the statements that end a restore. `newest`: the number here of the backup's newest event. */
-async function lastStatements({ read }: Backup, newest: number, isNew: boolean, condition = '') {
+async function lastStatements({ read }: Backup, newest: number, { isNew, actor }: RestoreOptions, condition = '') {
   const secrets = isNew ? await read({ sql: SECRETS }) : [];
   return [
     ...EMPTIED.map((table) => `DELETE FROM ${table}`),
     ...secrets.map(({ name, value }) => ({ sql: TAKE_SECRET, args: [name ?? null, value ?? null] })),
-    `INSERT INTO ${EVENTS} (owner, kind, how, backup_seq) SELECT '', 'restored', 'command', ${newest} ${condition}`,
+    {
+      sql: `INSERT INTO ${EVENTS} (owner, kind, how, actor, backup_seq) SELECT '', 'restored', 'command', ?1, ?2 ${condition}`,
+      args: [actor, newest],
+    },
     NEW_ID,
   ];
 }
 
 /** Restores into a file that is held alone (embedded/alone.ts). */
-export async function restoreFile(db: Database, backup: Backup, { isNew }: RestoreOptions): Promise<void> {
+export async function restoreFile(db: Database, backup: Backup, options: RestoreOptions): Promise<void> {
   await db.read({ sql: 'ATTACH ? AS backup', args: [backup.path] }); // SQLite refuses it in a transaction
   const after = await knownUpTo(db, backup);
   const { first } = firstOf(await db.read({ sql: FIRST_MISSING, args: [after] }));
@@ -63,7 +68,7 @@ export async function restoreFile(db: Database, backup: Backup, { isNew }: Resto
       ...TAKEN.flatMap((table) => [`DELETE FROM ${table}`, `INSERT INTO ${table} SELECT * FROM backup.${table}`]),
       `INSERT OR IGNORE INTO ${BLOCKS} SELECT * FROM backup.${BLOCKS}`,
       { sql: await missingEvents(db), args: [after, shift] },
-      ...(await lastStatements(backup, (await newestIn(backup)) + shift, isNew)),
+      ...(await lastStatements(backup, (await newestIn(backup)) + shift, options)),
     ]),
   );
   await db.read({ sql: 'DETACH backup' });
@@ -130,12 +135,12 @@ export const hasKeys = async ({ read }: Database): Promise<boolean> => (await re
 export class DatabaseInUse extends Error {}
 
 /** Restores into a remote database without keys. Throws DatabaseInUse. */
-export async function restoreRemote(db: Database, backup: Backup, { isNew, progress }: RestoreOptions): Promise<void> {
+export async function restoreRemote(db: Database, backup: Backup, options: RestoreOptions): Promise<void> {
   const total = backup.keys + (await newestIn(backup));
   let done = 0;
   const putSoFar = (rows: number): void => {
     done = Math.min(done + rows, total);
-    progress?.(done, total);
+    options.progress?.(done, total);
   };
   const { putAll, putBehind, isOurs } = await beginRestore(db);
   for await (const rows of pagesOf(backup.read, BLOCKS, PAGE_ROWS)) await putAll(putRows('IGNORE', BLOCKS, rows));
@@ -149,7 +154,10 @@ export async function restoreRemote(db: Database, backup: Backup, { isNew, progr
     }
   }
   const newest = await putEvents(db, backup, putBehind, putSoFar);
-  await putAll([...(await lastStatements(backup, newest, isNew, `WHERE ${isOurs}`)), `DELETE ${BEGUN} AND ${isOurs}`]);
+  await putAll([
+    ...(await lastStatements(backup, newest, options, `WHERE ${isOurs}`)),
+    `DELETE ${BEGUN} AND ${isOurs}`,
+  ]);
 }
 
 /** Puts a page behind the row with number `last`. Returns false, and puts nothing, if another row came behind it first. */
