@@ -37,7 +37,7 @@ export interface KeyRequest {
   readonly resource?: string | undefined;
   /** The same by its stored name (audience.ts), instead of `resource`. */
   readonly server?: string | undefined;
-  /** Scopes that the key already has, which need no grant. */
+  /** Scopes that need no grant: the key has them already, or an operator gives them. */
   readonly held?: readonly string[] | undefined;
 }
 

@@ -8,7 +8,15 @@ import { clockFinding } from '../../src/commands/keys/doctor.ts';
 import { makeCertificate } from '../support/certificate.ts';
 import { openDatabase } from '../support/database-client.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand, keysInto, keysIntoNothing, keysProcess, keysTo, startKeys } from '../support/keys-command.ts';
+import {
+  jsonLines,
+  keysCommand,
+  keysInto,
+  keysIntoNothing,
+  keysProcess,
+  keysTo,
+  startKeys,
+} from '../support/keys-command.ts';
 import { startProxy } from '../support/proxy.ts';
 import { startSqld } from '../support/sqld.ts';
 import { storeOn } from '../support/store-mode.ts';
@@ -178,6 +186,18 @@ test('create says what KEY_SCOPES and KEY_MAX_DAYS allow', async () => {
       /^keys: --scope: Expected one of read, write\n--days: Expected a number above 0 and at most 30\nusage: .*\n$/,
     ),
   });
+});
+
+test('create and update give introspect and delegate whatever KEY_SCOPES says', async () => {
+  const ceilings = { ...env, KEY_SCOPES: 'read' };
+  const scopes = ['read', 'introspect', 'delegate'].flatMap((scope) => ['--scope', scope]);
+  const made = await keysCommand(ceilings, ['create', '--user', 'service', '--name', 'n', ...scopes]);
+  expect(made).toMatchObject({ code: 0 });
+  const [{ id }] = jsonLines(await keys('list', '--user', 'service', '--json'));
+  for (const scope of ['delegate', 'introspect']) {
+    expect(await keysCommand(ceilings, ['update', id, '--scope', scope])).toMatchObject({ code: 0 });
+    expect(jsonLines(await keys('show', id, '--json'))).toMatchObject([{ scopes: [scope] }]);
+  }
 });
 
 test('create refuses for an owner who is blocked', async () => {

@@ -71,7 +71,8 @@ export const verb = command({
       const actor = { userId: user, actor: user, grantable: null, requestId: 'keys create', clientAddress: () => '' };
       if (await store.isBlocked(user, WAIT_MS_MAX))
         throw new CommandError('the owner is blocked, so the key would be refused: keys unblock');
-      const created = await domain.keys.create(actor, { ...input.value, rateLimit, quota }, metadata);
+      const request = { ...input.value, rateLimit, quota, held: OWN_SCOPES };
+      const created = await domain.keys.create(actor, request, metadata);
       if (!created.ok) {
         const { error } = created;
         throw error.code === 'invalid_input' ? usageErrorOf(error) : new CommandError(error.code); // above a ceiling, or full
@@ -85,6 +86,9 @@ export const verb = command({
     });
   },
 });
+
+/** Scopes that mean something to the server itself: an operator gives them whatever KEY_SCOPES says. */
+const OWN_SCOPES = ['introspect', 'delegate'];
 
 /** Returns whether output would be lost. For a descriptor closed at the start, the runtime opens the null device. */
 const isLost = ({ stdout: { fd } }: IoStreams) =>
