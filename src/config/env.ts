@@ -20,8 +20,8 @@ interface Variable<T> {
   readonly unset: T;
   /** Returns a bad value as the message may show it. Null: it is a secret. */
   readonly shown: ((value: string) => string) | null;
-  /** A common mistake that is checked before `parse`. */
-  readonly slip?: Slip;
+  /** Common mistakes that are checked before `parse`. */
+  readonly slips?: readonly Slip[];
 }
 
 const of = <T, Unset>(
@@ -50,9 +50,9 @@ const UNEXPANDED: Slip = {
   isIn: (value) => /^(?:file:(?:\/{2,3})?)?\s*(?:["'`~]|%7e|\$[\w{(]|%24|%[a-z_]{3,}%)/i.test(value),
   what: 'a path without ~, $NAME or quotes at its start: nobody expands them',
 };
-/** A comma, or a semicolon before the next URL. */
+/** A comma, or a semicolon after an item. */
 const COMMA: Slip = {
-  isIn: (value) => /,|;\w+:\/\//.test(value),
+  isIn: (value) => /,|;(\w+:\/\/|\s|$)/.test(value),
   what: 'a list with spaces between, not commas',
 };
 /** A semicolon, too: in a path it would make one URL of two. */
@@ -60,13 +60,29 @@ const NO_RESOURCE: Slip = {
   isIn: (value) => /[,;*]/.test(value),
   what: 'URLs with spaces between, without comma, semicolon and *',
 };
+/** Another URL behind the first. */
+const SEVERAL: Slip = {
+  isIn: (value) => /[,;]$|[,; ]\s*\w+:\/\//.test(value),
+  what: 'one value: no list is read here',
+};
+/** A list where one claim is named. */
+const SEVERAL_NAMES: Slip = {
+  isIn: (value) => /[,;*]|\S\s+\S/.test(value.split('=', 1)[0] ?? ''),
+  what: 'the name of one claim',
+};
 const STAR: Slip = { isIn: (value) => value.includes('*'), what: 'no *: no pattern is read here' };
 const COMMA_OR_STAR: Slip = {
   isIn: (value) => /[,*]/.test(value),
   what: 'one URL, without comma and *: neither a list nor a pattern is read here',
 };
 
-const except = <T>(slip: Slip, variable: Variable<T>): Variable<T> => ({ ...variable, slip });
+const except = <T>(slip: Slip, variable: Variable<T>): Variable<T> => ({
+  ...variable,
+  slips: [slip, ...(variable.slips ?? [])],
+});
+
+/** Refuses lists and patterns. */
+const single = <T>(variable: Variable<T>): Variable<T> => except(STAR, except(SEVERAL, variable));
 
 const path = except(UNEXPANDED, anyText(null));
 
@@ -132,7 +148,7 @@ export const VARIABLES = {
   REUSE_PORT: flag(false),
   // Clients resolve . and .. before they send the path (RFC 3986 §5.2.4).
   BASE_PATH: of('a path like /keys, without a slash at its end', matching(/^(\/(?!\.{1,2}(\/|$))[\w.~-]+)+$/), ''),
-  PUBLIC_URL: except(STAR, of('an http or https URL without query, user or fragment', publicUrl, null, outlinedUrl)),
+  PUBLIC_URL: single(of('an http or https URL without query, user or fragment', publicUrl, null, outlinedUrl)),
   DATABASE_URL: except(
     UNEXPANDED,
     of(
@@ -153,12 +169,15 @@ export const VARIABLES = {
   KEY_REVEAL: oneOf(['result', 'widget'], 'result'),
   JWT_SECRET: jwtSecret,
   JWT_SECRET_PREVIOUS: jwtSecret,
-  JWT_JWKS_URL: except(STAR, of('an https URL (http on loopback only)', trustedUrl, null, outlinedUrl)),
-  JWT_ISSUER: text(null),
-  JWT_AUDIENCE: except(STAR, text(null)),
-  JWT_SCOPE_CLAIM: text(null),
-  JWT_OWNER_CLAIM: text('sub'),
-  ADMIN_CLAIM: of('a claim and its value, like roles=keys-admin', claimAndValue, null),
+  JWT_JWKS_URL: single(of('an https URL (http on loopback only)', trustedUrl, null, outlinedUrl)),
+  JWT_ISSUER: except(SEVERAL, text(null)),
+  JWT_AUDIENCE: single(text(null)),
+  JWT_SCOPE_CLAIM: except(SEVERAL_NAMES, text(null)),
+  JWT_OWNER_CLAIM: except(SEVERAL_NAMES, text('sub')),
+  ADMIN_CLAIM: except(
+    STAR,
+    except(SEVERAL_NAMES, of('a claim and its value, like roles=keys-admin', claimAndValue, null)),
+  ),
   JWT_SCOPES: except(COMMA, of(`scopes with spaces between, without ${NOT_ASKED_FOR}`, scopesToAskFor, ['openid'])),
   OAUTH_REDIRECTS: except(
     COMMA,
@@ -239,12 +258,15 @@ export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIAB
 /** Returns all values, and by variable an error message for each bad one. Bad and empty values count as unset. */
 export function valuesOf(env: Env): { readonly values: Values; readonly faults: Map<string, string> } {
   const faults = new Map<string, string>();
-  const values = Object.entries<Variable<unknown>>(VARIABLES).map(([name, { what, parse, unset, shown, slip }]) => {
-    const value = env[name as keyof Env];
-    const slipped = value ? [NOT_UTF8, slip].find((one) => one?.isIn(value)) : undefined;
-    const parsed = value && !slipped ? parse(value) : unset;
-    if (value && (slipped || parsed === null)) faults.set(name, expected(name, slipped?.what ?? what, shown?.(value)));
-    return [name, parsed ?? unset];
-  });
+  const values = Object.entries<Variable<unknown>>(VARIABLES).map(
+    ([name, { what, parse, unset, shown, slips = [] }]) => {
+      const value = env[name as keyof Env];
+      const slipped = value ? [NOT_UTF8, ...slips].find(({ isIn }) => isIn(value)) : undefined;
+      const parsed = value && !slipped ? parse(value) : unset;
+      if (value && (slipped || parsed === null))
+        faults.set(name, expected(name, slipped?.what ?? what, shown?.(value)));
+      return [name, parsed ?? unset];
+    },
+  );
   return { values: Object.fromEntries(values) as Values, faults };
 }

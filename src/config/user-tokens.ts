@@ -37,6 +37,7 @@ export function userTokens(
     if (jwksUrl !== null) {
       fault('JWT_JWKS_URL', 'to be unset while JWT_SECRET is set: one of the two decides', shownUrl(jwksUrl.href));
     }
+    if (issuer?.includes('*')) fault('JWT_ISSUER', 'no *: no pattern is read here', outlinedUrl(issuer));
     return { jwt: { kind: 'secret', secret, previous }, jwtIssuer: issuer, jwtAudience, authorizationServer: null };
   }
   if (previous !== null) fault('JWT_SECRET_PREVIOUS', 'to be unset without JWT_SECRET (the value is not shown)');

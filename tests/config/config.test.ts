@@ -648,10 +648,25 @@ test.each(['PUBLIC_URL', 'OAUTH_RESOURCES', 'JWT_JWKS_URL', 'JWT_ISSUER', 'KEYS_
   },
 );
 
+test('an issuer that is only compared is no pattern either', () => {
+  const issuer = { JWT_SECRET: 's'.repeat(32), JWT_ISSUER: 'https://*.example' };
+  expect(faults(issuer)).toEqual(['JWT_ISSUER: expected no *: no pattern is read here, got "https://*.example"']);
+});
+
 describe('what looks right and never works stops the start', () => {
   test.each([
     ['PUBLIC_URL', 'https://*.example', 'no *: no pattern is read here'],
     ['PUBLIC_URL', 'https://keys.example/*', 'no *: no pattern is read here'],
+    ['PUBLIC_URL', 'https://a.example;https://b.example', 'one value: no list is read here'],
+    ['JWT_JWKS_URL', 'https://a.example/jwks,https://b.example/jwks', 'one value: no list is read here'],
+    ['JWT_ISSUER', 'https://a.example,https://b.example', 'one value: no list is read here'],
+    ['JWT_AUDIENCE', 'https://a.example https://b.example', 'one value: no list is read here'],
+    ['OAUTH_REDIRECTS', 'https://a.example/cb; https://b.example/cb', 'a list with spaces between, not commas'],
+    ['KEY_SCOPES', 'read; write', 'a list with spaces between, not commas'],
+    ['ADMIN_CLAIM', 'roles=*', 'no *: no pattern is read here'],
+    ['ADMIN_CLAIM', 'roles,groups=admin', 'the name of one claim'],
+    ['JWT_OWNER_CLAIM', 'org_id,sub', 'the name of one claim'],
+    ['JWT_SCOPE_CLAIM', 'scope scp', 'the name of one claim'],
     ...['https://*.example', 'https://a.example,https://b.example', 'https://a.example/x;https://b.example/x'].map(
       (value) => ['OAUTH_RESOURCES', value, 'URLs with spaces between, without comma, semicolon and *'],
     ),
