@@ -109,6 +109,9 @@ export const held = (column: string) => `max(min(${column}, ${Number.MAX_SAFE_IN
 export const isSchemaMissing = (error: unknown): boolean =>
   /no such (table|column)|has no column named/i.test(String(error));
 
+/** Returns whether stored text is damaged: constraints let no other in, and what we send is JSON. */
+export const isTextDamaged = (error: unknown): boolean => /malformed JSON/.test(String(error));
+
 /** Returns a driver's error in one line, for the log. Never includes the statement's arguments. */
 export function errorReason(error: unknown): string {
   const { code, message } = error as { code?: unknown; message?: unknown };

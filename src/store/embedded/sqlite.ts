@@ -3,7 +3,7 @@
 
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
 import { StoreOutage } from '../../ground/result.ts';
-import { errorReason, isSchemaMissing, type Row, type Statement, type Written } from '../database.ts';
+import { errorReason, isSchemaMissing, isTextDamaged, type Row, type Statement, type Written } from '../database.ts';
 
 /** Prepared statements cached. Only composed ones, such as operators' filters, could be more. */
 const STATEMENTS_MAX = 200;
@@ -108,7 +108,8 @@ const DAMAGED_TEXT = 'the database file is damaged; restore it from a backup';
 /** Returns an SQLite error as an outage; null: it is a bug. */
 export function outageOf(error: unknown): StoreOutage | null {
   if (isSchemaMissing(error)) return new StoreOutage(errorReason(error), 'no_schema');
-  if (codeOf(error) === '') return null;
+  const isBroken = isDamaged(error) || isTextDamaged(error);
+  if (codeOf(error) === '' && !isBroken) return null;
   const reason = errorReason(error);
-  return isDamaged(error) ? new StoreOutage(`${DAMAGED_TEXT} (${reason})`, 'damaged') : new StoreOutage(reason);
+  return isBroken ? new StoreOutage(`${DAMAGED_TEXT} (${reason})`, 'damaged') : new StoreOutage(reason);
 }

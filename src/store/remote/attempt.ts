@@ -9,7 +9,7 @@ import type { Client } from '@libsql/client/web';
 import { type OutageKind, StoreOutage } from '../../ground/result.ts';
 import { shownUrl } from '../../ground/urls.ts';
 import { expected } from '../../ground/wording.ts';
-import { errorReason, isSchemaMissing } from '../database.ts';
+import { errorReason, isSchemaMissing, isTextDamaged } from '../database.ts';
 import type { RemoteConfig } from '../place.ts';
 
 /** Creates the function that runs one try. `again`: it is not the first. */
@@ -87,6 +87,7 @@ function classifyError(error: unknown, { status, failure }: Wire): Failure {
   const reason = errorReason(error);
   const code = codeOf(error);
   if (isSchemaMissing(error)) return permanent('no_schema', reason);
+  if (isTextDamaged(error)) return permanent('damaged', reason);
   if (BUSY.test(code)) return { ...permanent('unreachable', reason), again: true };
   if (/^SQL/.test(code) && !OUT_OF_ORDER.test(code)) throw error;
   return permanent('unreachable', reason); // out of order; or not libSQL: a proxy's page, another protocol version
