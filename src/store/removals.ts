@@ -43,15 +43,14 @@ const of = (name: keyof Run) => `(?1 ->> '${name}')`;
 /** Statements that run in one transaction, repeated while a batch was full. */
 type Removal = readonly string[];
 
-const DB_NOW_MS = "unixepoch('subsec') * 1000";
-
-// The earlier of this process's and the database's clock, so that a wrong one deletes nothing too early.
-const NOW_S = `CAST(min(${of('nowMs')} / 1000, unixepoch()) AS INTEGER)`;
+// The earlier of this process's and the database's clock, so that a wrong one deletes nothing too early. By nothing else.
+const NOW_MS = `CAST(min(${of('nowMs')}, unixepoch('subsec') * 1000) AS INTEGER)`;
+const NOW_S = `${NOW_MS} / 1000`;
 
 /** Returns the removal of long-ended children. It isn't announced, because they are refused already. */
 function oldChildren(endsAtMs: 'ended_at_ms' | 'expires_at_ms'): Removal {
   const old = `row IN (SELECT row FROM children
-WHERE ${endsAtMs} < ${of('nowMs')} - ${CHILDREN_KEPT_MS} ORDER BY ${endsAtMs} LIMIT ${BATCH_ROWS})`;
+WHERE ${endsAtMs} < ${NOW_MS} - ${CHILDREN_KEPT_MS} ORDER BY ${endsAtMs} LIMIT ${BATCH_ROWS})`;
   return [`UPDATE children SET changed_by = 'upkeep' WHERE ${old}`, `DELETE FROM children WHERE ${old}`];
 }
 
@@ -60,21 +59,21 @@ const REMOVALS: readonly Removal[] = [
   oldChildren('expires_at_ms'),
   [
     `DELETE FROM codes WHERE hash IN (
-SELECT hash FROM codes WHERE ends_at_ms < ${of('nowMs')} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${BATCH_ROWS})`,
+SELECT hash FROM codes WHERE ends_at_ms < ${NOW_MS} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${BATCH_ROWS})`,
   ],
-  [`DELETE FROM exchanges WHERE at_ms < ${DB_NOW_MS} - ${EXCHANGES_KEPT_MS}`],
+  [`DELETE FROM exchanges WHERE at_ms < ${NOW_MS} - ${EXCHANGES_KEPT_MS}`],
   [
     // Keeps the newest, whatever its age, so that its number is not reused. Each by its own age, so that one written
     // while a clock was slow takes no others with it.
     `DELETE FROM key_events WHERE seq IN (
 SELECT seq FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${BATCH_ROWS})
-WHERE at_ms < ${DB_NOW_MS} - ${of('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`,
+WHERE at_ms < ${NOW_MS} - ${of('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`,
   ],
   [
     // pruned_seq tells readers that have not come that far that changes are missing.
     `UPDATE feed SET pruned_seq = old.seq FROM (
 SELECT max(seq) AS seq FROM (SELECT seq, changed_at_ms FROM changes ORDER BY seq LIMIT ${BATCH_ROWS})
-WHERE changed_at_ms < ${DB_NOW_MS} - ${CHANGES_KEPT_MS} OR seq <= (SELECT max(seq) FROM changes) - ${CHANGES_KEPT_MAX}) AS old
+WHERE changed_at_ms < ${NOW_MS} - ${CHANGES_KEPT_MS} OR seq <= (SELECT max(seq) FROM changes) - ${CHANGES_KEPT_MAX}) AS old
 WHERE old.seq > pruned_seq`,
     'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
   ],
@@ -83,7 +82,7 @@ WHERE old.seq > pruned_seq`,
 const IS_OVER = `(c.number + 1) * c.window_s + ${WINDOW_KEPT_S} < ${NOW_S}`;
 /** A holder's old days, found by an index search, and its ended windows, which are few. */
 const IS_OLD = [
-  `c.window_s = ${DAY_S} AND c.number < ${NOW_S} / ${DAY_S} - ${of('usageDays')}`,
+  `c.window_s = ${DAY_S} AND c.number < (${NOW_S}) / ${DAY_S} - ${of('usageDays')}`,
   `c.window_s < ${DAY_S} AND ${IS_OVER}`,
   `c.window_s > ${DAY_S} AND ${IS_OVER}`,
 ];

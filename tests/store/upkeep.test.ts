@@ -6,7 +6,7 @@ import { removeOld } from '../../src/store/upkeep.ts';
 import { childOf } from '../support/children.ts';
 import { testClock } from '../support/clock.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
-import { openEmbedded } from '../support/embedded.ts';
+import { openEmbedded, record } from '../support/embedded.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
@@ -192,6 +192,38 @@ test('counts are removed that are old by the clocks of both, the process and the
   await close();
 });
 
+/** A row of each kind that is removed by its age, made now. */
+const YOUNG = {
+  codes: "INSERT INTO codes (hash, content, ends_at_ms) SELECT 'code', '', unixepoch() * 1000 + 600000",
+  children: `INSERT INTO children (id, owner, key_hash, parent_id, parent_hash, name, scopes, created_at_ms, expires_at_ms)
+SELECT 'id', 'alice', 'hash', 'parent', 'parent hash', 'n', '[]', unixepoch() * 1000, unixepoch() * 1000 + 60000`,
+  exchanges: "INSERT INTO exchanges (instance, number) VALUES ('process', 1)",
+  key_events: "INSERT INTO blocked_owners (owner) VALUES ('alice'), ('bob')",
+  changes: "INSERT INTO blocked_owners (owner) VALUES ('carol'), ('dave')",
+  key_counts: `INSERT INTO key_counts (row, window_s, number, uses)
+SELECT 1, column1, unixepoch() / column1, 1 FROM (VALUES (60), (86400), (172800))`,
+};
+
+test('a process whose clock is years ahead removes nothing that is young, of whatever kind', async () => {
+  const path = join(temporaryFolder(), 'keys.db');
+  const { db, store, close } = await openEmbedded(path);
+  await store.insert(record({ id: 'id' }), { how: 'command', actor: null, requestId: null, address: null });
+  for (const sql of Object.values(YOUNG)) await db.write({ sql });
+  const counted = async () => {
+    const counts: Record<string, number> = {};
+    for (const table of Object.keys(YOUNG)) {
+      const [row] = await db.read({ sql: `SELECT count(*) AS n FROM ${table}` });
+      counts[table] = Number(row?.n);
+    }
+    return counts;
+  };
+  const before = await counted();
+  expect(Object.values(before).every((count) => count > 0)).toBe(true);
+  await removeOld(db, { ...KEPT, clock: { ...clock, nowMs: () => Date.now() + 3 * 365 * DAY_MS } });
+  expect(await counted()).toEqual(before);
+  await close();
+});
+
 describe('the change feed', () => {
   /** What upkeep leaves after `prepare`. */
   async function pruned(prepare: (database: Client) => Promise<unknown>) {
@@ -232,7 +264,7 @@ describe('the change feed', () => {
   });
 
   test('upkeep runs two seconds after the start, and again half an hour later at the earliest', async () => {
-    await using app = await createTestApp({ store: 'embedded' });
+    await using app = await createTestApp({ store: 'embedded', clock: testClock(Date.now()) });
     const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
     // In small steps, and a minute less: what goes by before the first run is seen brings the second one nearer.
     for (const [notAfterMs, stepMs] of [
@@ -251,7 +283,7 @@ describe('the change feed', () => {
   test('one process of a database does it for all, each task when it is due', async () => {
     await using store = await startStore('embedded');
     const database = openDatabase(store.env().DATABASE_URL ?? '');
-    const clock = testClock();
+    const clock = testClock(Date.now());
     const ranAt = async (task: string) =>
       Number((await database.execute(`SELECT at_ms FROM upkeep WHERE task = '${task}'`)).rows[0]?.at_ms);
     const setAt = (task: string, ms: number) =>
@@ -279,7 +311,7 @@ describe('the change feed', () => {
   });
 
   test('upkeep runs at once when a poll finds far too many changes', async () => {
-    await using app = await createTestApp({ store: 'embedded' });
+    await using app = await createTestApp({ store: 'embedded', clock: testClock(Date.now()) });
     const { key, id } = await app.createKey('alice');
     expect((await app.useKey(key)).status).toBe(200);
     const database = openDatabase(`file:${join(app.folder, 'keys.db')}`);
