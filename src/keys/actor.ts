@@ -90,6 +90,10 @@ export function createPersonBudget(rates: readonly Rate[], clock: Clock, log: Lo
       log.warnThrottled('Rate limit exceeded', `user ${person}`, actorFields(actor));
       return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
     },
+    /** Returns what was taken and not needed. */
+    give(actor: Actor): void {
+      for (const budget of budgets) budget.give(personOf(actor), 1);
+    },
     /** Returns whether `take` would refuse. */
     isUsedUp: (actor: Actor): boolean => waitOf(personOf(actor)) > 0,
   };

@@ -2,10 +2,11 @@
 
 import { type Refusal, refused } from '../../api/oauth.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
+import { createTokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import { type Caller, createPersonBudget, type OriginOf } from '../../keys/actor.ts';
+import { type Actor, type Caller, createPersonBudget, type OriginOf } from '../../keys/actor.ts';
 import type { Audience } from '../../keys/audience.ts';
 import { earlier, fingerprintOf, hashKey, mintId, mintKey } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';
@@ -50,7 +51,20 @@ const CHILDREN_MAX = { ofParent: LIMITS.children.each, ofOwner: LIMITS.childrenO
 /** Creates the function that makes a child for whoever presents its parent's secret. */
 export function createMakeChild(options: MakeChildOptions) {
   const { childStore, verifier, audience, clock, random, sha256, log, originOf, keyPrefix, production } = options;
-  const budget = createPersonBudget([LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
+  const budgets = [LIMITS.exchangesOfKey, LIMITS.exchangesOfKeyAndDay].map((rate) => createTokenBuckets(rate, clock));
+  const ownersBudget = createPersonBudget([LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
+
+  /** Takes from the key's own budget, then from its owner's: one key that leaked leaves something to his others. */
+  function take(about: { readonly keyId: string; readonly userId: string }, owner: Actor): Result<void, Problem> {
+    const seconds = Math.max(...budgets.map((budget) => budget.waitS(about.keyId)));
+    if (seconds > 0) {
+      const { requestId, traceId } = owner;
+      log.warnThrottled('Rate limit exceeded', `exchanges ${about.keyId}`, { requestId, traceId, ...about });
+      return err({ code: 'rate_limited', retryAfterS: Math.ceil(seconds) });
+    }
+    for (const budget of budgets) budget.take(about.keyId);
+    return ownersBudget.take(owner);
+  }
 
   /** Returns the server that the child is bound to; null: none; undefined: keys can't be bound to that one. */
   function resourceFor(
@@ -83,7 +97,7 @@ export function createMakeChild(options: MakeChildOptions) {
       return refused('invalid_target', reason, { ...about, resource: excerptOf(asked.resource ?? '') });
     }
     const owner = { ...anywhere, userId, actor: userId, grantable: null };
-    const taken = budget.take(owner);
+    const taken = take(about, owner);
     if (!taken.ok) return taken;
 
     const key = mintKey(keyPrefix, production, random);
@@ -102,6 +116,7 @@ export function createMakeChild(options: MakeChildOptions) {
       endedAtMs: null,
     };
     const made = await childStore.insertChild(record, CHILDREN_MAX, originOf('exchange', caller));
+    if (made !== 'made') ownersBudget.give(owner);
     if (made === 'ended')
       return refused('invalid_grant', `the key ended meanwhile, or lost the scope ${DELEGATE}`, about);
     if (made !== 'made') {

@@ -55,7 +55,14 @@ export const LIMITS = {
     each: 1000,
     beyond: RATE_LIMITED_UNTIL,
   },
-  /** Each is a row, and adds an event, like creations. */
+  /** Each is a row, and adds an event, like creations. Half of the owner's day, so that a key that leaked leaves the rest. */
+  exchangesOfKey: { what: 'keys that one key makes for its agents', burst: 100, perS: 1, per: 'key' },
+  exchangesOfKeyAndDay: {
+    what: 'keys that one key makes for its agents, over a day',
+    burst: 5000,
+    perS: 0.05,
+    per: 'key',
+  },
   exchanges: { what: 'keys that keys make for their agents', burst: 100, perS: 1, per: 'owner' },
   exchangesOfDay: {
     what: 'keys that keys make for their agents, over a day',

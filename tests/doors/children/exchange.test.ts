@@ -417,6 +417,17 @@ describe('how many', () => {
   });
 });
 
+test('a key with as many living children as it may have takes nothing more from its owner’s budget, and not all of a day', async () => {
+  await using app = await createTestApp();
+  const [leaked, good] = [await app.createKey('alice', PARENT), await app.createKey('alice', PARENT)];
+  for (let made = 0; made < 100; made += 1) await childOf(app, leaked.key, { expires_in: '86400' });
+  app.clock.advance(100_000);
+  for (let asked = 0; asked < 100; asked += 1) expect((await exchange(app, leaked.key)).status).toBe(429);
+  const refused = await exchange(app, leaked.key);
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '1']); // its own budget
+  for (let made = 0; made < 100; made += 1) await childOf(app, good.key);
+});
+
 test('a known child costs no read, an unknown one a read; a change of its parent is one row', async () => {
   await using app = await createTestApp({ store: 'embedded', env: { ...COUNTED, REVOCATION_LAG_MAX_MS: '60000' } });
   const parent = await app.createKey('alice', PARENT);
