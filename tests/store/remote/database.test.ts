@@ -2,6 +2,8 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createClient } from '@libsql/client/web';
+import { callOver } from '../../support/client.ts';
+import { rows } from '../../support/everything.ts';
 import { startProxy } from '../../support/proxy.ts';
 import { runToExit, startServer, untilOpen } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
@@ -103,6 +105,19 @@ test('connections that died silently, all that are kept open, cost a call one tr
   proxy.silence();
   expect((await app.useKey(`sk_test_${'0'.repeat(64)}`)).status).toBe(401);
 });
+
+test.each(rows(['bun', 'deno'] as const, 1))(
+  'the first start at an empty primary 50 ms away, on %s: the first call is answered, after few requests',
+  async (runtime) => {
+    await using sqld = await startSqld();
+    await using proxy = await startProxy(sqld.url, { delayMs: 50 });
+    const env = { JWT_SECRET: TEST_SECRET, ...sqld.env, DATABASE_URL: proxy.url };
+    await using server = await startServer({ env, runtime });
+    const { status } = await callOver(server.url, 'get_data', {}, { 'x-api-key': `sk_test_${'0'.repeat(64)}` });
+    expect(status).toBe(401);
+    expect(proxy.requests.length).toBeLessThan(10);
+  },
+);
 
 describe('a start is refused with one line', () => {
   const start = (env: Record<string, string>) => runToExit({ env: { JWT_SECRET: TEST_SECRET, ...env } });
