@@ -15,7 +15,6 @@ import { shownMintingCommand } from './config/token-settings.ts';
 import { childrenGrants, childrenStore } from './doors/children/index.ts';
 import { openMetrics, type ProcessUsage } from './doors/metrics/index.ts';
 import { openServices, type ServicesOptions } from './doors/services/index.ts';
-import { createSignIn } from './doors/signin/index.ts';
 import { openSse } from './doors/sse/index.ts';
 import { LIMITS } from './ground/limits/index.ts';
 import { createPool } from './ground/limits/pool.ts';
@@ -24,7 +23,6 @@ import { createServerAddress, listeningOrigin, type ServerAddress } from './grou
 import { createOriginOf } from './keys/actor.ts';
 import { createAudience } from './keys/audience.ts';
 import { createKeyDomain, type KeyDomain } from './keys/index.ts';
-import { createFindCode } from './keys/unknown-keys.ts';
 import { createRequestStates } from './mcp/client.ts';
 import { createWidgets } from './pages/widgets/index.ts';
 import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
@@ -239,36 +237,37 @@ async function toolsOf(parts: Parts, made: Keys) {
 
 type Tools = Awaited<ReturnType<typeof toolsOf>>;
 
-/** Creates the routes by which clients get keys. */
-function signInOf({ store, address, ageClock, config, options }: Parts, keys: Keys, { guards, keyScopes }: Tools) {
-  const { domain, signing, originOf, audience } = keys;
-  const readKeyRequest = keyRequestReader(config.keyCeilings);
-  return createSignIn({
-    ...options,
-    ...signing('client_id'),
-    config,
-    store: store.codes,
-    findCode: createFindCode(store.codes, domain.lookupBudgets, options.log),
-    keys: domain.keys,
-    inspect: domain.verifier.inspect,
-    verifyPastedKey: domain.verifier.verifyPasted,
-    grantTypes: childrenGrants({
-      ...options,
-      ...config,
-      db: store.db,
-      verifier: domain.verifier,
-      audience,
-      originOf,
-      clock: ageClock,
-      readKeyRequest,
-    }),
-    originOf,
-    audience,
+/** Opens sign-in, if clients get keys here. */
+async function signInOf(
+  { store, ageClock, config, options }: Parts,
+  { domain, signing, originOf, audience }: Keys,
+  { guards }: Tools,
+) {
+  const { connect, device, keysPage, keyCeilings, ownerKeys } = config;
+  if (connect === null && !device) return null;
+  const { clock, random, sha256, log } = options;
+  const { keys, verifier, lookupBudgets } = domain;
+  const { openSignIn } = await import('./doors/signin/index.ts');
+  return openSignIn({
+    connect,
+    device,
+    hasKeysPage: keysPage !== null,
+    db: store.db,
+    ownerKeys,
+    lookupBudgets,
+    keys,
+    inspect: verifier.inspect,
+    verifyPastedKey: verifier.verifyPasted,
     guards,
-    readKeyRequest,
-    publicPath: address.path,
-    scopes: keyScopes,
+    readKeyRequest: keyRequestReader(keyCeilings),
+    audience,
+    originOf,
+    ...signing('client_id'),
+    clock,
     ageClock,
+    random,
+    sha256,
+    log,
   });
 }
 
@@ -280,6 +279,30 @@ function servicesOf(
 ) {
   const made = { store: keyStore, verifyKey, guards, recheck, signing: signing('client_id') };
   return openServices({ ...domain, ...made, ageClock, sha256, log });
+}
+
+/** Returns the grant types by which keys make children. */
+const childrenOf = ({ store, ageClock, config, options }: Parts, { domain, originOf, audience }: Keys) =>
+  childrenGrants({
+    ...options,
+    ...config,
+    db: store.db,
+    verifier: domain.verifier,
+    audience,
+    originOf,
+    clock: ageClock,
+    readKeyRequest: keyRequestReader(config.keyCeilings),
+  });
+
+/** Opens the doors by which clients get keys: their routes, and what /token needs of them. */
+async function clientsOf(parts: Parts, keys: Keys, tools: Tools) {
+  const signIn = await signInOf(parts, keys, tools);
+  return {
+    routes: signIn?.routes,
+    grantTypes: new Map([...(signIn?.grantTypes ?? []), ...childrenOf(parts, keys)]),
+    authorizationServer: signIn?.authorizationServer ?? null,
+    handsOutKeys: signIn !== null && parts.config.connect !== null,
+  };
 }
 
 async function serviceOn(parts: Parts): Promise<Service> {
@@ -295,6 +318,7 @@ async function serviceOn(parts: Parts): Promise<Service> {
   const recheck = createRecheck(feed, log);
   const { run, lastCalled } = createRun({ log, recheck, clock });
   const sse = openSse();
+  const clients = await clientsOf(parts, keys, offered);
   const identify = createIdentify(verifyUserJwt, verifier.inspect);
   const streams = createStreams(createPool(LIMITS.unread, ageClock), clock, log);
   metrics?.addGauges({
@@ -307,6 +331,7 @@ async function serviceOn(parts: Parts): Promise<Service> {
     certificateEndsAtMs: options.certificateEndsAtMs,
   });
   const api = createApi({
+    ...clients,
     config,
     address,
     keys: domain.keys,
@@ -317,7 +342,6 @@ async function serviceOn(parts: Parts): Promise<Service> {
     run,
     recheck,
     streams,
-    signInRoutes: await signInOf(parts, keys, offered),
     readOwnEdit,
     listedKey,
     trail: offered.trail,
@@ -345,6 +369,7 @@ async function serviceOn(parts: Parts): Promise<Service> {
       }),
       metrics: metrics?.route ?? null,
       ...servicesOf(parts, keys, { guards, recheck }),
+      ...clients.routes,
     }),
     clock,
     sha256,
@@ -361,12 +386,6 @@ async function serviceOn(parts: Parts): Promise<Service> {
     toolVariables: offered.toolVariables,
     lastCalled,
     keyDomain: domain,
-    async close() {
-      try {
-        await domain.stop();
-      } finally {
-        await store.close();
-      }
-    },
+    close: () => domain.stop().finally(() => store.close()),
   };
 }

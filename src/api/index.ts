@@ -19,10 +19,16 @@ import { type OwnKeyRoutesOptions, ownKeyRoutes } from './own-keys.ts';
 import { type KeysPageOptions, keysPageRoute, previewRoute } from './pages.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
 import { ROUTES, type RouteName, routeNames } from './table.ts';
+import { type TokenOptions, tokenRoutes } from './token.ts';
 import { type ToolRouteOptions, toolRoutes } from './tools.ts';
 import { type VerifyRouteOptions, verifyRoute } from './verify.ts';
 
-type OptionsOfRoutes = McpRouteOptions & ToolRouteOptions & KeysPageOptions & OwnKeyRoutesOptions & VerifyRouteOptions;
+type OptionsOfRoutes = McpRouteOptions &
+  ToolRouteOptions &
+  KeysPageOptions &
+  OwnKeyRoutesOptions &
+  VerifyRouteOptions &
+  TokenOptions;
 
 /** What the routes need, except what is created here for each. */
 export interface ApiOptions
@@ -32,7 +38,8 @@ export interface ApiOptions
   /** What MCP clients are offered. */
   readonly offered: Omit<McpOptions, 'run' | 'listsAll' | 'log'>;
   readonly revokeTokens: RevokeTokens;
-  readonly signInRoutes: Readonly<Record<SignInRoute, Served>>;
+  /** Whether OAuth clients get keys here. */
+  readonly handsOutKeys: boolean;
   readonly address: ServerAddress;
   readonly health: Handler;
   /** What watches requests and calls, besides the access log. */
@@ -67,11 +74,10 @@ export function createApi(options: ApiOptions): Omit<DispatchOptions, 'instance'
 }
 
 function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
-  const { config, address, tools, signInRoutes } = options;
+  const { config, address, tools, handsOutKeys } = options;
   const { basePath, authorizationServer } = config;
   const { path: publicPath } = address;
   // Without an authorization server there is no challenge: OAuth clients would look for one here.
-  const handsOutKeys = config.connect !== null;
   const server = handsOutKeys ? 'this_server' : authorizationServer;
   const scopes = handsOutKeys ? options.keyScopes : config.jwtScopes;
   const signInAt = (path: ProtectedPath): SignIn | null =>
@@ -103,7 +109,7 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
     ...(config.keysPage === null ? WITHOUT_PAGE : ownKeyRoutes(options)),
     verify: verifyRoute(options),
     revoke: revokeRoute(options.revokeTokens),
-    ...signInRoutes,
+    ...tokenRoutes({ ...options, publicPath }),
     health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: options.health }],
     preview: { get: previewRoute(options) },
     resource: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
@@ -133,9 +139,6 @@ function healthElsewhere(basePath: string) {
     .filter((path) => path !== basePath)
     .map((path) => ({ path, missing }));
 }
-
-/** The routes by which clients get keys. */
-type SignInRoute = 'server' | 'register' | 'authorize' | 'token' | 'ask' | 'request' | 'decision';
 
 /** The handlers of a route, at the path in the table or at others; null if it is off. */
 export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;

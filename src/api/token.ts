@@ -1,4 +1,5 @@
-// POST /token (RFC 6749 §3.2): calls the grant type that the form names. Each is a function in its own file.
+// POST /token (RFC 6749 §3.2): calls the grant type that the form names. Doors hand them in, and what the server's metadata
+// (RFC 8414) says beside this route.
 
 import { logRefused } from '../calls/api-key.ts';
 import { callerOf } from '../calls/call.ts';
@@ -31,7 +32,41 @@ export type Redeem = (form: URLSearchParams, caller: Caller) => Promise<Result<A
 /** The grant types, by name. */
 export type GrantTypes = ReadonlyMap<string, Redeem>;
 
-export function tokenRoute(grantTypes: GrantTypes, log: Log) {
+export interface TokenOptions {
+  readonly grantTypes: GrantTypes;
+  /**
+   * Returns what an authorization server's metadata says beside /token; null: this server is none, and has no metadata.
+   */
+  readonly authorizationServer: ((url: string) => object) | null;
+  /** The path of this server: empty or `/…`. */
+  readonly publicPath: string;
+  /** The scopes that tools and prompts demand of keys. */
+  readonly keyScopes: readonly string[];
+  readonly log: Log;
+}
+
+/** Creates the routes of /token and of the metadata, which is at the root of the host, too. */
+export function tokenRoutes(options: TokenOptions) {
+  const { grantTypes, authorizationServer, publicPath, keyScopes, log } = options;
+  const describe = ({ publicUrl: issuer }: RequestContext) =>
+    json(200, {
+      issuer,
+      token_endpoint: `${issuer}/token`,
+      grant_types_supported: [...grantTypes.keys()],
+      token_endpoint_auth_methods_supported: ['none'],
+      ...authorizationServer?.(issuer),
+      ...(keyScopes.length > 0 && { scopes_supported: keyScopes }),
+    });
+  const places = [...new Set([METADATA, METADATA + publicPath])];
+  return {
+    token: tokenRoute(grantTypes, log),
+    server: authorizationServer === null ? null : places.map((path) => ({ path, get: describe })),
+  };
+}
+
+const METADATA = '/.well-known/oauth-authorization-server';
+
+function tokenRoute(grantTypes: GrantTypes, log: Log) {
   const refuse = createRefuse('token', log);
 
   async function redeem(form: URLSearchParams, caller: Caller): ReturnType<Redeem> {

@@ -1,5 +1,5 @@
-// Declares what the key domain needs from the database: stores of keys, children and codes (doors/signin/), and the trail
-// of changes. src/store implements the interfaces.
+// Declares what the key domain needs from the database: stores of keys and derived keys, and the trail of changes.
+// src/store and doors implement the interfaces.
 
 import type { FeedPage, FeedPosition, ReachedPosition } from '../ground/change-feed.ts';
 import type { ReadCounts } from '../uses/holders.ts';
@@ -203,88 +203,6 @@ export const NO_DERIVED_KEYS: DerivedKeys = {
   findChildren: async () => [],
   endChildren: async () => [],
 };
-
-/** What a code stands for (doors/signin/codes.ts). */
-export interface CodeRow {
-  readonly endsAtMs: number;
-  /** Empty once the code was taken. */
-  readonly content: string;
-  readonly isTaken: boolean;
-  /** Whether it is a device's request rather than an OAuth client's. */
-  readonly isDevice: boolean;
-  /** What a person has decided on a device's request; null: nothing yet. */
-  readonly decision: string | null;
-  /** The key handed out for it; null: none yet. */
-  readonly keyId: string | null;
-}
-
-interface NewCode {
-  readonly hash: string;
-  readonly content: string;
-  readonly endsAtMs: number;
-  /** The owner of the key, if that is made on redemption; otherwise null. */
-  readonly newKeyOf: string | null;
-  /** The fairness key of its statements at a remote database. */
-  readonly fairnessKey: string;
-}
-
-/** An active key that is handed out for a code. */
-interface Taking {
-  readonly hash: string;
-  /** The unique id of this attempt. */
-  readonly attempt: string;
-  readonly keyId: string;
-  /** The fingerprint of the secret that is handed out. */
-  readonly fingerprint: string;
-}
-
-/** A key that is made for a code. */
-interface Making extends Omit<Taking, 'keyId' | 'fingerprint'> {
-  readonly record: ApiKeyRecord;
-}
-
-/** The request of a device, which a person finds by another code. */
-interface AskedCode extends Pick<NewCode, 'hash' | 'content' | 'endsAtMs'> {
-  readonly userCodeHash: string;
-  /** Who asks (networkOf in ground/ip.ts). */
-  readonly address: string;
-  /** The common prefix of the addresses of its network (prefixOf in ground/ip.ts). */
-  readonly network: string;
-}
-
-/** The most requests that may be open: for an address, for a network, and in all. */
-export interface OpenMax {
-  readonly each: number;
-  readonly network: number;
-  readonly total: number;
-}
-
-/** Whether a request was stored, or which limit on open requests refused it. */
-export type Asked = 'asked' | 'address_full' | 'network_full' | 'all_full';
-
-interface Decided extends Pick<NewCode, 'newKeyOf' | 'fairnessKey'> {
-  /** The hash of the code that the person enters. */
-  readonly hash: string;
-  readonly decision: string;
-}
-
-/** Stores codes, by their SHA-256. */
-export interface CodeStore {
-  /** Stores a code. Returns false if the owner already has his maximum of keys. */
-  put(code: NewCode): Promise<boolean>;
-  findAll(hashes: readonly string[], fairnessKey: string): Promise<(hash: string) => CodeRow | null>;
-  /** Redeems the code, once, with an event. False: already redeemed, or no such key. */
-  take(taking: Taking, origin: Origin): Promise<boolean>;
-  /**
-   * Redeems the code and creates the key, in one transaction, with the events `made` and, if given, `handed`. False:
-   * already redeemed, or the owner is blocked or at his maximum of keys.
-   */
-  make(making: Making, made: Origin, handed: Origin | null): Promise<boolean>;
-  ask(asked: AskedCode, openMax: OpenMax, nowMs: number): Promise<Asked>;
-  /** Finds an open request by the hash of the person's code. */
-  findAsked(hash: string, nowMs: number, fairnessKey: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
-  decide(decided: Decided, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;
-}
 
 /** The kinds of events in the trail of changes. Triggers (db/) and `keys restore` write them. */
 export const EVENT_KINDS = [

@@ -15,7 +15,7 @@ import type { Log } from '../watch/log.ts';
 import type { Caller } from './actor.ts';
 import type { Feed } from './feed.ts';
 import { refusalAt } from './record.ts';
-import type { CodeRow, CodeStore, Found, KeyStore } from './store.ts';
+import type { Found, KeyStore } from './store.ts';
 
 /** Keys per statement. It holds up a local file's process for 2 ms. */
 const STATEMENT_KEYS_MAX = 500;
@@ -61,7 +61,8 @@ interface Loader<T> {
 
 export type Lookups<T> = ReturnType<typeof createLookups<T>>;
 
-function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) {
+/** Creates look-ups of one kind: unknown keys, or what else strangers may guess. */
+export function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptions<T>) {
   const loaders = new Map<string, Loader<T>>();
   let reads = 0;
 
@@ -176,14 +177,3 @@ export const createUnknownKeys = (
     readAll: (hashes, fairnessKey) => readKeys(hashes, { mayUseReplica: options.mayUseReplica, fairnessKey }),
     isGood: ({ record }) => record !== null && refusalAt(record, options.clock.nowMs()) === null,
   });
-
-/** Reads what a code stands for; null: no such code. */
-export type FindCode = Lookups<CodeRow | null>['find'];
-
-export const createFindCode = ({ findAll }: CodeStore, budgets: TokenBuckets, log: Log): FindCode =>
-  createLookups<CodeRow | null>({
-    readAll: findAll,
-    isGood: () => false, // codes, unlike keys, aren't cached: each presentation reads again
-    budgets,
-    log,
-  }).find;

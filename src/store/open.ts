@@ -8,7 +8,6 @@ import { reasonOf } from '../ground/text.ts';
 import { expected } from '../ground/wording.ts';
 import { KEYS_MAX_DEFAULT } from '../keys/plans.ts';
 import { type DerivedKeys, type KeyStore, NO_DERIVED_KEYS } from '../keys/store.ts';
-import { createCodeStore } from './codes.ts';
 import { countsStore } from './counts.ts';
 import { type Database, firstOf, nowMsOf } from './database.ts';
 import { keyChanges } from './key-changes.ts';
@@ -93,7 +92,6 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
     ...keyStore,
     derived: options.derived?.create(db) ?? NO_DERIVED_KEYS,
     plans: planStore(db),
-    codes: createCodeStore(db, ownerKeys),
     db,
     mode: replica === null ? config.mode : 'replica',
     replicaState: replica?.state,

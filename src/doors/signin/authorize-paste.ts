@@ -16,17 +16,17 @@ import type { Grants } from './grant.ts';
 
 export interface KeyFormOptions {
   readonly grants: Pick<Grants, 'pasted'>;
-  readonly config: { readonly keysPage: object | null };
+  readonly hasKeysPage: boolean;
   readonly verifyPastedKey: VerifyKey;
   readonly log: Log;
 }
 
-export function createKeyForm({ grants, config, verifyPastedKey, log }: KeyFormOptions) {
+export function createKeyForm({ grants, hasKeysPage, verifyPastedKey, log }: KeyFormOptions) {
   const guard = apiKeyGuard(verifyPastedKey, log);
 
   /** Responds with the page. If it is shown again, `refused` says what was wrong with the key. */
   function showForm(request: AuthorizationRequest, refused?: Refused): Promise<Response> {
-    const connectUrl = config.keysPage === null ? null : connectUrlOf(request.issuer, queryFor(request));
+    const connectUrl = hasKeysPage ? connectUrlOf(request.issuer, queryFor(request)) : null;
     const { status = 200, detail = null, problem } = refused ?? {};
     return html(status, (page) => page.askPage({ request, connectUrl, problem: detail }), problem);
   }

@@ -18,8 +18,7 @@ export type AuthorizeRouteOptions = ClickOptions &
   KeyFormOptions & { readonly decide: Decide; readonly grants: ClickOptions['grants'] & KeyFormOptions['grants'] };
 
 export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get' | 'post' | 'takes' | 'refuse'> {
-  const { decide, config, log } = options;
-  const hasPage = config.keysPage !== null;
+  const { decide, hasKeysPage: hasPage, log } = options;
   const { showForm, submitKey } = createKeyForm(options);
   const click = createClick(options);
 

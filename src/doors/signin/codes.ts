@@ -6,8 +6,7 @@ import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
 import type { Caller } from '../../keys/actor.ts';
 import type { KeyOrder } from '../../keys/minting.ts';
-import type { CodeStore } from '../../keys/store.ts';
-import type { FindCode } from '../../keys/unknown-keys.ts';
+import type { CodeStore, FindCode } from './store.ts';
 
 export interface CodeContent {
   /** A pasted key, or the order of a new one. */

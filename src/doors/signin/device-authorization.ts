@@ -15,13 +15,14 @@ import { keysPageUrl } from '../../ground/urls.ts';
 import type { Caller } from '../../keys/actor.ts';
 import { type Audience, type BindableServers, shownServer, THIS_SERVER } from '../../keys/audience.ts';
 import { SCOPES_CHARS_MAX, SCOPES_MAX } from '../../keys/grants.ts';
-import type { Asked, CodeStore, OpenMax } from '../../keys/store.ts';
 import type { Log } from '../../watch/log.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { type Body, formIn } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { makeCode } from './codes.ts';
 import { type DeviceRequest, EXPIRES_IN_S, INTERVAL_S, makeUserCode, userCodeHash } from './device-request.ts';
+import type { Asked, OpenMax } from './open-requests.ts';
+import type { CodeStore } from './store.ts';
 
 export interface DeviceAuthorizationOptions {
   readonly store: Pick<CodeStore, 'ask'>;

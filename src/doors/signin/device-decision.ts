@@ -19,9 +19,9 @@ import type { Clock, Sha256 } from '../../ground/runtime.ts';
 import { type Actor, actorFields, personOf } from '../../keys/actor.ts';
 import { type Audience, shownServer } from '../../keys/audience.ts';
 import type { DecidedKey, Minting, ReadKeyRequest } from '../../keys/minting.ts';
-import type { CodeStore } from '../../keys/store.ts';
 import type { Log } from '../../watch/log.ts';
 import { type DeviceDecision, type DeviceRequest, hasEnded, userCodeHash } from './device-request.ts';
+import type { CodeStore } from './store.ts';
 
 export interface DeviceDecisionOptions {
   readonly store: Pick<CodeStore, 'findAsked' | 'decide'>;

@@ -1,75 +1,140 @@
-// Puts together how OAuth clients and programs without a browser get a key: the routes in the protocol's order, and
-// what they share.
+// How programs get a key, with a person's consent (src/mcp/README.md, Signing in): OAuth clients by a code (Connect), devices
+// by asking. A door: the server works without it. The files in the protocol's order: clients.ts, authorization-request.ts and
+// authorize.ts, codes.ts, redeem-code.ts; device-request.ts, device-decision.ts.
 
-import { serverMetadataRoutes } from '../../api/metadata.ts';
-import { type GrantTypes, tokenRoute } from '../../api/token.ts';
+import type { DoorRoutes } from '../../api/index.ts';
+import { logRefusal, parameter } from '../../api/oauth.ts';
+import type { GrantTypes } from '../../api/token.ts';
+import type { VerifyKey } from '../../calls/api-key.ts';
+import type { Call } from '../../calls/call.ts';
+import type { Guard } from '../../calls/guard.ts';
+import type { UserAuth } from '../../calls/user-jwt.ts';
 import type { ConnectConfig } from '../../config/client-ids.ts';
-import type { Route } from '../../web/router.ts';
-import type { ConnectOptions } from './connect.ts';
-import { type DeviceAuthorizationOptions, deviceAuthorizationRoute } from './device-authorization.ts';
-import { type DeviceDecisionOptions, deviceDecisionRoutes } from './device-decision.ts';
+import { NO_REDIRECTS } from '../../config/redirects.ts';
+import type { TokenBuckets } from '../../ground/limits/rates.ts';
+import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
+import type { OriginOf } from '../../keys/actor.ts';
+import type { Audience } from '../../keys/audience.ts';
+import type { Minting, ReadKeyRequest } from '../../keys/minting.ts';
+import type { Verifier } from '../../keys/verify.ts';
+import type { Database } from '../../store/database.ts';
+import type { Log } from '../../watch/log.ts';
+import type { RequestContext } from '../../web/context.ts';
+import { type AuthorizationRefusal, decide } from './authorization-request.ts';
+import { authorizeRoute } from './authorize.ts';
+import { createClientDocuments } from './client-documents.ts';
+import { createClients } from './clients.ts';
+import { createCodes } from './codes.ts';
+import { deviceAuthorizationRoute } from './device-authorization.ts';
+import { deviceDecisionRoutes } from './device-decision.ts';
+import { createGrants } from './grant.ts';
+import { registerRoute } from './register.ts';
+import { type CodeStore, createCodeStore, createFindCode, type FindCode } from './store.ts';
+import { createCodeGrant } from './token-code.ts';
 import { createDeviceGrant, DEVICE_GRANT } from './token-device.ts';
 
-export type SignInOptions = ConnectOptions &
-  DeviceAuthorizationOptions &
-  DeviceDecisionOptions & {
-    /** Further grant types of /token. */
-    readonly grantTypes: GrantTypes;
-    readonly config: {
-      /** Which OAuth clients get keys; null: none do. */
-      readonly connect: ConnectConfig | null;
-      /** Whether programs without a browser may ask for a key. */
-      readonly device: boolean;
-    };
-    readonly publicPath: string;
-    /** The scopes that tools and prompts demand of keys. */
-    readonly scopes: readonly string[];
-  };
-
-type Handlers = Pick<Route, 'get' | 'post' | 'takes' | 'refuse'>;
-
-/** The handlers of routes in api/table.ts; null if a route is off. */
-export interface SignInRoutes {
-  readonly server: readonly (Handlers & { readonly path: string })[] | null;
-  readonly register: Handlers | null;
-  readonly authorize: Handlers | null;
-  readonly token: Handlers;
-  readonly ask: Handlers | null;
-  readonly request: Handlers | null;
-  readonly decision: Handlers | null;
+export interface SignInOptions {
+  /** Which OAuth clients get keys; null: none do. */
+  readonly connect: ConnectConfig | null;
+  /** Whether programs without a browser may ask for a key. */
+  readonly device: boolean;
+  /** Whether people make keys on the page /keys. */
+  readonly hasKeysPage: boolean;
+  readonly db: Database;
+  /** The most keys of an owner without a plan. */
+  readonly ownerKeys: number;
+  /** The budgets of unknown keys, which codes share. */
+  readonly lookupBudgets: TokenBuckets;
+  readonly keys: Pick<Minting, 'order' | 'mint'>;
+  readonly inspect: Verifier['inspect'];
+  readonly verifyPastedKey: VerifyKey;
+  readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
+  readonly readKeyRequest: ReadKeyRequest;
+  readonly audience: Audience;
+  readonly originOf: OriginOf;
+  /** Reads the secret by which registrations are signed. */
+  readonly readSecret: () => Promise<string>;
+  readonly databaseId: () => string;
+  readonly clock: Clock;
+  /** A clock that also counts while the machine sleeps. */
+  readonly ageClock: Clock;
+  readonly random: RandomBytes;
+  readonly sha256: Sha256;
+  readonly log: Log;
 }
 
-/** Creates the routes. Loads connect.ts only if OAuth clients get keys. */
-export async function createSignIn(options: SignInOptions): Promise<SignInRoutes> {
-  const { config } = options;
-  const connect = config.connect && (await import('./connect.ts')).connectRoutes(options, config.connect);
-  const device = config.device ? deviceRoutes(options) : null;
-  const grantTypes: GrantTypes = new Map([
-    ...(connect?.grantTypes ?? []),
-    ...(device?.grantTypes ?? []),
-    ...options.grantTypes,
-  ]);
-  const metadata = {
-    ...options,
-    authorizes: connect !== null,
-    registers: connect?.register != null,
-    readsDocuments: config.connect?.clients != null,
-    isAsked: device !== null,
-    grantTypes: [...grantTypes.keys()],
-  };
+export interface SignInDoor {
+  readonly routes: DoorRoutes;
+  readonly grantTypes: GrantTypes;
+  /** Returns what the server's metadata says beside /token. */
+  authorizationServer(url: string): object;
+}
+
+export function openSignIn(options: SignInOptions): SignInDoor {
+  const { connect, device, db, ownerKeys, lookupBudgets, log } = options;
+  const store = createCodeStore(db, ownerKeys);
+  const parts: Parts = { ...options, store, findCode: createFindCode(store, lookupBudgets, log) };
+  const connected = connect && openConnect(parts, connect);
   return {
-    server: connect === null && device === null ? null : serverMetadataRoutes(metadata),
-    register: connect?.register ?? null,
-    authorize: connect?.authorize ?? null,
-    token: tokenRoute(grantTypes, options.log),
-    ask: device?.ask ?? null,
-    request: device?.request ?? null,
-    decision: device?.decision ?? null,
+    routes: {
+      ...connected?.routes,
+      ...(device && { ask: deviceAuthorizationRoute(parts), ...deviceDecisionRoutes(parts) }),
+    },
+    grantTypes: new Map([
+      ...(connected?.grantTypes ?? []),
+      ...(device ? ([[DEVICE_GRANT, createDeviceGrant(parts)]] as const) : []),
+    ]),
+    authorizationServer: (url) => serverMetadata(options, url),
   };
 }
 
-const deviceRoutes = (options: SignInOptions) => ({
-  ask: deviceAuthorizationRoute(options),
-  ...deviceDecisionRoutes(options),
-  grantTypes: [[DEVICE_GRANT, createDeviceGrant(options)]] as const,
+interface Parts extends SignInOptions {
+  readonly store: CodeStore;
+  readonly findCode: FindCode;
+}
+
+/** Opens the ways of OAuth clients: registration, the page on which a person decides, and redeeming a code. */
+function openConnect(parts: Parts, { redirects, clients: rules }: ConnectConfig) {
+  const { audience, log } = parts;
+  const documents = rules && createClientDocuments({ rules, ageClock: parts.ageClock, log });
+  const clients = createClients({ ...parts, documents, redirects: redirects ?? NO_REDIRECTS });
+  const codes = createCodes(parts);
+  const authorize = authorizeRoute({
+    ...parts,
+    grants: createGrants({ ...parts, codes }),
+    async decide(parameters, context) {
+      const clientId = parameter(parameters, 'client_id') ?? '';
+      const redirectUri = parameter(parameters, 'redirect_uri');
+      const client = await clients.find(clientId, redirectUri, () => context.clientAddress());
+      const decision = decide(parameters, client, audience.serversFor(context.publicUrl));
+      if (decision.kind !== 'ask') logRefusedClient(log, context, decision.refusal);
+      return decision;
+    },
+  });
+  const register = redirects && registerRoute(clients, redirects, log);
+  const grantTypes = [['authorization_code', createCodeGrant({ ...parts, clients, codes })]] as const;
+  return { routes: { register, authorize }, grantTypes };
+}
+
+function logRefusedClient(log: Log, context: RequestContext, refusal: AuthorizationRefusal): void {
+  logRefusal(log, 'authorize', context, refusal);
+  const { notListed: client } = refusal;
+  if (client !== undefined) log.warnThrottled('client not admitted', client, { requestId: context.requestId, client });
+}
+
+/**
+ * Returns what the server's metadata (RFC 8414 §2) says beside /token. There is no revocation endpoint: clients that
+ * revoke before they sign in again would end the key everywhere.
+ */
+const serverMetadata = ({ connect, device }: SignInOptions, url: string) => ({
+  ...(device && { device_authorization_endpoint: `${url}/device_authorization` }),
+  response_types_supported: connect === null ? [] : ['code'],
+  ...(connect !== null && {
+    authorization_endpoint: `${url}/authorize`,
+    response_modes_supported: ['query'],
+    code_challenge_methods_supported: ['S256'],
+    authorization_response_iss_parameter_supported: true,
+    ...(connect.redirects !== null && { registration_endpoint: `${url}/register` }),
+    ...(connect.clients !== null && { client_id_metadata_document_supported: true }),
+  }),
 });

@@ -6,8 +6,8 @@ import type { RandomBytes } from '../../ground/runtime.ts';
 import type { Caller, Origin, OriginOf } from '../../keys/actor.ts';
 import { type KeyOrder, logCreated, type Minting } from '../../keys/minting.ts';
 import type { MadeKey } from '../../keys/record.ts';
-import type { CodeStore } from '../../keys/store.ts';
 import type { Log } from '../../watch/log.ts';
+import type { CodeStore } from './store.ts';
 
 const ATTEMPT_BYTES = 16;
 

@@ -6,10 +6,10 @@ import { accessToken, type Redeem } from '../../api/token.ts';
 import { createLruCache } from '../../ground/cache.ts';
 import { ok } from '../../ground/result.ts';
 import type { Clock, Sha256 } from '../../ground/runtime.ts';
-import type { FindCode } from '../../keys/unknown-keys.ts';
 import { codeHash } from './codes.ts';
 import { type DeviceDecision, hasEnded, INTERVAL_S } from './device-request.ts';
 import { createMakeKey, type MakingOptions } from './making.ts';
+import type { FindCode } from './store.ts';
 
 export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
 

@@ -1,8 +1,31 @@
 // Stores programs' requests for a key that wait for a person (db/README.md): limits how many are open, and makes room.
 
-import type { CodeStore } from '../keys/store.ts';
-import { type Database, firstOf } from './database.ts';
-import { hasChanged } from './key-changes.ts';
+import { type Database, firstOf } from '../../store/database.ts';
+import { hasChanged } from '../../store/key-changes.ts';
+
+/** The request of a device, which a person finds by another code. */
+export interface AskedCode {
+  readonly hash: string;
+  readonly content: string;
+  readonly endsAtMs: number;
+  readonly userCodeHash: string;
+  /** Who asks (networkOf in ground/ip.ts). */
+  readonly address: string;
+  /** The common prefix of the addresses of its network (prefixOf in ground/ip.ts). */
+  readonly network: string;
+}
+
+/** The most requests that may be open: for an address, for a network, and in all. */
+export interface OpenMax {
+  readonly each: number;
+  readonly network: number;
+  readonly total: number;
+}
+
+/** Whether a request was stored, or which limit on open requests refused it. */
+export type Asked = 'asked' | 'address_full' | 'network_full' | 'all_full';
+
+export type Ask = (asked: AskedCode, openMax: OpenMax, nowMs: number) => Promise<Asked>;
 
 /** The condition that a request waits for a person's decision. */
 export const WAITS = 'taken_by IS NULL AND decision IS NULL AND ends_at_ms >';
@@ -49,7 +72,7 @@ WHERE of_provider > 1 ORDER BY of_provider DESC
 LIMIT iif(${COUNTS.all} >= ?3, ${ROOM_MADE}, 0)) RETURNING asked_from`;
 
 /** Creates the function that stores a program's request, evicting others if need be. */
-export function createAsk(db: Database): CodeStore['ask'] {
+export function createAsk(db: Database): Ask {
   return async (asked, { each, network: eachNetwork, total }, nowMs) => {
     const { hash, userCodeHash, content, endsAtMs, address, network } = asked;
     const served = { fairnessKey: address, stranger: true } as const;

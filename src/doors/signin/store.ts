@@ -1,0 +1,176 @@
+// Stores codes by their SHA-256 (db/README.md, codes): what clients and devices redeem, once, for a key. codes.ts says what
+// an OAuth client's code stands for, device-request.ts what a device's does. Every write is idempotent.
+
+import type { TokenBuckets } from '../../ground/limits/rates.ts';
+import type { Origin } from '../../keys/actor.ts';
+import { type ApiKeyRecord, fingerprintOf } from '../../keys/record.ts';
+import { createLookups, type Lookups } from '../../keys/unknown-keys.ts';
+import { COLUMNS } from '../../store/columns.ts';
+import type { Database, Row } from '../../store/database.ts';
+import { hasChanged, hasPlace, insertArg, insertArgs, insertIf } from '../../store/key-changes.ts';
+import type { Log } from '../../watch/log.ts';
+import { type Ask, createAsk, HAS_PUT, WAITS } from './open-requests.ts';
+
+/** What a code stands for. */
+export interface CodeRow {
+  readonly endsAtMs: number;
+  /** Empty once the code was taken. */
+  readonly content: string;
+  readonly isTaken: boolean;
+  /** Whether it is a device's request rather than an OAuth client's. */
+  readonly isDevice: boolean;
+  /** What a person has decided on a device's request; null: nothing yet. */
+  readonly decision: string | null;
+  /** The key handed out for it; null: none yet. */
+  readonly keyId: string | null;
+}
+
+interface NewCode {
+  readonly hash: string;
+  readonly content: string;
+  readonly endsAtMs: number;
+  /** The owner of the key, if that is made on redemption; otherwise null. */
+  readonly newKeyOf: string | null;
+  /** The fairness key of its statements at a remote database. */
+  readonly fairnessKey: string;
+}
+
+/** An active key that is handed out for a code. */
+interface Taking {
+  readonly hash: string;
+  /** The unique id of this attempt. */
+  readonly attempt: string;
+  readonly keyId: string;
+  /** The fingerprint of the secret that is handed out. */
+  readonly fingerprint: string;
+}
+
+/** A key that is made for a code. */
+interface Making extends Omit<Taking, 'keyId' | 'fingerprint'> {
+  readonly record: ApiKeyRecord;
+}
+
+interface Decided extends Pick<NewCode, 'newKeyOf' | 'fairnessKey'> {
+  /** The hash of the code that the person enters. */
+  readonly hash: string;
+  readonly decision: string;
+}
+
+/** Stores codes, by their SHA-256. */
+export interface CodeStore {
+  /** Stores a code. Returns false if the owner already has his maximum of keys. */
+  put(code: NewCode): Promise<boolean>;
+  findAll(hashes: readonly string[], fairnessKey: string): Promise<(hash: string) => CodeRow | null>;
+  /** Redeems the code, once, with an event. False: already redeemed, or no such key. */
+  take(taking: Taking, origin: Origin): Promise<boolean>;
+  /**
+   * Redeems the code and creates the key, in one transaction, with the events `made` and, if given, `handed`. False:
+   * already redeemed, or the owner is blocked or at his maximum of keys.
+   */
+  make(making: Making, made: Origin, handed: Origin | null): Promise<boolean>;
+  readonly ask: Ask;
+  /** Finds an open request by the hash of the person's code. */
+  findAsked(hash: string, nowMs: number, fairnessKey: string): Promise<Pick<CodeRow, 'content' | 'endsAtMs'> | null>;
+  decide(decided: Decided, nowMs: number): Promise<'decided' | 'not_open' | 'full'>;
+}
+
+const PUT = `INSERT INTO codes (hash, ends_at_ms, content, owner) SELECT ?1, ?2, ?3, ?4
+WHERE ?4 IS NULL OR ${hasPlace('?4', '?5')} ON CONFLICT DO NOTHING`;
+
+const FIND_ALL = `SELECT hash, ends_at_ms, content, key_id, taken_by IS NOT NULL AS taken,
+user_code_hash IS NOT NULL AS device, decision FROM codes
+WHERE hash IN (SELECT value FROM json_each(?1))`;
+
+const IS_OPEN = 'hash = ?1 AND taken_by IS NULL';
+
+const TAKE = `UPDATE codes SET taken_by = ?2, key_id = ?3, fingerprint = ?4, changed_by = ?5, content = ''
+WHERE ${IS_OPEN} AND EXISTS (SELECT 1 FROM api_keys WHERE id = ?3 AND active = 1) RETURNING hash`;
+
+const HAS_TAKEN = 'SELECT 1 FROM codes WHERE hash = ?1 AND taken_by = ?2';
+
+/** Inserts a key like every creation, if the code is open and the owner isn't blocked. */
+const MAKE = insertIf(`AND EXISTS (SELECT 1 FROM codes WHERE hash = ?${COLUMNS.length + 3} AND taken_by IS NULL)
+AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = ${insertArg('user_id')})`);
+
+const ASKED = `FROM codes WHERE user_code_hash = ?1 AND ${WAITS} ?2`;
+
+const FIND_ASKED = `SELECT content, ends_at_ms ${ASKED}`;
+
+const DECIDE = `UPDATE codes SET decision = ?3, owner = ?4 WHERE hash = (SELECT hash ${ASKED})
+AND (?4 IS NULL OR ${hasPlace('?4', '?5')}) RETURNING hash`;
+
+const HAS_DECIDED = 'SELECT 1 FROM codes WHERE user_code_hash = ?1 AND decision = ?2';
+
+export function createCodeStore(db: Database, ownerKeys: number): CodeStore {
+  async function findAsked(hash: string, nowMs: number, fairnessKey: string) {
+    const [row] = await db.read({ sql: FIND_ASKED, args: [hash, nowMs], fairnessKey });
+    return row === undefined ? null : { content: String(row.content), endsAtMs: Number(row.ends_at_ms) };
+  }
+
+  return {
+    put: ({ hash, content, endsAtMs, newKeyOf, fairnessKey }) =>
+      hasChanged(
+        db,
+        { sql: PUT, args: [hash, endsAtMs, content, newKeyOf, ownerKeys], fairnessKey },
+        { sql: HAS_PUT, args: [hash], fairnessKey },
+      ),
+
+    async findAll(hashes, fairnessKey) {
+      const rows = await db.read({ sql: FIND_ALL, args: [JSON.stringify(hashes)], fairnessKey });
+      const found = new Map(rows.map((row) => [String(row.hash), codeOf(row)]));
+      return (hash: string) => found.get(hash) ?? null;
+    },
+
+    take: ({ hash, attempt, keyId, fingerprint }, origin) =>
+      hasChanged(
+        db,
+        { sql: TAKE, args: [hash, attempt, keyId, fingerprint, JSON.stringify(origin)], fairnessKey: keyId },
+        { sql: HAS_TAKEN, args: [hash, attempt], fairnessKey: keyId },
+      ),
+
+    async make({ hash, attempt, record }, made, handed) {
+      const fairnessKey = record.userId;
+      const fingerprint = fingerprintOf(record.keyHash);
+      await db.writeAll([
+        { sql: MAKE, args: [...insertArgs(record, ownerKeys, made), hash], fairnessKey },
+        { sql: TAKE, args: [hash, attempt, record.id, fingerprint, handed && JSON.stringify(handed)], fairnessKey },
+      ]);
+      return (await db.read({ sql: HAS_TAKEN, args: [hash, attempt], fairnessKey })).length > 0;
+    },
+
+    ask: createAsk(db),
+
+    findAsked,
+
+    async decide({ hash, decision, newKeyOf, fairnessKey }, nowMs) {
+      const decided = await hasChanged(
+        db,
+        { sql: DECIDE, args: [hash, nowMs, decision, newKeyOf, ownerKeys], fairnessKey },
+        { sql: HAS_DECIDED, args: [hash, decision], fairnessKey },
+      );
+      if (decided) return 'decided';
+      return (await findAsked(hash, nowMs, fairnessKey)) === null ? 'not_open' : 'full';
+    },
+  };
+}
+
+const codeOf = (row: Row): CodeRow => ({
+  endsAtMs: Number(row.ends_at_ms),
+  content: String(row.content),
+  isTaken: row.taken === 1,
+  isDevice: row.device === 1,
+  decision: row.decision as string | null,
+  keyId: row.key_id as string | null,
+});
+
+/** Reads what a code stands for; null: no such code. */
+export type FindCode = Lookups<CodeRow | null>['find'];
+
+/** Creates the function that reads codes, within the budgets of unknown keys. */
+export const createFindCode = ({ findAll }: Pick<CodeStore, 'findAll'>, budgets: TokenBuckets, log: Log): FindCode =>
+  createLookups<CodeRow | null>({
+    readAll: findAll,
+    isGood: () => false, // codes, unlike keys, aren't cached: each presentation reads again
+    budgets,
+    log,
+  }).find;
