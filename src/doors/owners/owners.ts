@@ -27,6 +27,8 @@ export interface OwnerStore {
   /** Unblocks an owner. Returns false if he was not blocked. */
   unblock(owner: string, origin: Origin): Promise<boolean>;
   blockedOwners(): Promise<readonly BlockedOwner[]>;
+  /** Deletes the codes of keys that are not made yet. */
+  deleteCodes(owner: string): Promise<void>;
   /** Deletes up to `limit` keys of an owner. Returns how many. */
   deleteKeys(owner: string, limit: number, origin: Origin): Promise<number>;
   /** Removes settings and counts, and the owner's events but for one of the removal. A block stays. */
@@ -54,6 +56,7 @@ export async function removeOwner(
   origin: Origin,
   onKeys: (deleted: number) => unknown = () => {},
 ): Promise<void> {
+  await store.deleteCodes(owner); // first: one that is redeemed meanwhile would make a key again
   for (let deleted = 0; ; ) {
     const count = await store.deleteKeys(owner, DELETED_AT_ONCE, origin);
     deleted += count;

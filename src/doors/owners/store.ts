@@ -37,8 +37,12 @@ const HAS_KEYS = 'SELECT count(*) AS keys FROM (SELECT 1 FROM api_keys WHERE use
 const LEAVE = `INSERT INTO owners (owner, changed_by, deleting) VALUES (?1, ?2, 1)
 ON CONFLICT (owner) DO UPDATE SET deleting = 1, changed_by = excluded.changed_by, changed_at_ms = excluded.changed_at_ms`;
 
+/** Open codes would make keys of an owner who has left. */
+const DELETE_CODES = 'DELETE FROM codes WHERE owner = ?1';
+
 const HAS_ROWS = `SELECT EXISTS (SELECT 1 FROM api_keys WHERE user_id = ?1) OR EXISTS (SELECT 1 FROM owners WHERE owner = ?1)
-OR EXISTS (SELECT 1 FROM holders WHERE owner = ?1) AS is_kept`;
+OR EXISTS (SELECT 1 FROM holders WHERE owner = ?1)
+OR EXISTS (SELECT 1 FROM codes WHERE owner = ?1 AND taken_by IS NULL) AS is_kept`;
 
 /** Events that one statement scans. */
 const RANGE_EVENTS = 100_000;
@@ -120,6 +124,10 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
       return rows.map((row) => ({ owner: String(row.owner), blockedAtMs: Number(row.blocked_at_ms) }));
     },
 
+    async deleteCodes(owner) {
+      await db.write({ sql: DELETE_CODES, args: [owner] });
+    },
+
     async deleteKeys(owner, limit, origin) {
       const there = firstOf(await db.read({ sql: HAS_KEYS, args: [owner, limit] }));
       const keys = Number(there.keys);
@@ -128,7 +136,10 @@ WHERE (${names.map((name) => `owners.${name}`)}) IS NOT (${names.map((name) => `
     },
 
     async leave(owner, origin) {
-      await db.write({ sql: LEAVE, args: [owner, JSON.stringify(origin)] });
+      await db.writeAll([
+        { sql: DELETE_CODES, args: [owner] },
+        { sql: LEAVE, args: [owner, JSON.stringify(origin)] },
+      ]);
       await forgetEvents(owner);
     },
   };
