@@ -8,19 +8,28 @@ import { windowSecondsOf } from '../ground/rate-limit.ts';
 import { ok } from '../ground/result.ts';
 import type { KeyCeilings } from '../keys/grants.ts';
 import type { ToolDeps } from './folder/tool-file.ts';
-import { deliveryOf, HOW_SHOWN, keyRequestFields, newKeyFields, quotaFields, rateLimitFields } from './key-fields.ts';
+import {
+  deliveryOf,
+  HOW_SHOWN,
+  keyRequestFields,
+  newKeyFields,
+  quotaFields,
+  quotaInput,
+  rateLimitFields,
+  rateLimitInput,
+} from './key-fields.ts';
 
 const limitFields = {
   rateLimit: v.optional(
     v.pipe(
-      rateLimitFields,
+      rateLimitInput,
       v.description(
         "How many calls the key may make in a window, like 100 in `1h`; without it the server's limit counts. For a program that could run away.",
       ),
     ),
   ),
   quota: v.optional(
-    v.pipe(quotaFields, v.description('How many calls the key may make in a day or month (UTC), beside its limit.')),
+    v.pipe(quotaInput, v.description('How many calls the key may make in a day or month (UTC), beside its limit.')),
   ),
 };
 

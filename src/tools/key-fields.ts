@@ -3,10 +3,17 @@
 
 import * as v from 'valibot';
 import type { Call } from '../calls/call.ts';
-import { epochMs, text, wholeNumber } from '../calls/schema.ts';
+import { epochMs, jsonSchemaOf, text, wholeNumber } from '../calls/schema.ts';
 import { METADATA_NAMES_MAX, METADATA_VALUE_MAX, METADATA_WANTED, metadataFrom } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
-import { REQUESTS_MAX, WINDOW_S_MAX, windowSecondsOf, writtenLimit } from '../ground/rate-limit.ts';
+import {
+  parseLimit,
+  parseQuota,
+  REQUESTS_MAX,
+  WINDOW_S_MAX,
+  windowSecondsOf,
+  writtenLimit,
+} from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { hasLength, isScope, isVisible, SCOPE_PATTERN } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
@@ -81,6 +88,34 @@ export const rateLimitFields = v.strictObject({
 });
 
 export const quotaFields = v.strictObject({ requests, period: v.picklist(['day', 'month']) });
+
+/** Creates an input that may also be text, as commands write it. */
+const orText = <S extends v.GenericSchema>(
+  shape: S,
+  { read, like, pattern }: { read(text: string): unknown; readonly like: string; readonly pattern: string },
+) =>
+  v.pipe(
+    v.unknown(),
+    v.check((given) => typeof given !== 'string' || read(given) !== null, `Expected ${like}`),
+    v.metadata({ anyOf: [jsonSchemaOf('key fields', shape), { type: 'string', pattern }] }),
+    v.transform((given) => (typeof given === 'string' ? read(given) : given)),
+    shape,
+  );
+
+export const rateLimitInput = orText(rateLimitFields, {
+  read(text) {
+    const limit = parseLimit(text);
+    return limit && writtenLimit(limit);
+  },
+  like: 'requests and a window, or text like 100/1m',
+  pattern: '^[0-9]{1,10}/[0-9]{1,8}[smhd]$',
+});
+
+export const quotaInput = orText(quotaFields, {
+  read: parseQuota,
+  like: 'requests and a period, or text like 5000/day',
+  pattern: '^[0-9]{1,10}/(day|month)$',
+});
 
 /** A quota in force, as lists show it. */
 export const shownQuotaFields = v.strictObject({

@@ -87,7 +87,7 @@ describe('KEY_MAX_DAYS', () => {
   test('the schema says so', async () => {
     expect((await inputSchema()).properties.expiresInDays).toMatchObject({
       maximum: 30,
-      description: 'Days until the key expires, fractions allowed. Without it it is 30.',
+      description: 'Days until the key expires, more than 0, fractions allowed. Without it it is 30.',
     });
   });
 });

@@ -13,7 +13,7 @@ import { canonicalUrl } from '../../ground/server-address.ts';
 import { reasonOf } from '../../ground/text.ts';
 import { THIS_SERVER } from '../../keys/audience.ts';
 import { type ApiKeyRecord, isIdShaped, mintId, NEW_KEY } from '../../keys/record.ts';
-import { keyRequestFields, metadataInput, quotaFields, rateLimitFields } from '../../tools/key-fields.ts';
+import { keyRequestFields, metadataInput, quotaInput, rateLimitInput } from '../../tools/key-fields.ts';
 import { isSubject } from '../../users/identity.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io } from '../io.ts';
@@ -70,8 +70,8 @@ const parseLine = parserOf(
     id: v.optional(v.pipe(v.string(), v.check(isIdShaped, 'Expected 32 lowercase hex digits'))),
     createdAt: v.optional(time),
     expiresAt: v.optional(v.nullable(time)),
-    rateLimit: v.optional(rateLimitFields),
-    quota: v.optional(quotaFields),
+    rateLimit: v.optional(rateLimitInput),
+    quota: v.optional(quotaInput),
     metadata: v.optional(metadataInput('Data of your own.')),
     foreign: v.optional(v.boolean()),
     resource: v.optional(
