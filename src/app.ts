@@ -14,6 +14,7 @@ import type { Env } from './config/env.ts';
 import { shownMintingCommand } from './config/token-settings.ts';
 import { childrenGrants, childrenStore } from './doors/children/index.ts';
 import { openMetrics, type ProcessUsage } from './doors/metrics/index.ts';
+import { openPage } from './doors/page/index.ts';
 import { openServices, type ServicesOptions } from './doors/services/index.ts';
 import { openSse } from './doors/sse/index.ts';
 import { LIMITS } from './ground/limits/index.ts';
@@ -28,8 +29,6 @@ import { createWidgets } from './pages/widgets/index.ts';
 import { prepareDataFolder, prepareStore, type Store } from './store/open.ts';
 import { keyRequestReader } from './tools/create-api-key.ts';
 import type { ToolFile } from './tools/folder/tool-file.ts';
-import { listedKey } from './tools/key-fields.ts';
-import { readOwnEdit } from './tools/own-edit.ts';
 import { type CustomNames, register } from './tools/registry.ts';
 import { type ServerFileOptions, serverFile } from './tools/server-tools.ts';
 import { createUserJwts } from './users/index.ts';
@@ -305,9 +304,34 @@ async function clientsOf(parts: Parts, keys: Keys, tools: Tools) {
   };
 }
 
+/** Returns the routes of the page /keys; none if it is off. */
+function pageOf(parts: Parts, { domain, originOf, keyStore }: Keys, { guards, keyScopes, trail }: Tools) {
+  const { store, address, config, options } = parts;
+  if (config.keysPage === null) return {};
+  const { clock, log, env = {}, runScript = 'bun run' } = options;
+  const { signIn } = config.keysPage;
+  return openPage({
+    config,
+    address,
+    keyScopes,
+    guards,
+    trail,
+    store: keyStore,
+    derived: store.derived,
+    creations: domain.creations,
+    refresh: domain.feed.refresh,
+    usage: domain.usage,
+    originOf,
+    findSignIn: signIn && createFindSignIn(signIn.issuer, clock, log),
+    mints: shownMintingCommand(config, { env, publicUrl: address.url, runScript }),
+    clock,
+    log,
+  });
+}
+
 async function serviceOn(parts: Parts): Promise<Service> {
   const { store, address, verifyUserJwt, ageClock, config, options } = parts;
-  const { clock, random, sha256, log, env = {}, runScript = 'bun run' } = options;
+  const { clock, random, sha256, log } = options;
   const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
   const keys = await keysOf(parts);
@@ -334,7 +358,6 @@ async function serviceOn(parts: Parts): Promise<Service> {
     ...clients,
     config,
     address,
-    keys: domain.keys,
     revokeTokens: domain.revokeSecrets,
     guards,
     tools: [...tools.values()],
@@ -342,13 +365,8 @@ async function serviceOn(parts: Parts): Promise<Service> {
     run,
     recheck,
     streams,
-    readOwnEdit,
-    listedKey,
-    trail: offered.trail,
     identify,
     keyScopes,
-    findSignIn: config.keysPage?.signIn ? createFindSignIn(config.keysPage.signIn.issuer, clock, log) : null,
-    mints: shownMintingCommand(config, { env, publicUrl: address.url, runScript }),
     health: healthRoute({
       store,
       feed,
@@ -370,6 +388,7 @@ async function serviceOn(parts: Parts): Promise<Service> {
       metrics: metrics?.route ?? null,
       ...servicesOf(parts, keys, { guards, recheck }),
       ...clients.routes,
+      ...pageOf(parts, keys, offered),
     }),
     clock,
     sha256,

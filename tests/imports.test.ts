@@ -40,8 +40,8 @@ const BASE = ['ground/', 'watch/'];
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'commands/': ['calls/', 'config/', 'doors/', 'keys/', 'start/', 'store/', 'tools/', 'users/', 'uses/'],
   'start/': ['app.ts', 'calls/', 'config/', 'main.deno.ts', 'main.ts', 'tools/', 'web/'],
-  'doors/': ['api/', 'calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'store/', 'tools/', 'uses/', 'web/'],
-  'api/': ['calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'users/', 'web/'],
+  'doors/': ['api/', 'calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'store/', 'tools/', 'users/', 'uses/', 'web/'],
+  'api/': ['calls/', 'config/', 'keys/', 'mcp/', 'pages/', 'web/'],
   'config/': ['store/', 'users/'],
   'pages/': ['calls/'],
   'mcp/': ['calls/', 'web/'],

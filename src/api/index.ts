@@ -15,20 +15,14 @@ import { createAccessLog } from './access-log.ts';
 import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from './metadata.ts';
 import { type Observed, type Observer, observing, type Transport } from './observer.ts';
 import { openapiRoute } from './openapi.ts';
-import { type OwnKeyRoutesOptions, ownKeyRoutes } from './own-keys.ts';
-import { type KeysPageOptions, keysPageRoute, previewRoute } from './pages.ts';
+import { type PreviewOptions, previewRoute } from './preview.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
 import { ROUTES, type RouteName, routeNames } from './table.ts';
 import { type TokenOptions, tokenRoutes } from './token.ts';
 import { type ToolRouteOptions, toolRoutes } from './tools.ts';
 import { type VerifyRouteOptions, verifyRoute } from './verify.ts';
 
-type OptionsOfRoutes = McpRouteOptions &
-  ToolRouteOptions &
-  KeysPageOptions &
-  OwnKeyRoutesOptions &
-  VerifyRouteOptions &
-  TokenOptions;
+type OptionsOfRoutes = McpRouteOptions & ToolRouteOptions & PreviewOptions & VerifyRouteOptions & TokenOptions;
 
 /** What the routes need, except what is created here for each. */
 export interface ApiOptions
@@ -46,6 +40,8 @@ export interface ApiOptions
   readonly observers: readonly Observer[];
   /** Returns the routes of doors. */
   readonly doors: (core: CoreParts) => DoorRoutes;
+  /** The scopes that tools and prompts demand of keys. */
+  readonly keyScopes: readonly string[];
   readonly clock: Clock;
   readonly sha256: Sha256;
 }
@@ -105,8 +101,6 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
       signIn: handsOutKeys ? null : signInAt(''), // signing in gives keys, not user tokens
     }),
     openapi: { get: openapiRoute(tools) },
-    keys: config.keysPage && { get: keysPageRoute(options) },
-    ...(config.keysPage === null ? WITHOUT_PAGE : ownKeyRoutes(options)),
     verify: verifyRoute(options),
     revoke: revokeRoute(options.revokeTokens),
     ...tokenRoutes({ ...options, publicPath }),
@@ -146,5 +140,3 @@ type Handlers = Pick<Route, 'get' | 'post' | 'any' | 'takes' | 'refuse' | 'missi
   /** `GET /` doesn't list it. */
   readonly isUnlisted?: boolean;
 };
-
-const WITHOUT_PAGE = { edit: null, history: null };

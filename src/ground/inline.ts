@@ -7,7 +7,7 @@ export type Parts = Readonly<Record<string, string>>;
 
 const STYLESHEET = /<link rel="stylesheet" href="\.\/([\w-]+\.css)">/g;
 const SCRIPT = /(<script type="module">\n)(.*?)(<\/script>)/gs;
-const IMPORT = /^import (?:[^;]+ from )?'\.{1,2}\/(?:widgets\/)?([\w-]+\.js)';$/gm;
+const IMPORT = /^import (?:[^;]+ from )?'(?:\.{1,2}\/)+(?:[\w-]+\/)*([\w-]+\.js)';$/gm;
 const EXPORT = /^export (?=(?:async )?(?:const|function) (\w+))/gm;
 
 /** Throws if the page names a part that isn't given. Later scripts see all exports of earlier ones. */

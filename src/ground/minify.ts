@@ -15,18 +15,20 @@ const minifiedStyle = (style: string): string =>
     .replace(/(?<=[{;][\w-]+): /g, ':')
     .replaceAll(';}', '}');
 
-const TOKEN = /\/\*.*?\*\/|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\s+|[\w$]+|./suy;
+const TOKEN = /\/\*.*?\*\/|'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\s+|[\w$]+|./sy;
 const LINE_COMMENT = /\/\/[^\n]*/y;
 const REGULAR_EXPRESSION = /\/(?:\\.|\[(?:\\.|[^\]\\])*\]|[^/\\[])+\/\w*/y;
 /** The text of a template, up to its end or the next hole. */
 const TEMPLATE = /(?:\\.|\$(?!\{)|[^\\`$])*(?:`|\$\{)/sy;
 /** Code after which a slash begins a regular expression, not a division. */
+const LAST_CHARS = 7; // one more than `return` has
 const BEFORE_EXPRESSION = /(?:^|[=(,:[!&|?{};>]|\breturn)$/;
 
 /** Minifies a script with a semicolon after each statement. Strings, templates and regular expressions stay as they are. */
 export function minifiedScript(script: string): string {
   const open: string[] = []; // the braces around a place: of code, or of a template's hole
-  let [at, text, gap] = [0, '', ''];
+  const taken: string[] = [];
+  let [at, last, gap] = [0, '', '']; // `last`: the end of what is taken
   function take(pattern: RegExp): string {
     pattern.lastIndex = at;
     const [token = ''] = pattern.exec(script) ?? [];
@@ -35,7 +37,7 @@ export function minifiedScript(script: string): string {
   }
   function next(): string {
     if (script.startsWith('//', at)) return take(LINE_COMMENT);
-    const isExpression = script[at] === '/' && script[at + 1] !== '*' && BEFORE_EXPRESSION.test(text.slice(-7));
+    const isExpression = script[at] === '/' && script[at + 1] !== '*' && BEFORE_EXPRESSION.test(last);
     const token = take(isExpression ? REGULAR_EXPRESSION : TOKEN);
     if (token === '{') open.push(token);
     const isTemplate = token === '`' || (token === '}' && open.pop() === '${');
@@ -47,12 +49,14 @@ export function minifiedScript(script: string): string {
   for (let token = next(); token !== ''; token = next()) {
     if (/^(?:\s|\/[/*])/.test(token)) gap += token;
     else {
-      text += kept(gap, text.at(-1) ?? '', token.at(0) ?? '') + token;
+      const text = kept(gap, last.at(-1) ?? '', token.at(0) ?? '') + token;
+      taken.push(text);
+      last = (last + text).slice(-LAST_CHARS);
       gap = '';
     }
   }
   if (at < script.length || open.length > 0) throw new Error('a script has something that does not end');
-  return text;
+  return taken.join('');
 }
 
 /** Returns what must stay of the white space and comments between two characters. */

@@ -10,10 +10,8 @@ import type { Audience } from './audience.ts';
 import { createChanges, createRevokeSecrets } from './changes.ts';
 import { createFeed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
-import { createHistory } from './history.ts';
 import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
-import { createOwnEdits } from './own-edits.ts';
 import { createPlanOf, type PlanStore } from './plans.ts';
 import type { DerivedKeys, KeyStore } from './store.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
@@ -71,15 +69,15 @@ export function createKeyDomain(options: {
     keys: {
       ...createMinting(parts),
       ...createChanges(parts),
-      edit: createOwnEdits(parts),
       ...createLists({ ...parts, planOf }),
-      history: createHistory(parts),
       /** Uses of a key today (UTC), counted over all processes as far as this one knows. */
       usesToday: usage.usesToday,
     },
     verifier,
     feed,
     usage,
+    /** What each person may create and edit in a time. */
+    creations: parts.creations,
     /** Decides what a person may give a key. */
     granted: parts.granted,
     /** The look-ups of uncached keys and codes that each address may make. */

@@ -1,16 +1,6 @@
 // Creates the HTML documents of pages and widgets, with the style sheet and all scripts inlined: they load nothing.
 
-import { inlineAssets } from '../ground/inline.ts';
-import away from './keys/away.js' with { type: 'text' };
-import entering from './keys/entering.js' with { type: 'text' };
-import keyChildren from './keys/key-children.js' with { type: 'text' };
-import keyForm from './keys/key-form.js' with { type: 'text' };
-import keyPanel from './keys/key-panel.js' with { type: 'text' };
-import ownEdits from './keys/own-edits.js' with { type: 'text' };
-import page from './keys/page.js' with { type: 'text' };
-import session from './keys/session.js' with { type: 'text' };
-import signIn from './keys/sign-in.js' with { type: 'text' };
-import task from './keys/task.js' with { type: 'text' };
+import { inlineAssets, type Parts } from '../ground/inline.ts';
 import created from './widgets/api-key-created.js' with { type: 'text' };
 import list from './widgets/api-keys-list.js' with { type: 'text' };
 import draw from './widgets/draw.js' with { type: 'text' };
@@ -29,26 +19,16 @@ import widget from './widgets/widget.js' with { type: 'text' };
 const PARTS = {
   'api-key-created.js': created,
   'api-keys-list.js': list,
-  'away.js': away,
   'draw.js': draw,
-  'entering.js': entering,
-  'task.js': task,
-  'key-form.js': keyForm,
   'key-row.js': keyRow,
   'keys-list.js': keysList,
   'list-view.js': listView,
   'new-key.js': newKey,
-  'key-children.js': keyChildren,
-  'key-panel.js': keyPanel,
-  'own-edits.js': ownEdits,
   'owner-line.js': ownerLine,
-  'page.js': page,
   'parts.js': parts,
   'preview-host.js': previewHost,
   'question.js': question,
   'samples.js': samples,
-  'session.js': session,
-  'sign-in.js': signIn,
   'style.css': style,
   'widget.js': widget,
 };
@@ -68,7 +48,9 @@ export const HEAD = inlineAssets(
 export interface DocumentOptions {
   readonly title: string;
   /** The script that the document runs. */
-  readonly script: keyof typeof PARTS;
+  readonly script: string;
+  /** The scripts of a door, beside those of the widgets. */
+  readonly parts?: Parts;
   /** Whether it is a page of the server, not a widget in a chat app. */
   readonly isPage: boolean;
   /** Where the script draws. */
@@ -80,6 +62,7 @@ export const documentOf = ({
   title,
   script,
   isPage,
+  parts = {},
   body = '<div id="root" class="stack"></div>',
 }: DocumentOptions): string =>
   `${HEAD}<title>${title}</title>
@@ -88,7 +71,7 @@ ${isPage ? '<link rel="icon" href="data:,">\n' : ''}<script type="application/js
 <body${isPage ? ' class="page"' : ''}>
 <noscript>This page needs JavaScript.</noscript>
 ${body}
-${inlineAssets(`<script type="module">\nimport './${script}';\n</script>`, PARTS)}
+${inlineAssets(`<script type="module">\nimport './${script}';\n</script>`, { ...PARTS, ...parts })}
 </body>
 </html>
 `;

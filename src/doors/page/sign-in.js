@@ -1,8 +1,8 @@
 // Draws the sign-in card with this server's ways to sign in: at an app or an issuer (away.js), with a link from the
 // operator, or with a pasted token.
 
-import { html, redraw } from '../widgets/draw.js';
-import { complaint, copyGesture, copyText, setup, workButton } from '../widgets/parts.js';
+import { html, redraw } from '../../pages/widgets/draw.js';
+import { complaint, copyGesture, copyText, setup, workButton } from '../../pages/widgets/parts.js';
 import { appButton, issuerButton } from './away.js';
 import { signIn } from './entering.js';
 import { page } from './session.js';

@@ -1,8 +1,8 @@
 // Lists the keys that a key has made for its programs, and ends single ones.
 
-import { html } from '../widgets/draw.js';
-import { isTime, nameOf, scopeList, setup, timeOf, workButton } from '../widgets/parts.js';
-import { question } from '../widgets/question.js';
+import { html } from '../../pages/widgets/draw.js';
+import { isTime, nameOf, scopeList, setup, timeOf, workButton } from '../../pages/widgets/parts.js';
+import { question } from '../../pages/widgets/question.js';
 
 const SCOPES_SHOWN = 4;
 /** Shown instead of what can be loaded only after signing in again. */

@@ -1,7 +1,7 @@
 // Draws the form of a new key, reads its fields, and restores typed values.
 
-import { html } from '../widgets/draw.js';
-import { complaint, daysOffered, inDays, SPANS, setup, workButton } from '../widgets/parts.js';
+import { html } from '../../pages/widgets/draw.js';
+import { complaint, daysOffered, inDays, SPANS, setup, workButton } from '../../pages/widgets/parts.js';
 import { set } from './session.js';
 
 /** This server's own scopes, which are never ticked in advance, and what they allow. */

@@ -1,19 +1,40 @@
 // GET /keys: serves the page where people manage their keys. It contains nobody's data: it calls the tools with its
-// user's token. GET /widgets/preview: serves widgets with sample data, which call no tools.
+// user's token.
 
-import type { Resource } from '../calls/resource.ts';
-import type { Tool } from '../calls/tool.ts';
-import { admittedIds } from '../config/client-ids.ts';
-import type { Config } from '../config/config.ts';
-import { once } from '../ground/cache.ts';
-import type { ServerAddress } from '../ground/server-address.ts';
-import { keysPageUrl } from '../ground/urls.ts';
-import { documentOf, withSetup } from '../pages/document.ts';
-import { refusedWithin } from '../pages/widgets/index.ts';
-import type { FindSignIn } from '../users/sign-in.ts';
-import { PAGE_HEADERS } from '../web/headers.ts';
-import { problemResponse } from '../web/problem-response.ts';
-import { type Handler, queryOf } from '../web/router.ts';
+import { admittedIds } from '../../config/client-ids.ts';
+import type { Config } from '../../config/config.ts';
+import { once } from '../../ground/cache.ts';
+import { pagePolicy } from '../../ground/html.ts';
+import type { ServerAddress } from '../../ground/server-address.ts';
+import { keysPageUrl } from '../../ground/urls.ts';
+import { documentOf, withSetup } from '../../pages/document.ts';
+import { refusedWithin } from '../../pages/widgets/index.ts';
+import type { FindSignIn } from '../../users/sign-in.ts';
+import { PAGE_HEADERS } from '../../web/headers.ts';
+import type { Handler } from '../../web/router.ts';
+import away from './away.js' with { type: 'text' };
+import entering from './entering.js' with { type: 'text' };
+import keyChildren from './key-children.js' with { type: 'text' };
+import keyForm from './key-form.js' with { type: 'text' };
+import keyPanel from './key-panel.js' with { type: 'text' };
+import ownEdits from './own-edits.js' with { type: 'text' };
+import page from './page.js' with { type: 'text' };
+import session from './session.js' with { type: 'text' };
+import signIn from './sign-in.js' with { type: 'text' };
+import task from './task.js' with { type: 'text' };
+
+const PARTS = {
+  'away.js': away,
+  'entering.js': entering,
+  'key-children.js': keyChildren,
+  'key-form.js': keyForm,
+  'key-panel.js': keyPanel,
+  'own-edits.js': ownEdits,
+  'page.js': page,
+  'session.js': session,
+  'sign-in.js': signIn,
+  'task.js': task,
+};
 
 export interface KeysPageOptions {
   readonly config: Pick<
@@ -37,14 +58,13 @@ export interface KeysPageOptions {
 }
 
 export function keysPageRoute(options: KeysPageOptions): Handler {
-  const load = once(async () => {
-    const { pagePolicy } = await import('../ground/html.ts'); // on first use: start-up needs no cryptography
-    const document = documentOf({ title: 'API keys', script: 'page.js', isPage: true });
+  const load = once(() => {
+    const document = documentOf({ title: 'API keys', script: 'page.js', isPage: true, parts: PARTS });
     return { document, policy: pagePolicy([document]) };
   });
   let last = { html: '', page: new Blob() };
   return async ({ acceptsCredentials, publicUrl }) => {
-    const { document, policy } = await load();
+    const { document, policy } = load();
     const issuer = await pageIssuer(options);
     const html = withSetup(document, setupOf(options, publicUrl, issuer, acceptsCredentials));
     if (html !== last.html) last = { html, page: new Blob([html]) }; // all responses share the Blob
@@ -96,35 +116,4 @@ function tokenSource(issuer: Issuer): string {
   if (issuer?.endpoints == null) return '';
   const { origin, pathname } = issuer.endpoints.token;
   return ` ${origin}${pathname.replaceAll(';', '%3B').replaceAll(',', '%2C')}`;
-}
-
-export interface PreviewOptions {
-  readonly config: Pick<Config, 'production' | 'revocationLagMaxMs'>;
-  readonly tools: readonly Tool[];
-  readonly offered: { readonly resources: readonly Resource[] };
-}
-
-/** Creates the route of the previews. In development `?tool=<name>` shows the widget of your own tool. */
-export function previewRoute({ config, tools, offered }: PreviewOptions): Handler {
-  const pages = once(() => import('../pages/widgets/preview.ts')); // loaded on first use, to keep the start fast
-  const links = config.production ? [] : tools.filter(({ sample }) => sample !== undefined).map(({ name }) => name);
-  const whole = once(async () => shown((await pages()).createPreview(config.revocationLagMaxMs, links)));
-  return async ({ request, requestId }) => {
-    const wanted = queryOf(request.url).get('tool');
-    if (wanted === null) return (await whole())();
-    if (config.production) return problemResponse({ code: 'not_found' }, requestId, null);
-    const tool = tools.find(({ name }) => name === wanted);
-    if (tool === undefined) return problemResponse({ code: 'tool_not_found' }, requestId, null);
-    const content = offered.resources.find(({ uri }) => uri === tool.widget)?.read();
-    if (content === undefined || !('text' in content)) {
-      return problemResponse({ code: 'tool_not_found', lacksWidget: true }, requestId, null);
-    }
-    return shown((await pages()).createToolPreview(tool, content.text, tools))();
-  };
-}
-
-/** Returns a function that creates responses with the page. They share its bytes. */
-function shown({ html, policy }: { readonly html: string; readonly policy: string }): () => Response {
-  const [page, headers] = [new Blob([html]), { ...PAGE_HEADERS, 'Content-Security-Policy': policy }];
-  return () => new Response(page, { headers });
 }

@@ -1,13 +1,13 @@
 // Lets owners edit a key: rename it, drop scopes, end it earlier. That grants nothing, so it needs no right to grant.
 
-import type { Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
-import { MS_PER_DAY } from '../ground/runtime.ts';
-import { type Actor, actorFields } from './actor.ts';
-import type { ChangesOptions } from './changes.ts';
-import { type OwnKey, ownKeys, type ShownWith } from './listing.ts';
-import { hasEnded, isIdShaped, type ListedKey } from './record.ts';
-import type { Changed, OwnEdit } from './store.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import { MS_PER_DAY } from '../../ground/runtime.ts';
+import { type Actor, actorFields } from '../../keys/actor.ts';
+import type { ChangesOptions } from '../../keys/changes.ts';
+import { type OwnKey, ownKeys, type ShownWith } from '../../keys/listing.ts';
+import { hasEnded, isIdShaped, type ListedKey } from '../../keys/record.ts';
+import type { Changed, OwnEdit } from '../../keys/store.ts';
 
 /** An edit as a person requests it. Fields left out stay. */
 export interface AskedEdit {

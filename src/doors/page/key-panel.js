@@ -1,7 +1,7 @@
 // What one can do in the open row of a key: change it, read its history, and see the keys that it has made.
 
-import { focusOn, html, redraw } from '../widgets/draw.js';
-import { busily, complaint, nameOf, timeOf, workButton } from '../widgets/parts.js';
+import { focusOn, html, redraw } from '../../pages/widgets/draw.js';
+import { busily, complaint, nameOf, timeOf, workButton } from '../../pages/widgets/parts.js';
 import { keyChildren, UNREAD } from './key-children.js';
 
 const IS_IN_USE = ['active', 'soon'];

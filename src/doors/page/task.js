@@ -2,9 +2,9 @@
 // request to /authorize), or one for a program without a browser (`ask` is its code, '' until typed). The last two are
 // created when the client or program fetches them.
 
-import { html } from '../widgets/draw.js';
-import { newKey } from '../widgets/new-key.js';
-import { busily, complaint, nameOf, scopeList, setup, timeOf, workButton } from '../widgets/parts.js';
+import { html } from '../../pages/widgets/draw.js';
+import { newKey } from '../../pages/widgets/new-key.js';
+import { busily, complaint, nameOf, scopeList, setup, timeOf, workButton } from '../../pages/widgets/parts.js';
 import { GIVES, keyForm } from './key-form.js';
 import { isOwn, page, request, set } from './session.js';
 

@@ -1,9 +1,9 @@
 // POST /keys/update and /keys/events: what an owner changes of a key and reads of its past, over HTTP.
 
 import { describe, expect, test } from 'bun:test';
-import { childOf } from '../support/children.ts';
-import { rows } from '../support/everything.ts';
-import { createTestApp, readResponse, type TestApp } from '../support/test-app.ts';
+import { childOf } from '../../support/children.ts';
+import { rows } from '../../support/everything.ts';
+import { createTestApp, readResponse, type TestApp } from '../../support/test-app.ts';
 
 const DAY_MS = 86_400_000;
 const ADMIN = { ADMIN_CLAIM: 'roles=keys-admin' };

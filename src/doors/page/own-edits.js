@@ -1,7 +1,7 @@
 // What owners may change of a key beside what the tools do: rename it, remove scopes, end it earlier.
 
-import { html } from '../widgets/draw.js';
-import { daysOffered, inDays } from '../widgets/parts.js';
+import { html } from '../../pages/widgets/draw.js';
+import { daysOffered, inDays } from '../../pages/widgets/parts.js';
 
 const DAY_MS = 86_400_000;
 

@@ -5,25 +5,23 @@
 // POST /keys/events  { keyId, cursor? }, of admins also { owner, cursor? } → 200 { events: [{ at, kind, how, actor?, address?, fields?, fingerprint? }], nextCursor? }
 
 import * as v from 'valibot';
-import type { Call } from '../calls/call.ts';
-import type { Guard } from '../calls/guard.ts';
-import { personHandler } from '../calls/person.ts';
-import { inputParserOf, text } from '../calls/schema.ts';
-import type { UserAuth } from '../calls/user-jwt.ts';
-import type { Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
-import type { Actor, Caller } from '../keys/actor.ts';
-import type { HistoryPage, PastEvent } from '../keys/history.ts';
-import type { Keys } from '../keys/index.ts';
-import type { OwnKey } from '../keys/listing.ts';
-import type { AskedEdit } from '../keys/own-edits.ts';
+import type { Call } from '../../calls/call.ts';
+import type { Guard } from '../../calls/guard.ts';
+import { personHandler } from '../../calls/person.ts';
+import { inputParserOf, text } from '../../calls/schema.ts';
+import type { UserAuth } from '../../calls/user-jwt.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { NO_CEILINGS } from '../../ground/rate-limit.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
+import { isObject } from '../../ground/text.ts';
+import type { Actor } from '../../keys/actor.ts';
+import { createHistory, type HistoryOptions, type HistoryPage, type PastEvent } from '../../keys/history.ts';
+import { keyIdInput, keyRequestFields, listedKey } from '../../tools/key-fields.ts';
+import { createOwnEdits, type OwnEditsOptions } from './edits.ts';
 
-export interface OwnKeyRoutesOptions {
-  readonly keys: Pick<Keys, 'edit' | 'history'>;
+export interface OwnKeyRoutesOptions extends OwnEditsOptions, HistoryOptions {
+  readonly store: OwnEditsOptions['store'] & HistoryOptions['store'];
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
-  readonly readOwnEdit: (body: unknown) => Result<AskedEdit & { readonly keyId: string }, Problem>;
-  /** Returns a key as lists show it. */
-  readonly listedKey: (key: OwnKey, caller: Caller) => object;
   /** Reads the events of anybody's key, or of an owner, for an admin; null: there are no admins. */
   readonly trail: ReadTrail | null;
 }
@@ -34,6 +32,20 @@ type ReadTrail = (
   before: number,
 ) => Promise<Result<HistoryPage, Problem>>;
 
+/** Ceilings limit what a key is granted, and an edit grants nothing. */
+const { name, scopes, expiresInDays } = keyRequestFields({ scopes: null, daysMax: null, limits: NO_CEILINGS });
+
+const parseEdit = inputParserOf(
+  v.strictObject({ ...keyIdInput.entries, name: v.optional(name), scopes: v.optional(scopes), expiresInDays }),
+);
+
+/** Parses an edit. An empty name, or empty scopes, count as missing. */
+const readEdit = (body: unknown) =>
+  parseEdit(isObject(body) ? Object.fromEntries(Object.entries(body).filter((field) => !isMissing(field))) : body);
+
+const isMissing = ([field, value]: [string, unknown]): boolean =>
+  (field === 'name' && value === '') || (field === 'scopes' && Array.isArray(value) && value.length === 0);
+
 const CURSOR = /^[1-9]\d{0,15}$/;
 const cursor = v.optional(v.pipe(v.string(), v.regex(CURSOR, 'Expected a nextCursor')));
 const readQuestion = inputParserOf(
@@ -43,14 +55,16 @@ const readQuestion = inputParserOf(
   ),
 );
 
-export function ownKeyRoutes({ keys, guards, readOwnEdit, listedKey, trail }: OwnKeyRoutesOptions) {
-  const person = personHandler(guards.userJwt);
+export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
+  const person = personHandler(options.guards.userJwt);
+  const editKey = createOwnEdits(options);
+  const readHistory = createHistory(options);
 
   const edit = person(async (actor, body) => {
-    const asked = readOwnEdit(body);
+    const asked = readEdit(body);
     if (!asked.ok) return asked;
     const { keyId, ...changes } = asked.value;
-    const edited = await keys.edit(actor, keyId, changes);
+    const edited = await editKey(actor, keyId, changes);
     return edited.ok ? ok(listedKey(edited.value, actor)) : edited;
   });
 
@@ -59,17 +73,17 @@ export function ownKeyRoutes({ keys, guards, readOwnEdit, listedKey, trail }: Ow
     if (!asked.ok) return asked;
     const { keyId, owner, cursor } = asked.value;
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : Number(cursor);
-    const page = await (trail !== null && isAdmin
-      ? trail(actor, owner === undefined ? { keyId: keyId ?? '' } : { owner }, before)
+    const page = await (options.trail !== null && isAdmin
+      ? options.trail(actor, owner === undefined ? { keyId: keyId ?? '' } : { owner }, before)
       : owner === undefined
-        ? keys.history(actor, keyId ?? '', before)
+        ? readHistory(actor, keyId ?? '', before)
         : err({ code: 'admin_required' } as const));
     if (!page.ok) return err(page.error);
     const { events, next } = page.value;
     return ok({ events: events.map(shownEvent), ...(next !== null && { nextCursor: String(next) }) });
   });
 
-  return { edit: { post: edit }, history: { post: history } };
+  return { edit, history };
 }
 
 const shownEvent = ({ atMs, kind, how, actor, address, fields, fingerprint }: PastEvent) => ({

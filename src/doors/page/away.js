@@ -2,9 +2,9 @@
 // RFC 7636, its state, and the issuer's name in the response, RFC 9207), or of an app, which sends people back with a
 // token. sessionStorage keeps the state only while the person is away.
 
-import { html } from '../widgets/draw.js';
-import { complaint, setup } from '../widgets/parts.js';
-import { question } from '../widgets/question.js';
+import { html } from '../../pages/widgets/draw.js';
+import { complaint, setup } from '../../pages/widgets/parts.js';
+import { question } from '../../pages/widgets/question.js';
 import { typedIn } from './key-form.js';
 import { ASK, askToSignIn, isKeyShown, page, set } from './session.js';
 

@@ -1,8 +1,8 @@
 // The page /keys: signs somebody in, lists their keys, and creates new ones.
 
-import { html, mount, redraw } from '../widgets/draw.js';
-import { complaint, icon, nameOf, pill, setup, workButton } from '../widgets/parts.js';
-import { question } from '../widgets/question.js';
+import { html, mount, redraw } from '../../pages/widgets/draw.js';
+import { complaint, icon, nameOf, pill, setup, workButton } from '../../pages/widgets/parts.js';
+import { question } from '../../pages/widgets/question.js';
 import { isFromApp, redeem, takeKept, wordsOfApp } from './away.js';
 import { offerView, signIn, whoIs } from './entering.js';
 import { openParts } from './key-form.js';

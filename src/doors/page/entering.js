@@ -1,8 +1,8 @@
 // Signs somebody in with a token: has the server verify it, asks first if something could be lost, and begins the
 // session. Reads the claims only for display.
 
-import { focusOn, html } from '../widgets/draw.js';
-import { busily, nameOf, setup } from '../widgets/parts.js';
+import { focusOn, html } from '../../pages/widgets/draw.js';
+import { busily, nameOf, setup } from '../../pages/widgets/parts.js';
 import { appButton } from './away.js';
 import { typeAgain } from './key-form.js';
 import { askToSignIn, forget, isKeyShown, isOwn, page, post, set, show, sourceOf } from './session.js';

@@ -1,9 +1,9 @@
 // The state of the page: who is signed in, whose keys it shows, and what the person decides. Also sends requests with
 // the token, which only this state holds.
 
-import { change, focusOn, html } from '../widgets/draw.js';
-import { keysList } from '../widgets/keys-list.js';
-import { failed, nameOf, relativeWords, setup, succeeded } from '../widgets/parts.js';
+import { change, focusOn, html } from '../../pages/widgets/draw.js';
+import { keysList } from '../../pages/widgets/keys-list.js';
+import { failed, nameOf, relativeWords, setup, succeeded } from '../../pages/widgets/parts.js';
 import { keyPanels } from './key-panel.js';
 import { OWN_EDITS } from './own-edits.js';
 

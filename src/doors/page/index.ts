@@ -1,0 +1,21 @@
+// The page /keys (src/pages/README.md): the document, and what it asks that is no tool: an owner's edit of a key, and the
+// history of one. A door: the server works without it. It is loaded at its first use.
+
+import type { DoorRoutes } from '../../api/index.ts';
+import { atFirstUse } from '../../ground/first-use.ts';
+import type { KeysPageOptions } from './document.ts';
+import type { OwnKeyRoutesOptions } from './own-keys.ts';
+
+export interface PageOptions extends KeysPageOptions, OwnKeyRoutesOptions {}
+
+/** Opens the page: returns its routes. */
+export function openPage(options: PageOptions): DoorRoutes {
+  const load = <T>(open: () => Promise<T>) => atFirstUse('doors/page', import.meta.url, open);
+  const document = load(async () => (await import('./document.ts')).keysPageRoute(options));
+  const own = load(async () => (await import('./own-keys.ts')).ownKeyRoutes(options));
+  return {
+    keys: { get: async (context) => (await document())(context) },
+    edit: { post: async (context, body) => (await own()).edit(context, body) },
+    history: { post: async (context, body) => (await own()).history(context, body) },
+  };
+}
