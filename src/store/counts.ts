@@ -78,21 +78,22 @@ FROM json_each(?1) AS w) WHERE holder IS NOT NULL`;
 
 /** The days that are shown, or count against a quota: those of the longest month. */
 const DAYS = 31;
-const UNITS = Array.from({ length: DAYS }, (_, at) => `sum(CASE WHEN c.number = ?3 + ${at} THEN c.uses END)`).join(
-  ', ',
-);
+const OF_DAYS = `c.window_s = ${DAY_S} AND c.number BETWEEN ?3 AND ?3 + ${DAYS - 1}`;
 
-/** Selects the units of each day from ?3 on as a JSON list. Doesn't group by day, which would read each row twice. */
-const days = (counts: string, where: string) => `(SELECT json_array(${UNITS}) FROM ${counts}
-WHERE ${where} AND c.window_s = ${DAY_S} AND c.number BETWEEN ?3 AND ?3 + ${DAYS - 1}) AS days`;
+/** Selects the units of each day from ?3 on, as a JSON list of pairs. */
+const daysOf = (row: string) =>
+  `(SELECT json_group_array(json_array(c.number, c.uses)) FROM key_counts c WHERE c.row = ${row} AND ${OF_DAYS})`;
+
+/** Likewise of all keys of an owner. Doesn't group by day, which would read each row twice. */
+const sumOfDay = (at: number) => `json_array(?3 + ${at}, sum(c.uses) FILTER (WHERE c.number = ?3 + ${at}))`;
+const sumsOf = (owner: string) => `(SELECT json_array(${Array.from({ length: DAYS }, (_, at) => sumOfDay(at))})
+FROM api_keys k CROSS JOIN key_counts c WHERE k.user_id = ${owner} AND c.row = k.row AND ${OF_DAYS})`;
 
 // All in one statement, so that what is shown together is of one moment.
-const USES_BY_DAY = `SELECT 'key' AS of, k.id AS holder, ${days('key_counts c', 'c.row = k.row')}
+const USES_BY_DAY = `SELECT 'key' AS of, k.id AS holder, ${daysOf('k.row')} AS days
 FROM json_each(?1) i CROSS JOIN api_keys k WHERE k.id = i.value
-UNION ALL SELECT 'keys', n.value, ${days('api_keys k CROSS JOIN key_counts c', 'k.user_id = n.value AND c.row = k.row')}
-FROM json_each(?2) n
-UNION ALL SELECT 'owner', h.owner, ${days('key_counts c', 'c.row = -h.row')}
-FROM json_each(?2) n CROSS JOIN holders h WHERE h.owner = n.value`;
+UNION ALL SELECT 'keys', n.value, ${sumsOf('n.value')} FROM json_each(?2) n
+UNION ALL SELECT 'owner', h.owner, ${daysOf('-h.row')} FROM json_each(?2) n CROSS JOIN holders h WHERE h.owner = n.value`;
 
 /** Keys whose days are summed in the event loop: some 5,000 counts, in 2 ms. */
 const SUMMED_MAX = 200;
@@ -101,8 +102,8 @@ const SUMMED_MAX = 200;
 export const COUNTED_USE = `(SELECT last_used_at_ms FROM key_counts WHERE row = k.row AND window_s = ${DAY_S} ORDER BY number DESC LIMIT 1)`;
 
 /** Returns units by day, without the days that have none. */
-const daysIn = (units: readonly (number | null)[], firstDay: number): Days =>
-  new Map(units.flatMap((used, at) => (used === null || used === 0 ? [] : [[firstDay + at, used] as const])));
+const daysIn = (days: readonly (readonly [day: number, units: number | null])[]): Days =>
+  new Map(days.filter((day): day is [number, number] => day[1] !== null && day[1] > 0));
 
 type DaysOf = Readonly<Record<'key' | 'keys' | 'owner', Map<string, Days>>>;
 
@@ -136,7 +137,7 @@ export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
     const args = [JSON.stringify(keyIds), JSON.stringify(owners), firstDay];
     const found: DaysOf = { key: new Map(), keys: new Map(), owner: new Map() };
     for (const { of, holder, days } of await db.read({ sql: USES_BY_DAY, args, ...background }))
-      found[of as keyof DaysOf].set(String(holder), daysIn(listIn(days), firstDay));
+      found[of as keyof DaysOf].set(String(holder), daysIn(listIn(days)));
     return found;
   },
 });

@@ -51,7 +51,10 @@ const FITS: Readonly<Record<Choice, readonly [order: Order, fits: string]>> = {
   unused: [NEWEST_FIRST, `coalesce(${USED_AT}, k.created_at_ms) < ?3 - ${UNUSED_FOR_MS}`],
 };
 
-/** Returns the statement. One key more than may be looked at shows whether there are more. */
+/**
+ * Returns the statement. One key more than may be looked at shows whether there are more. The join reads keys in their
+ * order, and ends with the last that fits on the page.
+ */
 function statementOf(choice: Choice, ofOwner: boolean): string {
   const [{ at, next, by }, fits] = FITS[choice];
   const where = ofOwner ? 'user_id = ?4' : '?4 IS NULL'; // so that an index of the owner's keys serves
@@ -61,7 +64,7 @@ SELECT n.there, l.at AS last_at, l.row AS last_row, f.nth, f.at, f.row
 FROM (SELECT count(*) AS there FROM looked) n LEFT JOIN looked l ON l.nth = min(n.there, ${LOOKED_MAX}) LEFT JOIN (
 SELECT o.nth, o.at, o.row, ${IS_BLOCKED} FROM looked o CROSS JOIN api_keys k ON k.row = o.row
 WHERE o.nth <= ${LOOKED_MAX} AND k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?3)
-AND NOT blocked AND ${fits} ORDER BY o.nth LIMIT ${FITTING_MAX}) f ORDER BY f.nth`;
+AND NOT blocked AND ${fits} LIMIT ${FITTING_MAX}) f ORDER BY f.nth`;
 }
 
 /** The position before the first key of each order. */

@@ -124,6 +124,39 @@ SELECT DISTINCT user_id, 1000, 'month' FROM api_keys WHERE user_id LIKE 'owner%'
   client.close();
 });
 
+test('an admin’s history reads 51 rows of events, and a choice looks at 10,000 keys, however many there are', async () => {
+  await using sqld = await startSqld();
+  await keyOn(sqld);
+  const client = openDatabase(sqld.url);
+  await fillKeys(client, 12_000);
+  const keyId = 'f'.repeat(32);
+  for (const key of [null, keyId])
+    await client.execute({
+      sql: `INSERT INTO key_events (key_id, owner, kind, how)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT ?, 'bob', 'changed', 'sql' FROM n`,
+      args: [key],
+    });
+  client.close();
+  await using proxy = startRowsProxy(sqld.url);
+  await using server = await start(proxy.url, { ADMIN_CLAIM: 'sub=root' });
+  const headers = { ...(await userHeaders('root')), 'content-type': 'application/json' };
+  for (const [whose, owners] of [
+    [{ owner: 'bob' }, 0],
+    [{ keyId }, 2], // the first and the last owner
+  ] as const) {
+    proxy.forget();
+    const response = await fetch(`${server.url}/keys/events`, { method: 'POST', headers, body: JSON.stringify(whose) });
+    expect((await response.json()).events).toHaveLength(50);
+    expect(proxy.rows('FROM key_events').read).toBe(51 + owners);
+  }
+  for (const only of ['expiring', 'never_expires', 'unused']) {
+    proxy.forget();
+    const { body } = await callOver(server.url, 'admin_list_keys', { only }, headers);
+    expect(body.looked).toBeLessThanOrEqual(10_000);
+    expect(proxy.rows('row_number').read).toBeLessThanOrEqual(10_000 * 8);
+  }
+});
+
 test('the scrapes of a minute read 5,000 rows at most, of 20,000 keys that expire soon', async () => {
   await using sqld = await startSqld();
   await keyOn(sqld);
