@@ -84,7 +84,7 @@ const OF_DAYS = `c.window_s = ${DAY_S} AND c.number BETWEEN ?3 AND ?3 + ${DAYS -
 const daysOf = (row: string) =>
   `(SELECT json_group_array(json_array(c.number, c.uses)) FROM key_counts c WHERE c.row = ${row} AND ${OF_DAYS})`;
 
-/** Likewise of all keys of an owner. Doesn't group by day, which would read each row twice. */
+/** Selects the same of all keys of an owner. Doesn't group by day, which would read each row twice. */
 const sumOfDay = (at: number) => `json_array(?3 + ${at}, sum(c.uses) FILTER (WHERE c.number = ?3 + ${at}))`;
 const sumsOf = (owner: string) => `(SELECT json_array(${Array.from({ length: DAYS }, (_, at) => sumOfDay(at))})
 FROM api_keys k CROSS JOIN key_counts c WHERE k.user_id = ${owner} AND c.row = k.row AND ${OF_DAYS})`;
