@@ -4,6 +4,7 @@
 import { memoize } from '../ground/cache.ts';
 import type { Metadata } from '../ground/metadata.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
+import { scopeSet } from '../ground/text.ts';
 import type { ApiKeyRecord } from '../keys/record.ts';
 import { listIn, type Row, textIn, type Value, wholeIn } from './database.ts';
 
@@ -29,6 +30,15 @@ const text = (column: string, kind: Kind = 'plain'): Field<string> => ({
 /** Returns one shared array for equal scopes, which many keys have. Frozen, because an operator's tools see it. */
 export const scopesFrom = memoize((json: string): readonly string[] => Object.freeze(listIn(json)));
 
+/** Returns the text that stores scopes, each once. */
+export const scopesJson = (scopes: readonly string[]): string => JSON.stringify(scopeSet(scopes));
+
+/** Returns the expression by which values of a column are compared: scopes as a set. */
+export const compared = (column: string, value = column): string =>
+  column === 'scopes'
+    ? `(SELECT json_group_array(value) FROM (SELECT DISTINCT value FROM json_each(${value}) ORDER BY 1))`
+    : value;
+
 /** Returns one shared object for equal metadata, which many keys have. Frozen like scopes. */
 const metadataFrom = memoize((json: string): Metadata => Object.freeze(JSON.parse(json)));
 
@@ -40,7 +50,7 @@ const FIELDS: { readonly [F in keyof ApiKeyRecord]: Field<ApiKeyRecord[F]> } = {
   scopes: {
     columns: { scopes: 'free' },
     read: (row) => scopesFrom(String(row.scopes)),
-    write: (scopes) => [JSON.stringify(scopes)],
+    write: (scopes) => [scopesJson(scopes)],
   },
   active: {
     columns: { active: 'plain' },

@@ -3,7 +3,7 @@
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
 import type { Changed, KeyStore } from '../keys/store.ts';
-import { COLUMNS, columnsOf } from './columns.ts';
+import { COLUMNS, columnsOf, compared, scopesJson } from './columns.ts';
 import type { Database, Statement } from './database.ts';
 import { hasSecret, rowBy } from './rows.ts';
 
@@ -48,13 +48,14 @@ WHERE id = ?1 AND user_id = ?2 AND active = 1 RETURNING key_hash`;
 const REMOVE = 'UPDATE api_keys SET deleting = 1, changed_by = ?3 WHERE id = ?1 AND user_id = ?2 RETURNING key_hash';
 
 const UPDATE = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes), changed_by = ?5
-WHERE id = ?1 AND user_id = ?2 AND (name, scopes) IS NOT (coalesce(?3, name), coalesce(?4, scopes)) RETURNING key_hash`;
+WHERE id = ?1 AND user_id = ?2 AND (name, ${compared('scopes')}) IS NOT (coalesce(?3, name), ${compared('scopes', 'coalesce(?4, scopes)')}) RETURNING key_hash`;
 
 // The current row decides what may change, so scopes that an admin removes meanwhile stay removed.
 const NARROW = `UPDATE api_keys SET name = coalesce(?3, name), scopes = coalesce(?4, scopes),
 expires_at_ms = coalesce(?5, expires_at_ms), changed_by = ?6
 WHERE id = ?1 AND user_id = ?2 AND active = 1 AND (expires_at_ms IS NULL OR expires_at_ms >= ?7)
-AND (name, scopes, expires_at_ms) IS NOT (coalesce(?3, name), coalesce(?4, scopes), coalesce(?5, expires_at_ms))
+AND (name, ${compared('scopes')}, expires_at_ms)
+  IS NOT (coalesce(?3, name), ${compared('scopes', 'coalesce(?4, scopes)')}, coalesce(?5, expires_at_ms))
 AND (?5 IS NULL OR expires_at_ms IS NULL OR expires_at_ms >= ?5)
 AND NOT EXISTS (SELECT 1 FROM json_each(coalesce(?4, '[]')) w
   WHERE w.value NOT IN (SELECT value FROM json_each(api_keys.scopes))) RETURNING key_hash`;
@@ -128,19 +129,18 @@ export function keyChanges(db: Database, ownerKeys: number): Changes {
       change(REMOVE, fairnessKeyOf(userId, origin), [keyId, userId, JSON.stringify(origin)]),
 
     update(userId, keyId, { name, scopes }, origin) {
-      const scopesJson = scopes === undefined ? null : JSON.stringify(scopes);
+      const given = scopes === undefined ? null : scopesJson(scopes);
       return change(UPDATE, fairnessKeyOf(userId, origin), [
         keyId,
         userId,
         name ?? null,
-        scopesJson,
+        given,
         JSON.stringify(origin),
       ]);
     },
 
     narrow(userId, keyId, { name, scopes, expiresAtMs }, nowMs, origin) {
-      const scopesJson = scopes === undefined ? null : JSON.stringify(scopes);
-      const given = [name ?? null, scopesJson, expiresAtMs ?? null];
+      const given = [name ?? null, scopes === undefined ? null : scopesJson(scopes), expiresAtMs ?? null];
       return change(NARROW, fairnessKeyOf(userId, origin), [keyId, userId, ...given, JSON.stringify(origin), nowMs]);
     },
 

@@ -15,7 +15,7 @@ import {
   writtenLimit,
 } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
-import { hasLength, isScope, isVisible, SCOPE_PATTERN } from '../ground/text.ts';
+import { hasLength, isScope, isVisible, SCOPE_PATTERN, scopeSet } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
 import { shownServer, THIS_SERVER } from '../keys/audience.ts';
 import { type KeyCeilings, SCOPES_CHARS_MAX, SCOPES_MAX } from '../keys/grants.ts';
@@ -62,6 +62,7 @@ export const keyRequestFields = (ceilings: KeyCeilings) => ({
     v.description(
       `What the key may do, for example ["${ceilings.scopes?.[0] ?? 'read'}"]. Give as few as possible; may be empty. At most ${SCOPES_CHARS_MAX} characters together.`,
     ),
+    v.transform((scopes) => scopeSet(scopes)),
   ),
   expiresInDays: v.optional(
     v.pipe(

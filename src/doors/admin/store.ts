@@ -2,7 +2,7 @@
 // and batches.
 
 import { KEYS_MAX_DEFAULT } from '../../keys/plans.ts';
-import { columnsOf, KEY_COLUMNS } from '../../store/columns.ts';
+import { columnsOf, compared, KEY_COLUMNS } from '../../store/columns.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
 import { changeKey } from '../../store/key-changes.ts';
 import { eventOf, IS_BLOCKED, listedOf, USED_AT } from '../../store/rows.ts';
@@ -135,8 +135,10 @@ function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
     edit(keyId, edit, origin, read) {
       const { names, values } = columnsOf(edit);
       const marks = values.map((_, index) => `?${index + 5}`);
+      const was = names.map((name) => compared(name));
+      const is = names.map((name, index) => compared(name, marks[index]));
       return changeKey(db, {
-        sql: `UPDATE api_keys SET (changed_by, ${names}) = (?2, ${marks}) WHERE id = ?1 AND (${names}) IS NOT (${marks})
+        sql: `UPDATE api_keys SET (changed_by, ${names}) = (?2, ${marks}) WHERE id = ?1 AND (${was}) IS NOT (${is})
 AND (?3 IS NULL OR (json(scopes), expires_at_ms) IS (?3, ?4)) RETURNING key_hash`,
         args: [
           keyId,

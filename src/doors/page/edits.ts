@@ -3,6 +3,7 @@
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
+import { hasSameScopes } from '../../ground/text.ts';
 import { type Actor, actorFields } from '../../keys/actor.ts';
 import type { ChangesOptions } from '../../keys/changes.ts';
 import { type OwnKey, ownKeys, type ShownWith } from '../../keys/listing.ts';
@@ -74,7 +75,7 @@ const editOf = ({ name, scopes, expiresInDays: days }: AskedEdit, nowMs: number)
 const isSo = (
   key: ListedKey,
   { name = key.name, scopes = key.scopes, expiresAtMs = key.expiresAtMs ?? undefined }: OwnEdit,
-) => name === key.name && String(scopes) === String(key.scopes) && expiresAtMs === (key.expiresAtMs ?? undefined);
+) => name === key.name && hasSameScopes(scopes, key.scopes) && expiresAtMs === (key.expiresAtMs ?? undefined);
 
 const MORE =
   'A key gets neither more scopes nor a later end here: rotate it with another expiry, make a new key, or ask an admin';
