@@ -50,9 +50,7 @@ function nameIn(clientId) {
   try {
     const [text] = clientId.split('.');
     const bytes = Uint8Array.from(atob(text.replaceAll('-', '+').replaceAll('_', '/')), (byte) => byte.charCodeAt(0));
-    return JSON.parse(new TextDecoder().decode(bytes))
-      .find((part) => part.startsWith(' '))
-      ?.slice(1);
+    return JSON.parse(new TextDecoder().decode(bytes))[0];
   } catch {
     return undefined;
   }

@@ -1,23 +1,46 @@
-// /authorize (RFC 6749 §4.1.1): answers a client's request with the page that says who will get a key. The person's
-// answer comes back as a form (authorize-paste.ts), or from the page /keys as JSON (authorize-click.ts).
+// /authorize (RFC 6749 §4.1.1): answers a client's request with the page that says who will get a key. The person's answer
+// is the page's form, with a pasted key, or JSON of the page /keys, with the user token and a decision on a new key.
 
-import type { Problem } from '../../ground/problem.ts';
-import type { Awaitable } from '../../ground/result.ts';
+import { apiKeyGuard, type VerifyKey } from '../../calls/api-key.ts';
+import { Call, callOf } from '../../calls/call.ts';
+import type { Guard } from '../../calls/guard.ts';
+import { actorOf, type UserAuth } from '../../calls/user-jwt.ts';
+import { type Problem, publicPart } from '../../ground/problem.ts';
+import { type Awaitable, err, outageIn, type Result } from '../../ground/result.ts';
+import { isObject } from '../../ground/text.ts';
+import { keysPageUrl } from '../../ground/urls.ts';
+import { THIS_SERVER } from '../../keys/audience.ts';
+import type { ReadKeyRequest } from '../../keys/minting.ts';
+import type { Log } from '../../watch/log.ts';
+import { outageProblem } from '../../watch/outage.ts';
 import { excerptOf } from '../../watch/redact.ts';
-import { formIn, isUtf8 } from '../../web/body.ts';
+import { type Body, formIn, isUtf8 } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
-import { problemResponse } from '../../web/problem-response.ts';
+import { UNCACHED_HEADERS, UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
+import { challengeFor, problemHeaders, problemResponse } from '../../web/problem-response.ts';
 import { queryOf, type Route } from '../../web/router.ts';
-import type { AuthorizationRequest, Decide } from './authorization-request.ts';
-import { locationOf } from './authorization-request.ts';
-import { type ClickOptions, createClick } from './authorize-click.ts';
-import { createKeyForm, type KeyFormOptions } from './authorize-paste.ts';
-import { errorPage, problemPage, seeOther } from './authorize-responses.ts';
+import {
+  type AuthorizationRequest,
+  type Decide,
+  type Decision,
+  locationOf,
+  queryFor,
+} from './authorization-request.ts';
+import { askPage, errorPage, POLICY } from './authorize-page.ts';
+import type { Grants } from './codes.ts';
 
-export type AuthorizeRouteOptions = ClickOptions &
-  KeyFormOptions & { readonly decide: Decide; readonly grants: ClickOptions['grants'] & KeyFormOptions['grants'] };
+export interface AuthorizeOptions {
+  readonly decide: Decide;
+  readonly grants: Grants;
+  /** Whether people make keys on the page /keys. */
+  readonly hasKeysPage: boolean;
+  readonly verifyPastedKey: VerifyKey;
+  readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
+  readonly readKeyRequest: ReadKeyRequest;
+  readonly log: Log;
+}
 
-export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get' | 'post' | 'takes' | 'refuse'> {
+export function authorizeRoute(options: AuthorizeOptions): Pick<Route, 'get' | 'post' | 'takes' | 'refuse'> {
   const { decide, hasKeysPage: hasPage, log } = options;
   const { showForm, submitKey } = createKeyForm(options);
   const click = createClick(options);
@@ -30,7 +53,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
     const decision = await decide(parameters, context);
     switch (decision.kind) {
       case 'error_page':
-        return errorPage(decision.why, decision.problem);
+        return errorResponse(decision.why, decision.problem);
       case 'error_redirect':
         return seeOther(decision.location);
       case 'ask':
@@ -38,7 +61,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
     }
   }
 
-  function refuseOrigin({ requestId, origin }: RequestContext): Promise<Response> {
+  function refuseOrigin({ requestId, origin }: RequestContext): Response {
     log.warn('request refused', { requestId, code: 'origin_denied', origin: excerptOf(origin ?? '') });
     return problemPage({ code: 'origin_denied' });
   }
@@ -48,7 +71,7 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
     get(context) {
       const { url } = context.request;
       // Else the client would get back another `state` than it sent.
-      return isUtf8(url) ? respond(context, queryOf(url), showForm) : errorPage('The request is not UTF-8.');
+      return isUtf8(url) ? respond(context, queryOf(url), showForm) : errorResponse('The request is not UTF-8.');
     },
     post(context, body) {
       // A user token is no cookie: no other page can make the browser send it.
@@ -69,3 +92,143 @@ export function authorizeRoute(options: AuthorizeRouteOptions): Pick<Route, 'get
 const JSON_TYPE = /^application\/json\s*(?:;|$)/i;
 
 const isJson = ({ headers }: RequestContext): boolean => JSON_TYPE.test(headers.get('content-type') ?? '');
+
+/** Creates what shows the page, and what takes the key that a person has pasted there. */
+function createKeyForm({ grants, hasKeysPage, verifyPastedKey, log }: AuthorizeOptions) {
+  const guard = apiKeyGuard(verifyPastedKey, log);
+
+  /** Responds with the page. If it is shown again, `refused` says what was wrong with the key. */
+  function showForm(request: AuthorizationRequest, refused?: Refused): Response {
+    const connectUrl = hasKeysPage ? connectUrlOf(request.issuer, queryFor(request)) : null;
+    const { status = 200, detail = null, problem } = refused ?? {};
+    return html(status, askPage({ request, connectUrl, problem: detail }), problem);
+  }
+
+  const askAgain = (request: AuthorizationRequest, problem: Problem) =>
+    showForm(request, { ...publicPart(problem), problem });
+
+  async function handOver(context: RequestContext, request: AuthorizationRequest, key: string): Promise<Response> {
+    const credentials = { xApiKey: key || null, bearer: null, metaApiKey: null };
+    const { server } = request;
+    const isForeign = server !== THIS_SERVER;
+    const extras = { resources: isForeign ? [server] : undefined };
+    const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras, context);
+    const verified = await guard(call);
+    // Else another server would get a key that is good here, too.
+    if (isForeign && (verified.ok ? verified.value.auth.resource !== server : isBoundElsewhere(verified.error))) {
+      return showForm(request, WORKS_ELSEWHERE);
+    }
+    if (!verified.ok) return askAgain(request, verified.error);
+    if (verified.value.auth.parentId !== null) return showForm(request, ENDS_WITH_ANOTHER);
+    const granted = await grants.pasted(request, key, verified.value.auth, call);
+    return granted.ok ? seeOther(granted.value) : askAgain(request, granted.error);
+  }
+
+  return {
+    showForm: (request: AuthorizationRequest): Response => showForm(request),
+    async submitKey(context: RequestContext, request: AuthorizationRequest, form: URLSearchParams): Promise<Response> {
+      try {
+        return await handOver(context, request, form.get('key')?.trim() ?? '');
+      } catch (error) {
+        return askAgain(request, outageProblem(outageIn(error), log, context));
+      }
+    },
+  };
+}
+
+/** The longest request that fits into a link. The page must stay small, because clients may leave it unread. */
+const QUERY_CHARS_MAX = 16 * 1024;
+
+/** Returns the URL of the page /keys with the request; null if that is too long. */
+const connectUrlOf = (publicUrl: string, query: string): string | null =>
+  query.length > QUERY_CHARS_MAX ? null : `${keysPageUrl(publicUrl)}#connect=${encodeURIComponent(query)}`;
+
+interface Refused {
+  readonly status: number;
+  readonly detail: string;
+  readonly problem?: Problem;
+}
+
+const WORKS_ELSEWHERE: Refused = {
+  status: 403,
+  detail: 'This key works at other servers too. Make one for this connection.',
+};
+
+const ENDS_WITH_ANOTHER: Refused = {
+  status: 403,
+  detail: 'This key ends with another. Make one for this connection.',
+};
+
+const isBoundElsewhere = (problem: Problem) =>
+  problem.code === 'invalid_api_key' && problem.reason === 'other resource';
+
+/**
+ * Creates what takes a person's decision on a new key. The page /keys sends it, with the user token. The key is made when
+ * the client redeems its code.
+ */
+function createClick({ decide, grants, guards, readKeyRequest }: AuthorizeOptions) {
+  async function order(context: RequestContext, body: Body): Promise<Result<string, Problem>> {
+    if (!body.ok) return body;
+    const call = callOf(context, null);
+    const user = await guards.userJwt(call);
+    if (!user.ok) return user;
+    const { parameters, decided } = partsOf(body.value);
+    if (parameters === null) return invalid('Expected parameters that are text');
+    const decision = await decide(parameters, context);
+    if (decision.kind === 'error_page' && decision.problem !== undefined) return err(decision.problem);
+    if (decision.kind !== 'ask') return invalid(whyNot(decision));
+    const input = readKeyRequest(decided);
+    if (!input.ok) return input;
+    return grants.ordered(decision.request, actorOf(Object.assign(call, user.value)), input.value);
+  }
+
+  return async (context: RequestContext, body: Body): Promise<Response> => {
+    const ordered = await order(context, body);
+    if (!ordered.ok) return problemResponse(ordered.error, context.requestId, challengeFor(ordered.error, null));
+    return new Response(JSON.stringify({ location: ordered.value }), { headers: UNCACHED_JSON_HEADERS });
+  };
+}
+
+/** The fields that a person decides. All others are the request's parameters. */
+const DECIDED = ['name', 'scopes', 'expiresInDays', 'rateLimit', 'quota'];
+
+/** Splits the body. `parameters` is null if they can't be a URL's parameters. */
+function partsOf(body: unknown): { parameters: URLSearchParams | null; decided: object } {
+  const fields = Object.entries(isObject(body) ? body : {});
+  const isDecided = ([name]: [string, unknown]) => DECIDED.includes(name);
+  const parameters = fields.filter((field) => !isDecided(field));
+  const areTexts = parameters.every((parameter): parameter is [string, string] => typeof parameter[1] === 'string');
+  return {
+    parameters: areTexts ? new URLSearchParams(parameters) : null,
+    decided: Object.fromEntries(fields.filter(isDecided)),
+  };
+}
+
+const invalid = (detail: string): Result<never, Problem> =>
+  err({ code: 'invalid_input', detail, issues: [{ path: '', message: detail }] });
+
+const whyNot = (decision: Exclude<Decision, { kind: 'ask' }>): string =>
+  decision.kind === 'error_page'
+    ? decision.why
+    : `The request is refused: ${new URL(decision.location).searchParams.get('error')}`;
+
+function html(status: number, page: string, problem?: Problem): Response {
+  const common = {
+    ...UNCACHED_HEADERS,
+    'Content-Type': 'text/html; charset=utf-8',
+    'Content-Security-Policy': POLICY,
+    'Referrer-Policy': 'same-origin', // with `no-referrer` the form's Origin would be `null`
+    'X-Frame-Options': 'DENY',
+  };
+  const headers = problem === undefined ? common : problemHeaders(common, problem, challengeFor(problem, null));
+  return new Response(page, { status, headers });
+}
+
+/** Creates the response with an error page. `problem` determines the status, by default 400. */
+const errorResponse = (why: string, problem?: Problem): Response =>
+  html(problem === undefined ? 400 : publicPart(problem).status, errorPage(why), problem);
+
+const problemPage = (problem: Problem): Response => errorResponse(publicPart(problem).detail, problem);
+
+const seeOther = (location: string): Response =>
+  new Response(null, { status: 303, headers: { ...UNCACHED_HEADERS, Location: location } });

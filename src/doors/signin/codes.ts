@@ -1,11 +1,19 @@
-// Creates and opens authorization codes of 32 random bytes. The store keeps a code's content under its SHA-256,
-// encrypted with a key derived from the code: neither the database alone nor a code in a log alone reveals it.
+// Authorization codes of 32 random bytes: a person's answer becomes one, and a client's request opens it. The store keeps a
+// code's content under its SHA-256, encrypted with a key derived from the code: neither the database alone nor a code in a
+// log alone reveals it. A key that a person has decided on is made here when its code, or a device's, is redeemed.
 
+import { type Refusal, refused } from '../../api/oauth.ts';
+import { LIMITS } from '../../ground/limits/index.ts';
+import { createTokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import type { Caller } from '../../keys/actor.ts';
-import type { KeyOrder } from '../../keys/minting.ts';
+import { type Actor, type Caller, type Origin, type OriginOf, personOf } from '../../keys/actor.ts';
+import { type DecidedKey, type KeyOrder, logCreated, type Minting } from '../../keys/minting.ts';
+import type { MadeKey } from '../../keys/record.ts';
+import type { KeyIdentity } from '../../keys/verify.ts';
+import type { Log } from '../../watch/log.ts';
+import { type AuthorizationRequest, locationOf } from './authorization-request.ts';
 import type { CodeStore, FindCode } from './store.ts';
 
 export interface CodeContent {
@@ -98,3 +106,96 @@ async function keyOf(code: string): Promise<CryptoKey> {
   const hkdf = { name: 'HKDF', hash: 'SHA-256', salt: new Uint8Array(), info: new TextEncoder().encode('code') };
   return crypto.subtle.deriveKey(hkdf, base, { name: 'AES-GCM', length: 256 }, false, ['encrypt', 'decrypt']);
 }
+
+export interface Grants {
+  /** Returns the redirect, with a code, for a person who pasted a good key. */
+  pasted(
+    request: AuthorizationRequest,
+    key: string,
+    identity: KeyIdentity,
+    caller: Caller,
+  ): Promise<Result<string, Problem>>;
+  /** Returns the redirect, with a code, for a person who decided on a new key. */
+  ordered(request: AuthorizationRequest, actor: Actor, input: DecidedKey): Promise<Result<string, Problem>>;
+}
+
+export interface GrantsOptions {
+  readonly codes: Codes;
+  readonly keys: Pick<Minting, 'order'>;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  readonly log: Log;
+}
+
+export function createGrants({ codes, keys, clock, sha256, log }: GrantsOptions): Grants {
+  const signIns = createTokenBuckets(LIMITS.signIns, clock);
+
+  async function redirectWithCode(
+    request: AuthorizationRequest,
+    handsOut: CodeContent['handsOut'],
+    fairnessKey: string,
+  ): Promise<Result<string, Problem>> {
+    const { clientId, challenge, redirectUri, server } = request;
+    const client = sha256(clientId, 'base64url');
+    const code = await codes.seal({ handsOut, client, challenge, redirectUri, resource: server }, fairnessKey);
+    return code.ok ? ok(locationOf(request, { code: code.value })) : code;
+  }
+
+  return {
+    async pasted(request, key, { keyId, subject: userId }, { requestId }) {
+      const waitS = signIns.take(keyId);
+      if (waitS > 0) {
+        log.warnThrottled('Rate limit exceeded', `connect ${keyId}`, { requestId, keyId, userId });
+        return err({ code: 'rate_limited', retryAfterS: Math.ceil(waitS) });
+      }
+      return redirectWithCode(request, { key }, keyId);
+    },
+
+    async ordered(request, actor, input) {
+      const ordered = keys.order(actor, { ...input, server: request.server });
+      return ordered.ok ? redirectWithCode(request, { order: ordered.value }, personOf(actor)) : ordered;
+    },
+  };
+}
+
+const ATTEMPT_BYTES = 16;
+
+/** Creates the random value that distinguishes this request from others that redeem the same code. */
+export const makeAttempt = (random: RandomBytes): string => random(ATTEMPT_BYTES).toHex();
+
+export interface MakingOptions {
+  readonly store: CodeStore;
+  readonly keys: Pick<Minting, 'mint'>;
+  readonly originOf: OriginOf;
+  readonly random: RandomBytes;
+  readonly log: Log;
+}
+
+/** The database says no more: one statement decides. */
+const NOT_MADE = 'the code was redeemed meanwhile, or its owner is blocked, deleted, or has as many keys as he may';
+
+/**
+ * Creates the key. `handed` is the origin of the event that a client got it; null for a device, for which creating it
+ * is the event.
+ */
+type MakeKey = (
+  order: KeyOrder,
+  hash: string,
+  how: 'oauth' | 'device',
+  handed: Origin | null,
+  caller: Caller,
+) => Promise<Result<MadeKey, Refusal>>;
+
+export const createMakeKey =
+  ({ store, keys, originOf, random, log }: MakingOptions): MakeKey =>
+  async (order, hash, how, handed, caller) => {
+    const minted = keys.mint(order, caller);
+    const { userId } = order;
+    if (!minted.ok) return refused('invalid_grant', 'KEY_SCOPES or KEY_MAX_DAYS was lowered meanwhile', { userId });
+    const { record } = minted.value;
+    const making = { hash, attempt: makeAttempt(random), record };
+    const made = await store.make(making, originOf(how, caller, order.actor), handed);
+    if (!made) return refused('invalid_grant', NOT_MADE, { userId });
+    logCreated(log, record, { ...caller, ...order });
+    return ok(minted.value);
+  };

@@ -1,16 +1,20 @@
-// Handles a person's decision on a program's request for a key, for the page /keys. This is no tool: a model with a
-// user token must not approve its own request.
+// What becomes of a device's request for a key: a person decides on it at the page /keys, and the program polls /token with
+// the grant type `device_code` (RFC 8628 §3.4). The poll after the decision makes the key. The decision is no tool: a model
+// with a user token must not approve its own request.
 //
 // POST /device/request   { userCode } → 200 { clientName, address, askedAt, expiresAt, resource, scopes }
 // POST /device/decision  { userCode, approve: true, name, scopes, expiresInDays, rateLimit, quota } → 200 { approved }
 // { userCode, approve: false } → 200 { approved }
 
 import * as v from 'valibot';
+import { parameter, refused } from '../../api/oauth.ts';
+import { accessToken, type Redeem } from '../../api/token.ts';
 import type { Call } from '../../calls/call.ts';
 import type { Guard } from '../../calls/guard.ts';
 import { personHandler } from '../../calls/person.ts';
 import { parserOf } from '../../calls/schema.ts';
 import type { UserAuth } from '../../calls/user-jwt.ts';
+import { createLruCache } from '../../ground/cache.ts';
 import { LIMITS } from '../../ground/limits/index.ts';
 import { createSlidingBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
@@ -20,10 +24,11 @@ import { type Actor, actorFields, personOf } from '../../keys/actor.ts';
 import { type Audience, shownServer } from '../../keys/audience.ts';
 import type { DecidedKey, Minting, ReadKeyRequest } from '../../keys/minting.ts';
 import type { Log } from '../../watch/log.ts';
-import { type DeviceDecision, type DeviceRequest, hasEnded, userCodeHash } from './device-request.ts';
-import type { CodeStore } from './store.ts';
+import { codeHash, createMakeKey, type MakingOptions } from './codes.ts';
+import { type DeviceDecision, type DeviceRequest, hasEnded, INTERVAL_S, userCodeHash } from './device-request.ts';
+import type { CodeStore, FindCode } from './store.ts';
 
-export interface DeviceDecisionOptions {
+interface DeviceDecisionOptions {
   readonly store: Pick<CodeStore, 'findAsked' | 'decide'>;
   readonly keys: Pick<Minting, 'order'>;
   readonly audience: Audience;
@@ -110,4 +115,58 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
 
   const person = personHandler(guards.userJwt);
   return { request: { post: person(show) }, decision: { post: person(decide) } };
+}
+
+export const DEVICE_GRANT = 'urn:ietf:params:oauth:grant-type:device_code';
+
+interface DeviceGrantOptions extends MakingOptions {
+  readonly findCode: FindCode;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+}
+
+export function createDeviceGrant(options: DeviceGrantOptions): Redeem {
+  const { findCode, clock, sha256 } = options;
+  const makeKey = createMakeKey(options);
+  const pace = createPace(clock);
+
+  return async (form, caller) => {
+    const code = parameter(form, 'device_code');
+    if (code === null) return refused('invalid_request', 'no device_code');
+    const hash = codeHash(sha256, code);
+    const found = hash === null ? ok(null) : await findCode(hash, caller);
+    if (!found.ok) return found;
+    if (hash === null || found.value === null || !found.value.isDevice || found.value.isTaken) {
+      return refused('invalid_grant', 'the device_code is unknown, was used before, or its owner is deleted');
+    }
+    const { endsAtMs, decision } = found.value;
+    if (hasEnded(endsAtMs, clock)) return refused('expired_token', null);
+    if (decision === null) return refused(pace.isTooSoon(hash) ? 'slow_down' : 'authorization_pending', null);
+    const decided: DeviceDecision = JSON.parse(decision); // written by device-decision.ts
+    if ('refused' in decided) return refused('access_denied', null);
+    const made = await makeKey(decided.order, hash, 'device', null, caller);
+    if (!made.ok) return made;
+    const { key, record } = made.value;
+    return ok({ ...accessToken(key, record, record.createdAtMs), key_id: record.id });
+  };
+}
+
+/** Each `slow_down` extends the interval by this (RFC 8628 §3.5). */
+const SLOWER_S = 5;
+/** The most programs that this process tracks. */
+const PACES_MAX = 10_000;
+
+/** Creates the check whether a program polls too soon. Each time it does, its interval grows. */
+function createPace(clock: Clock) {
+  const paces = createLruCache<{ readonly intervalS: number; readonly askedAtMs: number }>({ entries: PACES_MAX });
+  return {
+    isTooSoon(hash: string): boolean {
+      const askedAtMs = clock.monotonicMs();
+      const last = paces.get(hash);
+      const isTooSoon = last !== undefined && askedAtMs - last.askedAtMs < last.intervalS * 1000;
+      const intervalS = (last?.intervalS ?? INTERVAL_S) + (isTooSoon ? SLOWER_S : 0);
+      paces.set(hash, { intervalS, askedAtMs });
+      return isTooSoon;
+    },
+  };
 }

@@ -1,8 +1,28 @@
-// Defines the stored request of a program without a browser (RFC 8628): the program's words, the short code that a
-// person types, and the person's decision.
+// POST /device_authorization (RFC 8628 §3.1): stores a program's request for a key, with a short code that a person types.
+// device-decision.ts has the person's decision. Anybody may ask, so requests are bounded by address, by network and in all.
 
+import { createRefuse, hasTwice, json, parameter, type Refusal, refused } from '../../api/oauth.ts';
+import { callerOf } from '../../calls/call.ts';
+import { createLruCache } from '../../ground/cache.ts';
+import { networkOf, prefixOf } from '../../ground/ip.ts';
+import { LIMITS } from '../../ground/limits/index.ts';
+import { createTokenBuckets } from '../../ground/limits/rates.ts';
+import type { Problem } from '../../ground/problem.ts';
+import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
+import { hasLength, isScope, isStorable, isVisible, splitScopes } from '../../ground/text.ts';
+import { keysPageUrl } from '../../ground/urls.ts';
+import type { Caller } from '../../keys/actor.ts';
+import { type Audience, type BindableServers, shownServer, THIS_SERVER } from '../../keys/audience.ts';
+import { SCOPES_CHARS_MAX, SCOPES_MAX } from '../../keys/grants.ts';
 import type { KeyOrder } from '../../keys/minting.ts';
+import type { Log } from '../../watch/log.ts';
+import { excerptOf } from '../../watch/redact.ts';
+import { type Body, formIn } from '../../web/body.ts';
+import type { RequestContext } from '../../web/context.ts';
+import { makeCode } from './codes.ts';
+import type { Asked, OpenMax } from './open-requests.ts';
+import type { CodeStore } from './store.ts';
 
 export const EXPIRES_IN_S = 600;
 /**
@@ -39,7 +59,7 @@ const USER_CODE = new RegExp(`^[${LETTERS}]{${USER_CODE_CHARS}}$`);
 const FAIR_BELOW = 256 - (256 % LETTERS.length);
 
 /** Creates the code that a person types: `XXXX-XXXX`. */
-export function makeUserCode(random: RandomBytes): string {
+function makeUserCode(random: RandomBytes): string {
   let code = '';
   while (code.length < USER_CODE_CHARS) {
     for (const byte of random(2 * USER_CODE_CHARS)) if (byte < FAIR_BELOW) code += LETTERS[byte % LETTERS.length];
@@ -51,4 +71,130 @@ export function makeUserCode(random: RandomBytes): string {
 export function userCodeHash(sha256: Sha256, userCode: string): string | null {
   const letters = userCode.replace(/[-\s]/g, '').toUpperCase();
   return USER_CODE.test(letters) ? sha256(letters, 'hex') : null;
+}
+
+export interface DeviceAuthorizationOptions {
+  readonly store: Pick<CodeStore, 'ask'>;
+  readonly audience: Audience;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly sha256: Sha256;
+  readonly log: Log;
+}
+
+/** Retry-After if there are too many open requests. */
+const RETRY_FULL_S = 60;
+
+const { each, total } = LIMITS.keyRequests;
+const OPEN_MAX: OpenMax = { each, network: LIMITS.keyRequestsOfNetwork.each, total };
+
+const NAME_CHARS_MAX = 200;
+
+export function deviceAuthorizationRoute(options: DeviceAuthorizationOptions) {
+  const { store, audience, clock, random, sha256, log } = options;
+  const rates = createTokenBuckets(LIMITS.keyRequestsAsked, clock);
+  const fullCache = createFullCache(clock);
+  const refuse = createRefuse('device_authorization', log);
+
+  /** Stores the request. Resolves with 0, or with the seconds to wait if it isn't stored. */
+  async function put(request: DeviceRequest, network: string, deviceCode: string, userCode: string): Promise<number> {
+    const waitS = rates.take(network);
+    if (waitS > 0) return Math.ceil(waitS);
+    if (fullCache.has(network)) return RETRY_FULL_S;
+    const asked = await store.ask(
+      {
+        hash: sha256(deviceCode, 'hex'),
+        userCodeHash: userCodeHash(sha256, userCode) ?? '', // never null: makeUserCode made the code
+        content: JSON.stringify(request),
+        endsAtMs: request.askedAt + EXPIRES_IN_S * 1000,
+        address: network,
+        network: prefixOf(network),
+      },
+      OPEN_MAX,
+      request.askedAt,
+    );
+    if (asked === 'asked') return 0;
+    fullCache.add(asked, network);
+    return RETRY_FULL_S;
+  }
+
+  async function ask(form: URLSearchParams, caller: Caller): Promise<Result<object, Refusal | Problem>> {
+    const servers = audience.serversFor(caller.publicUrl);
+    const said = requestIn(form, servers);
+    if (!said.ok) return said;
+    const { requestId } = caller;
+    const address = caller.clientAddress();
+    const network = networkOf(address);
+    const [deviceCode, userCode] = [makeCode(random), makeUserCode(random)];
+    const retryAfterS = await put({ ...said.value, address, askedAt: clock.nowMs() }, network, deviceCode, userCode);
+    if (retryAfterS > 0) {
+      log.warnThrottled('Rate limit exceeded', `asking ${network}`, { requestId, address });
+      return err({ code: 'rate_limited', retryAfterS });
+    }
+    log.info('API key requested', { requestId, address, resource: shownServer(said.value.resource, servers.url) });
+    const page = keysPageUrl(servers.url);
+    return ok({
+      device_code: deviceCode,
+      user_code: userCode,
+      verification_uri: page,
+      verification_uri_complete: `${page}#ask=${userCode}`,
+      expires_in: EXPIRES_IN_S,
+      interval: INTERVAL_S,
+    });
+  }
+
+  async function post(context: RequestContext, body: Body): Promise<Response> {
+    if (!body.ok) return refuse(context, body.error);
+    const asked = await ask(formIn(body.value), callerOf(context));
+    return asked.ok ? json(200, asked.value) : refuse(context, asked.error);
+  }
+
+  return { post, refuse };
+}
+
+const isName = (name: string): boolean => hasLength(name, 1, NAME_CHARS_MAX) && isStorable(name) && isVisible(name);
+
+function requestIn(form: URLSearchParams, { nameOf }: BindableServers) {
+  if (hasTwice(form)) return refused('invalid_request', 'a field twice');
+  const clientName = parameter(form, 'client_name');
+  if (clientName !== null && !isName(clientName)) return refused('invalid_request', 'a client_name that is not valid');
+  const given = parameter(form, 'resource');
+  const resource = given === null ? THIS_SERVER : nameOf(given);
+  if (resource === null) {
+    const about = { resource: excerptOf(given ?? '') };
+    return refused('invalid_target', 'OAUTH_RESOURCES does not list the resource', about);
+  }
+  return ok({ clientName, resource, scopes: firstScopes(parameter(form, 'scope') ?? '') });
+}
+
+/** Keeps as many scopes as a key may have, because a stranger's words stay in the database for an hour. */
+function firstScopes(list: string): readonly string[] {
+  const scopes = [...new Set(splitScopes(list).filter(isScope))].slice(0, SCOPES_MAX);
+  let chars = 0;
+  return scopes.filter((scope) => {
+    chars += scope.length;
+    return chars <= SCOPES_CHARS_MAX;
+  });
+}
+
+/** The life of an entry in the negative cache of addresses and networks with too many open requests. */
+const FULL_MS = 1000;
+/** The most entries of that cache. */
+const FULL_MAX = 10_000;
+
+/** Creates the negative cache: it refuses without a query of the database. */
+function createFullCache(clock: Clock) {
+  const untilMs = createLruCache<number>({ entries: FULL_MAX });
+  const isFull = (what: string) => (untilMs.get(what) ?? Number.NEGATIVE_INFINITY) > clock.monotonicMs();
+  const names = (address: string) => ({
+    address_full: `address ${address}`,
+    network_full: `network ${prefixOf(address)}`,
+    all_full: 'all',
+  });
+  return {
+    has: (address: string): boolean => Object.values(names(address)).some(isFull),
+    add(full: Exclude<Asked, 'asked'>, address: string): void {
+      untilMs.set(names(address)[full], clock.monotonicMs() + FULL_MS);
+    },
+  };
 }

@@ -1,6 +1,6 @@
-// How programs get a key, with a person's consent (src/mcp/README.md, Signing in): OAuth clients by a code (Connect), devices
-// by asking. A door: the server works without it. The files in the protocol's order: clients.ts, authorization-request.ts and
-// authorize.ts, codes.ts, redeem-code.ts; device-request.ts, device-decision.ts.
+// How programs get a key, with a person's consent (src/mcp/README.md, Signing in): OAuth clients by a code, devices by asking.
+// A door: the server works without it. In the protocol's order: clients.ts, authorization-request.ts, authorize.ts, codes.ts,
+// token-code.ts; and device-request.ts, device-decision.ts.
 
 import type { DoorRoutes } from '../../api/index.ts';
 import { logRefusal, parameter } from '../../api/oauth.ts';
@@ -23,15 +23,12 @@ import type { RequestContext } from '../../web/context.ts';
 import { type AuthorizationRefusal, decide } from './authorization-request.ts';
 import { authorizeRoute } from './authorize.ts';
 import { createClientDocuments } from './client-documents.ts';
-import { createClients } from './clients.ts';
-import { createCodes } from './codes.ts';
-import { deviceAuthorizationRoute } from './device-authorization.ts';
-import { deviceDecisionRoutes } from './device-decision.ts';
-import { createGrants } from './grant.ts';
-import { registerRoute } from './register.ts';
+import { createClients, registerRoute } from './clients.ts';
+import { createCodes, createGrants } from './codes.ts';
+import { createDeviceGrant, DEVICE_GRANT, deviceDecisionRoutes } from './device-decision.ts';
+import { deviceAuthorizationRoute } from './device-request.ts';
 import { type CodeStore, createCodeStore, createFindCode, type FindCode } from './store.ts';
 import { createCodeGrant } from './token-code.ts';
-import { createDeviceGrant, DEVICE_GRANT } from './token-device.ts';
 
 export interface SignInOptions {
   /** Which OAuth clients get keys; null: none do. */

@@ -15,7 +15,7 @@ import { excerptOf } from '../../watch/redact.ts';
 import { hostOf } from './authorization-request.ts';
 import type { Clients } from './clients.ts';
 import type { CodeContent, Codes } from './codes.ts';
-import { createMakeKey, type MakingOptions, makeAttempt } from './making.ts';
+import { createMakeKey, type MakingOptions, makeAttempt } from './codes.ts';
 
 export interface CodeGrantOptions extends MakingOptions {
   readonly clients: Clients;
