@@ -8,13 +8,14 @@ import { createIdentify } from './calls/identify.ts';
 import { createRecheck } from './calls/proof.ts';
 import { createRun } from './calls/run.ts';
 import { settingsIn } from './calls/settings.ts';
-import { createCheckBlock, type VerifyUserJwt } from './calls/user-jwt.ts';
+import { createCheckBlock } from './calls/user-jwt.ts';
 import type { Config } from './config/config.ts';
 import type { Env } from './config/env.ts';
 import { shownMintingCommand } from './config/token-settings.ts';
-import { childrenGrants, childrenStore } from './doors/children/index.ts';
+import { childrenStore, openChildren } from './doors/children/index.ts';
 import { openMetrics, type ProcessUsage } from './doors/metrics/index.ts';
 import { openPage } from './doors/page/index.ts';
+import { openRules, RULE_LOOKUP, workloadGrants } from './doors/rules/index.ts';
 import { openServices, type ServicesOptions } from './doors/services/index.ts';
 import { openSse } from './doors/sse/index.ts';
 import { LIMITS } from './ground/limits/index.ts';
@@ -107,16 +108,17 @@ export async function prepareService(config: Config, options: ServiceOptions): P
   const ageClock = countingSleep(options.clock);
   const address = addressOf(config, options);
   const users = await createUserJwts(config, { ...options, address, clock: ageClock });
-  const { verify: verifyUserJwt, fetchKeys, checkIssuer } = users;
+  const { createVerify, fetchKeys, checkIssuer } = users;
   const store = await prepareStore(config.database, {
     ...options,
     eventDays: config.eventDays,
     usageDays: config.usageDays,
     ownerKeys: config.ownerKeys,
     derived: childrenStore,
+    rules: RULE_LOOKUP,
   });
   try {
-    const service = await serviceOn({ store, address, verifyUserJwt, ageClock, config, options });
+    const service = await serviceOn({ store, address, createVerify, ageClock, config, options });
     async function open(): Promise<void> {
       // Else the first user without keys would discover a mistyped path.
       if (newFolder !== null && config.production) {
@@ -145,19 +147,29 @@ const addressOf = (config: Config, { publicUrl, listening }: ServiceOptions): Se
 interface Parts {
   readonly store: Store;
   readonly address: ServerAddress;
-  readonly verifyUserJwt: VerifyUserJwt;
+  readonly createVerify: Awaited<ReturnType<typeof createUserJwts>>['createVerify'];
   readonly ageClock: Clock;
   readonly config: Config;
   readonly options: ServiceOptions;
 }
 
 /** Creates the key domain, and the metrics around it. */
-async function keysOf({ store, address, ageClock, config, options }: Parts) {
+async function keysOf({ store, address, createVerify, ageClock, config, options }: Parts) {
   const metrics = await openMetrics(config.metricsToken, options);
   const originOf = createOriginOf(config.eventAddresses);
   const audience = createAudience(address, config.resources);
   const keyStore = metrics?.store(store) ?? store;
-  const domain = createKeyDomain({
+  const rules = openRules({
+    ...options,
+    db: store.db,
+    config,
+    address,
+    feed: () => domain.feed,
+    budgets: () => domain.lookupBudgets,
+    clock: ageClock,
+    count: metrics?.token ?? (() => {}),
+  });
+  const domain: KeyDomain = createKeyDomain({
     ...config,
     ...options,
     clock: ageClock,
@@ -168,6 +180,7 @@ async function keysOf({ store, address, ageClock, config, options }: Parts) {
     audience,
     ceilings: config.keyCeilings,
     lagMaxMs: config.revocationLagMaxMs,
+    findRule: rules.findRule,
   });
   const { verifier, feed } = domain;
   feed.subscribe({ onPage: store.onPage });
@@ -176,7 +189,8 @@ async function keysOf({ store, address, ageClock, config, options }: Parts) {
     databaseId: () => feed.position.databaseId,
   });
   const verifyKey = metrics?.verify(verifier) ?? verifier.verify;
-  return { domain, metrics, originOf, audience, keyStore, verifyKey, signing };
+  const verifyUserJwt = createVerify(rules.isOfRule);
+  return { domain, metrics, originOf, audience, keyStore, verifyKey, verifyUserJwt, signing };
 }
 
 type Keys = Awaited<ReturnType<typeof keysOf>>;
@@ -202,8 +216,8 @@ async function forAdmins({ store, config, options }: Parts, { domain, metrics, o
 
 /** Creates the guards, and registers the tools, prompts and resources. */
 async function toolsOf(parts: Parts, made: Keys) {
-  const { verifyUserJwt, config, options } = parts;
-  const { domain, metrics, keyStore, verifyKey } = made;
+  const { config, options } = parts;
+  const { domain, metrics, keyStore, verifyKey, verifyUserJwt } = made;
   const { tools: ofDoors, trail } = await forAdmins(parts, made);
   const { clock, log, env = {} } = options;
   const { feed, verifier, usage, keys } = domain;
@@ -280,9 +294,9 @@ function servicesOf(
   return openServices({ ...domain, ...made, ageClock, sha256, log });
 }
 
-/** Returns the grant types by which keys make children. */
+/** Opens what makes children of keys. */
 const childrenOf = ({ store, ageClock, config, options }: Parts, { domain, originOf, audience }: Keys) =>
-  childrenGrants({
+  openChildren({
     ...options,
     ...config,
     db: store.db,
@@ -296,9 +310,11 @@ const childrenOf = ({ store, ageClock, config, options }: Parts, { domain, origi
 /** Opens the doors by which clients get keys: their routes, and what /token needs of them. */
 async function clientsOf(parts: Parts, keys: Keys, tools: Tools) {
   const signIn = await signInOf(parts, keys, tools);
+  const children = childrenOf(parts, keys);
+  const workloads = workloadGrants(children.delegate);
   return {
     routes: signIn?.routes,
-    grantTypes: new Map([...(signIn?.grantTypes ?? []), ...childrenOf(parts, keys)]),
+    grantTypes: new Map([...(signIn?.grantTypes ?? []), ...children.grantTypes, ...workloads]),
     authorizationServer: signIn?.authorizationServer ?? null,
     handsOutKeys: signIn !== null && parts.config.connect !== null,
   };
@@ -330,12 +346,12 @@ function pageOf(parts: Parts, { domain, originOf, keyStore }: Keys, { guards, ke
 }
 
 async function serviceOn(parts: Parts): Promise<Service> {
-  const { store, address, verifyUserJwt, ageClock, config, options } = parts;
+  const { store, address, ageClock, config, options } = parts;
   const { clock, random, sha256, log } = options;
   const startedAtMs = ageClock.monotonicMs();
   const instance = random(INSTANCE_BYTES).toHex();
   const keys = await keysOf(parts);
-  const { domain, metrics, signing } = keys;
+  const { domain, metrics, signing, verifyUserJwt } = keys;
   const { verifier, feed } = domain;
   const offered = await toolsOf(parts, keys);
   const { tools, prompts, resources, keyScopes, guards } = offered;

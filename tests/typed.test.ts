@@ -46,12 +46,12 @@ test('variables in front of a start are a configuration that the server takes', 
 });
 
 describe('the operator’s command', () => {
-  /** What follows each verb, as --help says. */
+  /** What follows each verb, as --help says; one that has verbs of its own has a line for each. */
   const usages = async (): Promise<ReadonlyMap<string, string>> => {
     const { stdout } = await keysCommand({}, ['--help']);
-    return new Map(
-      [...stdout.matchAll(/^ {2}([a-z]+)(?: (.*))?$/gm)].map(([, verb = '', usage = '']) => [verb, usage]),
-    );
+    const lines = [...stdout.matchAll(/^ {2}([a-z]+)(?: (.*))?$/gm)];
+    const byVerb = Map.groupBy(lines, ([, verb = '']) => verb);
+    return new Map([...byVerb].map(([verb, of]) => [verb, of.map(([, , usage = '']) => usage).join(' ')]));
   };
   const optionsIn = (text: string) => [...new Set(text.match(/--[a-z-]+/g))].sort();
 

@@ -32,7 +32,14 @@ export const createAccessLog =
       const caller =
         keyId === undefined
           ? { userId: subject, ...(actor !== subject && { actor }) }
-          : { keyId, keyName, owner: subject, ...(parentId && { parentId }) };
+          : {
+              keyId,
+              keyName,
+              owner: subject,
+              ...(parentId && { parentId }),
+              rule: call?.rule?.id,
+              workload: call?.rule?.workload,
+            };
       const cost = call?.cost === 1 ? undefined : call?.cost;
       const { traceId } = call ?? callerOf(context);
       const userAgent = headers.get('user-agent');

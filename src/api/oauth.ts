@@ -39,6 +39,8 @@ export interface Refusal {
   readonly reason: string | null;
   /** The fields of the log that say whom and what it concerns. */
   readonly about?: LogFields | undefined;
+  /** What the client reads in place of the error's sentence. */
+  readonly description?: string | undefined;
 }
 
 export const refused = (error: OAuthError, reason: string | null, about?: LogFields): Result<never, Refusal> =>
@@ -51,9 +53,9 @@ export const createRefuse =
   (route: string, log: Log): Refuse =>
   (context, refusal) => {
     if ('code' in refusal) return oauthErrorResponse(refusal, null, { describesAll: true });
-    const { error } = refusal;
+    const { error, description = SENTENCES[error] } = refusal;
     logRefusal(log, route, context, refusal);
-    const body = { error, error_description: SENTENCES[error] };
+    const body = { error, error_description: description };
     return withCode(json(error === 'invalid_client' ? 401 : 400, body), error);
   };
 

@@ -7,6 +7,7 @@ import type { Problem } from '../ground/problem.ts';
 import type { Result } from '../ground/result.ts';
 import { joinScopes } from '../ground/text.ts';
 import type { Caller } from '../keys/actor.ts';
+import { isJwtShaped } from '../keys/record.ts';
 import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { excerptOf } from '../watch/redact.ts';
@@ -80,12 +81,15 @@ function tokenRoute(grantTypes: GrantTypes, log: Log) {
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
     if (!body.ok) return refuse(context, body.error);
-    const redeemed = await redeem(formIn(body.value), callerOf(context));
+    const form = formIn(body.value);
+    const redeemed = await redeem(form, callerOf(context));
     if (redeemed.ok) return json(200, redeemed.value);
     const { error } = redeemed;
     if (!('code' in error) || error.code !== 'invalid_api_key') return refuse(context, error);
     logRefused(log, error, context);
-    return refuse(context, { error: 'invalid_grant', reason: null });
+    const isToken = ['assertion', 'subject_token'].some((name) => isJwtShaped(form.get(name) ?? ''));
+    const description = `No rule lets this token in; the log says why, under request ${context.requestId}`;
+    return refuse(context, { error: 'invalid_grant', reason: null, ...(isToken && { description }) });
   }
   return { post, refuse };
 }

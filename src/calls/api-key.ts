@@ -38,9 +38,15 @@ export function apiKeyGuard(
     if (verified.ok) {
       const identified = identify(call, verified);
       if (revalidateCall !== undefined) call.proved(verified.verifiedAtMs, revalidateCall);
-      const { keyId, subject: userId, parentId } = identified.auth;
+      const { keyId, subject: userId, parentId, workload } = identified.auth;
       // The owner is part of the name, because a database shell may change it.
-      logUse(call, `${keyId} ${userId}`, { keyId, userId, parentId: parentId ?? undefined });
+      logUse(call, `${keyId} ${userId}`, {
+        keyId,
+        userId,
+        parentId: parentId ?? undefined,
+        rule: verified.rule?.id,
+        subject: workload?.subject,
+      });
       return ok(identified);
     }
     const problem = withKindSent(verified.error, presentedKey(call.credentials) ?? '');
@@ -65,6 +71,7 @@ function identify(call: Call & { auth?: KeyIdentity }, verified: Verified & { re
   call.auth = verified.value;
   call.keyEndsAtMs = verified.endsAtMs;
   call.parentHash = verified.parentHash;
+  call.rule = verified.rule;
   call.holder = verified.holder;
   return call as Call & KeyAuth;
 }
@@ -83,7 +90,12 @@ const revalidateWith =
 
 /** Adds to the problem the hint that the key looks like a user token. */
 const withKindSent = (problem: Problem, presented: string): Problem =>
-  problem.code === 'invalid_api_key' && isJwtShaped(presented) ? { ...problem, sent: 'user_token' } : problem;
+  problem.code === 'invalid_api_key' &&
+  problem.issuer === undefined &&
+  problem.rule === undefined &&
+  isJwtShaped(presented)
+    ? { ...problem, sent: 'user_token' }
+    : problem;
 
 /** Returns the hint that the user token looks like a key. */
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>
@@ -97,7 +109,7 @@ export function refusedKeyIn(problem: Problem): Refused | undefined {
 
 export function logRefused(log: Log, error: Problem, { requestId, traceId }: RequestIds): void {
   if (error.code === 'invalid_api_key') {
-    const { reason, keyId, userId, parentId, fingerprint, sent } = error; // only a known key has ids
-    log.warn('Invalid or expired API key', { requestId, traceId, reason, keyId, userId, parentId, fingerprint, sent });
+    const { code: _, keyName: __, ...evidence } = error; // only a known key has ids
+    log.warn('Invalid or expired API key', { requestId, traceId, ...evidence });
   }
 }

@@ -4,7 +4,7 @@ import type { Problem } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
-import type { Caller } from '../keys/actor.ts';
+import type { Caller, RuleOfToken } from '../keys/actor.ts';
 import type { Holder } from '../keys/verify.ts';
 import { type Credentials, type Refused, type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
@@ -77,6 +77,8 @@ export class Call {
   holder: Holder | null = null;
   /** The hash of the parent key's secret, as of that proof. Null: the key has no parent. */
   parentHash: string | null = null;
+  /** The rule that let its token in, as of that proof. Null: there is no token of another issuer. */
+  rule: RuleOfToken | null = null;
   readonly lookupKeyId: string | undefined;
   readonly resources: readonly string[] | undefined;
   #revalidate: Revalidate | undefined = undefined;

@@ -18,6 +18,8 @@ export interface Identity {
   readonly key: Result<KeyIdentity, Problem> | null;
 }
 
+type UserVerdict = Result<UserIdentity, Problem>;
+
 export type Identify = (call: CredentialedCall) => Awaitable<Identity>;
 
 export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyKey): Identify {
@@ -28,12 +30,21 @@ export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyK
     return { user: await verifyUserJwt(bearer), key: null };
   }
 
+  /** Returns who a bearer token identifies: a user, or a workload that acts as a key. */
+  async function userOrWorkload(token: string, user: Promise<UserVerdict>, call: CredentialedCall): Promise<Identity> {
+    const found = await user;
+    if (found.ok || found.error.code !== 'invalid_token' || found.error.sent !== 'api_key')
+      return { user: found, key: null };
+    return { user: null, key: await Promise.resolve(inspectKey(token, call)).catch(outageAsProblem) };
+  }
+
   return (call) => {
     const { bearer, xApiKey } = call.credentials;
     if (bearer !== null && xApiKey === null && isForeignShaped(bearer)) return tryAsKey(bearer, call);
     const presented = presentedKey(call.credentials);
     const token = bearer === null || isKeyShaped(bearer) ? null : bearer;
     const user = token === null ? null : verifyUserJwt(token);
+    if (isPromise(user) && token !== null && xApiKey === null) return userOrWorkload(token, user, call);
     const inspected = presented === null || presented === token ? null : inspectKey(presented, call);
     const key = isPromise(inspected) ? inspected.catch(outageAsProblem) : inspected;
     return isPromise(user) || isPromise(key) ? awaitBoth(user, key) : { user, key };
@@ -59,7 +70,9 @@ const ENDS: readonly KeyRefusal[] = ['revoked', 'expired', 'rotated', 'parent en
 
 /** Returns whether a problem is about a key that was good, is on record, and has ended. A block is no end. */
 export const isEndedKey = (problem: Problem): boolean =>
-  problem.code === 'invalid_api_key' && problem.keyId !== undefined && ENDS.includes(problem.reason);
+  problem.code === 'invalid_api_key' &&
+  (problem.keyId ?? problem.issuer) !== undefined &&
+  ENDS.includes(problem.reason);
 
 /**
  * Who sent an HTTP request, identified on first use. A class, because every request on /mcp creates one and few use it.

@@ -61,9 +61,9 @@ export function userJwtGuard(
     const verified = await verify(bearer);
     if (!verified.ok) {
       if (verified.error.code !== 'invalid_token') return verified;
-      const wrongKind = keyInstead(bearer);
-      log.warn('Invalid user token', { ...ids, reason: verified.error.reason, ...wrongKind });
-      return err({ ...verified.error, ...wrongKind, ...helpFor(call) });
+      const refused = { ...verified.error, ...keyInstead(bearer) };
+      log.warn('Invalid user token', { ...ids, reason: refused.reason, sent: refused.sent });
+      return err({ ...refused, ...helpFor(call) });
     }
     const auth = verified.value;
     const admitted = await unlessBlocked(auth, ids);

@@ -13,6 +13,7 @@ export const VERBS: Modules<Command> = {
   revoke: async () => (await import('./keys/revoke.ts')).verb,
   owner: async () => (await import('./keys/owner.ts')).verb,
   owners: async () => (await import('./keys/owners.ts')).verb,
+  rule: async () => (await import('./keys/rule.ts')).verb,
   block: async () => (await import('./keys/block.ts')).block,
   unblock: async () => (await import('./keys/block.ts')).unblock,
   events: async () => (await import('./keys/events.ts')).verb,
@@ -29,7 +30,7 @@ learn of every change within REVOCATION_LAG_MAX_MS.
 
 async function help(io: Io): Promise<void> {
   const verbs = await Promise.all(Object.values(VERBS).map((load) => load()));
-  const lines = verbs.map(({ usage, summary }) => `  ${usage.replace(/^keys /, '')}\n      ${summary}\n`);
+  const lines = verbs.map(({ usage, summary }) => `${usage.replace(/^keys /gm, '  ')}\n      ${summary}\n`);
   return io.write(`usage: keys <verb> …\n\n${lines.join('')}\n${ABOUT}`);
 }
 

@@ -29,6 +29,8 @@ export interface FeedPage {
   readonly newestMark: ChangeMark;
   /** Whether there are keys of another form now. */
   readonly holdsForeign: boolean;
+  /** Whether there are rules. */
+  readonly holdsRules: boolean;
   /** Changes after the requested seq, oldest first, at most `FEED_PAGE_MAX`. */
   readonly changes: readonly { readonly seq: number; readonly changed: string; readonly mark: ChangeMark }[];
 }

@@ -20,7 +20,21 @@ export type KeyRefusal =
   | 'rotated'
   | 'parent ended'
   | 'other_client_id'
-  | 'other resource';
+  | 'other resource'
+  | TokenRefusal;
+
+/** Why a token of an issuer that a rule names isn't let in. */
+export type TokenRefusal =
+  | 'malformed'
+  | 'header'
+  | 'lifetime'
+  | 'expired'
+  | 'not yet'
+  | 'claims'
+  | 'unknown kid'
+  | 'signature'
+  | 'no rule'
+  | 'several rules';
 
 /**
  * An expected failure. Callers see `code` and may rely on it; the other fields are evidence, and `reason` is only for
@@ -62,6 +76,13 @@ export type Problem =
       readonly parentId?: string;
       readonly fingerprint?: string;
       readonly sent?: 'user_token';
+      /** The issuer of the token that was presented, if a rule names it. */
+      readonly issuer?: string;
+      /** The token's `sub`, if its signature is good. */
+      readonly subject?: string;
+      /** The rule that let it in, the ids of several that would, or how many there are for its issuer. */
+      readonly rule?: string;
+      readonly rules?: readonly string[] | number;
     }
   | { readonly code: 'insufficient_scope'; readonly required: readonly string[] }
   | { readonly code: 'scope_not_granted'; readonly grantable: readonly string[] }

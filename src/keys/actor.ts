@@ -13,6 +13,22 @@ export interface RequestIds {
   readonly traceId?: string | undefined;
 }
 
+/** Who a token of another issuer is about. */
+export interface Workload {
+  readonly issuer: string;
+  readonly subject: string;
+}
+
+/** The rule that lets a token of another issuer in. */
+export interface RuleOfToken {
+  readonly id: string;
+  /** The hash by which its key is found. */
+  readonly hash: string;
+  /** The first millisecond at which the token is no longer good. */
+  readonly endsAtMs: number;
+  readonly workload: Workload;
+}
+
 export interface Caller extends RequestIds {
   /** Costs a system call, so call it late. */
   clientAddress(): string;
@@ -22,6 +38,8 @@ export interface Caller extends RequestIds {
   readonly resources?: readonly string[] | undefined;
   /** The URL of this server as the request addresses it; undefined outside a request. */
   readonly publicUrl?: string | undefined;
+  /** The rule that has let the caller's token in. */
+  readonly rule?: RuleOfToken | null | undefined;
 }
 
 export interface Origin {
@@ -34,6 +52,8 @@ export interface Origin {
   readonly byAdmin?: true;
   /** The id of the client that got the key, if it is the URL of a client metadata document. */
   readonly client?: string;
+  /** Whose token did it, by which rule. */
+  readonly workload?: { readonly rule: string; readonly issuer: string; readonly subject: string };
 }
 
 export type OriginOf = ReturnType<typeof createOriginOf>;

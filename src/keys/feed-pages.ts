@@ -21,6 +21,7 @@ export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>
   const listeners: FeedListener[] = [];
   let position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
   let holdsForeign = false;
+  let holdsRules = false;
 
   function forgetAll({ databaseId, newestSeq, newestMark }: FeedPage): void {
     position = { databaseId, seq: newestSeq, mark: newestMark };
@@ -46,6 +47,10 @@ export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>
     get holdsForeign(): boolean {
       return holdsForeign;
     },
+    /** Returns whether the database holds rules, according to the last page. */
+    get holdsRules(): boolean {
+      return holdsRules;
+    },
     /** Reads until there are no more changes. Throws what the store throws. */
     async readOn(): Promise<void> {
       for (;;) {
@@ -53,6 +58,7 @@ export function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>
         const page = await changesAfter(asked, withinMs);
         for (const listener of listeners) listener.onPage?.(asked, page);
         holdsForeign = page.holdsForeign;
+        holdsRules = page.holdsRules;
         const isFarBehind = page.prunedSeq > asked.seq || page.newestSeq - asked.seq > BEHIND_MAX;
         if (isLost(asked, page) || isFarBehind) return forgetAll(page);
         tell(page);

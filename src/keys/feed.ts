@@ -94,11 +94,17 @@ export class Feed {
    * within the bound or, during an outage, to the last one.
    */
   mayBeForeign(text: string): Awaitable<boolean> {
-    if (!isForeignShaped(text)) return false;
-    if (this.current()) return this.#pages.holdsForeign;
-    return this.ensureFresh()
-      .catch(outageIn)
-      .then(() => this.#pages.holdsForeign);
+    return isForeignShaped(text) && this.#held(() => this.#pages.holdsForeign);
+  }
+
+  /** Returns whether the database holds rules, in the same way. */
+  holdsRules(): Awaitable<boolean> {
+    return this.#held(() => this.#pages.holdsRules);
+  }
+
+  #held(holds: () => boolean): Awaitable<boolean> {
+    if (this.current()) return holds();
+    return this.ensureFresh().catch(outageIn).then(holds);
   }
 
   /** Returns whether no key was verified lately, so that polling pauses. */

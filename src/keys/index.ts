@@ -15,7 +15,7 @@ import { createMinting } from './minting.ts';
 import { createPlanOf, type PlanStore } from './plans.ts';
 import type { DerivedKeys, KeyStore } from './store.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
-import { createVerifier } from './verify.ts';
+import { createVerifier, type FindRule } from './verify.ts';
 
 export type KeyDomain = ReturnType<typeof createKeyDomain>;
 /** What an owner does with keys. Every change is logged. */
@@ -35,6 +35,8 @@ export function createKeyDomain(options: {
   keyPrefix: string;
   ceilings: KeyCeilings;
   lagMaxMs: number;
+  /** Finds the rules that let tokens of other issuers in; by default there are none. */
+  findRule?: FindRule;
   /** Memory for cached records of usable keys. */
   keyCacheBytes: number;
   /** The limit of keys without their own; 0 requests: no limit. */

@@ -80,7 +80,7 @@ export interface PresentedKey extends ApiKeyRecord {
   /** The hash that it was found by. */
   readonly presentedHash: string;
   /** What has that hash. */
-  readonly presented: 'in_force' | SecondSecret['is'];
+  readonly presented: 'in_force' | SecondSecret['is'] | 'rule';
   /** Last millisecond at which the presented secret is accepted; null: its rotation sets no end. */
   readonly secretEndsAtMs: number | null;
   /** Why it is refused although its record is in order: its owner is blocked, or its parent gives no access. */

@@ -46,6 +46,12 @@ export interface OwnEdit {
   readonly expiresAtMs?: number | undefined;
 }
 
+export interface EventWorkload {
+  readonly rule: string;
+  readonly issuer: string;
+  readonly subject: string;
+}
+
 /** One row of the trail of changes: what was done to which key, by whom, and how (db/README.md, key_events). */
 export interface KeyEvent {
   readonly seq: number;
@@ -71,6 +77,8 @@ export interface KeyEvent {
   readonly backupSeq: number | null;
   /** The id of the client that got the key, for `connected`, if the id is the URL of a client metadata document. */
   readonly client: string | null;
+  /** What a rule let in, or could, for `rule_added`, `rule_removed`, and a `delegated` by a token; null: no rule. */
+  readonly workload: EventWorkload | null;
   /** The changed fields, for `changed` and `owner_changed`; null: another kind. */
   readonly fields: readonly string[] | null;
 }
@@ -218,6 +226,8 @@ export const EVENT_KINDS = [
   'owner_deleted',
   'connected',
   'restored',
+  'rule_added',
+  'rule_removed',
   'delegated',
   'child_ended',
 ] as const;

@@ -114,7 +114,7 @@ export function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptio
       if (isWithinBudget) loader.withinBudget.push({ hash, resolve, reject });
       else loader.overBudget.offer({ hash, resolve, reject })?.resolve(null);
     });
-    return found ?? refused(source, caller, log);
+    return found ?? err(tooMany(source, caller, log));
   }
 
   return {
@@ -129,15 +129,17 @@ export function createLookups<T>({ readAll, isGood, budgets, log }: LookupsOptio
   };
 }
 
-const sourceOf = (caller: Caller): string =>
+/** Returns whose budget of unknown keys pays: the network's, or that of the key of a service that verifies others. */
+export const sourceOf = (caller: Caller): string =>
   caller.lookupKeyId === undefined ? networkOf(caller.clientAddress()) : `key ${caller.lookupKeyId}`;
 
-function refused(source: string, { requestId, lookupKeyId: keyId }: Caller, log: Log): Result<never, Problem> {
+/** Returns the refusal of a source for which there is no place, and logs it. */
+export function tooMany(source: string, { requestId, lookupKeyId: keyId }: Caller, log: Log): Problem {
   log.warnThrottled('Too many unknown keys', source, {
     requestId,
     ...(keyId === undefined ? { address: source } : { keyId }),
   });
-  return err({ code: 'rate_limited', retryAfterS: 1 });
+  return { code: 'rate_limited', retryAfterS: 1 };
 }
 
 /** Creates the budgets for look-ups of unknown keys and codes. */

@@ -2,16 +2,16 @@
 
 import { type Metadata, mergedMetadata } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
-import { type Awaitable, chain } from '../ground/result.ts';
+import { type Awaitable, chain, type Result } from '../ground/result.ts';
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { Holder } from '../uses/holder.ts';
 import type { Usage } from '../uses/usage.ts';
 import { redactFrom } from '../watch/redact.ts';
-import type { Caller } from './actor.ts';
+import type { Caller, RuleOfToken, Workload } from './actor.ts';
 import type { Audience } from './audience.ts';
 import { createUseFirst, type FirstUsesOptions } from './first-uses.ts';
 import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts';
-import { endOf, fingerprintOf, hashKey, isKeyShaped, refusalAt } from './record.ts';
+import { earlier, endOf, fingerprintOf, hashKey, isJwtShaped, isKeyShaped, refusalAt } from './record.ts';
 
 export type { Holder } from '../uses/holder.ts';
 
@@ -30,8 +30,13 @@ export interface KeyIdentity {
   readonly metadata: Metadata | null;
   /** The parent key; null: it has none. Limits, quota and uses are the parent's. */
   readonly parentId: string | null;
+  /** Whose token a rule let in as this key; null: a secret was presented. */
+  readonly workload: Workload | null;
   readonly token: string;
 }
+
+/** Finds the rule that lets a token in; null: no rule names its issuer, so that it is nobody's key. */
+export type FindRule = (token: string, caller: Caller) => Awaitable<Result<RuleOfToken | null, Problem>>;
 
 /** What a decision is based on. */
 export interface Proof {
@@ -43,8 +48,10 @@ export interface Proof {
   readonly parentHash: string | null;
   /** What counts its uses. */
   readonly holder: Holder;
-  /** The earliest known end of the key, the secret, the parent and its secret; null: none ends. */
+  /** The earliest known end of the key, the secret or token, the parent and its secret; null: none ends. */
   readonly endsAtMs: number | null;
+  /** The rule that let a token in; null: a secret was presented. */
+  readonly rule: RuleOfToken | null;
 }
 
 export type Verified =
@@ -62,11 +69,14 @@ interface Presented {
   readonly keyHash: string;
   readonly caller: Caller;
   readonly purpose: Purpose;
+  readonly rule: RuleOfToken | null;
 }
 
 export type Verifier = ReturnType<typeof createVerifier>;
 
 export interface VerifierOptions extends KnownKeysOptions, FirstUsesOptions {
+  /** Finds the rules that let tokens of other issuers in; by default there are none. */
+  readonly findRule?: FindRule | undefined;
   readonly usage: KnownKeysOptions['usage'] & Pick<Usage, 'note'>;
   readonly audience: Audience;
   readonly clock: Clock;
@@ -81,13 +91,34 @@ export function createVerifier(options: VerifierOptions) {
 
   function decide(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
     if (isKeyShaped(token)) return decideShaped(token, caller, purpose);
-    const decideIf = (isForeign: boolean) =>
-      isForeign ? decideShaped(token, caller, purpose) : refusal({ reason: 'malformed' });
+    if (isJwtShaped(token)) return decideOnToken(token, caller, purpose);
+    const decideIf = (isForeign: boolean) => (isForeign ? decideShaped(token, caller, purpose) : MALFORMED);
     return chain(feed.mayBeForeign(token), decideIf, undefined);
   }
 
-  function decideShaped(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
-    const presented = { token, keyHash: hashKey(sha256, token), caller, purpose };
+  /** Decides on the token of a workload. What is looked at again later is its rule: a token that ends meanwhile was good. */
+  function decideOnToken(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
+    if (purpose === 'paste' || options.findRule === undefined) return MALFORMED;
+    const decideUnder = (rule: RuleOfToken) => decideCurrent({ token, keyHash: rule.hash, caller, purpose, rule });
+    if (purpose === 'revalidate' && caller.rule != null) return decideUnder(caller.rule);
+    const { findRule } = options;
+    return chain(feed.holdsRules(), (hasRules) => {
+      if (!hasRules) return MALFORMED;
+      const { polledAtMs } = feed; // before the rules are read
+      return chain(findRule(token, caller), (found) => {
+        if (!found.ok) return found;
+        if (found.value === null) return MALFORMED;
+        return chain(decideUnder(found.value), (verified) =>
+          verified.ok ? { ...verified, verifiedAtMs: Math.min(verified.verifiedAtMs, polledAtMs) } : verified,
+        );
+      });
+    });
+  }
+
+  const decideShaped = (token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> =>
+    decideCurrent({ token, keyHash: hashKey(sha256, token), caller, purpose, rule: null });
+
+  function decideCurrent(presented: Presented): Awaitable<Verified> {
     const nowMs = clock.monotonicMs();
     if (feed.current(nowMs)) return decideNow(presented, nowMs);
     return feed.ensureFresh().then(() => decideNow(presented, clock.monotonicMs()));
@@ -153,8 +184,8 @@ export function createVerifier(options: VerifierOptions) {
 }
 
 /** Returns whether the record admits this text as its secret. Redacts a secret of another form from now on. */
-function isAdmitted(found: KnownKey, { token, keyHash }: Presented): boolean {
-  if (isKeyShaped(token)) return true;
+function isAdmitted(found: KnownKey, { token, keyHash, rule }: Presented): boolean {
+  if (rule !== null || isKeyShaped(token)) return (found.presented === 'rule') === (rule !== null);
   if (found.foreignHash !== keyHash) return false;
   redactFrom(token);
   return true;
@@ -166,30 +197,38 @@ function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage
 
   return (key: KnownKey | null, presented: Presented, verifiedAtMs: number): Verified => {
     if (key === null) return refusal({ reason: 'unknown' });
-    const { token, keyHash, caller, purpose } = presented;
+    const { token, keyHash, caller, purpose, rule } = presented;
     const nowMs = clock.nowMs();
     const { userId, id, name, scopes, createdAtMs, resource, parent, holder } = key;
     const reason = refusalAt(key, nowMs) ?? (audience.admits(resource, caller) ? null : 'other resource');
     if (reason !== null || holder === null) {
       const fingerprint = fingerprintOf(key.keyHash);
-      const ids = { keyId: id, keyName: name, userId, fingerprint, ...(parent && { parentId: parent.id }) };
+      const ids = {
+        keyId: id,
+        keyName: name,
+        userId,
+        fingerprint,
+        ...(parent && { parentId: parent.id }),
+        ...(rule && { rule: rule.id }),
+      };
       return refusal({ reason: reason ?? 'parent ended', ...ids });
     }
     if (isNoted(purpose)) usage.note(holder, nowMs);
-    const endsAtMs = endOf(key);
+    const endsAtMs = earlier(endOf(key), rule?.endsAtMs ?? null);
     const value = {
       subject: userId,
       keyId: id,
       keyName: name,
       scopes,
       createdAtMs,
-      expiresAtMs: parent === null ? key.expiresAtMs : endsAtMs,
+      expiresAtMs: parent === null && rule === null ? key.expiresAtMs : endsAtMs,
       resource,
       metadata: metadataOf(key),
       parentId: parent?.id ?? null,
+      workload: rule?.workload ?? null,
       token,
     };
-    return { ok: true, value, verifiedAtMs, keyHash, parentHash: parent?.keyHash ?? null, holder, endsAtMs };
+    return { ok: true, value, verifiedAtMs, keyHash, parentHash: parent?.keyHash ?? null, rule, holder, endsAtMs };
   };
 }
 
@@ -199,3 +238,5 @@ const refusal = (found: Omit<Extract<Problem, { code: 'invalid_api_key' }>, 'cod
   ok: false,
   error: { code: 'invalid_api_key', ...found },
 });
+
+const MALFORMED = refusal({ reason: 'malformed' });

@@ -50,12 +50,24 @@ export interface DerivedLookup {
 
 const NO_DERIVED: DerivedLookup = { join: '', parentHash: 'NULL', column: 'NULL', read: () => null };
 
-/** Finds keys by the hashes of their secrets, and derived keys with their parents. */
-function findOf({ join, parentHash, column }: DerivedLookup): string {
+/** How the statement that finds a key by a rule's hash reads what the rule gives of it. */
+export interface RuleLookup {
+  /** Joins the rule with this hash, if there is one. */
+  join(hash: string): string;
+  /** The column from which `read` reads the rule. */
+  readonly column: string;
+  /** Returns the key as the rule of a row, if there is one, gives it. */
+  read(row: Row, key: PresentedKey): PresentedKey;
+}
+
+const NO_RULES: RuleLookup = { join: () => '', column: 'NULL', read: (_, key) => key };
+
+/** Finds keys by the hashes of their secrets and rules, and derived keys with their parents. */
+function findOf({ join, parentHash, column }: DerivedLookup, rules: RuleLookup): string {
   const secret = `coalesce(${parentHash}, h.value)`;
-  return `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${secret} AS presented_hash, ${column},
+  return `SELECT f.database_id, ${NEWEST_SEQ} AS newest_seq, ${secret} AS presented_hash, ${column}, ${rules.column},
 ${IS_BLOCKED}, ${KEY_COLUMNS}, ${COUNTS}, ${OWNER_SETTINGS}, ${OWNER_COUNTS} FROM feed f
-LEFT JOIN json_each(?1) h ${join}
+LEFT JOIN json_each(?1) h ${join} ${rules.join(secret)}
 LEFT JOIN api_keys k ON k.row = ${rowBy(secret)} LEFT JOIN owners o ON o.owner = k.user_id`;
 }
 
@@ -137,15 +149,16 @@ function createFind(
   primary: Database,
   replica: Pick<Replica, 'read'> | null,
   derived: DerivedLookup,
+  rules: RuleLookup,
 ): Reads['findByHashes'] {
-  const sql = findOf(derived);
+  const sql = findOf(derived, rules);
 
   /** Returns the rows by the requested hashes, all as of one position. */
   function foundIn(rows: readonly Row[], asOf: CountsAsOf, countsIn: (counts: Value | undefined) => KeyCounts | null) {
     const position = positionOf(firstOf(rows)); // there is a row even if no key was found
     const found = new Map<string, Found>();
     for (const row of rows) {
-      const key = row.id === null ? null : presentedOf(row);
+      const key = row.id === null ? null : rules.read(row, presentedOf(row));
       const record = derived.read(row, key) ?? key;
       if (record === null) continue;
       const counts = { counts: key && countsIn(row.counts), ownerCounts: key && countsIn(row.owner_counts), asOf };
@@ -186,6 +199,7 @@ export const keyReads = (
   primary: Database,
   replica: Pick<Replica, 'read'> | null,
   derived: DerivedLookup = NO_DERIVED,
+  rules: RuleLookup = NO_RULES,
 ): Reads => ({
   async listByUser(userId, after, bytesMax) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
@@ -198,7 +212,7 @@ export const keyReads = (
     return row === undefined ? null : listedOf(row);
   },
 
-  findByHashes: createFind(primary, replica, derived),
+  findByHashes: createFind(primary, replica, derived, rules),
 
   async hashesOf(keyIds, withinMs) {
     const rows = await primary.read({ sql: HASHES, args: [JSON.stringify(keyIds)] }, withinMs);

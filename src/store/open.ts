@@ -11,7 +11,7 @@ import { type DerivedKeys, type KeyStore, NO_DERIVED_KEYS } from '../keys/store.
 import { countsStore } from './counts.ts';
 import { type Database, firstOf, nowMsOf } from './database.ts';
 import { keyChanges } from './key-changes.ts';
-import { type DerivedLookup, keyReads } from './key-reads.ts';
+import { type DerivedLookup, keyReads, type RuleLookup } from './key-reads.ts';
 import { planStore } from './owner-settings.ts';
 import type { DatabaseConfig } from './place.ts';
 import type { RemoteOptions } from './remote/open.ts';
@@ -56,6 +56,8 @@ export interface StoreOptions extends UpkeepOptions, Pick<RemoteOptions, 'storeP
   readonly ownerKeys?: number;
   /** Keys that are derived from others, and kept in a table of their own; by default there are none. */
   readonly derived?: DerivedStore | undefined;
+  /** Rules by which keys are found, too; by default there are none. */
+  readonly rules?: RuleLookup | undefined;
 }
 
 export type Store = Awaited<ReturnType<typeof prepareStore>>;
@@ -74,7 +76,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   const { db } = writes;
   const { ownerKeys = KEYS_MAX_DEFAULT } = options;
   const keyStore: KeyStore = {
-    ...keyReads(db, replica, options.derived?.lookup),
+    ...keyReads(db, replica, options.derived?.lookup, options.rules),
     ...keyChanges(db, ownerKeys),
     ...countsStore(db),
     usesPerWrite,

@@ -9,9 +9,13 @@ import { COUNTED_USE } from './counts.ts';
 import { listIn, type Row, textIn, wholeIn } from './database.ts';
 import { ownerSettingsOf } from './owner-settings.ts';
 
-/** Selects the row of the key with a secret of this hash: two index searches, the second only if the first fails. */
+/** Selects the row of the key with a secret or a rule of this hash: index searches, each only if those before fail. */
 export const rowBy = (hash: string) =>
-  `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}))`;
+  `coalesce((SELECT row FROM api_keys WHERE key_hash = ${hash}), (SELECT row FROM api_keys WHERE second_hash = ${hash}),
+(SELECT row FROM api_keys WHERE id = (SELECT key_id FROM rules WHERE hash = ${hash})))`;
+
+/** Returns the condition that this hash is that of a rule of key `k`. */
+export const hasRule = (hash: string) => `EXISTS (SELECT 1 FROM rules WHERE hash = ${hash} AND key_id = k.id)`;
 
 /** Returns the condition that this hash is key `k`'s secret in force, its next, or a previous one that hasn't run out. */
 export const hasSecret = (hash: string, nowMs: string) =>
@@ -52,6 +56,7 @@ export const eventOf = (row: Row): KeyEvent => ({
   secret: row.secret as KeyEvent['secret'],
   backupSeq: row.backup_seq as number | null,
   client: row.client as string | null,
+  workload: row.workload === null ? null : JSON.parse(textIn(row, 'workload')), // triggers write it
   fields: row.fields === null ? null : listIn(row.fields),
 });
 

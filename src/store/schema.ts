@@ -1,6 +1,7 @@
 // Lists the migrations, checks whether a database is ours, and migrates it.
 
 import schema from '../../db/0001_schema.sql' with { type: 'text' };
+import rules from '../../db/0002_rules.sql' with { type: 'text' };
 import { isOutage } from '../ground/result.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
 
@@ -10,7 +11,10 @@ export interface Migration {
 }
 
 /** All migrations, in order. db/README.md says which may be edited. */
-export const MIGRATIONS: readonly Migration[] = [{ name: '0001_schema', sql: schema }];
+export const MIGRATIONS: readonly Migration[] = [
+  { name: '0001_schema', sql: schema },
+  { name: '0002_rules', sql: rules },
+];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;
 
@@ -70,13 +74,16 @@ export async function inspect(db: Database, migrations = MIGRATIONS): Promise<nu
   return applied.length;
 }
 
-/** Applies missing migrations, each in one transaction. Processes may do so concurrently. */
+/** Applies missing migrations, each in one transaction, to an empty database all in one. Processes may do so concurrently. */
 export async function migrate(db: Database, migrations = MIGRATIONS): Promise<void> {
   let applied = await inspect(db, migrations);
-  for (let next = migrations[applied]; next !== undefined; next = migrations[applied]) {
+  while (applied < migrations.length) {
+    const before = applied;
+    const next = migrations.slice(before, before === 0 ? undefined : before + 1);
+    const steps = next.flatMap(({ name, sql }, at) => [claimOf(before + at + 1, name), ...statementsOf(sql)]);
     try {
-      await db.writeAll([CREATE_LEDGER, claimOf(applied + 1, next.name), ...statementsOf(next.sql)]);
-      applied += 1;
+      await db.writeAll([CREATE_LEDGER, ...steps]);
+      applied += next.length;
     } catch (error) {
       const found = await inspect(db, migrations);
       if (found <= applied) throw error; // otherwise another process was faster

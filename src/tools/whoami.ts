@@ -68,6 +68,10 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
         v.nullable(v.record(v.string(), v.string())),
         v.description('What the operator has set of the key and its owner, by name; null: nothing.'),
       ),
+      workload: v.pipe(
+        v.nullable(v.strictObject({ issuer: v.string(), subject: v.string() })),
+        v.description('Whose token a rule has let in as this key; null: the key itself was sent.'),
+      ),
       usesToday: v.pipe(count, v.description('Calls of this key today (UTC), with this one.')),
     }),
     run: (_input, { auth, limits = [] }) => {
@@ -84,6 +88,7 @@ export const whoami = ({ guards, keys }: ToolDeps) =>
         ownerRateLimit: limitLeftOf(named('owner')),
         ownerQuota: quotaLeftOf(named('owner-quota')),
         metadata: auth.metadata && { ...auth.metadata },
+        workload: auth.workload && { ...auth.workload },
         usesToday: keys.usesToday(countedKeyId(auth)),
       });
     },

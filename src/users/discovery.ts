@@ -150,20 +150,26 @@ function parseJson(body: Uint8Array): unknown {
 
 export interface IssuerCacheOptions {
   readonly ttlMs: number;
+  /** The pause after a failed fetch. */
   readonly pauseMs: number;
+  /** Up to which age a value is used while none can be fetched; by default no longer than `ttlMs`. */
+  readonly lastsMs?: number | undefined;
   readonly clock: Clock;
   readonly outage: OutageLog;
 }
 
-/**
- * Creates a cache that keeps a value for `ttlMs` and a failure for `pauseMs`. Concurrent callers share a fetch. No
- * timers.
- */
-export function createIssuerCache<T>(load: () => Promise<T>, { ttlMs, pauseMs, clock, outage }: IssuerCacheOptions) {
+/** How long a caller waits for a fetch while the old value lasts: an issuer that hangs should delay nobody by more. */
+const WAIT_MS_MAX = 500;
+
+/** Creates a cache of what an issuer publishes. Concurrent callers share a fetch. No timers but those of callers. */
+export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCacheOptions) {
+  const { ttlMs, pauseMs, lastsMs = ttlMs, clock, outage } = options;
   let kept: { readonly value: T; readonly atMs: number } | undefined;
-  let failed: { readonly outage: IssuerOutage; readonly atMs: number } | undefined;
+  let failed: { readonly outage: IssuerOutage; readonly atMs: number } | undefined; // since `kept`
 
   const ageOf = (atMs: number) => clock.monotonicMs() - atMs;
+  const keptWithin = (ms: number): T | null => (kept !== undefined && ageOf(kept.atMs) < ms ? kept.value : null);
+  const isPausing = () => fetching.underWay === undefined && failed !== undefined && ageOf(failed.atMs) < pauseMs;
 
   /**
    * Fetches the value. Its age counts from the start of the fetch, so it may be stale at once if the machine slept
@@ -187,13 +193,43 @@ export function createIssuerCache<T>(load: () => Promise<T>, { ttlMs, pauseMs, c
     throw thrown;
   }
 
+  /** Fetches the value, or throws the IssuerOutage; within the pause after a failure that one. */
+  async function refresh(): Promise<T> {
+    if (isPausing() && failed !== undefined) throw failed.outage;
+    return fetching.run();
+  }
+
+  /** Returns the cached value; null if it is missing, or stale and a fetch has yet to fail. */
+  function current(): T | null {
+    const fresh = keptWithin(ttlMs);
+    if (fresh !== null || failed === undefined) return fresh;
+    const lasting = keptWithin(lastsMs);
+    if (lasting !== null && !isPausing()) void fetching.run().catch(issuerOutageIn); // nobody waits for it
+    return lasting;
+  }
+
   return {
-    /** Returns the cached value; null if it is missing or stale. */
-    current: (): T | null => (kept !== undefined && ageOf(kept.atMs) < ttlMs ? kept.value : null),
-    async refresh(): Promise<T> {
-      const isIdle = fetching.underWay === undefined;
-      if (isIdle && failed !== undefined && ageOf(failed.atMs) < pauseMs) throw failed.outage;
-      return fetching.run();
+    current,
+    refresh,
+    /** Resolves with the value, with the old one while that lasts and none can be fetched in time. */
+    async get(): Promise<T> {
+      const known = current();
+      if (known !== null) return known;
+      const lasting = keptWithin(lastsMs);
+      const fetched = refresh();
+      if (lasting === null) return fetched;
+      let cancel = () => {};
+      const waited = new Promise<T>((resolve) => {
+        cancel = clock.after(WAIT_MS_MAX, () => resolve(lasting));
+      });
+      try {
+        return await Promise.race([fetched, waited]);
+      } catch (error) {
+        issuerOutageIn(error);
+        return lasting;
+      } finally {
+        cancel();
+      }
     },
   };
 }

@@ -15,7 +15,7 @@ import {
 } from './discovery.ts';
 import type { IdentityClaims } from './identity.ts';
 import { secretKey, type VerificationKeys } from './verification-keys.ts';
-import { createJwtVerifier } from './verifier.ts';
+import { createJwtVerifier, type JwtVerifierOptions } from './verifier.ts';
 
 export type JwtConfig =
   | { readonly kind: 'secret'; readonly secret: string; readonly previous: string | null } // signed with the first
@@ -47,7 +47,9 @@ export async function createUserJwts(config: UserJwtConfig, options: UserJwtOpti
   const usual = isSecret ? null : ownAudiences(address);
   const audiences = jwtAudience === null ? usual : [jwtAudience];
   return {
-    verify: createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256 }),
+    /** Creates the verifier. `isOfRule`: whether a token acts as a key, by a rule. */
+    createVerify: (isOfRule?: JwtVerifierOptions['isOfRule']) =>
+      createJwtVerifier({ keys, issuer, audiences, claims, clock, sha256, isOfRule }),
     /**
      * Throws an Error for the operator if the issuer's metadata names another issuer: no token would ever be accepted.
      * Accepts an issuer that is out of reach or slow.
@@ -103,5 +105,5 @@ function refuse(issuer: string, error: unknown): never {
  * Returns the audiences of this server (RFC 8707): its origins, and the resources that clients use there. None comes
  * from a request's Host, which the sender of a token chooses.
  */
-const ownAudiences = ({ origins, path }: Pick<ServerAddress, 'origins' | 'path'>): readonly string[] =>
+export const ownAudiences = ({ origins, path }: Pick<ServerAddress, 'origins' | 'path'>): readonly string[] =>
   origins.flatMap((origin) => ['', '/', path, `${path}/mcp`, `${path}/sse`].map((end) => origin + end));

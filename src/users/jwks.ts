@@ -10,7 +10,7 @@ import { createIssuerCache, IssuerOutage, type LoadJwks } from './discovery.ts';
 import type { JwtKeys, VerificationKeys } from './verification-keys.ts';
 
 /** Public-key signatures only: with HS256 here, a public key could serve as a shared secret (RFC 8725 §2.1). */
-const ASYMMETRIC = 'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ');
+export const ASYMMETRIC = 'RS256 RS384 RS512 PS256 PS384 PS512 ES256 ES384 ES512 EdDSA Ed25519'.split(' ');
 
 /** A key that the issuer removes is accepted for at most this long. */
 const JWKS_TTL_MS = 5 * 60_000;
@@ -19,7 +19,19 @@ const COOLDOWN_MS = 10_000;
 /** Back-off after a failed fetch. */
 const FAILURE_PAUSE_MS = 1000;
 
-export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock; log: Log }): VerificationKeys {
+export interface JwksOptions {
+  readonly load: LoadJwks;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The issuer, where there may be several; it is named in the log. */
+  readonly issuer?: string;
+  readonly pauseMs?: number;
+  /** Up to which age a set is used while none can be fetched; by default no longer than JWKS_TTL_MS. */
+  readonly lastsMs?: number;
+}
+
+export function createJwks(options: JwksOptions): VerificationKeys {
+  const { load, clock, log, issuer, pauseMs = FAILURE_PAUSE_MS, lastsMs } = options;
   let last: { readonly keys: JwtKeys; readonly json: string } | undefined;
   let refetchedAtMs = Number.NEGATIVE_INFINITY; // the last fetch for an unknown key that succeeded
 
@@ -30,14 +42,14 @@ export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock;
     return last.keys;
   }
 
-  const outage = createOutageLog(log, { on: 'key set out of reach', off: 'key set back' });
-  const cache = { ttlMs: JWKS_TTL_MS, pauseMs: FAILURE_PAUSE_MS, clock, outage };
-  const { current, refresh } = createIssuerCache(loadKeys, cache);
+  const outage = createOutageLog(log, { on: 'key set out of reach', off: 'key set back', issuer });
+  const cache = createIssuerCache(loadKeys, { ttlMs: JWKS_TTL_MS, pauseMs, lastsMs, clock, outage });
+  const { current, refresh, get } = cache;
 
   return {
     algorithms: ASYMMETRIC,
     current,
-    get: () => current() ?? refresh(),
+    get,
     async refreshedAfter(seen) {
       const keys = current();
       if (keys !== null && (keys !== seen || clock.monotonicMs() - refetchedAtMs < COOLDOWN_MS)) return keys;
@@ -48,7 +60,8 @@ export function createJwks({ load, clock, log }: { load: LoadJwks; clock: Clock;
   };
 }
 
-function keysOf(set: JSONWebKeySet): JwtKeys {
+/** Returns the keys of a set. Throws an IssuerOutage if it is none. */
+export function keysOf(set: JSONWebKeySet): JwtKeys {
   try {
     return createLocalJWKSet(set);
   } catch {

@@ -1,4 +1,5 @@
-// Decides by its header and claims whether a JWT can be a user's token, before anything is fetched or verified. Pure.
+// Decides by its header and claims whether a JWT is a user's token, or can be one, before anything is fetched or verified.
+// Pure. It is the one place where a user's token could be taken for a workload's, or the other way round.
 
 import type { JsonObject } from '../ground/text.ts';
 
@@ -24,3 +25,25 @@ function isOfAnotherProfile(header: JsonObject): boolean {
   const type = typ.toLowerCase().replace(/^application\//, '');
   return type.endsWith('+jwt') && type !== 'at+jwt';
 }
+
+/** How users' tokens are verified, as far as that decides which JWTs are theirs. */
+export type UserTokens =
+  | { readonly by: 'secret' }
+  | { readonly by: 'issuer'; readonly issuer: string; readonly audiences: readonly string[] }
+  | { readonly by: 'key_set' };
+
+/** Returns whether a JWT is to be verified as a user's token, and as nothing else, by what it says of itself. */
+export function isUsers(header: JsonObject, claims: JsonObject, users: UserTokens): boolean {
+  switch (users.by) {
+    case 'secret':
+      return header.alg === 'HS256';
+    case 'issuer':
+      return claims.iss === users.issuer && hasAudience(claims.aud, users.audiences);
+    case 'key_set':
+      return true;
+  }
+}
+
+/** Returns whether a token's `aud`, a text or a list of texts, has one of the audiences (RFC 7519 §4.1.3). */
+export const hasAudience = (aud: unknown, audiences: readonly string[]): boolean =>
+  (Array.isArray(aud) ? aud : [aud]).some((one) => typeof one === 'string' && audiences.includes(one));

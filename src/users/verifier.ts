@@ -3,7 +3,7 @@
 import type { UserIdentity, VerifyUserJwt } from '../calls/user-jwt.ts';
 import { createLruCache, once } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
+import { type Awaitable, err, ok, type Result } from '../ground/result.ts';
 import type { Sha256 } from '../ground/runtime.ts';
 import type { CheckedToken, TokenCheckOptions } from './check-token.ts';
 import { issuerOutageIn } from './discovery.ts';
@@ -24,8 +24,14 @@ interface Verdict extends CheckedToken {
   readonly untilMs: number;
 }
 
-export function createJwtVerifier(options: TokenCheckOptions & { readonly sha256: Sha256 }): VerifyUserJwt {
-  const { keys: verificationKeys, clock, sha256 } = options;
+export interface JwtVerifierOptions extends TokenCheckOptions {
+  readonly sha256: Sha256;
+  /** Returns whether a token that isn't remembered acts as a key, by a rule; by default none does. */
+  readonly isOfRule?: ((token: string) => Awaitable<boolean>) | undefined;
+}
+
+export function createJwtVerifier(options: JwtVerifierOptions): VerifyUserJwt {
+  const { keys: verificationKeys, clock, sha256, isOfRule } = options;
   // Keyed by hash, so that no token stays in memory longer than its request.
   const verdicts = createLruCache<Verdict>({
     entries: VERDICTS_MAX,
@@ -47,6 +53,7 @@ export function createJwtVerifier(options: TokenCheckOptions & { readonly sha256
   }
 
   async function check(token: string, tokenHash: string): Promise<Result<UserIdentity, Problem>> {
+    if (await isOfRule?.(token)) return err({ code: 'invalid_token', reason: 'it acts as a key', sent: 'api_key' });
     const checkToken = await checker();
     const untilMs = clock.monotonicMs() + VERDICT_TTL_MS;
     const checked = await checkToken(token).catch(unavailable);

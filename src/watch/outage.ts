@@ -17,20 +17,22 @@ export interface OutageEvents {
   readonly off?: InfoEvent;
   /** Whether a different reason is logged, too. */
   readonly eachReason?: boolean;
+  /** The issuer that is out of reach, where there may be several. */
+  readonly issuer?: string | undefined;
 }
 
-export function createOutageLog(log: Log, { on, off, eachReason = false }: OutageEvents): OutageLog {
+export function createOutageLog(log: Log, { on, off, eachReason = false, issuer }: OutageEvents): OutageLog {
   let reason: string | null = null;
   return {
     get isOn() {
       return reason !== null;
     },
     began(why) {
-      if (reason === null || (eachReason && why !== reason)) log.warn(on, { reason: why });
+      if (reason === null || (eachReason && why !== reason)) log.warn(on, { reason: why, issuer });
       reason = why;
     },
     ended() {
-      if (reason !== null && off !== undefined) log.info(off);
+      if (reason !== null && off !== undefined) log.info(off, { issuer });
       reason = null;
     },
   };

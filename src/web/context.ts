@@ -43,6 +43,8 @@ interface RequestFacts {
   /** Units that the call spends of each limit. */
   readonly cost?: number;
   readonly traceId?: string | undefined;
+  /** The rule that let a workload's token in. */
+  readonly rule?: { readonly id: string; readonly workload: object } | null;
   /** The code of the problem that the call ended with. */
   readonly code?: string | undefined;
   /** Who was refused, if that is known. */

@@ -20,6 +20,7 @@ describe('memory is current', () => {
     newestSeq: 0,
     newestMark: null,
     holdsForeign: false,
+    holdsRules: false,
     changes: [],
   };
 

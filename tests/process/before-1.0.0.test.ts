@@ -73,6 +73,7 @@ const ARGS: Readonly<Record<string, (folder: string) => readonly string[]>> = {
   create: () => ['--user', 'u', '--name', 'n'],
   update: () => [ID, '--limit', '5/1h'],
   revoke: () => [ID, '--yes'],
+  rule: () => ['list'],
   owner: () => ['alice'],
   owners: () => [],
   block: () => ['alice', '--yes'],

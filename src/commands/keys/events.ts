@@ -104,13 +104,14 @@ async function oldestOf(
   return [found, Math.max(after, reached)];
 }
 
-const eventObject = ({ atMs, byAdmin: _, secret, backupSeq, client, fields, seq, ...event }: KeyEvent) => ({
+const eventObject = ({ atMs, byAdmin: _, secret, backupSeq, client, workload, fields, seq, ...event }: KeyEvent) => ({
   seq,
   at: isoTime(atMs),
   ...event,
   ...(secret !== null && { secret }),
   ...(backupSeq !== null && { backupSeq }),
   ...(client !== null && { client }),
+  ...(workload !== null && { workload }),
   ...(fields !== null && { fields }),
 });
 
@@ -125,7 +126,7 @@ const eventCells = (event: KeyEvent): string[] => [
   ),
 ];
 
-function kindCell({ kind, secret, fields }: KeyEvent): string {
-  const detail = secret ?? fields?.join(', ') ?? '';
+function kindCell({ kind, secret, fields, workload }: KeyEvent): string {
+  const detail = secret ?? fields?.join(', ') ?? workload?.subject ?? '';
   return detail === '' ? kind : `${kind} (${detail})`;
 }

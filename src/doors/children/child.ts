@@ -48,5 +48,8 @@ function barOf(child: ChildRecord, parent: PresentedKey | null): PresentedKey['b
   if (parent.barred !== null) return parent.barred;
   const { resource } = child;
   const isElsewhere = resource !== null && parent.resource !== null && resource !== parent.resource;
-  return parent.scopes.includes(DELEGATE) && !isElsewhere ? null : 'parent ended';
+  return mayDelegate(parent) && !isElsewhere ? null : 'parent ended';
 }
+
+/** Returns whether what was presented of a key may have children: a rule may, whoever made it said so. */
+const mayDelegate = ({ presented, scopes }: PresentedKey): boolean => presented === 'rule' || scopes.includes(DELEGATE);

@@ -1,67 +1,83 @@
-// The grant type `token-exchange` (RFC 8693): gives a key with the scope `delegate` a child with fewer rights, which
-// ends with it. making.ts decides.
+// The grant type `token-exchange` (RFC 8693): gives a key with the scope `delegate`, or a workload that a rule lets in, a
+// child with fewer rights, which ends with it. making.ts decides.
 
 import { parameter, type Refusal, refused } from '../../api/oauth.ts';
-import { accessToken, type Redeem } from '../../api/token.ts';
+import { type AccessToken, accessToken, type Redeem } from '../../api/token.ts';
+import type { Problem } from '../../ground/problem.ts';
 import { ok, type Result } from '../../ground/result.ts';
 import { splitScopes } from '../../ground/text.ts';
+import type { Caller } from '../../keys/actor.ts';
 import type { ReadKeyRequest } from '../../keys/minting.ts';
+import { isJwtShaped } from '../../keys/record.ts';
 import { type ChildRequest, createMakeChild, type MakeChildOptions } from './making.ts';
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
 const EXPIRES_IN_S = { min: 60, max: 86_400, default: 3600 };
 
-export interface ExchangeGrantOptions extends MakeChildOptions {
+/** Types of tokens of other issuers, which a rule lets in. */
+const JWT_TYPES: readonly (string | null)[] = [
+  'urn:ietf:params:oauth:token-type:jwt',
+  'urn:ietf:params:oauth:token-type:id_token',
+];
+
+export interface DelegateOptions extends MakeChildOptions {
   /** Parses a name as create_api_key does. */
   readonly readKeyRequest: ReadKeyRequest;
 }
 
-export function createExchangeGrant(options: ExchangeGrantOptions): Redeem {
+/** Makes a child of what was presented, with the fields of the form that all grant types have in common. */
+export type Delegate = (
+  presented: string,
+  form: URLSearchParams,
+  scopes: ChildRequest['scopes'],
+  caller: Caller,
+) => Promise<Result<AccessToken & { readonly key_id: string }, Refusal | Problem>>;
+
+export function createDelegate(options: DelegateOptions): Delegate {
   const { readKeyRequest } = options;
   const makeChild = createMakeChild(options);
-  return async (form, caller) => {
-    const asked = requestIn(form, readKeyRequest);
-    if (!asked.ok) return asked;
-    const { subjectToken, child } = asked.value;
-    const made = await makeChild(subjectToken, child, caller);
+  return async (presented, form, scopes, caller) => {
+    const livesS = secondsIn(parameter(form, 'expires_in'));
+    const name = parameter(form, 'client_name') ?? undefined;
+    const isName = name === undefined || readKeyRequest({ name, scopes: [] }).ok;
+    if (livesS === null || !isName) return refused('invalid_request', 'an expires_in or client_name that is not valid');
+    const resource = parameter(form, 'resource') ?? undefined;
+    const made = await makeChild(presented, { scopes, resource, livesMs: livesS * 1000, name }, caller);
     if (!made.ok) return made;
     const { key, record } = made.value;
-    return ok({
-      ...accessToken(key, record, record.createdAtMs),
-      issued_token_type: ACCESS_TOKEN,
-      key_id: record.id,
-    });
+    return ok({ ...accessToken(key, record, record.createdAtMs), key_id: record.id });
   };
 }
+
+export const createExchangeGrant =
+  (delegate: Delegate): Redeem =>
+  async (form, caller) => {
+    const presented = subjectTokenIn(form);
+    if (!presented.ok) return presented;
+    const scopes = [...new Set(splitScopes(parameter(form, 'scope') ?? ''))];
+    const made = await delegate(presented.value, form, scopes, caller);
+    return made.ok ? ok({ ...made.value, issued_token_type: ACCESS_TOKEN }) : made;
+  };
 
 /** The refused parameters: the child itself acts, and `resource` says where it is good. */
 const NOT_TAKEN = ['actor_token', 'actor_token_type', 'audience'];
 
-/** Reads the request (RFC 8693 §2.1). */
-function requestIn(
-  form: URLSearchParams,
-  readKeyRequest: ReadKeyRequest,
-): Result<{ readonly subjectToken: string; readonly child: ChildRequest }, Refusal> {
+/** Reads what is exchanged (RFC 8693 §2.1): a key, or a token of another issuer. */
+function subjectTokenIn(form: URLSearchParams): Result<string, Refusal> {
   const get = (name: string) => parameter(form, name);
-  const subjectToken = get('subject_token');
-  if (subjectToken === null || get('subject_token_type') !== ACCESS_TOKEN) {
-    return refused('invalid_request', 'no subject_token, or another subject_token_type than access_token');
+  const [subjectToken, type] = [get('subject_token'), get('subject_token_type')];
+  const isJwt = JWT_TYPES.includes(type);
+  if (subjectToken === null || !(isJwt || type === ACCESS_TOKEN)) {
+    return refused('invalid_request', 'no subject_token, or a subject_token_type that is not exchanged');
   }
   if ((get('requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN) {
     return refused('invalid_request', 'another requested_token_type than access_token');
   }
   const notTaken = NOT_TAKEN.find((name) => get(name) !== null);
   if (notTaken !== undefined) return refused('invalid_request', `the field ${notTaken}`);
-  const livesS = secondsIn(get('expires_in'));
-  const name = get('client_name') ?? undefined;
-  const isName = name === undefined || readKeyRequest({ name, scopes: [] }).ok;
-  if (livesS === null || !isName) return refused('invalid_request', 'an expires_in or client_name that is not valid');
-  const scopes = [...new Set(splitScopes(get('scope') ?? ''))];
-  return ok({
-    subjectToken,
-    child: { scopes, resource: get('resource') ?? undefined, livesMs: livesS * 1000, name },
-  });
+  if (isJwtShaped(subjectToken) !== isJwt) return refused('invalid_grant', 'the subject_token is of another type');
+  return ok(subjectToken);
 }
 
 /** Parses the seconds. Returns the default if none are given, null if they are invalid. */

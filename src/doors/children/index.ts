@@ -5,7 +5,7 @@ import type { GrantTypes, Redeem } from '../../api/token.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
 import type { Database } from '../../store/database.ts';
 import type { DerivedStore } from '../../store/open.ts';
-import type { ExchangeGrantOptions } from './exchange.ts';
+import type { Delegate, DelegateOptions } from './exchange.ts';
 import { CHILD_LOOKUP, createChildStore } from './store.ts';
 
 /** How the store keeps and finds children. */
@@ -14,16 +14,27 @@ export const childrenStore: DerivedStore = { lookup: CHILD_LOOKUP, create: creat
 /** The grant type of RFC 8693. */
 const EXCHANGE_GRANT = 'urn:ietf:params:oauth:grant-type:token-exchange';
 
-interface ChildrenOptions extends Omit<ExchangeGrantOptions, 'childStore'> {
+export type { Delegate } from './exchange.ts';
+
+interface ChildrenOptions extends Omit<DelegateOptions, 'childStore'> {
   readonly db: Database;
 }
 
-/** Returns the grant types of /token by which a key makes a child. */
-export function childrenGrants(options: ChildrenOptions): GrantTypes {
+export interface Children {
+  /** The grant types of /token by which a key makes a child. */
+  readonly grantTypes: GrantTypes;
+  readonly delegate: Delegate;
+}
+
+export function openChildren(options: ChildrenOptions): Children {
   const load = atFirstUse('doors/children', import.meta.url, async () => {
-    const { createExchangeGrant } = await import('./exchange.ts');
-    return createExchangeGrant({ ...options, childStore: createChildStore(options.db) });
+    const { createDelegate, createExchangeGrant } = await import('./exchange.ts');
+    const delegate = createDelegate({ ...options, childStore: createChildStore(options.db) });
+    return { delegate, exchange: createExchangeGrant(delegate) };
   });
-  const exchange: Redeem = async (form, caller) => (await load())(form, caller);
-  return new Map([[EXCHANGE_GRANT, exchange]]);
+  const exchange: Redeem = async (form, caller) => (await load()).exchange(form, caller);
+  return {
+    grantTypes: new Map([[EXCHANGE_GRANT, exchange]]),
+    delegate: async (...asked) => (await load()).delegate(...asked),
+  };
 }

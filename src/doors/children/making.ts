@@ -17,12 +17,13 @@ import { DELEGATE } from './child.ts';
 import type { ChildStore } from './store.ts';
 
 export interface ChildRequest {
-  readonly scopes: readonly string[];
+  /** A function: which of those that the parent may hand on. */
+  readonly scopes: readonly string[] | ((held: readonly string[]) => readonly string[]);
   /** A URL; undefined: as the parent's. */
   readonly resource: string | undefined;
   /** Cut to what is left of the parent's life. */
   readonly livesMs: number;
-  /** Undefined: the parent's. */
+  /** Undefined: the parent's, or of a workload its subject. */
   readonly name: string | undefined;
 }
 
@@ -31,6 +32,8 @@ export interface MadeChild {
   /** Its plain text, shown only once. */
   readonly key: string;
 }
+
+export type MakeChild = ReturnType<typeof createMakeChild>;
 
 export interface MakeChildOptions {
   readonly childStore: Pick<ChildStore, 'insertChild'>;
@@ -86,10 +89,11 @@ export function createMakeChild(options: MakeChildOptions) {
     const anywhere = { requestId, traceId, clientAddress: () => caller.clientAddress(), resources: [] };
     const verified = await verifier.verify(parentKey, anywhere);
     if (!verified.ok) return verified;
-    const { value: parent, keyHash: parentHash, endsAtMs } = verified;
+    const { value: parent, keyHash: parentHash, endsAtMs, rule } = verified;
     const { subject: userId, keyId: parentId } = parent;
     const about = { keyId: parentId, userId };
-    const mayNot = handOnRefusal(parent, asked.scopes, about);
+    const scopes = chosenOf(asked, parent);
+    const mayNot = handOnRefusal(parent, scopes, about);
     if (mayNot !== null) return mayNot;
     const resource = resourceFor(parent, asked.resource, caller);
     if (resource === undefined) {
@@ -108,14 +112,15 @@ export function createMakeChild(options: MakeChildOptions) {
       keyHash: hashKey(sha256, key),
       parentId,
       parentHash,
-      name: asked.name ?? parent.keyName,
-      scopes: asked.scopes,
+      name: asked.name ?? nameOf(parent),
+      scopes,
       resource,
       createdAtMs,
       expiresAtMs: earlier(createdAtMs + asked.livesMs, endsAtMs) ?? createdAtMs,
       endedAtMs: null,
     };
-    const made = await childStore.insertChild(record, CHILDREN_MAX, originOf('exchange', caller));
+    const by = rule === null ? {} : { workload: { rule: rule.id, ...rule.workload } };
+    const made = await childStore.insertChild(record, CHILDREN_MAX, { ...originOf('exchange', caller), ...by });
     if (made !== 'made') ownersBudget.give(owner);
     if (made === 'ended')
       return refused('invalid_grant', `the key ended meanwhile, or lost the scope ${DELEGATE}`, about);
@@ -130,13 +135,23 @@ export function createMakeChild(options: MakeChildOptions) {
   };
 }
 
+const chosenOf = ({ scopes }: ChildRequest, parent: KeyIdentity): readonly string[] =>
+  typeof scopes === 'function' ? scopes(parent.scopes.filter((scope) => scope !== DELEGATE)) : scopes;
+
+const NAME_CHARS_MAX = 200;
+
+/** Returns the name of a child that was given none: its parent's, or of a workload its subject. */
+const nameOf = ({ keyName, workload }: KeyIdentity): string =>
+  workload === null ? keyName : [...workload.subject].slice(0, NAME_CHARS_MAX).join('');
+
 /** The most scopes in a line of the log. */
 const SCOPES_LOGGED = 5;
 
 /** Returns the refusal of a key that may not hand on the scopes; null: it may. */
 function handOnRefusal(parent: KeyIdentity, scopes: readonly string[], about: LogFields) {
   if (parent.parentId !== null) return refused('invalid_grant', 'the key was made by another', about);
-  if (!parent.scopes.includes(DELEGATE)) return refused('invalid_grant', `the key lacks the scope ${DELEGATE}`, about);
+  if (parent.workload === null && !parent.scopes.includes(DELEGATE))
+    return refused('invalid_grant', `the key lacks the scope ${DELEGATE}`, about);
   if (scopes.length === 0) return refused('invalid_scope', 'no scope was asked for', about);
   const notHeld = scopes.filter((scope) => scope === DELEGATE || !parent.scopes.includes(scope));
   if (notHeld.length === 0) return null;

@@ -6,7 +6,7 @@ import { scopesFrom } from '../../store/columns.ts';
 import { type Database, listIn, type Row, type Value } from '../../store/database.ts';
 import { hasChanged } from '../../store/key-changes.ts';
 import type { DerivedLookup } from '../../store/key-reads.ts';
-import { hasSecret, rowBy } from '../../store/rows.ts';
+import { hasRule, hasSecret, rowBy } from '../../store/rows.ts';
 import { DELEGATE, keyUnder, scopesUnder } from './child.ts';
 
 /** The most living children that there may be. */
@@ -46,10 +46,10 @@ export const CHILD_LOOKUP: DerivedLookup = {
   read: ({ child }, parent) => (child === null ? null : keyUnder(childOf(child), parent)),
 };
 
-/** Returns the condition that key `k` accepts this secret and may have children, like keyUnder in child.ts. */
+/** Returns the condition that key `k` accepts this secret or rule, and it may have children, like barOf in child.ts. */
 const isParent = (hash: string, nowMs: string) => `k.active = 1
-AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ${nowMs}) AND ${hasSecret(hash, nowMs)}
-AND EXISTS (SELECT 1 FROM json_each(k.scopes) WHERE value = '${DELEGATE}')
+AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ${nowMs}) AND (${hasRule(hash)}
+OR ${hasSecret(hash, nowMs)} AND EXISTS (SELECT 1 FROM json_each(k.scopes) WHERE value = '${DELEGATE}'))
 AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id)`;
 
 /** When the child `c` of key `k` ends: by itself, with its parent, or with the secret that made it. */

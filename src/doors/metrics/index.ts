@@ -8,7 +8,7 @@ import type { Metrics } from './measures.ts';
 
 export type { ProcessUsage } from './gauges.ts';
 
-export interface MetricsDoor extends Pick<Metrics, 'guard' | 'verify' | 'store' | 'addGauges'> {
+export interface MetricsDoor extends Pick<Metrics, 'guard' | 'verify' | 'token' | 'store' | 'addGauges'> {
   readonly observer: Observer;
   readonly route: Pick<Route, 'get'>;
 }

@@ -7,7 +7,7 @@ import type { Operation, ToolResult } from '../../calls/operation.ts';
 import type { Run } from '../../calls/run.ts';
 import { type Awaitable, chain, isPromise } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
-import type { Verifier } from '../../keys/verify.ts';
+import type { Verified, Verifier } from '../../keys/verify.ts';
 import { CODES } from '../../mcp/message.ts';
 import type { Mcp, Reply } from '../../mcp/server.ts';
 import { createGauges, type GaugeOptions } from './gauges.ts';
@@ -29,6 +29,8 @@ export interface Metrics {
   /** Wraps a guard to count its refusals by code. */
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
   verify(verifier: Pick<Verifier, 'verify' | 'reads'>): Verifier['verify'];
+  /** Counts what became of a workload's token. */
+  token(result: 'memory' | 'verified' | 'refused' | 'unavailable'): void;
   /** Wraps a store to time its calls. */
   store<S extends object>(store: S): S;
   /** Adds the gauges, which are read at each scrape. */
@@ -98,9 +100,15 @@ export function createMetrics(clock: Clock): Metrics {
       return (token, caller) => {
         const { reads } = verifier;
         const verified = verifier.verify(token, caller);
-        if (isPromise(verified)) return verified.then((found) => count(found, false), countOutage);
+        // A token that isn't remembered is verified later, but its key may be known.
+        const isKnown = (found: Verified) => found.ok && found.rule !== null && verifier.reads === reads;
+        if (isPromise(verified)) return verified.then((found) => count(found, isKnown(found)), countOutage);
         return count(verified, verifier.reads === reads);
       };
+    },
+
+    token(result) {
+      series.of('mcp_keys_tokens_total', { result }).value += 1;
     },
 
     store(store) {

@@ -19,6 +19,10 @@ export const METRICS = {
     type: 'counter',
     help: 'API keys verified: from memory, after a look into the store, refused, or not decided.',
   },
+  mcp_keys_tokens_total: {
+    type: 'counter',
+    help: 'Tokens of workloads: remembered, verified, refused, or not decided since an issuer was away.',
+  },
   mcp_keys_refused_total: { type: 'counter', help: 'Calls that guards refused.' },
   mcp_keys_store_duration_seconds: {
     type: 'histogram',

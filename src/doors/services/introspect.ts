@@ -140,6 +140,8 @@ const activeToken = ({ auth }: KeyAuth, iss: string) => ({
   key_name: auth.keyName,
   ...(auth.metadata !== null && { metadata: auth.metadata }),
   ...(auth.parentId !== null && { parent: auth.parentId }),
+  // Who acts as the key (RFC 8693 §4.1).
+  ...(auth.workload !== null && { act: { iss: auth.workload.issuer, sub: auth.workload.subject } }),
 });
 
 /** Returns the fields that say what is left of the tighter of limit and quota. */

@@ -32,11 +32,15 @@ export type Leases = ReturnType<typeof createLeases>;
 
 export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock, sha256 }: LeasesOptions) {
   /**
-   * Returns the changes in the feed after which a call's key may have ended: of its secret, its owner, its parent's
+   * Returns the changes in the feed after which a call's key may have ended: of its secret or rule, its owner, its parent's
    * secret.
    */
-  const restsOn = ({ auth, parentHash }: Pick<ServiceCall, 'auth' | 'parentHash'>): readonly string[] => [
-    hashKey(sha256, auth.token),
+  const restsOn = ({
+    auth,
+    rule,
+    parentHash,
+  }: Pick<ServiceCall, 'auth' | 'rule' | 'parentHash'>): readonly string[] => [
+    rule?.hash ?? hashKey(sha256, auth.token),
     ownerChange(auth.subject),
     ...(parentHash === null ? [] : [parentHash]),
   ];

@@ -3,14 +3,15 @@
 
 import { isNameable } from '../../config/redirects.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
-import { isObject, type JsonObject } from '../../ground/text.ts';
+import { strictObject } from '../../ground/strict-json.ts';
+import type { JsonObject } from '../../ground/text.ts';
 
 const URIS_MAX = 20;
 const URIS_CHARS_MAX = 2000;
 
 /** Returns the redirect URIs in a client's document, or why it can't be used, for the log. */
 export function redirectUrisIn(clientId: string, body: Uint8Array): Result<readonly string[], string> {
-  const document = objectIn(body);
+  const document = strictObject(body);
   if (document === null) return err('is no JSON object in UTF-8 that has each field once');
   if (document.client_id !== clientId) return err('has another client_id');
   if (!isPublic(document)) return err('is of a client that needs a secret or a key of its own');
@@ -28,36 +29,4 @@ function isPublic(document: JsonObject): boolean {
   if (document.client_secret !== undefined) return false;
   const { token_endpoint_auth_method: method = 'none', token_endpoint_auth_methods_supported: methods } = document;
   return method === 'none' || (Array.isArray(methods) && methods.includes('none'));
-}
-
-function objectIn(body: Uint8Array): JsonObject | null {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(body); // a BOM stays: it is not JSON
-    const document: unknown = JSON.parse(text);
-    return isObject(document) && !hasFieldTwice(text) ? document : null;
-  } catch {
-    return null; // not UTF-8, not JSON, or nested too deep for the parser
-  }
-}
-
-/** A JSON string, or a bracket. */
-const TOKEN = /"(?:[^"\\]|\\.)*"(?=(\s*:)?)|[[\]{}]/g;
-
-/**
- * Returns whether the outermost object of a valid JSON text has two fields of one name. JSON.parse takes the last,
- * other parsers the first.
- */
-function hasFieldTwice(text: string): boolean {
-  const names = new Set<string>();
-  let depth = 0;
-  for (const [token, colon] of text.matchAll(TOKEN)) {
-    if (token === '{' || token === '[') depth += 1;
-    else if (token === '}' || token === ']') depth -= 1;
-    else if (depth === 1 && colon !== undefined) {
-      const name: string = JSON.parse(token);
-      if (names.has(name)) return true;
-      names.add(name);
-    }
-  }
-  return false;
 }

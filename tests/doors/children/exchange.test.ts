@@ -98,7 +98,7 @@ describe('an exchange', () => {
   test.each<[string, Record<string, string | undefined>, string]>([
     ['no token', { subject_token: undefined }, 'invalid_request'],
     ['no type', { subject_token_type: undefined }, 'invalid_request'],
-    ['another type', { subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' }, 'invalid_request'],
+    ['another type', { subject_token_type: 'urn:ietf:params:oauth:token-type:refresh_token' }, 'invalid_request'],
     ['another wanted', { requested_token_type: 'urn:ietf:params:oauth:token-type:jwt' }, 'invalid_request'],
     ['an actor', { actor_token: 'x' }, 'invalid_request'],
     ['an audience', { audience: 'x' }, 'invalid_request'],
@@ -114,6 +114,7 @@ describe('an exchange', () => {
     ['a scope that it lacks', { scope: 'read admin' }, 'invalid_scope'],
     ['delegate', { scope: 'read delegate' }, 'invalid_scope'],
     ['another server', { resource: 'https://elsewhere.example' }, 'invalid_target'],
+    ['a key as a JWT', { subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' }, 'invalid_grant'],
     ['another grant', { grant_type: 'client_credentials' }, 'unsupported_grant_type'],
   ])('with %s is refused, and makes nothing', async (_, fields, error) => {
     const before = await storedChildren(databaseOf(app));

@@ -1,0 +1,115 @@
+// `keys rule`: lets tokens of workloads act as a key (src/doors/rules/). Only operators make rules: no tool and no page.
+
+import { operatingRules, type StoredRule } from '../../doors/rules/index.ts';
+import type { Result } from '../../ground/result.ts';
+import { systemClock, systemRandom } from '../../ground/runtime.ts';
+import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
+import { asksForHelp, type Command, command, loadCommand, type Modules } from '../command.ts';
+import { CommandError, UsageError } from '../io.ts';
+import { flag, ID, kind, many, needed, optional } from '../options.ts';
+import { byCommand, sha256, withStore } from './database.ts';
+
+/** Accepts what the door reads. */
+const text = (name: string, expected: string) => kind(name, expected, (given) => given || null);
+
+const add = command({
+  name: 'keys rule add',
+  summary:
+    'Lets tokens of this issuer and subject act as the key, and prints the id of the rule. --audience: by default this server. --jwks: the key set of all rules of this issuer.',
+  options: {
+    issuer: needed(text('URL', 'an https URL')),
+    subject: needed(text('S', 'a subject, or its beginning and a *')),
+    audience: many(text('A', 'an audience')),
+    claim: many(text('NAME=VALUE', 'NAME=VALUE')),
+    scope: many(text('S', 'a scope')),
+    jwks: optional(text('FILE|URL|fetch', 'a file, an https URL, or fetch')),
+  },
+  argument: needed(ID),
+  async run({ options: { jwks, ...given }, argument: keyId, io }) {
+    const { addRule, createRuleStore, readKeySetSource, readTerms, ruleSettings } = await operatingRules();
+    const terms = taken(readTerms(given));
+    const keySet = jwks === undefined ? undefined : taken(await readKeySetSource(jwks, terms.issuer));
+    await withStore(io, async ({ db }, config) => {
+      const address = createServerAddress({ ...config, listening: listeningOrigin(config, config.port) });
+      const added = await addRule(
+        { keyId, ...terms, keySet },
+        {
+          store: createRuleStore(db),
+          settings: ruleSettings(config, address),
+          clock: systemClock,
+          random: systemRandom,
+          sha256,
+          origin: byCommand(io),
+          warn: io.say,
+        },
+      );
+      if (!added.ok) throw new CommandError(added.error);
+      const { id, owner, audiences } = added.value;
+      io.say(
+        `tokens of ${terms.issuer} with the subject ${terms.subject} act as key ${keyId} of ${JSON.stringify(owner)}`,
+      );
+      io.say(`ask the platform for a token with the audience ${audiences.join(' or ')}`);
+      await io.write(`${id}\n`);
+    });
+  },
+});
+
+function taken<T>(read: Result<T, { readonly option: string; readonly expected: string }>): T {
+  if (read.ok) return read.value;
+  throw new UsageError(`--${read.error.option}: expected ${read.error.expected}`);
+}
+
+const list = command({
+  name: 'keys rule list',
+  summary: 'Lists the rules of a key, or all.',
+  options: { json: flag },
+  argument: optional(ID),
+  async run({ options: { json }, argument: keyId, io }) {
+    const { createRuleStore, isGiven } = await operatingRules();
+    const shown = ({ hash: _, resource: __, keySet, refused, ...rule }: StoredRule) => ({
+      ...rule,
+      keySet: isGiven(keySet) ? 'file' : (keySet ?? 'fetch'),
+      ...(refused !== null && { refused }),
+    });
+    await withStore(io, async ({ db }) => {
+      const rules = (await createRuleStore(db).list(Date.now(), keyId ?? null)).map(shown);
+      if (json) return io.writeJson(rules);
+      if (rules.length === 0) return io.say('there are no rules');
+      await io.writeTable([
+        ['ID', 'KEY', 'OWNER', 'ISSUER', 'SUBJECT', 'AUDIENCES', 'CLAIMS', 'SCOPES', 'KEY SET', 'REFUSED'],
+        ...rules.map((rule) => [
+          ...[rule.id, rule.keyId, rule.owner ?? '-', rule.issuer, rule.subject, rule.audiences.join(' ') || 'default'],
+          ...[rule.claims.join(' ') || '-', rule.scopes?.join(' ') ?? 'all', rule.keySet, rule.refused ?? '-'],
+        ]),
+      ]);
+    });
+  },
+});
+
+const remove = command({
+  name: 'keys rule remove',
+  summary: 'Removes a rule: its tokens are refused within REVOCATION_LAG_MAX_MS, and the children made with them end.',
+  argument: needed(ID),
+  async run({ argument: id, io }) {
+    const { createRuleStore } = await operatingRules();
+    await withStore(io, async ({ db }) => {
+      const rules = createRuleStore(db);
+      const isThere = (await rules.list(Date.now())).some((rule) => rule.id === id);
+      if (!isThere) throw new CommandError('there is no rule of this id');
+      await rules.remove(id, byCommand(io));
+      io.say('removed');
+    });
+  },
+});
+
+const VERBS: Modules<Command> = { add: async () => add, list: async () => list, remove: async () => remove };
+
+export const verb: Command = {
+  usage: [add, list, remove].map(({ usage }) => usage).join('\n'),
+  summary: 'Lets tokens of workloads act as a key.',
+  async run([name = '--help', ...args], io) {
+    if (!asksForHelp([name])) return (await loadCommand(name, VERBS, 'verb')).run(args, io);
+    const verbs = await Promise.all(Object.values(VERBS).map((load) => load()));
+    await io.write(verbs.map(({ usage, summary }) => `usage: ${usage}\n${summary}\n`).join('\n'));
+  },
+};

@@ -1,0 +1,120 @@
+// Adds a rule for an operator, or says in one sentence why not. The inserting statement decides; what is looked at before
+// only finds the words.
+
+import { err, ok, type Result } from '../../ground/result.ts';
+import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
+import type { Origin } from '../../keys/actor.ts';
+import { hashKey, mintId } from '../../keys/record.ts';
+import { discoverJwksUri, IssuerMismatch, issuerOutageIn } from '../../users/discovery.ts';
+import { canMeet, nameFault, RULE_MAXIMA, type Rule, type RuleTerms } from './rule.ts';
+import type { RuleSettings } from './settings.ts';
+import type { KeyOfRule, KeySetSource, RuleStore, StoredRule } from './store.ts';
+
+export interface AddingOptions {
+  readonly store: RuleStore;
+  readonly settings: RuleSettings;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly sha256: Sha256;
+  readonly origin: Origin;
+  /** Tells the operator in a sentence what may be wrong. */
+  readonly warn: (sentence: string) => void;
+}
+
+interface AskedRule extends RuleTerms {
+  readonly keyId: string;
+  readonly scopes: readonly string[] | null;
+}
+
+export interface RuleRequest extends AskedRule {
+  /** Undefined: what the issuer has, of a new one the set that its metadata names. */
+  readonly keySet: KeySetSource | undefined;
+}
+
+export interface AddedRule {
+  readonly id: string;
+  readonly owner: string | null;
+  /** Any of these must be asked for of the platform. */
+  readonly audiences: readonly string[];
+}
+
+const SECRET_BYTES = 32;
+
+/** Returns the rule, which may have been there. Its error is a sentence for the operator. */
+export async function addRule(request: RuleRequest, options: AddingOptions): Promise<Result<AddedRule, string>> {
+  const { store, settings, clock, random, sha256, origin } = options;
+  const { keySet, ...asked } = request;
+  const nowMs = clock.nowMs();
+  const [key, rules] = await Promise.all([store.keyOf(asked.keyId, nowMs), store.list(nowMs)]);
+  const added = (id: string) => ok({ id, owner: key?.owner ?? null, audiences: settings.audiencesOf(asked, key) });
+  const same = rules.find((rule) => isSame(rule, asked));
+  if (same !== undefined) {
+    if (keySet !== undefined && keySet !== same.keySet) await store.setKeySet(same, keySet);
+    return added(same.id);
+  }
+  const refusal =
+    keyRefusal(key) ??
+    nameFaultOf(asked) ??
+    settings.vainness(asked, key?.resource ?? null) ??
+    (await issuerFault(request, rules, options));
+  if (refusal !== null) return err(refusal);
+  const rule = {
+    ...asked,
+    id: mintId(random),
+    hash: hashKey(sha256, random(SECRET_BYTES).toHex()),
+    createdAtMs: nowMs,
+  };
+  if (await store.add(rule, keySet, origin)) return added(rule.id);
+  // Somebody else may have added the same rule, or another, since the rules were read.
+  const then = await store.list(nowMs);
+  const other = then.find((one) => isSame(one, asked));
+  return other === undefined ? err(refusalAmong(then, asked)) : added(other.id);
+}
+
+function isSame(rule: Rule, asked: AskedRule): boolean {
+  const textOf = ({ keyId, issuer, subject, audiences, claims, scopes }: AskedRule) =>
+    JSON.stringify([keyId, issuer, subject, audiences, claims, scopes]);
+  return textOf(rule) === textOf(asked);
+}
+
+function keyRefusal(key: KeyOfRule | null): string | null {
+  if (key === null) return 'there is no key of this id (a child has no rules)';
+  return key.refused === null || key.refused === 'blocked' ? null : `the key is ${key.refused}`;
+}
+
+function nameFaultOf(terms: RuleTerms): string | null {
+  const fault = nameFault(terms);
+  return fault && `the name of this subject can be given up, and taken by somebody else: expected ${fault}`;
+}
+
+/** Looks up the metadata if it names the key set, since a mistyped issuer would never be found out otherwise. */
+async function issuerFault(
+  { issuer, keySet }: RuleRequest,
+  rules: readonly StoredRule[],
+  { clock, warn }: AddingOptions,
+): Promise<string | null> {
+  const source = keySet === undefined ? rules.find((rule) => rule.issuer === issuer)?.keySet : keySet;
+  if (source != null) return null;
+  try {
+    await discoverJwksUri(issuer, clock);
+  } catch (error) {
+    const { reason } = issuerOutageIn(error);
+    if (error instanceof IssuerMismatch) return `${reason}, not ${JSON.stringify(issuer)}`;
+    warn(`the key set of ${issuer} can't be found now: ${reason}`);
+  }
+  return null;
+}
+
+/** Returns why the database didn't take a rule beside these. */
+function refusalAmong(rules: readonly Rule[], asked: AskedRule): string {
+  const meeting = rules.find((rule) => canMeet(rule, asked));
+  if (meeting !== undefined) return `a token could fit rule ${meeting.id} of key ${meeting.keyId} beside this one`;
+  if (rules.length >= RULE_MAXIMA.inAll) return `there are ${RULE_MAXIMA.inAll} rules, which is the most`;
+  if (rules.filter(({ keyId }) => keyId === asked.keyId).length >= RULE_MAXIMA.ofKey) {
+    return `the key has ${RULE_MAXIMA.ofKey} rules, which is the most`;
+  }
+  if (new Set(rules.map(({ issuer }) => issuer)).size >= RULE_MAXIMA.issuers) {
+    return `there are rules of ${RULE_MAXIMA.issuers} issuers, which is the most`;
+  }
+  return 'the key has changed meanwhile: try again';
+}

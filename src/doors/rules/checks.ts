@@ -1,0 +1,136 @@
+// The checks of a workload's token, in their order, but for its signature and its key: each says what was found, what was
+// expected and what to do. The server stops at the first that fails; `keys rule test` shows all. Pure.
+
+import type { TokenRefusal } from '../../ground/problem.ts';
+import type { JsonObject } from '../../ground/text.ts';
+import { ASYMMETRIC } from '../../users/jwks.ts';
+import { hasAudience } from '../../users/user-token.ts';
+import { fitsClaim, fitsSubject, isSubject, memberAt, nameOf, type Rule } from './rule.ts';
+
+export interface Finding {
+  readonly check: string;
+  /** Why the token fails this check; null: it passes. */
+  readonly refusal: TokenRefusal | null;
+  readonly found: string;
+  readonly expected: string;
+  /** What to do about it; empty if it passes. */
+  readonly help: string;
+}
+
+/** A token that was parsed, and not verified. */
+export interface ParsedToken {
+  readonly header: JsonObject;
+  readonly payload: JsonObject;
+}
+
+/** How far the issuer's clock may be ahead. */
+const AHEAD_S_MAX = 5;
+/** Managed identities are good for a day and some minutes. */
+const LIFE_S_MAX = 25 * 60 * 60;
+const TYPES: readonly unknown[] = ['jwt', 'jose', 'at+jwt'];
+
+/** Checks what needs no signature. */
+export const EARLY_CHECKS = [checkHeader, checkTimes, checkBearer] as const;
+
+function checkHeader({ header }: ParsedToken): Finding {
+  const { alg, typ } = header;
+  const type = typeof typ === 'string' ? typ.toLowerCase().replace(/^application\//, '') : typ;
+  const isFit =
+    typeof alg === 'string' &&
+    ASYMMETRIC.includes(alg) &&
+    (!Object.hasOwn(header, 'typ') || TYPES.includes(type)) &&
+    !Object.hasOwn(header, 'crit');
+  return {
+    check: 'header',
+    refusal: isFit ? null : 'header',
+    found: `alg ${shown(alg)}, typ ${shown(typ)}, crit ${shown(header.crit)}`,
+    expected: `alg ${ASYMMETRIC.join(', ')}; typ absent, JWT, JOSE or at+jwt; no crit`,
+    help: isFit ? '' : 'Ask the platform for a token for its workload, signed by its key set',
+  };
+}
+
+function checkTimes({ payload }: ParsedToken, nowMs: number): Finding {
+  const { exp, iat, nbf } = payload;
+  const refusal = timesRefusal(exp, iat, Object.hasOwn(payload, 'nbf') ? nbf : 0, nowMs / 1000);
+  return {
+    check: 'times',
+    refusal,
+    found: `iat ${shownTime(iat)}, nbf ${shownTime(nbf)}, exp ${shownTime(exp)}, now ${shownTime(nowMs / 1000)}`,
+    expected: `numbers; now before exp; iat and nbf at most ${AHEAD_S_MAX} s ahead; at most ${LIFE_S_MAX / 3600} h from iat to exp`,
+    help: refusal === null ? '' : TIMES_HELP[refusal],
+  };
+}
+
+const TIMES_HELP = {
+  lifetime: 'Ask the issuer for tokens with iat and exp that are good for at most 25 hours',
+  expired: 'Ask for a new token shortly before it is needed',
+  'not yet': 'Set the clocks of the issuer and of this server',
+} as const;
+
+function timesRefusal(exp: unknown, iat: unknown, nbf: unknown, nowS: number): keyof typeof TIMES_HELP | null {
+  if (!isTime(exp) || !isTime(iat) || !isTime(nbf)) return 'lifetime';
+  if (nowS >= exp) return 'expired';
+  if (Math.max(iat, nbf) > nowS + AHEAD_S_MAX) return 'not yet';
+  return exp - iat > LIFE_S_MAX ? 'lifetime' : null;
+}
+
+const isTime = (value: unknown): value is number => Number.isFinite(value); // JSON's 1e400 is read as Infinity
+
+function checkBearer({ payload }: ParsedToken): Finding {
+  const unfit = ['cnf', 'nonce'].filter((name) => Object.hasOwn(payload, name));
+  const isFit = unfit.length === 0 && isSubject(payload.sub);
+  return {
+    check: 'bearer',
+    refusal: isFit ? null : 'claims',
+    found: unfit.length > 0 ? unfit.join(' and ') : `sub ${shown(payload.sub)}`,
+    expected: 'a sub of 1 to 512 characters without controls; no cnf, no nonce',
+    help: isFit ? '' : 'Ask for a token of the workload itself: this one is bound to a proof, or to a sign-in',
+  };
+}
+
+/** Checks the token against one rule. `defaults`: the audiences of a rule that names none. */
+export function fitOf(rule: Rule, { payload }: ParsedToken, defaults: readonly string[]): readonly Finding[] {
+  const audiences = rule.audiences.length > 0 ? rule.audiences : defaults;
+  const missing = rule.claims.filter((claim) => !fitsClaim(claim, payload));
+  return [
+    {
+      check: 'audience',
+      refusal: hasAudience(payload.aud, audiences) ? null : 'no rule',
+      found: `aud ${shown(payload.aud)}`,
+      expected: audiences.join(' or '),
+      help: `Ask the platform for a token with the audience ${audiences[0] ?? ''}`,
+    },
+    {
+      check: 'subject',
+      refusal: isSubject(payload.sub) && fitsSubject(rule.subject, payload.sub) ? null : 'no rule',
+      found: `sub ${shown(payload.sub)}`,
+      expected: rule.subject,
+      help: 'Add a rule with this subject, if this workload may act as the key',
+    },
+    {
+      check: 'claims',
+      refusal: missing.length === 0 ? null : 'no rule',
+      found: rule.claims.map((claim) => `${nameOf(claim)} ${shown(memberAt(nameOf(claim), payload))}`).join(', '),
+      expected: rule.claims.join(', '),
+      help: 'Add a rule with these claims, if this workload may act as the key',
+    },
+  ];
+}
+
+/** Returns whether a rule lets the token in, its key aside. */
+export const isFit = (rule: Rule, token: ParsedToken, defaults: readonly string[]): boolean =>
+  fitOf(rule, token, defaults).every(({ refusal }) => refusal === null);
+
+/** The most characters of a value that are shown. */
+const SHOWN_CHARS_MAX = 200;
+
+const shown = (value: unknown): string =>
+  value === undefined ? 'absent' : (JSON.stringify(value) ?? '').slice(0, SHOWN_CHARS_MAX);
+
+/** The latest time that a Date can hold, in seconds. */
+const DATE_S_MAX = 8.64e12;
+
+function shownTime(value: unknown): string {
+  if (!isTime(value) || Math.abs(value) > DATE_S_MAX) return shown(value);
+  return new Date(value * 1000).toISOString();
+}

@@ -1,0 +1,44 @@
+// Rules: tokens of other issuers act as keys (src/keys/README.md, Workloads). A door: the server works without it. What
+// checks tokens is loaded with the first one that is presented while the database holds a rule.
+
+import { atFirstUse } from '../../ground/first-use.ts';
+import type { TokenBuckets } from '../../ground/limits/rates.ts';
+import { type Awaitable, chain } from '../../ground/result.ts';
+import type { Feed } from '../../keys/feed.ts';
+import type { FindRule } from '../../keys/verify.ts';
+import type { CheckingOptions } from './checking.ts';
+import type { Tokens } from './tokens.ts';
+
+export { workloadGrants } from './grant.ts';
+export { RULE_LOOKUP, type StoredRule } from './store.ts';
+
+export interface RulesOptions extends Omit<CheckingOptions, 'feed' | 'budgets'> {
+  /** Returns the feed. It is called with the first token. */
+  readonly feed: () => Feed;
+  /** Returns the budgets of unknown keys. It is called with the first token. */
+  readonly budgets: () => TokenBuckets;
+}
+
+export interface Rules {
+  readonly findRule: FindRule;
+  /** Returns whether a token is to be looked at as a workload's, and not as a user's. */
+  isOfRule(token: string): Awaitable<boolean>;
+}
+
+/** Loads what operators do with rules (commands/keys/rule.ts). */
+export const operatingRules = () => import('./operating.ts');
+
+export function openRules({ feed, budgets, ...options }: RulesOptions): Rules {
+  let loaded: Tokens | undefined;
+  const load = atFirstUse('doors/rules', import.meta.url, async () => {
+    const { createChecking } = await import('./checking.ts');
+    loaded = createChecking({ ...options, feed: feed(), budgets: budgets() });
+    return loaded;
+  });
+  const tokens = (): Awaitable<Tokens> => loaded ?? load();
+  return {
+    findRule: (token, caller) => chain(tokens(), ({ find }) => find(token, caller)),
+    isOfRule: (token) =>
+      chain(feed().holdsRules(), (hasRules) => hasRules && chain(tokens(), ({ isOfRule }) => isOfRule(token))),
+  };
+}

@@ -1,0 +1,74 @@
+// The key sets of the issuers that rules name: each fetched when its first token comes, or given by the operator.
+
+import type { JSONWebKeySet } from 'jose';
+import { once } from '../../ground/cache.ts';
+import { createFairSemaphore } from '../../ground/limits/semaphore.ts';
+import type { Clock } from '../../ground/runtime.ts';
+import { trustedUrl } from '../../ground/urls.ts';
+import { IssuerOutage, loadJwksOf } from '../../users/discovery.ts';
+import { ASYMMETRIC, createJwks, keysOf } from '../../users/jwks.ts';
+import type { VerificationKeys } from '../../users/verification-keys.ts';
+import type { Log } from '../../watch/log.ts';
+import type { StoredRule } from './store.ts';
+
+/** While a set can't be fetched, the old one is used up to this age. */
+const LASTS_MS = 60 * 60_000;
+const FAILURE_PAUSE_MS = 10_000;
+const FETCHES_MAX = 4;
+const FETCH_WAIT_MS_MAX = 5000;
+const WAITING = { total: 1000, each: 1000 };
+
+export type KeySets = ReturnType<typeof createKeySets>;
+
+export function createKeySets({ clock, log }: { readonly clock: Clock; readonly log: Log }) {
+  const bySource = new Map<string, VerificationKeys>();
+  const fetches = createFairSemaphore({ total: FETCHES_MAX, each: FETCHES_MAX }, WAITING, clock);
+
+  function fetched(issuer: string, url: string | null): VerificationKeys {
+    const source = url === null ? issuer : trustedUrl(url);
+    async function loadInTurn(): Promise<JSONWebKeySet> {
+      if (source === null) throw new IssuerOutage("the key set's address is no https URL"); // typed into the database
+      const release = await fetches.acquire(issuer, FETCH_WAIT_MS_MAX);
+      if (release === null) throw new IssuerOutage('the key set had to wait too long for its turn');
+      try {
+        return await loadJwksOf(source, clock)();
+      } finally {
+        release();
+      }
+    }
+    return createJwks({ load: loadInTurn, clock, log, issuer, pauseMs: FAILURE_PAUSE_MS, lastsMs: LASTS_MS });
+  }
+
+  return {
+    /** Returns the keys of a rule's issuer: one object as long as they come from the same source. */
+    of({ issuer, keySet }: Pick<StoredRule, 'issuer' | 'keySet'>): VerificationKeys {
+      const name = JSON.stringify([issuer, keySet]);
+      const known = bySource.get(name);
+      if (known !== undefined) return known;
+      const keys = isGiven(keySet) ? given(keySet) : fetched(issuer, keySet);
+      bySource.set(name, keys);
+      return keys;
+    },
+    /** Forgets the key sets that no rule names any more. */
+    keepOnly(rules: readonly StoredRule[]): void {
+      const named = new Set(rules.map(({ issuer, keySet }) => JSON.stringify([issuer, keySet])));
+      for (const name of bySource.keys()) if (!named.has(name)) bySource.delete(name);
+    },
+  };
+}
+
+/** Returns whether the operator gave the set itself, as JSON, and no URL. */
+export const isGiven = (keySet: string | null): keySet is string => keySet?.startsWith('{') === true;
+
+function given(json: string): VerificationKeys {
+  const keys = once(() => keysOf(setIn(json)));
+  return { algorithms: ASYMMETRIC, current: keys, get: keys, refreshedAfter: keys };
+}
+
+function setIn(json: string): JSONWebKeySet {
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw new IssuerOutage('the key set is not JSON'); // typed into the database
+  }
+}

@@ -1,0 +1,7 @@
+// What operators do with rules, loaded by the commands alone.
+
+export { addRule } from './adding.ts';
+export { isGiven } from './key-sets.ts';
+export { ruleSettings } from './settings.ts';
+export { createRuleStore } from './store.ts';
+export { readKeySetSource, readTerms } from './terms.ts';

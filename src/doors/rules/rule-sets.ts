@@ -1,0 +1,65 @@
+// Reads all rules together, and keeps them until one changes.
+
+import { singleFlights } from '../../ground/cache.ts';
+import type { Awaitable } from '../../ground/result.ts';
+import type { Clock } from '../../ground/runtime.ts';
+import type { Feed } from '../../keys/feed.ts';
+import type { RuleStore, StoredRule } from './store.ts';
+
+/** All rules as of one reading. Another reading is another object. */
+export interface RuleSet {
+  readonly byIssuer: ReadonlyMap<string, readonly StoredRule[]>;
+  /** The hashes by which the feed announces a change of a rule. */
+  readonly hashes: ReadonlySet<string>;
+}
+
+/** The word by which the feed announces that rules have changed (db/0002_rules.sql). */
+const RULES_CHANGED = 'rules';
+
+export interface RuleSets {
+  /** Returns the rules that are kept; null: they have to be read. */
+  kept(): RuleSet | null;
+  get(): Awaitable<RuleSet>;
+}
+
+export interface RuleSetsOptions {
+  readonly store: Pick<RuleStore, 'list'>;
+  readonly feed: Feed;
+  readonly clock: Clock;
+  /** Takes all rules once they are read. */
+  readonly onRead: (rules: readonly StoredRule[]) => void;
+}
+
+export function createRuleSets({ store, feed, clock, onRead }: RuleSetsOptions): RuleSets {
+  const reads = singleFlights<RuleSet>();
+  let rules: RuleSet | null = null;
+  let changes = 0; // a read that began before a change must not be kept after it
+
+  function forget(): void {
+    changes += 1;
+    rules = null;
+    reads.forgetAll(); // nor shared
+  }
+
+  feed.subscribe({
+    onChanges(hashes) {
+      // While rules are being read, any hash may be one of theirs.
+      if (rules === null || hashes.some((hash) => hash === RULES_CHANGED || rules?.hashes.has(hash))) forget();
+    },
+    onReset: forget,
+  });
+
+  async function readRules(): Promise<RuleSet> {
+    const changesBefore = changes;
+    const list = await store.list(clock.nowMs(), null, feed.queryTimeoutMs);
+    const hashes = new Set(list.map(({ hash }) => hash));
+    const set = { byIssuer: Map.groupBy(list, ({ issuer }) => issuer), hashes };
+    if (changes === changesBefore) {
+      rules = set;
+      onRead(list);
+    }
+    return set;
+  }
+
+  return { kept: () => rules, get: () => rules ?? reads.run('all', readRules) };
+}

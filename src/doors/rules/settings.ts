@@ -1,0 +1,49 @@
+// What of the configuration decides about rules: which tokens are users', and which audiences a rule has by default. Pure.
+
+import type { ServerAddress } from '../../ground/server-address.ts';
+import { THIS_SERVER } from '../../keys/audience.ts';
+import { ownAudiences, type UserJwtConfig } from '../../users/index.ts';
+import type { UserTokens } from '../../users/user-token.ts';
+import type { RuleTerms } from './rule.ts';
+
+export type RuleSettings = ReturnType<typeof ruleSettings>;
+
+export function ruleSettings(
+  { jwt, jwtIssuer, jwtAudience }: UserJwtConfig,
+  address: Pick<ServerAddress, 'origins' | 'path'>,
+) {
+  const isSecret = jwt.kind === 'secret' || jwt.kind === 'dev-secret';
+  const audiences = jwtAudience === null ? ownAudiences(address) : [jwtAudience];
+  const users: UserTokens = isSecret
+    ? { by: 'secret' }
+    : jwtIssuer === null
+      ? { by: 'key_set' }
+      : { by: 'issuer', issuer: jwtIssuer, audiences };
+  const own = address.origins.flatMap((origin) =>
+    ['', '/mcp', '/sse'].flatMap((end) => withSlash(origin + address.path + end)),
+  );
+
+  /** Returns the audiences of a rule that names none, by the server that its key is good for (null: any). */
+  const defaultAudiences = (resource: string | null): readonly string[] =>
+    resource === null || resource === THIS_SERVER ? own : withSlash(resource);
+
+  /** Returns why no token can be let in by a rule; null: one can. `resource`: the server that its key is good for. */
+  function vainness({ issuer, audiences: named }: RuleTerms, resource: string | null): string | null {
+    if (users.by === 'key_set') return 'JWT_JWKS_URL takes every token for a user’s: set JWT_ISSUER, too';
+    if (users.by !== 'issuer' || users.issuer !== issuer) return null;
+    const isUsers = (audience: string) => users.audiences.includes(audience);
+    return (named.length > 0 ? named : defaultAudiences(resource)).every(isUsers)
+      ? 'its tokens are users’, since JWT_ISSUER makes them for an audience of users: give --audience another'
+      : null;
+  }
+
+  /** Returns the audiences of a rule, by the server that its key is good for. */
+  const audiencesOf = (
+    { audiences }: Pick<RuleTerms, 'audiences'>,
+    key: { readonly resource: string | null } | null,
+  ) => (audiences.length > 0 ? audiences : defaultAudiences(key?.resource ?? null));
+
+  return { users, defaultAudiences, audiencesOf, vainness };
+}
+
+const withSlash = (url: string): readonly string[] => [url, `${url}/`];

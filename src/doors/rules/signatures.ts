@@ -1,0 +1,87 @@
+// Checks signatures one after the other, so that a flood of made-up tokens takes one of them at a time. Sources, usually
+// addresses, take turns; those within their budget of unknown keys come before those beyond it, which have a limited
+// number of places.
+
+import { compactVerify } from 'jose/jws/compact/verify';
+import { createQueues } from '../../ground/limits/queues.ts';
+import type { TokenBuckets } from '../../ground/limits/rates.ts';
+import { createReservoir } from '../../ground/limits/reservoir.ts';
+import { ok, type Result } from '../../ground/result.ts';
+import type { Caller } from '../../keys/actor.ts';
+import { sourceOf } from '../../keys/unknown-keys.ts';
+import { ASYMMETRIC } from '../../users/jwks.ts';
+import { type OneKey, verifySigned } from '../../users/signature.ts';
+import type { JwtKeys, VerificationKeys } from '../../users/verification-keys.ts';
+
+/** When so many wait, some of those beyond their budget are refused. */
+const WAITING_MAX = 500;
+
+interface Waiter {
+  check(): Promise<void>;
+  refuse(): void;
+}
+
+export type Signatures = ReturnType<typeof createSignatures>;
+
+export function createSignatures(budgets: TokenBuckets) {
+  const withinBudget = createQueues<Waiter>();
+  const overBudget = createReservoir<Waiter>(WAITING_MAX);
+  let isServing = false;
+
+  function next(): Waiter | undefined {
+    for (const [source, first] of withinBudget.turns()) {
+      withinBudget.shift(source);
+      return first;
+    }
+    return overBudget.take(1)[0];
+  }
+
+  async function serve(): Promise<void> {
+    if (isServing) return;
+    isServing = true;
+    for (let waiter = next(); waiter !== undefined; waiter = next()) await waiter.check();
+    isServing = false;
+  }
+
+  /** Resolves with what `verify` returns when its turn has come. Rejects with its error, or with NoPlace. */
+  function inTurn<T>(source: string, isWithinBudget: boolean, verify: () => Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const waiter: Waiter = {
+        check: () => verify().then(resolve, reject),
+        refuse: () => reject(new NoPlace(source)),
+      };
+      if (isWithinBudget) withinBudget.push(source, waiter);
+      else overBudget.offer(waiter)?.refuse();
+      void serve();
+    });
+  }
+
+  return {
+    /** Verifies a token's signature at the cost of its source, to which a good one gives it back. Throws an IssuerOutage. */
+    async verify(token: string, keys: VerificationKeys, caller: Caller): Promise<Result<JwtKeys, unknown>> {
+      const source = sourceOf(caller);
+      const isWithinBudget = budgets.take(source) === 0;
+      const signed = await verifySigned(keys, token, (key) =>
+        inTurn(source, isWithinBudget, () => verifyBy(token, key)),
+      );
+      if (!signed.ok) return signed;
+      if (isWithinBudget) budgets.give(source, 1);
+      return ok(signed.value.keys);
+    },
+  };
+}
+
+/** Too many wait for a check of their signature. */
+export class NoPlace extends Error {
+  override name = 'NoPlace';
+
+  constructor(readonly source: string) {
+    super('too many wait');
+  }
+}
+
+const OPTIONS = { algorithms: [...ASYMMETRIC] };
+
+async function verifyBy(token: string, key: OneKey): Promise<void> {
+  await (typeof key === 'function' ? compactVerify(token, key, OPTIONS) : compactVerify(token, key, OPTIONS));
+}

@@ -1,0 +1,148 @@
+// Stores rules and where their issuers' key sets come from (db/README.md, rules). Every write is idempotent.
+
+import type { Origin } from '../../keys/actor.ts';
+import { scopesFrom } from '../../store/columns.ts';
+import { type Database, listIn, type Row, textIn } from '../../store/database.ts';
+import type { RuleLookup } from '../../store/key-reads.ts';
+import { RULE_MAXIMA, type Rule } from './rule.ts';
+
+/** Where an issuer's key set comes from: the set itself as JSON, or its URL; null: the issuer's metadata names it. */
+export type KeySetSource = string | null;
+
+/** What the database knows of a rule's key. */
+export interface KeyOfRule {
+  /** The owner of its key; null: there is no such key. */
+  readonly owner: string | null;
+  /** The one server that its key is good for; null: any. */
+  readonly resource: string | null;
+  /** Why its key is refused; null: it isn't. */
+  readonly refused: 'unknown' | 'revoked' | 'expired' | 'blocked' | null;
+}
+
+export interface StoredRule extends Rule, KeyOfRule {
+  readonly keySet: KeySetSource;
+}
+
+export interface NewRule extends Rule {
+  readonly createdAtMs: number;
+}
+
+const COLUMNS = 'id, key_id, hash, issuer, subject, audiences, claims, scopes';
+
+const KEY_COLUMNS = `k.user_id, k.resource, CASE
+  WHEN k.id IS NULL THEN 'unknown'
+  WHEN k.active = 0 THEN 'revoked'
+  WHEN EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = k.user_id) THEN 'blocked'
+  WHEN k.expires_at_ms < ?1 THEN 'expired'
+END AS refused`;
+
+const KEY = `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.id = ?2`;
+
+const LIST = `SELECT ${COLUMNS.replaceAll(/\w+/g, 'r.$&')}, i.jwks, ${KEY_COLUMNS}
+FROM rules r LEFT JOIN issuers i USING (issuer) LEFT JOIN api_keys k ON k.id = r.key_id
+WHERE ?2 IS NULL OR r.key_id = ?2 ORDER BY r.row`;
+
+/** Returns the condition that a subject of the database and one that is given fit a common token, as canMeet in rule.ts. */
+const haveCommonSubject = (one: string, other: string) => `CASE
+  WHEN substr(${one}, -1) = '*' AND substr(${other}, -1) = '*'
+  THEN substr(${one}, 1, min(length(${one}), length(${other})) - 1)
+    = substr(${other}, 1, min(length(${one}), length(${other})) - 1)
+  WHEN substr(${one}, -1) = '*'
+  THEN length(${other}) >= length(${one}) AND substr(${other}, 1, length(${one}) - 1) = substr(${one}, 1, length(${one}) - 1)
+  WHEN substr(${other}, -1) = '*'
+  THEN length(${one}) >= length(${other}) AND substr(${one}, 1, length(${other}) - 1) = substr(${other}, 1, length(${other}) - 1)
+  ELSE ${one} = ${other}
+END`;
+
+const claimName = (claim: string) => `substr(${claim}, 1, instr(${claim}, '='))`;
+
+const MEETS = `r.issuer = ?4 AND (r.audiences = '[]' OR ?6 = '[]'
+  OR EXISTS (SELECT 1 FROM json_each(r.audiences) a JOIN json_each(?6) b ON a.value = b.value))
+AND ${haveCommonSubject('r.subject', '?5')}
+AND NOT EXISTS (SELECT 1 FROM json_each(r.claims) a JOIN json_each(?7) b
+  ON ${claimName('a.value')} = ${claimName('b.value')} AND a.value <> b.value)`;
+
+const INSERT = `INSERT INTO rules (${COLUMNS}, created_at_ms, changed_by)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 FROM api_keys k
+WHERE k.id = ?2 AND k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?9)
+AND (SELECT count(*) FROM rules WHERE key_id = ?2) < ${RULE_MAXIMA.ofKey}
+AND (SELECT count(*) FROM rules) < ${RULE_MAXIMA.inAll}
+AND (SELECT count(*) FROM issuers WHERE issuer <> ?4) < ${RULE_MAXIMA.issuers}
+AND NOT EXISTS (SELECT 1 FROM rules r WHERE ${MEETS}) ON CONFLICT DO NOTHING`;
+
+/** Sets where the key set of rule ?3 comes from; unless ?4 is 1, only if nothing is known of the issuer yet. */
+const SET_KEY_SET = `INSERT INTO issuers (issuer, jwks) SELECT ?1, ?2 WHERE EXISTS (SELECT 1 FROM rules WHERE id = ?3)
+ON CONFLICT (issuer) DO UPDATE SET jwks = excluded.jwks WHERE ?4 = 1 AND jwks IS NOT excluded.jwks`;
+
+const REMOVE = 'UPDATE rules SET deleting = 1, changed_by = ?2 WHERE id = ?1';
+
+/** Finds the key of a rule by the rule's hash, as if that were a secret's, with the scopes that the rule gives. */
+export const RULE_LOOKUP: RuleLookup = {
+  join: (hash) => `LEFT JOIN rules r ON r.hash = ${hash}`,
+  column: 'iif(r.id IS NULL, NULL, json_array(r.hash, r.scopes)) AS rule',
+  read({ rule }, key) {
+    if (rule === null) return key;
+    const [presentedHash, scopesJson] = listIn(rule); // written by `column`
+    const given: readonly string[] | null = scopesJson === null ? null : scopesFrom(scopesJson);
+    const scopes = given === null ? key.scopes : key.scopes.filter((scope) => given.includes(scope));
+    return { ...key, scopes, presentedHash, presented: 'rule', secretEndsAtMs: null };
+  },
+};
+
+export type RuleStore = ReturnType<typeof createRuleStore>;
+
+export function createRuleStore(db: Database) {
+  async function list(nowMs: number, keyId: string | null = null, withinMs?: number): Promise<readonly StoredRule[]> {
+    return (await db.read({ sql: LIST, args: [nowMs, keyId] }, withinMs)).map(ruleOf);
+  }
+
+  return {
+    /** Returns what decides of a key whether it may have rules; null: there is no such key. */
+    async keyOf(keyId: string, nowMs: number): Promise<KeyOfRule | null> {
+      const [row] = await db.read({ sql: KEY, args: [nowMs, keyId] });
+      return row === undefined ? null : keyOf(row);
+    },
+    /** Returns all rules, or those of a key, in the order in which they were added. */
+    list,
+    /**
+     * Adds a rule if its key is in force, no token could fit another rule beside it, and there is room: the inserting
+     * statement itself checks all of that. Returns whether it was added. `keySet`: undefined leaves the issuer's as it is.
+     */
+    async add(rule: NewRule, keySet: KeySetSource | undefined, origin: Origin): Promise<boolean> {
+      const { id, keyId, hash, issuer, subject, audiences, claims, scopes, createdAtMs } = rule;
+      const listed = [audiences, claims].map((list) => JSON.stringify(list));
+      const args = [id, keyId, hash, issuer, subject, ...listed, scopes && JSON.stringify(scopes)];
+      await db.writeAll([
+        { sql: INSERT, args: [...args, createdAtMs, JSON.stringify(origin)] },
+        { sql: SET_KEY_SET, args: [issuer, keySet ?? null, id, Number(keySet !== undefined)] },
+      ]);
+      return (await db.read({ sql: 'SELECT 1 FROM rules WHERE id = ?', args: [id] })).length > 0;
+    },
+    /** Sets where the key set of a rule's issuer comes from, for all rules of that issuer. */
+    async setKeySet({ id, issuer }: Rule, keySet: KeySetSource): Promise<void> {
+      await db.write({ sql: SET_KEY_SET, args: [issuer, keySet, id, 1] });
+    },
+    async remove(id: string, origin: Origin): Promise<void> {
+      await db.write({ sql: REMOVE, args: [id, JSON.stringify(origin)] });
+    },
+  };
+}
+
+const ruleOf = (row: Row): StoredRule => ({
+  id: textIn(row, 'id'),
+  keyId: textIn(row, 'key_id'),
+  hash: textIn(row, 'hash'),
+  issuer: textIn(row, 'issuer'),
+  subject: textIn(row, 'subject'),
+  audiences: listIn(row.audiences),
+  claims: listIn(row.claims),
+  scopes: row.scopes === null ? null : scopesFrom(textIn(row, 'scopes')),
+  keySet: row.jwks === null ? null : textIn(row, 'jwks'),
+  ...keyOf(row),
+});
+
+const keyOf = (row: Row): KeyOfRule => ({
+  owner: row.user_id === null ? null : textIn(row, 'user_id'),
+  resource: row.resource === null ? null : textIn(row, 'resource'),
+  refused: row.refused as KeyOfRule['refused'], // one of KEY_COLUMNS' words
+});

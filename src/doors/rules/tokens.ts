@@ -1,0 +1,135 @@
+// Finds the rule that lets a token in. A good token is remembered by its hash, while the rules and its issuer's key set are
+// the same. Nothing is remembered of refusals.
+
+import * as errors from 'jose/errors';
+import { createLruCache } from '../../ground/cache.ts';
+import type { Problem, TokenRefusal } from '../../ground/problem.ts';
+import { type Awaitable, err, ok, type Result } from '../../ground/result.ts';
+import type { Clock, Sha256 } from '../../ground/runtime.ts';
+import type { Caller, RuleOfToken } from '../../keys/actor.ts';
+import { tooMany } from '../../keys/unknown-keys.ts';
+import { IssuerOutage, issuerOutageIn } from '../../users/discovery.ts';
+import { isUsers, type UserTokens } from '../../users/user-token.ts';
+import type { JwtKeys, VerificationKeys } from '../../users/verification-keys.ts';
+import type { Log } from '../../watch/log.ts';
+import { EARLY_CHECKS, isFit, type ParsedToken } from './checks.ts';
+import type { KeySets } from './key-sets.ts';
+import type { RuleSet, RuleSets } from './rule-sets.ts';
+import { NoPlace, type Signatures } from './signatures.ts';
+import type { StoredRule } from './store.ts';
+import { parseToken } from './token.ts';
+
+const REMEMBERED_MS = 5 * 60_000; // as long as a user's verdict (users/verifier.ts)
+const REMEMBERED_MAX = 10_000; // about 4 MB
+
+interface Remembered {
+  readonly rule: RuleOfToken;
+  readonly rules: RuleSet;
+  readonly source: VerificationKeys;
+  readonly keys: JwtKeys;
+  /** Monotonic. */
+  readonly untilMs: number;
+}
+
+/** Counts what became of a token. */
+export type CountToken = (result: 'memory' | 'verified' | 'refused' | 'unavailable') => void;
+
+export interface TokensOptions {
+  readonly ruleSets: RuleSets;
+  readonly keySets: KeySets;
+  readonly users: UserTokens;
+  /** Returns the audiences of a rule that names none, by the server that its key is good for. */
+  readonly defaultAudiences: (resource: string | null) => readonly string[];
+  readonly signatures: Signatures;
+  readonly clock: Clock;
+  readonly sha256: Sha256;
+  readonly log: Log;
+  readonly count: CountToken;
+}
+
+export type Tokens = ReturnType<typeof createTokens>;
+
+export function createTokens(options: TokensOptions) {
+  const { ruleSets, keySets, users, defaultAudiences, signatures, clock, sha256, log, count } = options;
+  const remembered = createLruCache<Remembered>({ entries: REMEMBERED_MAX });
+  /** Returns the rules that may let the token in, by what it says; null: it is nobody's but a user's. */
+  function rulesOf({ header, payload }: ParsedToken, { byIssuer }: RuleSet): readonly StoredRule[] | null {
+    const { iss } = payload;
+    if (typeof iss !== 'string' || isUsers(header, payload, users)) return null;
+    return byIssuer.get(iss) ?? null;
+  }
+
+  function recall(tokenHash: string): RuleOfToken | null {
+    const known = remembered.get(tokenHash);
+    if (known === undefined) return null;
+    const isGood =
+      known.rules === ruleSets.kept() &&
+      known.keys === known.source.current() &&
+      clock.nowMs() < known.rule.endsAtMs &&
+      clock.monotonicMs() < known.untilMs;
+    if (isGood) return known.rule;
+    remembered.delete(tokenHash);
+    return null;
+  }
+
+  async function check(token: string, tokenHash: string, caller: Caller): Promise<Result<RuleOfToken | null, Problem>> {
+    const set = await ruleSets.get();
+    const parsed = parseToken(token);
+    const candidates = parsed && rulesOf(parsed, set);
+    if (parsed === null || candidates === null) return ok(null);
+    const checked = await checkOf(token, parsed, candidates, caller);
+    count(checked.ok ? 'verified' : checked.error.code === 'invalid_api_key' ? 'refused' : 'unavailable');
+    if (!checked.ok) return checked;
+    const { rule, source, keys } = checked.value;
+    remembered.set(tokenHash, { rule, rules: set, source, keys, untilMs: clock.monotonicMs() + REMEMBERED_MS });
+    return ok(rule);
+  }
+
+  async function checkOf(token: string, parsed: ParsedToken, candidates: readonly StoredRule[], caller: Caller) {
+    const { iss: issuer, sub: subject, exp } = parsed.payload as { iss: string; sub: string; exp: number };
+    for (const checkEarly of EARLY_CHECKS) {
+      const { refusal } = checkEarly(parsed, clock.nowMs());
+      if (refusal !== null) return refused(refusal, { issuer });
+    }
+    const source = keySets.of(candidates[0] as StoredRule); // there is one, and all of an issuer have the same
+    const signed = await signatures.verify(token, source, caller).catch(outage);
+    if (!signed.ok) return err(problemOf(signed.error, issuer, caller));
+    const fitting = candidates.filter((rule) => isFit(rule, parsed, defaultAudiences(rule.resource)));
+    const [rule] = fitting;
+    if (rule === undefined) return refused('no rule', { issuer, subject, rules: candidates.length });
+    if (fitting.length > 1) return refused('several rules', { issuer, subject, rules: fitting.map(({ id }) => id) });
+    const found = { id: rule.id, hash: rule.hash, endsAtMs: exp * 1000, workload: { issuer, subject } };
+    return ok({ rule: found, source, keys: signed.value });
+  }
+
+  /** Returns what a failed check of a signature means. */
+  function problemOf(error: unknown, issuer: string, caller: Caller): Problem {
+    if (error instanceof IssuerOutage) return { code: 'auth_unavailable', reason: error.reason };
+    if (error instanceof NoPlace) return tooMany(error.source, caller, log);
+    const isUnknown = error instanceof errors.JWKSNoMatchingKey;
+    return { code: 'invalid_api_key', reason: isUnknown ? 'unknown kid' : 'signature', issuer };
+  }
+
+  return {
+    /** Returns whether a token is to be looked at as a workload's, and not as a user's, by what it says. */
+    isOfRule: async (token: string): Promise<boolean> => {
+      const parsed = parseToken(token);
+      return parsed !== null && rulesOf(parsed, await ruleSets.get()) !== null;
+    },
+    /** Finds the rule that lets a token in; null: no rule names its issuer, or it is a user's. */
+    find(token: string, caller: Caller): Awaitable<Result<RuleOfToken | null, Problem>> {
+      const tokenHash = sha256(token, 'base64url');
+      const known = recall(tokenHash);
+      if (known === null) return check(token, tokenHash, caller);
+      count('memory');
+      return ok(known);
+    },
+  };
+}
+
+const refused = (reason: TokenRefusal, evidence: Pick<InvalidKey, 'issuer' | 'subject' | 'rules'>) =>
+  err({ code: 'invalid_api_key', reason, ...evidence } as const);
+
+type InvalidKey = Extract<Problem, { code: 'invalid_api_key' }>;
+
+const outage = (error: unknown) => err(issuerOutageIn(error));

@@ -1,0 +1,163 @@
+// A workload's token in place of a key, over HTTP.
+
+import { describe, expect, test } from 'bun:test';
+import { createKey } from '../../support/issuer.ts';
+import { bearer, COUNTED, eventsIn } from '../../support/test-app.ts';
+import { SUBJECT, startWorkload } from './workload.ts';
+
+test('a token that a rule lets in acts as the key of the rule, in each place of a key', async () => {
+  await using workload = await startWorkload();
+  const { app, keyId } = workload;
+  const token = await workload.token();
+  const inBody = await app.call('get_data', { _meta: { api_key: token } }, {});
+  const asBearer = await app.call('get_data', {}, { authorization: `Bearer ${token}` });
+  const asHeader = await app.useKey(token);
+  for (const { status, body } of [inBody, asBearer, asHeader]) {
+    expect({ status, owner: body.owner, id: body.key.id }).toEqual({ status: 200, owner: 'acme', id: keyId });
+  }
+  const { body } = await app.call('whoami', {}, { 'x-api-key': token });
+  expect(body.workload).toEqual({ issuer: workload.issuer.url, subject: SUBJECT });
+  expect((await app.call('whoami', {}, { 'x-api-key': workload.key })).body.workload).toBeNull();
+});
+
+test('a token that is remembered costs no read and no fetch', async () => {
+  await using workload = await startWorkload({ env: COUNTED });
+  const { app, issuer } = workload;
+  const token = await workload.token();
+  expect(await workload.use(token)).toBe(200);
+  const [reads, fetches] = [await app.storeReads(), issuer.hits('/jwks')];
+  for (let calls = 0; calls < 3; calls += 1) expect(await workload.use(token)).toBe(200);
+  expect(await workload.use(await workload.token({ jti: 'another' }))).toBe(200);
+  expect([await app.storeReads(), issuer.hits('/jwks')]).toEqual([reads, fetches]);
+});
+
+describe('what ends', () => {
+  test.each<[string, (workload: Awaited<ReturnType<typeof startWorkload>>) => Promise<unknown>]>([
+    ['the rule', ({ app, ruleId }) => app.keys('rule', 'remove', ruleId)],
+    ['the key, revoked', ({ app, keyId }) => app.keys('revoke', keyId, '--yes')],
+    ['the key, deleted', async ({ app, keyId }) => app.call('delete_api_key', { keyId }, await bearer(app, 'acme'))],
+    ['its owner, blocked', ({ app }) => app.keys('block', 'acme', '--yes')],
+    ['its scope', ({ app, keyId }) => app.keys('update', keyId, '--scope', 'write')],
+    ['its owner, deleted', ({ app }) => app.keys('owner', 'acme', '--delete', '--yes')],
+  ])('%s ends the token with it, within the bound', async (_, end) => {
+    await using workload = await startWorkload();
+    const { app } = workload;
+    const token = await workload.token();
+    expect(await workload.use(token)).toBe(200);
+    await end(workload);
+    app.clock.advance(1000);
+    expect([401, 403]).toContain(await workload.use(token));
+  });
+
+  test('a rotation, which does not', async () => {
+    await using workload = await startWorkload();
+    const { app, keyId } = workload;
+    const token = await workload.token();
+    expect(await workload.use(token)).toBe(200);
+    const rotated = await app.call('rotate_api_key', { keyId, overlapHours: 0 }, await bearer(app, 'acme'));
+    expect(rotated.status).toBe(200);
+    app.clock.advance(1000);
+    expect(await workload.use(token)).toBe(200);
+  });
+});
+
+test('a rule gives what the key then has of its scopes', async () => {
+  await using workload = await startWorkload({}, ['read', 'write']);
+  const { app, keyId, ruleId } = workload;
+  await app.keys('rule', 'remove', ruleId);
+  await workload.addRule('--scope', 'read');
+  const token = await workload.token();
+  const scopesOf = async () => (await app.call('whoami', {}, { 'x-api-key': token })).body.scopes;
+  expect(await scopesOf()).toEqual(['read']);
+  await app.keys('update', keyId, '--scope', 'write');
+  app.clock.advance(1000);
+  expect(await scopesOf()).toEqual([]);
+});
+
+test.each<[string, Record<string, unknown>, Record<string, unknown>, string]>([
+  ['another audience', { aud: 'https://other.example' }, {}, 'no rule'],
+  ['another subject', { sub: 'repo:acme/app:ref:refs/heads/dev' }, {}, 'no rule'],
+  ['an end that has come', { exp: 1 }, {}, 'expired'],
+  ['a proof of possession', { cnf: { jkt: 'a' } }, {}, 'claims'],
+  ['no iat', { iat: undefined }, {}, 'lifetime'],
+  ['a type of another profile', {}, { typ: 'logout+jwt' }, 'header'],
+  ['a critical header', {}, { crit: ['b64'], b64: true }, 'header'],
+  ['a key id that the issuer does not have', {}, { kid: 'made up' }, 'unknown kid'],
+])('a token with %s is refused, and the log says why', async (_, claims, header, reason) => {
+  await using workload = await startWorkload();
+  const { app, issuer } = workload;
+  const token = await workload.token(claims, { header });
+  const { status, body } = await app.useKey(token);
+  expect({ status, code: body.code, detail: body.detail }).toEqual({
+    status: 401,
+    code: 'invalid_api_key',
+    detail: 'Invalid or expired API key',
+  });
+  const lines = await app.log();
+  const line = lines.find(({ event }) => event === 'Invalid or expired API key');
+  expect(line).toMatchObject({ reason, issuer: issuer.url });
+  expect(JSON.stringify(lines)).not.toContain('eyJ');
+});
+
+test('a token by a key of another issuer is refused', async () => {
+  await using workload = await startWorkload();
+  const key = await createKey('ES256', 'first');
+  expect(await workload.use(await workload.token({}, { key }))).toBe(401);
+  expect((await workload.app.log()).at(-1)).toMatchObject({ reason: 'signature' });
+});
+
+test('what operators do with rules is in the trail', async () => {
+  await using workload = await startWorkload();
+  const { app, issuer, keyId, ruleId } = workload;
+  await app.keys('rule', 'remove', ruleId);
+  const of = { keyId, how: 'command', workload: { rule: ruleId, issuer: issuer.url, subject: SUBJECT } };
+  expect((await eventsIn(app)).slice(-2)).toMatchObject([
+    { kind: 'rule_added', ...of },
+    { kind: 'rule_removed', ...of },
+  ]);
+});
+
+test('while the issuer is away its old set is used for an hour, and nobody waits', async () => {
+  await using workload = await startWorkload();
+  const { app, issuer } = workload;
+  expect(await workload.use(await workload.token())).toBe(200);
+  issuer.overrides.set('/jwks', () => new Response('', { status: 503 }));
+  for (let minutes = 6; minutes < 60; minutes += 6) {
+    app.clock.advance(6 * 60_000);
+    expect(await workload.use(await workload.token({ jti: minutes }))).toBe(200);
+  }
+  app.clock.advance(6 * 60_000);
+  expect(await workload.use(await workload.token({ jti: 'late' }))).toBe(503);
+  issuer.overrides.clear();
+  app.clock.advance(10_000);
+  expect(await workload.use(await workload.token({ jti: 'back' }))).toBe(200);
+});
+
+test('a key that the issuer takes out is refused after five minutes', async () => {
+  await using workload = await startWorkload();
+  const { app, issuer } = workload;
+  const [old] = issuer.keys;
+  const token = await workload.token({ exp: Math.floor(app.clock.nowMs() / 1000) + 3600 });
+  expect(await workload.use(token)).toBe(200);
+  issuer.keys = [await createKey('ES256', 'second')];
+  app.clock.advance(5 * 60_000 + 1);
+  expect(await workload.use(token)).toBe(401);
+  expect(await workload.use(await workload.token({}, { key: old as never }))).toBe(401);
+  expect(await workload.use(await workload.token())).toBe(200);
+});
+
+test('a key set that is given anew counts within the bound', async () => {
+  await using workload = await startWorkload();
+  const { app, issuer } = workload;
+  const token = await workload.token();
+  expect(await workload.use(token)).toBe(200);
+  const file = `${app.folder}/jwks.json`;
+  await Bun.write(file, JSON.stringify({ keys: [(await createKey('ES256', 'first')).jwk] }));
+  expect(await workload.addRule('--jwks', file)).toBe(workload.ruleId);
+  app.clock.advance(1000);
+  expect(await workload.use(token)).toBe(401);
+  await Bun.write(file, JSON.stringify({ keys: issuer.keys.map(({ jwk }) => jwk) }));
+  await workload.addRule('--jwks', file);
+  app.clock.advance(1000);
+  expect(await workload.use(token)).toBe(200);
+});
