@@ -1,4 +1,4 @@
-// Opens the configured database for a verb, beside running servers, and turns options into filters.
+// Opens the configured database for a verb, beside running servers.
 
 import { hash } from 'node:crypto';
 import { existsSync, statSync } from 'node:fs';
@@ -6,7 +6,6 @@ import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { type Config, parseConfig } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
-import type { KeyFilter } from '../../doors/admin/index.ts';
 import { childrenStore } from '../../doors/children/index.ts';
 import type { InvalidInput } from '../../ground/problem.ts';
 import { type Sha256, systemClock } from '../../ground/runtime.ts';
@@ -96,28 +95,3 @@ export const usageErrorOf = ({ issues }: InvalidInput): UsageError => {
   const said = issues.map(({ path, message }) => `${OPTIONS[path.split('.', 1)[0] ?? ''] ?? path}: ${message}`);
   return new UsageError(said.join('\n'));
 };
-
-export interface FilterOptions {
-  readonly user: string | undefined;
-  readonly scope: string | undefined;
-  readonly 'created-after': number | undefined;
-  readonly 'unused-for': number | undefined;
-  readonly 'expires-within'?: number | undefined;
-}
-
-export function filterOf(options: FilterOptions, nowMs: number): KeyFilter {
-  const {
-    user: owner,
-    scope,
-    'created-after': createdFromMs,
-    'unused-for': unusedMs,
-    'expires-within': leftMs,
-  } = options;
-  return {
-    owner,
-    scope,
-    createdFromMs,
-    unusedSinceMs: unusedMs === undefined ? undefined : nowMs - unusedMs,
-    expiresByMs: leftMs === undefined ? undefined : nowMs + leftMs,
-  };
-}

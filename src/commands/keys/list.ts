@@ -4,8 +4,8 @@ import { createAdminStore, LAST_ROW, type PlacedKey } from '../../doors/admin/in
 import type { Used } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { FILTER, flag, kind, optional, SPAN_MS } from '../options.ts';
-import { filterOf, withStore } from './database.ts';
-import { keyObject, keyPages, NARROW, PAGE_ROWS, usesOf, usesOf30Days, WIDE } from './shown-key.ts';
+import { withStore } from './database.ts';
+import { filterOf, keyObject, keyPages, NARROW, PAGE_ROWS, usesOf, usesOf30Days, WIDE } from './shown-key.ts';
 
 const USES = kind('uses', 'uses', (given) => (given === 'uses' ? given : null));
 

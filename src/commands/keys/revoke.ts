@@ -4,7 +4,8 @@ import { createAdminStore, type KeyFilter, revokeAll } from '../../doors/admin/i
 import { command } from '../command.ts';
 import { keysCounted, UsageError } from '../io.ts';
 import { FILTER, flag, ID, many } from '../options.ts';
-import { byCommand, filterOf, withStore } from './database.ts';
+import { byCommand, withStore } from './database.ts';
+import { filterOf } from './shown-key.ts';
 
 export const verb = command({
   name: 'keys revoke',

@@ -1,4 +1,5 @@
-// Formats a key for the verbs, as an object and as table cells, with its uses. Never shows a whole hash.
+// Finds keys for the verbs by their options, and formats a key as an object and as table cells, with its uses. Never shows a
+// whole hash.
 
 import { type AdminStore, type KeyFilter, LAST_ROW, type PlacedKey } from '../../doors/admin/index.ts';
 import { type Quota, writtenLimit } from '../../ground/rate-limit.ts';
@@ -127,4 +128,29 @@ export async function* keyPages(store: AdminStore, filter: KeyFilter, nowMs: num
     if (newest !== undefined && last !== undefined) progress(newest - last.row, newest);
     before = page.length < PAGE_ROWS ? undefined : page.at(-1)?.row;
   }
+}
+
+export interface FilterOptions {
+  readonly user: string | undefined;
+  readonly scope: string | undefined;
+  readonly 'created-after': number | undefined;
+  readonly 'unused-for': number | undefined;
+  readonly 'expires-within'?: number | undefined;
+}
+
+export function filterOf(options: FilterOptions, nowMs: number): KeyFilter {
+  const {
+    user: owner,
+    scope,
+    'created-after': createdFromMs,
+    'unused-for': unusedMs,
+    'expires-within': leftMs,
+  } = options;
+  return {
+    owner,
+    scope,
+    createdFromMs,
+    unusedSinceMs: unusedMs === undefined ? undefined : nowMs - unusedMs,
+    expiresByMs: leftMs === undefined ? undefined : nowMs + leftMs,
+  };
 }
