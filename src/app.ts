@@ -116,6 +116,7 @@ export async function prepareService(config: Config, options: ServiceOptions): P
     ownerKeys: config.ownerKeys,
     derived: childrenStore,
     rules: RULE_LOOKUP,
+    createReplica: await replicasOf(config),
   });
   try {
     const service = await serviceOn({ store, address, createVerify, ageClock, config, options });
@@ -131,6 +132,12 @@ export async function prepareService(config: Config, options: ServiceOptions): P
     await store.close();
     throw error;
   }
+}
+
+/** Loads what creates a replica, if one is configured. */
+async function replicasOf({ database }: Config) {
+  if (database.mode === 'embedded' || database.replicaFile === null) return undefined;
+  return (await import('./doors/copies/index.ts')).createReplica;
 }
 
 /** Enough to be unique among processes, and short enough to begin every request id. */

@@ -182,7 +182,7 @@ test('the table of the log names every event under its level, and no other; each
 
 test('the kinds of events are those that triggers and a restore write, and db/README.md lists', () => {
   const read = (file: string) => readFileSync(join(ROOT, file), 'utf8');
-  const sql = [...new Glob('db/*.sql').scanSync(ROOT), 'src/store/backup/restore.ts'].map(read).join('\n');
+  const sql = [...new Glob('db/*.sql').scanSync(ROOT), 'src/doors/copies/restore.ts'].map(read).join('\n');
   const alone = sql.matchAll(/INSERT INTO trail \([^)]*\)\s+(?:VALUES \(|SELECT )[^']*'(\w+)'|'(restored)', '/g);
   const cases = [...sql.matchAll(/SELECT CASE((?:(?!SELECT).)*?)END AS kind/gs)].map(([, chosen]) => chosen).join();
   const chosen = cases.matchAll(/(?:THEN|ELSE) '(\w+)'/g);

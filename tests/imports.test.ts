@@ -131,7 +131,7 @@ test('a start loads what it needs; cryptography, streams, the driver and the lik
   }
   expect([...others].sort()).toEqual(LOADED_AT_START);
   expect([...loaded]).toContain('app.ts');
-  expect([...loaded].filter((file) => file.startsWith('store/backup/'))).toEqual([]); // what commands do
+  expect([...loaded].filter((file) => file.startsWith('doors/copies/'))).toEqual([]); // what commands do
 });
 
 test('only entry files name a runtime', () => {
@@ -224,11 +224,11 @@ const INSIDE: Readonly<Record<string, readonly string[]>> = {
   ],
   'the store’s statements and files, which no server is needed for': [
     'doors/admin/store.test.ts',
-    'store/backup.test.ts',
+    'doors/copies/backup.test.ts',
+    'doors/copies/replica/followers.ts',
     'store/counts.test.ts',
     'store/embedded/group-commit.test.ts',
     'store/migration.test.ts',
-    'store/replica/followers.ts',
     'store/upkeep.test.ts',
   ],
   'widgets in a page of their own': ['browser/widgets/lab/lab.ts', 'browser/widgets/preview.test.ts'],
@@ -256,7 +256,9 @@ test('tests look from outside, but for those that say why not', () => {
 });
 
 test('outside store/ tables are changed by hand where that is the matter, and read through tests/store/tables.ts alone', () => {
-  const others = [...new Glob('**/*.test.ts').scanSync(import.meta.dir)].filter((file) => !/^(lab|store)\//.test(file));
+  const others = [...new Glob('**/*.test.ts').scanSync(import.meta.dir)].filter(
+    (file) => !/^(lab|store|doors\/copies)\//.test(file),
+  );
   const reading = others.filter((file) =>
     /\bSELECT\b[^;`'"]*? FROM (api_keys|codes|changes|key_\w+|server_secrets)\b(?! WHERE user_id LIKE)/.test(
       source(join('../tests', file)),

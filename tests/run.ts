@@ -18,7 +18,7 @@ const ALONE = /\.alone\.test\.ts$/;
 /** Takes many minutes: rounds by the hundred, waits that cannot be shortened. */
 const LONG = /\.long\.ts$/;
 /** What `bun run test` leaves out, beside these. */
-const SLOW = /^tests\/(lab|store\/remote|store\/replica)\/|\.slow\.test\.ts$/;
+const SLOW = /^tests\/(lab|store\/remote|doors\/copies\/replica)\/|\.slow\.test\.ts$/;
 /** A file that has more rows for `--all` says so by this import. */
 const HAS_MORE = /support\/everything\.ts'/;
 /** Folders whose tests mostly start servers, browsers and other programs. */

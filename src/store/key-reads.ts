@@ -16,7 +16,7 @@ import { COUNTS, countArgs, countsOf, OWNER_COUNTS } from './counts.ts';
 import { type Database, firstOf, type Row, type Statement, type Value } from './database.ts';
 import { CHANGES, pageOf } from './feed.ts';
 import { OWNER_SETTINGS } from './owner-settings.ts';
-import type { Replica } from './replica/replica.ts';
+import type { Replica } from './place.ts';
 import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, rowBy, USED_AT } from './rows.ts';
 
 type Reads = Pick<

@@ -52,7 +52,8 @@ export const DOORS: readonly Door[] = [
   },
   {
     name: 'copies',
-    files: /^store\/(backup|replica)\/|^store\/(copying)\.ts|^commands\/keys\/(backup|restore|export)\.ts/,
+    files:
+      /^store\/(backup|replica)\/|^store\/(copying|left-behind|embedded\/alone)\.ts|^commands\/keys\/(backup|restore|export)\.ts/,
     words: /backup|restore|replica/i,
   },
   { name: 'sse', files: /^mcp\/(sse|sessions)\.ts/, words: /\bsse\b|sessions?\b/i },

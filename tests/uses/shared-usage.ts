@@ -12,7 +12,7 @@ import { openStore, type Store } from '../../src/store/open.ts';
 import type { DatabaseConfig } from '../../src/store/place.ts';
 import type { Holder } from '../../src/uses/holder.ts';
 import { createUsage, type Usage } from '../../src/uses/usage.ts';
-import { OPTIONS } from '../store/backups.ts';
+import { OPTIONS } from '../support/backups.ts';
 import { type TestClock, testClock } from '../support/clock.ts';
 import { record } from '../support/embedded.ts';
 

@@ -2,8 +2,8 @@
 
 import { existsSync, renameSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
+import { backUp } from '../../doors/copies/index.ts';
 import { reasonOf } from '../../ground/text.ts';
-import { backUp } from '../../store/backup/backup.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io } from '../io.ts';
 import { FILE, needed } from '../options.ts';

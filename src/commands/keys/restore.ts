@@ -4,14 +4,22 @@
 import { chownSync, realpathSync, renameSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Config } from '../../config/config.ts';
+import {
+  type Backup,
+  compare,
+  DatabaseInUse,
+  type FileAlone,
+  hasKeys,
+  holdAlone,
+  type Restoring,
+  restoreFile,
+  restoreRemote,
+  withBackup,
+} from '../../doors/copies/index.ts';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
 import { rfc3339 } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
-import { compare, type Restoring } from '../../store/backup/compare.ts';
-import { type Backup, withBackup } from '../../store/backup/file.ts';
-import { DatabaseInUse, hasKeys, restoreFile, restoreRemote } from '../../store/backup/restore.ts';
-import { type FileAlone, holdAlone } from '../../store/embedded/alone.ts';
 import { checkFile, mustBeNoFolder } from '../../store/embedded/open.ts';
 import { prepareDataFolder } from '../../store/open.ts';
 import { migrate } from '../../store/schema.ts';

@@ -8,7 +8,7 @@ import { shownUrl } from '../../ground/urls.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
 import { type Database, UnusableDatabase } from '../database.ts';
-import type { RemoteConfig } from '../place.ts';
+import type { CreateReplica, RemoteConfig } from '../place.ts';
 import { migrate, WRITE_PROBE } from '../schema.ts';
 import { remoteDatabase } from './database.ts';
 
@@ -23,11 +23,15 @@ export interface RemoteOptions {
   /** Multiplies the time that a statement may take, for tests on busy machines. */
   readonly storePatience?: number | undefined;
   readonly log: Log;
+  /** Creates the replica, if one is configured. */
+  readonly createReplica?: CreateReplica | undefined;
 }
 
 export async function remoteStore(config: RemoteConfig, options: RemoteOptions) {
   const primary = await remoteDatabase(config, options.storePatience);
-  const replica = config.replicaFile === null ? null : await replicaOf(primary, config.replicaFile, options);
+  const { replicaFile: file } = config;
+  // Opened later: opening hangs while the primary does, so it waits for a response.
+  const replica = (file !== null && options.createReplica?.({ ...options, file, readPrimary: primary.read })) || null;
   const { db, open } = openedLater(primary, () => replica?.open(), options.log);
   return {
     db,
@@ -45,12 +49,6 @@ export async function remoteStore(config: RemoteConfig, options: RemoteOptions) 
       await replica?.close();
     },
   };
-}
-
-/** Creates a replica that opens later: opening hangs while the primary does, so it waits for a response. */
-async function replicaOf(primary: Database, file: string, options: RemoteOptions) {
-  const { createReplica } = await import('../replica/replica.ts');
-  return createReplica({ file, readPrimary: primary.read, ...options });
 }
 
 /** Wraps `primary` so that its statements open it if need be. Calls `onOpen` after each opening. */

@@ -1,7 +1,7 @@
 // A backup put back into a remote database: for how long others wait to write.
 
 import { expect, test } from 'bun:test';
-import { backupOf } from '../../store/backups.ts';
+import { backupOf } from '../../support/backups.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { openRemote } from '../../support/embedded.ts';
 import { keysCommand } from '../../support/keys-command.ts';

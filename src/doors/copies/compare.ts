@@ -1,10 +1,10 @@
 // Reports what a restore would undo: secrets that were made or have ended since, and owners unblocked since.
 
 import { fingerprintOf } from '../../keys/record.ts';
-import { pagesOf, type Read } from '../copying.ts';
-import { type Database, firstOf, type Row } from '../database.ts';
-import { hasSecret, rowBy } from '../rows.ts';
-import { type Backup, letSignalsIn } from './file.ts';
+import { type Database, firstOf, type Row } from '../../store/database.ts';
+import { hasSecret, rowBy } from '../../store/rows.ts';
+import { type Backup, letSignalsIn } from './backup-file.ts';
+import { pagesOf, type Read } from './copying.ts';
 
 export interface Restoring {
   /** Whether the database has never held anything. One whose keys were all deleted still has their events. */

@@ -8,9 +8,9 @@ import { realpathSync, rmSync } from 'node:fs';
 import { type FileHandle, open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
 import { StoreOutage } from '../../ground/result.ts';
-import { copyOntoDisk } from '../backup/pages.ts';
-import type { Database } from '../database.ts';
-import { embeddedDatabase } from './database.ts';
+import type { Database } from '../../store/database.ts';
+import { embeddedDatabase } from '../../store/embedded/database.ts';
+import { copyOntoDisk } from './pages.ts';
 
 export interface FileAlone {
   readonly db: Database;

@@ -2,8 +2,8 @@
 
 import { expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { diskFolder, temporaryFolder } from '../../support/folder.ts';
-import { commandOf } from '../../support/server-process.ts';
+import { diskFolder, temporaryFolder } from '../../../support/folder.ts';
+import { commandOf } from '../../../support/server-process.ts';
 
 const FOLLOWERS = join(import.meta.dir, 'followers.ts');
 

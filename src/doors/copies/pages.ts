@@ -10,7 +10,7 @@ import { type FileHandle, open, truncate } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
 import { outageIn } from '../../ground/result.ts';
 import { sleep } from '../../ground/runtime.ts';
-import type { Database } from '../database.ts';
+import type { Database } from '../../store/database.ts';
 
 const PAUSE_MS_MAX = 100;
 const PIECE_BYTES = 4 * 1024 * 1024;

@@ -5,17 +5,17 @@ import { expect, test } from 'bun:test';
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
-import { backupOf } from '../store/backups.ts';
-import { storedSecrets } from '../store/tables.ts';
-import { testClock } from '../support/clock.ts';
-import { openDatabase } from '../support/database-client.ts';
-import { temporaryFolder } from '../support/folder.ts';
-import { jsonLines, keysCommand, keysProcess, startKeys } from '../support/keys-command.ts';
-import { startServer } from '../support/server-process.ts';
-import { startSqld } from '../support/sqld.ts';
-import { storeOn } from '../support/store-mode.ts';
-import { bearer, createTestApp, eventsIn, TEST_SECRET, type TestApp } from '../support/test-app.ts';
-import { advanceUntil, waitFor } from '../support/wait-for.ts';
+import { storedSecrets } from '../../store/tables.ts';
+import { backupOf } from '../../support/backups.ts';
+import { testClock } from '../../support/clock.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { jsonLines, keysCommand, keysProcess, startKeys } from '../../support/keys-command.ts';
+import { startServer } from '../../support/server-process.ts';
+import { startSqld } from '../../support/sqld.ts';
+import { storeOn } from '../../support/store-mode.ts';
+import { bearer, createTestApp, eventsIn, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+import { advanceUntil, waitFor } from '../../support/wait-for.ts';
 
 /** The bound, and a millisecond. */
 const LATER_MS = 1001;
@@ -233,7 +233,7 @@ test('a remote database with keys is not restored: a line, and nothing has chang
 
 test('a bad backup makes no database', async () => {
   const path = join(temporaryFolder(), 'data/keys.db');
-  const file = join(import.meta.dir, '../../package.json');
+  const file = join(import.meta.dir, '../../../package.json');
   const { code, stderr } = await keysCommand(at(path), ['restore', file]);
   expect({ code, stderr, made: existsSync(path) }).toEqual({
     code: 1,

@@ -4,10 +4,10 @@ import { existsSync, rmSync, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
 import { expected } from '../../ground/wording.ts';
-import type { Database, Statement } from '../database.ts';
-import { embeddedDatabase } from '../embedded/database.ts';
-import { isBusy, openSqlite } from '../embedded/sqlite.ts';
-import { migrate, SCHEMA_VERSION } from '../schema.ts';
+import type { Database, Statement } from '../../store/database.ts';
+import { embeddedDatabase } from '../../store/embedded/database.ts';
+import { isBusy, openSqlite } from '../../store/embedded/sqlite.ts';
+import { migrate, SCHEMA_VERSION } from '../../store/schema.ts';
 
 /** Its row has the mark of the change followed last. A file of another schema version is made anew. */
 export const FOLLOWED = `replica_of_${SCHEMA_VERSION}`;

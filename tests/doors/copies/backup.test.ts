@@ -4,25 +4,25 @@
 import { expect, test } from 'bun:test';
 import { appendFileSync, copyFileSync, readdirSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { backUp } from '../../src/store/backup/backup.ts';
-import { compare } from '../../src/store/backup/compare.ts';
-import { withBackup } from '../../src/store/backup/file.ts';
-import { DatabaseInUse, hasKeys, restoreFile, restoreRemote } from '../../src/store/backup/restore.ts';
-import type { Database } from '../../src/store/database.ts';
-import { holdAlone } from '../../src/store/embedded/alone.ts';
-import { openStore } from '../../src/store/open.ts';
-import { callOver } from '../support/client.ts';
-import { type Client, openDatabase, type Row } from '../support/database-client.ts';
-import { everything } from '../support/everything.ts';
-import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand, startKeys } from '../support/keys-command.ts';
-import { startProxy } from '../support/proxy.ts';
-import { startServer } from '../support/server-process.ts';
-import { startSqld } from '../support/sqld.ts';
-import { storeOn } from '../support/store-mode.ts';
-import { bearer, createTestApp, TEST_SECRET } from '../support/test-app.ts';
-import { waitFor } from '../support/wait-for.ts';
-import { backupOf, OPTIONS } from './backups.ts';
+import { holdAlone } from '../../../src/doors/copies/alone.ts';
+import { backUp } from '../../../src/doors/copies/backup.ts';
+import { withBackup } from '../../../src/doors/copies/backup-file.ts';
+import { compare } from '../../../src/doors/copies/compare.ts';
+import { DatabaseInUse, hasKeys, restoreFile, restoreRemote } from '../../../src/doors/copies/restore.ts';
+import type { Database } from '../../../src/store/database.ts';
+import { openStore } from '../../../src/store/open.ts';
+import { backupOf, OPTIONS } from '../../support/backups.ts';
+import { callOver } from '../../support/client.ts';
+import { type Client, openDatabase, type Row } from '../../support/database-client.ts';
+import { everything } from '../../support/everything.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { keysCommand, startKeys } from '../../support/keys-command.ts';
+import { startProxy } from '../../support/proxy.ts';
+import { startServer } from '../../support/server-process.ts';
+import { startSqld } from '../../support/sqld.ts';
+import { storeOn } from '../../support/store-mode.ts';
+import { bearer, createTestApp, TEST_SECRET } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 /** A new remote database, opened as a store, and by hand. */
 async function remoteDatabase(started: AsyncDisposableStack) {
@@ -291,10 +291,10 @@ test('killed while it copies the file of before, it has changed nothing, and can
 test.each([0, 0.5, 1])('killed when this part of the transaction has run, the old keys are there: %d', async (part) => {
   const file = await backupOf(5000);
   const path = await restoredFrom(file);
-  const source = (path: string) => JSON.stringify(join(import.meta.dir, '../../src', path));
-  const script = `import { withBackup } from ${source('store/backup/file.ts')};
-import { restoreFile } from ${source('store/backup/restore.ts')};
-import { holdAlone } from ${source('store/embedded/alone.ts')};
+  const source = (path: string) => JSON.stringify(join(import.meta.dir, '../../../src', path));
+  const script = `import { withBackup } from ${source('doors/copies/backup-file.ts')};
+import { restoreFile } from ${source('doors/copies/restore.ts')};
+import { holdAlone } from ${source('doors/copies/alone.ts')};
 const { db } = await holdAlone(${JSON.stringify(path)});
 async function writeAll(statements) {
   await db.read({ sql: 'BEGIN IMMEDIATE' });

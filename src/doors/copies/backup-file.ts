@@ -7,10 +7,10 @@ import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
 import { sleep } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
-import type { Read } from '../copying.ts';
-import { type Database, UnusableDatabase } from '../database.ts';
-import { embeddedDatabase } from '../embedded/database.ts';
-import { inspect, migrate } from '../schema.ts';
+import { type Database, UnusableDatabase } from '../../store/database.ts';
+import { embeddedDatabase } from '../../store/embedded/database.ts';
+import { inspect, migrate } from '../../store/schema.ts';
+import type { Read } from './copying.ts';
 import { copyOntoDisk, shorten } from './pages.ts';
 
 export interface Backup {

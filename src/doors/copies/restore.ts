@@ -1,9 +1,9 @@
 // Restores a backup: into a file that nobody else has open, in one transaction, or into a remote database without keys, in
 // many small ones, because `sqld` aborts a transaction after 5 s.
 
-import { pagesOf, putRows } from '../copying.ts';
-import { type Database, firstOf, type Row, type Statement } from '../database.ts';
-import type { Backup } from './file.ts';
+import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
+import type { Backup } from './backup-file.ts';
+import { pagesOf, putRows } from './copying.ts';
 
 /** Tables taken from the backup as they are; keys come last, so that a remote database blocks and counts for them first. */
 const TAKEN = ['owners', 'holders', 'key_counts', 'api_keys'];

@@ -2,10 +2,10 @@
 
 import { join } from 'node:path';
 import { createLog, systemClock } from '../../src/start/package/index.ts';
-import { openDatabase } from '../support/database-client.ts';
-import { openEmbedded } from '../support/embedded.ts';
-import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand } from '../support/keys-command.ts';
+import { openDatabase } from './database-client.ts';
+import { openEmbedded } from './embedded.ts';
+import { temporaryFolder } from './folder.ts';
+import { keysCommand } from './keys-command.ts';
 
 const log = createLog({ level: 'error', clock: systemClock, write: async () => {} });
 export const OPTIONS = { clock: systemClock, log, eventDays: 400, usageDays: 31 };

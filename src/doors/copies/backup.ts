@@ -3,15 +3,15 @@
 import { open } from 'node:fs/promises';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage, StoreOutage } from '../../ground/result.ts';
-import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from '../copying.ts';
-import { type Database, type Row, type Statement, UnusableDatabase } from '../database.ts';
-import { embeddedDatabase } from '../embedded/database.ts';
-import { inspectFile, mustBeNoFolder, openError } from '../embedded/open.ts';
-import { CHANGES, pageOf } from '../feed.ts';
-import type { DatabaseConfig } from '../place.ts';
-import { remoteDatabase } from '../remote/database.ts';
-import { inspect, MAY_BE_OURS } from '../schema.ts';
-import { letSignalsIn } from './file.ts';
+import { type Database, type Row, type Statement, UnusableDatabase } from '../../store/database.ts';
+import { embeddedDatabase } from '../../store/embedded/database.ts';
+import { inspectFile, mustBeNoFolder, openError } from '../../store/embedded/open.ts';
+import { CHANGES, pageOf } from '../../store/feed.ts';
+import type { DatabaseConfig } from '../../store/place.ts';
+import { remoteDatabase } from '../../store/remote/database.ts';
+import { inspect, MAY_BE_OURS } from '../../store/schema.ts';
+import { letSignalsIn } from './backup-file.ts';
+import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from './copying.ts';
 import { copyPages } from './pages.ts';
 
 /** Rows read and written at once; those of keys are some 400 KB. */

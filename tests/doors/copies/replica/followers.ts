@@ -4,10 +4,11 @@
 // much was compared.
 
 import { join } from 'node:path';
-import { embeddedDatabase } from '../../../src/store/embedded/database.ts';
-import { openSqlite } from '../../../src/store/embedded/sqlite.ts';
-import { createReplica, type ReplicaOptions } from '../../../src/store/replica/replica.ts';
-import { migrate } from '../../../src/store/schema.ts';
+import { createReplica } from '../../../../src/doors/copies/replica.ts';
+import { embeddedDatabase } from '../../../../src/store/embedded/database.ts';
+import { openSqlite } from '../../../../src/store/embedded/sqlite.ts';
+import type { ReplicaOptions } from '../../../../src/store/place.ts';
+import { migrate } from '../../../../src/store/schema.ts';
 
 const [folder = '', steps = '8000'] = process.argv.slice(2);
 const path = join(folder, 'keys.db');

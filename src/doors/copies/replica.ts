@@ -7,26 +7,20 @@ import { hasReached, type ReachedPosition } from '../../ground/change-feed.ts';
 import { isOutage } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import { reasonOf } from '../../ground/text.ts';
+import type { Database, Row, Statement } from '../../store/database.ts';
+import { createFileThread } from '../../store/embedded/thread.ts';
+import type { ReplicaOptions } from '../../store/place.ts';
 import type { Log } from '../../watch/log.ts';
 import { createOutageLog } from '../../watch/outage.ts';
-import type { Read } from '../copying.ts';
-import type { Database, Row, Statement } from '../database.ts';
-import { createFileThread } from '../embedded/thread.ts';
-import { openReplica, refuseForeign } from './file.ts';
+import type { Read } from './copying.ts';
 import { followOn, POSITION, positionOf, type Step } from './following.ts';
+import { openReplica, refuseForeign } from './replica-file.ts';
 
 /** How often it follows. While it lags, unknown keys are read from the primary, which costs a few reads. */
 const FOLLOW_EVERY_MS = 1000;
 
 /** `catching_up`: it responds, but lags behind what its process has seen. */
 export type ReplicaState = 'in_use' | 'catching_up' | 'not_in_use';
-
-export interface ReplicaOptions {
-  readonly file: string;
-  readonly readPrimary: Read;
-  readonly clock: Clock;
-  readonly log: Log;
-}
 
 /** `kept`: the file's contents at opening are still there. `replaced`: they belong to the previous primary. */
 type State =

@@ -4,11 +4,11 @@
 
 import { FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../../ground/change-feed.ts';
 import { type Clock, sleep } from '../../ground/runtime.ts';
-import { newerPagesOf, OF_OWNERS, pagesOf, putChanged, putRows, type Read, removeOldChildren } from '../copying.ts';
-import { type Database, firstOf, type Row, type Statement } from '../database.ts';
-import type { FileThread } from '../embedded/thread.ts';
-import { CHANGES, pageOf } from '../feed.ts';
-import { FOLLOWED } from './file.ts';
+import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
+import type { FileThread } from '../../store/embedded/thread.ts';
+import { CHANGES, pageOf } from '../../store/feed.ts';
+import { newerPagesOf, OF_OWNERS, pagesOf, putChanged, putRows, type Read, removeOldChildren } from './copying.ts';
+import { FOLLOWED } from './replica-file.ts';
 
 /** Rows read at once, some 100 KB, which block this process for a few milliseconds. */
 const PAGE_ROWS = 250;

@@ -4,17 +4,17 @@ import { describe, expect, setDefaultTimeout, test } from 'bun:test';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { openDatabase } from '../../support/database-client.ts';
-import { fillKeys } from '../../support/fill.ts';
-import { diskFolder, temporaryFolder } from '../../support/folder.ts';
-import { callAll } from '../../support/mcp.ts';
-import { startProxy, TAKING } from '../../support/proxy.ts';
-import { runToExit, startServer } from '../../support/server-process.ts';
-import type { Sqld } from '../../support/sqld.ts';
-import { storeOn } from '../../support/store-mode.ts';
-import { startPrimary } from '../../support/template.ts';
-import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
-import { advanceUntil, waitFor } from '../../support/wait-for.ts';
+import { openDatabase } from '../../../support/database-client.ts';
+import { fillKeys } from '../../../support/fill.ts';
+import { diskFolder, temporaryFolder } from '../../../support/folder.ts';
+import { callAll } from '../../../support/mcp.ts';
+import { startProxy, TAKING } from '../../../support/proxy.ts';
+import { runToExit, startServer } from '../../../support/server-process.ts';
+import type { Sqld } from '../../../support/sqld.ts';
+import { storeOn } from '../../../support/store-mode.ts';
+import { startPrimary } from '../../../support/template.ts';
+import { bearer, createTestApp, TEST_SECRET, type TestApp } from '../../../support/test-app.ts';
+import { advanceUntil, waitFor } from '../../../support/wait-for.ts';
 
 setDefaultTimeout(180_000); // processes are started, on machines that do other things too
 

@@ -1,9 +1,9 @@
 // Copies rows from one database into the same table of another: page by page, and again when the feed reports a changed
 // key.
 
-import { changesOf } from '../ground/change-feed.ts';
-import { type Clock, MS_PER_DAY } from '../ground/runtime.ts';
-import { held, type Row, type Statement } from './database.ts';
+import { changesOf } from '../../ground/change-feed.ts';
+import { type Clock, MS_PER_DAY } from '../../ground/runtime.ts';
+import { held, type Row, type Statement } from '../../store/database.ts';
 
 export type Read = (statement: Statement) => Promise<readonly Row[]>;
 
