@@ -2,10 +2,10 @@
 // right at one moment. A response of the database that comes late shows an answer that is put together of two.
 
 import { expect, test } from 'bun:test';
-import { changesOf, leaseOf, serviceOf } from '../support/service.ts';
-import { startSlowStore } from '../support/slow-store.ts';
-import { createTestApp } from '../support/test-app.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { changesOf, leaseOf, serviceOf } from '../../support/service.ts';
+import { startSlowStore } from '../../support/slow-store.ts';
+import { createTestApp } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
 /** No proof is too old meanwhile: nothing is verified a second time. */
 const LAG_MAX_MS = 60_000;
