@@ -59,6 +59,9 @@ interface RequestFacts {
 }
 
 /** Called when a request begins. What it returns is called with the response. */
+/** The address of a client that has none. */
+const NO_ADDRESS = 'unknown';
+
 export type ObserveRequest = (context: RequestContext) => (response: Response) => void;
 
 export class RequestContext {
@@ -84,6 +87,8 @@ export class RequestContext {
   readonly #connections: Connections;
   #credentials: Credentials | undefined = undefined;
   #publicUrl: string | undefined = undefined;
+  /** The client's address, once it was asked for. */
+  #address: string | undefined = undefined;
   /** The parts in progress: its handling, and what extends it. */
   #partsInProgress = 0;
   #holds = 0;
@@ -109,6 +114,7 @@ export class RequestContext {
     this.idIsGiven = given !== null;
     this.requestId = given ?? server.newRequestId();
     this.secure = ownTls || (trustProxy > 0 && forwardedProto(headers, trustProxy) === 'https');
+    if (this.#mayChangeKeys) this.clientAddress();
     this.observed = server.observe?.(this);
     this.beginPart();
   }
@@ -144,9 +150,28 @@ export class RequestContext {
 
   /** Returns the client's address, by which budgets count. Call it late: it costs a system call on Bun. */
   clientAddress(): string {
+    this.#address ??= this.#findAddress();
+    return this.#address;
+  }
+
+  #findAddress(): string {
     const { trustProxy } = this.#server;
     const forwarded = trustProxy > 0 ? forwardedFor(this.headers, trustProxy) : null;
-    return forwarded ?? this.#connections.address(this.request) ?? 'unknown';
+    return forwarded ?? this.#connections.address(this.request) ?? NO_ADDRESS;
+  }
+
+  /** Returns whether the client was asked for its address, and had none: it has hung up, or there is no connection. */
+  get lacksAddress(): boolean {
+    return this.#address === NO_ADDRESS;
+  }
+
+  /**
+   * Returns whether the address is needed while the client is there: whoever hangs up and changes a key would leave none in
+   * the trail. Calls with a key, which change none and are the many, don't pay for it.
+   */
+  get #mayChangeKeys(): boolean {
+    const { xApiKey, bearer } = this.credentials;
+    return xApiKey === null && (bearer === null || bearer.startsWith(JWT_BEGINS));
   }
 
   get lacksHost(): boolean {
@@ -215,6 +240,8 @@ export interface Credentials {
   readonly lacksScheme?: true;
 }
 
+/** How a JWT begins (isJwtShaped in keys/record.ts). */
+const JWT_BEGINS = 'e';
 // RFC 9110 §11.1, §11.4: the scheme's name is case-insensitive. All that follows the spaces is the credential, even if
 // it contains spaces.
 const BEARER = /^Bearer +(?=[^ ])/i;

@@ -4,6 +4,7 @@
 import type { Pool } from '../ground/limits/pool.ts';
 import type { Problem, ProblemCode } from '../ground/problem.ts';
 import { type Awaitable, StoreOutage } from '../ground/result.ts';
+import { nextTurn } from '../ground/runtime.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import { excerptOf } from '../watch/redact.ts';
@@ -53,13 +54,15 @@ export function createDispatch(options: DispatchOptions): Dispatch {
   };
 
   async function respond(request: Request, connections: Connections): Promise<Response> {
-    inProgress.begun();
+    const found = route(pathOf(request.url));
+    const context = new RequestContext(server, connections, request, found?.path ?? null, found?.any !== undefined);
     // Only POST waits: after another method a client may pipeline its next request (RFC 9112 §9.3.2).
     const turnEnd = request.method === 'POST' ? endOfTurn() : undefined;
     if (turnEnd !== undefined) await turnEnd;
-    const found = route(pathOf(request.url));
-    const context = new RequestContext(server, connections, request, found?.path ?? null, found?.any !== undefined);
-    inProgress.over(); // the context counts from here on
+    if (context.lacksAddress && (await hasLeft(request))) {
+      context.endPart();
+      return new Response(null); // nobody gets it
+    }
     let isReadable = true;
     let response: Response;
     try {
@@ -114,6 +117,18 @@ export function createDispatch(options: DispatchOptions): Dispatch {
     holdResponses: () => departure.pause(),
   };
 }
+
+/**
+ * Returns whether the client reset its connection before its request was handled. That is not done, as if it had come too
+ * late: the trail could not say who did it.
+ */
+async function hasLeft({ signal }: Request): Promise<boolean> {
+  for (let turns = 0; turns < LEAVING_TURNS_MAX && !signal.aborted; turns += 1) await nextTurn();
+  return signal.aborted;
+}
+
+/** Turns of the event loop within which the runtime says that a client has left: mostly the next. */
+const LEAVING_TURNS_MAX = 10;
 
 const respondRefused = (context: RequestContext, found: Route | undefined, problem: Problem): Awaitable<Response> =>
   found?.refuse?.(context, problem) ?? problemResponse(problem, context.requestId);
