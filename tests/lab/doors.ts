@@ -22,6 +22,19 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['app.ts', /childrenGrants\(\{[\s\S]*?\n {4}\}\)/, 'new Map()'],
     ['commands/keys/database.ts', / {4}derived: childrenStore,\n/],
   ],
+  admin: [
+    ['app.ts', /import\('\.\/doors\/admin\/index\.ts'\), /],
+    ['app.ts', /const \[admin, owners\]/, 'const [owners]'],
+    ['app.ts', / {2}const adminStore = .*\n/],
+    ['app.ts', / {6}admin\.adminTools\(.*\n/],
+    ['app.ts', /admin\.createTrail\(.*\)/, 'null'],
+  ],
+  owners: [
+    ['app.ts', /, import\('\.\/doors\/owners\/index\.ts'\)/],
+    ['app.ts', /const \[admin, owners\]/, 'const [admin]'],
+    ['app.ts', / {2}const ownerStore = .*\n/],
+    ['app.ts', / {6}owners\.ownerTools\(.*\n/],
+  ],
   sse: [
     ['app.ts', / {2}const sse = openSse\(\);\n/],
     ['app.ts', / {6}\.\.\.sse\.routes\(\{[\s\S]*?\n {6}\}\),\n/],
@@ -31,12 +44,26 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
   ],
 };
 
+/** Files of src/commands/keys/ that are about a door alone, with their lines in the table of verbs. */
+const VERBS: Readonly<Record<string, readonly string[]>> = {
+  admin: ['block', 'export', 'import', 'list', 'revoke', 'show', 'shown-key', 'update'],
+  owners: ['block', 'owner', 'owners', 'shown-owner'],
+};
+
+function removeVerb(src: string, verb: string): void {
+  rmSync(join(src, 'commands/keys', `${verb}.ts`));
+  const table = join(src, 'commands/keys.ts');
+  const lines = readFileSync(table, 'utf8').split('\n');
+  writeFileSync(table, lines.filter((line) => !line.includes(`'./keys/${verb}.ts'`)).join('\n'));
+}
+
 /** Takes a door out of a copy: its folder, the imports of it, and its lines. Throws an Error if a line is not there. */
 export function removeDoor(root: string, door: string): void {
   const src = join(root, 'src');
   const edits = DOORS[door];
   if (edits === undefined) throw new Error(`no such door: ${door}; there are ${Object.keys(DOORS).join(', ')}`);
   rmSync(join(src, 'doors', door), { recursive: true });
+  for (const verb of VERBS[door] ?? []) removeVerb(src, verb);
   const imported = new RegExp(`^(?:import|export)\\b[^;'"]*?\\bfrom '[^']*/doors/${door}/[^']+';\\n`, 'gm');
   for (const file of new Glob('**/*.ts').scanSync(src)) {
     if (file.startsWith('doors/')) continue;

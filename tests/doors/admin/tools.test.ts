@@ -49,6 +49,16 @@ describe('who may call them', () => {
     },
   );
 
+  test('the claim may be named by a path', async () => {
+    await using other = await createTestApp({ env: { ADMIN_CLAIM: 'realm_access.roles=adm' } });
+    const statusOf = async (realm_access: unknown) => {
+      const headers = { authorization: `Bearer ${await other.token('root', { realm_access })}` };
+      return (await other.call('admin_list_keys', {}, headers)).status;
+    };
+    const claims = [{ roles: ['x', 'adm'] }, { roles: { adm: true } }, undefined];
+    expect(await Promise.all(claims.map(statusOf))).toEqual([200, 403, 403]);
+  });
+
   test('the log says who is none: the owner, and the person only if another', async () => {
     await using other = await createTestApp({ env: { ADMIN_CLAIM: 'roles=keys-admin', JWT_OWNER_CLAIM: 'team' } });
     for (const team of ['eve', 'blue']) {

@@ -1,14 +1,14 @@
 // Data of the operator's own on a key: who sets it, where it is handed on, and what it must be.
 
 import { afterAll, expect, test } from 'bun:test';
-import { defineTool, ok, type ToolDeps, v } from '../../src/start/package/index.ts';
-import { openDatabase } from '../support/database-client.ts';
-import { rows } from '../support/everything.ts';
-import { labelled } from '../support/labels.ts';
-import { leaseOf, serviceOf } from '../support/service.ts';
-import { STORE_MODES, startStore } from '../support/store-mode.ts';
-import { bearer, createTestApp, eventsIn } from '../support/test-app.ts';
-import { facts } from '../support/tools.ts';
+import { defineTool, ok, type ToolDeps, v } from '../../../src/start/package/index.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { rows } from '../../support/everything.ts';
+import { labelled } from '../../support/labels.ts';
+import { leaseOf, serviceOf } from '../../support/service.ts';
+import { STORE_MODES, startStore } from '../../support/store-mode.ts';
+import { bearer, createTestApp, eventsIn } from '../../support/test-app.ts';
+import { facts } from '../../support/tools.ts';
 
 const ENV = { ADMIN_CLAIM: 'sub=root' };
 const PLAN = { plan: 'pro', region: 'Zürich' };

@@ -3,8 +3,8 @@
 
 import { expect, test } from 'bun:test';
 import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv';
-import { post } from '../support/mcp.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { post } from '../../support/mcp.ts';
+import { bearer, createTestApp } from '../../support/test-app.ts';
 
 interface Listed {
   readonly name: string;

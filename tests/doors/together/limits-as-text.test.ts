@@ -3,9 +3,9 @@
 import { expect, test } from 'bun:test';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { temporaryFolder } from '../support/folder.ts';
-import { call, post } from '../support/mcp.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { call, post } from '../../support/mcp.ts';
+import { bearer, createTestApp } from '../../support/test-app.ts';
 
 const WRITTEN = { rateLimit: '5/60s', quota: '7/day' };
 const READ = { rateLimit: { requests: 5, window: '1m' }, quota: { requests: 7, period: 'day' } };

@@ -1,7 +1,7 @@
 // Scopes are a set: the same one twice is stored once, whoever gives it, and another order is no change.
 
 import { expect, test } from 'bun:test';
-import { bearer, createTestApp, eventsIn } from '../support/test-app.ts';
+import { bearer, createTestApp, eventsIn } from '../../support/test-app.ts';
 
 const TWICE = ['write', 'read', 'write'];
 const ONCE = ['write', 'read'];

@@ -2,12 +2,12 @@
 
 import { afterAll, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { openDatabase } from '../support/database-client.ts';
-import { startProxy } from '../support/proxy.ts';
-import { leaseOf, serviceOf } from '../support/service.ts';
-import { storeOn } from '../support/store-mode.ts';
-import { startPrimary } from '../support/template.ts';
-import { bearer, createTestApp } from '../support/test-app.ts';
+import { openDatabase } from '../../support/database-client.ts';
+import { startProxy } from '../../support/proxy.ts';
+import { leaseOf, serviceOf } from '../../support/service.ts';
+import { storeOn } from '../../support/store-mode.ts';
+import { startPrimary } from '../../support/template.ts';
+import { bearer, createTestApp } from '../../support/test-app.ts';
 
 const app = await createTestApp({ store: 'embedded', env: { RATE_LIMIT_REQUESTS: '0' } });
 afterAll(() => app.close());
