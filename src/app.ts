@@ -18,6 +18,7 @@ import { openPage } from './doors/page/index.ts';
 import { openRules, RULE_LOOKUP, workloadGrants } from './doors/rules/index.ts';
 import { openServices, type ServicesOptions } from './doors/services/index.ts';
 import { openSse } from './doors/sse/index.ts';
+import { openTraces } from './doors/traces/index.ts';
 import { LIMITS } from './ground/limits/index.ts';
 import { createPool } from './ground/limits/pool.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './ground/runtime.ts';
@@ -368,11 +369,13 @@ async function serviceOn(parts: Parts): Promise<Service> {
   const clients = await clientsOf(parts, keys, offered);
   const identify = createIdentify(verifyUserJwt, verifier.inspect);
   const streams = createStreams(createPool(LIMITS.unread, ageClock), clock, log);
+  const traces = await openTraces({ ...config, env: options.env ?? {}, instance, identify, clock, random, log });
   metrics?.addGauges({
     feed,
     lagMaxMs: config.revocationLagMaxMs,
     writable: store.writable,
     sessions: sse.count,
+    spansDropped: traces?.dropped,
     store,
     usage: options.usage,
     certificateEndsAtMs: options.certificateEndsAtMs,
@@ -397,7 +400,7 @@ async function serviceOn(parts: Parts): Promise<Service> {
       instance,
       uptimeMs: () => ageClock.monotonicMs() - startedAtMs,
     }),
-    observers: metrics === null ? [] : [metrics.observer],
+    observers: [metrics?.observer ?? [], traces?.observer ?? []].flat(),
     doors: ({ mcpOver, signInAt }) => ({
       ...sse.routes({
         mcp: mcpOver('sse'),
@@ -428,6 +431,12 @@ async function serviceOn(parts: Parts): Promise<Service> {
     toolVariables: offered.toolVariables,
     lastCalled,
     keyDomain: domain,
-    close: () => domain.stop().finally(() => store.close()),
+    async close() {
+      try {
+        await Promise.all([domain.stop(), traces?.stop()]);
+      } finally {
+        await store.close();
+      }
+    },
   };
 }

@@ -78,11 +78,11 @@ function variable(name: string): string | undefined {
 }
 
 /**
- * Reads variables by name, which needs no permission for the whole environment, and settings of tools when a tool asks.
+ * Reads variables by name, which needs no permission for the whole environment, and those of tools and traces when they ask.
  */
 const env = new Proxy<Env>(Object.fromEntries(NAMES.map((name) => [name, variable(name)])), {
   get: (known, name) =>
-    typeof name === 'string' && name.startsWith('TOOL_') ? variable(name) : known[name as keyof Env],
+    typeof name === 'string' && /^(?:OTEL|TOOL)_/.test(name) ? variable(name) : known[name as keyof Env],
 });
 
 /** The URL of the folder whose modules are reloaded, and how often. */

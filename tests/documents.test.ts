@@ -76,7 +76,7 @@ describe.each(DOCUMENTS)('%s', (document) => {
     const inCode = [...text.matchAll(/`([^`\n]+)`/g)].map(([, code = '']) => code).join(' ');
     const named = inCode.match(/(?<![\w$])[A-Z][A-Z0-9]*_[A-Z0-9_]*(?!\w)/g) ?? [];
     const isRead = (name: string) =>
-      /^TOOL_/.test(name) || READ.some((read) => read === name || startsGroup(name, read));
+      /^(TOOL|OTEL)_/.test(name) || READ.some((read) => read === name || startsGroup(name, read));
     expect(named.filter((name) => !isRead(name))).toEqual([]);
   });
 

@@ -250,8 +250,10 @@ export const VARIABLES = {
 
 export const NAMES = Object.keys(VARIABLES) as (keyof typeof VARIABLES)[];
 
-/** The variables, and the settings of tools, whose names only the tools know. */
-export type Env = { readonly [name in keyof typeof VARIABLES | `TOOL_${string}`]?: string | undefined };
+/** The variables, those of OpenTelemetry (doors/traces/), and the settings of tools, whose names only the tools know. */
+export type Env = {
+  readonly [name in keyof typeof VARIABLES | `OTEL_${string}` | `TOOL_${string}`]?: string | undefined;
+};
 
 export type Values = { readonly [name in keyof typeof VARIABLES]: (typeof VARIABLES)[name]['unset'] };
 

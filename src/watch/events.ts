@@ -65,6 +65,8 @@ const LEVELS = {
     'told uses not counted',
     'old changes not removed',
     'log lines dropped',
+    'spans dropped',
+    'traces in clear text',
     'variable without effect',
     'variable contradicts another',
     'variable perhaps misspelt',

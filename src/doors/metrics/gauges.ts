@@ -27,13 +27,15 @@ export interface GaugeOptions {
   /** Returns false if the last write failed for lack of space or rights. */
   readonly writable: () => boolean;
   readonly sessions: () => number;
+  /** Returns how many spans were dropped; undefined where none are sent. */
+  readonly spansDropped: (() => number) | undefined;
   readonly usage: (() => ProcessUsage) | undefined;
   /** When the certificate of the server's own TLS ends, in milliseconds since 1970; undefined without TLS. */
   readonly certificateEndsAtMs: number | undefined;
 }
 
 export function createGauges(clock: Clock, options: GaugeOptions): () => Promise<readonly Sample[]> {
-  const { store, feed, lagMaxMs, writable, sessions, usage, certificateEndsAtMs } = options;
+  const { store, feed, lagMaxMs, writable, sessions, spansDropped, usage, certificateEndsAtMs } = options;
   const expiring = createExpiring(store, clock);
   const startedAtMs = clock.nowMs();
   return async () => {
@@ -44,6 +46,7 @@ export function createGauges(clock: Clock, options: GaugeOptions): () => Promise
       ['mcp_keys_feed_lag_limit_seconds', lagMaxMs / 1000],
       ['mcp_keys_store_writable', Number(writable())],
       ['mcp_server_sessions', sessions()],
+      ['mcp_keys_spans_dropped_total', spansDropped?.()],
       ...EXPIRING_DAYS.map((days, at) => ['mcp_keys_expiring', counted?.[at], { within: `${days}d` }] as const),
       ['mcp_server_certificate_end_time_seconds', certificateEndsAtMs && certificateEndsAtMs / 1000],
       ['mcp_server_build_info', 1, { version: SERVER_VERSION }],

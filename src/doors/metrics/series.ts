@@ -39,6 +39,7 @@ export const METRICS = {
     help: '0 while the last write failed for want of space or rights, else 1.',
   },
   mcp_keys_expiring: { type: 'gauge', help: 'Usable keys that expire within a time, 1000 at most.' },
+  mcp_keys_spans_dropped_total: { type: 'counter', help: 'Spans that could not be sent.' },
   mcp_server_sessions: { type: 'gauge', help: 'Open sessions of /sse.' },
   mcp_server_certificate_end_time_seconds: {
     type: 'gauge',

@@ -1,0 +1,212 @@
+// Sends spans in batches: OTLP 1.x over HTTP, as JSON. One request at a time, in bounded memory; what can't be sent is
+// dropped and counted. No call waits for it.
+
+import { bodyOf, fetchEncoded, fetchFault, inTime } from '../../ground/documents.ts';
+import { type Cancel, type Clock, type RandomBytes, withTimeout } from '../../ground/runtime.ts';
+import { SERVER_NAME, SERVER_VERSION } from '../../ground/server-info.ts';
+import { isObject } from '../../ground/text.ts';
+import type { Log } from '../../watch/log.ts';
+import { attributesOf } from './encoding.ts';
+import type { TraceSettings } from './settings.ts';
+
+const BATCH_MAX = 512;
+const BATCH_EVERY_MS = 5000;
+/** Spans that wait or are being sent: some 2 MB. */
+const WAITING_MAX = 2048;
+const RESPONSE_BYTES_MAX = 64 * 1024;
+const RETRIES_MAX = 5;
+const RETRY_MS_MIN = 1000;
+/** The time of a batch with all its retries. */
+const RETRY_MS_MAX = 60_000;
+const STOP_MS_MAX = 3000;
+const LOG_EVERY_MS = 60_000;
+
+/** The statuses after which a batch is sent again (OTLP, "OTLP/HTTP Response"), and 500 is none. */
+const RETRIED: readonly number[] = [429, 502, 503, 504];
+
+interface ExporterOptions {
+  readonly settings: TraceSettings;
+  readonly instance: string;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Log;
+}
+
+/** What came of sending a batch once. `isLost`: sending it again may help. */
+type Outcome =
+  | { readonly rejected: number }
+  | { readonly fault: string; readonly isLost: boolean; readonly retryAfterMs?: number | undefined };
+
+export function createExporter({ settings, instance, clock, random, log }: ExporterOptions) {
+  const [head, tail] = envelopeOf(settings, instance);
+  const drops = createDrops(settings, clock, log);
+  const ending = new AbortController();
+  const post = createPost(settings, clock, ending.signal);
+  let waiting: string[] = [];
+  let isStopping = false;
+  let sending: Promise<void> | undefined;
+  let beingSent = 0;
+  let cancelTimer: Cancel | undefined;
+  let wake: (() => void) | undefined;
+
+  function schedule(): void {
+    if (sending !== undefined || waiting.length === 0) return;
+    if (waiting.length >= BATCH_MAX || isStopping) begin();
+    else cancelTimer ??= clock.after(BATCH_EVERY_MS, begin);
+  }
+
+  function begin(): void {
+    cancelTimer?.();
+    cancelTimer = undefined;
+    const batch = waiting.slice(0, BATCH_MAX);
+    waiting = waiting.slice(BATCH_MAX);
+    beingSent = batch.length;
+    sending = send(batch).then(() => {
+      sending = undefined;
+      beingSent = 0;
+      schedule();
+    });
+  }
+
+  /** Sends a batch, again if that may help. Never rejects. */
+  async function send(batch: readonly string[]): Promise<void> {
+    const body = `${head}${batch.join(',')}${tail}`;
+    const startedMs = clock.monotonicMs();
+    for (let retries = 0; ; retries += 1) {
+      const outcome = await post(body);
+      if ('rejected' in outcome)
+        return drops.add(Math.min(outcome.rejected, batch.length), 'the receiver refused some');
+      const pauseMs = outcome.retryAfterMs ?? pauseAfter(retries);
+      const isLate = clock.monotonicMs() - startedMs + pauseMs > RETRY_MS_MAX;
+      if (!outcome.isLost || retries === RETRIES_MAX || isLate || isStopping)
+        return drops.add(batch.length, outcome.fault);
+      await pause(pauseMs);
+    }
+  }
+
+  /** Returns how long to wait: doubled each time, and up to half as long, so that many servers don't come at once. */
+  const pauseAfter = (retries: number): number => RETRY_MS_MIN * 2 ** retries * (1 - (random(1)[0] ?? 0) / 512);
+
+  function pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = clock.after(ms, resolve);
+      wake = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+
+  return {
+    /** Adds a span, as JSON. */
+    add(span: string): void {
+      if (waiting.length + beingSent >= WAITING_MAX) drops.add(1, 'too many wait');
+      else waiting.push(span);
+      schedule();
+    },
+
+    dropped: drops.count,
+
+    async stop(): Promise<void> {
+      isStopping = true;
+      wake?.();
+      const sendAll = async () => {
+        for (schedule(); sending !== undefined; ) await sending;
+      };
+      await withTimeout(sendAll(), STOP_MS_MAX, undefined);
+      cancelTimer?.();
+      ending.abort();
+      if (waiting.length > 0) drops.add(waiting.length, 'the server stopped');
+      waiting = [];
+      drops.stop();
+    },
+  };
+}
+
+/** Creates the function that sends a batch once. It never rejects. */
+function createPost({ url, headers: given, timeoutMs }: TraceSettings, clock: Clock, ending: AbortSignal) {
+  const headers = new Headers(given);
+  headers.set('content-type', 'application/json');
+  return async function post(body: string): Promise<Outcome> {
+    try {
+      return await inTime(clock, timeoutMs, async (late): Promise<Outcome> => {
+        const signal = AbortSignal.any([late, ending]);
+        const response = await fetchEncoded(url, { method: 'POST', body, headers, redirect: 'manual', signal });
+        if (response.ok) return { rejected: await rejectedIn(response) };
+        void response.body?.cancel().catch(() => {});
+        const { status } = response;
+        const retryAfterMs = retryAfterIn(response.headers, clock.nowMs());
+        return { fault: `the receiver responded ${status}`, isLost: RETRIED.includes(status), retryAfterMs };
+      });
+    } catch (error) {
+      return { fault: fetchFault(error), isLost: true };
+    }
+  };
+}
+
+/** Returns what stands before and after the spans of a request. */
+function envelopeOf({ serviceName, attributes }: TraceSettings, instance: string): readonly [string, string] {
+  const resource = attributesOf({
+    ...Object.fromEntries(attributes),
+    'service.name': serviceName,
+    'service.version': SERVER_VERSION,
+    'service.instance.id': instance,
+  });
+  const scope = JSON.stringify({ name: SERVER_NAME, version: SERVER_VERSION });
+  return [
+    `{"resourceSpans":[{"resource":{"attributes":${resource}},"scopeSpans":[{"scope":${scope},"spans":[`,
+    ']}]}]}',
+  ];
+}
+
+/** Returns how many spans the receiver refused (`partialSuccess`); 0 if it doesn't say, or can't be understood. */
+async function rejectedIn(response: Response): Promise<number> {
+  try {
+    const body = await bodyOf(response, RESPONSE_BYTES_MAX);
+    const said: unknown = body.ok ? JSON.parse(new TextDecoder().decode(body.value)) : null;
+    const partial = isObject(said) ? said.partialSuccess : null;
+    const rejected = isObject(partial) ? Number(partial.rejectedSpans) : 0;
+    return Math.max(0, rejected) || 0; // or no number
+  } catch {
+    return 0; // the status says that it has taken them
+  }
+}
+
+/** Returns Retry-After (RFC 9110 §10.2.3) in milliseconds; undefined if there is none. */
+function retryAfterIn(headers: Headers, nowMs: number): number | undefined {
+  const value = headers.get('retry-after')?.trim() ?? '';
+  if (/^\d{1,9}$/.test(value)) return Number(value) * 1000;
+  const atMs = Date.parse(value);
+  return Number.isNaN(atMs) ? undefined : Math.max(0, atMs - nowMs);
+}
+
+/** Counts dropped spans, and logs them at most once a minute. */
+function createDrops({ origin }: TraceSettings, clock: Clock, log: Log) {
+  let total = 0;
+  let unsaid = 0;
+  let last = '';
+  let cancel: Cancel | undefined;
+  function say(): void {
+    if (unsaid > 0) log.warn('spans dropped', { count: unsaid, reason: last, endpoint: origin });
+    unsaid = 0;
+  }
+  return {
+    add(count: number, reason: string): void {
+      if (count === 0) return;
+      total += count;
+      unsaid += count;
+      last = reason;
+      if (cancel !== undefined) return;
+      say();
+      cancel = clock.after(LOG_EVERY_MS, () => {
+        cancel = undefined;
+        say();
+      });
+    },
+    count: () => total,
+    stop(): void {
+      cancel?.();
+      say();
+    },
+  };
+}

@@ -1,0 +1,41 @@
+// Traces: calls as OpenTelemetry spans, sent by OTLP over HTTP (README.md). A door: loaded where an endpoint is set, and the
+// server works without it.
+
+import type { Observer } from '../../api/observer.ts';
+import type { Identify } from '../../calls/identify.ts';
+import type { Env } from '../../config/env.ts';
+import type { Clock, RandomBytes } from '../../ground/runtime.ts';
+import type { Log } from '../../watch/log.ts';
+
+export interface TracesOptions {
+  readonly env: Env;
+  readonly basePath: string;
+  readonly production: boolean;
+  /** Health's: random for each process. */
+  readonly instance: string;
+  readonly identify: Identify;
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly log: Log;
+}
+
+export interface Traces {
+  readonly observer: Observer;
+  /** Returns how many spans were dropped. */
+  dropped(): number;
+  /** Sends what waits, for 3 seconds at most. */
+  stop(): Promise<void>;
+}
+
+/** Loads the traces. Null without an endpoint that can be used; says why. */
+export async function openTraces(options: TracesOptions): Promise<Traces | null> {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: tracesEndpoint } = options.env;
+  if (!endpoint && !tracesEndpoint) return null;
+  const { settingsIn } = await import('./settings.ts');
+  const { settings, warnings } = settingsIn(options.env, options.production);
+  for (const { event, variable, reason } of warnings) options.log.warn(event, { variable, reason });
+  if (settings === null) return null;
+  const [{ createExporter }, { createSpans }] = await Promise.all([import('./exporter.ts'), import('./spans.ts')]);
+  const exporter = createExporter({ ...options, settings });
+  return { observer: createSpans({ ...options, settings, add: exporter.add }), ...exporter };
+}

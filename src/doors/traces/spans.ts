@@ -1,0 +1,193 @@
+// Makes spans of calls, by what the core knows when they end: of HTTP by OpenTelemetry's conventions for HTTP, of MCP by those
+// for MCP (v0.1.0). A request without a good credential makes none, so strangers can't fill anybody's store.
+
+import type { Observer, Transport } from '../../api/observer.ts';
+import { type Call, headerTrace, metaTrace } from '../../calls/call.ts';
+import type { Identify, Identity } from '../../calls/identify.ts';
+import type { Operation } from '../../calls/operation.ts';
+import { type Awaitable, isPromise } from '../../ground/result.ts';
+import { clientText } from '../../mcp/client.ts';
+import { ALL_VERSIONS } from '../../mcp/era.ts';
+import { apiKeyIn, CODES, type RequestMessage } from '../../mcp/message.ts';
+import type { Peer, Reply } from '../../mcp/server.ts';
+import { carriesCredential, type RequestContext } from '../../web/context.ts';
+import { codeOf } from '../../web/problem-response.ts';
+import { type Begun, createTracer, type Ended, type Start, type TracerOptions } from './tracer.ts';
+
+interface SpansOptions extends TracerOptions {
+  readonly basePath: string;
+  readonly identify: Identify;
+}
+
+/** The span of a call. */
+interface CallSpan extends Begun {
+  /** Who brought a good credential that no guard demands. */
+  readonly identity?: Identity;
+  /** The caller's address, read while it is connected. */
+  readonly address?: string | undefined;
+}
+
+/** A call, with what its guards may have added. */
+type AnyCall = Call & { readonly auth?: { readonly keyId?: string } };
+
+export function createSpans({ basePath, identify, ...options }: SpansOptions): Observer {
+  const tracer = createTracer(options);
+  const spans = new WeakMap<Call, CallSpan>();
+  const toolsPath = `${basePath}/tools/`;
+  const askedPaths: readonly (string | null)[] = [`${basePath}/verify`, `${basePath}/introspect`];
+
+  /** Begins the span of a call before it runs: its tool passes it on as the parent. */
+  function beginCall({ credential }: Operation, call: Call, isHttp: boolean): Awaitable<void> {
+    if (credential === null && !carriesCredential(call.credentials)) return;
+    const begun = tracer.begin(call.trace);
+    if (begun === undefined) return;
+    const address = isHttp ? call.clientAddress() : undefined; // read now: a client that has left has none
+    function put(identity?: Identity): void {
+      if (identity !== undefined && !isGood(identity)) return;
+      const { traceId, spanId: parentId, parent } = begun as Begun;
+      const state = parent?.state;
+      call.trace = { traceId, parentId, sampled: true, ...(state !== undefined && { state }) };
+      spans.set(call, { ...(begun as Begun), address, ...(identity !== undefined && { identity }) });
+    }
+    if (credential !== null) return put(); // its guard looks
+    const identity = identify(call);
+    return isPromise(identity) ? identity.then(put) : put(identity);
+  }
+
+  /** Returns the span of a call that has ended, unless no good credential was found. */
+  function spanOf(call: AnyCall): CallSpan | undefined {
+    const span = spans.get(call);
+    return span?.identity !== undefined || isAdmitted(call) ? span : undefined;
+  }
+
+  /** Ends a list, a ping or an error, if its sender has a good credential. */
+  async function endOther(start: Start, transport: Transport, request: RequestMessage, { sender }: Peer, reply: Reply) {
+    const key = apiKeyIn(request.params);
+    const { context } = sender;
+    if (key === null && !carriesCredential(context.credentials)) return;
+    const begun = tracer.begin(metaTrace(request.params._meta) ?? headerTrace(context.headers));
+    if (begun === undefined) return;
+    const identity = await sender.identify(key);
+    if (isGood(identity)) tracer.end(begun, start, ofMcp(transport, request, context, reply, keyIdOf(identity)));
+  }
+
+  return {
+    request(context) {
+      const { route } = context;
+      const isAsked = askedPaths.includes(route);
+      if (!isAsked && !route?.startsWith(toolsPath)) return NOTHING;
+      const start = tracer.now();
+      const address = isAsked ? context.clientAddress() : undefined;
+      return (response) => {
+        const call = context.call as AnyCall | undefined; // which each of these routes makes
+        if (call === undefined) return;
+        const asked = isAsked && isAdmitted(call) ? tracer.begin(headerTrace(context.headers)) : undefined;
+        const span: CallSpan | undefined = asked === undefined ? spanOf(call) : { ...asked, address };
+        if (span !== undefined) tracer.end(span, start, ofHttp(toolsPath, span, context, call, response));
+      };
+    },
+
+    run: (transport, run) => (operation, input, call, canceller) => {
+      const beginning = beginCall(operation, call, transport === 'rest');
+      const go = () => run(operation, input, call, canceller);
+      return isPromise(beginning) ? beginning.then(go) : go();
+    },
+
+    mcp: (transport, mcp) => (request, peer) => {
+      const start = tracer.now();
+      const reply = mcp(request, peer);
+      function ended(reply: Reply): Reply {
+        const { call, challenge } = reply;
+        if (challenge !== undefined) return reply;
+        if (call === undefined) {
+          void endOther(start, transport, request, peer, reply).catch(NOTHING); // an outage: nobody knows whose it is
+          return reply;
+        }
+        const span = spanOf(call);
+        const keyId = span?.identity && keyIdOf(span.identity);
+        if (span !== undefined) tracer.end(span, start, ofMcp(transport, request, peer.sender.context, reply, keyId));
+        return reply;
+      }
+      return isPromise(reply) ? reply.then(ended) : ended(reply);
+    },
+  };
+}
+
+const NOTHING = () => {};
+
+const REFUSED: readonly (string | undefined)[] = ['invalid_api_key', 'invalid_token'];
+
+/** Returns whether the guards of a call that has ended found a good credential, which nothing refused later. */
+const isAdmitted = (call: AnyCall): boolean => call.auth !== undefined && !REFUSED.includes(call.code);
+
+const isGood = ({ user, key }: Identity): boolean => user?.ok === true || key?.ok === true;
+
+const keyIdOf = ({ key }: Identity): string | undefined => (key?.ok ? key.value.keyId : undefined);
+
+/** The methods of RFC 9110 and PATCH; others are not named. */
+const METHODS: readonly string[] = ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'CONNECT', 'OPTIONS', 'TRACE', 'PATCH'];
+
+/** Describes the span of an HTTP request that has ended. */
+function ofHttp(
+  toolsPath: string,
+  { identity, address }: CallSpan,
+  { request, route, secure }: RequestContext,
+  call: AnyCall,
+  response: Response,
+): Ended {
+  const { status } = response;
+  const isKnown = METHODS.includes(request.method);
+  const template = route?.startsWith(toolsPath) ? `${toolsPath}{tool}` : (route ?? '');
+  const isError = status >= 500;
+  return {
+    name: `${isKnown ? request.method : 'HTTP'} ${template}`,
+    isError,
+    attributes: {
+      'http.request.method': isKnown ? request.method : '_OTHER',
+      'http.route': template,
+      'http.response.status_code': status,
+      'url.path': route ?? '',
+      'url.scheme': secure ? 'https' : 'http',
+      'client.address': address === 'unknown' ? undefined : address,
+      'error.type': isError ? String(status) : undefined,
+      'mcp_keys.error': codeOf(response) ?? call.code,
+      'mcp_keys.key.id': call.auth?.keyId ?? (identity && keyIdOf(identity)),
+      'mcp_keys.cost': call.cost,
+    },
+  };
+}
+
+/** Describes the span of an MCP request that has ended. A method, tool or prompt that isn't there is not named. */
+function ofMcp(
+  transport: Transport,
+  request: RequestMessage,
+  context: RequestContext,
+  { call, errorCode, isError }: Reply,
+  keyId: string | undefined,
+): Ended {
+  const method = errorCode === CODES.methodNotFound ? undefined : request.method;
+  const name = method === 'tools/call' || method === 'prompts/get' ? call?.tool : undefined;
+  const errorType = errorCode !== undefined ? String(errorCode) : isError ? 'tool_error' : undefined;
+  return {
+    name: [method ?? 'MCP', name].filter(Boolean).join(' '),
+    isError: errorType !== undefined,
+    attributes: {
+      'mcp.method.name': method ?? '_OTHER',
+      'gen_ai.tool.name': method === 'tools/call' ? name : undefined,
+      'gen_ai.prompt.name': method === 'prompts/get' ? name : undefined,
+      'mcp.protocol.version': versionOf(transport, request, context),
+      'error.type': errorType,
+      'mcp_keys.error': call?.code,
+      'mcp_keys.key.id': (call as AnyCall | undefined)?.auth?.keyId ?? keyId,
+      'mcp_keys.cost': call?.cost ?? 1,
+      'mcp_keys.client': clientText(context.clientInfo),
+    },
+  };
+}
+
+/** Returns the revision that a request names, if there is such a one. */
+function versionOf(transport: Transport, { params }: RequestMessage, { headers }: RequestContext): string | undefined {
+  if (transport === 'sse') return '2024-11-05';
+  const named = [params._meta?.['io.modelcontextprotocol/protocolVersion'], params.protocolVersion];
+  return ALL_VERSIONS.find((version) => named.includes(version) || headers.get('mcp-protocol-version') === version);
+}

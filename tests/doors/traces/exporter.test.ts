@@ -1,0 +1,155 @@
+// What becomes of spans when the receiver is away, slow, full or wrong: no call notices, memory is bounded, and what is
+// dropped is counted.
+
+import { expect, test } from 'bun:test';
+import { type Collector, startCollector } from '../../support/collector.ts';
+import { createTestApp, type Env, metricsOf, type TestApp } from '../../support/test-app.ts';
+import { advanceUntil, waitFor } from '../../support/wait-for.ts';
+
+const METRICS_TOKEN = 'a-token-of-tests-for-metrics';
+const WAITING_MAX = 2048;
+const BATCH_MAX = 512;
+
+async function start(collector: Pick<Collector, 'url'>, env: Env = {}) {
+  const app = await createTestApp({
+    env: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, METRICS_TOKEN, RATE_LIMIT_REQUESTS: '0', ...env },
+  });
+  const key = (await app.keys('create', '--user', 'alice', '--name', 'n', '--scope', 'read')).trim();
+  return { app, key };
+}
+
+async function calls(app: TestApp, key: string, count: number): Promise<void> {
+  for (let made = 0; made < count; made += 64) {
+    const some = Array.from({ length: Math.min(64, count - made) }, () => app.useKey(key));
+    for (const { status } of await Promise.all(some)) expect(status).toBe(200);
+  }
+}
+
+async function droppedOf(app: TestApp): Promise<number> {
+  return Number(/^mcp_keys_spans_dropped_total (\d+)$/m.exec(await metricsOf(app.url))?.[1]);
+}
+
+const dropLines = async (app: TestApp) => (await app.log()).filter(({ event }) => event === 'spans dropped');
+
+test('512 spans are sent at once, fewer after five seconds', async () => {
+  using collector = startCollector();
+  const { app, key } = await start(collector);
+  await calls(app, key, BATCH_MAX - 1);
+  app.clock.advance(4999);
+  await app.useKey(key);
+  await waitFor(() => collector.spans().length === BATCH_MAX);
+  await app.useKey(key);
+  app.clock.advance(4999);
+  expect(collector.requests).toHaveLength(1);
+  app.clock.advance(1);
+  await waitFor(() => collector.spans().length === BATCH_MAX + 1);
+  expect(await droppedOf(app)).toBe(0);
+  await app.close();
+});
+
+test.each<[string, () => Response]>([
+  ['429', () => new Response('', { status: 429 })],
+  ['502', () => new Response('', { status: 502 })],
+  ['503', () => new Response('', { status: 503 })],
+  ['504', () => new Response('', { status: 504 })],
+])(
+  '%s: the batch is sent again after a second, then doubled, at most five times, and dropped',
+  async (_what, respond) => {
+    using collector = startCollector();
+    const { app, key } = await start(collector);
+    collector.respond(respond);
+    await calls(app, key, 3);
+    app.clock.advance(5000);
+    for (let asked = 1; asked <= 6; asked += 1) {
+      await waitFor(() => collector.asked() === asked);
+      await Bun.sleep(10); // the response is on its way
+      app.clock.advance(1000 * 2 ** (asked - 1));
+    }
+    await waitFor(async () => (await droppedOf(app)) === 3);
+    expect(collector.asked()).toBe(6);
+    expect(await dropLines(app)).toMatchObject([{ level: 'warn', count: 3, endpoint: collector.url }]);
+    await app.close();
+  },
+);
+
+test('Retry-After counts, within a minute in all', async () => {
+  using collector = startCollector();
+  const { app, key } = await start(collector);
+  collector.respond(() => new Response('', { status: 429, headers: { 'retry-after': '30' } }));
+  await app.useKey(key);
+  app.clock.advance(5000);
+  await waitFor(() => collector.asked() === 1);
+  for (const asked of [2, 3]) {
+    const startedMs = app.clock.nowMs();
+    await advanceUntil(app.clock, async () => collector.asked() === asked, 1000);
+    expect(app.clock.nowMs() - startedMs).toBeGreaterThanOrEqual(29_000);
+  }
+  await waitFor(async () => (await droppedOf(app)) === 1); // a fourth would come after more than a minute
+  await app.close();
+});
+
+const big = new Uint8Array(10 * 1024 * 1024);
+
+test.each<[string, () => Response, number]>([
+  ['400', () => new Response('', { status: 400 }), 2],
+  ['401', () => new Response('', { status: 401 }), 2],
+  ['500', () => new Response('', { status: 500 }), 2],
+  ['a redirect, which is not followed', () => Response.redirect('http://127.0.0.1:1/elsewhere', 307), 2],
+  ['a status and 10 MB', () => new Response(big, { status: 413 }), 2],
+  ['200 and garbage', () => new Response('<html>'), 0],
+  ['200 and 10 MB', () => new Response(big), 0],
+  ['200 and a bomb', () => new Response(Bun.gzipSync(big), { headers: { 'content-encoding': 'gzip' } }), 0],
+  ['some refused', () => Response.json({ partialSuccess: { rejectedSpans: '1', errorMessage: 'odd' } }), 1],
+  ['more refused than were sent', () => Response.json({ partialSuccess: { rejectedSpans: 1e9 } }), 2],
+  ['a number that is none', () => Response.json({ partialSuccess: { rejectedSpans: 'many' } }), 0],
+  ['less than none refused', () => Response.json({ partialSuccess: { rejectedSpans: -5 } }), 0],
+  ['204', () => new Response(null, { status: 204 }), 0],
+])('%s: nothing is sent again', async (_what, respond, dropped) => {
+  using collector = startCollector();
+  const { app, key } = await start(collector);
+  collector.respond(respond);
+  await calls(app, key, 2);
+  app.clock.advance(5000);
+  await waitFor(() => collector.asked() === 1);
+  await waitFor(async () => (await droppedOf(app)) === dropped);
+  collector.respond(() => Response.json({}));
+  await app.useKey(key);
+  app.clock.advance(5000);
+  await waitFor(() => collector.asked() === 2);
+  await waitFor(() => collector.requests.at(-1)?.spans.length === 1);
+  expect(await droppedOf(app)).toBe(dropped);
+  await app.close();
+});
+
+test('a receiver that hangs: one request at a time, 2,048 spans wait, the others are dropped, and a line a minute says so', async () => {
+  using collector = startCollector();
+  const { app, key } = await start(collector);
+  collector.respond(() => new Promise<Response>(() => {}));
+  await calls(app, key, WAITING_MAX + 100);
+  expect(collector.asked()).toBe(1);
+  expect(await droppedOf(app)).toBe(100);
+  expect(await dropLines(app)).toMatchObject([{ count: 1, reason: 'too many wait' }]);
+  await advanceUntil(app.clock, async () => collector.asked() === 2, 1000); // it was late, and comes again
+  await calls(app, key, 10);
+  expect(await dropLines(app)).toHaveLength(1);
+  await advanceUntil(app.clock, async () => (await dropLines(app)).length === 2, 5000);
+  expect(await dropLines(app)).toMatchObject([{ count: 1 }, { count: expect.any(Number) }]);
+  await app.close();
+});
+
+test('a receiver that is away: calls go on', async () => {
+  const { app, key } = await start({ url: 'http://127.0.0.1:1' });
+  await calls(app, key, 100);
+  app.clock.advance(5000);
+  await calls(app, key, 100);
+  expect((await app.log()).filter(({ level }) => level === 'error')).toEqual([]);
+  await app.close();
+});
+
+test('a stop sends what waits', async () => {
+  using collector = startCollector();
+  const { app, key } = await start(collector);
+  await calls(app, key, BATCH_MAX + 7);
+  await app.close();
+  expect(collector.spans()).toHaveLength(BATCH_MAX + 7);
+});
