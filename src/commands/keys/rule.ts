@@ -1,13 +1,15 @@
 // `keys rule`: lets tokens of workloads act as a key (src/doors/rules/). Only operators make rules: no tool and no page.
 
+import { text as textOf } from 'node:stream/consumers';
 import { operatingRules, type StoredRule } from '../../doors/rules/index.ts';
 import type { Result } from '../../ground/result.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
 import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
+import { createAudience } from '../../keys/audience.ts';
 import { asksForHelp, type Command, command, loadCommand, type Modules } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { flag, ID, kind, many, needed, optional } from '../options.ts';
-import { byCommand, sha256, withStore } from './database.ts';
+import { byCommand, sha256, stderrLog, withStore } from './database.ts';
 
 /** Accepts what the door reads. */
 const text = (name: string, expected: string) => kind(name, expected, (given) => given || null);
@@ -102,10 +104,57 @@ const remove = command({
   },
 });
 
-const VERBS: Modules<Command> = { add: async () => add, list: async () => list, remove: async () => remove };
+const test = command({
+  name: 'keys rule test',
+  summary:
+    'Says each check of a token on stdin, and who it would be. Exits 0 if it would be let in. --resource: the server that it is presented for.',
+  options: { resource: optional(text('URL', 'a URL')), json: flag },
+  async run({ options: { resource = null, json }, io }) {
+    const { createRuleStore, ruleSettings, testToken } = await operatingRules();
+    const token = (await textOf(io.stdin)).trim();
+    await withStore(io, async ({ db }, config) => {
+      const address = createServerAddress({ ...config, listening: listeningOrigin(config, config.port) });
+      const tested = await testToken(token, {
+        store: createRuleStore(db),
+        settings: ruleSettings(config, address),
+        audience: createAudience(address, config.resources),
+        resource,
+        clock: systemClock,
+        log: stderrLog(io),
+      });
+      if (json) await io.writeJson([tested]);
+      else await io.writeTable(tested.checks.map(shownCheck));
+      io.say(saidOf(tested));
+      if (tested.as !== 'rule') throw new CommandError('it would not be let in as a key');
+    });
+  },
+});
+
+type Tested = Awaited<ReturnType<Awaited<ReturnType<typeof operatingRules>>['testToken']>>;
+
+const shownCheck = ({ check, rule, verdict, found, expected, help }: Tested['checks'][number]): readonly string[] => [
+  verdict,
+  rule === undefined ? check : `${check} of rule ${rule}`,
+  verdict === 'ok' ? found : `found ${found}; expected ${expected}. ${help}`,
+];
+
+function saidOf({ as, rule, key }: Tested): string {
+  if (as === 'user') return 'it is looked at as a user token, and as nothing else';
+  if (key === undefined) return 'it would be nobody';
+  const { id, name, owner, scopes, until } = key;
+  const who = `key ${id} (${JSON.stringify(name)} of ${JSON.stringify(owner)}, ${scopes.join(' ') || 'no scopes'})`;
+  return `rule ${rule} lets it act as ${who} until ${until}; an X-API-Key beside it would count first`;
+}
+
+const VERBS: Modules<Command> = {
+  add: async () => add,
+  list: async () => list,
+  remove: async () => remove,
+  test: async () => test,
+};
 
 export const verb: Command = {
-  usage: [add, list, remove].map(({ usage }) => usage).join('\n'),
+  usage: [add, list, remove, test].map(({ usage }) => usage).join('\n'),
   summary: 'Lets tokens of workloads act as a key.',
   async run([name = '--help', ...args], io) {
     if (!asksForHelp([name])) return (await loadCommand(name, VERBS, 'verb')).run(args, io);

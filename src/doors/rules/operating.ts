@@ -5,3 +5,4 @@ export { isGiven } from './key-sets.ts';
 export { ruleSettings } from './settings.ts';
 export { createRuleStore } from './store.ts';
 export { readKeySetSource, readTerms } from './terms.ts';
+export { testToken } from './testing.ts';

@@ -2,7 +2,7 @@
 
 import type { Origin } from '../../keys/actor.ts';
 import { scopesFrom } from '../../store/columns.ts';
-import { type Database, listIn, type Row, textIn } from '../../store/database.ts';
+import { type Database, listIn, type Row, textIn, wholeIn } from '../../store/database.ts';
 import type { RuleLookup } from '../../store/key-reads.ts';
 import { RULE_MAXIMA, type Rule } from './rule.ts';
 
@@ -17,6 +17,14 @@ export interface KeyOfRule {
   readonly resource: string | null;
   /** Why its key is refused; null: it isn't. */
   readonly refused: 'unknown' | 'revoked' | 'expired' | 'blocked' | null;
+}
+
+/** A key, as an operator sees it beside its rules. */
+export interface ShownKeyOfRule extends KeyOfRule {
+  readonly name: string;
+  readonly scopes: readonly string[];
+  /** Its last millisecond; null: it never expires. */
+  readonly expiresAtMs: number | null;
 }
 
 export interface StoredRule extends Rule, KeyOfRule {
@@ -36,7 +44,7 @@ const KEY_COLUMNS = `k.user_id, k.resource, CASE
   WHEN k.expires_at_ms < ?1 THEN 'expired'
 END AS refused`;
 
-const KEY = `SELECT ${KEY_COLUMNS} FROM api_keys k WHERE k.id = ?2`;
+const KEY = `SELECT k.name, k.scopes, k.expires_at_ms, ${KEY_COLUMNS} FROM api_keys k WHERE k.id = ?2`;
 
 const LIST = `SELECT ${COLUMNS.replaceAll(/\w+/g, 'r.$&')}, i.jwks, ${KEY_COLUMNS}
 FROM rules r LEFT JOIN issuers i USING (issuer) LEFT JOIN api_keys k ON k.id = r.key_id
@@ -98,9 +106,11 @@ export function createRuleStore(db: Database) {
 
   return {
     /** Returns what decides of a key whether it may have rules; null: there is no such key. */
-    async keyOf(keyId: string, nowMs: number): Promise<KeyOfRule | null> {
+    async keyOf(keyId: string, nowMs: number): Promise<ShownKeyOfRule | null> {
       const [row] = await db.read({ sql: KEY, args: [nowMs, keyId] });
-      return row === undefined ? null : keyOf(row);
+      if (row === undefined) return null;
+      const expiresAtMs = row.expires_at_ms === null ? null : wholeIn(row, 'expires_at_ms');
+      return { ...keyOf(row), name: textIn(row, 'name'), scopes: scopesFrom(textIn(row, 'scopes')), expiresAtMs };
     },
     /** Returns all rules, or those of a key, in the order in which they were added. */
     list,

@@ -1,0 +1,176 @@
+// Says of a token each check, also after the first that fails, for an operator who wants to know why it isn't let in. The
+// checks are those of the server (checks.ts, signature.ts).
+
+import * as errors from 'jose/errors';
+import { compactVerify } from 'jose/jws/compact/verify';
+import { type Clock, rfc3339 } from '../../ground/runtime.ts';
+import type { Audience } from '../../keys/audience.ts';
+import { issuerOutageIn } from '../../users/discovery.ts';
+import { ASYMMETRIC } from '../../users/jwks.ts';
+import { verifySigned } from '../../users/signature.ts';
+import { isUsers } from '../../users/user-token.ts';
+import type { Log } from '../../watch/log.ts';
+import { EARLY_CHECKS, type Finding, fitOf, type ParsedToken } from './checks.ts';
+import { createKeySets } from './key-sets.ts';
+import type { RuleSettings } from './settings.ts';
+import type { RuleStore, ShownKeyOfRule, StoredRule } from './store.ts';
+import { parseToken } from './token.ts';
+
+export interface TestedCheck {
+  readonly check: string;
+  /** The rule that the check is of; absent: it is of the token. */
+  readonly rule?: string;
+  readonly verdict: 'ok' | 'no' | 'not checked';
+  readonly found: string;
+  readonly expected: string;
+  readonly help: string;
+}
+
+export interface TestedToken {
+  readonly checks: readonly TestedCheck[];
+  /** Who it would be; null: nobody. */
+  readonly as: 'user' | 'rule' | null;
+  readonly rule?: string;
+  readonly key?: {
+    readonly id: string;
+    readonly name: string;
+    readonly owner: string | null;
+    readonly scopes: readonly string[];
+    /** Until when the token acts as the key. */
+    readonly until: string;
+  };
+}
+
+export interface TestingOptions {
+  readonly store: RuleStore;
+  readonly settings: RuleSettings;
+  readonly audience: Audience;
+  /** The server that the token is presented for; null: this one. */
+  readonly resource: string | null;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const shownFinding = ({ check, refusal, found, expected, help }: Finding, rule?: string): TestedCheck => ({
+  check,
+  ...(rule !== undefined && { rule }),
+  verdict: refusal === null ? 'ok' : 'no',
+  found,
+  expected,
+  help: refusal === null ? '' : help,
+});
+
+export async function testToken(text: string, options: TestingOptions): Promise<TestedToken> {
+  const { store, settings, clock } = options;
+  const nowMs = clock.nowMs();
+  const token = parseToken(text);
+  if (token === null) return { checks: [MALFORMED], as: null };
+  if (isUsers(token.header, token.payload, settings.users)) return { checks: [WELL_FORMED], as: 'user' };
+  const rules = (await store.list(nowMs)).filter(({ issuer }) => issuer === token.payload.iss);
+  const early = EARLY_CHECKS.map((check) => shownFinding(check(token, nowMs)));
+  const signature = await signatureOf(text, rules, options);
+  const fits = rules.map((rule) => ({ rule, findings: fitOf(rule, token, settings.audiencesOf(rule, rule)) }));
+  const fitting = fits.filter(({ findings }) => findings.every(({ refusal }) => refusal === null));
+  const checks = [
+    ...[WELL_FORMED, issuerCheck(token, rules), ...early, signature],
+    ...fits.flatMap(({ rule, findings }) => findings.map((finding) => shownFinding(finding, rule.id))),
+    ruleCheck(fitting.map(({ rule }) => rule.id)),
+  ];
+  const [only] = fitting;
+  if (only === undefined || fitting.length > 1) return { checks, as: null };
+  const { rule } = only;
+  const key = await store.keyOf(rule.keyId, nowMs);
+  const all: readonly TestedCheck[] = [...checks, keyCheck(rule, options)];
+  if (key === null || all.some(({ verdict, rule: of }) => verdict !== 'ok' && (of === undefined || of === rule.id))) {
+    return { checks: all, as: null };
+  }
+  return { checks: all, as: 'rule', rule: rule.id, key: shownKey(rule, key, token) };
+}
+
+const WELL_FORMED: TestedCheck = {
+  check: 'form',
+  verdict: 'ok',
+  found: 'a JWT in compact form',
+  expected: 'a JWT in compact form of at most 16,384 characters, in which no member stands twice',
+  help: '',
+};
+
+const MALFORMED: TestedCheck = {
+  ...WELL_FORMED,
+  verdict: 'no',
+  found: 'something else',
+  help: 'Give the token alone, as the platform made it',
+};
+
+function issuerCheck({ payload }: ParsedToken, rules: readonly StoredRule[]): TestedCheck {
+  return {
+    check: 'issuer',
+    verdict: rules.length > 0 ? 'ok' : 'no',
+    found: `iss ${JSON.stringify(payload.iss) ?? 'absent'}`,
+    expected: 'the issuer of a rule, character by character',
+    help: rules.length > 0 ? '' : 'Add a rule of this issuer: keys rule add',
+  };
+}
+
+async function signatureOf(text: string, rules: readonly StoredRule[], { clock, log }: TestingOptions) {
+  const check = { check: 'signature', expected: 'a signature by a key of the issuer' };
+  const notChecked = (found: string, help: string) => ({ ...check, verdict: 'not checked' as const, found, help });
+  const [first] = rules;
+  if (first === undefined) return notChecked('no key set', 'No rule names the issuer, so its keys are not known');
+  const by = { algorithms: [...ASYMMETRIC] };
+  try {
+    const keys = createKeySets({ clock, log }).of(first);
+    const signed = await verifySigned(keys, text, (key) =>
+      typeof key === 'function' ? compactVerify(text, key, by) : compactVerify(text, key, by),
+    );
+    if (signed.ok) return { ...check, verdict: 'ok' as const, found: check.expected, help: '' };
+    const isUnknown = signed.error instanceof errors.JWKSNoMatchingKey;
+    const found = isUnknown ? 'a kid or alg that no key of the set has' : 'a signature by another key';
+    return { ...check, verdict: 'no' as const, found, help: 'Give the key set that the issuer signs with: --jwks' };
+  } catch (error) {
+    return notChecked(issuerOutageIn(error).reason, 'Let this machine reach the issuer, or give its key set: --jwks');
+  }
+}
+
+function ruleCheck(fitting: readonly string[]): TestedCheck {
+  return {
+    check: 'rule',
+    verdict: fitting.length === 1 ? 'ok' : 'no',
+    found: fitting.length === 0 ? 'none that fits' : fitting.join(', '),
+    expected: 'exactly one rule',
+    help:
+      fitting.length === 1
+        ? ''
+        : fitting.length === 0
+          ? 'Add a rule, if this workload may act as a key: keys rule add'
+          : 'Remove all but one of these rules: keys rule remove',
+  };
+}
+
+function keyCheck({ refused, resource }: StoredRule, { audience, resource: asked }: TestingOptions): TestedCheck {
+  const isMeant = audience.admits(resource, asked === null ? {} : { resources: [asked] });
+  const isFit = refused === null && isMeant;
+  return {
+    check: 'key',
+    verdict: isFit ? 'ok' : 'no',
+    found: refused ?? (isMeant ? 'a key in force' : `a key for ${resource} alone`),
+    expected: 'a key in force, for the server that the token is presented for',
+    help: isFit
+      ? ''
+      : refused === null
+        ? 'Name that server by --resource, or bind the key to it'
+        : 'Give the rule another key',
+  };
+}
+
+function shownKey({ keyId, scopes }: StoredRule, key: ShownKeyOfRule, { payload }: ParsedToken) {
+  const { name, owner, expiresAtMs } = key;
+  const given = scopes === null ? key.scopes : key.scopes.filter((scope) => scopes.includes(scope));
+  return {
+    id: keyId,
+    name,
+    owner,
+    scopes: given,
+    until: rfc3339(Math.min(Number(payload.exp) * 1000, expiresAtMs ?? Number.POSITIVE_INFINITY)),
+  };
+}

@@ -1,0 +1,204 @@
+// `keys rule`: what operators type, and what they are told.
+
+import { describe, expect, test } from 'bun:test';
+import { createKey } from '../../support/issuer.ts';
+import { jsonLines, keysCommand } from '../../support/keys-command.ts';
+import { SUBJECT, startWorkload, type Workload } from './workload.ts';
+
+const envOf = ({ app }: Workload) => ({
+  DATABASE_URL: `file:${app.folder}/keys.db`,
+  PUBLIC_URL: 'https://tools.example',
+});
+
+async function add(workload: Workload, ...options: string[]) {
+  const issuer = options.includes('--issuer') ? [] : ['--issuer', workload.issuer.url];
+  return keysCommand(envOf(workload), ['rule', 'add', workload.keyId, ...issuer, ...options]);
+}
+
+async function listed(workload: Workload) {
+  return jsonLines(await keysCommand(envOf(workload), ['rule', 'list', '--json']));
+}
+
+describe('keys rule add', () => {
+  test.each<[string, string[], number, RegExp]>([
+    ['no subject', [], 2, /--subject/],
+    ['a subject that is all', ['--subject', '*'], 2, /--subject: expected/],
+    ['a subject that could be another owner', ['--subject', 'repo:acme/app*'], 2, /--subject: expected the \*/],
+    ['the issuer as audience', ['--subject', 'a', '--audience', 'ISSUER'], 2, /--audience: expected/],
+    ['six audiences', ['--subject', 'a', ...'uvwxyz'.split('').flatMap((a) => ['--audience', a])], 2, /at most 5/],
+    ['a claim without a value', ['--subject', 'a', '--claim', 'a='], 2, /--claim: expected/],
+    ['a claim twice', ['--subject', 'a', '--claim', 'a=1', '--claim', '/a=2'], 2, /each name once/],
+    ['an empty scope', ['--subject', 'a', '--scope', ''], 2, /--scope/],
+    ['an issuer with a query', ['--issuer', 'https://a.example/?b', '--subject', 'a'], 2, /--issuer: expected/],
+    ['an issuer over plain HTTP', ['--issuer', 'http://a.example', '--subject', 'a'], 2, /--issuer: expected/],
+    ['a key set over plain HTTP', ['--subject', 'a', '--jwks', 'http://a.example/jwks'], 2, /--jwks: expected/],
+    ['a file that is not there', ['--subject', 'a', '--jwks', '/none/jwks.json'], 1, /ENOENT/],
+    ['a rule that a token could fit beside', ['--subject', 'repo:acme/*'], 1, /could fit rule [0-9a-f]{32}/],
+    [
+      'a name of GitHub without an id',
+      [
+        '--issuer',
+        'https://token.actions.githubusercontent.com',
+        '--subject',
+        'repo:acme/app:ref:x',
+        '--jwks',
+        'https://a.example',
+      ],
+      1,
+      /repository_owner_id/,
+    ],
+  ])('refuses %s, and changes nothing', async (_, options, expected, says) => {
+    await using workload = await startWorkload();
+    const given = options.map((option) => (option === 'ISSUER' ? workload.issuer.url : option));
+    const before = await listed(workload);
+    const { code, stdout, stderr } = await add(workload, ...given);
+    expect({ code, stdout }).toEqual({ code: expected, stdout: '' });
+    expect(stderr).toMatch(says);
+    expect(await listed(workload)).toEqual(before);
+  });
+
+  test('the same rule again, in another order: its id, and nothing changed', async () => {
+    await using workload = await startWorkload();
+    const terms = ['--subject', 'other', '--claim', 'b=2', '--claim', 'a=1', '--audience', 'y', '--audience', 'x'];
+    const first = await add(workload, ...terms);
+    const again = await add(
+      workload,
+      '--audience',
+      'x',
+      '--audience',
+      'y',
+      '--claim',
+      '/a=1',
+      '--claim',
+      'b=2',
+      '--subject',
+      'other',
+    );
+    expect([again.code, again.stdout]).toEqual([0, first.stdout]);
+    expect(await listed(workload)).toHaveLength(2);
+  });
+
+  test('metadata of another issuer refuses, and one that is away is a warning', async () => {
+    await using workload = await startWorkload();
+    const { issuer } = workload;
+    const other = `${issuer.url}/other`;
+    issuer.overrides.set('/.well-known/oauth-authorization-server/other', () =>
+      Response.json({ issuer: 'https://elsewhere.example', jwks_uri: issuer.jwksUrl }),
+    );
+    const refused = await add(workload, '--issuer', other, '--subject', 'a');
+    expect(refused).toMatchObject({ code: 1, stdout: '' });
+    expect(refused.stderr).toContain('https://elsewhere.example');
+    expect(refused.stderr).toContain(other);
+    issuer.overrides.clear();
+    const added = await add(workload, '--issuer', other, '--subject', 'a');
+    expect(added.code).toBe(0);
+    expect(added.stderr).toContain("can't be found now");
+  });
+
+  test.each<[string, () => Promise<object>, boolean]>([
+    ['one public key', async () => ({ keys: [(await createKey('ES256')).jwk] }), true],
+    ['no key', async () => ({ keys: [] }), false],
+    ['51 keys', async () => ({ keys: Array(51).fill((await createKey('ES256')).jwk) }), false],
+    ['a shared secret', async () => ({ keys: [{ kty: 'oct', k: 'AAAA' }] }), false],
+    ['a private key', async () => ({ keys: [{ ...(await createKey('ES256')).jwk, d: 'AAAA' }] }), false],
+    ['a key that is none', async () => ({ keys: [{ kty: 'RSA' }] }), false],
+    ['no set', async () => [], false],
+  ])('--jwks with %s', async (_, made, isTaken) => {
+    await using workload = await startWorkload();
+    const file = `${workload.app.folder}/given.json`;
+    await Bun.write(file, JSON.stringify(await made()));
+    const { code } = await add(workload, '--subject', 'a', '--jwks', file);
+    expect(code === 0).toBe(isTaken);
+    expect((await listed(workload)).length).toBe(isTaken ? 2 : 1);
+  });
+
+  test('what settings make vain is refused', async () => {
+    await using workload = await startWorkload();
+    const { issuer, keyId } = workload;
+    const env = { ...envOf(workload), JWT_ISSUER: issuer.url };
+    const vain = await keysCommand(env, ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'a']);
+    expect(vain.code).toBe(1);
+    expect(vain.stderr).toContain('users');
+    const args = ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'a', '--audience', 'another'];
+    expect((await keysCommand(env, args)).code).toBe(0);
+    const keySet = { ...envOf(workload), JWT_JWKS_URL: issuer.jwksUrl };
+    const always = await keysCommand(keySet, ['rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'b']);
+    expect(always.stderr).toContain('JWT_ISSUER');
+  });
+});
+
+test('keys rule remove: a rule once, and then there is none', async () => {
+  await using workload = await startWorkload();
+  const remove = () => keysCommand(envOf(workload), ['rule', 'remove', workload.ruleId]);
+  expect((await remove()).code).toBe(0);
+  expect(await listed(workload)).toEqual([]);
+  expect((await remove()).code).toBe(1);
+});
+
+describe('keys rule test', () => {
+  const testOf = async (workload: Workload, token: string, ...options: string[]) => {
+    const ran = await keysCommand(envOf(workload), ['rule', 'test', '--json', ...options], token);
+    return { ...ran, tested: jsonLines(ran)[0] };
+  };
+
+  test('a token that would be let in: every check, and as whom', async () => {
+    await using workload = await startWorkload();
+    const token = await workload.token({ iat: Date.now() / 1000, exp: Date.now() / 1000 + 300 });
+    const { code, tested, stdout, stderr } = await testOf(workload, token);
+    expect(code).toBe(0);
+    expect(tested).toMatchObject({
+      as: 'rule',
+      rule: workload.ruleId,
+      key: { id: workload.keyId, owner: 'acme', scopes: ['read'] },
+    });
+    expect(tested.checks.map((one: { verdict: string }) => one.verdict)).toEqual(
+      Array(tested.checks.length).fill('ok'),
+    );
+    expect(stdout + stderr).not.toContain(token.split('.')[2] as string);
+  });
+
+  test('one that has ended, for another subject: both are said', async () => {
+    await using workload = await startWorkload();
+    const { code, tested } = await testOf(workload, await workload.token({ exp: 1, sub: 'another' }));
+    const failing = tested.checks.filter((one: { verdict: string }) => one.verdict === 'no');
+    expect(code).toBe(1);
+    expect(failing.map((one: { check: string }) => one.check)).toEqual(['times', 'subject', 'rule']);
+    expect(tested.as).toBeNull();
+  });
+
+  test('something that is no token, and a user token', async () => {
+    await using workload = await startWorkload();
+    expect((await testOf(workload, 'sk_test_abc')).tested).toMatchObject({
+      as: null,
+      checks: [{ check: 'form', verdict: 'no' }],
+    });
+    expect((await testOf(workload, await workload.app.token('alice'))).tested.as).toBe('user');
+  });
+
+  test('what it says is what the server does', async () => {
+    await using workload = await startWorkload();
+    const { app } = workload;
+    app.clock.advance(Date.now() - app.clock.nowMs());
+    const nowS = Math.floor(Date.now() / 1000);
+    const tokens: [Record<string, unknown>, Record<string, unknown>][] = [
+      [{}, {}],
+      [{ aud: 'another' }, {}],
+      [{ aud: ['another', 'https://tools.example/mcp'] }, {}],
+      [{ sub: `${SUBJECT}x` }, {}],
+      [{ iat: nowS + 60 }, {}],
+      [{ exp: nowS + 26 * 3600 }, {}],
+      [{ nonce: 'a' }, {}],
+      [{}, { typ: 'logout+jwt' }],
+      [{}, { kid: 'made up' }],
+    ];
+    for (const [claims, header] of tokens) {
+      const token = await workload.token(claims, { header });
+      const { code } = await testOf(workload, token);
+      expect({ claims, header, isLetIn: code === 0 }).toEqual({
+        claims,
+        header,
+        isLetIn: (await workload.use(token)) === 200,
+      });
+    }
+  });
+});
