@@ -203,9 +203,9 @@ async function keysOf({ store, address, createVerify, ageClock, config, options 
 
 type Keys = Awaited<ReturnType<typeof keysOf>>;
 
-/** Returns what doors add for admins, if there are any: tools, and the trail of anybody's keys. */
+/** Returns what doors add for admins, if there are any: tools, the trail of anybody's keys, and a part of the page. */
 async function forAdmins({ store, config, options }: Parts, { domain, metrics, originOf, keyStore }: Keys) {
-  if (config.jwtClaims.admin === null) return { tools: [], trail: null };
+  if (config.jwtClaims.admin === null) return { tools: [], trail: null, part: null };
   const [admin, owners] = await Promise.all([import('./doors/admin/index.ts'), import('./doors/owners/index.ts')]);
   const timed = <S extends object>(one: S): S => metrics?.store(one) ?? one;
   const { granted, usage, feed } = domain;
@@ -219,6 +219,7 @@ async function forAdmins({ store, config, options }: Parts, { domain, metrics, o
       owners.ownerTools({ ...given, ownerStore, planStore: store.plans, defaults: config }),
     ],
     trail: admin.createTrail({ store: adminStore, keyStore, clock, log }),
+    part: admin.operatorsPart,
   };
 }
 
@@ -226,7 +227,7 @@ async function forAdmins({ store, config, options }: Parts, { domain, metrics, o
 async function toolsOf(parts: Parts, made: Keys) {
   const { config, options } = parts;
   const { domain, metrics, keyStore, verifyKey, verifyUserJwt } = made;
-  const { tools: ofDoors, trail } = await forAdmins(parts, made);
+  const { tools: ofDoors, trail, part } = await forAdmins(parts, made);
   const { clock, log, env = {} } = options;
   const { feed, verifier, usage, keys } = domain;
   const guards = createGuards({
@@ -253,7 +254,7 @@ async function toolsOf(parts: Parts, made: Keys) {
     ...(options.tools === undefined ? ofDoors : []),
     ...(options.toolFiles ?? []),
   ]);
-  return { guards, toolVariables, trail, ...registry };
+  return { guards, toolVariables, trail, part, ...registry };
 }
 
 type Tools = Awaited<ReturnType<typeof toolsOf>>;
@@ -329,7 +330,7 @@ async function clientsOf(parts: Parts, keys: Keys, tools: Tools) {
 }
 
 /** Returns the routes of the page /keys; none if it is off. */
-function pageOf(parts: Parts, { domain, originOf, keyStore }: Keys, { guards, keyScopes, trail }: Tools) {
+function pageOf(parts: Parts, { domain, originOf, keyStore }: Keys, { guards, keyScopes, trail, part }: Tools) {
   const { store, address, config, options } = parts;
   if (config.keysPage === null) return {};
   const { clock, log, env = {}, runScript = 'bun run' } = options;
@@ -340,6 +341,7 @@ function pageOf(parts: Parts, { domain, originOf, keyStore }: Keys, { guards, ke
     keyScopes,
     guards,
     trail,
+    part,
     store: keyStore,
     derived: store.derived,
     creations: domain.creations,

@@ -42,6 +42,7 @@ export const ROUTES = {
     isLinked: true,
   },
   keys: { method: 'GET', path: '/keys', says: 'the page where people make and end their API keys', isLinked: true },
+  part: { method: 'GET', path: '/keys/operators.js' },
   edit: { method: 'POST', path: '/keys/update', who: 'user' },
   history: { method: 'POST', path: '/keys/events', who: 'user' },
   verify: { method: 'any', path: '/verify', who: 'key', says: 'whether an API key is good, for proxies' },

@@ -7,7 +7,12 @@ import { methodOf, pathOf, type RouteFacts, rows } from '../support/tables.ts';
 import { createTestApp, readResponse } from '../support/test-app.ts';
 
 /** Everything is on. */
-const env = { METRICS_TOKEN: 'a-token-for-scrapers', OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
+const env = {
+  METRICS_TOKEN: 'a-token-for-scrapers',
+  OAUTH_REDIRECTS: 'loopback',
+  OAUTH_DEVICE: '1',
+  ADMIN_CLAIM: 'roles=keys-admin',
+};
 const EVIL = 'https://evil.example';
 
 const app = await createTestApp({ env });

@@ -21,6 +21,9 @@ export {
 export { createAdminStore } from './store.ts';
 export { createTrail } from './trail.ts';
 
+/** Loads the operators' part of the page /keys. */
+export const operatorsPart = async () => (await import('./part.ts')).createPart();
+
 /** Returns the tools by which admins list, revoke and change anybody's keys. */
 export function adminTools(options: AdminKeysOptions): ToolFile {
   const admin = createAdminKeys(options);

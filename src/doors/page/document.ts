@@ -5,6 +5,7 @@ import { admittedIds } from '../../config/client-ids.ts';
 import type { Config } from '../../config/config.ts';
 import { once } from '../../ground/cache.ts';
 import { pagePolicy } from '../../ground/html.ts';
+import type { Fragment } from '../../ground/inline.ts';
 import type { ServerAddress } from '../../ground/server-address.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import { documentOf, withSetup } from '../../pages/document.ts';
@@ -17,6 +18,7 @@ import entering from './entering.js' with { type: 'text' };
 import keyChildren from './key-children.js' with { type: 'text' };
 import keyForm from './key-form.js' with { type: 'text' };
 import keyPanel from './key-panel.js' with { type: 'text' };
+import operators from './operators.js' with { type: 'text' };
 import ownEdits from './own-edits.js' with { type: 'text' };
 import page from './page.js' with { type: 'text' };
 import session from './session.js' with { type: 'text' };
@@ -30,6 +32,7 @@ const PARTS = {
   'key-form.js': keyForm,
   'key-panel.js': keyPanel,
   'own-edits.js': ownEdits,
+  'operators.js': operators,
   'page.js': page,
   'session.js': session,
   'sign-in.js': signIn,
@@ -55,26 +58,42 @@ export interface KeysPageOptions {
   readonly keyScopes: readonly string[];
   /** The start of the command that creates sign-in links; null: there is none. */
   readonly mints: string | null;
+  /** Loads what only admins see; null: there are none. */
+  readonly part: (() => Promise<Fragment>) | null;
+}
+
+/** Creates the handler of the part for admins. It is code, and holds nobody's data. */
+export function partRoute(part: () => Promise<Fragment>): Handler {
+  const load = once(async () => new Blob([(await part()).script]));
+  const headers = { ...PAGE_HEADERS, 'Content-Type': 'text/javascript; charset=utf-8' };
+  return async () => new Response(await load(), { headers });
 }
 
 export function keysPageRoute(options: KeysPageOptions): Handler {
-  const load = once(() => {
-    const document = documentOf({ title: 'API keys', script: 'page.js', isPage: true, parts: PARTS });
+  const load = once(async () => {
+    const { names = [] } = (await options.part?.()) ?? {};
+    const parts = { ...PARTS, 'shared.js': `export const shared = { ${names.join(', ')} };\n` };
+    const document = documentOf({ title: 'API keys', script: 'page.js', isPage: true, parts });
     return { document, policy: pagePolicy([document]) };
   });
   let last = { html: '', page: new Blob() };
   return async ({ acceptsCredentials, publicUrl }) => {
-    const { document, policy } = load();
+    const { document, policy } = await load();
     const issuer = await pageIssuer(options);
-    const html = withSetup(document, setupOf(options, publicUrl, issuer, acceptsCredentials));
+    const part = options.part && `${publicUrl}/keys/operators.js`;
+    const html = withSetup(document, { ...setupOf(options, publicUrl, issuer, acceptsCredentials), part });
     if (html !== last.html) last = { html, page: new Blob([html]) }; // all responses share the Blob
     const headers = {
       ...PAGE_HEADERS,
-      'Content-Security-Policy': `${policy}; connect-src 'self'${tokenSource(issuer)}`,
+      'Content-Security-Policy': `${withScript(policy, part)}; connect-src 'self'${tokenSource(issuer)}`,
     };
     return new Response(last.page, { headers });
   };
 }
+
+/** Allows a script by its URL, beside those by hash. */
+const withScript = (policy: string, url: string | null): string =>
+  url === null ? policy : policy.replace('script-src ', `script-src ${url} `);
 
 /** Returns the setup of the page's script. It is public. */
 function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: string, issuer: unknown, isSecure: boolean) {

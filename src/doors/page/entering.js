@@ -5,7 +5,8 @@ import { focusOn, html } from '../../pages/widgets/draw.js';
 import { busily, nameOf, setup } from '../../pages/widgets/parts.js';
 import { appButton } from './away.js';
 import { typeAgain } from './key-form.js';
-import { askToSignIn, forget, isKeyShown, isOwn, page, post, set, show, sourceOf } from './session.js';
+import { dropPart, loadPart } from './operators.js';
+import { askToSignIn, forget, isKeyShown, isOwn, page, post, set, show } from './session.js';
 
 const TOKEN = /^[\w.~+/=-]+$/;
 
@@ -71,9 +72,7 @@ export const signIn = (token, isLink = false) =>
     const { session } = page;
     const who = identityIn(token);
     const isSame = session?.sub === who.sub && session?.owner === who.owner;
-    const shownOwner = isSame && who.isAdmin ? page.shownOwner : null;
-    const { tool, args } = sourceOf(shownOwner);
-    const result = await post(`/tools/${tool}`, token, args);
+    const result = await post('/tools/list_api_keys', token, {});
     if (page.session !== session) return;
     const asks = isLink && !isSame && isAtStake();
     const mustWork = asks || (session?.token !== undefined && !isSame);
@@ -81,13 +80,13 @@ export const signIn = (token, isLink = false) =>
       return refuse(refusalOf(who, result));
     }
     if (asks) return set({ offer: { ...who, hasNone: hasNone(result) } }, 'offer');
-    begin(who, isSame, shownOwner, result);
+    begin(who, isSame, result);
   });
 
 const hasNone = ({ output }) => output?.keys.length === 0;
 
-/** Begins the person's session. `result` is the list of the keys of `shownOwner`, which is loaded if undefined. */
-function begin(who, isSame, shownOwner, result) {
+/** Begins the person's session. `result` is the list of the person's keys, which is loaded if undefined. */
+function begin(who, isSame, result) {
   if (!isSame) forget();
   Object.assign(page, {
     session: Object.assign(isSame ? page.session : {}, who),
@@ -95,15 +94,19 @@ function begin(who, isSame, shownOwner, result) {
     offer: null,
     leaving: null,
   });
-  if (isSame && page.list !== null && shownOwner === page.shownOwner) page.list.take(result);
-  else show(shownOwner, result);
+  if (isSame && page.list !== null) page.list.take(result);
+  else show(result);
+  if (!who.isAdmin) dropPart();
+  void page.part?.refresh();
   welcome(result === undefined ? who.hasNone : hasNone(result));
 }
 
 /** Draws the page, and focuses where the person continues. */
 function welcome(isFirst) {
-  const { typed, made, shownOwner, task, list } = page;
-  const begins = isFirst && task === null && made === null && shownOwner === null && list?.full() == null;
+  const { typed, made, task, list, session } = page;
+  const isIdle = isFirst && task === null && made === null;
+  if (session.isAdmin && page.part === null) void loadPart(isIdle);
+  const begins = isIdle && !session.isAdmin && list?.full() == null;
   set({ typed: null, task: begins ? { create: true } : task });
   if (typed !== null) typeAgain(document.getElementById('create'), typed);
   ['task', 'new key', begins ? 'name' : 'go on', 'all', 'new'].some(focusOn);
@@ -134,7 +137,7 @@ export function offerView(offer) {
     ${isKeyShown() && html`<p class="warn">The new key that is shown below would be gone.</p>`}
     <div class="line">
       ${setup.app !== null && page.leaving === null && appButton()}
-      <button type="button" at="accept" onclick=${() => begin(offer, false, null)}>Sign in as <bdi>${String(sub)}</bdi></button>
+      <button type="button" at="accept" onclick=${() => begin(offer, false)}>Sign in as <bdi>${String(sub)}</bdi></button>
       <button type="button" at="decline" onclick=${decline}>No</button>
     </div>
     ${page.leaving?.view()}

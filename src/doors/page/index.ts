@@ -12,9 +12,12 @@ export interface PageOptions extends KeysPageOptions, OwnKeyRoutesOptions {}
 export function openPage(options: PageOptions): DoorRoutes {
   const load = <T>(open: () => Promise<T>) => atFirstUse('doors/page', import.meta.url, open);
   const document = load(async () => (await import('./document.ts')).keysPageRoute(options));
+  const { part } = options;
+  const forAdmins = part && load(async () => (await import('./document.ts')).partRoute(part));
   const own = load(async () => (await import('./own-keys.ts')).ownKeyRoutes(options));
   return {
     keys: { get: async (context) => (await document())(context) },
+    part: forAdmins && { get: async (context) => (await forAdmins())(context) },
     edit: { post: async (context, body) => (await own()).edit(context, body) },
     history: { post: async (context, body) => (await own()).history(context, body) },
   };

@@ -1,6 +1,7 @@
 // Draws the form of a new key, reads its fields, and restores typed values.
 
 import { html } from '../../pages/widgets/draw.js';
+import { windowWords } from '../../pages/widgets/key-row.js';
 import { complaint, daysOffered, inDays, SPANS, setup, workButton } from '../../pages/widgets/parts.js';
 import { set } from './session.js';
 
@@ -35,10 +36,11 @@ export function keyForm({ task, head, fields, verb, doing, other, act }) {
 }
 
 /**
- * Draws the fields of a key. `ticked` are scopes ticked in advance; `more` are others to tick, if any scope may be
- * given.
+ * Draws the fields of a key. `at` is the end of their ids. `ticked` are scopes ticked in advance; `more` are others to
+ * tick, if any scope may be given. `daysUsual` is the life chosen in advance; null: as before. `limit` and `quota` are
+ * the key's own, so far.
  */
-function keyFields({ name = '', ticked = [], more = [], daysUsual = 90, lead, hint }) {
+export function keyFields({ at = '', name = '', ticked = [], more = [], daysUsual = 90, limit, quota, lead, hint }) {
   const { scopes, offered } = setup;
   const choices = [...new Set([...ticked, ...(scopes ?? [...more, ...offered])])];
   const choice = (scope) => html`<label class="sentence" at=${scope}>
@@ -46,12 +48,12 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90, lead, hi
   </label>`;
   const others = choices.length > 0 ? 'Other scopes, with spaces between' : 'Scopes, with spaces between';
   return html`<div class="field">
-      <label for="name">Name</label>
-      <input id="name" name="name" at="name" value=${name} required maxlength="400" autocomplete="off"
-        aria-describedby="name-hint" onkeydown=${holdBack(lead)} />
-      <p id="name-hint" class="hint">What it is for, to recognize it by: “billing export”, “CI”.</p>
+      <label for="name${at}">Name</label>
+      <input id="name${at}" name="name" at="name${at}" value=${name} required maxlength="400" autocomplete="off"
+        aria-describedby="name-hint${at}" onkeydown=${lead && holdBack(lead)} />
+      <p id="name-hint${at}" class="hint">What it is for, to recognize it by: “billing export”, “CI”.</p>
     </div>
-    <fieldset class="field" aria-describedby="scopes-hint">
+    <fieldset class="field" aria-describedby="scopes-hint${at}">
       <legend>Scopes</legend>
       <div class="choices line">${choices.map(choice)}</div>
       ${
@@ -59,13 +61,23 @@ function keyFields({ name = '', ticked = [], more = [], daysUsual = 90, lead, hi
         html`<input name="scopes" at="scopes" aria-label=${others} placeholder=${others} autocomplete="off" autocapitalize="off"
           spellcheck="false" />`
       }
-      <p id="scopes-hint" class="hint" role="status">${hint || 'What it may do. Give as few as possible.'}</p>
+      <p id="scopes-hint${at}" class="hint" role="status">${hint || 'What it may do. Give as few as possible.'}</p>
     </fieldset>
-    <div class="field"><label for="days">Expires</label>${expiries(daysUsual)}</div>
-    <details><summary>Limits</summary><div class="line">
-      ${limit('limit', 'Rate limit', 'Window', ['s', 'm', 'h', 'd'])}${limit('quota', 'Quota', 'Period', ['day', 'month'])}
-    </div></details>`;
+    <div class="field"><label for="days${at}">Expires</label>${expiries(at, daysUsual)}</div>
+    <details open=${Boolean(limit || quota)}><summary>Limits</summary><div class="line">${limitFields({ at, limit, quota })}</div></details>`;
 }
+
+/** Draws the fields of a limit and a quota. Windows begin with the shortest of `units`. */
+export const limitFields = ({ at, limit, quota, units = ['s', 'm', 'h', 'd'] }) => [
+  limitField(
+    'limit',
+    at,
+    ['Rate limit', 'Window'],
+    [limit?.requests, limit?.window],
+    units.map((unit) => `1${unit}`),
+  ),
+  limitField('quota', at, ['Quota', 'Period'], [quota?.requests, quota?.period], ['day', 'month']),
+];
 
 /** Leads to the scopes if Enter in the name would create a key without any. */
 const holdBack = (lead) => (event) => {
@@ -75,36 +87,51 @@ const holdBack = (lead) => (event) => {
   lead(form);
 };
 
-function expiries(daysUsual) {
+function expiries(at, daysUsual) {
   const { daysMax } = setup; // null: no limit
-  const usual = Math.min(daysUsual, daysMax ?? daysUsual);
-  return html`<select id="days" name="days">
+  const usual = daysUsual === null ? null : Math.min(daysUsual, daysMax ?? daysUsual);
+  return html`<select id="days${at}" name="days">
+    ${usual === null && html`<option value="">as before</option>`}
     ${daysOffered(daysMax).map((days) => html`<option value=${days} selected=${days === usual}>${inDays(days)}</option>`)}
-    ${daysMax === null && html`<option value="">never</option>`}
+    ${daysMax === null && html`<option value=${usual === null ? 'never' : ''}>never</option>`}
   </select>`;
 }
 
-const limit = (id, label, span, units) => html`<div class="field">
-  <label for=${id}>${label}</label>
-  <div class="line">
-    <input id=${id} name=${id} type="number" min="1" max="1000000000" placeholder="the server’s" />
-    <select name="${id}-per" aria-label="${span} of the ${label.toLowerCase()}">
-      ${units.map((unit) => html`<option value=${unit} selected=${unit === 'm'}>calls ${SPANS[unit]}</option>`)}
-    </select>
-  </div>
-</div>`;
+function limitField(name, at, [label, span], [requests, chosen = '1m'], spans) {
+  const offered = requests === undefined || spans.includes(chosen) ? spans : [chosen, ...spans];
+  return html`<div class="field">
+    <label for="${name}${at}">${label}</label>
+    <div class="line">
+      <input id="${name}${at}" name=${name} at="${name}${at}" type="number" min="1" max="1000000000" value=${requests ?? false}
+        placeholder="the server’s" />
+      <select name="${name}-per" aria-label="${span} of the ${label.toLowerCase()}">
+        ${offered.map((per) => html`<option value=${per} selected=${per === chosen}>calls ${SPANS[per] ?? windowWords(per)}</option>`)}
+      </select>
+    </div>
+  </div>`;
+}
 
-function wantedIn(form) {
-  const typed = new FormData(form);
-  const [days, limit, quota] = ['days', 'limit', 'quota'].map((name) => typed.get(name));
+/** Returns the limit and quota that were typed. */
+export function limitsIn(typed) {
+  const [limit, quota] = ['limit', 'quota'].map((name) => typed.get(name));
   return {
-    name: typed.get('name'),
-    scopes: [...new Set(typed.getAll('scopes').flatMap((text) => text.split(/\s+/).filter(Boolean)))],
-    ...(days !== '' && { expiresInDays: Number(days) }),
-    ...(limit && { rateLimit: { requests: Number(limit), window: `1${typed.get('limit-per')}` } }),
+    ...(limit && { rateLimit: { requests: Number(limit), window: typed.get('limit-per') } }),
     ...(quota && { quota: { requests: Number(quota), period: typed.get('quota-per') } }),
   };
 }
+
+/** Returns the key that was typed, as the tools take it. */
+export function keyIn(typed) {
+  const days = typed.get('days');
+  return {
+    name: typed.get('name'),
+    scopes: [...new Set(typed.getAll('scopes').flatMap((text) => text.split(/\s+/).filter(Boolean)))],
+    ...(days !== '' && { expiresInDays: days === 'never' ? null : Number(days) }),
+    ...limitsIn(typed),
+  };
+}
+
+const wantedIn = (form) => keyIn(new FormData(form));
 
 /** Returns the typed values, in a form that JSON can store. */
 export const typedIn = (form) => [...new FormData(form)];

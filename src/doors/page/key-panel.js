@@ -10,10 +10,12 @@ const IS_IN_USE = ['active', 'soon'];
  * Creates the panels of open rows. `request(path, body)` calls the server. `replace(id, item)` replaces a shown key with
  * the item that the server returned, `count(id, number)` the number of its children. `family`: see keyChildren.
  * `saveAt` is the path that changes a key. `edits`, by name, are what can be changed: { label, first(key), view(key,
- * form) }, where `first` is the place that gets the focus, and `form` is formOf.
+ * form) }, where `first` is the place that gets the focus, and `form` is formOf. What is left out is an owner's own:
+ * `named` is how requests name the id, `words` are further kinds and fields of events, `who(event)` returns who did it,
+ * and `doubt(id, before)` resolves with { failure, now } before something is saved.
  */
 export function keyPanels(options) {
-  const panels = { ...options, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead, made }
+  const panels = { named: 'keyId', words: {}, who: ({ actor }) => actor, ...options, states: new Map() }; // by id of an open key: { edit, failure, events, cursor, instead, made }
   return {
     open({ id, children: number }) {
       panels.states.set(id, {
@@ -70,14 +72,17 @@ const childrenOf = (panels, id) =>
   });
 
 async function readHistory(panels, id, cursor) {
-  const { output, failure } = await panels.request('/keys/events', { keyId: id, cursor });
+  const { output, failure } = await panels.request('/keys/events', { [panels.named]: id, cursor });
   if (!Array.isArray(output?.events)) return change(panels, id, { instead: failure || UNREAD });
   const before = cursor === undefined ? [] : stateOf(panels, id).events;
   change(panels, id, { events: [...before, ...output.events], cursor: output.nextCursor, instead: '' });
 }
 
 async function save(panels, id, edit, fields) {
-  const { output, failure } = await panels.request(panels.saveAt, { keyId: id, ...fields });
+  const doubt = await panels.doubt?.(id, stateOf(panels, id).before);
+  if (doubt?.failure)
+    return change(panels, id, { failure: doubt.failure, before: doubt.now ?? stateOf(panels, id).before });
+  const { output, failure } = await panels.request(panels.saveAt, { [panels.named]: id, ...fields });
   if (output === null) return change(panels, id, { failure });
   panels.replace(id, output);
   change(panels, id, { edit: null, failure: undefined }, `${edit} ${id}`, `details ${id}`);
@@ -91,7 +96,7 @@ const editsOf = ({ edits }, key) => Object.keys(edits).filter((edit) => edits[ed
 function editButton(panels, key, edit) {
   const { id, name } = key;
   const { label, first } = panels.edits[edit];
-  const begin = () => change(panels, id, { edit, failure: undefined }, first(key));
+  const begin = () => change(panels, id, { edit, failure: undefined, before: { ...key } }, first(key));
   return html`<button type="button" at="${edit} ${id}" aria-label="${label}: ${name}" onclick=${begin}>${label}</button>`;
 }
 
@@ -130,8 +135,8 @@ function historyView(panels, id, isQuiet) {
   const more = { at: `more ${id}`, label: 'Earlier', doing: 'Loading…', act: () => readHistory(panels, id, cursor) };
   return html`<div class="field" at="history ${id}" tabindex="-1">
     <h3>History</h3>
-    ${instead && html`<p class="hint" role="status">${instead}</p>`}
-    <ul class="history hint" role="list" aria-label="History">${events.map((event) => html`<li>${sentenceOf(event, made.names)}</li>`)}</ul>
+    ${(instead || events.length === 0) && html`<p class="hint" role="status">${instead || 'Nothing yet.'}</p>`}
+    <ul class="history hint" role="list" aria-label="History">${events.map((event) => html`<li>${sentenceOf(panels, event, made.names)}</li>`)}</ul>
     ${cursor !== undefined && !isQuiet && workButton(more)}
   </div>`;
 }
@@ -156,12 +161,15 @@ const KINDS = {
 };
 
 /** Returns a sentence like `Rotated by alice, 3 days ago`. `names` are those of its children, by id. */
-function sentenceOf({ at, kind, actor, address, fields = [] }, names) {
-  const who = actor === undefined ? '' : nameOf(names.get(actor) ?? actor);
+function sentenceOf(panels, event, names) {
+  const { at, kind, address, fields = [] } = event;
+  const words = { ...KINDS, ...FIELDS, ...panels.words };
+  const doer = panels.who(event) ?? '';
+  const who = doer && nameOf(names.get(doer) ?? doer);
   const where = address !== undefined && html`, from ${address}`;
   if (kind === 'connected') return html`Handed to ${who}, ${timeOf(at)}`;
   if (kind === 'delegated') return html`Made a key for a program, ${who}, ${timeOf(at)}`;
-  const changed = fields.map((field) => FIELDS[field] ?? field).join(', ');
-  const what = KINDS[kind] ?? (changed || 'Changed');
+  const changed = fields.map((field) => words[field] ?? field).join(', ');
+  const what = words[kind] ?? (changed || 'Changed');
   return html`${what}${who !== '' && html` by ${who}`}, ${timeOf(at)}${where}`;
 }

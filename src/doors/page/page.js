@@ -1,12 +1,11 @@
 // The page /keys: signs somebody in, lists their keys, and creates new ones.
 
 import { html, mount, redraw } from '../../pages/widgets/draw.js';
-import { complaint, icon, nameOf, pill, setup, workButton } from '../../pages/widgets/parts.js';
-import { question } from '../../pages/widgets/question.js';
+import { complaint, icon, setup, workButton } from '../../pages/widgets/parts.js';
 import { isFromApp, redeem, takeKept, wordsOfApp } from './away.js';
 import { offerView, signIn, whoIs } from './entering.js';
 import { openParts } from './key-form.js';
-import { askToSignIn, callTool, forget, isOwn, page, set, show } from './session.js';
+import { askToSignIn, forget, isOwn, page, set } from './session.js';
 import { signInCard } from './sign-in.js';
 import { taskView, waitingWords } from './task.js';
 
@@ -31,29 +30,29 @@ function top() {
 }
 
 function keysView() {
-  const { session, shownOwner, task, made, list } = page;
-  const isMine = shownOwner === null;
-  const mayCreate = isMine && task === null && made === null;
+  const { task, made, list, part } = page;
+  const other = part?.view() ?? null; // what an operator looks at instead
+  const mayCreate = other === null && task === null && made === null;
   const refresh = () => {
     page.notice = '';
-    return list.refresh();
+    return other === null ? list.refresh() : part.refresh();
   };
   return html`<div class="stack" at="keys">
     <div class="line">
-      ${session.isAdmin && viewButtons(isMine)}
+      ${part?.tabs()}
       <div class="line end">
         ${workButton({ at: 'refresh', label: 'Refresh', doing: 'Refreshing…', act: refresh })}
         ${mayCreate && createButton(list.full())}
       </div>
     </div>
-    ${!isMine && searchForm(shownOwner)}
-    ${page.question?.view()}
-    ${task !== null && taskView(task)}
-    ${made !== null && html`<div class="card flush" at="made">${made.view()}</div>`}
-    <div class="card flush" at="listed">${list.view()}</div>
-    ${isMine && setup.asks && html`<p><a href="#ask=" at="ask">A program asks for a key</a></p>`}
+    ${other ?? ownView()}
   </div>`;
 }
+
+const ownView = () => html`${page.task !== null && taskView(page.task)}
+  ${page.made !== null && html`<div class="card flush" at="made">${page.made.view()}</div>`}
+  <div class="card flush" at="listed">${page.list.view()}</div>
+  ${setup.asks && html`<p><a href="#ask=" at="ask">A program asks for a key</a></p>`}`;
 
 /** Draws the button for a new key. `full` says why no more can be made, or is null. */
 function createButton(full) {
@@ -65,68 +64,6 @@ function createButton(full) {
   }
   const create = () => set({ task: { create: true } }, 'name');
   return html`<button type="button" class="solid" at="new" onclick=${create}>Create a key</button>`;
-}
-
-/** Draws the buttons with which admins switch between their keys and those of all owners. */
-const viewButtons = (isMine) => html`<div class="pills line" role="group" aria-label="Whose keys">
-  ${pill('own', 'Your keys', isMine, () => isMine || show(null))}
-  ${pill('all', 'All keys', !isMine, () => isMine && showAll())}
-</div>`;
-
-/** Shows everybody's keys. Asks first while a row shows the new secret of a rotated key, which is nowhere else. */
-function showAll() {
-  if (!page.list.holdsSecrets()) return show('');
-  const asked = question({
-    at: 'of all keys',
-    look: 'card',
-    label: 'Leave the new key?',
-    words: 'The new key is shown in its row alone: save it first, or it is lost when you look at all keys.',
-    verb: 'Show all keys',
-    doing: 'Showing…',
-    ends: true,
-    act() {
-      show('');
-      set({}, 'all');
-    },
-    close: () => set({ question: null }, 'all'),
-  });
-  set({ question: asked }, 'cancel of all keys');
-}
-
-function searchForm(shownOwner) {
-  const search = ({ target }) => show(new FormData(target).get('owner'));
-  const revoke = html`<button type="button" class="bad end" at="revoke all" onclick=${() => askToRevokeAll(shownOwner)}>
-    Revoke all of ${nameOf(shownOwner)}
-  </button>`;
-  return html`<form class="line" role="search" at="search form" onsubmit=${search}>
-    <label for="owner-wanted">Owner, exactly</label>
-    <input id="owner-wanted" name="owner" maxlength="510" autocomplete="off" autocapitalize="off" spellcheck="false" />
-    <button>Show keys</button>
-    ${shownOwner !== '' && revoke}
-  </form>`;
-}
-
-function askToRevokeAll(owner) {
-  const { list } = page;
-  async function act() {
-    const { output, failure } = await callTool('admin_revoke_keys', { owner });
-    if (page.list !== list) return; // another list is shown meanwhile
-    if (output === null) return failure;
-    show(owner);
-    set({ notice: output.revoked === 1 ? '1 key revoked.' : `${output.revoked} keys revoked.` }, 'revoke all');
-  }
-  const asked = question({
-    at: 'of all',
-    look: 'card',
-    label: `Revoke all of ${owner}?`,
-    words: html`Revoke all keys of ${nameOf(owner)}? Programs that use them are ${setup.refused}.`,
-    verb: 'Revoke all',
-    doing: 'Revoking…',
-    ends: true,
-    act,
-    close: () => set({ question: null }, 'revoke all'),
-  });
-  set({ question: asked }, 'cancel of all');
 }
 
 /** Draws what is told, in an element that is there before: screen readers read what changes in it. */

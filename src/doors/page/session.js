@@ -1,9 +1,9 @@
-// The state of the page: who is signed in, whose keys it shows, and what the person decides. Also sends requests with
-// the token, which only this state holds.
+// The state of the page: who is signed in, that person's keys, and what the person decides. Also sends requests with the
+// token, which only this state holds.
 
 import { change, focusOn, html } from '../../pages/widgets/draw.js';
 import { keysList } from '../../pages/widgets/keys-list.js';
-import { failed, nameOf, relativeWords, setup, succeeded } from '../../pages/widgets/parts.js';
+import { failed, relativeWords, setup, succeeded } from '../../pages/widgets/parts.js';
 import { keyPanels } from './key-panel.js';
 import { OWN_EDITS } from './own-edits.js';
 
@@ -16,14 +16,13 @@ const CHANGES = /^\/(?!tools\/(?:admin_)?list_|keys\/events$)/;
 export const page = {
   session: null, // who is signed in; the token is undefined after it was refused
   why: null, // why a sign-in is needed; '': nobody has signed in; null: none is
-  shownOwner: null, // the owner whose keys are shown; '': everybody's; null: one's own
-  list: null, // the list of those keys
+  list: null, // the list of the person's keys
+  part: null, // the operators' part, once it is loaded (page.js)
   made: null, // a new key, while it is shown
   task: null, // what the person decides (task.js)
   typed: null, // what was typed before leaving to sign in
   offer: null, // the person a link would sign in, during the question (entering.js)
   leaving: null, // the question before leaving a new key to sign in (away.js)
-  question: null, // the question above the list (question.js)
   notice: '',
 };
 
@@ -52,8 +51,9 @@ function endSession(detail) {
 export function forget() {
   page.list?.close();
   page.made?.close();
+  page.part?.close();
   const task = isOwn(page.task) ? null : page.task;
-  const none = { session: null, shownOwner: null, list: null, made: null, question: null, offer: null, leaving: null };
+  const none = { session: null, list: null, part: null, made: null, offer: null, leaving: null };
   Object.assign(page, { ...none, task, notice: '' });
 }
 
@@ -118,14 +118,8 @@ export async function request(path, body) {
 
 export const callTool = (tool, args) => request(`/tools/${tool}`, args);
 
-/** Returns the tool that lists the keys of `shownOwner`, and its arguments. */
-export const sourceOf = (shownOwner) =>
-  shownOwner === null
-    ? { tool: 'list_api_keys', args: {} }
-    : { tool: 'admin_list_keys', args: shownOwner === '' ? {} : { owner: shownOwner } };
-
 /** Resolves with the SHA-256 of a text in hex; null without Web Crypto, which browsers lack over plain HTTP. */
-async function hashOf(text) {
+export async function hashOf(text) {
   if (crypto.subtle === undefined) return null;
   const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(text));
   return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
@@ -143,20 +137,18 @@ const ownPanels = (list) =>
     edits: OWN_EDITS,
   });
 
-/** Shows the keys of `shownOwner`. `result` is what the tool returned, if it was called. */
-export function show(shownOwner, result) {
+/** Shows the person's keys. `result` is what list_api_keys returned, if it was called. */
+export function show(result) {
   page.list?.close();
-  const isMine = shownOwner === null;
   const list = keysList({
     callTool,
-    own: isMine ? ownPanels : undefined,
+    own: ownPanels,
     hashOf,
-    source: sourceOf(shownOwner),
-    title: isMine ? 'Your keys' : shownOwner === '' ? 'All keys' : ['Keys of ', nameOf(shownOwner)],
-    hints: isMine && html`<p class="hint">A key lets a program call this server on your behalf.</p>`,
+    source: { tool: 'list_api_keys', args: {} },
+    title: 'Your keys',
+    hints: html`<p class="hint">A key lets a program call this server on your behalf.</p>`,
   });
-  const task = isMine || !page.task?.create ? page.task : null;
-  Object.assign(page, { shownOwner, list, task, notice: '', question: null });
+  Object.assign(page, { list, notice: '' });
   if (result) list.take(result);
   else void list.load();
 }

@@ -178,6 +178,7 @@ export function readKey(item) {
   const { id, owner, name, scopes, active, fingerprint, createdAt, expiresAt, lastUsedAt } = item;
   const read = {
     id,
+    item, // as listed: admins see more of it
     owner: textOrNull(owner), // only in admin_list_keys
     name: String(name),
     scopes: Array.isArray(scopes) ? scopes.map(String) : [],

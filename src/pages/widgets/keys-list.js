@@ -14,7 +14,8 @@ const REFRESH_MS = 60_000; // words like "5 minutes ago" grow old
  * Creates the list of keys. If `callTool` is null, nothing can be changed. `source` is the tool that lists, and its
  * arguments. `title` says whose keys these are, `hints` what to do if there are none. `own({ replace, count })` returns
  * what else may be done with a key (keys/key-panel.js). `hashOf(text)` resolves with the SHA-256 of a whole key, so that the
- * search finds it; if undefined, it doesn't.
+ * search finds it; if undefined, it doesn't. Further options: the first `order`, `none` (the heading if there are no
+ * keys), `took(output, isFirst)` (takes each page), `counted(count, isWhole)` and `moreWords` (words below the list).
  */
 export function keysList(options) {
   const list = {
@@ -25,7 +26,7 @@ export function keysList(options) {
     search: '',
     only: null, // a state, or null: all
     replaced: null, // the last changed key, with the search and state at that time
-    order: 'created',
+    order: options.order ?? 'created',
     questions: new Map(), // by key id: the open one, and those that await a response
     secrets: new Map(), // new secrets of rotated keys, by id
     instead: 'Loading keys…', // shown if the keys can't be
@@ -48,6 +49,7 @@ export function keysList(options) {
     take: (result) => take(list, result),
     /** Returns words like `2 of 2 keys` if no more can be made, else null. */
     full: () => fullWords(list),
+    reveal: (item) => reveal(list, item),
     ids: () => list.keys.map(({ id }) => id),
     holdsSecrets: () => list.secrets.size > 0,
     close() {
@@ -79,6 +81,7 @@ function take(list, { output, failure, status }) {
   list.loading = null;
   if (status === 401) return; // the list is loaded after the next sign-in
   if (output !== null) {
+    list.took?.(output, true);
     const plan = readPlan(output.owner);
     const cursor = textOrNull(output.nextCursor);
     const isKept = ({ id }) => cursor !== null && (list.secrets.has(id) || list.opened.has(id));
@@ -197,10 +200,22 @@ async function search(list, field, isPasted) {
   if (found === null)
     return change(list, { said: 'None of your keys: deleted, another person’s, or one that a key has made.' });
   Object.assign(list, { only: null, said: 'It is this one.' });
-  if (!list.opened.has(found.id)) toggle(list, found.id);
+  show(list, found.id);
+}
+
+/** Opens the row of a key, and goes there. */
+function show(list, id) {
+  if (!list.opened.has(id)) toggle(list, id);
   else redraw();
-  find(`row ${found.id}`)?.scrollIntoView({ block: 'center' });
-  focusOn(`details ${found.id}`);
+  find(`row ${id}`)?.scrollIntoView({ block: 'center' });
+  focusOn(`details ${id}`);
+}
+
+/** Shows a key with its row open, on whichever page of the list it is. */
+function reveal(list, item) {
+  Object.assign(list, { keys: withKeys(list.keys, { keys: [item] }), instead: '' });
+  refresh(list);
+  show(list, item.id);
 }
 
 const KEY = /^[a-z0-9]{2,12}_(live|test)_[0-9a-f]{64}$/;
@@ -290,6 +305,7 @@ async function showMore(list) {
   if (list.keys !== keys) return; // a newer list arrived meanwhile
   if (!Array.isArray(output?.keys)) return change(list, { status: failure });
   const hadFocus = document.activeElement === find('more');
+  list.took?.(output, false);
   Object.assign(list, { keys: withKeys(keys, output), cursor: textOrNull(output.nextCursor), status: '' });
   refresh(list);
   if (hadFocus && list.cursor === null) focusOnRow([output.keys[0]?.id]);

@@ -27,8 +27,9 @@ const isPage = setup.url !== null;
 export function listView(list, { shown, rowOf, showMore, search }) {
   const { title, hints, keys, instead, status } = list;
   if (instead !== '') return html`<div class="empty">${instead}</div>`;
-  const head = h(HEADING, { at: 'title', tabindex: -1 }, keys.length === 0 ? 'No API keys yet' : title);
-  if (keys.length === 0) {
+  const isEmpty = keys.length === 0 && list.cursor === null;
+  const head = h(HEADING, { at: 'title', tabindex: -1 }, isEmpty ? (list.none ?? 'No API keys yet') : title);
+  if (isEmpty) {
     return html`<section class="empty" at="list" tabindex="-1">${icon('key')}${head}${hints}${statusOf(status)}</section>`;
   }
   const scrolls = !isPage && { role: 'region', 'aria-label': 'Keys', tabindex: 0 }; // within its own height
@@ -87,8 +88,9 @@ function footerOf(list, count, showMore) {
   const { keys, cursor, callTool } = list;
   const number = `${inWords(keys.length)} ${keys.length === 1 ? 'key' : 'keys'}`;
   const total = cursor === null ? number : `the newest ${number}`;
-  const counted = count === keys.length ? total.replace('the', 'The') : `${inWords(count)} of ${total}`;
-  const more = { at: 'more', label: 'Show more', doing: 'Loading…', act: () => showMore(list) };
+  const whole = list.counted?.(keys.length, cursor === null) ?? total.replace('the', 'The');
+  const counted = count === keys.length ? whole : `${inWords(count)} of ${total}`;
+  const more = { at: 'more', label: list.moreWords ?? 'Show more', doing: 'Loading…', act: () => showMore(list) };
   return html`<footer class="line hint">
     <span role="status">${counted}</span>${cursor !== null && callTool && workButton(more)}
   </footer>`;

@@ -191,7 +191,7 @@ describeInBrowser('bad timing', (browser) => {
       await page.getByLabel('Owner, exactly').fill('alice');
       await page.keyboard.press('Enter');
       await page.getByRole('heading', { name: 'Keys of alice' }).waitFor();
-      await page.getByRole('button', { name: 'Revoke all of alice' }).click();
+      await page.getByRole('button', { name: 'Revoke all keys' }).click();
       await follow(page, app, 'bob');
       await page.getByRole('button', { name: 'Sign in as bob' }).click();
       await page.getByText('Signed in as bob').waitFor();

@@ -33,6 +33,15 @@ export interface State {
 
 const text = (said: string | RegExp) => (page: Page) => page.getByText(said).waitFor();
 
+/** What an admin sees, who has no keys. */
+const OPERATED = {
+  env: async () => ({ ...ADMIN, OWNER_QUOTA: '20/day' }),
+  who: ['carol', { roles: 'keys-admin', org_id: 'operations' }],
+  hasKeys: true,
+} as const;
+
+const open = (page: Page) => page.getByRole('button', { name: 'Open alice' }).click();
+
 async function fillIn(page: Page) {
   await page.getByRole('button', { name: 'Create a key' }).click();
   await page.getByRole('textbox', { name: 'Name' }).fill('billing export');
@@ -218,17 +227,56 @@ export const STATES: readonly State[] = [
     shows: text(/what you have typed is kept/),
   },
   {
+    name: 'owners',
+    ...OPERATED,
+    shows: (page) =>
+      page
+        .getByRole('list', { name: 'Owners' })
+        .getByText(/uses in 30 days/)
+        .waitFor(),
+  },
+  {
     name: 'all-keys',
-    env: async () => ADMIN,
-    who: ['carol', { roles: 'keys-admin', org_id: 'operations' }],
-    hasKeys: true,
+    ...OPERATED,
     async act(page) {
       await page.getByRole('button', { name: 'All keys' }).click();
-      await page.getByLabel('Owner, exactly').fill('alice');
-      await page.keyboard.press('Enter');
-      await page.getByRole('button', { name: 'Revoke all of alice' }).click();
+      await page.getByRole('button', { name: 'Expire within 7 days' }).click();
     },
-    shows: (page) => page.getByText('5 keys').waitFor(),
+    shows: text('1 found; looked through'),
+  },
+  {
+    name: 'owner',
+    ...OPERATED,
+    act: open,
+    shows: text('Keys of alice'),
+  },
+  {
+    name: 'owner-plan',
+    ...OPERATED,
+    async act(page) {
+      await open(page);
+      await page.getByRole('button', { name: 'Change the plan' }).click();
+    },
+    shows: (page) => page.getByLabel('Keys, at most').waitFor(),
+  },
+  {
+    name: 'owner-blocking',
+    ...OPERATED,
+    async act(page) {
+      await open(page);
+      await page.getByRole('button', { name: 'Block', exact: true }).click();
+    },
+    shows: (page) => page.getByRole('group', { name: 'Block alice?' }).waitFor(),
+  },
+  {
+    name: 'owner-key',
+    ...OPERATED,
+    async act(page) {
+      await open(page);
+      await page.getByRole('button', { name: 'More about CI pipeline' }).click();
+      await page.getByRole('button', { name: 'Change: CI pipeline' }).click();
+    },
+    shows: (page) => page.getByRole('textbox', { name: 'Name' }).waitFor(),
   },
   {
     name: 'connect',

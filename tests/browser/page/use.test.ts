@@ -344,7 +344,8 @@ describeInBrowser('names that mislead', (browser) => {
       await page.getByLabel('Owner, exactly').fill(owner);
       await page.keyboard.press('Enter');
       await page.getByRole('heading', { name: `Keys of ${owner}` }).waitFor();
-      await page.getByRole('button', { name: `Revoke all of ${owner}` }).click();
+      await page.getByRole('button', { name: 'Revoke all keys' }).click();
+      await page.getByRole('group', { name: `Revoke all of ${owner}?` }).waitFor();
       expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(320);
       // Each of the names is isolated.
       const found = await page.getByText(owner.slice(0, 200)).evaluateAll((all) => all.map(({ tagName }) => tagName));

@@ -1,0 +1,169 @@
+// An owner, opened: the plan, whether the owner is blocked, the end of all keys, the trail, and the keys.
+
+import { change, focusOn, html } from '../../pages/widgets/draw.js';
+import { usesWords } from '../../pages/widgets/key-row.js';
+import { quotaBar } from '../../pages/widgets/owner-line.js';
+import { complaint, inWords, nameOf, setup } from '../../pages/widgets/parts.js';
+import { question } from '../../pages/widgets/question.js';
+import { given } from './given.js';
+import { operatorKeys, whoDid } from './operator-keys.js';
+import { dataWords, differences, limitWords, planEdit, planWords, readOwner } from './plan.js';
+
+const WORDS = {
+  blocked: 'Blocked',
+  unblocked: 'Unblocked',
+  owner_deleted: 'Removed, with all keys',
+  keysMax: 'Most keys changed',
+};
+const keysWords = (count) => `${inWords(count)} ${count === 1 ? 'key' : 'keys'}`;
+
+/**
+ * Opens an owner. `key`, as listed, is a key whose row opens, too, and `said` what is told about it. `changed(item)`
+ * takes what a tool returned; `back` leaves the owner.
+ */
+export function openedOwner({ owner: name, key, said = '', changed, back }) {
+  const opened = { name, said, changed, back, owner: null, instead: 'Loading…', question: null, status: '' };
+  opened.list = operatorKeys({ args: { owner: name }, title: html`Keys of ${nameOf(name)}` });
+  opened.panels = given.keyPanels({
+    request: given.request,
+    named: 'owner',
+    saveAt: '/tools/admin_update_owner',
+    replace: (_, item) => take(opened, item),
+    edits: { plan: planEdit(() => opened.owner) },
+    words: WORDS,
+    who: whoDid,
+    async doubt(_, before) {
+      const { output, failure } = await given.callTool('admin_update_owner', { owner: name });
+      const [now] = readOwner(output);
+      return now === undefined ? { failure } : { failure: differences(planWords(before), planWords(now)), now };
+    },
+  });
+  opened.panels.open(rowOf(opened));
+  return {
+    owner: name,
+    /** Loads what is shown. */
+    begin() {
+      void load(opened);
+      void opened.list.load();
+      if (key !== undefined) opened.list.reveal(key);
+    },
+    async refresh() {
+      opened.panels.readHistory(name);
+      await Promise.all([load(opened), opened.list.refresh()]);
+    },
+    view: () => html`${said !== '' && html`<p class="hint" role="status">${said}</p>`}${ownerView(opened)}
+      <div class="card flush" at="listed">${opened.list.view()}</div>`,
+    close: () => opened.list.close(),
+  };
+}
+
+/** Returns what a panel needs of a row: the owner's name is its id. */
+const rowOf = ({ name, owner }) => ({ ...owner, id: name, name, state: 'active', children: 0 });
+
+function take(opened, item) {
+  const [owner] = readOwner(item);
+  if (owner) change(opened, { owner, instead: '' });
+  opened.changed(item);
+}
+
+async function load(opened) {
+  const { output, failure } = await given.callTool('admin_update_owner', { owner: opened.name });
+  if (output !== null) return take(opened, output);
+  change(opened, opened.owner === null ? { instead: complaint(failure) } : { status: failure });
+}
+
+/** Asks before something is done, and does it. `act` resolves with why it failed, or nothing. */
+function ask(opened, { place, act, ...parts }) {
+  const { name, panels } = opened;
+  const close = () => {
+    change(opened, { question: null });
+    focusOn(place);
+  };
+  const asked = question({
+    at: `of ${name}`,
+    look: 'inset',
+    ...parts,
+    close,
+    async act() {
+      const failure = await act();
+      if (failure !== undefined) return failure;
+      panels.readHistory(name);
+      close();
+    },
+  });
+  panels.leave(name);
+  change(opened, { question: asked, status: '' });
+  focusOn(`cancel of ${name}`);
+}
+
+function askToBlock(opened, blocked) {
+  const { name, owner } = opened;
+  const keys = keysWords(owner.keys);
+  const words = blocked
+    ? html`Block ${nameOf(name)}? ${keys} and all user tokens are ${setup.refused}. Nothing is deleted: keys, plan and history stay, and unblocking brings them back.`
+    : html`Unblock ${nameOf(name)}? ${keys} and user tokens are accepted again, as far as they have not ended.`;
+  const verb = blocked ? 'Block' : 'Unblock';
+  async function act() {
+    const { output, failure } = await given.callTool('admin_update_owner', { owner: name, blocked });
+    if (output === null) return failure;
+    opened.status = `${verb}ed`;
+    take(opened, output);
+  }
+  ask(opened, { label: `${verb} ${name}?`, words, verb, doing: `${verb}ing…`, ends: blocked, place: 'block', act });
+}
+
+function askToRevoke(opened) {
+  const { name, owner, list } = opened;
+  const words = html`Revoke all keys of ${nameOf(name)}? There are ${keysWords(owner.keys)}; programs that use them are ${setup.refused}. They stay in the list, as revoked, with their history. He can make new ones; block him to prevent that.`;
+  async function act() {
+    const { output, failure } = await given.callTool('admin_revoke_keys', { owner: name });
+    if (output === null) return failure;
+    opened.status = `${keysWords(output.revoked)} revoked`;
+    await Promise.all([load(opened), list.load()]);
+  }
+  const label = `Revoke all of ${name}?`;
+  ask(opened, { label, words, verb: 'Revoke all', doing: 'Revoking…', ends: true, place: 'revoke all', act });
+}
+
+const button = (at, words, look, act) =>
+  html`<button type="button" class=${look} at=${at} onclick=${act}>${words}</button>`;
+
+function actionsOf(opened) {
+  const { blocked, keys } = opened.owner;
+  const isMe = given.page.session?.owner === opened.name; // nobody blocks the owner that he is
+  return html`<div class="line">
+    ${opened.panels.buttons(rowOf(opened))}
+    ${!isMe && button('block', blocked ? 'Unblock' : 'Block', !blocked && 'bad', () => askToBlock(opened, !blocked))}
+    ${keys > 0 && button('revoke all', 'Revoke all keys', 'bad', () => askToRevoke(opened))}
+  </div>`;
+}
+
+const planView = ({ limit, quota, keys, keysMax, metadata, uses }) => html`<dl>
+  <dt>Keys</dt><dd>${inWords(keys)} of ${inWords(keysMax)}</dd>
+  <dt>Uses</dt><dd>${usesWords(uses)}</dd>
+  <dt>Limit</dt><dd>${limitWords(limit)}</dd>
+  <dt>Quota</dt><dd class="line">
+    ${quota === null ? 'none' : quotaBar(quota)}
+    ${quota !== null && quota.remaining !== null && html`<span class="hint">${inWords(quota.remaining)} left</span>`}
+  </dd>
+  <dt>Data</dt><dd><bdi>${dataWords(metadata)}</bdi></dd>
+</dl>`;
+
+function ownerView(opened) {
+  const { name, owner, instead, question: asked, status, panels, back } = opened;
+  const head = html`<header class="line">
+    ${button('back', '← Owners', '', back)}
+    <h2 at="owner" tabindex="-1">${nameOf(name)}</h2>
+    ${owner?.blocked && html`<span class="state bad">Blocked</span>`}
+    <p class="hint end" role="status">${status}</p>
+  </header>`;
+  if (owner === null) return html`<section class="card stack" at="opened">${head}<div>${instead}</div></section>`;
+  return html`<section class="card stack" at="opened" aria-label="Owner ${name}">
+    ${head}
+    ${planView(owner)}
+    ${asked === null && actionsOf(opened)}
+    ${asked?.view()}
+    ${panels.editView(rowOf(opened))}
+    ${panels.historyView(rowOf(opened), asked !== null)}
+  </section>`;
+}

@@ -1,0 +1,116 @@
+// Lists of keys for admins: of all owners, or of one.
+
+import { change, html, redraw } from '../../pages/widgets/draw.js';
+import { readKey } from '../../pages/widgets/key-row.js';
+import { keysList } from '../../pages/widgets/keys-list.js';
+import { inWords, pill } from '../../pages/widgets/parts.js';
+import { given } from './given.js';
+import { dataWords, differences, keyEdit, keyWords } from './plan.js';
+
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+const metadataOf = ({ item }) => (isObject(item.metadata) ? item.metadata : null);
+const withData = (key) => ({ ...key, metadata: metadataOf(key) });
+
+/** Creates the list of keys that `args` of admin_list_keys name. `open(owner)`, if given, opens the owner of a row. */
+export function operatorKeys({ args, title, open, ...options }) {
+  return keysList({
+    callTool: given.callTool,
+    source: { tool: 'admin_list_keys', args },
+    title,
+    none: 'No keys',
+    hints: null,
+    own: (list) => operatorPanels(list, open),
+    ...options,
+  });
+}
+
+function operatorPanels(list, open) {
+  const panels = given.keyPanels({
+    ...list,
+    request: given.request,
+    family: {
+      read: (id, cursor) => given.callTool('admin_list_keys', { childrenOf: id, cursor }),
+      end: (id) => given.callTool('admin_revoke_keys', { keyIds: [id] }),
+    },
+    saveAt: '/tools/admin_update_key',
+    edits: { change: { ...keyEdit, view: (key, form) => keyEdit.view(withData(key), form) } },
+    who: whoDid,
+    doubt,
+  });
+  const dataView = (key) =>
+    metadataOf(key) && html`<p class="hint" at="data of ${key.id}">Data: <bdi>${dataWords(metadataOf(key))}</bdi></p>`;
+  const opener = ({ owner }) =>
+    html`<button type="button" onclick=${() => open(owner)} aria-label="Open the owner ${owner}">Open <bdi>${owner}</bdi></button>`;
+  return {
+    ...panels,
+    buttons: (key) => [open && opener(key), panels.buttons(key)],
+    editView: (key) => [dataView(key), panels.editView(key)],
+  };
+}
+
+const HOWS = {
+  command: 'a command',
+  import: 'an import',
+  sql: 'a statement in the database',
+  possession: 'somebody who had the key',
+  use: 'its first use',
+};
+const WITHOUT_PERSON = ['connected', 'delegated'];
+
+/** Returns words about who did something, for an admin, who may see all of it. */
+export const whoDid = ({ kind, how, actor }) =>
+  WITHOUT_PERSON.includes(kind) ? actor : [actor, HOWS[how]].filter(Boolean).join(', by ');
+
+/** Asks again if another admin has changed the key since it was listed. */
+async function doubt(id, key) {
+  const { output, failure } = await given.callTool('admin_list_keys', { keyId: id });
+  if (output === null) return { failure };
+  const [now] = output.keys.flatMap(readKey);
+  if (now === undefined) return { failure: 'This key was deleted meanwhile.' };
+  return { failure: differences(keyWords(withData(key)), keyWords(withData(now))), now };
+}
+
+const CHOICES = {
+  expiring: 'Expire within 7 days',
+  never_expires: 'Never expire',
+  unused: 'Unused for 90 days',
+};
+
+/** Creates the view of all keys, or of those that may be trouble. */
+export function allKeys({ open }) {
+  const view = { only: null, list: null, looked: 0 };
+  choose(view, null, open);
+  return {
+    isAll: true,
+    refresh: () => view.list.refresh(),
+    view: () => html`<div class="pills line" role="group" aria-label="Which keys">
+        ${pill('any', 'All', view.only === null, () => choose(view, null, open))}
+        ${Object.entries(CHOICES).map(([only, label]) =>
+          pill(`only ${only}`, label, view.only === only, () => choose(view, only, open)),
+        )}
+      </div>
+      <div class="card flush" at="listed">${view.list.view()}</div>`,
+    close: () => view.list.close(),
+  };
+}
+
+function choose(view, only, open) {
+  view.list?.close();
+  const list = operatorKeys({
+    args: only === null ? {} : { only },
+    title: only === null ? 'All keys' : CHOICES[only],
+    open,
+    order: only === 'expiring' ? 'expires' : 'created',
+    took: ({ looked }, isFirst) => {
+      view.looked = (isFirst ? 0 : view.looked) + (looked ?? 0);
+    },
+    ...(only !== null && {
+      counted: (count, isWhole) =>
+        `${inWords(count)} found; looked through ${isWhole ? `all ${inWords(view.looked)} keys` : `${inWords(view.looked)} keys so far`}`,
+      moreWords: 'Look further',
+    }),
+  });
+  change(view, { only, list, looked: 0 });
+  void list.load();
+  redraw();
+}

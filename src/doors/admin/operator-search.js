@@ -1,0 +1,75 @@
+// The search of the operator's page: for an owner, for a key by its id or fingerprint, or for a whole key, of which only
+// the fingerprint leaves the page.
+
+import { change, html } from '../../pages/widgets/draw.js';
+import { busily, workButton } from '../../pages/widgets/parts.js';
+import { given } from './given.js';
+
+const MEANINGS = { owner: 'Owner, exactly', key: 'Key id or fingerprint', whole: 'A whole key' };
+/** A key of this server, also within other text, as in a header. */
+const KEY = /[a-z0-9]{2,12}_(?:live|test)_[0-9a-f]{64}/;
+const OWNER_CHARS_MAX = 255;
+const FINGERPRINT_DIGITS = 12;
+const NONE = 'No key of any owner.';
+
+/** Creates the search. `open(owner, key, said)` opens an owner, with a row. */
+export function operatorSearch({ open }) {
+  const search = { meaning: 'owner', said: '' };
+  const say = (said) => change(search, { said });
+
+  /** Opens the only key that the fields of admin_list_keys name, or says that there is none. */
+  async function findBy(fields) {
+    const { output, failure } = await given.callTool('admin_list_keys', fields);
+    if (output === null) return say(failure);
+    const { keys } = output;
+    if (keys.length === 0) return say(NONE);
+    say('');
+    const [{ owner, childId }] = keys;
+    const one = childId === undefined ? '' : 'It is a key that this one has made for a program.';
+    open(owner, keys[0], keys.length === 1 ? one : `The first of ${keys.length} keys with this fingerprint.`);
+  }
+
+  async function findWhole(text) {
+    say('Looking for it…');
+    const hash = await given.hashOf(text);
+    if (hash === null) return say('This browser can’t tell: it needs HTTPS.');
+    await findBy({ fingerprint: hash.slice(0, FINGERPRINT_DIGITS) });
+  }
+
+  /** Finds by a typed text, as it is meant. Nothing but an owner's name, an id or a fingerprint is sent. */
+  function find(field) {
+    const text = field.value.trim();
+    const [key] = KEY.exec(text) ?? [];
+    const isWhole = key !== undefined || search.meaning === 'whole';
+    if (isWhole) field.value = '';
+    if (text === '') return say('');
+    if (isWhole) return findWhole(key ?? text);
+    if (search.meaning === 'key') {
+      if (/^[0-9a-f]{32}$/.test(text)) return findBy({ keyId: text });
+      if (/^[0-9a-f]{12}$/.test(text)) return findBy({ fingerprint: text });
+      return say('An id has 32 hex digits, and a fingerprint 12.');
+    }
+    const owner = field.value;
+    if ([...owner].length > OWNER_CHARS_MAX) return say(`An owner has at most ${OWNER_CHARS_MAX} characters.`);
+    say('');
+    open(owner);
+  }
+  const findBusily = (field) => busily('find', async () => find(field));
+  /** Takes a key of this server out of the field as soon as it is there. */
+  const type = ({ target }) => KEY.test(target.value) && findBusily(target);
+  const mean = ({ target }) => change(search, { meaning: target.value, said: '' });
+
+  return {
+    view: () => html`<form role="search" class="field" at="operator search" onsubmit=${({ target }) => findBusily(target.elements.wanted)}>
+      <div class="line tools">
+        <select at="meaning" aria-label="Search for" onchange=${mean}>
+          ${Object.entries(MEANINGS).map(([meaning, label]) => html`<option value=${meaning} selected=${meaning === 'owner'}>${label}</option>`)}
+        </select>
+        <div class="line wide"><input name="wanted" at="wanted" aria-label=${MEANINGS[search.meaning]} autocomplete="off" autocapitalize="off"
+          spellcheck="false" oninput=${type} />
+        ${workButton({ at: 'find', label: 'Find', doing: 'Looking…' })}</div>
+      </div>
+      <p class=${search.said === '' ? 'sr' : 'hint'} role="status">${search.said}</p>
+    </form>`,
+  };
+}

@@ -1,0 +1,144 @@
+// An owner's plan: reads it, says it in words, and its form.
+
+import { html } from '../../pages/widgets/draw.js';
+import { isCount, readLimit, readQuota, readUses, windowWords } from '../../pages/widgets/key-row.js';
+import { formats, inWords, SPANS } from '../../pages/widgets/parts.js';
+import { given } from './given.js';
+
+const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/**
+ * Returns a list with the owner, or an empty one if the item isn't an owner. What is left of a quota is counted from its
+ * share.
+ */
+export function readOwner(item) {
+  if (typeof item?.owner !== 'string' || !isCount(item.keys) || !isCount(item.keysMax)) return [];
+  const quota = readQuota(item.quota);
+  const share = typeof item.quotaShare === 'number' ? item.quotaShare : null;
+  const remaining = quota && share !== null ? Math.round(quota.requests * (1 - Math.min(1, share))) : null;
+  return [
+    {
+      owner: item.owner,
+      blocked: item.blocked === true,
+      keys: item.keys,
+      keysMax: item.keysMax,
+      uses: readUses(item.uses) ?? { today: 0, days: Array(30).fill(0) },
+      quota: quota && { ...quota, remaining },
+      limit: readLimit(item.rateLimit),
+      metadata: isObject(item.metadata) ? item.metadata : null,
+    },
+  ];
+}
+
+export const dataWords = (metadata) =>
+  metadata === null
+    ? 'none'
+    : Object.entries(metadata)
+        .map(([name, value]) => `${name}=${value}`)
+        .join(', ');
+export const limitWords = (limit) =>
+  limit === null ? 'none' : `${inWords(limit.requests)} ${windowWords(limit.window)}`;
+export const quotaWords = (quota) => (quota === null ? 'none' : `${inWords(quota.requests)} ${SPANS[quota.period]}`);
+
+/** Returns the settings of an owner in words, to compare what two admins saw. */
+export const planWords = ({ limit, quota, keysMax, metadata }) => ({
+  Limit: limitWords(limit),
+  Quota: quotaWords(quota),
+  'Keys, at most': inWords(keysMax),
+  Data: dataWords(metadata),
+});
+
+/** Returns the settings of a key in words. */
+export const keyWords = ({ name, scopes, expiresAt, limit, quota, metadata }) => ({
+  Name: name,
+  Scopes: scopes.join(' ') || 'none',
+  Ends: expiresAt === null ? 'never' : formats.short.format(expiresAt),
+  Limit: limitWords(limit),
+  Quota: quotaWords(quota),
+  Data: dataWords(metadata),
+});
+
+/** Returns a sentence about what has changed between two such records; null if nothing has. */
+export function differences(before, now) {
+  const changed = Object.keys(now).filter((name) => before[name] !== now[name]);
+  if (changed.length === 0) return null;
+  const words = changed.map((name) => `${name}: was ${before[name]}, is ${now[name]}`);
+  return `It was changed meanwhile: ${words.join('; ')}. Save again to go on all the same.`;
+}
+
+/** Draws the field for data of the operator's own, a line for each name. */
+export const dataField = (id, metadata) => html`<div class="field">
+  <label for="data-${id}">Data</label>
+  <textarea id="data-${id}" name="data" rows="3" spellcheck="false" autocomplete="off" placeholder="plan=pro"
+    aria-describedby="data-hint-${id}">${metadata && Object.entries(metadata).map((pair) => `${pair.join('=')}\n`)}</textarea>
+  <p id="data-hint-${id}" class="hint">Your own, a line each: plan=pro. Whoever has a key can read it.</p>
+</div>`;
+
+/** Returns the data in a typed text; null if it is empty, a sentence if a line has no name. */
+export function dataIn(text) {
+  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '');
+  if (lines.some((line) => !/^\s*[^=\s]+\s*=/.test(line)))
+    return 'Data needs a name and a value in each line: plan=pro.';
+  const pairs = lines.map((line) => [
+    line.slice(0, line.indexOf('=')).trim(),
+    line.slice(line.indexOf('=') + 1).trim(),
+  ]);
+  return pairs.length === 0 ? null : Object.fromEntries(pairs);
+}
+
+const isSame = (one, other) => JSON.stringify(sorted(one)) === JSON.stringify(sorted(other));
+const sorted = (value) =>
+  isObject(value) ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))) : value;
+
+/** Returns the fields of `now` that differ from `before`, or a sentence if there are none. */
+export function touched(before, now) {
+  const fields = Object.entries(now).filter(([name, value]) => value !== undefined && !isSame(before[name], value));
+  return fields.length === 0 ? 'Nothing is changed yet.' : Object.fromEntries(fields);
+}
+
+const quotaOnly = (quota) => quota && { requests: quota.requests, period: quota.period };
+
+/** Returns the edit of an owner's plan (key-panel.js of the page). `owner()` is the owner so far. */
+export const planEdit = (owner) => ({
+  label: 'Change the plan',
+  first: () => 'limit-plan',
+  view(_, form) {
+    const { limit, quota, keysMax, metadata } = owner();
+    const before = { rateLimit: limit, quota: quotaOnly(quota), keysMax, metadata };
+    function read(typed) {
+      const { rateLimit = null, quota: wanted = null } = given.limitsIn(typed);
+      const data = dataIn(typed.get('data'));
+      if (typeof data === 'string') return data;
+      const most = typed.get('keys-max');
+      return touched(before, { rateLimit, quota: wanted, keysMax: most === '' ? null : Number(most), metadata: data });
+    }
+    const fields = html`<div class="line">
+        ${given.limitFields({ at: '-plan', limit, quota, units: ['m', 'h', 'd'] })}
+        <div class="field">
+          <label for="keys-max">Keys, at most</label>
+          <input id="keys-max" name="keys-max" type="number" min="0" max="10000" value=${keysMax} placeholder="the server’s" />
+        </div>
+      </div>
+      ${dataField('plan', metadata)}`;
+    return form({ read, words: 'For all keys together. An empty field is the server’s default.', fields });
+  },
+});
+
+/** The edit of what an admin may change of a key. */
+export const keyEdit = {
+  label: 'Change',
+  first: ({ id }) => `name-${id}`,
+  view({ id, name, scopes, limit, quota, metadata }, form) {
+    const before = { name, scopes: scopes.toSorted(), rateLimit: limit, quota: quotaOnly(quota), metadata };
+    function read(typed) {
+      const { name: wanted, scopes: left, expiresInDays, rateLimit = null, quota: most = null } = given.keyIn(typed);
+      const data = dataIn(typed.get('data'));
+      if (typeof data === 'string') return data;
+      const now = { name: wanted, scopes: left.toSorted(), expiresInDays, rateLimit, quota: most, metadata: data };
+      return touched(before, now);
+    }
+    const fields = html`${given.keyFields({ at: `-${id}`, name, ticked: scopes, daysUsual: null, limit, quota })}
+      ${dataField(id, metadata)}`;
+    return form({ read, fields });
+  },
+};

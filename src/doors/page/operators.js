@@ -1,0 +1,31 @@
+// Loads the operators' part for whoever has the claim of admins. Nobody else gets a byte of it.
+
+import { setup } from '../../pages/widgets/parts.js';
+import { keyFields, keyIn, limitFields, limitsIn } from './key-form.js';
+import { keyPanels } from './key-panel.js';
+import { callTool, hashOf, page, request, set } from './session.js';
+import { shared } from './shared.js';
+
+/** What the part gets of this page, beside what both take from the widgets. */
+const GIVEN = { page, set, callTool, request, hashOf, keyPanels, keyFields, keyIn, limitFields, limitsIn };
+
+/** Drops the part: the person is no admin any more. */
+export function dropPart() {
+  page.part?.close();
+  page.part = null;
+}
+
+/** Loads the part. `begins`: the person has no keys, and came for nothing else. */
+export async function loadPart(begins) {
+  const { session } = page;
+  try {
+    const { default: open } = await import(setup.part);
+    if (page.session !== session || page.part !== null) return;
+    page.part = open(shared)(GIVEN);
+    if (begins) page.part.begin();
+    else set({});
+  } catch (error) {
+    reportError(error);
+    set({ notice: 'The part for operators could not be loaded. Reload the page to try again.' });
+  }
+}

@@ -1,0 +1,277 @@
+// The operators' part of the page /keys: owners and their plans, the keys of all owners, and the search, of which no key
+// leaves the page.
+
+import { expect, test } from 'bun:test';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { describeInBrowser } from '../../support/browser.ts';
+import { childOf } from '../../support/children.ts';
+import { bearer, listedKeys, type TestApp } from '../../support/test-app.ts';
+import { appForBrowser, withKeysPage } from './keys-page.ts';
+
+const ADMIN = { ADMIN_CLAIM: 'roles=keys-admin' };
+const admin = (app: TestApp, sub = 'carol') => app.token(sub, { roles: 'keys-admin' });
+const link = async (app: TestApp) => ({ at: `#token=${await admin(app)}` });
+const asAdmin = async (app: TestApp) => ({ authorization: `Bearer ${await admin(app)}` });
+const press = (page: Page, name: string) => page.getByRole('button', { name, exact: true }).click();
+const said = (page: Page, words: string) => page.getByRole('status').getByText(words).waitFor();
+
+async function find(page: Page, meaning: string, text: string): Promise<void> {
+  await page.getByLabel('Search for').selectOption(meaning);
+  await page.getByRole('search').getByRole('textbox').fill(text);
+  await page.getByRole('search').getByRole('textbox').press('Enter');
+}
+
+describeInBrowser('an admin without keys', (browser) => {
+  test('begins at the owners, opens one, and sees why it is refused: plan, uses, quota, and the trail', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    const { key } = await app.createKey('acme', { name: 'production' });
+    await app.createKey('other corp', { name: 'theirs' });
+    await app.call(
+      'admin_update_owner',
+      { owner: 'acme', quota: '3/day', metadata: { plan: 'pro' } },
+      await asAdmin(app),
+    );
+    app.clock.advance(1100);
+    for (let call = 0; call < 3; call++) expect((await app.useKey(key)).status).toBe(200);
+    expect((await app.useKey(key)).status).toBe(429);
+    app.clock.advance(4000);
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const owners = page.getByRole('list', { name: 'Owners' });
+      await owners.getByText('1 of 1,000 keys').first().waitFor();
+      expect(await owners.getByRole('listitem').count()).toBe(2);
+      await owners.getByText('3 of 3 a day').waitFor();
+      await press(page, 'Open acme');
+      const owner = page.getByRole('region', { name: 'Owner acme' });
+      await owner.getByText('plan=pro').waitFor();
+      await owner.getByText('0 left').waitFor();
+      await owner.getByText(/^Quota changed, Data changed by carol/).waitFor();
+      await page.getByText('Keys of acme').waitFor();
+      await press(page, 'More about production');
+      await page.getByText(/^Made by acme, .*, from 127\.0\.0\.1$/).waitFor();
+
+      await press(page, '← Owners');
+      await owners.getByText('plan').first().waitFor({ state: 'detached' });
+      expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Open acme');
+      await press(page, 'Your keys');
+      await page.getByText('No API keys yet').waitFor();
+    });
+    expect(await app.logText()).toContain('Trail read by an admin');
+  });
+
+  test('changes a plan by what was touched alone, and is asked again where another admin was there meanwhile', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    await app.createKey('acme', { name: 'production' });
+    const set = async (more: object) => app.call('admin_update_owner', { owner: 'acme', ...more }, await asAdmin(app));
+    await set({ quota: '3/day', metadata: { plan: 'pro' } });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const sent: unknown[] = [];
+      page.on('request', (request) => {
+        const body = request.url().endsWith('/tools/admin_update_owner') ? request.postDataJSON() : {};
+        if (Object.keys(body).length > 1) sent.push(body);
+      });
+      await press(page, 'Open acme');
+      await press(page, 'Change the plan: acme');
+      await page.getByLabel('Quota', { exact: true }).fill('50');
+      await set({ metadata: { plan: 'gold' }, keysMax: 5 });
+      await press(page, 'Save');
+      await page.getByRole('alert').getByText('Data: was plan=pro, is plan=gold').waitFor();
+      expect(sent).toEqual([]);
+      await press(page, 'Save');
+      await page.getByText('0 of 50 a day').waitFor();
+      expect(sent).toEqual([{ owner: 'acme', quota: { requests: 50, period: 'day' } }]);
+      await page.getByText('plan=gold').waitFor();
+      expect(await page.evaluate(() => document.activeElement?.ariaLabel)).toBe('Change the plan: acme');
+
+      await press(page, 'Change the plan: acme');
+      await press(page, 'Save');
+      await page.getByRole('alert').getByText('Nothing is changed yet.').waitFor();
+      await page.getByLabel('Data').fill('no name here');
+      await press(page, 'Save');
+      await page.getByRole('alert').getByText('Data needs a name').waitFor();
+      await page.getByLabel('Data').fill('plan = a = b\n\nsince=2026');
+      await page.getByLabel('Quota', { exact: true }).fill('');
+      await press(page, 'Save');
+      await page.getByText('plan=a = b, since=2026').waitFor();
+    });
+    const { body } = await set({});
+    expect(body).toMatchObject({ quota: null, keysMax: 5, metadata: { plan: 'a = b', since: '2026' } });
+  });
+
+  test('blocks and unblocks an owner and revokes all keys, after a question that says what stays', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    const { key } = await app.createKey('acme', { name: 'production' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await press(page, 'Open acme');
+      const owner = page.getByRole('region', { name: 'Owner acme' });
+      await press(page, 'Block');
+      const question = page.getByRole('group', { name: 'Block acme?' });
+      await question.getByText('1 key and all user tokens are refused').waitFor();
+      expect(await question.getByRole('button').allTextContents()).toEqual(['Block', 'Cancel']);
+      await question.getByRole('button', { name: 'Block' }).click();
+      await owner.getByText('Blocked', { exact: true }).first().waitFor();
+      expect((await app.useKey(key)).status).toBe(401);
+      await owner.getByText(/^Blocked by carol/).waitFor();
+      await press(page, 'Unblock');
+      await page.getByRole('group', { name: 'Unblock acme?' }).getByRole('button', { name: 'Unblock' }).click();
+      await page.getByRole('button', { name: 'Block', exact: true }).waitFor();
+      expect((await app.useKey(key)).status).toBe(200);
+      await press(page, 'Revoke all keys');
+      const all = page.getByRole('group', { name: 'Revoke all of acme?' });
+      await all.getByText('He can make new ones; block him to prevent that.').waitFor();
+      await all.getByRole('button', { name: 'Revoke all' }).click();
+      await said(page, '1 key revoked');
+      await page.getByText('Revoked', { exact: true }).first().waitFor();
+      expect((await app.useKey(key)).status).toBe(401);
+
+      await find(page, 'Owner, exactly', 'carol'); // herself
+      await page.getByText('0 of 1,000').waitFor();
+      expect(await page.getByRole('button', { name: 'Block', exact: true }).count()).toBe(0);
+    });
+  });
+
+  test('changes any key, ends what it has made, and opens its owner from all keys', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    const { key, id } = await app.createKey('acme', { name: 'production', scopes: ['read', 'delegate'] });
+    const child = await childOf(app, key, { client_name: 'an agent' });
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await press(page, 'All keys');
+      await page.getByText('of acme').waitFor();
+      await press(page, 'More about production');
+      await press(page, 'End an agent');
+      await page.getByRole('group', { name: 'End an agent?' }).getByRole('button', { name: 'End' }).click();
+      await page.getByText('All have ended.').waitFor();
+      expect((await app.useKey(child.key)).status).toBe(401);
+      await press(page, 'Change: production');
+      await page.getByRole('textbox', { name: 'Name' }).fill('renamed');
+      await page.getByLabel('delegate').uncheck();
+      await page.getByLabel('Expires').selectOption('in 30 days');
+      await page.getByLabel('Data').fill('env=prod');
+      await press(page, 'Save');
+      await page.getByText('Data: env=prod').waitFor();
+      const [changed] = await listedKeys(app, 'acme');
+      expect(changed).toMatchObject({ id, name: 'renamed', scopes: ['read'] });
+      expect(Math.round((changed.expiresAt - app.clock.nowMs()) / 86_400_000)).toBe(30);
+      await press(page, 'Open the owner acme');
+      await page.getByRole('region', { name: 'Owner acme' }).getByText('1 of 1,000').waitFor();
+    });
+  });
+
+  test('looks for trouble by a button, and reads how far', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    await app.createKey('acme', { name: 'ends soon', expiresInDays: 3 });
+    await app.createKey('acme', { name: 'never' });
+    await withKeysPage(browser(), app, await link(app), async ({ page, requests }) => {
+      await press(page, 'All keys');
+      await page.getByText('2 keys', { exact: true }).waitFor();
+      for (const [choice, name] of [
+        ['Expire within 7 days', 'ends soon'],
+        ['Never expire', 'never'],
+      ] as const) {
+        await press(page, choice);
+        await page.getByText(/^1 found; looked through all \d keys$/).waitFor();
+        await page.getByRole('button', { name: `More about ${name}` }).waitFor();
+      }
+      await page.route('**/tools/admin_list_keys', (route) =>
+        route.fulfill({ json: { keys: [], looked: 10_000, nextCursor: '1' } }),
+      );
+      const before = requests.length;
+      await press(page, 'Unused for 90 days');
+      await page.getByText('0 found; looked through 10,000 keys so far').waitFor();
+      await press(page, 'Look further');
+      await page.getByText('0 found; looked through 20,000 keys so far').waitFor();
+      expect(requests.length - before).toBe(2);
+    });
+  });
+});
+
+describeInBrowser('the search of the operators', (browser) => {
+  test('finds by owner, id, fingerprint and whole key; nothing of a key leaves the page', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    const { key, id } = await app.createKey('acme', { name: 'leaked' });
+    const { key: parent } = await app.createKey('acme', { name: 'parent', scopes: ['read', 'delegate'] });
+    const child = await childOf(app, parent, { client_name: 'an agent' });
+    const foreign = 'acme.Zm9vYmFyYmF6cXV4MTIzNDU2Nzg5';
+    const hashOf = (text: string) => new Bun.CryptoHasher('sha256').update(text).digest('hex');
+    const file = join(app.folder, 'keys.jsonl');
+    const line = {
+      userId: 'other corp',
+      name: 'from before',
+      keyHash: hashOf(foreign),
+      scopes: ['read'],
+      foreign: true,
+    };
+    await Bun.write(file, `${JSON.stringify(line)}\n`);
+    await app.keys('import', file);
+    const unknown = [`sk_live_${'0'.repeat(64)}`, `X-API-Key: sk_test_${'1'.repeat(64)}`];
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      const sent: string[] = [];
+      page.on('request', (request) => sent.push(`${request.url()} ${request.postData()}`));
+      const opened = (name: string) =>
+        page.getByRole('button', { name: `More about ${name}`, expanded: true }).waitFor();
+      const field = page.getByRole('search').getByRole('textbox');
+      await page.getByRole('list', { name: 'Owners' }).waitFor();
+      expect(await page.getByLabel('Search for').inputValue()).toBe('owner');
+      for (const [meaning, text] of [
+        ['Key id or fingerprint', id],
+        ['Key id or fingerprint', hashOf(key).slice(0, 12)],
+        ['A whole key', key],
+        ['Owner, exactly', key], // whatever the choice
+        ['Key id or fingerprint', `  ${key} `],
+      ] as const) {
+        await find(page, meaning, text);
+        await opened('leaked');
+        await press(page, 'Owners');
+      }
+      await find(page, 'A whole key', child.key);
+      await opened('parent');
+      await said(page, 'It is a key that this one has made for a program.');
+      await find(page, 'A whole key', foreign);
+      await opened('from before');
+      expect(await field.inputValue()).toBe('');
+      for (const text of unknown) {
+        await page.getByLabel('Search for').selectOption('Owner, exactly');
+        await field.fill(text); // it is gone at once
+        await said(page, 'No key of any owner.');
+        expect(await field.inputValue()).toBe('');
+      }
+      await find(page, 'A whole key', 'an email@example.com and spaces');
+      await said(page, 'No key of any owner.');
+      await find(page, 'Key id or fingerprint', foreign);
+      await said(page, 'An id has 32 hex digits, and a fingerprint 12.');
+      await find(page, 'Owner, exactly', 'x'.repeat(100_000));
+      await said(page, 'An owner has at most 255 characters.');
+      const secrets = [key, child.key, foreign, ...unknown, 'email@example.com', 'x'.repeat(300)];
+      expect(sent.filter((text) => secrets.some((secret) => text.includes(secret)))).toEqual([]);
+    });
+  });
+});
+
+describeInBrowser('people without the claim', (browser) => {
+  test('get nothing of it, and an admin whose claim is taken away reads so and loses nothing', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    await app.createKey('alice', { name: 'one' });
+    await withKeysPage(browser(), app, { at: `#token=${await app.token('alice')}` }, async ({ page, requests }) => {
+      await page.getByText('1 key', { exact: true }).waitFor();
+      expect(requests).toEqual([`GET ${app.url}/keys`, `POST ${app.url}/tools/list_api_keys`]);
+      expect(await page.getByRole('group', { name: 'Whose keys' }).count()).toBe(0);
+    });
+    const headers = await bearer(app, 'alice');
+    const events = { method: 'POST', headers: { ...headers, 'content-type': 'application/json' } };
+    const asked = await fetch(`${app.url}/keys/events`, { ...events, body: '{"owner":"alice"}' });
+    expect(asked.status).toBe(403);
+
+    await withKeysPage(browser(), app, await link(app), async ({ page }) => {
+      await press(page, 'Open alice');
+      await page.getByRole('button', { name: 'Change the plan: alice' }).click();
+      await page.getByLabel('Data').fill('plan=pro');
+      const problem = { status: 403, code: 'admin_required', detail: 'Only admins may do this' };
+      await page.route('**/tools/admin_*', (route) => route.fulfill({ status: 403, json: problem }));
+      await press(page, 'Save');
+      await page.getByRole('alert').getByText('Only admins may do this').waitFor();
+      expect(await page.getByLabel('Data').inputValue()).toBe('plan=pro');
+    });
+    await using without = await appForBrowser();
+    expect((await fetch(`${without.url}/keys/operators.js`)).status).toBe(404);
+  });
+});
