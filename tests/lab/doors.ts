@@ -19,7 +19,10 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
   ],
   children: [
     ['app.ts', / {4}derived: childrenStore,\n/],
-    ['app.ts', /childrenGrants\(\{[\s\S]*?\n {4}\}\)/, 'new Map()'],
+    ['app.ts', /\/\*\* Opens what makes children of keys\. \*\/\nconst childrenOf =[\s\S]*?\n {2}\}\);\n\n/],
+    ['app.ts', / {2}const children = childrenOf\(.*\n/],
+    ['app.ts', / {2}const workloads = workloadGrants\(children\.delegate\);\n/],
+    ['app.ts', /, \.\.\.children\.grantTypes, \.\.\.workloads/],
     ['commands/keys/database.ts', / {4}derived: childrenStore,\n/],
   ],
   admin: [

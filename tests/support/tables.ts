@@ -1,6 +1,8 @@
 // The code's own tables, with which documents are compared and of which sweeps are made: what is added to one is in all.
 
-import { ROUTES, type RouteFacts, routeNames } from '../../src/api/table.ts';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { ROUTES, type RouteFacts, type RouteName, routeNames } from '../../src/api/table.ts';
 
 export { TOOL_TIMEOUT_MS } from '../../src/calls/operation.ts';
 export { KNOWN_CLIENTS } from '../../src/config/client-ids.ts';
@@ -16,8 +18,21 @@ export { BODY_BYTES_MAX } from '../../src/web/body.ts';
 
 export type { RouteFacts };
 
+/** Which door has a route. One that was taken out of a copy has none. */
+const DOOR_OF: Partial<Readonly<Record<RouteName, string>>> = {
+  introspect: 'services',
+  changes: 'services',
+  sse: 'sse',
+  messages: 'sse',
+};
+
+const isServed = (name: RouteName): boolean => {
+  const door = DOOR_OF[name];
+  return door === undefined || existsSync(join(import.meta.dir, '../../src/doors', door));
+};
+
 /** The routes, as the sweeps ask them. */
-export const rows = routeNames.map((name): [string, RouteFacts] => [name, ROUTES[name]]);
+export const rows = routeNames.filter(isServed).map((name): [string, RouteFacts] => [name, ROUTES[name]]);
 
 export const pathOf = ({ path }: RouteFacts): string => path.replace(/<\w+>/, 'get_data');
 

@@ -79,6 +79,18 @@ describe('what is told', () => {
   );
 });
 
+test('the cursor of another database, whatever its number, says that all may be different', async () => {
+  await using other = await createTestApp();
+  const asks = await serviceOf(other);
+  const { cursor } = (await changesOf(other, asks, {})).body;
+  const own = (await now()).body.cursor;
+  expect((await now(cursor)).body).toMatchObject({ cursor: own, changed: [], all: true });
+  await changeKeys(other, 2000);
+  other.clock.advance(1000);
+  const { cursor: ahead } = (await changesOf(other, asks, { cursor })).body;
+  expect((await now(ahead)).body).toMatchObject({ cursor: own, changed: [], all: true });
+});
+
 describe('a process that starts later', () => {
   const startLater = () => createTestApp({ env: { DATABASE_URL: `file:${app.folder}/keys.db` }, clock: app.clock });
 
