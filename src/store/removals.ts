@@ -1,32 +1,19 @@
-// Deletes old rows, by one table of statements, in small batches, so that nobody waits. upkeep.ts says when, and by which
-// process.
+// Deletes old rows in small batches, so that nobody waits: by the statements of each table (tables.ts), and counts holder by
+// holder. upkeep.ts says when, and by which process.
 
 import { DAY_S } from '../ground/limits/rates.ts';
-import { MS_PER_DAY, MS_PER_HOUR, sleep } from '../ground/runtime.ts';
+import { sleep } from '../ground/runtime.ts';
 import type { Database, Statement } from './database.ts';
 
 /** Rows that one transaction deletes, which blocks a local file's process for some 10 ms. */
-const BATCH_ROWS = 250;
+export const BATCH_ROWS = 250;
 /** Holders whose counts are scanned at once, which takes a few milliseconds of a local file's process. */
 const BATCH_HOLDERS = 100;
 /** Between two batches, for everybody else. */
 const PAUSE_MS = 10;
 
-/** How long an ended code is kept, so that even a server with a slow clock knows that it has ended. */
-const CODES_KEPT_MS = MS_PER_HOUR;
-/** How long an ended child is kept, for servers with a slow clock that still list it. */
-const CHILDREN_KEPT_MS = MS_PER_DAY;
-/** Far longer than a statement can be in transit. */
-const EXCHANGES_KEPT_MS = 7 * MS_PER_DAY;
 /** How long ended windows are kept, for clocks that disagree. */
 const WINDOW_KEPT_S = 600;
-/** A process that polls again within this time need not drop its caches. */
-const CHANGES_KEPT_MS = MS_PER_DAY;
-/**
- * 100 MB: a hundred times what a process reads rather than dropping its caches. At 5,000 changes a second it lasts 100 s,
- * after which no abandoned creation can still arrive (INSERT in store/key-changes.ts).
- */
-export const CHANGES_KEPT_MAX = 500_000;
 
 /** The parameters of a statement. */
 export interface Run {
@@ -38,46 +25,14 @@ export interface Run {
 }
 
 /** Returns the expression for one parameter; all are one argument. */
-const of = (name: keyof Run) => `(?1 ->> '${name}')`;
+export const of = (name: keyof Run) => `(?1 ->> '${name}')`;
 
 /** Statements that run in one transaction, repeated while a batch was full. */
-type Removal = readonly string[];
+export type Removal = readonly string[];
 
 // The earlier of this process's and the database's clock, so that a wrong one deletes nothing too early. By nothing else.
-const NOW_MS = `CAST(min(${of('nowMs')}, unixepoch('subsec') * 1000) AS INTEGER)`;
+export const NOW_MS = `CAST(min(${of('nowMs')}, unixepoch('subsec') * 1000) AS INTEGER)`;
 const NOW_S = `${NOW_MS} / 1000`;
-
-/** Returns the removal of long-ended children. It isn't announced, because they are refused already. */
-function oldChildren(endsAtMs: 'ended_at_ms' | 'expires_at_ms'): Removal {
-  const old = `row IN (SELECT row FROM children
-WHERE ${endsAtMs} < ${NOW_MS} - ${CHILDREN_KEPT_MS} ORDER BY ${endsAtMs} LIMIT ${BATCH_ROWS})`;
-  return [`UPDATE children SET changed_by = 'upkeep' WHERE ${old}`, `DELETE FROM children WHERE ${old}`];
-}
-
-const REMOVALS: readonly Removal[] = [
-  oldChildren('ended_at_ms'),
-  oldChildren('expires_at_ms'),
-  [
-    `DELETE FROM codes WHERE hash IN (
-SELECT hash FROM codes WHERE ends_at_ms < ${NOW_MS} - ${CODES_KEPT_MS} ORDER BY ends_at_ms LIMIT ${BATCH_ROWS})`,
-  ],
-  [`DELETE FROM exchanges WHERE at_ms < ${NOW_MS} - ${EXCHANGES_KEPT_MS}`],
-  [
-    // Keeps the newest, whatever its age, so that its number is not reused. Each by its own age, so that one written
-    // while a clock was slow takes no others with it.
-    `DELETE FROM key_events WHERE seq IN (
-SELECT seq FROM (SELECT seq, at_ms FROM key_events ORDER BY seq LIMIT ${BATCH_ROWS})
-WHERE at_ms < ${NOW_MS} - ${of('eventDays')} * ${MS_PER_DAY}) AND seq < (SELECT max(seq) FROM key_events)`,
-  ],
-  [
-    // pruned_seq tells readers that have not come that far that changes are missing.
-    `UPDATE feed SET pruned_seq = old.seq FROM (
-SELECT max(seq) AS seq FROM (SELECT seq, changed_at_ms FROM changes ORDER BY seq LIMIT ${BATCH_ROWS})
-WHERE changed_at_ms < ${NOW_MS} - ${CHANGES_KEPT_MS} OR seq <= (SELECT max(seq) FROM changes) - ${CHANGES_KEPT_MAX}) AS old
-WHERE old.seq > pruned_seq`,
-    'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
-  ],
-];
 
 const IS_OVER = `(c.number + 1) * c.window_s + ${WINDOW_KEPT_S} < ${NOW_S}`;
 /** A holder's old days, found by an index search, and its ended windows, which are few. */
@@ -110,14 +65,14 @@ SELECT c.row, c.window_s, c.number FROM ${batch} CROSS JOIN key_counts c WHERE $
 
 const HOLDERS = [holdersIn('api_keys', 'h.row'), holdersIn('holders', '-h.row')];
 
-/** Deletes all old records: children, codes, exchanges, events and changes. */
-export async function removeRecords(db: Database, run: Run): Promise<void> {
-  for (const removal of REMOVALS) while (await removed(db, removal, run)) await sleep(PAUSE_MS);
+/** Deletes everything that these removals find. */
+export async function removeAll(db: Database, removals: readonly Removal[], run: Run): Promise<void> {
+  for (const removal of removals) while (await removed(db, removal, run)) await sleep(PAUSE_MS);
 }
 
 /** Runs a removal once. Returns whether there may be more. */
 async function removed(db: Database, removal: Removal, run: Run): Promise<boolean> {
-  const written = await db.writeAll(removal.map((sql) => ({ ...statementOf(sql, run), unsynced: true })));
+  const written = await db.writeAll(statementsOf(removal, run).map((statement) => ({ ...statement, unsynced: true })));
   return written.some(({ changed, repeated }) => changed >= BATCH_ROWS || repeated);
 }
 
@@ -136,6 +91,9 @@ async function removeCountsOf(db: Database, { batch, remove }: Holders, run: Run
     await sleep(PAUSE_MS);
   }
 }
+
+/** Returns the statements of one batch. */
+export const statementsOf = (removal: Removal, run: Run): Statement[] => removal.map((sql) => statementOf(sql, run));
 
 /** Returns a statement, with an argument only if it has parameters. */
 const statementOf = (sql: string, run: Run): Statement => ({

@@ -6,7 +6,8 @@ import type { FeedPage } from '../ground/change-feed.ts';
 import { type Clock, MS_PER_DAY, MS_PER_HOUR } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import type { Database, Statement } from './database.ts';
-import { CHANGES_KEPT_MAX, type Run, removeCounts, removeRecords } from './removals.ts';
+import { type Run, removeAll, removeCounts } from './removals.ts';
+import { CHANGES_KEPT_MAX, TABLES } from './tables.ts';
 
 /** The first run is soon after the start, but not part of it. */
 const FIRST_AFTER_MS = 2000;
@@ -31,7 +32,15 @@ export interface UpkeepOptions {
 
 /** What one process at a time does for a database, and how often. */
 const TASKS = {
-  records: { everyMs: EVERY_MS * (1 - JITTER), remove: removeRecords },
+  records: {
+    everyMs: EVERY_MS * (1 - JITTER),
+    remove: (db: Database, run: Run) =>
+      removeAll(
+        db,
+        TABLES.flatMap(({ removals }) => removals),
+        run,
+      ),
+  },
   // Rare, because nearly nothing is old, and the keys are many.
   counts: { everyMs: MS_PER_DAY, remove: removeCounts },
 } as const;

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { openDatabase } from '../support/database-client.ts';
 import { readDocument, unquoted } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
+import { TABLES } from '../support/tables.ts';
 import { createTestApp, failureOf } from '../support/test-app.ts';
 
 const DB = join(import.meta.dir, '../../db');
@@ -26,7 +27,7 @@ async function columnsIn(folder: string): Promise<ReadonlyMap<string, string[]>>
 /** The names in the first cell of each row: one may be about several. */
 const namedIn = (title: string) => README.table(title).flatMap(([cell = '']) => unquoted(cell).split(', '));
 
-test('a new database has the tables and columns that are described, and records every migration', async () => {
+test('a new database has the tables and columns that are described, each with its facts, and records every migration', async () => {
   const app = await createTestApp({ store: 'embedded' });
   await app.close();
   const found = await columnsIn(app.folder);
@@ -36,6 +37,8 @@ test('a new database has the tables and columns that are described, and records 
   const titles = [...README.text.matchAll(/^## (\w+)$/gm)].map(([, title = '']) => title); // those of tables
   expect([...found.keys()].sort()).toEqual([...titles, ...namedIn('Other tables')].sort());
   for (const title of titles) expect(namedIn(title).sort()).toEqual(found.get(title)?.toSorted() ?? []);
+  expect(TABLES.map(({ name }) => name).sort()).toEqual([...found.keys()].sort());
+  for (const { name, growsBy } of TABLES) expect(found.get(name)).toContain(growsBy ?? found.get(name)?.[0] ?? '');
   const files = readdirSync(DB).filter((name) => name.endsWith('.sql'));
   expect(applied.rows.map(({ version, name }) => ({ version, name }))).toEqual(
     files.sort().map((file, index) => ({ version: index + 1, name: file.replace('.sql', '') })),

@@ -1,4 +1,4 @@
-// A version after this one, made up: this program with one more migration.
+// A version after this one, made up: this program with one more migration, and a row of facts about the table in it.
 
 import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,18 +14,21 @@ export const MIGRATIONS = [...new Glob('*.sql').scanSync(join(ROOT, 'db'))]
 /** Like any later one it only adds, and what servers of this version write goes through its trigger, too. */
 const NEXT = {
   name: `${String(MIGRATIONS.length + 1).padStart(4, '0')}_next`,
-  sql: `CREATE TABLE nicknames (key_id TEXT PRIMARY KEY, nickname TEXT NOT NULL) STRICT;
+  sql: `CREATE TABLE nicknames (row INTEGER PRIMARY KEY, key_id TEXT, nickname TEXT, at_ms INTEGER NOT NULL) STRICT;
 
-ALTER TABLE holders ADD COLUMN nickname TEXT;
+ALTER TABLE api_keys ADD COLUMN nickname TEXT;
 
 CREATE TRIGGER nicknames_made AFTER INSERT ON api_keys
 BEGIN
-  INSERT INTO nicknames (key_id, nickname) VALUES (new.id, new.name);
+  INSERT INTO nicknames (key_id, nickname, at_ms) VALUES (new.id, new.name, unixepoch() * 1000);
 END;
 `,
 };
 
 export const NEXT_MIGRATIONS = [...MIGRATIONS, NEXT];
+
+const FACTS = `{ ...RESTORED, name: 'nicknames', growsBy: 'row', inReplica: true,
+  removals: [['DELETE FROM nicknames WHERE at_ms < unixepoch() * 1000 - 3600000']] },`;
 
 const LIST_END = /(MIGRATIONS: readonly Migration\[\] = \[[^;]*?),?\s*\];/;
 
@@ -35,11 +38,15 @@ export function nextVersion(): string {
   for (const part of ['src', 'db', 'package.json']) cpSync(join(ROOT, part), join(root, part), { recursive: true });
   symlinkSync(join(ROOT, 'node_modules'), join(root, 'node_modules'));
   writeFileSync(join(root, 'db', `${NEXT.name}.sql`), NEXT.sql);
-  const lists = join(root, 'src/store/schema.ts');
-  const source = readFileSync(lists, 'utf8');
+  const edit = (file: string, pattern: string | RegExp, by: string, before = '') => {
+    const source = readFileSync(join(root, file), 'utf8');
+    const edited = source.replace(pattern, by);
+    if (edited === source) throw new Error(`${file} is written otherwise`);
+    writeFileSync(join(root, file), before + edited);
+  };
   const entry = `{ name: '${NEXT.name}', sql: next }`;
-  const changed = source.replace(LIST_END, `$1, ${entry}];`);
-  if (changed === source) throw new Error('src/store/schema.ts lists its migrations otherwise');
-  writeFileSync(lists, `import next from '../../db/${NEXT.name}.sql' with { type: 'text' };\n${changed}`);
+  const imported = `import next from '../../db/${NEXT.name}.sql' with { type: 'text' };\n`;
+  edit('src/store/schema.ts', LIST_END, `$1, ${entry}];`, imported);
+  edit('src/store/tables.ts', 'TABLES: readonly TableFacts[] = [', `$&${FACTS}`);
   return root;
 }

@@ -12,6 +12,7 @@ export { LIMITS, type Limit } from '../../src/ground/limits/index.ts';
 export { problemText, publicPart, type ServerCode } from '../../src/ground/problem.ts';
 export { KEYS_MAX_DEFAULT } from '../../src/keys/plans.ts';
 export { EVENT_KINDS } from '../../src/keys/store.ts';
+export { TABLES } from '../../src/store/tables.ts';
 export { SUBJECT_CHARS_MAX } from '../../src/users/identity.ts';
 export { EVENTS } from '../../src/watch/events.ts';
 export { BODY_BYTES_MAX } from '../../src/web/body.ts';

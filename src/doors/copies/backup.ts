@@ -10,15 +10,13 @@ import { CHANGES, pageOf } from '../../store/feed.ts';
 import type { DatabaseConfig } from '../../store/place.ts';
 import { remoteDatabase } from '../../store/remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../../store/schema.ts';
+import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';
 import { letSignalsIn } from './backup-file.ts';
 import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from './copying.ts';
 import { copyPages } from './pages.ts';
 
 /** Rows read and written at once; those of keys are some 400 KB. */
 const PAGE_ROWS = 1000;
-
-/** Tables of what ends within minutes or hours: a restore must not revive any, so backups leave them out. */
-const LEFT_OUT = ['codes', 'children'];
 
 /** Copies into the new file `file`, which only its owner can read. Does not migrate, because backups come before. */
 export async function backUp(config: DatabaseConfig, file: string): Promise<void> {
@@ -59,7 +57,7 @@ async function leaveOut(file: string): Promise<void> {
     await copy.writeAll(
       [
         ...triggers.map(({ name }) => `DROP TRIGGER ${name}`),
-        ...LEFT_OUT.map((name) => `DELETE FROM ${name}`),
+        ...LEFT_OUT_TABLES.map((name) => `DELETE FROM ${name}`),
         ...triggers.map(({ sql }) => String(sql)),
       ].map((sql) => ({ sql })),
     );
@@ -70,7 +68,7 @@ async function leaveOut(file: string): Promise<void> {
   }
 }
 
-const LEFT_OUT_TRIGGERS = `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ('${LEFT_OUT.join("', '")}')`;
+const LEFT_OUT_TRIGGERS = `SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name IN ('${LEFT_OUT_TABLES.join("', '")}')`;
 
 const tablesOf = (schema: readonly Row[]): string[] =>
   schema.filter(({ type }) => type === 'table').map(({ name }) => String(name));
@@ -87,13 +85,6 @@ const besideRows = (schema: readonly Row[], sequences: readonly Row[]): Statemen
 
 const SCHEMA = `SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND ${MAY_BE_OURS}`;
 const SEQUENCES = 'SELECT name, seq FROM sqlite_sequence';
-
-/** The tables that only grow at their end, and the key by which they do. */
-const GROWING = [
-  ['api_keys', 'row'],
-  ['changes', 'seq'],
-  ['key_events', 'seq'],
-] as const;
 
 /** Deletes counts of keys that were deleted during the copy. */
 const DELETE_ORPHANS = 'DELETE FROM key_counts WHERE row > 0 AND row NOT IN (SELECT row FROM api_keys)';
@@ -112,19 +103,20 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
 
   try {
     const schema = await from({ sql: SCHEMA });
-    const names = tablesOf(schema);
+    const names = tablesOf(schema).filter((name) => !LEFT_OUT_TABLES.includes(name));
+    const tables = TABLES.filter(({ name }) => names.includes(name)); // an older database lacks some
     let { newestSeq: seq } = await changesAfter(0);
     await put(tableSql(schema));
     for (const table of names) {
-      if (LEFT_OUT.includes(table)) continue;
       for await (const rows of pagesOf(from, table, PAGE_ROWS)) await put(putRows('REPLACE', table, rows));
     }
     for (let isBehind = true; isBehind; ) {
       const { changes } = await changesAfter(seq);
       const changed = changes.map(({ changed }) => changed);
-      await put(await putChanged(from, local, changed));
-      for (const [table, key] of GROWING) {
-        for await (const rows of newerPagesOf(from, local, table, key, PAGE_ROWS))
+      await put(await putChanged({ from, copy: local, tables }, changed));
+      for (const { name: table, growsBy } of tables) {
+        if (growsBy === null) continue;
+        for await (const rows of newerPagesOf(from, local, table, growsBy, PAGE_ROWS))
           await put(putRows('REPLACE', table, rows));
       }
       seq = changes.at(-1)?.seq ?? seq;

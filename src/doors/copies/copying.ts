@@ -2,8 +2,8 @@
 // key.
 
 import { changesOf } from '../../ground/change-feed.ts';
-import { type Clock, MS_PER_DAY } from '../../ground/runtime.ts';
 import { held, type Row, type Statement } from '../../store/database.ts';
+import type { TableFacts } from '../../store/tables.ts';
 
 export type Read = (statement: Statement) => Promise<readonly Row[]>;
 
@@ -55,47 +55,70 @@ export function putRows(or: 'REPLACE' | 'IGNORE', table: string, rows: readonly 
 const ROWS_OF = `SELECT row FROM api_keys WHERE key_hash IN (SELECT value FROM json_each(?1))
 UNION SELECT row FROM api_keys WHERE second_hash IN (SELECT value FROM json_each(?1))`;
 const IDS_OF = `SELECT id FROM api_keys WHERE row IN (${ROWS_OF})`;
-const KEYS = 'SELECT * FROM api_keys t WHERE t.id IN (SELECT value FROM json_each(?))';
+const THESE_KEYS = 'WHERE id IN (SELECT value FROM json_each(?))';
 const REMOVE_KEYS = `DELETE FROM api_keys WHERE row IN (${ROWS_OF})`;
-/** A child that was changed on its own has ended, or is then missing. */
-const REMOVE_CHILDREN = 'DELETE FROM children WHERE key_hash IN (SELECT value FROM json_each(?))';
+const THESE_HASHES = 'WHERE key_hash IN (SELECT value FROM json_each(?))';
 const THESE_OWNERS = 'WHERE owner IN (SELECT value FROM json_each(?))';
-/** The tables about owners. */
-export const OF_OWNERS = ['blocked_owners', 'owners'];
+
+/** The databases, and the tables that the copy has. */
+export interface Copying {
+  readonly from: Read;
+  readonly copy: Read;
+  readonly tables: readonly TableFacts[];
+}
 
 /**
- * Returns statements that update the keys and owners named by changes in a copy. Whatever has one of these hashes when
- * they run is deleted, even if it wasn't there before, because another process may have inserted an old row meanwhile.
- * A key that is deleted and not inserted again is missing, which costs a read of the primary.
+ * Returns statements that update in a copy what changes name. Whatever has one of these hashes when they run is deleted,
+ * even if it wasn't there before, because another process may have inserted an old row meanwhile. A key that is deleted and
+ * not inserted again is missing, which costs a read of the primary; so is any other row with such a hash.
  */
-export async function putChanged(from: Read, copy: Read, changed: readonly string[]): Promise<Statement[]> {
+export async function putChanged(copying: Copying, changed: readonly string[]): Promise<Statement[]> {
   const { keyHashes, owners } = changesOf(changed);
   return [
-    ...(keyHashes.length === 0 ? [] : await putKeys(from, copy, keyHashes)),
-    ...(owners.length === 0 ? [] : await putOwners(from, owners)),
+    ...(keyHashes.length === 0 ? [] : await putKeys(copying, keyHashes)),
+    ...(owners.length === 0 ? [] : await putOwners(copying, owners)),
+    ...(keyHashes.includes(RULES) ? await putRules(copying) : []),
   ];
 }
 
-async function putKeys(from: Read, copy: Read, keyHashes: readonly string[]): Promise<Statement[]> {
+async function putKeys(copying: Copying, keyHashes: readonly string[]): Promise<Statement[]> {
   const args = [JSON.stringify(keyHashes)];
-  const found = await copy({ sql: IDS_OF, args });
-  const ids = JSON.stringify(found.map(({ id }) => id));
-  const keys = found.length === 0 ? [] : await from({ sql: KEYS, args: [ids] });
-  return [{ sql: REMOVE_KEYS, args }, { sql: REMOVE_CHILDREN, args }, ...putRows('REPLACE', 'api_keys', keys)];
+  const found = await copying.copy({ sql: IDS_OF, args });
+  const ids = [JSON.stringify(found.map(({ id }) => id))];
+  const keys = found.length === 0 ? [] : await rowsOf(copying, 'api_keys', THESE_KEYS, ids);
+  const others = copying.tables.filter(({ name, announcedBy }) => announcedBy === 'key_hash' && name !== 'api_keys');
+  return [
+    { sql: REMOVE_KEYS, args },
+    ...others.map(({ name }) => ({ sql: `DELETE FROM ${name} ${THESE_HASHES}`, args })),
+    ...putRows('REPLACE', 'api_keys', keys),
+  ];
 }
 
-/** Deletes children a day after their end, like the primary, which doesn't report it. */
-export const removeOldChildren = (clock: Clock): Statement => ({
-  sql: 'DELETE FROM children WHERE expires_at_ms < ?',
-  args: [clock.nowMs() - MS_PER_DAY],
-});
-
-async function putOwners(from: Read, owners: readonly string[]): Promise<Statement[]> {
+async function putOwners(copying: Copying, owners: readonly string[]): Promise<Statement[]> {
   const args = [JSON.stringify(owners)];
   const statements: Statement[] = [];
-  for (const table of OF_OWNERS) {
-    const rows = await from({ sql: `SELECT * FROM ${table} ${THESE_OWNERS}`, args });
-    statements.push({ sql: `DELETE FROM ${table} ${THESE_OWNERS}`, args }, ...putRows('REPLACE', table, rows));
+  for (const { name } of copying.tables.filter(({ announcedBy }) => announcedBy === 'owner')) {
+    const rows = await rowsOf(copying, name, THESE_OWNERS, args);
+    statements.push({ sql: `DELETE FROM ${name} ${THESE_OWNERS}`, args }, ...putRows('REPLACE', name, rows));
   }
   return statements;
+}
+
+/** What the feed names if any rule has changed. */
+const RULES = 'rules';
+
+/** Puts all of them anew: there are few, and a change doesn't say which. */
+async function putRules(copying: Copying): Promise<Statement[]> {
+  const statements: Statement[] = [];
+  for (const { name } of copying.tables.filter(({ announcedBy }) => announcedBy === RULES)) {
+    const rows = await rowsOf(copying, name, '', []);
+    statements.push({ sql: `DELETE FROM ${name}` }, ...putRows('REPLACE', name, rows));
+  }
+  return statements;
+}
+
+/** Reads rows, with the columns that the copy has: a newer version may have added some to the database. */
+async function rowsOf({ from, copy }: Copying, table: string, where: string, args: readonly string[]) {
+  const columns = (await copy({ sql: COLUMNS, args: [table] })).map(({ name }) => name);
+  return from({ sql: `SELECT ${columns} FROM ${table} ${where}`, args });
 }

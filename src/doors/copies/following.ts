@@ -7,7 +7,9 @@ import { type Clock, sleep } from '../../ground/runtime.ts';
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
 import type { FileThread } from '../../store/embedded/thread.ts';
 import { CHANGES, pageOf } from '../../store/feed.ts';
-import { newerPagesOf, OF_OWNERS, pagesOf, putChanged, putRows, type Read, removeOldChildren } from './copying.ts';
+import { statementsOf } from '../../store/removals.ts';
+import { TABLES } from '../../store/tables.ts';
+import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from './copying.ts';
 import { FOLLOWED } from './replica-file.ts';
 
 /** Rows read at once, some 100 KB, which block this process for a few milliseconds. */
@@ -15,8 +17,7 @@ const PAGE_ROWS = 250;
 /** The longest pause after a page; otherwise it is as long as writing the page took. */
 const PAUSE_MS_MAX = 20;
 
-/** Tables whose new rows come after the last one. */
-const GROWING = ['api_keys', 'children'];
+const COPIED = TABLES.filter(({ inReplica }) => inReplica);
 
 /** A prefix that makes a position invalid while its keys are still being copied: it is that of no database. */
 const COPYING = 'copying ';
@@ -95,7 +96,7 @@ function beginCopy(
   from: ReachedPosition,
   { databaseId, newestSeq, newestMark }: FeedPage,
 ): Promise<void> {
-  const empty = [...GROWING, ...OF_OWNERS].map((table) => ({ sql: `DELETE FROM ${table}` }));
+  const empty = COPIED.map(({ name }) => ({ sql: `DELETE FROM ${name}` }));
   const into = from.databaseId === '' ? pair.few() : pair.many();
   return moveOn(into, from, { databaseId: COPYING + databaseId, seq: newestSeq, mark: newestMark }, empty);
 }
@@ -103,8 +104,10 @@ function beginCopy(
 /** Copies what is missing, continuing an interrupted copy. */
 async function copyAll(pair: Stepping, from: ReachedPosition, databaseId: string): Promise<Step> {
   await takeNewer(pair, from);
-  for (const table of OF_OWNERS) {
-    for await (const rows of pagesOf(pair.readPrimary, table, PAGE_ROWS)) await putPage(pair, from, table, rows);
+  const columnsFrom = localOf(pair);
+  for (const { name } of COPIED.filter(({ growsBy }) => growsBy === null)) {
+    for await (const rows of pagesOf(pair.readPrimary, name, PAGE_ROWS, { columnsFrom }))
+      await putPage(pair, from, name, rows);
   }
   if (pair.isStopping()) return 'done';
   await moveOn(pair.few(), from, { ...from, databaseId }, []);
@@ -116,7 +119,8 @@ async function takeChanges(pair: Stepping, from: ReachedPosition, { databaseId, 
   const last = changes.at(-1);
   if (last !== undefined) {
     const changed = changes.map((change) => change.changed);
-    const statements = await putChanged(pair.readPrimary, (statement) => pair.local.read(statement), changed);
+    const copying = { from: pair.readPrimary, copy: localOf(pair), tables: COPIED };
+    const statements = await putChanged(copying, changed);
     await moveOn(pair.few(), from, { databaseId, seq: last.seq, mark: last.mark }, statements);
   }
   if (changes.length === FEED_PAGE_MAX) return 'moved';
@@ -124,17 +128,24 @@ async function takeChanges(pair: Stepping, from: ReachedPosition, { databaseId, 
   return 'done';
 }
 
-/** Copies new keys, then new children, and deletes old children. */
+/** Copies new rows, and deletes as many old ones, whose removal isn't announced. */
 async function takeNewer(pair: Stepping, from: ReachedPosition): Promise<void> {
-  const local: Read = (statement) => pair.local.read(statement);
-  for (const table of GROWING) {
-    for await (const rows of newerPagesOf(pair.readPrimary, local, table, 'row', PAGE_ROWS)) {
-      if (table === 'children') await put(pair.few(), from, [removeOldChildren(pair.clock)]);
-      await putPage(pair, from, table, rows);
+  const run = { nowMs: pair.clock.nowMs(), eventDays: 0, usageDays: 0, after: 0 };
+  for (const { name, growsBy, removals } of COPIED) {
+    if (growsBy === null) continue;
+    for await (const rows of newerPagesOf(pair.readPrimary, localOf(pair), name, growsBy, PAGE_ROWS)) {
+      const old = removals.flatMap((removal) => statementsOf(removal, run));
+      if (old.length > 0) await put(pair.few(), from, old);
+      await putPage(pair, from, name, rows);
       if (pair.isStopping()) return;
     }
   }
 }
+
+const localOf =
+  ({ local }: Pair): Read =>
+  (statement) =>
+    local.read(statement);
 
 /** Writes rows; a full page of them, which others follow, in the thread. */
 async function putPage(pair: Stepping, from: ReachedPosition, table: string, rows: readonly Row[]): Promise<void> {

@@ -2,18 +2,14 @@
 // many small ones, because `sqld` aborts a transaction after 5 s.
 
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
+import { LEFT_OUT_TABLES, TABLES } from '../../store/tables.ts';
 import type { Backup } from './backup-file.ts';
 import { pagesOf, putRows } from './copying.ts';
 
-/** Tables taken from the backup as they are; keys come last, so that a remote database blocks and counts for them first. */
-const TAKEN = ['owners', 'holders', 'key_counts', 'api_keys'];
-/** Tables with row numbers that other tables or memories know: each page goes behind what is there, or nowhere. */
-const NUMBERED = ['holders', 'api_keys'];
+const RESTORED = TABLES.filter(({ backup }) => backup === 'restored');
 const EVENTS = 'key_events';
 /** Owners blocked since stay blocked. */
 const BLOCKS = 'blocked_owners';
-/** Tables of what ends within minutes or hours, which no backup has. */
-const EMPTIED = ['codes', 'children'];
 const PAGE_ROWS = 1000;
 
 const TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger'";
@@ -47,7 +43,7 @@ async function withoutTriggers(db: Database, statements: readonly (string | Stat
 async function lastStatements({ read }: Backup, newest: number, { isNew, actor }: RestoreOptions, condition = '') {
   const secrets = isNew ? await read({ sql: SECRETS }) : [];
   return [
-    ...EMPTIED.map((table) => `DELETE FROM ${table}`),
+    ...LEFT_OUT_TABLES.map((table) => `DELETE FROM ${table}`),
     ...secrets.map(({ name, value }) => ({ sql: TAKE_SECRET, args: [name ?? null, value ?? null] })),
     {
       sql: `INSERT INTO ${EVENTS} (owner, kind, how, actor, backup_seq) SELECT '', 'restored', 'command', ?1, ?2 ${condition}`,
@@ -65,7 +61,7 @@ export async function restoreFile(db: Database, backup: Backup, options: Restore
   const shift = first === null ? 0 : shiftOf(await newestIn(db), Number(first));
   await db.writeAll(
     await withoutTriggers(db, [
-      ...TAKEN.flatMap((table) => [`DELETE FROM ${table}`, `INSERT INTO ${table} SELECT * FROM backup.${table}`]),
+      ...RESTORED.flatMap(({ name }) => [`DELETE FROM ${name}`, `INSERT INTO ${name} SELECT * FROM backup.${name}`]),
       `INSERT OR IGNORE INTO ${BLOCKS} SELECT * FROM backup.${BLOCKS}`,
       { sql: await missingEvents(db), args: [after, shift] },
       ...(await lastStatements(backup, (await newestIn(backup)) + shift, options)),
@@ -144,12 +140,12 @@ export async function restoreRemote(db: Database, backup: Backup, options: Resto
   };
   const { putAll, putBehind, isOurs } = await beginRestore(db);
   for await (const rows of pagesOf(backup.read, BLOCKS, PAGE_ROWS)) await putAll(putRows('IGNORE', BLOCKS, rows));
-  for (const table of TAKEN) {
+  for (const { name: table, growsBy } of RESTORED) {
     let last = 0;
     for await (const rows of pagesOf(backup.read, table, PAGE_ROWS)) {
-      if (!NUMBERED.includes(table)) await putAll(putRows('REPLACE', table, rows));
-      else if (!(await putBehind(table, 'row', rows, last))) throw new DatabaseInUse();
-      last = Number(rows.at(-1)?.row);
+      if (growsBy === null) await putAll(putRows('REPLACE', table, rows));
+      else if (await putBehind(table, growsBy, rows, last)) last = Number(rows.at(-1)?.[growsBy]);
+      else throw new DatabaseInUse();
       if (table === 'api_keys') putSoFar(rows.length);
     }
   }
@@ -171,7 +167,7 @@ async function beginRestore(db: Database) {
     while ((await db.read({ sql: `${left} LIMIT 1` })).length > 0) await putAll([remove, NEW_ID]);
   }
   if (await hasKeys(db)) throw new DatabaseInUse();
-  await putAll(TAKEN.map((table) => `DELETE FROM ${table}`));
+  await putAll(RESTORED.map(({ name }) => `DELETE FROM ${name}`));
   const begun = firstOf((await db.write({ sql: BEGIN })).rows).at_ms;
   const isOurs = `EXISTS (SELECT 1 ${BEGUN} AND at_ms = ${begun})`;
   const putBehind: PutBehind = async (table, key, rows, last) => {

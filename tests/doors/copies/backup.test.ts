@@ -65,6 +65,12 @@ test('of more secrets than are read at once each that has ended is counted, and 
   });
 });
 
+const rulesOf = (id: string, keyId: string, issuer: string) => [
+  `INSERT INTO issuers VALUES ('${issuer}', '${id}')`,
+  `INSERT INTO rules (id, key_id, hash, issuer, subject, audiences, claims, created_at_ms)
+VALUES ('${id}', '${keyId}', 'of ${id}', '${issuer}', 's', '[]', '[]', 1)`,
+];
+
 test('what changes while a remote database is copied is in the backup', async () => {
   await using sqld = await startSqld();
   await using proxy = await startProxy(sqld.url, { delayMs: 100 });
@@ -75,9 +81,13 @@ test('what changes while a remote database is copied is in the backup', async ()
     await app.createKey('bob'),
   ];
   const alice = await bearer(app, 'alice');
+  const primary = openDatabase(sqld.url);
+  await primary.batch(rulesOf('removed', kept.id, 'one'));
   const file = join(temporaryFolder(), 'backup.db');
   const done = backUp({ mode: 'remote', url: proxy.url, authToken: null, replicaFile: null }, file);
-  await waitFor(() => proxy.sent('FROM key_counts t') > 0); // keys were read before
+  await waitFor(() => proxy.sent('FROM rules t') > 0); // keys were read before
+  await primary.batch(["DELETE FROM rules WHERE id = 'removed'", ...rulesOf('added', kept.id, 'other')]);
+  primary.close();
   await app.call('revoke_api_key', { keyId: revoked.id }, alice);
   await app.call('delete_api_key', { keyId: deleted.id }, alice);
   const { id } = await app.createKey('alice');
@@ -89,6 +99,10 @@ test('what changes while a remote database is copied is in the backup', async ()
     { id: kept.id, active: 1 },
     { id, active: 1 },
   ]);
+  expect(await rows('SELECT id, issuer, jwks FROM rules JOIN issuers USING (issuer)')).toEqual([
+    { id: 'added', issuer: 'other', jwks: 'added' },
+  ]);
+  expect((await rows('SELECT issuer FROM issuers')).length).toBe(1);
   expect(await rows('PRAGMA integrity_check')).toEqual([{ integrity_check: 'ok' }]);
   copy.close();
   expect(statSync(file).mode & 0o777).toBe(0o600);
@@ -126,6 +140,7 @@ async function restored(client: Client) {
     owners: await all('SELECT * FROM owners ORDER BY owner'),
     blocked: await all('SELECT owner FROM blocked_owners'),
     holders: await all('SELECT * FROM holders ORDER BY row'),
+    rules: await all('SELECT * FROM rules JOIN issuers USING (issuer)'),
   };
 }
 
@@ -147,6 +162,7 @@ async function richBackup() {
     'INSERT INTO key_counts (row, window_s, number, uses) SELECT row, 86400, unixepoch() / 86400, 5 FROM api_keys',
     "INSERT INTO owners (owner, keys_max) VALUES ('owner 1', 5)",
     "INSERT INTO holders (owner) VALUES ('owner 1')",
+    ...rulesOf('rule', 'of a key', 'issuer'),
     "INSERT INTO blocked_owners (owner) VALUES ('owner 2')",
   ]);
   const all = { rows: await restored(copy), events: await eventsOf(copy) };
