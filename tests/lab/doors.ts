@@ -38,6 +38,15 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['app.ts', / {2}const ownerStore = .*\n/],
     ['app.ts', / {6}owners\.ownerTools\(.*\n/],
   ],
+  signin: [
+    ['app.ts', /\/\*\* Opens sign-in, if clients get keys here\. \*\/\nasync function signInOf\([\s\S]*?\n}\n\n/],
+    ['app.ts', / {2}const signIn = await signInOf\(.*\n/],
+    ['app.ts', / {4}routes: signIn\?\.routes,\n/],
+    ['app.ts', /\.\.\.\(signIn\?\.grantTypes \?\? \[\]\), /],
+    ['app.ts', /signIn\?\.authorizationServer \?\? null/, 'null'],
+    ['app.ts', /signIn !== null && parts\.config\.connect !== null/, 'false'],
+    ['app.ts', / {6}\.\.\.clients\.routes,\n/],
+  ],
   sse: [
     ['app.ts', / {2}const sse = openSse\(\);\n/],
     ['app.ts', / {6}\.\.\.sse\.routes\(\{[\s\S]*?\n {6}\}\),\n/],

@@ -66,7 +66,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
 
   /** Returns the server that the key is for, under the name that the person uses. */
   const shown = ({ publicUrl }: Actor, { resource }: DeviceRequest): string =>
-    shownServer(audience.stored(resource), audience.serversFor(publicUrl).url);
+    shownServer(resource, audience.serversFor(publicUrl).url);
 
   async function show(actor: Actor, body: unknown): Promise<Result<object, Problem>> {
     const asked = readCode(body);
@@ -96,8 +96,7 @@ export function deviceDecisionRoutes(options: DeviceDecisionOptions) {
     request: DeviceRequest,
     newKey: DecidedKey | null,
   ): Promise<Result<void, Problem>> {
-    const ordered =
-      newKey === null ? null : keys.order(actor, { ...newKey, server: audience.stored(request.resource) });
+    const ordered = newKey === null ? null : keys.order(actor, { ...newKey, server: request.resource });
     if (ordered !== null && !ordered.ok) return ordered;
     const by = personOf(actor);
     const decision: DeviceDecision = ordered === null ? { refused: true, by } : { order: ordered.value };

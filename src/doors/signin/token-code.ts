@@ -83,7 +83,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
     const { content } = opened.value;
     const mismatch = mismatchOf(asked, content, sha256);
     if (mismatch !== null) return refused('invalid_grant', mismatch, { host: hostOf(content.redirectUri) });
-    const server = audience.stored(content.resource);
+    const server = content.resource;
     const { resource } = asked;
     const isSame = resource === null || audience.serversFor(caller.publicUrl).nameOf(resource) === server;
     return isSame ? ok({ content, server }) : refused('invalid_target', 'the code is for another resource');
