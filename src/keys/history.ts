@@ -11,7 +11,7 @@ import type { KeyEvent, KeyStore } from './store.ts';
 
 const PAGE_EVENTS = 50;
 
-export interface PastEvent extends Pick<KeyEvent, 'atMs' | 'kind' | 'how' | 'fields' | 'fingerprint'> {
+export interface PastEvent extends Pick<KeyEvent, 'atMs' | 'kind' | 'how' | 'fields' | 'fingerprint' | 'workload'> {
   /**
    * The asking person's `sub`, or who else it was, in words; to an admin, whoever it was; null: nobody. For `connected` a
    * host, for `delegated` a key's id.
@@ -61,7 +61,7 @@ export function createHistory({ store, clock, log }: HistoryOptions) {
 const WITHOUT_PERSON: readonly string[] = ['connected', 'delegated'];
 
 function shownTo(actor: Actor, event: KeyEvent): PastEvent {
-  const { atMs, kind, how, fields, fingerprint } = event;
+  const { atMs, kind, how, fields, fingerprint, workload } = event;
   const isTheirs = event.actor === actor.actor && (how === 'tool' || how === 'page');
   return {
     atMs,
@@ -69,6 +69,7 @@ function shownTo(actor: Actor, event: KeyEvent): PastEvent {
     how,
     fields,
     fingerprint,
+    workload,
     actor: WITHOUT_PERSON.includes(kind) ? event.actor : personIn(event, actor),
     address: isTheirs ? event.address : null,
   };

@@ -94,6 +94,8 @@ export interface PresentedKey extends ApiKeyRecord {
 export interface ListedKey extends ApiKeyRecord {
   /** When it was last used; null: never. */
   readonly lastUsedAtMs: number | null;
+  /** How many rules let workloads act as it. */
+  readonly rules: number;
 }
 
 /** Returns whether an end has passed. Its last millisecond is still good; null: no end. */

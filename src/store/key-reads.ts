@@ -17,7 +17,7 @@ import { type Database, firstOf, type Row, type Statement, type Value } from './
 import { CHANGES, pageOf } from './feed.ts';
 import { OWNER_SETTINGS } from './owner-settings.ts';
 import type { Replica } from './place.ts';
-import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, rowBy, USED_AT } from './rows.ts';
+import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, RULES_OF, rowBy, USED_AT } from './rows.ts';
 
 type Reads = Pick<
   KeyStore,
@@ -71,7 +71,7 @@ LEFT JOIN json_each(?1) h ${join} ${rules.join(secret)}
 LEFT JOIN api_keys k ON k.row = ${rowBy(secret)} LEFT JOIN owners o ON o.owner = k.user_id`;
 }
 
-const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
+const FIND_OWN = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${RULES_OF} AS rules FROM api_keys k WHERE id = ?1 AND user_id = ?2`;
 
 /** The least bytes of a listed key as JSON, without its text. */
 const LISTED_KEY_BYTES_MIN = 136;
@@ -81,7 +81,7 @@ const NEWEST_FIRST = 'ORDER BY k.created_at_ms DESC, k.row DESC';
 
 // As many keys as begin within the bytes, by a running sum over no more than would fit without text; and one more, if there
 // is one.
-const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms
+const LIST = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${RULES_OF} AS rules
 FROM api_keys k WHERE ${AFTER} ${NEWEST_FIRST} LIMIT (SELECT count(*) + 1 FROM (
 SELECT sum(bytes) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM (
 SELECT ${TEXT_BYTES} + ${LISTED_KEY_BYTES_MIN} AS bytes FROM api_keys k

@@ -27,6 +27,9 @@ export const IS_BLOCKED = 'EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.
 /** The last use of key `k`. Its own column has it once the counts of that day are gone. */
 export const USED_AT = `nullif(max(coalesce(k.last_used_at_ms, 0), coalesce(${COUNTED_USE}, 0)), 0)`;
 
+/** How many rules key `k` has. */
+export const RULES_OF = '(SELECT count(*) FROM rules WHERE key_id = k.id)';
+
 /** Returns a row's key. Extends the record, because copies would fragment the heap. */
 export function presentedOf(row: Row): PresentedKey {
   const record = recordOf(row);
@@ -63,6 +66,7 @@ export const eventOf = (row: Row): KeyEvent => ({
 export const listedOf = (row: Row): ListedKey => ({
   ...recordOf(row),
   lastUsedAtMs: row.used_at_ms as number | null,
+  rules: wholeIn(row, 'rules'),
 });
 
 const positionFrom = memoize((text: string): FeedPosition => {

@@ -177,6 +177,7 @@ export const listedKeyFields = {
   children: v.optional(
     v.pipe(count, v.description('How many keys that it has made for its agents are good; list them by `childrenOf`.')),
   ),
+  rules: v.optional(v.pipe(count, v.description('How many rules let tokens of workloads act as it.'))),
   rotation: v.optional(
     v.pipe(
       v.strictObject({
@@ -208,6 +209,7 @@ export const listedKey = (key: OwnKey, caller: Caller) => ({
   ...(key.quota !== null && { quota: key.quota }),
   ...(key.uses !== null && { uses: { today: key.uses.today, last30Days: [...key.uses.last30Days] } }),
   ...(key.children > 0 && { children: key.children }),
+  ...(key.rules > 0 && { rules: key.rules }),
   ...(key.rotation !== null && { rotation: shownRotation(key.rotation) }),
 });
 

@@ -14,7 +14,7 @@ import { isSubject, SUBJECT_CHARS_MAX } from '../../users/identity.ts';
 import { command } from '../command.ts';
 import { CommandError, type IoStreams, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
-import { kind, LIMIT, many, NAME, NUMBER, optional, QUOTA, SCOPE } from '../options.ts';
+import { flag, kind, LIMIT, many, NAME, NUMBER, optional, QUOTA, SCOPE } from '../options.ts';
 import { askForKey, SERVER } from './ask.ts';
 import { byCommand, sha256, stderrLog, usageErrorOf, withStore } from './database.ts';
 
@@ -27,7 +27,7 @@ const SUBJECT = kind('OWNER', `1 to ${SUBJECT_CHARS_MAX} characters without cont
 export const verb = command({
   name: 'keys create',
   summary:
-    'Creates a key and prints it, and nothing else, on stdout. It is shown this once. With --ask it asks another server, where a person decides; --name and --scope are what that person is shown.',
+    'Creates a key and prints it, and nothing else, on stdout. It is shown this once. --no-secret: a key for rules alone (keys rule add), of which the id is printed, and nobody sees the secret. With --ask it asks another server, where a person decides; --name and --scope are what that person is shown.',
   options: {
     user: optional(SUBJECT),
     name: optional(NAME),
@@ -37,12 +37,17 @@ export const verb = command({
     quota: optional(QUOTA),
     meta: many(META),
     ask: optional(SERVER),
+    'no-secret': flag,
   },
-  async run({ options: { user, name, scope: scopes, days: expiresInDays, limit: rateLimit, quota, meta, ask }, io }) {
-    if (isLost(io)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
+  async run({
+    options: { user, name, scope: scopes, days: expiresInDays, limit: rateLimit, quota, meta, ask, ...more },
+    io,
+  }) {
+    const hasSecret = !more['no-secret'];
+    if (hasSecret && isLost(io)) throw new CommandError('stdout is closed or /dev/null, where the key would be lost');
     const metadata = metadataOf(meta);
     if (ask !== undefined) {
-      if ([user, expiresInDays, rateLimit, quota, metadata].some((given) => given !== undefined))
+      if (!hasSecret || [user, expiresInDays, rateLimit, quota, metadata].some((given) => given !== undefined))
         throw new UsageError('expected only --name and --scope beside --ask: a person decides the rest');
       return askForKey(ask, { name, scopes }, io);
     }
@@ -79,7 +84,7 @@ export const verb = command({
       }
       const { record, key } = created.value;
       io.say(`created ${record.id} for ${JSON.stringify(user)}`);
-      await io.write(`${key}\n`).catch(() => {
+      await io.write(`${hasSecret ? key : record.id}\n`).catch(() => {
         throw new CommandError('the key could not be printed, and is lost: revoke it');
       });
       await domain.stop();

@@ -42,6 +42,7 @@ export const keyObject = (key: PlacedKey, { used, keyQuota, publicUrl, children 
   ...(key.metadata !== null && { metadata: key.metadata }),
   ...(used.uses !== null && { uses: used.uses }),
   ...(children !== undefined && { children }),
+  ...(key.rules > 0 && { rules: key.rules }),
 });
 
 const quotaIn = ({ leftOf }: Used, quota: Quota | null) => quota && { quota: leftOf(quota) };

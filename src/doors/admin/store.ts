@@ -5,7 +5,7 @@ import { KEYS_MAX_DEFAULT } from '../../keys/plans.ts';
 import { columnsOf, compared, KEY_COLUMNS } from '../../store/columns.ts';
 import { type Database, firstOf, nowMsOf, type Row, type Statement } from '../../store/database.ts';
 import { changeKey } from '../../store/key-changes.ts';
-import { eventOf, IS_BLOCKED, listedOf, USED_AT } from '../../store/rows.ts';
+import { eventOf, IS_BLOCKED, listedOf, RULES_OF, USED_AT } from '../../store/rows.ts';
 import { lookAt } from './choices.ts';
 import { createImports } from './imports.ts';
 import { type AdminStore, FIRST_ROW, type KeyFilter, type KeyName, type PlacedKey } from './keys.ts';
@@ -17,7 +17,7 @@ type Args = NonNullable<Statement['args']>;
 const BATCH_ROWS = 200;
 
 const KEYS = 'FROM api_keys k';
-const LISTED = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${IS_BLOCKED} ${KEYS}`;
+const LISTED = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${RULES_OF} AS rules, ${IS_BLOCKED} ${KEYS}`;
 const USABLE = 'k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?)';
 
 function conditionOf(filter: KeyFilter, nowMs: number): { readonly sql: string; readonly args: Args } {

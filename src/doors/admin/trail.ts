@@ -49,7 +49,7 @@ export function createTrail({ keyStore, store, clock, log }: TrailOptions) {
   };
 }
 
-const shownToAdmin = ({ atMs, kind, how, actor, address, fields, fingerprint }: KeyEvent): PastEvent => ({
+const shownToAdmin = ({ atMs, kind, how, actor, address, fields, fingerprint, workload }: KeyEvent): PastEvent => ({
   atMs,
   kind,
   how,
@@ -57,4 +57,5 @@ const shownToAdmin = ({ atMs, kind, how, actor, address, fields, fingerprint }: 
   address,
   fields,
   fingerprint,
+  workload,
 });

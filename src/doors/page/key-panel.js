@@ -44,6 +44,9 @@ export function keyPanels(options) {
     editView: (key) => stateOf(panels, key.id).edit !== 'name' && editView(panels, key),
     buttons: (key) =>
       IS_IN_USE.includes(key.state) && editsOf(panels, key).map((edit) => editButton(panels, key, edit)),
+    rulesView: ({ rules = 0 }) =>
+      rules > 0 &&
+      html`<p class="hint">${rules === 1 ? '1 rule lets' : `${rules} rules let`} workloads act as this key</p>`,
     historyView: (key, isQuiet) => historyView(panels, key.id, isQuiet),
     childrenView(key, isQuiet) {
       const { made } = stateOf(panels, key.id);
@@ -158,11 +161,13 @@ const KINDS = {
   revoked: 'Revoked',
   deleted: 'Deleted',
   child_ended: 'A key that it had made was ended',
+  rule_added: 'Workloads may act as it',
+  rule_removed: 'Workloads may no longer act as it',
 };
 
 /** Returns a sentence like `Rotated by alice, 3 days ago`. `names` are those of its children, by id. */
 function sentenceOf(panels, event, names) {
-  const { at, kind, address, fields = [] } = event;
+  const { at, kind, address, fields = [], workload } = event;
   const words = { ...KINDS, ...FIELDS, ...panels.words };
   const doer = panels.who(event) ?? '';
   const who = doer && nameOf(names.get(doer) ?? doer);
@@ -171,5 +176,5 @@ function sentenceOf(panels, event, names) {
   if (kind === 'delegated') return html`Made a key for a program, ${who}, ${timeOf(at)}`;
   const changed = fields.map((field) => words[field] ?? field).join(', ');
   const what = words[kind] ?? (changed || 'Changed');
-  return html`${what}${who !== '' && html` by ${who}`}, ${timeOf(at)}${where}`;
+  return html`${what}${workload && html` (${nameOf(workload.subject)})`}${who !== '' && html` by ${who}`}, ${timeOf(at)}${where}`;
 }

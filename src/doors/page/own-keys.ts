@@ -2,7 +2,7 @@
 // change a key's scopes and end, and addresses don't belong in a transcript.
 //
 // POST /keys/update  { keyId, name?, scopes?, expiresInDays? } → 200 the key as a list shows it
-// POST /keys/events  { keyId, cursor? }, of admins also { owner, cursor? } → 200 { events: [{ at, kind, how, actor?, address?, fields?, fingerprint? }], nextCursor? }
+// POST /keys/events  { keyId, cursor? }, of admins also { owner, cursor? } → 200 { events: [{ at, kind, how, actor?, address?, fields?, fingerprint?, workload? }], nextCursor? }
 
 import * as v from 'valibot';
 import type { Call } from '../../calls/call.ts';
@@ -86,7 +86,7 @@ export function ownKeyRoutes(options: OwnKeyRoutesOptions) {
   return { edit, history };
 }
 
-const shownEvent = ({ atMs, kind, how, actor, address, fields, fingerprint }: PastEvent) => ({
+const shownEvent = ({ atMs, kind, how, actor, address, fields, fingerprint, workload }: PastEvent) => ({
   at: atMs,
   kind,
   how,
@@ -94,4 +94,5 @@ const shownEvent = ({ atMs, kind, how, actor, address, fields, fingerprint }: Pa
   ...(address !== null && { address }),
   ...(fields !== null && { fields }),
   ...(fingerprint !== null && { fingerprint }),
+  ...(workload !== null && { workload }),
 });

@@ -63,6 +63,7 @@ const panelOf = (key, { others, ask, isAsked, own, rotation }) => html`<div clas
   ${!isAsked && (others.length > 0 || own) && html`<div class="line">${own?.buttons(key)}${others.map((kind) => action(key, kind, ask))}</div>`}
   <div class="facts hint line narrow-only">${timesOf(key).made}${usesOf(key)}</div>
   <dl>${identity(key, rotation)}</dl>
+  ${own?.rulesView(key)}
   ${own?.childrenView(key, isAsked)}
   ${own?.historyView(key, isAsked)}
 </div>`;

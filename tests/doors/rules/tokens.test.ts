@@ -117,6 +117,28 @@ test('what operators do with rules is in the trail', async () => {
   ]);
 });
 
+test('lists and the history of a key say which rules it has, and --no-secret makes a key for rules alone', async () => {
+  await using workload = await startWorkload();
+  const { app, keyId, issuer } = workload;
+  const acme = await bearer(app, 'acme');
+  const { body } = await app.call('list_api_keys', {}, acme);
+  expect(body.keys).toMatchObject([{ id: keyId, rules: 1 }]);
+  expect(JSON.parse(await app.keys('show', keyId, '--json'))).toMatchObject({ rules: 1 });
+  const history = await fetch(`${app.url}/keys/events`, {
+    method: 'POST',
+    headers: { ...acme, 'content-type': 'application/json', origin: 'https://tools.example' },
+    body: JSON.stringify({ keyId }),
+  });
+  expect((await history.json()).events[0]).toMatchObject({
+    kind: 'rule_added',
+    actor: 'an admin',
+    workload: { issuer: issuer.url, subject: SUBJECT },
+  });
+  const id = (await app.keys('create', '--user', 'acme', '--name', 'n', '--no-secret')).trim();
+  expect(id).toMatch(/^[0-9a-f]{32}$/);
+  expect(JSON.parse(await app.keys('show', id, '--json')).rules).toBeUndefined();
+});
+
 test('while the issuer is away its old set is used for an hour, and nobody waits', async () => {
   await using workload = await startWorkload();
   const { app, issuer } = workload;
