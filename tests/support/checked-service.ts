@@ -113,8 +113,11 @@ export const ENDINGS: Readonly<Record<string, (at: Servers, made: MadeKey) => Pr
   revoked: (at, made) => asOwner(at, made, 'revoke_api_key'),
   deleted: (at, made) => asOwner(at, made, 'delete_api_key'),
   'rotated at once': (at, made) => asOwner(at, made, 'rotate_api_key', { overlapHours: 0 }),
-  'ended by possession': ({ servers }, { key }) =>
-    fetch(`${servers[0]?.url}/revoke`, { method: 'POST', body: new URLSearchParams({ token: key }) }),
+  'ended by possession': async ({ servers }, { key }) => {
+    const body = new URLSearchParams({ token: key });
+    const { status } = await served(() => fetch(`${servers[0]?.url}/revoke`, { method: 'POST', body }));
+    if (status !== 200) throw new Error(`/revoke responded ${status}`);
+  },
   narrowed: (at, { id }) => at.keys('update', id, '--scope', 'other'),
   'of a blocked owner': (at, { owner }) => at.keys('block', owner),
   'of an owner whom an admin blocks': async (at, { owner }) =>

@@ -73,19 +73,19 @@ export function changesRoute(options: ChangesRouteOptions): ServiceRoute {
  */
 function createAnswer({ feed, recent, macs }: Pick<ChangesRouteOptions, 'feed' | 'recent' | 'macs'>) {
   /** Reads what a cursor needs. Resolves with the codes of the database as it is now. */
-  async function reach(cursor: string): Promise<Macs> {
+  async function codesFor(cursor: string): Promise<Macs> {
     const codes = await macs();
-    if (cursor !== '') await recent.reach(cursor, codes);
+    if (cursor !== '') await recent.readBackTo(cursor, codes);
     return codes;
   }
 
   return async (cursor: string, arrivedAtMs: number): Promise<object | null> => {
     const isCurrent = feed.current();
     if (!isCurrent) await feed.pollNow();
-    let codes = await reach(cursor);
-    if (isCurrent && cursor !== '' && recent.standingOf(cursor, codes).is === 'not_seen') {
+    let codes = await codesFor(cursor);
+    if (isCurrent && cursor !== '' && recent.stateOf(cursor, codes).is === 'unknown') {
       await feed.pollNow(); // it tells whether this process was behind, or the cursor is of a database that was lost
-      codes = await reach(cursor);
+      codes = await codesFor(cursor);
     }
     if (feed.lagMs() === null) return null;
     const changed = cursor === '' ? [] : recent.marksSince(cursor, codes);

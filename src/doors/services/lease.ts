@@ -7,8 +7,8 @@ import { countedKeyId, hashKey } from '../../keys/record.ts';
 import type { Usage } from '../../uses/usage.ts';
 import { type Macs, markOf, ownerChange } from './marks.ts';
 import type { RecentChanges } from './recent-changes.ts';
-import { tellOf } from './reported.ts';
-import type { ToldUses } from './reported-uses.ts';
+import { handleOf } from './reported.ts';
+import type { ReportedUses } from './reported-uses.ts';
 import type { ServiceCall } from './service.ts';
 
 /** The longest lease. Then services ask again, because the feed doesn't tell of keys that a primary has lost. */
@@ -18,7 +18,7 @@ export interface LeasesOptions {
   readonly feed: Feed;
   readonly recent: RecentChanges;
   readonly macs: () => Promise<Macs>;
-  readonly toldUses: Pick<ToldUses, 'expect'>;
+  readonly reportedUses: Pick<ReportedUses, 'expect'>;
   readonly leasesOf: Usage['leasesOf'];
   /** The feed's clock. */
   readonly ageClock: Clock;
@@ -30,7 +30,7 @@ type LeaseFieldsOf = (asked: ServiceCall, callerKeyId: string) => object;
 
 export type Leases = ReturnType<typeof createLeases>;
 
-export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock, sha256 }: LeasesOptions) {
+export function createLeases({ feed, recent, macs, reportedUses, leasesOf, ageClock, sha256 }: LeasesOptions) {
   /**
    * Returns the changes in the feed after which a call's key may have ended: of its secret or rule, its owner, its parent's
    * secret.
@@ -62,12 +62,12 @@ export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock,
       }));
       const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked) : 0;
       const changed = restsOn(asked);
-      toldUses.expect(keyId, asked.parentHash ?? changed[0] ?? '');
+      reportedUses.expect(keyId, asked.parentHash ?? changed[0] ?? '');
       return {
         fresh_ms: Math.floor(asked.provedAtMs - arrivedAtMs),
         bound_ms: feed.boundMs,
         marks: changed.map((one) => markOf(codes, one)),
-        tell: tellOf(codes, callerKeyId, keyId),
+        tell: handleOf(codes, callerKeyId, keyId),
         ...(leaseMs > 0 && { lease_ms: leaseMs }),
         lease_uses: units,
       };
@@ -76,8 +76,8 @@ export function createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock,
 
   async function hasSeenAll(cursor: string, codes: Macs): Promise<boolean> {
     if (cursor === '') return false;
-    await recent.reach(cursor, codes);
-    return recent.standingOf(cursor, codes).is === 'seen';
+    await recent.readBackTo(cursor, codes);
+    return recent.stateOf(cursor, codes).is === 'known';
   }
 
   /** Returns how long the lease lasts from now on, in milliseconds. */

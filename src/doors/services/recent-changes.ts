@@ -26,15 +26,15 @@ interface Known extends Older {
 }
 
 /**
- * Where a cursor stands. `seen`: in memory, with the changes since. `older`: not in memory; `reach` reads further back.
- * `too_old`: no longer in the store either. `not_seen`: ahead of this process, or of a database that was lost; a poll
+ * The state of a cursor. `known`: in memory, with the changes since. `older`: not in memory; `readBackTo` reads them.
+ * `too_old`: no longer in the store either. `unknown`: ahead of this process, or of a database that was lost; a poll
  * decides. `unreadable`: no cursor.
  */
-export type Standing =
-  | { readonly is: 'seen'; readonly changes: readonly Change[] }
-  | { readonly is: 'older' | 'too_old' | 'not_seen' | 'unreadable' };
+export type CursorState =
+  | { readonly is: 'known'; readonly changes: readonly Change[] }
+  | { readonly is: 'older' | 'too_old' | 'unknown' | 'unreadable' };
 
-const NOTHING: Standing = { is: 'seen', changes: [] };
+const NOTHING: CursorState = { is: 'known', changes: [] };
 
 export interface RecentChangesOptions {
   readonly feed: Pick<Feed, 'subscribe' | 'position' | 'queryTimeoutMs'>;
@@ -61,8 +61,8 @@ export class RecentChanges {
     });
   }
 
-  /** Returns where a cursor stands now. */
-  standingOf(cursor: string, macs: Macs): Standing {
+  /** Returns the state of a cursor now. */
+  stateOf(cursor: string, macs: Macs): CursorState {
     if (cursor === this.currentCursor(macs)) return NOTHING;
     const [, digits, code] = CURSOR.exec(cursor) ?? [];
     if (digits === undefined || code === undefined) return { is: 'unreadable' };
@@ -72,13 +72,13 @@ export class RecentChanges {
     const at = seq === since.seq ? -1 : indexOf(changes, seq);
     const named = seq === since.seq ? since : changes[at];
     if (named !== undefined && named.mark === undefined) return { is: 'too_old' }; // its row was deleted
-    if (named?.mark === undefined || codeOf(macs, named.seq, named.mark) !== code) return { is: 'not_seen' };
-    return { is: 'seen', changes: changes.slice(at + 1) };
+    if (named?.mark === undefined || codeOf(macs, named.seq, named.mark) !== code) return { is: 'unknown' };
+    return { is: 'known', changes: changes.slice(at + 1) };
   }
 
   /** Reads older changes from the store if the cursor is older than those in memory. Throws a StoreOutage. */
-  async reach(cursor: string, macs: Macs): Promise<void> {
-    if (this.standingOf(cursor, macs).is === 'older') await this.#reading.run();
+  async readBackTo(cursor: string, macs: Macs): Promise<void> {
+    if (this.stateOf(cursor, macs).is === 'older') await this.#reading.run();
   }
 
   /** Returns the cursor of the newest change seen: the same text in each process that has seen as much. */
@@ -92,8 +92,8 @@ export class RecentChanges {
 
   /** Returns the marks of what has changed since a cursor; null: anything may have. */
   marksSince(cursor: string, macs: Macs): readonly string[] | null {
-    const standing = this.standingOf(cursor, macs);
-    return standing.is === 'seen' ? this.#marksOf(standing.changes, macs) : null;
+    const state = this.stateOf(cursor, macs);
+    return state.is === 'known' ? this.#marksOf(state.changes, macs) : null;
   }
 
   /** Returns the marks of these changes without duplicates; null: more than MARKS_MAX. */

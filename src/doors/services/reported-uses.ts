@@ -10,9 +10,9 @@ import type { Usage } from '../../uses/usage.ts';
 /** Ids whose hashes are cached, some 4 MB. A miss costs a read. */
 const IDS_MAX = 20_000;
 
-export type ToldUses = ReturnType<typeof createToldUses>;
+export type ReportedUses = ReturnType<typeof createReportedUses>;
 
-export function createToldUses({
+export function createReportedUses({
   store,
   feed,
   verifier,

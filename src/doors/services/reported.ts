@@ -7,7 +7,7 @@ import { err, ok, outageIn, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { Log } from '../../watch/log.ts';
 import type { Macs } from './marks.ts';
-import type { ToldUses } from './reported-uses.ts';
+import type { ReportedUses } from './reported-uses.ts';
 import { INVALID, type ServiceCall } from './service.ts';
 
 const PAIRS_MAX = 1000;
@@ -35,7 +35,7 @@ export function usedIn(text: string): Result<Used, Problem> {
 }
 
 /** Returns the handle by which a service names a key when it reports uses. */
-export function tellOf(macs: Macs, callerKeyId: string, keyId: string): string {
+export function handleOf(macs: Macs, callerKeyId: string, keyId: string): string {
   const encoded = encodeURIComponent(keyId);
   return codeOf(macs, callerKeyId, encoded) + encoded;
 }
@@ -72,7 +72,7 @@ function createDroppedLog(clock: Pick<Clock, 'monotonicMs'>, log: Log) {
 export type CountUsed = (used: Used, caller: ServiceCall) => Promise<void>;
 
 interface CountUsedOptions {
-  readonly toldUses: Pick<ToldUses, 'count'>;
+  readonly reportedUses: Pick<ReportedUses, 'count'>;
   readonly macs: () => Promise<Macs>;
   readonly clock: Pick<Clock, 'monotonicMs'>;
   readonly log: Log;
@@ -82,7 +82,7 @@ interface CountUsedOptions {
  * Creates the function that counts what a service reports. While the store is out of reach, uses of keys that this
  * process doesn't know are lost.
  */
-export function createCountUsed({ toldUses, macs, clock, log }: CountUsedOptions): CountUsed {
+export function createCountUsed({ reportedUses, macs, clock, log }: CountUsedOptions): CountUsed {
   const logDropped = createDroppedLog(clock, log);
   return async (used, caller) => {
     if (used.size === 0) return;
@@ -90,11 +90,11 @@ export function createCountUsed({ toldUses, macs, clock, log }: CountUsedOptions
     try {
       const codes = await macs();
       const units = new Map<string, number>();
-      for (const [tell, told] of used) {
-        const toldId = keyIdIn(tell, codes, keyId);
-        if (toldId !== null) units.set(toldId, (units.get(toldId) ?? 0) + told);
+      for (const [handle, uses] of used) {
+        const usedKeyId = keyIdIn(handle, codes, keyId);
+        if (usedKeyId !== null) units.set(usedKeyId, (units.get(usedKeyId) ?? 0) + uses);
       }
-      logDropped(caller, await toldUses.count(units));
+      logDropped(caller, await reportedUses.count(units));
     } catch (error) {
       outageIn(error);
     }

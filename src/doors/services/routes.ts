@@ -16,7 +16,7 @@ import { createLeases } from './lease.ts';
 import { createMacs, type MacsOptions } from './marks.ts';
 import { RecentChanges } from './recent-changes.ts';
 import { createCountUsed } from './reported.ts';
-import { createToldUses } from './reported-uses.ts';
+import { createReportedUses } from './reported-uses.ts';
 import type { ServiceRoute } from './service.ts';
 
 export interface ServicesOptions {
@@ -40,10 +40,10 @@ export function servicesRoutes(options: ServicesOptions): Readonly<Record<'intro
   const { feed, verifier, usage, signing, ageClock, sha256, log } = options;
   const macs = createMacs(signing);
   const recent = new RecentChanges(options);
-  const toldUses = createToldUses(options);
+  const reportedUses = createReportedUses(options);
   const { leasesOf, limitsOf } = usage;
-  const leases = createLeases({ feed, recent, macs, toldUses, leasesOf, ageClock, sha256 });
-  const countUsed = createCountUsed({ toldUses, macs, clock: ageClock, log });
+  const leases = createLeases({ feed, recent, macs, reportedUses, leasesOf, ageClock, sha256 });
+  const countUsed = createCountUsed({ reportedUses, macs, clock: ageClock, log });
   const revalidateKey = verifier.revalidate;
   return {
     introspect: introspectRoute({ ...options, revalidateKey, limitsOf, leases, countUsed }),

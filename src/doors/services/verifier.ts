@@ -257,7 +257,8 @@ class KeyVerifier implements Verifier {
     const { headers } = request;
     const bearer = /^Bearer +(.+)$/i.exec(headers.get('authorization') ?? '')?.[1];
     const verified = await this.verify(headers.get('x-api-key') || bearer || '', demand);
-    return verified.ok ? verified : { ok: false, status: verified.status, response: responseTo(verified.problem) };
+    if (verified.ok) return verified;
+    return Object.freeze({ ok: false, status: verified.status, response: responseTo(verified.problem) });
   }
 
   knownForMs(at?: Moment): number {
