@@ -17,9 +17,16 @@ export interface StoredOwner {
   readonly keys: number;
 }
 
+interface FindOwner {
+  /** Whether to return only an owner with settings. */
+  readonly isSet?: boolean;
+  /** How many keys are counted; by default all. */
+  readonly keysMax?: number;
+}
+
 export interface PlanStore {
-  /** Returns an owner by the exact name, even an unknown one. `isSet`: only with settings. */
-  findOwner(owner: string, isSet?: boolean): Promise<StoredOwner | null>;
+  /** Returns an owner by the exact name, even an unknown one. */
+  findOwner(owner: string, options?: FindOwner): Promise<StoredOwner | null>;
 }
 
 /** What applies to owners without settings. */
@@ -31,6 +38,9 @@ export interface OwnerDefaults {
 
 /** The default maximum of keys of an owner, in any state. Bounds the list, its response, and storage. */
 export const KEYS_MAX_DEFAULT = 1000;
+
+/** Owners do not see how many keys they have; whether few or many, decides how their uses are read. */
+const COUNTED_KEYS = 500;
 
 /** An owner with the settings in force. */
 export interface ShownOwner {
@@ -80,7 +90,7 @@ export function createPlanOf({ planStore, defaults, usage }: PlansOptions) {
   const { ownerRateLimit, ownerQuota, ownerKeys } = defaults;
   const isLimited = ownerRateLimit !== null || ownerQuota !== null || ownerKeys !== KEYS_MAX_DEFAULT;
   return async (owner: string): Promise<ShownOwner | null> => {
-    const stored = await planStore.findOwner(owner, !isLimited);
+    const stored = await planStore.findOwner(owner, { isSet: !isLimited, keysMax: COUNTED_KEYS });
     if (stored === null) return null;
     const { rateLimit = null, quota = null, keysMax = null } = stored.settings ?? {};
     if (!isLimited && rateLimit === null && quota === null && keysMax === null) return null;

@@ -1,17 +1,10 @@
-// Reads an owner's settings, and maps them to the columns of `owners`.
+// Reads owners with their settings.
 
 import { memoize } from '../ground/cache.ts';
 import { limitOf, type Quota } from '../ground/rate-limit.ts';
 import type { PlanStore, StoredOwner } from '../keys/plans.ts';
 import type { OwnerSettings } from '../keys/record.ts';
-import { type Database, listIn, type Row, textIn, type Value } from './database.ts';
-
-const COLUMNS = {
-  rateLimit: ['limit_requests', 'limit_window_s'],
-  quota: ['quota_requests', 'quota_period'],
-  keysMax: ['keys_max'],
-  metadata: ['metadata'],
-} as const satisfies Record<keyof OwnerSettings, readonly string[]>;
+import { type Database, listIn, type Row, textIn } from './database.ts';
 
 /** Selects the settings of owner `o`; NULL without a row. */
 export const OWNER_SETTINGS = `CASE WHEN o.owner IS NOT NULL THEN json_array(o.limit_requests, o.limit_window_s,
@@ -39,24 +32,12 @@ export const storedOwnerOf = (row: Row, keys: number): StoredOwner => ({
 });
 
 const FIND = `SELECT n.owner, ${OWNER_SETTINGS}, EXISTS (SELECT 1 FROM blocked_owners b WHERE b.owner = n.owner) AS blocked,
-(SELECT count(*) FROM api_keys WHERE user_id = n.owner) AS keys
+(SELECT count(*) FROM (SELECT 1 FROM api_keys WHERE user_id = n.owner LIMIT ?3)) AS keys
 FROM (SELECT ?1 AS owner) n LEFT JOIN owners o ON o.owner = n.owner WHERE ?2 = 0 OR o.owner IS NOT NULL`;
 
 export const planStore = (db: Database): PlanStore => ({
-  async findOwner(owner, isSet = false) {
-    const [row] = await db.read({ sql: FIND, args: [owner, Number(isSet)], fairnessKey: owner });
+  async findOwner(owner, { isSet = false, keysMax = -1 } = {}) {
+    const [row] = await db.read({ sql: FIND, args: [owner, Number(isSet), keysMax], fairnessKey: owner });
     return row === undefined ? null : storedOwnerOf(row, Number(row.keys));
   },
 });
-
-/** Returns the columns of the given settings, and their values. */
-export function ownerColumnsOf(given: { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined }) {
-  const fields = (Object.keys(COLUMNS) as (keyof OwnerSettings)[]).filter((field) => given[field] !== undefined);
-  const values: Readonly<Record<keyof OwnerSettings, readonly Value[]>> = {
-    rateLimit: [given.rateLimit?.requests ?? null, given.rateLimit?.windowS ?? null],
-    quota: [given.quota?.requests ?? null, given.quota?.period ?? null],
-    keysMax: [given.keysMax ?? null],
-    metadata: [given.metadata == null ? null : JSON.stringify(given.metadata)],
-  };
-  return { names: fields.flatMap((field) => COLUMNS[field]), values: fields.flatMap((field) => values[field]) };
-}

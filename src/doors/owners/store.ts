@@ -1,8 +1,28 @@
 // Implements OwnerStore over a Database: the list of owners, their settings, and the removal of an owner.
 
-import { type Database, firstOf, type Statement } from '../../store/database.ts';
-import { OWNER_SETTINGS, ownerColumnsOf, storedOwnerOf } from '../../store/owner-settings.ts';
+import type { OwnerSettings } from '../../keys/record.ts';
+import { type Database, firstOf, type Statement, type Value } from '../../store/database.ts';
+import { OWNER_SETTINGS, storedOwnerOf } from '../../store/owner-settings.ts';
 import type { OwnerStore } from './owners.ts';
+
+const COLUMNS = {
+  rateLimit: ['limit_requests', 'limit_window_s'],
+  quota: ['quota_requests', 'quota_period'],
+  keysMax: ['keys_max'],
+  metadata: ['metadata'],
+} as const satisfies Record<keyof OwnerSettings, readonly string[]>;
+
+/** Returns the columns of the given settings, and their values. */
+function ownerColumnsOf(given: { readonly [F in keyof OwnerSettings]?: OwnerSettings[F] | undefined }) {
+  const fields = (Object.keys(COLUMNS) as (keyof OwnerSettings)[]).filter((field) => given[field] !== undefined);
+  const values: Readonly<Record<keyof OwnerSettings, readonly Value[]>> = {
+    rateLimit: [given.rateLimit?.requests ?? null, given.rateLimit?.windowS ?? null],
+    quota: [given.quota?.requests ?? null, given.quota?.period ?? null],
+    keysMax: [given.keysMax ?? null],
+    metadata: [given.metadata == null ? null : JSON.stringify(given.metadata)],
+  };
+  return { names: fields.flatMap((field) => COLUMNS[field]), values: fields.flatMap((field) => values[field]) };
+}
 
 /** Selects the next owner, with one search of each index, however many keys an owner has. */
 const next = (after: string) => `(SELECT min(owner) FROM (
