@@ -1,10 +1,11 @@
 // POST /tools/<name>: calls a tool over plain HTTP.
 
-import { callOf, metaTrace, withoutMeta } from '../calls/call.ts';
-import type { Output } from '../calls/operation.ts';
+import { type Call, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
+import type { Output, ToolResult } from '../calls/operation.ts';
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
+import { type Awaitable, isPromise } from '../ground/result.ts';
 import { isObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
@@ -44,7 +45,7 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     );
   }
 
-  async function post(context: RequestContext, body: Body): Promise<Response> {
+  function post(context: RequestContext, body: Body): Awaitable<Response> {
     if (!body.ok) return refuse(context, body.error);
     const { value: input = NO_INPUT } = body;
     if (!isObject(input)) return refuse(context, { code: 'invalid_json', notObject: true });
@@ -52,10 +53,14 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     const key = metaApiKey(meta);
     if (key !== null && !context.acceptsCredentials) return refuse(context, refuseInClear(log, context));
     const call = callOf(context, key, { operation: tool, audience: 'program', trace: metaTrace(meta) });
-    const result = await holdingOpen(context, tool.timeoutMs, run(tool, withoutMeta(input), call));
-    if (!result.ok) return refuse(context, result.error, call.limits);
-    const sent = streams.text(context, textOf(result.value), { headers: responseHeaders(call.limits) });
-    return sent ?? refuse(context, OVERLOADED, call.limits);
+    const result = holdingOpen(context, tool.timeoutMs, run(tool, withoutMeta(input), call));
+    return isPromise(result) ? result.then((later) => respond(context, call, later)) : respond(context, call, result);
+  }
+
+  function respond(context: RequestContext, { limits }: Call, result: ToolResult): Response {
+    if (!result.ok) return refuse(context, result.error, limits);
+    const sent = streams.text(context, textOf(result.value), { headers: responseHeaders(limits) });
+    return sent ?? refuse(context, OVERLOADED, limits);
   }
 
   return { post, refuse };

@@ -3,7 +3,7 @@
 
 import { LIMITS } from '../ground/limits/index.ts';
 import { type Problem, publicPart } from '../ground/problem.ts';
-import { type Awaitable, err, isPromise, ok, StoreOutage } from '../ground/result.ts';
+import { type Awaitable, chain, err, isPromise, ok, type Result, StoreOutage } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { bytesInMemory, isObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
@@ -22,8 +22,11 @@ import { assertNumbers, inWords, withoutKeys } from './schema.ts';
  */
 export type AbortSource = Pick<Request, 'signal'>;
 
-/** Runs a call, and never rejects. `canceller` aborts it when nobody awaits its response any more. */
-export type Run = (operation: Operation, input: unknown, call: Call, canceller?: AbortSource) => Promise<ToolResult>;
+/**
+ * Runs a call, and never throws or rejects. Returns at once if no step awaits anything. `canceller` aborts the call when
+ * nobody awaits its response any more.
+ */
+export type Run = (operation: Operation, input: unknown, call: Call, canceller?: AbortSource) => Awaitable<ToolResult>;
 
 interface Options {
   readonly clock: Clock;
@@ -72,71 +75,105 @@ export function createRun({ clock, log, recheck }: Options): Runner {
     return err(problem);
   }
 
-  function checkedResult(result: ToolResult, operation: Operation, call: Call): Awaitable<ToolResult> {
+  /** Logs a refusal, and checks that the credential is still good. Every result passes here, once. */
+  function finish(result: ToolResult, running: Running): Awaitable<ToolResult> {
+    const { operation, call } = running;
     if (!result.ok) logRefusal(result.error, operation, call);
     return recheck.isFresh(call) ? result : proved(result, call);
   }
 
-  const run: Run = async (operation, input, call, canceller) => {
-    const { name, guard, parse } = operation;
-    const timeLimit = new TimeLimit(operation.timeoutMs, clock, call, canceller);
-    lastCalled = name;
+  function failure(thrown: unknown, { operation, call, canceller }: Running): ToolResult {
+    const problem = problemOf(thrown, operation, call, canceller);
+    logRefusal(problem, operation, call);
+    return err(problem);
+  }
+
+  async function awaitAll(pending: Promise<ToolResult>, running: Running): Promise<ToolResult> {
+    try {
+      return await pending;
+    } catch (thrown) {
+      return failure(thrown, running);
+    } finally {
+      running.end();
+    }
+  }
+
+  // The steps of a call, each after the one before. Where none awaits anything, no promise is made.
+
+  function afterGuard(result: Result<object, Problem>, running: Running): Awaitable<ToolResult> {
+    const { operation, input, call } = running;
+    if (!result.ok) return err(refusalOfGuard(result.error, operation.name, call));
+    const parsed = operation.parse(input);
+    if (!parsed.ok) return parsed;
+    running.parsed = parsed.value;
+    running.context = addTo(call, result.value);
+    const reading = readState(operation, input, call);
+    return reading === undefined ? afterState(undefined, running) : chain(running.race(reading), afterState, running);
+  }
+
+  function afterState(problem: Problem | undefined, running: Running): Awaitable<ToolResult> {
+    if (problem !== undefined) return err(problem);
+    const { operation, call } = running;
+    if (call.reportsProgress) call.progress = provedProgress(recheck, call, call.progress);
+    return chain(running.race(operation.run(running.parsed, running.context as Call)), afterTool, running);
+  }
+
+  function afterTool(result: Returned, { operation, input, call }: Running): Awaitable<ToolResult> {
+    return result?.ok
+      ? ok(boundedOutput(operation.name, encodedOutput(operation, result.value, call)))
+      : refusalOfTool(result?.error, operation, input, call);
+  }
+
+  const run: Run = (operation, input, call, canceller) => {
+    const running = new Running(operation, input, call, clock, canceller);
+    lastCalled = operation.name;
     call.begin();
     try {
-      const guarding = guard(call);
-      const guarded = isPromise(guarding) ? await timeLimit.race(guarding) : guarding;
-      if (!guarded.ok) return await checkedResult(err(refusalOfGuard(guarded.error, name, call)), operation, call);
-      const parsed = parse(input);
-      if (!parsed.ok) return await checkedResult(parsed, operation, call);
-      const context = addTo(call, guarded.value);
-      const reading = readState(operation, input, call);
-      const problem = reading && (await timeLimit.race(reading));
-      if (problem !== undefined) return await checkedResult(err(problem), operation, call);
-      if (call.reportsProgress) call.progress = provedProgress(recheck, call, call.progress);
-      const running = operation.run(parsed.value, context);
-      const returned = isPromise(running) ? await timeLimit.race(running) : running;
-      const result = returned?.ok
-        ? ok(boundedOutput(name, encodedOutput(operation, returned.value, call)))
-        : await refusalOfTool(returned?.error, operation, input, call);
-      const checked = checkedResult(result, operation, call);
-      return isPromise(checked) ? await checked : checked;
+      const result = chain(chain(running.race(operation.guard(call)), afterGuard, running), finish, running);
+      if (isPromise(result)) return awaitAll(result, running);
+      running.end();
+      return result;
     } catch (thrown) {
-      const problem = problemOf(thrown, operation, call, canceller);
-      logRefusal(problem, operation, call);
-      return err(problem);
-    } finally {
-      timeLimit.end();
-      call.end();
+      running.end();
+      return failure(thrown, running);
     }
   };
 
   return { run, lastCalled: () => lastCalled };
 }
 
+type Returned = Result<unknown, Problem | InputRequired> | undefined;
+
 /**
- * The timeout of a call. It starts with the first promise that the call awaits: most await none, and a timer costs as
- * much as such a call.
+ * A call under way, with its timeout. That starts with the first promise that the call awaits: most await none, and a
+ * timer costs as much as such a call.
  */
-class TimeLimit {
+class Running {
+  /** The parsed input. */
+  parsed: unknown = undefined;
+  /** The call with what its guards added. */
+  context: Call | undefined = undefined;
   #outOfTime: Promise<never> | undefined;
-  #end: (() => void) | undefined;
+  #stop: (() => void) | undefined;
 
   constructor(
-    readonly timeoutMs: number,
-    readonly clock: Clock,
+    readonly operation: Operation,
+    readonly input: unknown,
     readonly call: Call,
+    readonly clock: Clock,
     readonly canceller: AbortSource | undefined,
   ) {}
 
-  /** Awaits the promise; rejects when time is up. A cancelled call is awaited until then, too. */
-  race<T>(pending: Promise<T>): Promise<T> {
+  /** Awaits a promise; rejects when time is up. A cancelled call is awaited until then, too. */
+  race<T>(pending: Awaitable<T>): Awaitable<T> {
+    if (!isPromise(pending)) return pending;
     this.#outOfTime ??= new Promise((_, reject) => this.#begin(reject));
     return Promise.race([pending, this.#outOfTime]);
   }
 
   #begin(reject: (reason: Error) => void): void {
-    const { call, clock, timeoutMs } = this;
-    const cancelTimer = clock.after(timeoutMs, () => {
+    const { call, clock, operation } = this;
+    const cancelTimer = clock.after(operation.timeoutMs, () => {
       const reason = new Error('tool timeout');
       reject(reason); // first: a tool that returns when it is aborted is late
       call.abort(reason);
@@ -145,14 +182,15 @@ class TimeLimit {
     const cancel = () => call.abort(signal?.reason);
     if (signal?.aborted) cancel();
     signal?.addEventListener('abort', cancel, { once: true });
-    this.#end = () => {
+    this.#stop = () => {
       cancelTimer();
       signal?.removeEventListener('abort', cancel);
     };
   }
 
   end(): void {
-    this.#end?.();
+    this.#stop?.();
+    this.call.end();
   }
 }
 
@@ -226,11 +264,11 @@ function encodedOutput({ name, validate, encode }: Operation, returned: unknown,
 
 /** Returns the output. Throws an Error if it is too large, because a problem would invite a retry. */
 function boundedOutput(name: string, output: CompleteOutput): Output {
-  const texts = ['json' in output ? output.json : output.contentJson, output.widgetJson ?? ''];
+  const text = 'json' in output ? output.json : output.contentJson;
+  const { widgetJson = '' } = output;
   const { each: bytesMax } = LIMITS.output;
-  const chars = texts.reduce((sum, { length }) => sum + length, 0);
-  if (2 * chars <= bytesMax) return output; // an upper bound of the bytes
-  const bytes = texts.reduce((sum, text) => sum + bytesInMemory(text), 0);
+  if (2 * (text.length + widgetJson.length) <= bytesMax) return output; // an upper bound of the bytes
+  const bytes = bytesInMemory(text) + bytesInMemory(widgetJson);
   if (bytes > bytesMax) throw new Error(`${name}: expected an output of at most ${bytesMax} bytes, got ${bytes}`);
   return output;
 }

@@ -3,7 +3,7 @@
 
 import { type Call, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
 import { isEndedKey, type Sender } from '../calls/identify.ts';
-import type { Operation } from '../calls/operation.ts';
+import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
@@ -67,14 +67,20 @@ const NOT_FOUND: RpcError = { code: CODES.methodNotFound, message: 'Method not f
 export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
   const methods = new Map(Object.entries(createMethods(options)));
 
-  async function callFor(request: RequestMessage, planned: PlannedCall, peer: Peer): Promise<Reply> {
+  function callFor(request: RequestMessage, planned: PlannedCall, peer: Peer): Awaitable<Reply> {
+    const { signIn, sender } = peer;
+    if (signIn === null) return callNow(request, planned, peer, false);
+    const lacking = lacksCredential(planned.operation, signIn, sender, apiKeyIn(request.params));
+    return chain(lacking, (isChallenged) => callNow(request, planned, peer, isChallenged));
+  }
+
+  function callNow(request: RequestMessage, planned: PlannedCall, peer: Peer, isChallenged: boolean): Awaitable<Reply> {
     const { operation, given } = planned;
-    const { sender, era, capabilities, signIn, begin, canceller } = peer;
+    const { sender, era, capabilities, begin, canceller } = peer;
     const isAsking = era === 'modern' && operation.kind !== 'completion';
     const asking = isAsking ? askingOf(requestStates, request.params, capabilities) : CANNOT_ASK;
     if (!asking.ok) return errorReply(request.id, { code: CODES.invalidParams, message: asking.error });
     const key = apiKeyIn(request.params);
-    const isChallenged = signIn !== null && (await lacksCredential(operation, signIn, sender, key));
     const progress = isChallenged ? undefined : progressOf(request, begin?.());
     const call = callOf(sender.context, key, {
       operation,
@@ -85,11 +91,14 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
       audience: showsWidgets(capabilities) ? 'model_with_widget' : 'model',
     });
     const running = run(operation, withoutMeta(given), call, canceller);
-    const result = await (begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running);
-    progress?.stop();
-    const written = callResultText({ id: request.id, era, operation, call }, result);
-    const challenge = result.ok ? undefined : challengeOf(result.error, call, peer, isChallenged);
-    return challenge === undefined ? { ...written, call } : { ...written, call, challenge };
+    const result = begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running;
+    function reply(ended: ToolResult): Reply {
+      progress?.stop();
+      const written = callResultText({ id: request.id, era, operation, call }, ended);
+      const challenge = ended.ok ? undefined : challengeOf(ended.error, call, peer, isChallenged);
+      return challenge === undefined ? { ...written, call } : { ...written, call, challenge };
+    }
+    return chain(result, reply);
   }
 
   function replyTo(request: RequestMessage, outcome: Outcome, peer: Peer): Awaitable<Reply> {

@@ -4,7 +4,7 @@
 import { type Identify, Sender } from '../calls/identify.ts';
 import type { Recheck } from '../calls/proof.ts';
 import { OVERLOADED, type Problem } from '../ground/problem.ts';
-import { type Awaitable, chain, isPromise } from '../ground/result.ts';
+import { type Awaitable, chain } from '../ground/result.ts';
 import type { Log } from '../watch/log.ts';
 import type { Body } from '../web/body.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
@@ -72,7 +72,7 @@ export function mcpRoute({
     return signIn === null && isGuarded ? null : refusalOfSender(sender, signIn);
   }
 
-  return async (context, body: Body) => {
+  return (context, body: Body) => {
     if (!body.ok) {
       return body.error.code === 'invalid_json'
         ? replies.refusal(context, errorText(undefined, PARSE_ERROR))
@@ -81,12 +81,14 @@ export function mcpRoute({
     const sender = new Sender(context, identify, log);
     const classified = classify(body.value, context.headers);
     if (classified.kind === 'request') context.clientInfo = clientInfoOf(classified.request);
-    const refusing = refusalOf(sender, body.value, classified);
-    const refused = isPromise(refusing) ? await refusing : refusing;
-    if (refused !== null) return refused;
+    return chain(refusalOf(sender, body.value, classified), (refused) => refused ?? answer(sender, classified));
+  };
+
+  function answer(sender: Sender, classified: Classified): Awaitable<Response> {
+    const { context } = sender;
     switch (classified.kind) {
       case 'request':
-        return await single(sender, classified);
+        return single(sender, classified);
       case 'batch':
         return batch(sender, classified.messages);
       case 'accepted':
@@ -94,7 +96,7 @@ export function mcpRoute({
       case 'refused':
         return replies.refusal(context, errorText(classified.id, classified.error));
     }
-  };
+  }
 }
 
 interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'streams' | 'signIn'> {

@@ -13,6 +13,7 @@ interface BodyFormat {
   readonly type: string;
   readonly otherSpellings: RegExp;
   readonly parse: (text: string) => unknown;
+  readonly read: (bytes: Uint8Array) => Body;
 }
 
 // Any parameters may follow, except another charset: unknown ones are ignored (RFC 2045 §5). A comma outside quotes
@@ -24,6 +25,13 @@ const formatOf = (type: string, parse: BodyFormat['parse']): BodyFormat => ({
   type,
   otherSpellings: new RegExp(`^${type}\\s*(?:;(?!${OTHER_CHARSET})${PARAMETERS})?$`, 'i'),
   parse,
+  read(bytes) {
+    try {
+      return ok(parse(textOf(bytes)));
+    } catch (error) {
+      return unreadable(error);
+    }
+  },
 });
 
 const JSON_FORMAT = formatOf('application/json', JSON.parse);
@@ -89,14 +97,7 @@ export function createReadBody(pool: Pool): ReadBody {
 }
 
 /** Reads a short body. No async function, which would cost another promise: nearly every request comes here. */
-const readWhole = ({ parse }: BodyFormat, request: Request): Promise<Body> =>
-  request.bytes().then((bytes): Body => {
-    try {
-      return ok(parse(textOf(bytes)));
-    } catch (error) {
-      return unreadable(error);
-    }
-  }, unreadable);
+const readWhole = ({ read }: BodyFormat, request: Request): Promise<Body> => request.bytes().then(read, unreadable);
 
 /** What is known of a body before it is read. */
 interface Announced {

@@ -3,7 +3,7 @@
 
 import type { Pool } from '../ground/limits/pool.ts';
 import type { Problem, ProblemCode } from '../ground/problem.ts';
-import { type Awaitable, StoreOutage } from '../ground/result.ts';
+import { type Awaitable, isPromise, StoreOutage } from '../ground/result.ts';
 import { nextTurn } from '../ground/runtime.ts';
 import type { Log, LogFields } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
@@ -69,7 +69,8 @@ export function createDispatch(options: DispatchOptions): Dispatch {
       const checked = check(context, found);
       if (typeof checked === 'function') {
         const body = checked === found?.post ? await readBody(found.takes, context) : dropBody(context);
-        response = await checked(context, body);
+        const responding = checked(context, body);
+        response = isPromise(responding) ? await responding : responding;
       } else {
         isReadable = !HIDDEN_FROM_PAGES.includes(checked.code);
         logRefusal(log, context, checked.code);
