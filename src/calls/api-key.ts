@@ -101,9 +101,10 @@ const withKindSent = (problem: Problem, presented: string): Problem =>
 export const keyInstead = (presented: string | null): { readonly sent?: 'api_key' } =>
   presented !== null && isKeyShaped(presented) ? { sent: 'api_key' } : {};
 
-/** Returns the key that a problem is about, if it is in the database. */
+/** Returns whom a problem is about: a key that is in the database, or a token of an issuer that a rule names. */
 export function refusedKeyIn(problem: Problem): Refused | undefined {
-  if (problem.code !== 'invalid_api_key' || problem.keyId === undefined) return undefined;
+  if (problem.code !== 'invalid_api_key') return undefined;
+  if (problem.keyId === undefined) return problem.issuer === undefined ? undefined : { subject: undefined };
   return { keyId: problem.keyId, keyName: problem.keyName, subject: problem.userId };
 }
 

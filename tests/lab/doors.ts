@@ -38,6 +38,14 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['app.ts', / {2}const ownerStore = .*\n/],
     ['app.ts', / {6}owners\.ownerTools\(.*\n/],
   ],
+  rules: [
+    ['app.ts', / {4}rules: RULE_LOOKUP,\n/],
+    ['app.ts', / {2}const rules = openRules\(\{[\s\S]*?\n {2}\}\);\n/],
+    ['app.ts', / {4}findRule: rules\.findRule,\n/],
+    ['app.ts', /createVerify\(rules\.isOfRule\)/, 'createVerify()'],
+    ['app.ts', / {2}const workloads = workloadGrants\(children\.delegate\);\n/],
+    ['app.ts', /, \.\.\.workloads/],
+  ],
   signin: [
     ['app.ts', /\/\*\* Opens sign-in, if clients get keys here\. \*\/\nasync function signInOf\([\s\S]*?\n}\n\n/],
     ['app.ts', / {2}const signIn = await signInOf\(.*\n/],
@@ -60,6 +68,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
 const VERBS: Readonly<Record<string, readonly string[]>> = {
   admin: ['block', 'export', 'import', 'list', 'revoke', 'show', 'shown-key', 'update'],
   owners: ['block', 'owner', 'owners', 'shown-owner'],
+  rules: ['rule'],
 };
 
 function removeVerb(src: string, verb: string): void {

@@ -1,0 +1,55 @@
+// Rules on each kind of store, between two servers, and on Deno.
+
+import { expect, test } from 'bun:test';
+import { diskFolder, temporaryFolder } from '../../support/folder.ts';
+import { createIssuer } from '../../support/issuer.ts';
+import { keysCommand } from '../../support/keys-command.ts';
+import { startServer } from '../../support/server-process.ts';
+import { startStore } from '../../support/store-mode.ts';
+import { createTestApp, TEST_SECRET } from '../../support/test-app.ts';
+import { SUBJECT, startWorkload } from './workload.ts';
+
+test.each(['embedded', 'remote', 'replica'] as const)(
+  '%s: a rule that one server loses, the other refuses',
+  async (mode) => {
+    await using store = await startStore(mode, temporaryFolder());
+    await using workload = await startWorkload({ store });
+    const { app, ruleId } = workload;
+    await using other = await createTestApp({ store, env: { PUBLIC_URL: workload.audience } });
+    const token = await workload.token();
+    expect([await workload.use(token), (await other.useKey(token)).status]).toEqual([200, 200]);
+    await app.keys('rule', 'remove', ruleId);
+    for (const one of [app, other]) one.clock.advance(1000);
+    expect([await workload.use(token), (await other.useKey(token)).status]).toEqual([401, 401]);
+    await workload.addRule();
+    for (const one of [app, other]) one.clock.advance(1000);
+    expect([await workload.use(token), (await other.useKey(token)).status]).toEqual([200, 200]);
+  },
+);
+
+test('a server on Deno takes a workload’s token, and refuses it within the bound of its rule’s end', async () => {
+  await using issuer = await createIssuer();
+  const env = {
+    DATABASE_URL: `file:${diskFolder()}/keys.db`,
+    JWT_SECRET: TEST_SECRET,
+    PUBLIC_URL: 'https://tools.example',
+  };
+  await using server = await startServer({ runtime: 'deno', env });
+  const keys = async (...args: string[]) => (await keysCommand(env, args)).stdout.trim();
+  const id = await keys('create', '--user', 'acme', '--name', 'n', '--scope', 'read', '--no-secret');
+  const rule = await keys('rule', 'add', id, '--issuer', issuer.url, '--subject', SUBJECT);
+  const nowS = Math.floor(Date.now() / 1000);
+  const token = await issuer.token({ sub: SUBJECT, aud: env.PUBLIC_URL, iat: nowS, exp: nowS + 300 });
+  const use = () =>
+    fetch(`${server.url}/tools/get_data`, { method: 'POST', headers: { 'x-api-key': token, host: 'tools.example' } });
+  expect((await use()).status).toBe(200);
+  await keys('rule', 'remove', rule);
+  const endedMs = performance.now();
+  let lastMs = endedMs;
+  for (let status = 200; status === 200 && performance.now() - endedMs < 5000; ) {
+    const sentMs = performance.now();
+    status = (await use()).status;
+    if (status === 200) lastMs = sentMs;
+  }
+  expect(lastMs - endedMs).toBeLessThan(1000);
+});
