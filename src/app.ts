@@ -15,7 +15,7 @@ import { shownMintingCommand } from './config/token-settings.ts';
 import { childrenStore, openChildren } from './doors/children/index.ts';
 import { openMetrics, type ProcessUsage } from './doors/metrics/index.ts';
 import { openPage } from './doors/page/index.ts';
-import { openRules, RULE_LOOKUP, workloadGrants } from './doors/rules/index.ts';
+import { openRules, RULE_LOOKUP, warnOfRules, workloadGrants } from './doors/rules/index.ts';
 import { openServices, type ServicesOptions } from './doors/services/index.ts';
 import { openSse } from './doors/sse/index.ts';
 import { openTraces } from './doors/traces/index.ts';
@@ -127,6 +127,7 @@ export async function prepareService(config: Config, options: ServiceOptions): P
         options.log.warn('database made in a new folder: no key is known yet', { folder: newFolder });
       }
       await store.open();
+      await warnOfRules(store.db, config, address, options);
     }
     return { ...service, open, fetchKeys, checkIssuer };
   } catch (error) {

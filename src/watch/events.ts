@@ -69,6 +69,7 @@ const LEVELS = {
     'traces in clear text',
     'variable without effect',
     'variable contradicts another',
+    'rule without effect',
     'variable perhaps misspelt',
     'database made in a new folder: no key is known yet',
     'certificate ends soon',

@@ -45,6 +45,9 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['app.ts', /createVerify\(rules\.isOfRule\)/, 'createVerify()'],
     ['app.ts', / {2}const workloads = workloadGrants\(children\.delegate\);\n/],
     ['app.ts', /, \.\.\.workloads/],
+    ['app.ts', / {6}await warnOfRules\(.*\n/],
+    ['commands/keys/doctor.ts', / {8}\.\.\.\(await ruleFindings\(.*\n/],
+    ['commands/keys/doctor.ts', /\/\*\* Names the rules that let nobody in[\s\S]*?\n}\n\n/],
   ],
   signin: [
     ['app.ts', /\/\*\* Opens sign-in, if clients get keys here\. \*\/\nasync function signInOf\([\s\S]*?\n}\n\n/],

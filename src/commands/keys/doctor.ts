@@ -4,16 +4,19 @@ import type { Config } from '../../config/config.ts';
 import type { Env } from '../../config/env.ts';
 import { contradictions, misspelt, withoutEffect } from '../../config/settings-report.ts';
 import { readTls } from '../../config/tls.ts';
+import { operatingRules } from '../../doors/rules/index.ts';
 import { fetchEncoded } from '../../ground/documents.ts';
 import { isLoopback } from '../../ground/ip.ts';
 import { outageIn, StoreOutage } from '../../ground/result.ts';
+import { systemClock } from '../../ground/runtime.ts';
 import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
 import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
 import { CERTIFICATE_MS_MIN } from '../../start/listener.ts';
+import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, localTime } from '../io.ts';
 import { objectIn, textOf } from './asked-server.ts';
-import { configOf, withStore } from './database.ts';
+import { configOf, stderrLog, withStore } from './database.ts';
 
 const CLOCK_OFF_MS_MAX = 1000;
 const RESPONSE_MS_MAX = 5000;
@@ -63,6 +66,7 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
       return [
         [unwritten === null ? 'ok' : 'bad', 'database', database] as const,
         clockFinding(databaseMs, askedAtMs, Date.now()),
+        ...(await ruleFindings(store, config, io)),
       ];
     },
     config,
@@ -71,6 +75,15 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
     if (!(error instanceof CommandError || error instanceof StoreOutage)) throw error;
     return [['bad', 'database', error.message]];
   });
+}
+
+/** Names the rules that let nobody in, and why. */
+async function ruleFindings({ db }: Store, config: Config, io: Io): Promise<Finding[]> {
+  const { createRuleStore, doubtsOf, ruleSettings } = await operatingRules();
+  const rules = await createRuleStore(db).list(Date.now());
+  const address = createServerAddress({ ...config, listening: listeningOrigin(config, config.port) });
+  const doubts = await doubtsOf(rules, ruleSettings(config, address), { clock: systemClock, log: stderrLog(io) });
+  return doubts.map(({ rule, keyId, reason }) => ['bad', 'rule', `${rule} of key ${keyId}: ${reason}`]);
 }
 
 /** Compares the clocks. However slow they were, the database read its own between request and response. */

@@ -150,7 +150,7 @@ function moveIfThere(from: string, to: string): void {
 }
 
 async function ask(
-  { replaced, refusedCount, revivedCount, revived, blockedAgain }: Restoring,
+  { replaced, refusedCount, revivedCount, revived, blockedAgain, rules }: Restoring,
   backup: Backup,
   { say, confirm }: Io,
   yes: boolean,
@@ -161,11 +161,14 @@ async function ask(
   const shown = blockedAgain.slice(0, OWNERS_SHOWN_MAX).map((owner) => JSON.stringify(owner));
   const more = blockedAgain.length > shown.length ? ` and ${blockedAgain.length - shown.length} more` : '';
   if (shown.length > 0) say(`unblocked since, and blocked again: ${shown.join(', ')}${more}`);
+  for (const { id, keyId, issuer, subject } of rules)
+    say(`removed since: rule ${id} of key ${keyId}, ${subject} of ${issuer}`);
   const refused = refusedCount === 0 ? '' : ` Created or rotated since, they will be refused: ${refusedCount}.`;
   const again =
     revivedCount === 0 ? '' : ` Revoked, deleted or rotated out since, they will work again: ${revivedCount}.`;
+  const letIn = rules.length === 0 ? '' : ` Rules removed since, they will let tokens in again: ${rules.length}.`;
   await confirm(
-    `Replace the keys that are there (${replaced}) by those of the backup (${backup.keys}).${refused}${again}`,
+    `Replace the keys that are there (${replaced}) by those of the backup (${backup.keys}).${refused}${again}${letIn}`,
     yes,
   );
 }

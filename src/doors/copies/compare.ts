@@ -19,6 +19,15 @@ export interface Restoring {
   readonly revived: readonly Revived[];
   /** Owners who were unblocked since, and would be blocked again. */
   readonly blockedAgain: readonly string[];
+  /** Rules that were removed since, and would let tokens in again. */
+  readonly rules: readonly RevivedRule[];
+}
+
+export interface RevivedRule {
+  readonly id: string;
+  readonly keyId: string;
+  readonly issuer: string;
+  readonly subject: string;
 }
 
 export interface Revived {
@@ -52,6 +61,8 @@ ORDER BY p.key`;
 
 const THERE = 'SELECT (SELECT count(*) FROM api_keys) AS keys, EXISTS (SELECT 1 FROM key_events) AS "hasEvents"';
 
+const RULES = 'SELECT id, key_id, issuer, subject FROM rules ORDER BY row';
+
 const UNBLOCKED = 'SELECT value AS owner FROM json_each(?) WHERE value NOT IN (SELECT owner FROM blocked_owners)';
 
 /** Compares the database with the backup. `progress`: how many keys of both were compared, and how many there are. */
@@ -83,7 +94,8 @@ export async function compare(
     refusedCount += refused.length;
   });
   const isNew = replaced === 0 && there.hasEvents === 0;
-  return { isNew, replaced, refusedCount, revivedCount, revived, blockedAgain: await blockedAgain(db, backup.read) };
+  const again = { blockedAgain: await blockedAgain(db, backup.read), rules: await rulesAgain(read, backup.read) };
+  return { isNew, replaced, refusedCount, revivedCount, revived, ...again };
 }
 
 /** Yields in pages the secrets that one database accepts and the other doesn't, and how many the first has in the page. */
@@ -107,6 +119,18 @@ const revivedOf = ({ id, user_id: owner, name, hash }: Row, { ended }: Row): Rev
   name: String(name),
   fingerprint: fingerprintOf(String(hash)),
 });
+
+/** Returns the rules of the backup that the database has no longer. */
+async function rulesAgain(read: Read, readBackup: Read): Promise<RevivedRule[]> {
+  const there = new Set((await read({ sql: RULES })).map(({ id }) => id));
+  const removed = (await readBackup({ sql: RULES })).filter(({ id }) => !there.has(id));
+  return removed.map(({ id, key_id: keyId, issuer, subject }) => ({
+    id: String(id),
+    keyId: String(keyId),
+    issuer: String(issuer),
+    subject: String(subject),
+  }));
+}
 
 async function blockedAgain(db: Pick<Database, 'read'>, read: Read): Promise<string[]> {
   const owners: string[] = [];

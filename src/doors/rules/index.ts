@@ -3,9 +3,13 @@
 
 import { atFirstUse } from '../../ground/first-use.ts';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
-import { type Awaitable, chain } from '../../ground/result.ts';
+import { type Awaitable, chain, outageIn } from '../../ground/result.ts';
+import type { Clock } from '../../ground/runtime.ts';
 import type { Feed } from '../../keys/feed.ts';
 import type { FindRule } from '../../keys/verify.ts';
+import type { Database } from '../../store/database.ts';
+import type { UserJwtConfig } from '../../users/index.ts';
+import type { Log } from '../../watch/log.ts';
 import type { CheckingOptions } from './checking.ts';
 import type { Tokens } from './tokens.ts';
 
@@ -23,6 +27,28 @@ export interface Rules {
   readonly findRule: FindRule;
   /** Returns whether a token is to be looked at as a workload's, and not as a user's. */
   isOfRule(token: string): Awaitable<boolean>;
+}
+
+const HOLDS_RULES = 'SELECT EXISTS (SELECT 1 FROM rules) AS holds_rules';
+
+/** Warns at the start of rules that the settings make vain. */
+export async function warnOfRules(
+  db: Database,
+  config: UserJwtConfig,
+  address: CheckingOptions['address'],
+  { clock, log }: { readonly clock: Clock; readonly log: Log },
+): Promise<void> {
+  try {
+    const [row] = await db.read({ sql: HOLDS_RULES });
+    if (row?.holds_rules !== 1) return;
+    const { createRuleStore, ruleSettings, vainRules } = await import('./operating.ts');
+    const rules = await createRuleStore(db).list(clock.nowMs());
+    for (const { rule, keyId, reason } of vainRules(rules, ruleSettings(config, address))) {
+      log.warn('rule without effect', { rule, keyId, reason });
+    }
+  } catch (error) {
+    outageIn(error); // the change feed logs it
+  }
 }
 
 /** Loads what operators do with rules (commands/keys/rule.ts). */

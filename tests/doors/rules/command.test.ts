@@ -3,6 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import { createKey } from '../../support/issuer.ts';
 import { jsonLines, keysCommand } from '../../support/keys-command.ts';
+import { createTestApp } from '../../support/test-app.ts';
 import { SUBJECT, startWorkload, type Workload } from './workload.ts';
 
 const envOf = ({ app }: Workload) => ({
@@ -201,4 +202,34 @@ describe('keys rule test', () => {
       });
     }
   });
+});
+
+describe('keys doctor, and a start', () => {
+  test('name the rules that let nobody in, and why', async () => {
+    await using workload = await startWorkload();
+    const { app, issuer, keyId, ruleId } = workload;
+    await app.keys('revoke', keyId, '--yes');
+    issuer.overrides.set('/jwks', () => new Response('', { status: 500 }));
+    const env = { ...envOf(workload), JWT_ISSUER: issuer.url };
+    const { code, stdout } = await keysCommand(env, ['doctor']);
+    expect(code).toBe(1);
+    for (const why of ['users', 'revoked', "can't be fetched"]) {
+      expect(stdout.split('\n').some((line) => line.includes(ruleId) && line.includes(why))).toBe(true);
+    }
+    await using later = await createTestApp({ folder: app.folder, env: { ...env, JWT_SECRET: undefined } });
+    expect(await later.log()).toContainEqual(expect.objectContaining({ event: 'rule without effect', rule: ruleId }));
+  });
+});
+
+test('keys restore names the rules that were removed since the backup, and brings them back', async () => {
+  await using workload = await startWorkload();
+  const { app, ruleId } = workload;
+  const env = envOf(workload);
+  const backup = `${app.folder}/backup.db`;
+  await app.keys('backup', backup);
+  await app.keys('rule', 'remove', ruleId);
+  await app.close();
+  const { code, stderr } = await keysCommand(env, ['restore', backup, '--yes']);
+  expect([code, stderr]).toEqual([0, expect.stringContaining(`rule ${ruleId}`)]);
+  expect(await listed(workload)).toMatchObject([{ id: ruleId, subject: SUBJECT }]);
 });

@@ -1,0 +1,58 @@
+// What an operator should know of rules that let nobody in: by the settings, by their key, by their issuer, or beside others.
+
+import type { Clock } from '../../ground/runtime.ts';
+import { issuerOutageIn } from '../../users/discovery.ts';
+import type { Log } from '../../watch/log.ts';
+import { createKeySets } from './key-sets.ts';
+import { canMeet } from './rule.ts';
+import type { RuleSettings } from './settings.ts';
+import type { StoredRule } from './store.ts';
+
+export interface Doubt {
+  readonly rule: string;
+  readonly keyId: string;
+  readonly reason: string;
+}
+
+/** Returns the rules that the settings make vain. */
+export const vainRules = (rules: readonly StoredRule[], settings: RuleSettings): readonly Doubt[] =>
+  rules.flatMap((rule) => {
+    const reason = settings.vainness(rule, rule.resource);
+    return reason === null ? [] : [{ rule: rule.id, keyId: rule.keyId, reason }];
+  });
+
+/** Returns all doubts. It asks each issuer for its key set. */
+export async function doubtsOf(
+  rules: readonly StoredRule[],
+  settings: RuleSettings,
+  context: { readonly clock: Clock; readonly log: Log },
+): Promise<readonly Doubt[]> {
+  const keySets = createKeySets(context);
+  const issuers = [...Map.groupBy(rules, ({ issuer }) => issuer).values()];
+  const away = await Promise.all(issuers.map((of) => outageOf(of, keySets)));
+  return [
+    ...vainRules(rules, settings),
+    ...rules.flatMap((rule, at) => {
+      const meeting = rules.slice(0, at).find((other) => canMeet(rule, other));
+      return [
+        ...(rule.refused === null ? [] : [doubt(rule, `its key is ${rule.refused}`)]),
+        ...(meeting === undefined ? [] : [doubt(rule, `a token could fit rule ${meeting.id} beside it`)]),
+      ];
+    }),
+    ...away.flatMap((found) => found ?? []),
+  ];
+}
+
+const doubt = ({ id, keyId }: StoredRule, reason: string): Doubt => ({ rule: id, keyId, reason });
+
+async function outageOf(rules: readonly StoredRule[], keySets: ReturnType<typeof createKeySets>) {
+  const [first] = rules;
+  if (first === undefined) return null;
+  try {
+    await keySets.of(first).get();
+    return null;
+  } catch (error) {
+    const { reason } = issuerOutageIn(error);
+    return rules.map((rule) => doubt(rule, `the key set of ${rule.issuer} can't be fetched: ${reason}`));
+  }
+}
