@@ -47,7 +47,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['app.ts', /, \.\.\.workloads/],
     ['app.ts', / {6}await warnOfRules\(.*\n/],
     ['commands/keys/doctor.ts', / {8}\.\.\.\(await ruleFindings\(.*\n/],
-    ['commands/keys/doctor.ts', /\/\*\* Names the rules that let nobody in[\s\S]*?\n}\n\n/],
+    ['commands/keys/doctor.ts', /\/\*\* Finds the rules that let nobody in[\s\S]*?\n}\n\n/],
   ],
   signin: [
     ['app.ts', /\/\*\* Opens sign-in, if clients get keys here\. \*\/\nasync function signInOf\([\s\S]*?\n}\n\n/],

@@ -77,7 +77,7 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
   });
 }
 
-/** Names the rules that let nobody in, and why. */
+/** Finds the rules that let nobody in, and says why. */
 async function ruleFindings({ db }: Store, config: Config, io: Io): Promise<Finding[]> {
   const { createRuleStore, doubtsOf, ruleSettings } = await operatingRules();
   const rules = await createRuleStore(db).list(Date.now());
