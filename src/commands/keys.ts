@@ -16,6 +16,7 @@ export const VERBS: Modules<Command> = {
   rule: async () => (await import('./keys/rule.ts')).verb,
   block: async () => (await import('./keys/block.ts')).block,
   unblock: async () => (await import('./keys/block.ts')).unblock,
+  usage: async () => (await import('./keys/usage.ts')).verb,
   events: async () => (await import('./keys/events.ts')).verb,
   backup: async () => (await import('./keys/backup.ts')).verb,
   restore: async () => (await import('./keys/restore.ts')).verb,

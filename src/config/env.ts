@@ -229,8 +229,8 @@ export const VARIABLES = {
   OWNER_KEYS: integer(0, OWNER_KEYS_MAX, 1000),
   // More than people and their agents call, and few enough for one core to serve several of them.
   USER_RATE_LIMIT: of('calls in a window, like 3000/1m, or 0', userLimit, { requests: 3000, windowS: 60 }),
-  // At least a month, for lists, widgets and monthly quotas.
-  USAGE_DAYS: integer(31, 400, 31),
+  // At least two months, so that a bill for the month before can be made.
+  USAGE_DAYS: integer(62, 400, 62),
   ALLOWED_ORIGINS: of('origins like https://app.example, with commas between', listOf(anyOrigin), null, outlinedUrl),
   ALLOWED_HOSTS: of('host names without port, with commas between', listOf(bareHostName), null, outlinedUrl),
   TLS_CERT_FILE: path,

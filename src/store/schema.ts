@@ -2,6 +2,7 @@
 
 import schema from '../../db/0001_schema.sql' with { type: 'text' };
 import rules from '../../db/0002_rules.sql' with { type: 'text' };
+import endedUses from '../../db/0003_ended_uses.sql' with { type: 'text' };
 import { isOutage } from '../ground/result.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from './database.ts';
 
@@ -14,6 +15,7 @@ export interface Migration {
 export const MIGRATIONS: readonly Migration[] = [
   { name: '0001_schema', sql: schema },
   { name: '0002_rules', sql: rules },
+  { name: '0003_ended_uses', sql: endedUses },
 ];
 
 export const SCHEMA_VERSION = MIGRATIONS.length;

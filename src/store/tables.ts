@@ -60,6 +60,9 @@ WHERE old.seq > pruned_seq`,
   'DELETE FROM changes WHERE seq <= (SELECT pruned_seq FROM feed)',
 ];
 
+const OLD_ENDED_USES = `DELETE FROM ended_uses WHERE (owner, day) IN (
+SELECT owner, day FROM ended_uses WHERE day < (${NOW_MS}) / ${MS_PER_DAY} - ${of('usageDays')} LIMIT ${BATCH_ROWS})`;
+
 type Facts = Omit<TableFacts, 'name'>;
 
 const KEPT: Facts = { growsBy: null, backup: 'kept', inReplica: false, announcedBy: null, removals: [] };
@@ -72,6 +75,7 @@ export const TABLES: readonly TableFacts[] = [
   { ...RESTORED, name: 'owners', inReplica: true, announcedBy: 'owner' },
   { ...RESTORED, name: 'holders', growsBy: 'row' },
   { ...RESTORED, name: 'key_counts' }, // old ones are removed holder by holder (removals.ts)
+  { ...RESTORED, name: 'ended_uses', removals: [[OLD_ENDED_USES]] },
   { ...RESTORED, name: 'issuers', announcedBy: 'rules' },
   { ...RESTORED, name: 'rules', announcedBy: 'rules' },
   { ...RESTORED, name: 'api_keys', growsBy: 'row', inReplica: true, announcedBy: 'key_hash' },

@@ -54,7 +54,7 @@ test('with nothing set every default holds', () => {
     ownerQuota: null,
     ownerKeys: 1000,
     userRateLimit: { requests: 3000, windowMs: 60_000 },
-    usageDays: 31,
+    usageDays: 62,
     allowedOrigins: null,
     allowedHosts: null,
     tls: null,

@@ -55,3 +55,14 @@ interface Read {
     readonly args: readonly string[];
   }): Promise<readonly { readonly uses?: unknown }[]>;
 }
+
+/** Counts uses of a key on a day (since 1970, in UTC), as if servers had. */
+export async function addUses(url: string, keyId: string, day: number, uses: number): Promise<void> {
+  const client = openDatabase(url);
+  await client.execute({
+    sql: `INSERT INTO key_counts (row, window_s, number, uses, last_used_at_ms)
+SELECT row, 86400, ?2, ?3, ?2 * 86400000 FROM api_keys WHERE id = ?1`,
+    args: [keyId, day, uses],
+  });
+  client.close();
+}

@@ -19,7 +19,7 @@ import { announced, databaseOf, storedChildren } from './tables.ts';
 const HOUR_MS = 60 * 60 * 1000;
 const DAY_MS = 24 * HOUR_MS;
 const CHANGES_KEPT_MAX = 500_000;
-const KEPT = { eventDays: 400, usageDays: 31 };
+const KEPT = { eventDays: 400, usageDays: 62 };
 
 /** Adds `count` changes of this age. */
 const addChanges = (database: Client, count: number, ageMs: number) =>

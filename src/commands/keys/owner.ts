@@ -58,7 +58,10 @@ async function remove({ db, plans }: Store, owner: string, yes: boolean, io: Io)
   const owners = createOwnerStore(db);
   if (!(await owners.isKept(owner))) return io.say(`there is nothing of ${JSON.stringify(owner)} to delete`);
   const keys = (await plans.findOwner(owner))?.keys ?? 0;
-  await io.confirm(`Delete ${JSON.stringify(owner)} with ${keysCounted(keys)}, settings, counts and events?`, yes);
+  await io.confirm(
+    `Delete ${JSON.stringify(owner)} with ${keysCounted(keys)}, settings, counts and events? Then keys usage knows nothing of this owner any more.`,
+    yes,
+  );
   const progress = io.progressOf(keys, 'deleted');
   await removeOwner(owners, owner, byCommand(io), progress);
   io.say(`deleted ${JSON.stringify(owner)}`);

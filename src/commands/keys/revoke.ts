@@ -1,29 +1,40 @@
 // `keys revoke`: revokes anybody's keys, after it has said how many and asked.
 
-import { createAdminStore, type KeyFilter, revokeAll } from '../../doors/admin/index.ts';
+import { createAdminStore, type KeyFilter, revokeAll, whyUnknown } from '../../doors/admin/index.ts';
 import { command } from '../command.ts';
-import { keysCounted, UsageError } from '../io.ts';
-import { FILTER, flag, ID, many } from '../options.ts';
+import { CommandError, keysCounted, UsageError } from '../io.ts';
+import { FILTER, flag, ID, many, optional, wholeNumber } from '../options.ts';
 import { byCommand, withStore } from './database.ts';
 import { filterOf } from './shown-key.ts';
+
+/** How many unused keys a script revokes at once, unless told. */
+const AT_MOST = 100;
+const AT_MOST_MAX = 1_000_000;
 
 export const verb = command({
   name: 'keys revoke',
   summary:
-    'Revokes the keys, and the children named, that fit everything given, or --all, after it has said how many they are, and prints their ids. --yes: does not ask.',
-  options: { ...FILTER, all: flag, yes: flag },
+    'Revokes the keys, and the children named, that fit everything given, or --all, after it has said how many they are, and prints their ids. --yes: does not ask, and of unused keys revokes none if there are more than --at-most (100).',
+  options: { ...FILTER, 'at-most': optional(wholeNumber('N', 1, AT_MOST_MAX)), all: flag, yes: flag },
   argument: many(ID),
-  async run({ options: { all, yes, ...options }, argument: ids, io }) {
+  async run({ options: { all, yes, 'at-most': atMost, ...options }, argument: ids, io }) {
     const nowMs = Date.now();
     const filter = { ...filterOf(options, nowMs), ids: ids.length > 0 ? ids : undefined };
     const isFiltered = Object.values(filter).some((part) => part !== undefined);
     if (isFiltered === all) throw new UsageError('expected ids, or which keys, or --all');
+    const { unusedSinceMs } = filter;
+    if (atMost !== undefined && unusedSinceMs === undefined)
+      throw new UsageError('expected --unused-for beside --at-most');
     await withStore(io, async ({ db, derived: children }) => {
       const admin = createAdminStore(db);
+      const unknown = unusedSinceMs === undefined ? null : await whyUnknown(db, unusedSinceMs);
+      if (unknown !== null) throw new CommandError(unknown);
       const found = await children.findChildren({ ids });
       const childIds = found.filter(({ endedAtMs }) => endedAtMs === null).map(({ id }) => id);
       const count = childIds.length + (await admin.countActive(filter, nowMs, io.progressOf(0, 'keys read')));
       if (count === 0) return io.say('there are no such active keys');
+      if (yes && unusedSinceMs !== undefined && count > (atMost ?? AT_MOST))
+        throw new CommandError(`${keysCounted(count)} fit, more than --at-most ${atMost ?? AT_MOST}; none was revoked`);
       await io.confirm(`${described(filter, count)}?`, yes);
       const progress = io.progressOf(count, 'revoked');
       // On stdout, to be saved: after a restore they must be revoked again.

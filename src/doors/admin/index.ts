@@ -20,6 +20,8 @@ export {
 } from './keys.ts';
 export { createAdminStore } from './store.ts';
 export { createTrail } from './trail.ts';
+export { whyUnknown } from './unused.ts';
+export { type Days, keptDays, type UsageQuery, type Used, usageOf } from './usage.ts';
 
 /** Loads the operators' part of the page /keys. */
 export const operatorsPart = async () => (await import('./part.ts')).createPart();

@@ -20,6 +20,11 @@ const KEYS = 'FROM api_keys k';
 const LISTED = `SELECT ${KEY_COLUMNS}, ${USED_AT} AS used_at_ms, ${RULES_OF} AS rules, ${IS_BLOCKED} ${KEYS}`;
 const USABLE = 'k.active = 1 AND (k.expires_at_ms IS NULL OR k.expires_at_ms >= ?)';
 
+/** Neither made nor used since, nor is any event of it younger; an owner who is blocked can't use it. */
+const IS_UNUSED = `max(coalesce(${USED_AT}, 0), k.created_at_ms) < ?
+AND NOT EXISTS (SELECT 1 FROM key_events e WHERE e.key_id = k.id AND e.at_ms >= ?)
+AND NOT EXISTS (SELECT 1 FROM blocked_owners WHERE owner = k.user_id)`;
+
 function conditionOf(filter: KeyFilter, nowMs: number): { readonly sql: string; readonly args: Args } {
   const parts: (readonly [sql: string, ...args: Args])[] = [['1']];
   const { owner, ids, scope, createdFromMs, unusedSinceMs, expiresByMs } = filter;
@@ -28,7 +33,7 @@ function conditionOf(filter: KeyFilter, nowMs: number): { readonly sql: string; 
   if (scope !== undefined) parts.push(['EXISTS (SELECT 1 FROM json_each(k.scopes) WHERE value = ?)', scope]);
   if (createdFromMs !== undefined) parts.push(['k.created_at_ms >= ?', createdFromMs]);
   if (unusedSinceMs !== undefined) {
-    parts.push([`${USABLE} AND coalesce(${USED_AT}, k.created_at_ms) < ?`, nowMs, unusedSinceMs]);
+    parts.push([`${USABLE} AND ${IS_UNUSED}`, nowMs, unusedSinceMs, unusedSinceMs]);
   }
   if (expiresByMs !== undefined) parts.push([`${USABLE} AND k.expires_at_ms <= ?`, nowMs, expiresByMs]);
   return { sql: parts.map(([sql]) => sql).join(' AND '), args: parts.flatMap(([, ...args]) => args) };
@@ -104,6 +109,8 @@ function createReads(db: Database): Pick<AdminStore, Reads> {
   };
 }
 
+const ENDED = 'SELECT id FROM api_keys WHERE id IN (SELECT value FROM json_each(?)) AND active = 0 ORDER BY row';
+
 function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
   /** Returns the first active keys after a row that match. */
   async function nextActive(filter: KeyFilter, nowMs: number, row: number): Promise<readonly Row[]> {
@@ -124,12 +131,14 @@ function createChanges(db: Database): Omit<AdminStore, Reads | 'importBatch'> {
       const last = found.at(-1);
       if (last === undefined) return null;
       // Updates by id: when the newest key is deleted, the next one gets its row number.
-      const ids = found.map(({ id }) => String(id));
+      const { sql, args } = conditionOf({ ...filter, ids: found.map(({ id }) => String(id)) }, nowMs);
+      // Looks at everything again: a key may have been used meanwhile.
       await db.write({
-        sql: 'UPDATE api_keys SET active = 0, changed_by = ?1 WHERE id IN (SELECT value FROM json_each(?2)) AND active = 1',
-        args: [JSON.stringify(origin), JSON.stringify(ids)],
+        sql: `UPDATE api_keys SET active = 0, changed_by = ? WHERE row IN (SELECT k.row ${KEYS} WHERE k.active = 1 AND ${sql})`,
+        args: [JSON.stringify(origin), ...args],
       });
-      return { ids, lastRow: Number(last.row) };
+      const ended = await db.read({ sql: ENDED, args: [JSON.stringify(found.map(({ id }) => id))] });
+      return { ids: ended.map(({ id }) => String(id)), lastRow: Number(last.row) };
     },
 
     edit(keyId, edit, origin, read) {

@@ -1,0 +1,95 @@
+// Sums what owners and keys have used, by UTC days, for bills: the days of keys, and what deleted keys used before. Reads keys
+// in ranges, however many there are.
+
+import { DAY_S } from '../../ground/limits/rates.ts';
+import { type Database, firstOf, type Row } from '../../store/database.ts';
+import { FIRST_ROW } from './keys.ts';
+import { type OnRange, rangesAfter } from './ranges.ts';
+
+/** UTC days since 1970, both included. */
+export interface Days {
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface UsageQuery extends Days {
+  readonly by: 'owner' | 'key';
+  readonly owner?: string | undefined;
+}
+
+/** What was used. `keyId`: null by owner, and for keys of the owner that were deleted. */
+export interface Used {
+  readonly owner: string;
+  readonly keyId: string | null;
+  readonly units: number;
+}
+
+const UNITS = `(SELECT sum(c.uses) FROM key_counts c
+WHERE c.row = k.row AND c.window_s = ${DAY_S} AND c.number BETWEEN ?3 AND ?4)`;
+/** Returns the statement for the keys that fit a condition. */
+const SUMS = {
+  owner: (where: string) => `SELECT owner, NULL AS id, sum(units) AS units
+FROM (SELECT k.user_id AS owner, ${UNITS} AS units FROM api_keys k WHERE ${where}) GROUP BY owner HAVING sum(units) > 0`,
+  key: (
+    where: string,
+  ) => `SELECT * FROM (SELECT k.user_id AS owner, k.id, ${UNITS} AS units FROM api_keys k WHERE ${where})
+WHERE units > 0`,
+};
+const ENDED = `SELECT owner, NULL AS id, sum(units) AS units FROM ended_uses
+WHERE day BETWEEN ?1 AND ?2 AND (?3 IS NULL OR owner = ?3) GROUP BY owner HAVING sum(units) > 0`;
+const ALL_ENDED = 'SELECT count(*) AS days, total(units) AS units FROM ended_uses';
+/** A key that is deleted while keys are read is seen twice or never: then all is read again, but not for ever. */
+const TRIES_MAX = 5;
+
+/** Returns the units of each owner, or key, that has used any, the most first. */
+export async function usageOf(db: Database, query: UsageQuery, onRange?: OnRange): Promise<readonly Used[]> {
+  const ended = async () => JSON.stringify(firstOf(await db.read({ sql: ALL_ENDED })));
+  for (let tries = 1; ; tries += 1) {
+    const before = await ended();
+    const found = await usedIn(db, query, onRange);
+    if ((await ended()) === before || tries === TRIES_MAX) return found.sort((a, b) => b.units - a.units);
+  }
+}
+
+async function usedIn(db: Database, { by, owner, from, to }: UsageQuery, onRange?: OnRange): Promise<Used[]> {
+  const isOfOne = owner !== undefined;
+  const sql = SUMS[by](`k.row > ?1 AND k.row <= ?2${isOfOne ? ' AND k.user_id = ?5' : ''}`);
+  const rows: Row[] = [...(await db.read({ sql: ENDED, args: [from, to, owner ?? null] }))];
+  for await (const { after, to: last } of rangesAfter(db, FIRST_ROW, isOfOne, onRange))
+    rows.push(...(await db.read({ sql, args: [after, last, from, to, ...(isOfOne ? [owner] : [])] })));
+  const used = rows.map((row) => ({
+    owner: String(row.owner),
+    keyId: row.id as string | null,
+    units: Number(row.units),
+  }));
+  return by === 'key' ? used : summed(used);
+}
+
+function summed(used: readonly Used[]): Used[] {
+  const units = new Map<string, number>();
+  for (const one of used) units.set(one.owner, (units.get(one.owner) ?? 0) + one.units);
+  return [...units].map(([owner, sum]) => ({ owner, keyId: null, units: sum }));
+}
+
+/** The first day of the database, and the oldest that any holder still has; null: nobody has any. */
+export interface KeptDays {
+  readonly first: number;
+  readonly oldest: number | null;
+}
+
+const FIRST = `SELECT min(applied_at_ms) / (${DAY_S} * 1000) AS first FROM schema_migrations`;
+const OLDEST_OF_KEYS = `SELECT min((SELECT min(c.number) FROM key_counts c WHERE c.row = k.row AND c.window_s = ${DAY_S})) AS oldest
+FROM api_keys k WHERE k.row > ?1 AND k.row <= ?2`;
+const OLDEST_OF_OTHERS = `SELECT min(oldest) AS oldest FROM (SELECT min(day) AS oldest FROM ended_uses UNION ALL
+SELECT min((SELECT min(c.number) FROM key_counts c WHERE c.row = -h.row AND c.window_s = ${DAY_S})) FROM holders h)`;
+
+/** Returns which days of uses are kept. */
+export async function keptDays(db: Database): Promise<KeptDays> {
+  const first = Number(firstOf(await db.read({ sql: FIRST })).first);
+  let { oldest = null } = firstOf(await db.read({ sql: OLDEST_OF_OTHERS }));
+  for await (const { after, to } of rangesAfter(db, FIRST_ROW, false)) {
+    const found = firstOf(await db.read({ sql: OLDEST_OF_KEYS, args: [after, to] })).oldest ?? null;
+    if (found !== null && (oldest === null || Number(found) < Number(oldest))) oldest = found;
+  }
+  return { first, oldest: oldest === null ? null : Number(oldest) };
+}
