@@ -23,8 +23,6 @@ export interface BindableServers {
 export interface Audience {
   /** Returns the servers as a request addresses them; undefined: outside a request. */
   serversFor(publicUrl: string | undefined): BindableServers;
-  /** Returns the current stored name: the version before stored an address of this server. */
-  stored(name: string): string;
   /** Returns whether keys may be bound to a stored name. */
   has(name: string): boolean;
   /** Returns whether a key bound to a stored name (null: to none) is good for all servers it is presented for. */
@@ -48,22 +46,17 @@ export function createAudience(address: ServerAddress, others: readonly string[]
     return publicUrl !== undefined && ownUrls(publicUrl).includes(url) ? THIS_SERVER : null;
   }
 
-  const stored = (name: string): string => (fixed.has(canonicalUrl(name)) ? THIS_SERVER : name);
-
   return {
     serversFor: (publicUrl) => {
       const url = publicUrl ?? address.url;
       return { url, urls: [url, ...others], nameOf: (resource) => nameOf(resource, publicUrl) };
     },
-    stored,
     has: (name) => name === THIS_SERVER || others.includes(name),
     admits(name, caller) {
       if (name === null) return true;
-      const server = stored(name);
-      const { resources } = caller;
-      if (resources === undefined) return server === THIS_SERVER;
-      const { publicUrl } = caller;
-      return resources.every((resource) => (nameOf(resource, publicUrl) ?? canonicalUrl(resource)) === server);
+      const { resources, publicUrl } = caller;
+      if (resources === undefined) return name === THIS_SERVER;
+      return resources.every((resource) => (nameOf(resource, publicUrl) ?? canonicalUrl(resource)) === name);
     },
   };
 }

@@ -77,7 +77,7 @@ export function createMakeChild(options: MakeChildOptions) {
   ): string | null | undefined {
     if (asked === undefined) return own;
     const name = audience.serversFor(publicUrl).nameOf(asked);
-    return name !== null && (own === null || audience.stored(own) === name) ? name : undefined;
+    return name !== null && (own === null || own === name) ? name : undefined;
   }
 
   return async (
