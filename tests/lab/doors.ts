@@ -31,6 +31,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['app.ts', / {2}const adminStore = .*\n/],
     ['app.ts', / {6}admin\.adminTools\(.*\n/],
     ['app.ts', /admin\.createTrail\(.*\)/, 'null'],
+    ['app.ts', /admin\.operatorsPart/, 'null'],
   ],
   owners: [
     ['app.ts', /, import\('\.\/doors\/owners\/index\.ts'\)/],

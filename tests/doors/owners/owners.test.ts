@@ -276,6 +276,23 @@ test('what was counted for an owner goes with him, from the first call on, in ea
   expect((await here.useKey(again)).status).toBe(200);
 });
 
+test('metadata, which valibot has no JSON Schema for, says what it takes', async () => {
+  const { paths } = await (await fetch(`${app.url}/openapi.json`)).json();
+  expect(
+    paths['/tools/admin_update_owner'].post.requestBody.content['application/json'].schema.properties.metadata,
+  ).toEqual({
+    description: expect.any(String),
+    anyOf: [
+      {
+        type: 'object',
+        maxProperties: 20,
+        additionalProperties: { type: 'string', maxLength: 200 },
+      },
+      { type: 'null' },
+    ],
+  });
+});
+
 test('owners are listed by name, whoever has keys, settings or a block, a page at a time', async () => {
   await using app = await createTestApp({ env: ADMINS });
   await keyOf(app, 'b');
