@@ -14,7 +14,8 @@ import type { CheckingOptions } from './checking.ts';
 import type { Tokens } from './tokens.ts';
 
 export { workloadGrants } from './grant.ts';
-export { RULE_LOOKUP, type StoredRule } from './store.ts';
+export { RULE_LOOKUP } from './lookup.ts';
+export type { StoredRule } from './store.ts';
 
 export interface RulesOptions extends Omit<CheckingOptions, 'feed' | 'budgets'> {
   /** Returns the feed. It is called with the first token. */

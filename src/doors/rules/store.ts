@@ -3,7 +3,6 @@
 import type { Origin } from '../../keys/actor.ts';
 import { scopesFrom } from '../../store/columns.ts';
 import { type Database, listIn, type Row, textIn, wholeIn } from '../../store/database.ts';
-import type { RuleLookup } from '../../store/key-reads.ts';
 import { RULE_MAXIMA, type Rule } from './rule.ts';
 
 /** Where an issuer's key set comes from: the set itself as JSON, or its URL; null: the issuer's metadata names it. */
@@ -83,19 +82,6 @@ const SET_KEY_SET = `INSERT INTO issuers (issuer, jwks) SELECT ?1, ?2 WHERE EXIS
 ON CONFLICT (issuer) DO UPDATE SET jwks = excluded.jwks WHERE ?4 = 1 AND jwks IS NOT excluded.jwks`;
 
 const REMOVE = 'UPDATE rules SET deleting = 1, changed_by = ?2 WHERE id = ?1';
-
-/** Finds the key of a rule by the rule's hash, as if that were a secret's, with the scopes that the rule gives. */
-export const RULE_LOOKUP: RuleLookup = {
-  join: (hash) => `LEFT JOIN rules r ON r.hash = ${hash}`,
-  column: 'iif(r.id IS NULL, NULL, json_array(r.hash, r.scopes)) AS rule',
-  read({ rule }, key) {
-    if (rule === null) return key;
-    const [presentedHash, scopesJson] = listIn(rule); // written by `column`
-    const given: readonly string[] | null = scopesJson === null ? null : scopesFrom(scopesJson);
-    const scopes = given === null ? key.scopes : key.scopes.filter((scope) => given.includes(scope));
-    return { ...key, scopes, presentedHash, presented: 'rule', secretEndsAtMs: null };
-  },
-};
 
 export type RuleStore = ReturnType<typeof createRuleStore>;
 
