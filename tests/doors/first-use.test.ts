@@ -12,8 +12,17 @@ import { copyOfSource } from '../support/source.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/** What is asked first of each, by a request of its door; `file` is loaded only then. */
-const DOORS: Readonly<Record<string, { readonly path: string; readonly form: string; readonly file: string }>> = {
+/** What is asked first of a door; `file` is loaded only then. */
+interface FirstUse {
+  readonly path: string;
+  readonly form: string;
+  /** What the form is, if it is none. */
+  readonly type?: string;
+  readonly file: string;
+}
+
+const DOORS: Readonly<Record<string, FirstUse>> = {
+  page: { path: '/keys/update', form: '{}', type: 'application/json', file: 'own-keys.ts' },
   services: { path: '/introspect', form: 'token=x', file: 'routes.ts' },
   children: {
     path: '/token',
@@ -27,7 +36,12 @@ const RUNTIMES: readonly Runtime[] = rows(['bun', 'deno'], 1);
 describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [runtime, door] as const)))(
   'on %s, %s',
   (runtime, door) => {
-    const { path, form, file } = DOORS[door] ?? { path: '', form: '', file: '' };
+    const {
+      path,
+      form,
+      file,
+      type = 'application/x-www-form-urlencoded',
+    }: FirstUse = DOORS[door] ?? { path: '', form: '', file: '' };
 
     async function start(root: string): Promise<ServerProcess> {
       const server = await startServer({ root, runtime, env: { JWT_SECRET: TEST_SECRET } });
@@ -36,7 +50,7 @@ describe.each(RUNTIMES.flatMap((runtime) => Object.keys(DOORS).map((door) => [ru
     }
 
     const ask = async ({ url }: ServerProcess) => {
-      const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+      const headers = { 'content-type': type };
       const response = await fetch(url + path, { method: 'POST', headers, body: form });
       return [response.status, await response.json()] as const;
     };

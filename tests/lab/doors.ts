@@ -59,6 +59,13 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ['app.ts', /signIn !== null && parts\.config\.connect !== null/, 'false'],
     ['app.ts', / {6}\.\.\.clients\.routes,\n/],
   ],
+  page: [
+    [
+      'app.ts',
+      /\/\*\* Returns the routes of the page \/keys; none if it is off\. \*\/\nfunction pageOf\([\s\S]*?\n}\n\n/,
+    ],
+    ['app.ts', / {6}\.\.\.pageOf\(.*\n/],
+  ],
   sse: [
     ['app.ts', / {2}const sse = openSse\(\);\n/],
     ['app.ts', / {6}\.\.\.sse\.routes\(\{[\s\S]*?\n {6}\}\),\n/],

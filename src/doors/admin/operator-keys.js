@@ -106,7 +106,7 @@ function choose(view, only, open) {
     },
     ...(only !== null && {
       counted: (count, isWhole) =>
-        `${inWords(count)} found; looked through ${isWhole ? `all ${inWords(view.looked)} keys` : `${inWords(view.looked)} keys so far`}`,
+        `${inWords(count)} found; looked through ${inWords(view.looked)} ${view.looked === 1 ? 'key' : 'keys'}${isWhole ? '' : ' so far'}`,
       moreWords: 'Look further',
     }),
   });

@@ -45,8 +45,9 @@ export function operatorSearch({ open }) {
     if (text === '') return say('');
     if (isWhole) return findWhole(key ?? text);
     if (search.meaning === 'key') {
-      if (/^[0-9a-f]{32}$/.test(text)) return findBy({ keyId: text });
-      if (/^[0-9a-f]{12}$/.test(text)) return findBy({ fingerprint: text });
+      const hex = text.toLowerCase();
+      if (/^[0-9a-f]{32}$/.test(hex)) return findBy({ keyId: hex });
+      if (/^[0-9a-f]{12}$/.test(hex)) return findBy({ fingerprint: hex });
       return say('An id has 32 hex digits, and a fingerprint 12.');
     }
     const owner = field.value;

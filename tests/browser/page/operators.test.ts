@@ -169,7 +169,7 @@ describeInBrowser('an admin without keys', (browser) => {
         ['Never expire', 'never'],
       ] as const) {
         await press(page, choice);
-        await page.getByText(/^1 found; looked through all \d keys$/).waitFor();
+        await page.getByText(/^1 found; looked through \d keys?$/).waitFor();
         await page.getByRole('button', { name: `More about ${name}` }).waitFor();
       }
       await page.route('**/tools/admin_list_keys', (route) =>
@@ -181,6 +181,59 @@ describeInBrowser('an admin without keys', (browser) => {
       await press(page, 'Look further');
       await page.getByText('0 found; looked through 20,000 keys so far').waitFor();
       expect(requests.length - before).toBe(2);
+    });
+  });
+});
+
+describeInBrowser('with the keyboard alone, at 390 px', (browser) => {
+  test('an owner is looked into and gets a bigger plan, and a leaked key is found and ended; the focus is never lost', async () => {
+    await using app = await appForBrowser({ env: ADMIN });
+    const { key } = await app.createKey('acme', { name: 'leaked' });
+    await app.createKey('acme', { name: 'another' });
+    await app.call('admin_update_owner', { owner: 'acme', quota: '3/day' }, await asAdmin(app));
+    const phone = { viewport: { width: 390, height: 844 } };
+    await withKeysPage(browser(), app, { ...(await link(app)), ...phone }, async ({ page }) => {
+      const focused = () =>
+        page.evaluate(() => {
+          const { activeElement: element } = document;
+          if (element === null || element === document.body) throw new Error('nothing has the focus');
+          return element.ariaLabel ?? (element.textContent?.trim() || element.id);
+        });
+      const reach = async (name: string) => {
+        for (let tabs = 0; tabs < 60 && (await focused()) !== name; tabs++) await page.keyboard.press('Tab');
+        expect(await focused()).toBe(name);
+      };
+      await page.getByRole('button', { name: 'Open acme' }).waitFor();
+      await reach('Open acme');
+      await page.keyboard.press('Enter');
+      await page.getByText('3 left').waitFor();
+      expect(await focused()).toBe('acme');
+      await reach('Change the plan: acme');
+      await page.keyboard.press('Enter');
+      await reach('quota-plan');
+      await page.keyboard.press('Control+A');
+      await page.keyboard.type('50');
+      await page.keyboard.press('Enter');
+      await page.getByText('50 left').waitFor();
+      expect(await focused()).toBe('Change the plan: acme');
+
+      await page.getByLabel('Search for').focus();
+      await page.keyboard.press('End'); // the last of the three
+      await page.evaluate((copied) => navigator.clipboard.writeText(copied), key);
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('Control+V');
+      await page.getByRole('button', { name: 'More about leaked', expanded: true }).waitFor();
+      expect(await focused()).toBe('More about leaked');
+      await page.keyboard.press('Shift+Tab');
+      expect(await focused()).toBe('Revoke leaked');
+      await page.keyboard.press('Enter');
+      expect(await focused()).toBe('Cancel');
+      await page.keyboard.press('Shift+Tab');
+      await page.keyboard.press('Enter');
+      await said(page, 'API key revoked');
+      expect(await focused()).toBe('More about leaked');
+      expect((await app.useKey(key)).status).toBe(401);
+      expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(390);
     });
   });
 });
