@@ -125,16 +125,6 @@ describe('the order of checks', () => {
     expect(await post('x')).toBe('invalid_json');
   });
 
-  test('size and JSON before credential where the page sends what a person decides', async () => {
-    await using asked = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' } });
-    for (const path of ['/authorize', '/device/request', '/device/decision']) {
-      const decide = (named = {}) => sendOverSocket(asked.url, postText(path, 'x', named)).then(codeOf);
-      const codes = [await decide({ 'Content-Length': '2000000' }), await decide()];
-      codes.push(await decide({ Authorization: 'Bearer x' }));
-      expect({ path, codes }).toEqual({ path, codes: ['payload_too_large', 'invalid_json', 'invalid_json'] });
-    }
-  });
-
   test('credential before scope, rate limit before scope, scope before input', async () => {
     await using limited = await createTestApp({ env: { RATE_LIMIT_REQUESTS: '1' } });
     const wrong = { unknown: 1 };

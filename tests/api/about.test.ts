@@ -46,14 +46,3 @@ test('a browser gets the same text as a page with links, everybody else plain te
   expect(links).toContain(`${app.url}/keys`);
   for (const link of links) expect((await fetch(link)).status).toBe(200);
 });
-
-test('what can be switched on or off is named only where it is', async () => {
-  const named = async (env: Record<string, string>) => {
-    await using app = await createTestApp({ env });
-    const text = await (await fetch(app.url)).text();
-    return ['/keys', '/authorize', '/metrics'].filter((path) => text.includes(`${app.url}${path} `));
-  };
-  expect(await named({})).toEqual(['/keys']);
-  const all = { KEYS_PAGE: '0', OAUTH_REDIRECTS: 'loopback', METRICS_TOKEN: 'a-token-of-a-test' };
-  expect(await named(all)).toEqual(['/authorize', '/metrics']);
-});

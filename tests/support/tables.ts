@@ -23,6 +23,13 @@ export type { RouteFacts };
 const DOOR_OF: Partial<Readonly<Record<RouteName, string>>> = {
   introspect: 'services',
   changes: 'services',
+  register: 'signin',
+  authorize: 'signin',
+  ask: 'signin',
+  request: 'signin',
+  decision: 'signin',
+  server: 'signin',
+  resource: 'signin', // in these sweeps: clients sign in here
   sse: 'sse',
   messages: 'sse',
 };

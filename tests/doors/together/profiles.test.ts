@@ -2,11 +2,11 @@
 // `aud`: at each door that takes a user token, and at those that take keys.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
-import { handmade } from '../support/handmade-token.ts';
-import { createIssuer, type Issuer } from '../support/issuer.ts';
-import { call, fetchMcp, post, request } from '../support/mcp.ts';
-import { createTestApp, insertKey, type TestApp } from '../support/test-app.ts';
-import { expectRefused } from './refused-token.ts';
+import { handmade } from '../../support/handmade-token.ts';
+import { createIssuer, type Issuer } from '../../support/issuer.ts';
+import { call, fetchMcp, post, request } from '../../support/mcp.ts';
+import { createTestApp, insertKey, type TestApp } from '../../support/test-app.ts';
+import { expectRefused } from '../../users/refused-token.ts';
 
 const OTHER_PROFILES = [
   'oauth-id-jag+jwt',

@@ -3,10 +3,10 @@
 import { expect, test } from 'bun:test';
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { temporaryFolder } from '../support/folder.ts';
-import { askAsPerson } from '../support/key-request.ts';
-import { keysCommand, startKeys } from '../support/keys-command.ts';
-import { bearer, createTestApp, eventsIn, type TestApp } from '../support/test-app.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { askAsPerson } from '../../support/key-request.ts';
+import { keysCommand, startKeys } from '../../support/keys-command.ts';
+import { bearer, createTestApp, eventsIn, type TestApp } from '../../support/test-app.ts';
 
 const ENV = { OAUTH_DEVICE: '1' };
 

@@ -1,9 +1,9 @@
 // A key that is bound to one server is good at that server alone, whichever door it comes to; any other key at all.
 
 import { afterAll, describe, expect, test } from 'bun:test';
-import { codeFor, handOver, register } from '../support/hand-over.ts';
-import { type Ask, call, post, WAYS } from '../support/mcp.ts';
-import { bearer, createTestApp, eventsIn, listedKeys } from '../support/test-app.ts';
+import { codeFor, handOver, register } from '../../support/hand-over.ts';
+import { type Ask, call, post, WAYS } from '../../support/mcp.ts';
+import { bearer, createTestApp, eventsIn, listedKeys } from '../../support/test-app.ts';
 
 const OTHER = 'https://other.example/mcp';
 const ENV = {

@@ -1,8 +1,8 @@
 // How long `keys header` takes at most: a host waits for it.
 
 import { expect, test } from 'bun:test';
-import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand } from '../support/keys-command.ts';
+import { temporaryFolder } from '../../support/folder.ts';
+import { keysCommand } from '../../support/keys-command.ts';
 
 test('calls of a server that says nothing end in time, those too that wait for another', async () => {
   const home = temporaryFolder();

@@ -2,9 +2,9 @@
 // That neither completes a rotation is in ../signin/handing-out.test.ts and ../mcp/lists.test.ts.
 
 import { expect, test } from 'bun:test';
-import { codeFor, register } from '../support/hand-over.ts';
-import { postModern } from '../support/mcp.ts';
-import { createTestApp, listedKeys } from '../support/test-app.ts';
+import { codeFor, register } from '../../support/hand-over.ts';
+import { postModern } from '../../support/mcp.ts';
+import { createTestApp, listedKeys } from '../../support/test-app.ts';
 
 test('a pasted key is noted as validated, a key that is looked at is not', async () => {
   await using app = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback' } });

@@ -3,11 +3,11 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
-import { defineTool, ok } from '../../src/start/package/index.ts';
-import { childOf } from '../support/children.ts';
-import { ACCEPT, call, type HeaderMap, modern, openSse, post, request } from '../support/mcp.ts';
-import { bearer, createTestApp, type TestApp, type TestResponse } from '../support/test-app.ts';
-import { anyone, facts } from '../support/tools.ts';
+import { defineTool, ok } from '../../../src/start/package/index.ts';
+import { childOf } from '../../support/children.ts';
+import { ACCEPT, call, type HeaderMap, modern, openSse, post, request } from '../../support/mcp.ts';
+import { bearer, createTestApp, type TestApp, type TestResponse } from '../../support/test-app.ts';
+import { anyone, facts } from '../../support/tools.ts';
 
 const DAY_MS = 86_400_000;
 

@@ -2,12 +2,12 @@
 
 import { afterAll, describe, expect, test } from 'bun:test';
 import { join } from 'node:path';
-import { keysCommand } from '../support/keys-command.ts';
-import { labelled } from '../support/labels.ts';
-import { startStore } from '../support/store-mode.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { keysCommand } from '../../support/keys-command.ts';
+import { labelled } from '../../support/labels.ts';
+import { startStore } from '../../support/store-mode.ts';
+import { waitFor } from '../../support/wait-for.ts';
 
-const KEYS = join(import.meta.dir, '../../src/commands/keys.ts');
+const KEYS = join(import.meta.dir, '../../../src/commands/keys.ts');
 const KEY = `sk_test_${'a'.repeat(64)}`;
 const ID = 'b'.repeat(32);
 
