@@ -1,16 +1,24 @@
-// Composes the banner that the operator reads when the server has started.
+// Composes what the operator reads when the server has started: in production a start line and lines of the log, otherwise a
+// banner.
 
 import type { Config } from '../config/config.ts';
 import { mintingCommand, type Running } from '../config/token-settings.ts';
 import { isLoopback } from '../ground/ip.ts';
 import { SERVER_NAME, SERVER_VERSION } from '../ground/server-info.ts';
 import { keysPageUrl, shownUrl } from '../ground/urls.ts';
+import type { Log } from '../watch/log.ts';
 
-const NO_HOST_NAME_WARNING =
-  '  warning: HOST is open to the network, but requests by any host name except localhost are refused; set PUBLIC_URL or ALLOWED_HOSTS\n';
+const NO_HOST_NAME = {
+  variable: 'HOST',
+  reason:
+    'HOST is open to the network, but requests by any host name except localhost are refused; set PUBLIC_URL or ALLOWED_HOSTS',
+};
 
-const NO_HTTPS_WARNING =
-  '  warning: in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY behind a proxy\n';
+const NO_HTTPS = {
+  variable: 'NODE_ENV',
+  reason:
+    'in production no credential is accepted without HTTPS; set TLS_CERT_FILE and TLS_KEY_FILE, or TRUST_PROXY behind a proxy',
+};
 
 const WITH_SECRET = '\n                           where JWT_SECRET is set as it is here';
 
@@ -36,18 +44,38 @@ function signInLine({ jwt, jwtIssuer }: Config, mints: string | null): string {
   return `users sign in at         ${jwtIssuer ?? 'the issuer of the key set'}`;
 }
 
+/** Returns what surely keeps clients out. */
+function doubtsOf({ host, allowedHosts, publicUrl, production, tls, trustProxy }: Config) {
+  return [
+    ...(!isLoopback(host) && allowedHosts === null && publicUrl === null ? [NO_HOST_NAME] : []),
+    ...(production && tls === null && trustProxy === 0 ? [NO_HTTPS] : []),
+  ];
+}
+
+const startLine = (listening: string): string => `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}\n`;
+
+const placeOf = ({ database }: Config): string =>
+  database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
+
+/** Logs what the banner says, for production, and returns the start line: on stderr are errors, and that it listens. */
+export function logListening(config: Config, { listening, publicUrl }: BannerFacts, log: Log): string {
+  for (const doubt of doubtsOf(config)) log.warn('variable contradicts another', doubt);
+  log.info('listening', {
+    on: listening,
+    clients: `${publicUrl}/mcp`,
+    page: config.keysPage === null ? null : keysPageUrl(publicUrl),
+    database: placeOf(config),
+  });
+  return startLine(listening);
+}
+
 export function banner(config: Config, facts: BannerFacts): string {
   const { listening, publicUrl } = facts;
-  const { database } = config;
-  const where = database.mode === 'embedded' ? `file:${database.path}` : shownUrl(database.url);
   const mints = mintingCommand(config, facts);
-  const unnamed = !isLoopback(config.host) && config.allowedHosts === null && config.publicUrl === null;
-  const insecure = config.production && config.tls === null && config.trustProxy === 0;
-  const signIn = signInLine(config, mints);
-  return `${SERVER_NAME} ${SERVER_VERSION} listening on ${listening}
-  environment              ${config.environment}
+  const warnings = doubtsOf(config).map(({ reason }) => `  warning: ${reason}\n`);
+  return `${startLine(listening)}  environment              ${config.environment}
   MCP clients connect to   ${publicUrl}/mcp
-${config.keysPage === null ? '' : `  people manage keys at    ${keysPageUrl(publicUrl)}${mints === null ? '' : ' (token --link makes a link)'}\n`}  keys are kept in         ${where}
-${ownTools(facts)}  ${signIn}
-${unnamed ? NO_HOST_NAME_WARNING : ''}${insecure ? NO_HTTPS_WARNING : ''}`;
+${config.keysPage === null ? '' : `  people manage keys at    ${keysPageUrl(publicUrl)}${mints === null ? '' : ' (token --link makes a link)'}\n`}  keys are kept in         ${placeOf(config)}
+${ownTools(facts)}  ${signInLine(config, mints)}
+${warnings.join('')}`;
 }

@@ -16,7 +16,7 @@ import { DEFAULT_FOLDER, type ImportModule, readToolFolder } from '../tools/fold
 import { type Custom, type ToolFile, toolFilesOf } from '../tools/folder/tool-file.ts';
 import { createLog, type Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
-import { banner } from './banner.ts';
+import { banner, logListening } from './banner.ts';
 import { CERTIFICATE_MS_MIN, type RunningServer, type ServeOptions, whyNotListening } from './listener.ts';
 import { watchLoop } from './loop-watch.ts';
 import { createReload, makeFirst, type Reload } from './reload.ts';
@@ -155,17 +155,17 @@ async function run(runtime: Runtime, config: Config, custom: Custom, log: Log, w
   }
   void service.fetchKeys();
   watchLoop({ clock, log, lastCalled });
-  runtime.writeErr(
-    banner(config, {
-      listening,
-      publicUrl: service.url,
-      runScript: runtime.runScript,
-      env: runtime.env,
-      custom: service.custom,
-      folder,
-      hasFolder,
-    }),
-  ); // last, because its reader may send a signal at once
+  const facts = {
+    listening,
+    publicUrl: service.url,
+    runScript: runtime.runScript,
+    env: runtime.env,
+    custom: service.custom,
+    folder,
+    hasFolder,
+  };
+  // Last, because its reader may send a signal at once.
+  runtime.writeErr(config.production ? logListening(config, facts, log) : banner(config, facts));
 }
 
 /** Logs the configuration, and variables that are surely not as intended. */

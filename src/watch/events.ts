@@ -4,6 +4,7 @@
 const LEVELS = {
   info: [
     'started',
+    'listening',
     'stopping',
     'stopped',
     'API key created',

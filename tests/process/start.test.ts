@@ -29,8 +29,8 @@ import { TEST_SECRET } from '../support/test-app.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const JWT = { JWT_SECRET: TEST_SECRET };
-const OPEN_WARNING = 'warning: HOST is open to the network';
-const HTTPS_WARNING = 'warning: in production no credential is accepted without HTTPS';
+const OPEN_WARNING = 'HOST is open to the network';
+const HTTPS_WARNING = 'in production no credential is accepted without HTTPS';
 
 test('with no configuration at all it serves on loopback, keeps keys in ./data, makes its secret once, and says how to sign in', async () => {
   const server = await startServer();
@@ -141,8 +141,18 @@ test('what is surely not as it is meant is a warning, after the first line; what
   const production = { ...JWT, NODE_ENV: 'production', DATABASE_URL: 'file:./kyes/keys.db', HOST: '0.0.0.0' };
   const useless = { MCP_AUTH: 'eager', DATABASE_AUTH_TOKEN: 'hunter2' };
   await using first = await startServer({ env: { ...production, ...useless } });
-  for (const warning of [OPEN_WARNING, HTTPS_WARNING]) expect(first.stderr()).toContain(warning);
   await first.stop();
+  expect(first.stderr()).toBe(`mcp-key-server 1.0.0 listening on ${first.url}\n`);
+  for (const warning of [OPEN_WARNING, HTTPS_WARNING]) expect(first.stdout()).toContain(warning);
+  expect(logOf(first)).toContainEqual(
+    expect.objectContaining({
+      event: 'listening',
+      level: 'info',
+      on: first.url,
+      clients: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/mcp$/),
+      page: expect.stringContaining('/keys'),
+    }),
+  );
   expect(logOf(first).slice(0, 4)).toMatchObject([
     { level: 'info', event: 'started', environment: 'production' },
     { level: 'warn', event: 'variable without effect', variable: 'MCP_AUTH' },
