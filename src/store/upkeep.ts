@@ -30,16 +30,13 @@ export interface UpkeepOptions {
   readonly usageDays: number;
 }
 
+const REMOVALS = TABLES.flatMap(({ removals }) => removals);
+
 /** What one process at a time does for a database, and how often. */
 const TASKS = {
   records: {
     everyMs: EVERY_MS * (1 - JITTER),
-    remove: (db: Database, run: Run) =>
-      removeAll(
-        db,
-        TABLES.flatMap(({ removals }) => removals),
-        run,
-      ),
+    remove: (db: Database, run: Run) => removeAll(db, REMOVALS, run),
   },
   // Rare, because nearly nothing is old, and the keys are many.
   counts: { everyMs: MS_PER_DAY, remove: removeCounts },
