@@ -31,6 +31,10 @@ export const startBare = (response: CannedResponse, reads: BodyRead = 'json'): P
 export const startBatchedBare = (response: CannedResponse): Promise<Process> =>
   startOther('bare', JSON.stringify(response), 'json', 'batched');
 
+/** The ideal script for a call of get_data with this key. */
+export const startIdeal = (response: CannedResponse, key: string): Promise<Process> =>
+  startOther('ideal', JSON.stringify(response), key);
+
 /** A script of servers/, with its arguments. */
 export const startOther = (name: string, ...args: readonly string[]): Promise<Process> =>
   startProcess({ name, command: [process.execPath, serverScript(name), ...args] });
