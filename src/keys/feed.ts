@@ -1,19 +1,16 @@
-// Polls the store's change feed to keep this process's caches current; feed-pages.ts reads it and reports changes.
+// Polls the store's change feed to keep this process's caches current, and reports changes to them.
 // Memory decides only while the last complete poll *began* less than `lagMaxMs` ago: that poll has seen whatever
 // other processes acknowledged before it. After that, `ensureFresh` polls at once or fails. Ages come from a clock that
 // counts the time a machine sleeps. Timers do not, so no guarantee rests on them: they only poll in advance.
 
 import { type Repeated, repeat } from '../ground/background.ts';
-import type { ReachedPosition } from '../ground/change-feed.ts';
+import { changesOf, FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../ground/change-feed.ts';
 import { type Awaitable, outageIn, StoreOutage } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
 import { createOutageLog } from '../watch/outage.ts';
-import { createFeedPages, type FeedListener } from './feed-pages.ts';
 import { isForeignShaped } from './record.ts';
 import type { KeyStore } from './store.ts';
-
-export type { FeedListener } from './feed-pages.ts';
 
 /** Polls per bound. With four, one lost and one slow poll still leave a fresh one. */
 const POLLS_PER_LAG = 4;
@@ -27,6 +24,18 @@ const QUERY_MS_MAX = 3000;
 const RESPONSE_MS = 25;
 /** Polling stops after this long without a verification, because hosted databases bill reads. */
 const IDLE_AFTER_MS = 60_000;
+/** When further behind than this, dropping everything is quicker than reading the changes. */
+const BEHIND_MAX = 10 * FEED_PAGE_MAX;
+
+export interface FeedListener {
+  /** A page was read after `asked`; its changes are reported next. */
+  onPage?(asked: ReachedPosition, page: FeedPage): void;
+  /** The records with these hashes may have changed, and the owners' blocks or settings. */
+  onChanges?(keyHashes: readonly string[], owners: ReadonlySet<string>, changes: FeedPage['changes']): void;
+  /** Anything may have changed. */
+  onReset?(): void;
+}
+
 export interface FeedOptions {
   readonly store: Pick<KeyStore, 'changesAfter'>;
   readonly clock: Clock;
@@ -176,4 +185,59 @@ export class Feed {
       throw error;
     }
   }
+}
+
+/**
+ * Reads the change feed page by page from its last position, and reports to listeners what to drop. Each page also proves
+ * that the last change seen still exists; if it doesn't, the database was restored, and everything is dropped.
+ */
+function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>, withinMs: number) {
+  const listeners: FeedListener[] = [];
+  let position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
+  let holdsForeign = false;
+  let holdsRules = false;
+
+  function forgetAll({ databaseId, newestSeq, newestMark }: FeedPage): void {
+    position = { databaseId, seq: newestSeq, mark: newestMark };
+    for (const listener of listeners) listener.onReset?.();
+  }
+
+  /** Reports a page to all listeners, synchronously. */
+  function report({ databaseId, changes }: FeedPage): void {
+    const last = changes.at(-1);
+    if (last === undefined) return;
+    const { keyHashes, owners } = changesOf(changes.map(({ changed }) => changed));
+    for (const listener of listeners) listener.onChanges?.(keyHashes, new Set(owners), changes);
+    position = { databaseId, seq: last.seq, mark: last.mark };
+  }
+
+  return {
+    subscribe: (listener: FeedListener) => void listeners.push(listener),
+    /** Returns the position up to which listeners know all changes. */
+    get position(): ReachedPosition {
+      return position;
+    },
+    /** Returns whether the database holds keys of another form, according to the last page. */
+    get holdsForeign(): boolean {
+      return holdsForeign;
+    },
+    /** Returns whether the database holds rules, according to the last page. */
+    get holdsRules(): boolean {
+      return holdsRules;
+    },
+    /** Reads until there are no more changes. Throws what the store throws. */
+    async readOn(): Promise<void> {
+      for (;;) {
+        const asked = position;
+        const page = await changesAfter(asked, withinMs);
+        for (const listener of listeners) listener.onPage?.(asked, page);
+        holdsForeign = page.holdsForeign;
+        holdsRules = page.holdsRules;
+        const isFarBehind = page.prunedSeq > asked.seq || page.newestSeq - asked.seq > BEHIND_MAX;
+        if (isLost(asked, page) || isFarBehind) return forgetAll(page);
+        report(page);
+        if (page.changes.length < FEED_PAGE_MAX) return;
+      }
+    },
+  };
 }
