@@ -72,6 +72,27 @@ describeInBrowser('a key for a connection', (browser) => {
     });
   });
 
+  test('says who vouches for its client: whoever listed its document, or nobody', async () => {
+    const env = { OAUTH_CLIENTS: 'known https://vendor.example/*', OAUTH_REDIRECTS: 'https://client.example/back' };
+    await using app = await appForBrowser({ env });
+    const ofNobody = (host: string) => `It says that it is ${host}, which nobody can prove.`;
+    for (const [id, says] of [
+      ['https://claude.ai/oauth/mcp-oauth-client-metadata', 'Identified by claude.ai.'],
+      ['https://vendor.example/a/b.json', 'Identified by vendor.example.'],
+      ['https://vendor.example/a/b/c.json', ofNobody('vendor.example')],
+      ['https://claude.ai/oauth/mcp-oauth-client-metadata2', ofNobody('claude.ai')],
+      ['https://claudeXai/oauth/mcp-oauth-client-metadata', ofNobody('claudexai')],
+    ] as const) {
+      const query = new URLSearchParams({ client_id: id, redirect_uri: 'https://client.example/back' });
+      const at = `#connect=${encodeURIComponent(query.toString())}`;
+      await withKeysPage(browser(), app, { at }, async ({ page }) => {
+        await pasteToken(page, await app.token('alice'));
+        await page.getByRole('heading', { name: /handed to client.example/ }).waitFor();
+        await page.getByText(says).waitFor();
+      });
+    }
+  });
+
   test('that is not to be had says why, and leads back to where a key can be pasted', async () => {
     await using app = await appForBrowser({ env: CONNECT });
     const client = await register(app, ['https://client.example/back']);
