@@ -2,11 +2,32 @@
 
 export type Attributes = Readonly<Record<string, string | number | undefined>>;
 
-/** Returns the JSON of attributes, without those that are undefined. */
-export const attributesOf = (attributes: Attributes): string =>
-  `[${Object.entries(attributes)
-    .flatMap(([key, value]) => (value === undefined ? [] : `{"key":${JSON.stringify(key)},"value":${textOf(value)}}`))
-    .join(',')}]`;
+/** How many values of an attribute are remembered: nearly all spans repeat what others have. */
+const KNOWN_MAX = 1000;
+
+/** Creates the function that writes attributes, without those that are undefined. */
+export function createAttributesWriter(): (attributes: Attributes) => string {
+  const written = new Map<string, Map<string | number, string>>();
+  function write(key: string, value: string | number): string {
+    const values = written.get(key) ?? new Map<string | number, string>();
+    if (values.size === 0) written.set(key, values);
+    let text = values.get(value);
+    if (text === undefined) {
+      text = `{"key":${JSON.stringify(key)},"value":${textOf(value)}}`;
+      if (values.size >= KNOWN_MAX) values.clear();
+      values.set(value, text);
+    }
+    return text;
+  }
+  return (attributes) => {
+    let all = '';
+    for (const key in attributes) {
+      const value = attributes[key];
+      if (value !== undefined) all += all === '' ? write(key, value) : `,${write(key, value)}`;
+    }
+    return `[${all}]`;
+  };
+}
 
 const textOf = (value: string | number): string =>
   typeof value === 'number' ? `{"intValue":"${value}"}` : `{"stringValue":${JSON.stringify(value)}}`;
@@ -21,7 +42,8 @@ export interface Span {
   readonly startedAtMs: number;
   readonly durationMs: number;
   readonly isError: boolean;
-  readonly attributes: Attributes;
+  /** Their JSON. */
+  readonly attributes: string;
 }
 
 const KIND_SERVER = 2;
@@ -32,7 +54,7 @@ export function spanText(span: Span): string {
   const parent = parentId === undefined ? '' : `"parentSpanId":"${parentId}",`;
   const traceState = state === undefined ? '' : `"traceState":${JSON.stringify(state)},`;
   const status = isError ? `{"code":${STATUS_ERROR}}` : '{}';
-  return `{"traceId":"${traceId}","spanId":"${spanId}",${parent}${traceState}"name":${JSON.stringify(name)},"kind":${KIND_SERVER},"startTimeUnixNano":"${nanoseconds(startedAtMs)}","endTimeUnixNano":"${nanoseconds(startedAtMs + durationMs)}","attributes":${attributesOf(attributes)},"status":${status}}`;
+  return `{"traceId":"${traceId}","spanId":"${spanId}",${parent}${traceState}"name":${JSON.stringify(name)},"kind":${KIND_SERVER},"startTimeUnixNano":"${nanoseconds(startedAtMs)}","endTimeUnixNano":"${nanoseconds(startedAtMs + durationMs)}","attributes":${attributes},"status":${status}}`;
 }
 
 /** Milliseconds since 1970 in nanoseconds: a number can hold the microseconds alone. */

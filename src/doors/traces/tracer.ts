@@ -2,7 +2,7 @@
 
 import type { Trace } from '../../calls/call.ts';
 import type { Clock, RandomBytes } from '../../ground/runtime.ts';
-import { type Attributes, spanText } from './encoding.ts';
+import { type Attributes, createAttributesWriter, spanText } from './encoding.ts';
 import type { Sampler, TraceSettings } from './settings.ts';
 
 export interface TracerOptions {
@@ -45,6 +45,7 @@ const SPAN_ID_BYTES = 8;
 export function createTracer({ settings, clock, random, add }: TracerOptions): Tracer {
   const { sampler } = settings;
   const newId = createIds(random);
+  const write = createAttributesWriter();
   return {
     now: () => ({ atMs: clock.nowMs(), monotonicMs: clock.monotonicMs() }),
     begin(parent) {
@@ -54,10 +55,11 @@ export function createTracer({ settings, clock, random, add }: TracerOptions): T
       if (!isDecided && !isSampled(traceId, sampler)) return undefined;
       return { traceId, spanId: newId(SPAN_ID_BYTES), parent };
     },
-    end({ traceId, spanId, parent }, { atMs: startedAtMs, monotonicMs }, ended) {
+    end({ traceId, spanId, parent }, { atMs: startedAtMs, monotonicMs }, { name, isError, attributes: given }) {
       const durationMs = clock.monotonicMs() - monotonicMs;
       const { parentId, state } = parent ?? {};
-      add(spanText({ traceId, spanId, parentId, state, startedAtMs, durationMs, ...ended }));
+      const attributes = write(given);
+      add(spanText({ traceId, spanId, parentId, state, name, startedAtMs, durationMs, isError, attributes }));
     },
   };
 }
