@@ -1,0 +1,106 @@
+// What operators copy for bills and for unused keys: totals of days to a meter, and a weekly end of keys that nobody uses.
+
+import { expect, test } from 'bun:test';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { addUses } from '../store/tables.ts';
+import { testClock } from '../support/clock.ts';
+import { run } from '../support/command.ts';
+import { openDatabase } from '../support/database-client.ts';
+import { ROOT } from '../support/documents.ts';
+import { temporaryFolder } from '../support/folder.ts';
+import { keysCommand } from '../support/keys-command.ts';
+import { createTestApp } from '../support/test-app.ts';
+
+const DAY_MS = 86_400_000;
+const TODAY = Math.floor(Date.now() / DAY_MS);
+const dayText = (day: number) => new Date(day * DAY_MS).toISOString().slice(0, 10);
+const KEYS = `${process.execPath} --no-env-file ${join(ROOT, 'src/commands/keys.ts')}`;
+const PATH = process.env.PATH ?? '';
+const missing = ['bash', 'jq', 'curl'].some((program) => Bun.which(program) === null);
+
+test.skipIf(missing)(
+  'a meter that takes the last value has the totals of three days, however often they are sent',
+  async () => {
+    const taken = new Map<string, object>();
+    await using meter = Bun.serve({
+      port: 0,
+      async fetch(request) {
+        if (request.method !== 'PUT' || request.headers.get('authorization') !== 'Bearer secret')
+          return new Response(null, { status: 403 });
+        const total = (await request.json()) as { id: string };
+        taken.set(total.id, total);
+        return new Response();
+      },
+    });
+    const app = await createTestApp({ store: 'embedded' });
+    const [one, two] = [await app.createKey('acme'), await app.createKey('acme/2')];
+    await app.close();
+    const url = `file:${app.folder}/keys.db`;
+    for (const [ago, uses] of [
+      [0, 1],
+      [1, 20],
+      [3, 300],
+      [4, 4000],
+    ] as const)
+      await addUses(url, one.id, TODAY - ago, uses);
+    await addUses(url, two.id, TODAY - 2, 7);
+    const env = { PATH, DATABASE_URL: url, KEYS, METER: meter.url.href, METER_TOKEN: 'secret' };
+    const send = () => run(['bash', join(import.meta.dir, 'usage-meter.sh')], { cwd: temporaryFolder(), env });
+    const totals = (owner: string, ...days: (readonly [number, number])[]) =>
+      days.map(([ago, units]) => ({ id: `${owner}/${dayText(TODAY - ago)}`, owner, day: dayText(TODAY - ago), units }));
+    expect(await send()).toMatchObject({ code: 0 });
+    const sent = [...totals('acme', [1, 20], [3, 300]), ...totals('acme/2', [2, 7])];
+    expect([...taken.values()]).toEqual(expect.arrayContaining(sent));
+    expect(taken.size).toBe(sent.length);
+    // What comes late replaces what was there.
+    const client = openDatabase(url);
+    await client.execute({ sql: 'UPDATE key_counts SET uses = 21 WHERE number = ?', args: [TODAY - 1] });
+    client.close();
+    expect(await send()).toMatchObject({ code: 0 });
+    expect([...taken.values()]).toEqual(expect.arrayContaining(totals('acme', [1, 21])));
+    expect(taken.size).toBe(sent.length);
+  },
+);
+
+test('the unit of every week ends keys that were not used, and fails where there are too many', async () => {
+  const unit = readFileSync(join(import.meta.dir, 'mcp-key-server-unused.service'), 'utf8');
+  const [, command = ''] = /^ExecStart=\/usr\/local\/bin\/bun (.*)$/m.exec(unit) ?? [];
+  const app = await createTestApp({ store: 'embedded', clock: testClock(Date.now()) });
+  const [used, unused] = [await app.createKey('a'), await app.createKey('a')];
+  await app.useKey(used.key);
+  await app.close();
+  const url = `file:${app.folder}/keys.db`;
+  const client = openDatabase(url);
+  const old = Date.now() - 100 * DAY_MS;
+  await client.execute(`UPDATE api_keys SET created_at_ms = ${old}`);
+  await client.execute(`UPDATE key_events SET at_ms = ${old}`);
+  const weekly = () =>
+    run([process.execPath, '--no-env-file', ...command.split(' ')], { cwd: ROOT, env: { PATH, DATABASE_URL: url } });
+  expect(await weekly()).toMatchObject({ code: 0, stdout: `${unused.id}\n` });
+  expect((await keysCommand({ DATABASE_URL: url }, ['show', used.id])).stdout).toMatch(/^active +true$/m);
+  await client.execute(`INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 101)
+SELECT lower(hex(randomblob(16))), 'b', 'n', lower(hex(randomblob(32))), '[]', 1, 1 FROM n`);
+  await client.execute(`UPDATE key_events SET at_ms = ${old}`);
+  client.close();
+  expect(await weekly()).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringContaining('more than --at-most 100'),
+  });
+});
+
+test.skipIf(Bun.which('systemd-analyze') === null)('systemd knows every setting of the weekly units', () => {
+  const folder = temporaryFolder();
+  const names = ['mcp-key-server-unused.service', 'mcp-key-server-unused.timer'];
+  for (const name of names) {
+    const text = readFileSync(join(import.meta.dir, name), 'utf8');
+    writeFileSync(join(folder, name), text.replaceAll('/usr/local/bin/bun', process.execPath));
+  }
+  const verify = Bun.spawnSync(
+    ['systemd-analyze', '--no-pager', 'verify', '--man=no', '--recursive-errors=no', ...names],
+    { cwd: folder },
+  );
+  expect({ code: verify.exitCode, said: verify.stderr.toString() }).toEqual({ code: 0, said: '' });
+});
