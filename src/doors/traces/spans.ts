@@ -2,7 +2,7 @@
 // for MCP (v0.1.0). A request without a good credential makes none, so strangers can't fill anybody's store.
 
 import type { Observer, Transport } from '../../api/observer.ts';
-import { type Call, headerTrace, metaTrace } from '../../calls/call.ts';
+import { type Call, headerTrace, metaTrace, type Trace } from '../../calls/call.ts';
 import type { Identify, Identity } from '../../calls/identify.ts';
 import type { Operation } from '../../calls/operation.ts';
 import { type Awaitable, isPromise } from '../../ground/result.ts';
@@ -22,9 +22,29 @@ interface SpansOptions extends TracerOptions {
 /** The span of a call. */
 interface CallSpan extends Begun {
   /** Who brought a good credential that no guard demands. */
-  readonly identity?: Identity;
+  readonly identity?: Identity | undefined;
   /** The caller's address, read while it is connected. */
   readonly address?: string | undefined;
+}
+
+/** The trace that a call's tool passes on. It keeps the span for its end, hidden from the tool. */
+class SpanTrace implements Trace {
+  readonly traceId: string;
+  readonly parentId: string;
+  readonly sampled = true;
+  declare readonly state?: string;
+  readonly #span: CallSpan;
+
+  constructor(span: CallSpan) {
+    this.#span = span;
+    this.traceId = span.traceId;
+    this.parentId = span.spanId;
+    if (span.parent?.state !== undefined) this.state = span.parent.state;
+  }
+
+  static spanOf({ trace }: Call): CallSpan | undefined {
+    return trace instanceof SpanTrace ? trace.#span : undefined;
+  }
 }
 
 /** A call, with what its guards may have added. */
@@ -32,7 +52,6 @@ type AnyCall = Call & { readonly auth?: { readonly keyId?: string } };
 
 export function createSpans({ basePath, identify, ...options }: SpansOptions): Observer {
   const tracer = createTracer(options);
-  const spans = new WeakMap<Call, CallSpan>();
   const toolsPath = `${basePath}/tools/`;
   const askedPaths: readonly (string | null)[] = [`${basePath}/verify`, `${basePath}/introspect`];
 
@@ -44,10 +63,7 @@ export function createSpans({ basePath, identify, ...options }: SpansOptions): O
     const address = isHttp ? call.clientAddress() : undefined; // read now: a client that has left has none
     function put(identity?: Identity): void {
       if (identity !== undefined && !isGood(identity)) return;
-      const { traceId, spanId: parentId, parent } = begun as Begun;
-      const state = parent?.state;
-      call.trace = { traceId, parentId, sampled: true, ...(state !== undefined && { state }) };
-      spans.set(call, { ...(begun as Begun), address, ...(identity !== undefined && { identity }) });
+      call.trace = new SpanTrace({ ...(begun as Begun), address, identity });
     }
     if (credential !== null) return put(); // its guard looks
     const identity = identify(call);
@@ -56,7 +72,7 @@ export function createSpans({ basePath, identify, ...options }: SpansOptions): O
 
   /** Returns the span of a call that has ended, unless no good credential was found. */
   function spanOf(call: AnyCall): CallSpan | undefined {
-    const span = spans.get(call);
+    const span = SpanTrace.spanOf(call);
     return span?.identity !== undefined || isAdmitted(call) ? span : undefined;
   }
 
