@@ -114,7 +114,7 @@ function askToBlock(opened, blocked) {
 
 function askToRevoke(opened) {
   const { name, owner, list } = opened;
-  const words = html`Revoke all keys of ${nameOf(name)}? There are ${keysWords(owner.keys)}; programs that use them are ${setup.refused}. They stay in the list, as revoked, with their history. He can make new ones; block him to prevent that.`;
+  const words = html`Revoke all keys of ${nameOf(name)}? ${keysWords(owner.keys)}, in any state: programs that use them are ${setup.refused}. They stay in the list, as revoked, with their history. He can make new ones; block him to prevent that.`;
   async function act() {
     const { output, failure } = await given.callTool('admin_revoke_keys', { owner: name });
     if (output === null) return failure;

@@ -37,25 +37,27 @@ export function operatorSearch({ open }) {
   }
 
   /** Finds by a typed text, as it is meant. Nothing but an owner's name, an id or a fingerprint is sent. */
-  function find(field) {
-    const text = field.value.trim();
+  function find(typed) {
+    const text = typed.trim();
     const [key] = KEY.exec(text) ?? [];
-    const isWhole = key !== undefined || search.meaning === 'whole';
-    if (isWhole) field.value = '';
     if (text === '') return say('');
-    if (isWhole) return findWhole(key ?? text);
+    if (key !== undefined || search.meaning === 'whole') return findWhole(key ?? text);
     if (search.meaning === 'key') {
       const hex = text.toLowerCase();
       if (/^[0-9a-f]{32}$/.test(hex)) return findBy({ keyId: hex });
       if (/^[0-9a-f]{12}$/.test(hex)) return findBy({ fingerprint: hex });
       return say('An id has 32 hex digits, and a fingerprint 12.');
     }
-    const owner = field.value;
-    if ([...owner].length > OWNER_CHARS_MAX) return say(`An owner has at most ${OWNER_CHARS_MAX} characters.`);
+    if ([...typed].length > OWNER_CHARS_MAX) return say(`An owner has at most ${OWNER_CHARS_MAX} characters.`);
     say('');
-    open(owner);
+    open(typed);
   }
-  const findBusily = (field) => busily('find', async () => find(field));
+  /** Takes the text of the field, which keeps no key, whatever else is being looked for. */
+  function findBusily(field) {
+    const { value } = field;
+    if (search.meaning === 'whole' || KEY.test(value)) field.value = '';
+    return busily('find', async () => find(value));
+  }
   /** Takes a key of this server out of the field as soon as it is there. */
   const type = ({ target }) => KEY.test(target.value) && findBusily(target);
   const mean = ({ target }) => change(search, { meaning: target.value, said: '' });

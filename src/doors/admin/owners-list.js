@@ -65,13 +65,16 @@ function viewOf(list, open) {
   </section>`;
 }
 
-const rowOf = ({ owner, keys, keysMax, uses, quota, blocked }, open) => html`<li class="row" at="row of ${owner}">
+const rowOf = (
+  { owner, keys, keysMax, uses, quota, share, blocked },
+  open,
+) => html`<li class="row" at="row of ${owner}">
   <div class="line"><span class="name">${nameOf(owner)}</span></div>
   ${blocked ? html`<span class="state bad">Blocked</span>` : html`<span></span>`}
   <div class="facts hint line">
     <span class="when">${inWords(keys)} of ${inWords(keysMax)} ${keysMax === 1 ? 'key' : 'keys'}</span>
     <span class="when">${usesWords(uses)}</span>
-    ${quota && quotaBar(quota)}
+    ${quota && quotaBar(quota)}${share !== null && html`<span>${Math.round(share * 100)} %</span>`}
   </div>
   <div class="buttons line">
     <button type="button" at="owner ${owner}" aria-label="Open ${owner}" onclick=${() => open(owner)}>Open</button>

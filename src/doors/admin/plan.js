@@ -25,6 +25,7 @@ export function readOwner(item) {
       uses: readUses(item.uses) ?? { today: 0, days: Array(30).fill(0) },
       quota: quota && { ...quota, remaining },
       limit: readLimit(item.rateLimit),
+      share,
       metadata: isObject(item.metadata) ? item.metadata : null,
     },
   ];

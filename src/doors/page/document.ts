@@ -93,7 +93,7 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
 
 /** Allows a script by its URL, beside those by hash. */
 const withScript = (policy: string, url: string | null): string =>
-  url === null ? policy : policy.replace('script-src ', `script-src ${url} `);
+  url === null ? policy : policy.replace('script-src ', () => `script-src ${asSource(url)} `);
 
 /** Returns the setup of the page's script. It is public. */
 function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: string, issuer: unknown, isSecure: boolean) {
@@ -130,9 +130,12 @@ async function pageIssuer({ config, address, findSignIn }: KeysPageOptions) {
   return { name: new URL(issuer).host, issuer, clientId, scope, resource, endpoints: await findSignIn() };
 }
 
-/** Returns the token endpoint as a CSP source, without characters that would end the directive. */
+/** Returns the token endpoint as a CSP source. */
 function tokenSource(issuer: Issuer): string {
   if (issuer?.endpoints == null) return '';
   const { origin, pathname } = issuer.endpoints.token;
-  return ` ${origin}${pathname.replaceAll(';', '%3B').replaceAll(',', '%2C')}`;
+  return ` ${asSource(origin + pathname)}`;
 }
+
+/** Encodes the characters of a URL that would end a directive. */
+const asSource = (url: string): string => url.replaceAll(';', '%3B').replaceAll(',', '%2C');

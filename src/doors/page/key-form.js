@@ -27,13 +27,17 @@ export function keyForm({ task, head, fields, verb, doing, other, act }) {
     const wanted = wantedIn(target);
     return wanted.scopes.length === 0 && !isLed ? lead(target) : act(wanted);
   };
-  return html`<form class="card stack" id="create" at="form ${verb}" aria-labelledby="form-title" onsubmit=${send}>
+  return html`<form class="card stack" id="create" at="form ${verb}" aria-labelledby="form-title" onsubmit=${send}
+    onclick=${holdSecond}>
     ${head}
     ${keyFields({ ...fields, lead, hint: isLed && html`<span class="warn">It may do nothing yet.</span> Tick what it may do, or press “${verb}” again.` })}
     ${failure && complaint(failure)}
     <div class="line">${workButton({ at: 'go on', label: verb, doing, look: 'solid' })}${other}</div>
   </form>`;
 }
+
+/** Holds back the second click of a double click on a button: it was not meant for what the first has changed. */
+const holdSecond = (event) => event.detail > 1 && event.target.closest('button') && event.preventDefault();
 
 /**
  * Draws the fields of a key. `at` is the end of their ids. `ticked` are scopes ticked in advance; `more` are others to

@@ -103,6 +103,7 @@ describeInBrowser('bad timing', (browser) => {
     await using app = await appForBrowser();
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
       await page.getByRole('textbox', { name: 'Name' }).fill('clicked twice');
+      await page.getByRole('textbox', { name: /scopes/i }).fill('read');
       await page.getByRole('button', { name: 'Create key' }).dblclick();
       await page.getByRole('heading', { name: 'clicked twice' }).waitFor();
       await page.getByText('1 key', { exact: true }).waitFor();
@@ -115,6 +116,7 @@ describeInBrowser('bad timing', (browser) => {
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
       await page.getByRole('button', { name: 'Create a key' }).click();
       await page.getByRole('textbox', { name: 'Name' }).fill('in time');
+      await page.getByRole('textbox', { name: /scopes/i }).fill('read');
       const responses = await held(page, 'create_api_key');
       await page.getByRole('button', { name: 'Create key' }).click();
       await until(() => responses.length === 1);
@@ -221,6 +223,7 @@ describeInBrowser('bad timing', (browser) => {
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
       const show = async () => {
         await page.getByRole('textbox', { name: 'Name' }).fill('shown');
+        await page.getByRole('textbox', { name: /scopes/i }).fill('read');
         await page.getByRole('button', { name: 'Create key' }).click();
         await page.getByRole('button', { name: 'Show key' }).click();
       };
@@ -245,6 +248,7 @@ describeInBrowser('a link that somebody else made', (browser) => {
     await using app = await appForBrowser();
     await withKeysPage(browser(), app, await link(app, 'alice'), async ({ page }) => {
       await page.getByRole('textbox', { name: 'Name' }).fill('shown');
+      await page.getByRole('textbox', { name: /scopes/i }).fill('read');
       await page.getByRole('button', { name: 'Create key' }).click();
       await page.getByRole('button', { name: 'Show key' }).click();
       const over = { exp: Math.floor(app.clock.nowMs() / 1000) - 60 };

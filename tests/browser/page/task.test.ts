@@ -215,7 +215,7 @@ describeInBrowser('a key for a program without a browser', (browser) => {
       await page.getByRole('status').getByText('Refused: the program gets no key.').waitFor();
       expect(await status?.textContent()).toBe('Refused: the program gets no key.');
       app.clock.advance(10_000);
-      expect((await pollForKey(app, asked.device_code)).body).toEqual({ error: 'access_denied' });
+      expect((await pollForKey(app, asked.device_code)).body).toMatchObject({ error: 'access_denied' });
       expect((await historyOf(page)).join(' ')).not.toContain('ask=');
     });
   });

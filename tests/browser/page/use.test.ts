@@ -136,9 +136,8 @@ describeInBrowser('the form of a new key', (browser) => {
       const focused = () => page.evaluate(() => (document.activeElement as HTMLInputElement).value);
       const send = page.getByRole('button', { name: 'Create key' });
       await page.getByRole('textbox', { name: 'Name' }).fill('for nothing');
-      await send.click();
+      await send.dblclick(); // whose second click makes none, either
       await page.getByText('It may do nothing yet.').waitFor();
-      expect(await focused()).toBe('read');
       expect(await listedKeys(app, 'alice')).toEqual([]);
       await page.getByRole('textbox', { name: 'Name' }).press('Enter');
       expect(await focused()).toBe('read');
