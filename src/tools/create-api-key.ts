@@ -21,16 +21,11 @@ import {
 
 const limitFields = {
   rateLimit: v.optional(
-    v.pipe(
-      rateLimitInput,
-      v.description(
-        "How many calls the key may make in a window, like 100 in `1h`; without it the server's limit counts. For a program that could run away.",
-      ),
+    rateLimitInput(
+      "How many calls the key may make in a window, like 100 in `1h`; without it the server's limit counts. For a program that could run away.",
     ),
   ),
-  quota: v.optional(
-    v.pipe(quotaInput, v.description('How many calls the key may make in a day or month (UTC), beside its limit.')),
-  ),
+  quota: v.optional(quotaInput('How many calls the key may make in a day or month (UTC), beside its limit.')),
 };
 
 /** keys/grants.ts checks the value. */

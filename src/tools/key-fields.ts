@@ -94,29 +94,35 @@ export const quotaFields = v.strictObject({ requests, period: v.picklist(['day',
 const orText = <S extends v.GenericSchema>(
   shape: S,
   { read, like, pattern }: { read(text: string): unknown; readonly like: string; readonly pattern: string },
+  description?: string,
 ) =>
   v.pipe(
     v.unknown(),
     v.check((given) => typeof given !== 'string' || read(given) !== null, `Expected ${like}`),
-    v.metadata({ anyOf: [jsonSchemaOf('key fields', shape), { type: 'string', pattern }] }),
+    v.metadata({
+      anyOf: [jsonSchemaOf('key fields', shape), { type: 'string', pattern }],
+      ...(description !== undefined && { description }), // one after the transform would be lost
+    }),
     v.transform((given) => (typeof given === 'string' ? read(given) : given)),
     shape,
   );
 
-export const rateLimitInput = orText(rateLimitFields, {
-  read(text) {
+const RATE_LIMIT_TEXT = {
+  read(text: string) {
     const limit = parseLimit(text);
     return limit && writtenLimit(limit);
   },
   like: 'requests and a window, or text like 100/1m',
   pattern: '^[0-9]{1,10}/[0-9]{1,8}[smhd]$',
-});
+};
+export const rateLimitInput = (description?: string) => orText(rateLimitFields, RATE_LIMIT_TEXT, description);
 
-export const quotaInput = orText(quotaFields, {
+const QUOTA_TEXT = {
   read: parseQuota,
   like: 'requests and a period, or text like 5000/day',
   pattern: '^[0-9]{1,10}/(day|month)$',
-});
+};
+export const quotaInput = (description?: string) => orText(quotaFields, QUOTA_TEXT, description);
 
 /** A quota in force, as lists show it. */
 export const shownQuotaFields = v.strictObject({

@@ -70,8 +70,8 @@ const parseLine = parserOf(
     id: v.optional(v.pipe(v.string(), v.check(isIdShaped, 'Expected 32 lowercase hex digits'))),
     createdAt: v.optional(time),
     expiresAt: v.optional(v.nullable(time)),
-    rateLimit: v.optional(rateLimitInput),
-    quota: v.optional(quotaInput),
+    rateLimit: v.optional(rateLimitInput()),
+    quota: v.optional(quotaInput()),
     metadata: v.optional(metadataInput('Data of your own.')),
     foreign: v.optional(v.boolean()),
     resource: v.optional(

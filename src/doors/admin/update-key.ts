@@ -34,8 +34,8 @@ export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys)
       expiresInDays: v.optional(
         v.pipe(v.nullable(daysOf(admins)), v.description('Days from now until it expires; null: it never does.')),
       ),
-      rateLimit: v.optional(v.pipe(v.nullable(rateLimitInput), v.description("Its own; null: the server's counts."))),
-      quota: v.optional(v.pipe(v.nullable(quotaInput), v.description("Its own; null: the server's counts."))),
+      rateLimit: v.optional(v.pipe(v.nullable(rateLimitInput()), v.description("Its own; null: the server's counts."))),
+      quota: v.optional(v.pipe(v.nullable(quotaInput()), v.description("Its own; null: the server's counts."))),
       metadata: v.optional(
         metadataInput(
           'Data of your own, which who has the key can read, by names like plan or plan_2; replaces all of it.',

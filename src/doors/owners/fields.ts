@@ -10,7 +10,7 @@ import type { OwnerUpdate } from './owners.ts';
 const count = v.pipe(v.number(), v.integer());
 
 const ownerLimit = v.pipe(
-  rateLimitInput,
+  rateLimitInput(),
   v.check(
     ({ window }) => (windowSecondsOf(window) ?? 0) >= SHARED_WINDOW_S_MIN,
     `Expected a window of ${SHARED_WINDOW_S_MIN}s or more`,
@@ -20,7 +20,7 @@ const ownerLimit = v.pipe(
 /** What an admin may set; null resets to the server's default. */
 export const ownerUpdateFields = {
   rateLimit: v.optional(v.pipe(v.nullable(ownerLimit), v.description("Of all keys together; null: the server's."))),
-  quota: v.optional(v.pipe(v.nullable(quotaInput), v.description("Of all keys together; null: the server's."))),
+  quota: v.optional(v.pipe(v.nullable(quotaInput()), v.description("Of all keys together; null: the server's."))),
   keysMax: v.optional(
     v.pipe(
       v.nullable(v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(OWNER_KEYS_MAX))),
