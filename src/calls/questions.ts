@@ -4,7 +4,7 @@ import * as v from 'valibot';
 import type { InvalidInput } from '../ground/problem.ts';
 import { ok, type Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
-import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf } from './schema.ts';
+import { inputParserOf, type JsonSchema, jsonSchemaOf, type ObjectSchema, parserOf, type Schema } from './schema.ts';
 
 export interface InputRequest {
   readonly method: 'elicitation/create';
@@ -42,6 +42,8 @@ const readAction = parserOf(
  * again; unknown fields are ignored (2026-07-28, basic/patterns/mrtr).
  */
 export function form<S extends ObjectSchema>(schema: S): (message: string) => Question<FormAnswer<v.InferOutput<S>>> {
+  const literal = Object.entries(fieldsOf(schema)).find(([, field]) => isLiteral(field));
+  if (literal !== undefined) throw otherType(literal[0]);
   const requestedSchema = flatSchemaOf(jsonSchemaOf('form', schema));
   const parse = inputParserOf(schema);
   const names = Object.keys(requestedSchema.properties);
@@ -80,6 +82,18 @@ function fieldsNamed(names: readonly string[], content: JsonObject): JsonObject 
   return Object.fromEntries(names.filter((name) => Object.hasOwn(content, name)).map((name) => [name, content[name]]));
 }
 
+const fieldsOf = (schema: Schema): Readonly<Record<string, Schema>> =>
+  'entries' in schema ? (schema.entries as Record<string, Schema>) : {};
+
+/** Returns whether a field has one value: a form leaves nothing to decide. */
+const isLiteral = (field: Schema): boolean =>
+  field.type === 'literal' || ('wrapped' in field && isLiteral(field.wrapped as Schema));
+
+const otherType = (name: string) =>
+  new Error(
+    `form: expected strings, numbers, booleans, picklists and arrays of picklists, got another type for "${name}"`,
+  );
+
 interface FormSchema extends JsonObject {
   readonly properties: JsonObject;
   readonly required?: readonly string[];
@@ -90,9 +104,7 @@ function flatSchemaOf({ properties = {}, required }: JsonSchema): FormSchema {
   const shown = Object.entries(properties as JsonObject).map(([name, property]) => {
     const keywords = isObject(property) ? KEYWORDS.get(property.type) : undefined;
     if (!isObject(property) || keywords === undefined || (property.type === 'array' && !isPicklist(property.items))) {
-      throw new Error(
-        `form: expected strings, numbers, booleans, picklists and arrays of picklists, got another type for "${name}"`,
-      );
+      throw otherType(name);
     }
     const known = Object.entries(property).filter(([keyword]) => keywords.includes(keyword));
     return [

@@ -172,10 +172,20 @@ function issueOf(schema: Schema, issue: v.BaseIssue<unknown>): InputIssue {
 /** Returns the schema of a field or of a list's items; undefined within alternatives and records. */
 function schemaAt(schema: Schema, [key, ...rest]: readonly string[]): Schema | undefined {
   if ('wrapped' in schema) return schemaAt(schema.wrapped as Schema, key === undefined ? [] : [key, ...rest]);
+  const shape = schema.type === 'unknown' ? lastShapeOf(schema) : undefined;
+  if (shape !== undefined) return schemaAt(shape, key === undefined ? [] : [key, ...rest]);
   if (key === undefined) return schema;
   const entries = entriesOf(schema);
   const inside = 'item' in schema ? (schema.item as Schema) : Object.hasOwn(entries, key) ? entries[key] : undefined;
   return inside && schemaAt(inside, rest);
+}
+
+/** Returns the schema at the end of a pipe, which checks what the others have made of the input. */
+function lastShapeOf(schema: Schema): Schema | undefined {
+  const last: unknown = 'pipe' in schema ? (schema.pipe as readonly unknown[]).at(-1) : undefined;
+  return last !== schema && isObject(last) && last.kind === 'schema' && last.type !== 'unknown'
+    ? (last as unknown as Schema)
+    : undefined;
 }
 
 /** Redacts keys in an issue. The name of a record's field, or a tool's message, may quote the input. */

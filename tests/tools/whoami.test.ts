@@ -22,6 +22,7 @@ test('says whose key it is and what is left of its limit, without a scope', asyn
     ownerRateLimit: null,
     ownerQuota: null,
     metadata: null,
+    workload: null,
     usesToday: 2,
   });
   expect(headers.get('ratelimit')).toBe('"key";r=998;t=3599');
