@@ -201,6 +201,7 @@ describeInBrowser('a key that one has', (browser) => {
       const row = page.getByRole('listitem').filter({ hasText: 'in my .env' });
       await row.getByText(id, { exact: true }).waitFor();
       const said = row.getByRole('list', { name: 'History' }).getByRole('listitem');
+      await said.first().waitFor();
       expect(await said.allTextContents()).toEqual([expect.stringMatching(/^Made by alice, .*, from 127\.0\.0\.1$/)]);
       expect(sent.filter((text) => text.includes(key))).toEqual([]);
       expect(requests.filter((asked) => asked.includes('/keys/'))).not.toEqual([]);
