@@ -66,6 +66,13 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
     ],
     ['app.ts', / {6}\.\.\.pageOf\(.*\n/],
   ],
+  copies: [
+    ['app.ts', / {4}createReplica: await replicasOf\(config\),\n/],
+    [
+      'app.ts',
+      /\/\*\* Loads what creates a replica, if one is configured\. \*\/\nasync function replicasOf\([\s\S]*?\n}\n\n/,
+    ],
+  ],
   metrics: [
     ['app.ts', /(?<=readonly usage\?: \(\) => )ProcessUsage/, 'object'],
     ['app.ts', / {2}const metrics = await openMetrics\(.*\n/],
@@ -102,6 +109,7 @@ export const DOORS: Readonly<Record<string, readonly Edit[]>> = {
 /** Files of src/commands/keys/ that are about a door alone, with their lines in the table of verbs. */
 const VERBS: Readonly<Record<string, readonly string[]>> = {
   admin: ['block', 'export', 'import', 'list', 'revoke', 'show', 'shown-key', 'update', 'usage'],
+  copies: ['backup', 'restore'],
   owners: ['block', 'owner', 'owners', 'shown-owner'],
   rules: ['rule'],
 };
