@@ -74,6 +74,7 @@ const ARGS: Readonly<Record<string, (folder: string) => readonly string[]>> = {
   update: () => [ID, '--limit', '5/1h'],
   revoke: () => [ID, '--yes'],
   rule: () => ['list'],
+  usage: () => [],
   owner: () => ['alice'],
   owners: () => [],
   block: () => ['alice', '--yes'],
