@@ -108,8 +108,12 @@ export function createLists(options: ListOwnOptions) {
   }
 
   return {
-    /** Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins. */
-    list: (actor: Actor, after: ListPlace | null, begin: BeginPage): Promise<Result<OwnPage, Problem>> =>
+    /** Lists the actor's keys after a position (null: from the newest), as many as fit on the page that `begin` begins: by default, all that were read. */
+    list: (
+      actor: Actor,
+      after: ListPlace | null,
+      begin: BeginPage = () => () => true,
+    ): Promise<Result<OwnPage, Problem>> =>
       inTurn(actor, async () => {
         const [listed, plan] = await Promise.all([
           store.listByUser(actor.userId, after, LIST_BYTES_MAX),
