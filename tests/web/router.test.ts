@@ -9,7 +9,7 @@ const ROUTES = rows
   .filter(([name]) => !['about', 'sse', 'server', 'resource'].includes(name))
   .map(([, route]) => [methodOf(route), pathOf(route)] as const);
 
-const env = { METRICS_TOKEN: 'm'.repeat(32), OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1' };
+const env = { METRICS_TOKEN: 'm'.repeat(32), OAUTH_REDIRECTS: 'loopback', OAUTH_DEVICE: '1', ADMIN_CLAIM: 'sub=root' };
 
 async function asked(app: TestApp, method: string, path: string, base = '') {
   const response = await fetch(`${new URL(app.url).origin}${base}${path}`, { method, redirect: 'manual' });
