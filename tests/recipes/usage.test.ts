@@ -45,7 +45,14 @@ test.skipIf(missing)(
     ] as const)
       await addUses(url, one.id, TODAY - ago, uses);
     await addUses(url, two.id, TODAY - 2, 7);
-    const env = { PATH, DATABASE_URL: url, KEYS, METER: meter.url.href, METER_TOKEN: 'secret' };
+    const env = {
+      PATH,
+      HOME: temporaryFolder(),
+      DATABASE_URL: url,
+      KEYS,
+      METER: meter.url.href,
+      METER_TOKEN: 'secret',
+    };
     const send = () => run(['bash', join(import.meta.dir, 'usage-meter.sh')], { cwd: temporaryFolder(), env });
     const totals = (owner: string, ...days: (readonly [number, number])[]) =>
       days.map(([ago, units]) => ({ id: `${owner}/${dayText(TODAY - ago)}`, owner, day: dayText(TODAY - ago), units }));
@@ -76,7 +83,10 @@ test('the unit of every week ends keys that were not used, and fails where there
   await client.execute(`UPDATE api_keys SET created_at_ms = ${old}`);
   await client.execute(`UPDATE key_events SET at_ms = ${old}`);
   const weekly = () =>
-    run([process.execPath, '--no-env-file', ...command.split(' ')], { cwd: ROOT, env: { PATH, DATABASE_URL: url } });
+    run([process.execPath, '--no-env-file', ...command.split(' ')], {
+      cwd: ROOT,
+      env: { PATH, HOME: temporaryFolder(), DATABASE_URL: url },
+    });
   expect(await weekly()).toMatchObject({ code: 0, stdout: `${unused.id}\n` });
   expect((await keysCommand({ DATABASE_URL: url }, ['show', used.id])).stdout).toMatch(/^active +true$/m);
   await client.execute(`INSERT INTO api_keys (id, user_id, name, key_hash, scopes, active, created_at_ms)
