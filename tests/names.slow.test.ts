@@ -4,8 +4,8 @@ import { expect, test } from 'bun:test';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Glob } from 'bun';
-import { temporaryFolder } from '../support/folder.ts';
-import { readReport } from './report.ts';
+import { readReport } from './runner/report.ts';
+import { temporaryFolder } from './support/folder.ts';
 
 test.each(['usual', 'more'])('a report of all tests finds no fault with their names, with %s rows', (rows) => {
   const report = join(temporaryFolder(), 'report.xml');
