@@ -3,6 +3,8 @@
 import { readResponse, type TestApp, type TestResponse } from './test-app.ts';
 
 export const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
+/** A workload's token for a child of its rule's key (RFC 7523). */
+export const JWT_BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 export const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
 type Fields = Readonly<Record<string, string | undefined>>;

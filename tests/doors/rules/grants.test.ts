@@ -1,11 +1,10 @@
 // POST /token with a workload's token: both grant types.
 
 import { describe, expect, test } from 'bun:test';
-import { ACCESS_TOKEN, EXCHANGE, exchange } from '../../support/children.ts';
+import { ACCESS_TOKEN, JWT_BEARER as BEARER, EXCHANGE, exchange } from '../../support/children.ts';
 import { eventsIn, readResponse } from '../../support/test-app.ts';
 import { SUBJECT, startWorkload, type Workload } from './workload.ts';
 
-const BEARER = 'urn:ietf:params:oauth:grant-type:jwt-bearer';
 const JWT = 'urn:ietf:params:oauth:token-type:jwt';
 
 type Fields = Readonly<Record<string, string | undefined>>;

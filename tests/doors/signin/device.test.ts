@@ -2,6 +2,7 @@
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
 import { databaseOf, planOfCounting, storedCodes } from '../../store/tables.ts';
+import { EXCHANGE, JWT_BEARER } from '../../support/children.ts';
 import { testClock } from '../../support/clock.ts';
 import { openDatabase } from '../../support/database-client.ts';
 import { rows } from '../../support/everything.ts';
@@ -20,8 +21,6 @@ import { bearer, createTestApp, eventsIn, failureOf, type TestApp } from '../../
 
 /** Open requests of one network. */
 const OPEN_MAX = 10;
-
-const EXCHANGE = 'urn:ietf:params:oauth:grant-type:token-exchange';
 
 const ENV = { OAUTH_DEVICE: '1' };
 const DECIDED = { approve: true, name: 'build agent', scopes: ['read'], expiresInDays: 30 };
@@ -469,7 +468,7 @@ test('the metadata names what there is, with OAUTH_REDIRECTS and without', async
     token_endpoint: `${app.url}/token`,
     device_authorization_endpoint: `${app.url}/device_authorization`,
     response_types_supported: [],
-    grant_types_supported: [GRANT, EXCHANGE],
+    grant_types_supported: [GRANT, EXCHANGE, JWT_BEARER],
     token_endpoint_auth_methods_supported: ['none'],
     scopes_supported: ['read'],
   });
@@ -482,7 +481,7 @@ test('the metadata names what there is, with OAUTH_REDIRECTS and without', async
   expect(await metadataOf(both)).toMatchObject({
     authorization_endpoint: `${both.url}/authorize`,
     device_authorization_endpoint: `${both.url}/device_authorization`,
-    grant_types_supported: ['authorization_code', GRANT, EXCHANGE],
+    grant_types_supported: ['authorization_code', GRANT, EXCHANGE, JWT_BEARER],
   });
   await using without = await createTestApp({ env: { OAUTH_REDIRECTS: 'loopback' } });
   expect(await metadataOf(without)).not.toHaveProperty('device_authorization_endpoint');

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'bun:test';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { databaseOf, storedCodes } from '../../store/tables.ts';
-import { exchange } from '../../support/children.ts';
+import { EXCHANGE, exchange, JWT_BEARER } from '../../support/children.ts';
 import { testClock } from '../../support/clock.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import { CALLBACK, codeFor, handOver, makeForConnection, register, sentBack } from '../../support/hand-over.ts';
@@ -205,7 +205,7 @@ test('the metadata names this server alone, at the root and where its path place
     registration_endpoint: `${app.url}/register`,
     response_types_supported: ['code'],
     response_modes_supported: ['query'],
-    grant_types_supported: ['authorization_code', 'urn:ietf:params:oauth:grant-type:token-exchange'],
+    grant_types_supported: ['authorization_code', EXCHANGE, JWT_BEARER],
     code_challenge_methods_supported: ['S256'],
     token_endpoint_auth_methods_supported: ['none'],
     authorization_response_iss_parameter_supported: true,
