@@ -66,7 +66,7 @@ function projectFolder(): string {
   return folder;
 }
 
-test('it has the built files alone, and fits in 2 MB', async () => {
+test('it has the built files alone, and fits in 2.5 MB', async () => {
   const root = join(project, 'node_modules/mcp-key-server');
   expect(
     readdirSync(root)
@@ -77,7 +77,7 @@ test('it has the built files alone, and fits in 2 MB', async () => {
   const built = listed.filter((path) => path.startsWith('package/dist/'));
   expect(built.filter((path) => !/\.(js|cjs|cjs\.jsc|d\.ts)$/.test(path))).toEqual([]);
   expect(built.length).toBeGreaterThan(20);
-  expect(statSync(tarball).size).toBeLessThan(2_000_000);
+  expect(statSync(tarball).size).toBeLessThan(2_500_000);
 });
 
 test('its build leaves the executable of an earlier one alone, and nothing else', () => {

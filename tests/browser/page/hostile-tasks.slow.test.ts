@@ -83,7 +83,10 @@ describeInBrowser('a link to a decision', (browser) => {
       const at = connect(client.page({ redirect_uri: redirect }));
       await withKeysPage(browser(), app, { at }, async ({ page }) => {
         await signIn(page, await app.token('alice'));
-        await page.getByRole('button', { name: 'Make the key and hand it over' }).click();
+        const make = page.getByRole('button', { name: 'Make the key and hand it over' });
+        await make.click();
+        await page.getByText('It may do nothing yet.').waitFor();
+        await make.click();
         await page.getByRole('alert').getByText('not one that the program has registered').waitFor();
         expect(page.url()).toBe(`${app.url}/keys`);
       });

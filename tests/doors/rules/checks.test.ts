@@ -90,12 +90,15 @@ test.each([
   [{ sub: 1 }, 'claims'],
   [{ sub: ['job'] }, 'claims'],
   [{ sub: 'a\0b' }, 'claims'],
-  [{ sub: 'x'.repeat(512) }, null],
-  [{ sub: '🌍'.repeat(512) }, null],
-  [{ sub: 'x'.repeat(513) }, 'claims'],
   [{ sub: '__proto__' }, null],
 ])('a payload with %j: %p', (payload, expected) => {
   expect(refusal({}, payload)).toBe(expected as never);
+});
+
+test('a subject has 512 characters at most', () => {
+  expect(refusal({}, { sub: 'x'.repeat(512) })).toBeNull();
+  expect(refusal({}, { sub: '🌍'.repeat(512) })).toBeNull();
+  expect(refusal({}, { sub: 'x'.repeat(513) })).toBe('claims');
 });
 
 const RULE = {

@@ -26,10 +26,7 @@ describe('the subject of a rule', () => {
     ['system:serviceaccount:prod:*', true],
     ['spiffe://acme/ns/*', true],
     ['https://accounts.example/*', true],
-    ['x'.repeat(512), true],
-    [`a:b:${'x'.repeat(506)}:*`, true],
     ['', false],
-    ['x'.repeat(513), false],
     ['a\0b', false],
     ['*', false],
     ['repo:*', false],
@@ -45,6 +42,12 @@ describe('the subject of a rule', () => {
     ['spiffe:///ns/app/*', false],
   ])('%p may be written: %p', (subject, may) => {
     expect(subjectFault(subject) === null).toBe(may);
+  });
+
+  test('has 512 characters at most', () => {
+    expect(subjectFault('x'.repeat(512))).toBeNull();
+    expect(subjectFault(`a:b:${'x'.repeat(506)}:*`)).toBeNull();
+    expect(subjectFault('x'.repeat(513))).not.toBeNull();
   });
 
   test.each([
@@ -69,9 +72,9 @@ test.each([
   [ISSUER, ISSUER, false],
   [`${ISSUER}/`, ISSUER, false],
   ['https://github.com/acme', GITHUB, false],
-  ['https://github.com/acme', `${GITHUB}/enterprise`, false],
+  ['https://github.com/acme', `${GITHUB}/ent`, false],
   ['https://github.com/acme', ISSUER, true],
-])('the audience %p of %p may be asked for: %p', (audience, issuer, may) => {
+])('%s of %s may be asked for: %p', (audience, issuer, may) => {
   expect(audienceFault(audience, issuer) === null).toBe(may);
 });
 
@@ -87,11 +90,15 @@ test.each([
   ['a=', null],
   ['/a~2=1', null],
   ['/a~=1', null],
-  [`${'n'.repeat(201)}=1`, null],
-  [`n=${'v'.repeat(501)}`, null],
 ])('the claim %p is stored as %p', (text, claim) => {
   const read = readClaim(text);
   expect('claim' in read ? read.claim : null).toBe(claim);
+});
+
+test("a claim's name has 200 characters at most, its value 500", () => {
+  expect('claim' in readClaim(`${'n'.repeat(200)}=${'v'.repeat(500)}`)).toBe(true);
+  expect('claim' in readClaim(`${'n'.repeat(201)}=1`)).toBe(false);
+  expect('claim' in readClaim(`n=${'v'.repeat(501)}`)).toBe(false);
 });
 
 test.each<[string, string, boolean]>([
@@ -134,7 +141,7 @@ test.each([
   ['project_path:acme/app', ['project_id=1'], 'https://gitlab.com', true],
   ['project_path:acme/app', ['namespace_id=1'], 'https://gitlab.com', true],
   ['project_path:acme/app', [], 'https://gitlab.example', true],
-])('the subject %p with %j of %s needs no id more: %p', (subject, claims, issuer, may) => {
+])('%s with %j of %s is safe: %p', (subject, claims, issuer, may) => {
   expect(nameFault({ issuer, subject, claims, audiences: [] }) === null).toBe(may);
 });
 

@@ -275,14 +275,14 @@ describe('bad requests', () => {
   });
 
   test.each([
-    'cursor=&wait_ms=&used=',
-    'wait_ms=487',
-    'wait_ms=-1e9+minutes',
-    `used=${'a'.repeat(40)}:1000000`,
-    'used=x:1+y:z:2+%C3%A9%0A:3',
-    `used=${'a'.repeat(5000)}:1`,
-    'other=1&other=2',
-  ])('%s is good', async (body) => {
+    ['empty values', 'cursor=&wait_ms=&used='],
+    ['a wait', 'wait_ms=487'],
+    ['a wait of anything', 'wait_ms=-1e9+minutes'],
+    ['1,000,000 units', `used=${'a'.repeat(40)}:1000000`],
+    ['odd names', 'used=x:1+y:z:2+%C3%A9%0A:3'],
+    ['a long name', `used=${'a'.repeat(5000)}:1`],
+    ['another field, twice', 'other=1&other=2'],
+  ])('%s: good', async (_, body) => {
     expect((await changesOf(app, service, body)).status).toBe(200);
   });
 

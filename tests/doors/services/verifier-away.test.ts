@@ -65,7 +65,7 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
   }
 
   test(`strangers keep no known key out, and are at most ${QUESTIONS_MAX} questions at once`, async () => {
-    const { key } = await at.createKey('alice', ['read'], { rateLimit: { requests: 100_000, window: '1h' } });
+    const { key } = await at.createKey('alice');
     await remembered(key);
     let [asking, most] = [0, 0];
     at.between = async (path, passOn) => {
@@ -83,7 +83,8 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
     }
     const flooded = Promise.all(Array.from({ length: 200 }, flood));
     const known: { readonly ok: boolean; readonly ms: number }[] = [];
-    for (; performance.now() < untilMs; await Bun.sleep(20)) {
+    // Within the key's limit of an hour.
+    for (; performance.now() < untilMs; await Bun.sleep(everything ? 100 : 20)) {
       const [{ ok }, ms] = await timed(() => client.ask({ key, asToken: true }));
       known.push({ ok, ms });
     }

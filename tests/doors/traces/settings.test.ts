@@ -22,28 +22,28 @@ async function useOnce(app: TestApp): Promise<void> {
 
 type Name = `OTEL_${string}`;
 
-test.each<[Name, string]>([
-  ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', `ftp://${SECRET}`],
-  ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', HUGE],
-  ['OTEL_EXPORTER_OTLP_TRACES_HEADERS', SECRET],
-  ['OTEL_EXPORTER_OTLP_HEADERS', `${SECRET}=%ZZ`],
-  ['OTEL_EXPORTER_OTLP_HEADERS', `a b=${SECRET}`],
-  ['OTEL_EXPORTER_OTLP_HEADERS', `a=${SECRET}%0d%0ab`],
-  ['OTEL_EXPORTER_OTLP_HEADERS', `=${SECRET}`],
-  ['OTEL_EXPORTER_OTLP_HEADERS', `a=${HUGE}`],
-  ['OTEL_EXPORTER_OTLP_TIMEOUT', '-1'],
-  ['OTEL_EXPORTER_OTLP_TIMEOUT', '0'],
-  ['OTEL_EXPORTER_OTLP_TIMEOUT', '10s'],
-  ['OTEL_EXPORTER_OTLP_TIMEOUT', '99999999999999999999'],
-  ['OTEL_EXPORTER_OTLP_PROTOCOL', 'carrier pigeon'],
-  ['OTEL_SERVICE_NAME', HUGE],
-  ['OTEL_SERVICE_NAME', 'a\nb'],
-  ['OTEL_RESOURCE_ATTRIBUTES', 'a'],
-  ['OTEL_RESOURCE_ATTRIBUTES', Array.from({ length: 200 }, (_, at) => `a${at}=b`).join(',')],
-  ['OTEL_TRACES_SAMPLER', 'ALWAYS_ON'],
-  ['OTEL_TRACES_EXPORTER', 'console'],
-  ['OTEL_SDK_DISABLED', '1'],
-])('%s=%s is a warning with its name, and counts as unset', async (name, value) => {
+test.each<[Name, string, string]>([
+  ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'of another scheme', `ftp://${SECRET}`],
+  ['OTEL_EXPORTER_OTLP_TRACES_ENDPOINT', 'that is huge', HUGE],
+  ['OTEL_EXPORTER_OTLP_TRACES_HEADERS', 'without a value', SECRET],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'with a wrong escape', `${SECRET}=%ZZ`],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'with a space in a name', `a b=${SECRET}`],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'with a line break', `a=${SECRET}%0d%0ab`],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'without a name', `=${SECRET}`],
+  ['OTEL_EXPORTER_OTLP_HEADERS', 'that is huge', `a=${HUGE}`],
+  ['OTEL_EXPORTER_OTLP_TIMEOUT', 'that is negative', '-1'],
+  ['OTEL_EXPORTER_OTLP_TIMEOUT', 'of 0', '0'],
+  ['OTEL_EXPORTER_OTLP_TIMEOUT', 'with a unit', '10s'],
+  ['OTEL_EXPORTER_OTLP_TIMEOUT', 'beyond all numbers', '99999999999999999999'],
+  ['OTEL_EXPORTER_OTLP_PROTOCOL', 'of an unknown name', 'carrier pigeon'],
+  ['OTEL_SERVICE_NAME', 'that is huge', HUGE],
+  ['OTEL_SERVICE_NAME', 'of two lines', 'a\nb'],
+  ['OTEL_RESOURCE_ATTRIBUTES', 'without a value', 'a'],
+  ['OTEL_RESOURCE_ATTRIBUTES', 'of 200 pairs', Array.from({ length: 200 }, (_, at) => `a${at}=b`).join(',')],
+  ['OTEL_TRACES_SAMPLER', 'in capitals', 'ALWAYS_ON'],
+  ['OTEL_TRACES_EXPORTER', 'of another name', 'console'],
+  ['OTEL_SDK_DISABLED', 'of 1', '1'],
+])('%s %s is a warning with its name, and counts as unset', async (name, _, value) => {
   using collector = startCollector();
   await using app = await start(collector, { [name]: value });
   expect(await warnings(app)).toMatchObject([{ level: 'warn', variable: name, reason: expect.any(String) }]);

@@ -1,6 +1,9 @@
 // The two servers that are compared: with the same settings, secret and user tokens, each with a database of its own.
 
+import { symlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { userToken } from '../../support/client.ts';
+import { temporaryFolder } from '../../support/folder.ts';
 import type { ServerOptions } from '../../support/server-process.ts';
 import { startSqld } from '../../support/sqld.ts';
 import { type StoreMode, storeEnvOn } from '../../support/store-mode.ts';
@@ -24,6 +27,10 @@ const SETTINGS = {
 };
 
 export async function startBoth(other: Other, env: Readonly<Record<string, string>>) {
+  // A server names a command that is on its PATH.
+  const bin = temporaryFolder();
+  symlinkSync(process.execPath, join(bin, 'bun'));
+  const PATH = `${bin}:${process.env.PATH}`;
   const tokens = new Map<string, Promise<string>>();
   const sameToken = (sub: string): Promise<string> => {
     const token = tokens.get(sub) ?? userToken(sub);
@@ -33,7 +40,7 @@ export async function startBoth(other: Other, env: Readonly<Record<string, strin
   async function start({ store, env: own, ...from }: Other): Promise<Target> {
     const sqld = store === 'embedded' ? null : await startSqld();
     const storeEnv = sqld === null ? {} : storeEnvOn(sqld.env, store);
-    const target = await targetOf({ ...SETTINGS, ...storeEnv, ...env, ...own }, () => {}, {
+    const target = await targetOf({ ...SETTINGS, PATH, ...storeEnv, ...env, ...own }, () => {}, {
       from,
       userToken: sameToken,
     });

@@ -71,7 +71,7 @@ test('the first read of a key reads eight rows at most, though it was used daily
   expect(read).toBeLessThanOrEqual(20);
 });
 
-test('a page of a list reads the keys that may fit, and the days of few others, of an owner with 3,000 keys used daily for a month', async () => {
+test('a page of a list reads the keys that may fit, and the days of few others: 3,000 keys, used daily for a month', async () => {
   const KEYS = 3000;
   await using sqld = await startSqld();
   await keyOn(sqld);
