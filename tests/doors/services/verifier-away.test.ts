@@ -77,14 +77,13 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
       asking -= 1;
       return response;
     };
-    const untilMs = performance.now() + (everything ? 60_000 : 3000);
+    const untilMs = performance.now() + (everything ? 15_000 : 3000); // within the limit of the key's hour
     async function flood(): Promise<void> {
       while (performance.now() < untilMs) await client.ask({ key: stranger(), asToken: true });
     }
     const flooded = Promise.all(Array.from({ length: 200 }, flood));
     const known: { readonly ok: boolean; readonly ms: number }[] = [];
-    // Within the key's limit of an hour.
-    for (; performance.now() < untilMs; await Bun.sleep(everything ? 100 : 20)) {
+    for (; performance.now() < untilMs; await Bun.sleep(20)) {
       const [{ ok }, ms] = await timed(() => client.ask({ key, asToken: true }));
       known.push({ ok, ms });
     }
