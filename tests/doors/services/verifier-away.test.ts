@@ -213,7 +213,8 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
       await Bun.sleep(100);
       const before = questions();
       let letIn = 0;
-      for (; questions() === before && !isBusy; await Bun.sleep(20), letIn += 1) await check();
+      // The check that asks for more is the last: its question arrives before the next check, on a busy machine too.
+      for (; questions() === before && !isBusy; await Bun.sleep(100), letIn += 1) await check();
       return isBusy ? null : letIn;
     }
     let letIn: number | null = null;
