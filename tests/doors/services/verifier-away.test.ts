@@ -217,8 +217,14 @@ describe.each(rows(pythonLast, 2))('on %s', (program) => {
       for (; questions() === before && !isBusy; await Bun.sleep(100), letIn += 1) await check();
       return isBusy ? null : letIn;
     }
-    let letIn: number | null = null;
-    while (letIn === null) letIn = await lentAfterHeldAnswer();
-    expect(letIn).toBeLessThanOrEqual(7); // 10 less the told one, until 2 are left
+    // 10 less the told one, until 2 are left. A check that a busy machine counts late only adds: the least of three counts.
+    let least = Number.POSITIVE_INFINITY;
+    for (let counts = 0; counts < 3 && least > 7; ) {
+      const letIn = await lentAfterHeldAnswer();
+      if (letIn === null) continue;
+      counts += 1;
+      least = Math.min(least, letIn);
+    }
+    expect(least).toBeLessThanOrEqual(7);
   }, 60_000);
 });
