@@ -96,6 +96,9 @@ export const orWord = <T>(of: Kind<T>, word: string): Kind<T | typeof NO_VALUE> 
 /** The value of the word of `orWord`. */
 export const NO_VALUE = Symbol('no value');
 
+/** Returns a value, or null for NO_VALUE. */
+export const orNull = <T>(value: T | typeof NO_VALUE): T | null => (value === NO_VALUE ? null : value);
+
 const LOCAL_OR_NOT = /^(\d{4}-\d{2}-\d{2})(T\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:\d{2})?)?$/;
 
 /** Accepts times in ISO 8601. Without an offset, they are in the machine's zone; JavaScript reads a date alone as UTC. */

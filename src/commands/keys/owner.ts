@@ -6,7 +6,7 @@ import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
 import { type Io, keysCounted, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
-import { flag, kind, LIMIT, many, NO_VALUE, needed, OWNER, optional, orWord, QUOTA, wholeNumber } from '../options.ts';
+import { flag, kind, LIMIT, many, needed, OWNER, optional, orNull, orWord, QUOTA, wholeNumber } from '../options.ts';
 import { byCommand, withStore } from './database.ts';
 import { ownersIn, writeOwners } from './shown-owner.ts';
 
@@ -66,5 +66,3 @@ async function remove({ db, plans }: Store, owner: string, yes: boolean, io: Io)
   await removeOwner(owners, owner, byCommand(io), progress);
   io.say(`deleted ${JSON.stringify(owner)}`);
 }
-
-const orNull = <T>(value: T | typeof NO_VALUE) => (value === NO_VALUE ? null : value);

@@ -8,7 +8,7 @@ import { keyRequestFields } from '../../tools/key-fields.ts';
 import { command } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
-import { ID, LIMIT, many, NAME, NO_VALUE, NUMBER, needed, optional, orWord, QUOTA, SCOPE } from '../options.ts';
+import { ID, LIMIT, many, NAME, NUMBER, needed, optional, orNull, orWord, QUOTA, SCOPE } from '../options.ts';
 import { byCommand, usageErrorOf, withStore } from './database.ts';
 
 /** The word that removes a key's own limit or quota, so that the server's applies. */
@@ -50,5 +50,3 @@ export const verb = command({
     });
   },
 });
-
-const orNull = <T>(value: T | typeof NO_VALUE) => (value === NO_VALUE ? null : value);

@@ -5,11 +5,9 @@ import { readKey } from '../../pages/widgets/key-row.js';
 import { keysList } from '../../pages/widgets/keys-list.js';
 import { inWords, pill } from '../../pages/widgets/parts.js';
 import { given } from './given.js';
-import { dataWords, differences, keyEdit, keyWords } from './plan.js';
+import { dataWords, differences, keyEdit, keyWords, metadataOf } from './plan.js';
 
-const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
-const metadataOf = ({ item }) => (isObject(item.metadata) ? item.metadata : null);
-const withData = (key) => ({ ...key, metadata: metadataOf(key) });
+const withData = (key) => ({ ...key, metadata: metadataOf(key.item) });
 
 /** Creates the list of keys that `args` of admin_list_keys name. `open(owner)`, if given, opens the owner of a row. */
 export function operatorKeys({ args, title, open, ...options }) {
@@ -38,7 +36,8 @@ function operatorPanels(list, open) {
     doubt,
   });
   const dataView = (key) =>
-    metadataOf(key) && html`<p class="hint" at="data of ${key.id}">Data: <bdi>${dataWords(metadataOf(key))}</bdi></p>`;
+    metadataOf(key.item) &&
+    html`<p class="hint" at="data of ${key.id}">Data: <bdi>${dataWords(metadataOf(key.item))}</bdi></p>`;
   const opener = ({ owner }) =>
     html`<button type="button" onclick=${() => open(owner)} aria-label="Open the owner ${owner}">Open <bdi>${owner}</bdi></button>`;
   return {

@@ -7,6 +7,9 @@ import { given } from './given.js';
 
 const isObject = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
 
+/** Returns the operator's data on an owner or a key; null: none. */
+export const metadataOf = ({ metadata }) => (isObject(metadata) ? metadata : null);
+
 /**
  * Returns a list with the owner, or an empty one if the item isn't an owner. What is left of a quota is counted from its
  * share.
@@ -26,7 +29,7 @@ export function readOwner(item) {
       quota: quota && { ...quota, remaining },
       limit: readLimit(item.rateLimit),
       share,
-      metadata: isObject(item.metadata) ? item.metadata : null,
+      metadata: metadataOf(item),
     },
   ];
 }
@@ -39,7 +42,7 @@ export const dataWords = (metadata) =>
         .join(', ');
 export const limitWords = (limit) =>
   limit === null ? 'none' : `${inWords(limit.requests)} ${windowWords(limit.window)}`;
-export const quotaWords = (quota) => (quota === null ? 'none' : `${inWords(quota.requests)} ${SPANS[quota.period]}`);
+const quotaWords = (quota) => (quota === null ? 'none' : `${inWords(quota.requests)} ${SPANS[quota.period]}`);
 
 /** Returns the settings of an owner in words, to compare what two admins saw. */
 export const planWords = ({ limit, quota, keysMax, metadata }) => ({
@@ -68,7 +71,7 @@ export function differences(before, now) {
 }
 
 /** Draws the field for data of the operator's own, a line for each name. */
-export const dataField = (id, metadata) => html`<div class="field">
+const dataField = (id, metadata) => html`<div class="field">
   <label for="data-${id}">Data</label>
   <textarea id="data-${id}" name="data" rows="3" spellcheck="false" autocomplete="off" placeholder="plan=pro"
     aria-describedby="data-hint-${id}">${metadata && Object.entries(metadata).map((pair) => `${pair.join('=')}\n`)}</textarea>
@@ -76,7 +79,7 @@ export const dataField = (id, metadata) => html`<div class="field">
 </div>`;
 
 /** Returns the data in a typed text; null if it is empty, a sentence if a line has no name. */
-export function dataIn(text) {
+function dataIn(text) {
   const lines = text.split(/\r?\n/).filter((line) => line.trim() !== '');
   if (lines.some((line) => !/^\s*[^=\s]+\s*=/.test(line)))
     return 'Data needs a name and a value in each line: plan=pro.';

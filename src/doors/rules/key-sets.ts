@@ -18,6 +18,11 @@ const FETCHES_MAX = 4;
 const FETCH_WAIT_MS_MAX = 5000;
 const WAITING = { total: 1000, each: 1000 };
 
+type Named = Pick<StoredRule, 'issuer' | 'keySet'>;
+
+/** Returns a name by which key sets of the same source are one. */
+const nameOf = ({ issuer, keySet }: Named): string => JSON.stringify([issuer, keySet]);
+
 export type KeySets = ReturnType<typeof createKeySets>;
 
 export function createKeySets({ clock, log }: { readonly clock: Clock; readonly log: Log }) {
@@ -41,8 +46,9 @@ export function createKeySets({ clock, log }: { readonly clock: Clock; readonly 
 
   return {
     /** Returns the keys of a rule's issuer: one object as long as they come from the same source. */
-    of({ issuer, keySet }: Pick<StoredRule, 'issuer' | 'keySet'>): VerificationKeys {
-      const name = JSON.stringify([issuer, keySet]);
+    of(rule: Named): VerificationKeys {
+      const { issuer, keySet } = rule;
+      const name = nameOf(rule);
       const known = bySource.get(name);
       if (known !== undefined) return known;
       const keys = isGiven(keySet) ? given(keySet) : fetched(issuer, keySet);
@@ -51,7 +57,7 @@ export function createKeySets({ clock, log }: { readonly clock: Clock; readonly 
     },
     /** Forgets the key sets that no rule names any more. */
     keepOnly(rules: readonly StoredRule[]): void {
-      const named = new Set(rules.map(({ issuer, keySet }) => JSON.stringify([issuer, keySet])));
+      const named = new Set(rules.map(nameOf));
       for (const name of bySource.keys()) if (!named.has(name)) bySource.delete(name);
     },
   };
