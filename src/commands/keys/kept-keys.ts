@@ -28,7 +28,6 @@ const kept = v.object({
 
 const file = v.record(v.string(), kept);
 
-export type KeptRequest = v.InferOutput<typeof request>;
 export type Kept = v.InferOutput<typeof kept>;
 
 export interface KeptKeys {

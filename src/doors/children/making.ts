@@ -33,8 +33,6 @@ export interface MadeChild {
   readonly key: string;
 }
 
-export type MakeChild = ReturnType<typeof createMakeChild>;
-
 export interface MakeChildOptions {
   readonly childStore: Pick<ChildStore, 'insertChild'>;
   readonly verifier: Pick<Verifier, 'verify'>;

@@ -118,7 +118,7 @@ export function nameFault({ issuer, subject, claims }: RuleTerms): string | null
 
 const hostOf = (issuer: string): string => (URL.canParse(issuer) ? new URL(issuer).hostname : '');
 
-export const isGitHub = (issuer: string): boolean => hostOf(issuer) === 'token.actions.githubusercontent.com';
+const isGitHub = (issuer: string): boolean => hostOf(issuer) === 'token.actions.githubusercontent.com';
 
 /** Returns what a pattern begins with; null: the subject is exact. */
 const beginningOf = (subject: string): string | null => (subject.endsWith('*') ? subject.slice(0, -1) : null);

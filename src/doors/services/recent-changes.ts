@@ -12,7 +12,7 @@ import { type Change, type Older, readOlder, type Since } from './older-changes.
 /** Changes kept: enough for a list of MARKS_MAX even though some keys change again and again. */
 const KEPT_MAX = 4000;
 /** The most marks in one list; a service that lacks more drops its whole cache, which is quicker. */
-export const MARKS_MAX = 1000;
+const MARKS_MAX = 1000;
 
 /** Longer texts are no cursors. */
 export const CURSOR_CHARS_MAX = 200;

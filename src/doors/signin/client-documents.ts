@@ -170,7 +170,7 @@ export function createClientDocuments({ rules, ageClock: clock, log }: ClientDoc
 const names = ({ redirectUris }: Kept, redirectUri: string): boolean =>
   redirectUris.some((uri) => isSameRedirect(uri, redirectUri));
 
-export const WRONG_DOCUMENT = 'The document by which the program identifies itself can’t be used here';
+const WRONG_DOCUMENT = 'The document by which the program identifies itself can’t be used here';
 
 /** Creates the rate limits of fetches for ids under a wildcard: per network, and in all. */
 function createRates(clock: Clock) {
