@@ -5,13 +5,12 @@ import type { Metadata } from '../../ground/metadata.ts';
 import type { Problem } from '../../ground/problem.ts';
 import type { Quota, RateLimit } from '../../ground/rate-limit.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
-import { type Clock, MS_PER_DAY } from '../../ground/runtime.ts';
+import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
 import type { Granted } from '../../keys/grants.ts';
-import { type OwnKey, ownKeys, type ShownWith } from '../../keys/listing.ts';
+import { type EditShownWith, type MadeEdit, type OwnKey, ownKeys, showEdit } from '../../keys/listing.ts';
 import { type ApiKeyRecord, isIdShaped, type ListedKey } from '../../keys/record.ts';
 import type { Changed, ChildName, DerivedKeys, KeyEvent, ListPlace } from '../../keys/store.ts';
-import type { Log } from '../../watch/log.ts';
 import type { Choice, ChoicePlace, Looked } from './choices.ts';
 
 /** Selects the keys that match every field given. */
@@ -116,18 +115,13 @@ export interface KeyUpdate extends Omit<KeyEdit, 'expiresAtMs'> {
 const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
 /** The result of an update; `changed` is null if nothing was different. */
-interface Updated {
-  readonly key: ListedKey;
-  readonly changed: Changed | null;
-}
-
 /** Changes the given fields of anybody's key. Returns null if there is no such key. */
 export async function updateKey(
   store: AdminStore,
   id: string,
   update: KeyUpdate,
   origin: Origin,
-): Promise<Updated | null> {
+): Promise<MadeEdit | null> {
   const changed = await store.edit(id, await editOf(store, update), origin);
   const [key] = await store.find({ id });
   return key === undefined ? null : { key, changed };
@@ -151,7 +145,7 @@ async function updateJudged(
   edit: KeyEdit,
   origin: Origin,
   judge: (key: EditedKey) => Result<unknown, Problem>,
-): Promise<Result<Updated, Problem>> {
+): Promise<Result<MadeEdit, Problem>> {
   for (let tries = 1; tries <= UPDATE_TRIES; tries += 1) {
     const [read] = await store.find({ id });
     if (read === undefined) return NOT_FOUND;
@@ -187,15 +181,11 @@ export interface NamedKey extends OwnKey {
 
 const childNamed = (name: AskedName): ChildName => ('id' in name ? { ids: [name.id] } : name);
 
-export interface AdminKeysOptions extends ShownWith {
+export interface AdminKeysOptions extends EditShownWith {
   readonly store: AdminStore;
   readonly derived: DerivedKeys;
   readonly originOf: OriginOf;
   readonly granted: Granted;
-  /** Lets this process see a change before the response. */
-  readonly refresh: () => Promise<void>;
-  readonly clock: Clock;
-  readonly log: Log;
 }
 
 /** Creates what admins may do through tools. It creates no keys. */
@@ -269,12 +259,7 @@ export function createAdminKeys(options: AdminKeysOptions) {
         return granted(actor, { scopes, held, ...(lives && { expiresInDays: days ?? Number.POSITIVE_INFINITY }) });
       };
       const updated = await updateJudged(store, keyId, edit, adminOrigin(actor), judge);
-      if (!updated.ok) return updated;
-      const { key, changed } = updated.value;
-      await refresh();
-      log.info('API key updated', { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
-      const [shown] = await ownKeys([key], options, clock.nowMs());
-      return shown === undefined ? NOT_FOUND : ok(shown);
+      return updated.ok ? showEdit(actor, updated.value, options) : updated;
     },
   };
 }

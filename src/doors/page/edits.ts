@@ -4,11 +4,11 @@ import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { hasSameScopes } from '../../ground/text.ts';
-import { type Actor, actorFields } from '../../keys/actor.ts';
+import type { Actor } from '../../keys/actor.ts';
 import type { ChangesOptions } from '../../keys/changes.ts';
-import { type OwnKey, ownKeys, type ShownWith } from '../../keys/listing.ts';
+import { type EditShownWith, type MadeEdit, type OwnKey, showEdit } from '../../keys/listing.ts';
 import { hasEnded, isIdShaped, type ListedKey } from '../../keys/record.ts';
-import type { Changed, OwnEdit } from '../../keys/store.ts';
+import type { OwnEdit } from '../../keys/store.ts';
 
 /** An edit as a person requests it. Fields left out stay. */
 export interface AskedEdit {
@@ -18,9 +18,7 @@ export interface AskedEdit {
   readonly expiresInDays?: number | undefined;
 }
 
-export interface OwnEditsOptions
-  extends Pick<ChangesOptions, 'store' | 'refresh' | 'clock' | 'log' | 'originOf' | 'creations'>,
-    ShownWith {}
+export interface OwnEditsOptions extends Pick<ChangesOptions, 'store' | 'originOf' | 'creations'>, EditShownWith {}
 
 /** How often an edit is tried when concurrent changes get in first. */
 const EDIT_TRIES = 10;
@@ -29,7 +27,7 @@ const NOT_FOUND = err({ code: 'key_not_found' } as const);
 
 /** Creates the function that edits the actor's key and returns its new state. It shares the budget of creations. */
 export function createOwnEdits(options: OwnEditsOptions) {
-  const { store, refresh, clock, log, originOf, creations } = options;
+  const { store, clock, originOf, creations } = options;
   return async (actor: Actor, keyId: string, asked: AskedEdit): Promise<Result<OwnKey, Problem>> => {
     if (!isIdShaped(keyId)) return NOT_FOUND; // it may be a key
     const taken = creations.take(actor);
@@ -38,18 +36,17 @@ export function createOwnEdits(options: OwnEditsOptions) {
     for (let tries = 0; tries < EDIT_TRIES; tries += 1) {
       const edited = await tryToEdit(actor, keyId, edit);
       if (edited === 'overtaken') continue;
-      if (!edited.ok) return edited;
-      const { key, changed } = edited.value;
-      await refresh();
-      log.info('API key updated', { ...actorFields(actor), keyId, ...(changed ?? { changed: false }) });
-      const [shown] = await ownKeys([key], options, clock.nowMs());
-      return shown === undefined ? NOT_FOUND : ok(shown);
+      return edited.ok ? showEdit(actor, edited.value, options) : edited;
     }
     return err({ code: 'overloaded' });
   };
 
   /** Tries the edit once. Returns `overtaken` if the key was refused as it was then, and has changed since. */
-  async function tryToEdit(actor: Actor, keyId: string, edit: OwnEdit): Promise<Result<Edited, Problem> | 'overtaken'> {
+  async function tryToEdit(
+    actor: Actor,
+    keyId: string,
+    edit: OwnEdit,
+  ): Promise<Result<MadeEdit, Problem> | 'overtaken'> {
     const nowMs = clock.nowMs();
     const changed = await store.narrow(actor.userId, keyId, edit, nowMs, originOf('page', actor, actor.actor));
     const key = await store.findOwn(actor.userId, keyId);
@@ -58,12 +55,6 @@ export function createOwnEdits(options: OwnEditsOptions) {
     if (refusal !== null) return err(refusal);
     return changed !== null || isSo(key, edit) ? ok({ key, changed }) : 'overtaken';
   }
-}
-
-interface Edited {
-  readonly key: ListedKey;
-  /** What the edit changed; null: nothing was different. */
-  readonly changed: Changed | null;
 }
 
 const editOf = ({ name, scopes, expiresInDays: days }: AskedEdit, nowMs: number): OwnEdit => ({
