@@ -2,29 +2,41 @@
 // updated under it, and a part of another version doesn't fit what is loaded already: it needs a restart.
 
 import { promises as fs } from 'node:fs';
+import type { Awaitable } from './result.ts';
 
 /**
- * Returns a function that loads a part once. `file` is import.meta.url of the file that calls this, beside which the part
- * lies. The function rejects if the part can't be loaded, or if the files there have changed since this was called; the
- * next use tries again.
+ * Returns what makes loaders for the files beside `file`, the import.meta.url of the caller. A loader loads a part once; then
+ * it returns the part at once. It rejects if the part can't be loaded, or if the files there have changed since this was
+ * called; the next use tries again.
  */
-export function atFirstUse<T>(name: string, file: string, load: () => Promise<T>): () => Promise<T> {
+export function atFirstUse(name: string, file: string): <T>(load: () => Promise<T>) => () => Awaitable<T> {
   const folder = new URL('.', file);
   const before = filesIn(folder);
-  let loaded: Promise<T> | undefined;
 
-  async function loadUnchanged(): Promise<T> {
-    const isChanged = (await filesIn(folder)) !== (await before);
-    if (isChanged) throw new Error(`${name}: its files have changed since the start; restart the server`);
-    return load();
-  }
+  return <T>(load: () => Promise<T>) => {
+    let part: Awaitable<T> | undefined;
 
-  return () => {
-    loaded ??= loadUnchanged().catch((error) => {
-      loaded = undefined;
-      throw error;
-    });
-    return loaded;
+    async function loadUnchanged(): Promise<T> {
+      const isChanged = (await filesIn(folder)) !== (await before);
+      if (isChanged) throw new Error(`${name}: its files have changed since the start; restart the server`);
+      return load();
+    }
+
+    async function loadOnce(): Promise<T> {
+      try {
+        const loaded = await loadUnchanged();
+        part = loaded;
+        return loaded;
+      } catch (error) {
+        part = undefined;
+        throw error;
+      }
+    }
+
+    return () => {
+      part ??= loadOnce();
+      return part;
+    };
   };
 }
 

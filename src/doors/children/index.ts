@@ -27,7 +27,8 @@ export interface Children {
 }
 
 export function openChildren(options: ChildrenOptions): Children {
-  const load = atFirstUse('doors/children', import.meta.url, async () => {
+  const lazily = atFirstUse('doors/children', import.meta.url);
+  const load = lazily(async () => {
     const { createDelegate, createExchangeGrant } = await import('./exchange.ts');
     const delegate = createDelegate({ ...options, childStore: createChildStore(options.db) });
     return { delegate, exchange: createExchangeGrant(delegate) };

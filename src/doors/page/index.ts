@@ -10,11 +10,11 @@ export interface PageOptions extends KeysPageOptions, OwnKeyRoutesOptions {}
 
 /** Opens the page: returns its routes. */
 export function openPage(options: PageOptions): DoorRoutes {
-  const load = <T>(open: () => Promise<T>) => atFirstUse('doors/page', import.meta.url, open);
-  const document = load(async () => (await import('./document.ts')).keysPageRoute(options));
+  const lazily = atFirstUse('doors/page', import.meta.url);
+  const document = lazily(async () => (await import('./document.ts')).keysPageRoute(options));
   const { part } = options;
-  const forAdmins = part && load(async () => (await import('./document.ts')).partRoute(part));
-  const own = load(async () => (await import('./own-keys.ts')).ownKeyRoutes(options));
+  const forAdmins = part && lazily(async () => (await import('./document.ts')).partRoute(part));
+  const own = lazily(async () => (await import('./own-keys.ts')).ownKeyRoutes(options));
   return {
     keys: { get: async (context) => (await document())(context) },
     part: forAdmins && { get: async (context) => (await forAdmins())(context) },

@@ -11,7 +11,6 @@ import type { Database } from '../../store/database.ts';
 import type { UserJwtConfig } from '../../users/index.ts';
 import type { Log } from '../../watch/log.ts';
 import type { CheckingOptions } from './checking.ts';
-import type { Tokens } from './tokens.ts';
 
 export { workloadGrants } from './grant.ts';
 export { RULE_LOOKUP } from './lookup.ts';
@@ -56,13 +55,11 @@ export async function warnOfRules(
 export const operatingRules = () => import('./operating.ts');
 
 export function openRules({ feed, budgets, ...options }: RulesOptions): Rules {
-  let loaded: Tokens | undefined;
-  const load = atFirstUse('doors/rules', import.meta.url, async () => {
+  const lazily = atFirstUse('doors/rules', import.meta.url);
+  const tokens = lazily(async () => {
     const { createChecking } = await import('./checking.ts');
-    loaded = createChecking({ ...options, feed: feed(), budgets: budgets() });
-    return loaded;
+    return createChecking({ ...options, feed: feed(), budgets: budgets() });
   });
-  const tokens = (): Awaitable<Tokens> => loaded ?? load();
   return {
     findRule: (token, caller) => chain(tokens(), ({ find }) => find(token, caller)),
     isOfRule: (token) =>

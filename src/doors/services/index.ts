@@ -10,9 +10,8 @@ import type { ServiceRoute } from './service.ts';
 export type { ServicesOptions } from './routes.ts';
 
 export function openServices(options: ServicesOptions): DoorRoutes {
-  const load = atFirstUse('doors/services', import.meta.url, async () =>
-    (await import('./routes.ts')).servicesRoutes(options),
-  );
+  const lazily = atFirstUse('doors/services', import.meta.url);
+  const load = lazily(async () => (await import('./routes.ts')).servicesRoutes(options));
   const route = (name: 'introspect' | 'changes'): ServiceRoute => ({
     post: async (context, body) => (await load())[name].post(context, body),
     refuse: refuseService,
