@@ -9,7 +9,7 @@ import { awayFromMidnight } from '../../support/callers.ts';
 import { type Servers, startServers } from '../../support/checked-service.ts';
 import { temporaryFolder } from '../../support/folder.ts';
 import type { Runtime } from '../../support/server-process.ts';
-import { waitFor } from '../../support/wait-for.ts';
+import { waitForWithin } from '../../support/wait-for.ts';
 
 const KEYS = 1000;
 const SERVICES = 2;
@@ -136,7 +136,7 @@ test('what was let in is what is counted, of each key', async () => {
   for (const verifier of customer.verifiers) await verifier.close();
   const letIn = Object.fromEntries([...units].sort());
   let counted = {};
-  await waitFor(async () => {
+  await waitForWithin(30_000, async () => {
     counted = await customer.at.usesOf('acme');
     return Bun.deepEquals(counted, letIn);
   }).catch(() => {});
