@@ -4,7 +4,7 @@
 import type { TokenRefusal } from '../../ground/problem.ts';
 import type { JsonObject } from '../../ground/text.ts';
 import { ASYMMETRIC } from '../../users/jwks.ts';
-import { hasAudience } from '../../users/user-token.ts';
+import { hasAudience, isUsers, type UserTokens } from '../../users/user-token.ts';
 import { fitsClaim, fitsSubject, isSubject, memberAt, nameOf, type Rule } from './rule.ts';
 
 export interface Finding {
@@ -21,6 +21,17 @@ export interface Finding {
 export interface ParsedToken {
   readonly header: JsonObject;
   readonly payload: JsonObject;
+}
+
+/** Returns the rules that may let a token in, by what it says of itself; null: it is a user's, or nobody's. */
+export function candidatesOf<R extends Rule>(
+  { header, payload }: ParsedToken,
+  byIssuer: ReadonlyMap<string, readonly R[]>,
+  users: UserTokens,
+): readonly R[] | null {
+  const { iss } = payload;
+  if (typeof iss !== 'string' || isUsers(header, payload, users)) return null;
+  return byIssuer.get(iss) ?? null;
 }
 
 /** How far the issuer's clock may be ahead. */

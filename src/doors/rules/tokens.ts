@@ -9,10 +9,10 @@ import type { Clock, Sha256 } from '../../ground/runtime.ts';
 import type { Caller, RuleOfToken } from '../../keys/actor.ts';
 import { tooMany } from '../../keys/unknown-keys.ts';
 import { IssuerOutage, issuerOutageIn } from '../../users/discovery.ts';
-import { isUsers, type UserTokens } from '../../users/user-token.ts';
+import type { UserTokens } from '../../users/user-token.ts';
 import type { JwtKeys, VerificationKeys } from '../../users/verification-keys.ts';
 import type { Log } from '../../watch/log.ts';
-import { EARLY_CHECKS, isFit, type ParsedToken } from './checks.ts';
+import { candidatesOf, EARLY_CHECKS, isFit, type ParsedToken } from './checks.ts';
 import type { KeySets } from './key-sets.ts';
 import type { RuleSet, RuleSets } from './rule-sets.ts';
 import { NoPlace, type Signatures } from './signatures.ts';
@@ -52,13 +52,6 @@ export type Tokens = ReturnType<typeof createTokens>;
 export function createTokens(options: TokensOptions) {
   const { ruleSets, keySets, users, defaultAudiences, signatures, clock, sha256, log, count } = options;
   const remembered = createLruCache<Remembered>({ entries: REMEMBERED_MAX });
-  /** Returns the rules that may let the token in, by what it says; null: it is nobody's but a user's. */
-  function rulesOf({ header, payload }: ParsedToken, { byIssuer }: RuleSet): readonly StoredRule[] | null {
-    const { iss } = payload;
-    if (typeof iss !== 'string' || isUsers(header, payload, users)) return null;
-    return byIssuer.get(iss) ?? null;
-  }
-
   function recall(tokenHash: string): RuleOfToken | null {
     const known = remembered.get(tokenHash);
     if (known === undefined) return null;
@@ -75,7 +68,7 @@ export function createTokens(options: TokensOptions) {
   async function check(token: string, tokenHash: string, caller: Caller): Promise<Result<RuleOfToken | null, Problem>> {
     const set = await ruleSets.get();
     const parsed = parseToken(token);
-    const candidates = parsed && rulesOf(parsed, set);
+    const candidates = parsed && candidatesOf(parsed, set.byIssuer, users);
     if (parsed === null || candidates === null) return ok(null);
     const checked = await checkOf(token, parsed, candidates, caller);
     count(checked.ok ? 'verified' : checked.error.code === 'invalid_api_key' ? 'refused' : 'unavailable');
@@ -114,7 +107,7 @@ export function createTokens(options: TokensOptions) {
     /** Returns whether a token is to be looked at as a workload's, and not as a user's, by what it says. */
     isOfRule: async (token: string): Promise<boolean> => {
       const parsed = parseToken(token);
-      return parsed !== null && rulesOf(parsed, await ruleSets.get()) !== null;
+      return parsed !== null && candidatesOf(parsed, (await ruleSets.get()).byIssuer, users) !== null;
     },
     /** Finds the rule that lets a token in; null: no rule names its issuer, or it is a user's. */
     find(token: string, caller: Caller): Awaitable<Result<RuleOfToken | null, Problem>> {

@@ -1,8 +1,14 @@
-// What is checked of a workload's token before its signature, each limit at, below and above. Looks inside: over HTTP all
-// of these are one answer.
+// What is checked of a workload's token before its signature: whose it is, and each limit at, below and above. Looks inside:
+// over HTTP all of these are one answer.
 
 import { expect, test } from 'bun:test';
-import { EARLY_CHECKS, fitOf } from '../../../src/doors/rules/checks.ts';
+import { parseConfig } from '../../../src/config/config.ts';
+import { candidatesOf, EARLY_CHECKS, fitOf } from '../../../src/doors/rules/checks.ts';
+import { ruleSettings } from '../../../src/doors/rules/settings.ts';
+import { createServerAddress, listeningOrigin } from '../../../src/ground/server-address.ts';
+import { isUsers } from '../../../src/users/user-token.ts';
+import { seeded } from '../../support/model-user.ts';
+import { randomToken, waysOf, whose } from './random-tokens.ts';
 
 const NOW_MS = 1_800_000_000_000;
 const NOW = NOW_MS / 1000;
@@ -125,4 +131,32 @@ test.each([
 ])('a payload with %j fails at %j of a rule', (payload, failing) => {
   const findings = fitOf(RULE, { header: HEADER, payload: { ...PAYLOAD, ...payload } }, ['us', 'us/']);
   expect(findings.filter(({ refusal }) => refusal !== null).map(({ check }) => check)).toEqual(failing);
+});
+
+test('of 100,000 random tokens none is a user’s and a rule’s, and each is whose it should be', () => {
+  const random = seeded(23);
+  const [ofUsers, ofPlatform] = ['https://users.example', 'https://platform.example'];
+  const ways = waysOf(ofUsers, 'https://users.example/jwks');
+  const unnamed = ways.map(({ PUBLIC_URL: _, ...way }) => ({ JWT_ISSUER: ofUsers, ...way }));
+  const servers = [...ways, ...unnamed, {}].flatMap((env) =>
+    [[ofUsers, ofPlatform], [ofUsers], [ofPlatform]].map((issuers) => {
+      const config = parseConfig(env);
+      if (!config.ok) throw new Error(config.error.join('\n'));
+      const listening = listeningOrigin(config.value, config.value.port);
+      const { users } = ruleSettings(config.value, createServerAddress({ ...config.value, listening }));
+      return { env, users, byIssuer: new Map(issuers.map((issuer) => [issuer, [{ ...RULE, issuer }]])) };
+    }),
+  );
+  const counts = { user: 0, rule: 0, nobody: 0 };
+  for (let made = 0; made < 100_000; made += 1) {
+    const { env, users, byIssuer } = servers[made % servers.length] as (typeof servers)[number];
+    const token = randomToken(random, [ofUsers, ofPlatform], NOW_MS);
+    const expected = whose(token, env, new Set(byIssuer.keys()));
+    const isUser = isUsers(token.header, token.payload, users);
+    const isRule = candidatesOf(token, byIssuer, users) !== null;
+    const as = isUser && isRule ? 'both' : isUser ? 'user' : isRule ? 'rule' : 'nobody';
+    if (as !== expected) expect({ token, env, as }).toEqual({ token, env, as: expected });
+    counts[expected] += 1;
+  }
+  for (const count of Object.values(counts)) expect(count).toBeGreaterThan(10_000);
 });

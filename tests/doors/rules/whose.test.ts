@@ -3,8 +3,11 @@
 
 import { describe, expect, test } from 'bun:test';
 import { SignJWT } from 'jose';
+import { handmade } from '../../support/handmade-token.ts';
 import { createIssuer, type Issuer } from '../../support/issuer.ts';
+import { seeded } from '../../support/model-user.ts';
 import { createTestApp, insertKey, TEST_SECRET, type TestApp } from '../../support/test-app.ts';
+import { AUDIENCES, randomToken, waysOf, whose } from './random-tokens.ts';
 
 const PUBLIC_URL = 'https://tools.example';
 const OTHER_AUDIENCE = 'https://other.example';
@@ -115,3 +118,37 @@ describe('on /mcp, as Bearer', () => {
     ]);
   });
 });
+
+test('random tokens with a good signature, with each way of verifying users: none gets in as both', async () => {
+  await using users = await createIssuer();
+  await using platform = await createIssuer();
+  const random = seeded(24);
+  const issuers = [users.url, platform.url];
+  const counts = { user: 0, rule: 0 };
+  const UNSET = { JWT_SECRET: undefined, RATE_LIMIT_REQUESTS: '0', USER_RATE_LIMIT: '0' };
+  for (const env of waysOf(users.url, users.jwksUrl)) {
+    await using app = await createTestApp({ env: { ...UNSET, ...env } });
+    await insertKey(app, 'acme', ['read']);
+    const { id } = JSON.parse(await app.keys('list', '--user', 'acme', '--json'));
+    const audiences = AUDIENCES.slice(0, 5).flatMap((audience) => ['--audience', audience]);
+    const isVain = !('JWT_SECRET' in env) && !('JWT_ISSUER' in env);
+    const ofRules = new Set(isVain ? [] : issuers);
+    for (const issuer of ofRules)
+      await app.keys('rule', 'add', id, '--issuer', issuer, '--subject', 'job', ...audiences);
+    for (let made = 0; made < 250; made += 1) {
+      const token = randomToken(random, issuers, app.clock.nowMs());
+      const { header, payload } = token;
+      const isOfPlatform = header.alg === 'ES256' && payload.iss === platform.url;
+      const signed =
+        header.alg === 'ES256'
+          ? await (isOfPlatform ? platform : users).token({ iss: undefined, ...payload }, { header })
+          : handmade(header, payload);
+      const { user, key } = await answers(app, signed);
+      if (!user && !key) continue;
+      const as = user && key ? 'both' : user ? 'user' : 'rule';
+      expect({ token, env, as }).toEqual({ token, env, as: whose(token, env, ofRules) as 'user' });
+      counts[as as 'user' | 'rule'] += 1;
+    }
+  }
+  for (const count of Object.values(counts)) expect(count).toBeGreaterThan(50);
+}, 30_000);
