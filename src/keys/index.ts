@@ -1,6 +1,7 @@
 // Assembles the key domain over a store: what owners and admins do with keys, verification, and the change feed.
 
 import { LIMITS } from '../ground/limits/index.ts';
+import type { TokenBuckets } from '../ground/limits/rates.ts';
 import type { Quota, RateLimit } from '../ground/rate-limit.ts';
 import type { Clock, RandomBytes, Sha256 } from '../ground/runtime.ts';
 import { createUsage } from '../uses/usage.ts';
@@ -8,18 +9,25 @@ import type { Log } from '../watch/log.ts';
 import { createPersonBudget, type OriginOf } from './actor.ts';
 import type { Audience } from './audience.ts';
 import { createChanges, createRevokeSecrets } from './changes.ts';
-import { createFeed } from './feed.ts';
+import { createFeed, type Feed } from './feed.ts';
 import { createGranted, type KeyCeilings } from './grants.ts';
 import { createLists } from './listing.ts';
 import { createMinting } from './minting.ts';
 import { createPlanOf, type PlanStore } from './plans.ts';
 import type { DerivedKeys, KeyStore } from './store.ts';
 import { createLookupBudgets, createReadKeys, createUnknownKeys } from './unknown-keys.ts';
-import { createVerifier, type FindRule } from './verify.ts';
+import { createVerifier, type Rules } from './verify.ts';
 
 export type KeyDomain = ReturnType<typeof createKeyDomain>;
 /** What an owner does with keys. Every change is logged. */
 export type Keys = KeyDomain['keys'];
+
+/** What rules need of the key domain. */
+export interface RuleParts {
+  readonly feed: Feed;
+  /** The look-ups of uncached keys and codes that each address may make. */
+  readonly lookupBudgets: TokenBuckets;
+}
 
 export function createKeyDomain(options: {
   store: KeyStore;
@@ -35,8 +43,8 @@ export function createKeyDomain(options: {
   keyPrefix: string;
   ceilings: KeyCeilings;
   lagMaxMs: number;
-  /** Finds the rules that let tokens of other issuers in; by default there are none. */
-  findRule?: FindRule;
+  /** Opens the rules that let tokens of other issuers in; by default there are none. */
+  openRules?: ((parts: RuleParts) => Rules) | undefined;
   /** Memory for cached records of usable keys. */
   keyCacheBytes: number;
   /** The limit of keys without their own; 0 requests: no limit. */
@@ -66,7 +74,9 @@ export function createKeyDomain(options: {
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };
   const planOf = createPlanOf({ ...parts, defaults: options });
-  const verifier = createVerifier({ ...parts, readKeys, unknownKeys: unknownKeys(true) });
+  const rules = options.openRules?.({ feed, lookupBudgets });
+  const findRule = rules?.findRule;
+  const verifier = createVerifier({ ...parts, findRule, readKeys, unknownKeys: unknownKeys(true) });
   return {
     keys: {
       ...createMinting(parts),
@@ -76,13 +86,14 @@ export function createKeyDomain(options: {
       usesToday: usage.usesToday,
     },
     verifier,
+    /** Returns whether a token acts as a key, by a rule. */
+    isOfRule: rules?.isOfRule,
     feed,
     usage,
     /** What each person may create and edit in a time. */
     creations: parts.creations,
     /** Decides what a person may give a key. */
     granted: parts.granted,
-    /** The look-ups of uncached keys and codes that each address may make. */
     lookupBudgets,
     revokeSecrets: createRevokeSecrets({ ...parts, unknownKeys: unknownKeys(false) }),
     /** Stops polling and writes what is pending. The store stays open. */

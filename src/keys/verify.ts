@@ -38,6 +38,13 @@ export interface KeyIdentity {
 /** Finds the rule that lets a token in; null: no rule names its issuer, so that it is nobody's key. */
 export type FindRule = (token: string, caller: Caller) => Awaitable<Result<RuleOfToken | null, Problem>>;
 
+/** Rules that let tokens of other issuers in as keys. */
+export interface Rules {
+  readonly findRule: FindRule;
+  /** Returns whether a token is to be looked at as a workload's, and not as a user's. */
+  isOfRule(token: string): Awaitable<boolean>;
+}
+
 /** What a decision is based on. */
 export interface Proof {
   /** Monotonic. Later changes were not considered. */

@@ -1,11 +1,13 @@
 // What operators do with anybody's keys: the admin tools (src/keys/README.md, Tools for admins), which are loaded with
 // ADMIN_CLAIM, and what the commands do likewise. A door: the server works without it.
 
-import type { ToolFile } from '../../tools/folder/tool-file.ts';
+import type { Database } from '../../store/database.ts';
 import { ownTools } from '../../tools/server-tools.ts';
 import { type AdminKeysOptions, createAdminKeys } from './keys.ts';
 import { adminListKeys } from './list-keys.ts';
 import { adminRevokeKeys } from './revoke-keys.ts';
+import { createAdminStore } from './store.ts';
+import { createTrail, type TrailOptions } from './trail.ts';
 import { adminUpdateKey } from './update-key.ts';
 
 export {
@@ -19,15 +21,26 @@ export {
   updateKey,
 } from './keys.ts';
 export { createAdminStore } from './store.ts';
-export { createTrail } from './trail.ts';
 export { whyUnknown } from './unused.ts';
 export { type Days, keptDays, type UsageQuery, type Used, usageOf } from './usage.ts';
 
-/** Loads the operators' part of the page /keys. */
-export const operatorsPart = async () => (await import('./part.ts')).createPart();
+interface AdminOptions extends Omit<AdminKeysOptions, 'store'> {
+  readonly db: Database;
+  readonly store: TrailOptions['keyStore'];
+  /** `store`: wraps a store to time its calls. */
+  readonly watch: { store<S extends object>(store: S): S };
+}
 
-/** Returns the tools by which admins list, revoke and change anybody's keys. */
-export function adminTools(options: AdminKeysOptions): ToolFile {
-  const admin = createAdminKeys(options);
-  return ownTools((deps) => [adminListKeys, adminRevokeKeys, adminUpdateKey].map((tool) => tool(deps, admin)));
+/** Opens what admins do with anybody's keys. */
+export function openAdmin(core: AdminOptions) {
+  const store = core.watch.store(createAdminStore(core.db));
+  const admin = createAdminKeys({ ...core, store });
+  return {
+    /** The tools by which they list, revoke and change keys. */
+    tools: ownTools((deps) => [adminListKeys, adminRevokeKeys, adminUpdateKey].map((tool) => tool(deps, admin))),
+    /** Reads the trail of keys and owners. */
+    trail: createTrail({ ...core, keyStore: core.store, store }),
+    /** Loads their part of the page /keys. */
+    part: async () => (await import('./part.ts')).createPart(),
+  };
 }

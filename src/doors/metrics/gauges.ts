@@ -23,28 +23,28 @@ export interface ProcessUsage {
 export interface GaugeOptions {
   readonly store: Pick<KeyStore, 'countExpiring'>;
   readonly feed: Feed;
-  readonly lagMaxMs: number;
-  /** Returns false if the last write failed for lack of space or rights. */
-  readonly writable: () => boolean;
+  readonly config: { readonly revocationLagMaxMs: number };
+  /** `writable`: returns false if the last write failed for lack of space or rights. */
+  readonly database: { readonly writable: () => boolean };
   readonly sessions: () => number;
   /** Returns how many spans were dropped; undefined where none are sent. */
   readonly spansDropped: (() => number) | undefined;
-  readonly usage: (() => ProcessUsage) | undefined;
+  readonly measureProcess: (() => ProcessUsage) | undefined;
   /** When the certificate of the server's own TLS ends, in milliseconds since 1970; undefined without TLS. */
   readonly certificateEndsAtMs: number | undefined;
 }
 
 export function createGauges(clock: Clock, options: GaugeOptions): () => Promise<readonly Sample[]> {
-  const { store, feed, lagMaxMs, writable, sessions, spansDropped, usage, certificateEndsAtMs } = options;
+  const { config, store, database, feed, sessions, spansDropped, measureProcess, certificateEndsAtMs } = options;
   const expiring = createExpiring(store, clock);
   const startedAtMs = clock.nowMs();
   return async () => {
-    const { residentBytes, cpuSeconds } = usage?.() ?? {};
+    const { residentBytes, cpuSeconds } = measureProcess?.() ?? {};
     const counted = await expiring();
     const samples: readonly (readonly [Sample[0], number | undefined, Sample[2]?])[] = [
       ['mcp_keys_feed_lag_seconds', feed.idle ? 0 : (feed.lagMs() ?? Number.POSITIVE_INFINITY) / 1000],
-      ['mcp_keys_feed_lag_limit_seconds', lagMaxMs / 1000],
-      ['mcp_keys_store_writable', Number(writable())],
+      ['mcp_keys_feed_lag_limit_seconds', config.revocationLagMaxMs / 1000],
+      ['mcp_keys_store_writable', Number(database.writable())],
       ['mcp_server_sessions', sessions()],
       ['mcp_keys_spans_dropped_total', spansDropped?.()],
       ...EXPIRING_DAYS.map((days, at) => ['mcp_keys_expiring', counted?.[at], { within: `${days}d` }] as const),

@@ -8,18 +8,21 @@ import type { Metrics } from './measures.ts';
 
 export type { ProcessUsage } from './gauges.ts';
 
-export interface MetricsDoor extends Pick<Metrics, 'guard' | 'verify' | 'token' | 'store' | 'addGauges'> {
+export interface MetricsDoor {
+  /** Times and counts what the core does. */
+  readonly watch: Pick<Metrics, 'guard' | 'verify' | 'token' | 'store'>;
+  readonly addGauges: Metrics['addGauges'];
   readonly observer: Observer;
   readonly route: Pick<Route, 'get'>;
 }
 
 /** Loads the metrics. Null without a token. */
 export async function openMetrics(
-  token: string | null,
+  { metricsToken: token }: { readonly metricsToken: string | null },
   { clock, sha256 }: { readonly clock: Clock; readonly sha256: Sha256 },
 ): Promise<MetricsDoor | null> {
   if (token === null) return null;
   const [{ createMetrics }, { metricsRoute }] = await Promise.all([import('./measures.ts'), import('./route.ts')]);
-  const { run, mcp, text, ...wraps } = createMetrics(clock);
-  return { ...wraps, observer: { run, mcp }, route: { get: metricsRoute({ token, sha256, text }) } };
+  const { run, mcp, text, addGauges, ...watch } = createMetrics(clock);
+  return { watch, addGauges, observer: { run, mcp }, route: { get: metricsRoute({ token, sha256, text }) } };
 }

@@ -20,14 +20,16 @@ export interface CheckingOptions {
   readonly address: Pick<ServerAddress, 'origins' | 'path'>;
   readonly feed: Feed;
   /** The budgets of unknown keys. */
-  readonly budgets: TokenBuckets;
-  readonly clock: Clock;
+  readonly lookupBudgets: TokenBuckets;
+  /** A clock that also counts while the machine sleeps. */
+  readonly ageClock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
-  readonly count: CountToken;
+  readonly watch: { readonly token: CountToken };
 }
 
-export function createChecking({ db, config, address, feed, budgets, clock, sha256, log, count }: CheckingOptions) {
+export function createChecking(options: CheckingOptions) {
+  const { db, config, address, feed, lookupBudgets, ageClock: clock, sha256, log, watch } = options;
   const keySets = createKeySets({ clock, log });
   const { users, defaultAudiences } = ruleSettings(config, address);
   return createTokens({
@@ -35,10 +37,10 @@ export function createChecking({ db, config, address, feed, budgets, clock, sha2
     keySets,
     users,
     defaultAudiences,
-    signatures: createSignatures(budgets),
+    signatures: createSignatures(lookupBudgets),
     clock,
     sha256,
     log,
-    count,
+    count: watch.token,
   });
 }

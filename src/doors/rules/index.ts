@@ -2,42 +2,23 @@
 // checks tokens is loaded with the first one that is presented while the database holds a rule.
 
 import { atFirstUse } from '../../ground/first-use.ts';
-import type { TokenBuckets } from '../../ground/limits/rates.ts';
-import { type Awaitable, chain, outageIn } from '../../ground/result.ts';
+import { chain, outageIn } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
-import type { Feed } from '../../keys/feed.ts';
-import type { FindRule } from '../../keys/verify.ts';
-import type { Database } from '../../store/database.ts';
-import type { UserJwtConfig } from '../../users/index.ts';
-import type { Log } from '../../watch/log.ts';
+import type { Rules } from '../../keys/verify.ts';
 import type { CheckingOptions } from './checking.ts';
 
 export { workloadGrants } from './grant.ts';
 export { RULE_LOOKUP } from './lookup.ts';
 export type { StoredRule } from './store.ts';
 
-export interface RulesOptions extends Omit<CheckingOptions, 'feed' | 'budgets'> {
-  /** Returns the feed. It is called with the first token. */
-  readonly feed: () => Feed;
-  /** Returns the budgets of unknown keys. It is called with the first token. */
-  readonly budgets: () => TokenBuckets;
-}
-
-export interface Rules {
-  readonly findRule: FindRule;
-  /** Returns whether a token is to be looked at as a workload's, and not as a user's. */
-  isOfRule(token: string): Awaitable<boolean>;
-}
-
 const HOLDS_RULES = 'SELECT EXISTS (SELECT 1 FROM rules) AS holds_rules';
 
+interface WarnOptions extends Pick<CheckingOptions, 'db' | 'config' | 'address' | 'log'> {
+  readonly clock: Clock;
+}
+
 /** Warns at the start of rules that the settings make vain. */
-export async function warnOfRules(
-  db: Database,
-  config: UserJwtConfig,
-  address: CheckingOptions['address'],
-  { clock, log }: { readonly clock: Clock; readonly log: Log },
-): Promise<void> {
+export async function warnOfRules({ db, config, address, clock, log }: WarnOptions): Promise<void> {
   try {
     const [row] = await db.read({ sql: HOLDS_RULES });
     if (row?.holds_rules !== 1) return;
@@ -54,15 +35,13 @@ export async function warnOfRules(
 /** Loads what operators do with rules (commands/keys/rule.ts). */
 export const operatingRules = () => import('./operating.ts');
 
-export function openRules({ feed, budgets, ...options }: RulesOptions): Rules {
+export function openRules(core: CheckingOptions): Rules {
+  const { feed } = core;
   const lazily = atFirstUse('doors/rules', import.meta.url);
-  const tokens = lazily(async () => {
-    const { createChecking } = await import('./checking.ts');
-    return createChecking({ ...options, feed: feed(), budgets: budgets() });
-  });
+  const tokens = lazily(async () => (await import('./checking.ts')).createChecking(core));
   return {
     findRule: (token, caller) => chain(tokens(), ({ find }) => find(token, caller)),
     isOfRule: (token) =>
-      chain(feed().holdsRules(), (hasRules) => hasRules && chain(tokens(), ({ isOfRule }) => isOfRule(token))),
+      chain(feed.holdsRules(), (hasRules) => hasRules && chain(tokens(), ({ isOfRule }) => isOfRule(token))),
   };
 }

@@ -7,11 +7,9 @@ import { refuseService } from './refuse.ts';
 import type { ServicesOptions } from './routes.ts';
 import type { ServiceRoute } from './service.ts';
 
-export type { ServicesOptions } from './routes.ts';
-
-export function openServices(options: ServicesOptions): DoorRoutes {
+export function openServices(core: ServicesOptions): DoorRoutes {
   const lazily = atFirstUse('doors/services', import.meta.url);
-  const load = lazily(async () => (await import('./routes.ts')).servicesRoutes(options));
+  const load = lazily(async () => (await import('./routes.ts')).servicesRoutes(core));
   const route = (name: 'introspect' | 'changes'): ServiceRoute => ({
     post: async (context, body) => (await load())[name].post(context, body),
     refuse: refuseService,

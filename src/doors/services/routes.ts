@@ -28,8 +28,8 @@ export interface ServicesOptions {
   readonly verifyKey: VerifyKey;
   readonly guards: Pick<Guards, 'scopes' | 'limits'>;
   readonly recheck: Recheck;
-  /** The secret under which marks and cursors are made, and the database that it belongs to. */
-  readonly signing: MacsOptions;
+  /** Returns the secret of marks and cursors, and whose database it is. */
+  readonly signing: (use: 'client_id') => MacsOptions;
   /** The feed's clock, which also counts while the machine sleeps. */
   readonly ageClock: Clock;
   readonly sha256: Sha256;
@@ -38,7 +38,7 @@ export interface ServicesOptions {
 
 export function servicesRoutes(options: ServicesOptions): Readonly<Record<'introspect' | 'changes', ServiceRoute>> {
   const { feed, verifier, usage, signing, ageClock, sha256, log } = options;
-  const macs = createMacs(signing);
+  const macs = createMacs(signing('client_id'));
   const recent = new RecentChanges(options);
   const reportedUses = createReportedUses(options);
   const { leasesOf, limitsOf } = usage;

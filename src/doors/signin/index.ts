@@ -10,6 +10,7 @@ import type { Call } from '../../calls/call.ts';
 import type { Guard } from '../../calls/guard.ts';
 import type { UserAuth } from '../../calls/user-jwt.ts';
 import type { ConnectConfig } from '../../config/client-ids.ts';
+import type { Config } from '../../config/config.ts';
 import { NO_REDIRECTS } from '../../config/redirects.ts';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
@@ -31,27 +32,19 @@ import { type CodeStore, createCodeStore, createFindCode, type FindCode } from '
 import { createCodeGrant } from './token-code.ts';
 
 export interface SignInOptions {
-  /** Which OAuth clients get keys; null: none do. */
-  readonly connect: ConnectConfig | null;
-  /** Whether programs without a browser may ask for a key. */
-  readonly device: boolean;
-  /** Whether people make keys on the page /keys. */
-  readonly hasKeysPage: boolean;
+  /** `connect`: which OAuth clients get keys; `device`: whether programs without a browser may ask for one. */
+  readonly config: Pick<Config, 'connect' | 'device' | 'keysPage' | 'ownerKeys'>;
   readonly db: Database;
-  /** The most keys of an owner without a plan. */
-  readonly ownerKeys: number;
   /** The budgets of unknown keys, which codes share. */
   readonly lookupBudgets: TokenBuckets;
   readonly keys: Pick<Minting, 'order' | 'mint'>;
-  readonly inspect: Verifier['inspect'];
-  readonly verifyPastedKey: VerifyKey;
+  readonly verifier: Pick<Verifier, 'inspect' | 'verifyPasted'>;
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   readonly readKeyRequest: ReadKeyRequest;
   readonly audience: Audience;
   readonly originOf: OriginOf;
-  /** Reads the secret by which registrations are signed. */
-  readonly readSecret: () => Promise<string>;
-  readonly databaseId: () => string;
+  /** Returns the secret that signs registrations, and whose database it is. */
+  readonly signing: (use: 'client_id') => Signing;
   readonly clock: Clock;
   /** A clock that also counts while the machine sleeps. */
   readonly ageClock: Clock;
@@ -60,17 +53,33 @@ export interface SignInOptions {
   readonly log: Log;
 }
 
+interface Signing {
+  readonly readSecret: () => Promise<string>;
+  readonly databaseId: () => string;
+}
+
 export interface SignInDoor {
   readonly routes: DoorRoutes;
+  /** Whether OAuth clients get keys here. */
+  readonly handsOutKeys: boolean;
   readonly grantTypes: GrantTypes;
   /** Returns what the server's metadata says beside /token. */
   authorizationServer(url: string): object;
 }
 
-export function openSignIn(options: SignInOptions): SignInDoor {
-  const { connect, device, db, ownerKeys, lookupBudgets, log } = options;
+export function openSignIn(core: SignInOptions): SignInDoor {
+  const { config, db, lookupBudgets, verifier, signing, log } = core;
+  const { connect, device, keysPage, ownerKeys } = config;
   const store = createCodeStore(db, ownerKeys);
-  const parts: Parts = { ...options, store, findCode: createFindCode(store, lookupBudgets, log) };
+  const parts: Parts = {
+    ...core,
+    ...signing('client_id'),
+    hasKeysPage: keysPage !== null,
+    inspect: verifier.inspect,
+    verifyPastedKey: verifier.verifyPasted,
+    store,
+    findCode: createFindCode(store, lookupBudgets, log),
+  };
   const connected = connect && openConnect(parts, connect);
   return {
     routes: {
@@ -81,11 +90,16 @@ export function openSignIn(options: SignInOptions): SignInDoor {
       ...(connected?.grantTypes ?? []),
       ...(device ? ([[DEVICE_GRANT, createDeviceGrant(parts)]] as const) : []),
     ]),
-    authorizationServer: (url) => serverMetadata(options, url),
+    handsOutKeys: connect !== null,
+    authorizationServer: (url) => serverMetadata(config, url),
   };
 }
 
-interface Parts extends SignInOptions {
+interface Parts extends SignInOptions, Signing {
+  /** Whether people make keys on the page /keys. */
+  readonly hasKeysPage: boolean;
+  readonly inspect: Verifier['inspect'];
+  readonly verifyPastedKey: VerifyKey;
   readonly store: CodeStore;
   readonly findCode: FindCode;
 }
@@ -123,7 +137,7 @@ function logRefusedClient(log: Log, context: RequestContext, refusal: Authorizat
  * Returns what the server's metadata (RFC 8414 §2) says beside /token. There is no revocation endpoint: clients that
  * revoke before they sign in again would end the key everywhere.
  */
-const serverMetadata = ({ connect, device }: SignInOptions, url: string) => ({
+const serverMetadata = ({ connect, device }: SignInOptions['config'], url: string) => ({
   ...(device && { device_authorization_endpoint: `${url}/device_authorization` }),
   response_types_supported: connect === null ? [] : ['code'],
   ...(connect !== null && {

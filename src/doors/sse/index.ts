@@ -5,9 +5,14 @@ import type { DoorRoutes } from '../../api/index.ts';
 import { createSessions } from './sessions.ts';
 import { type SseRouteOptions, sseRoutes, sseUnavailable } from './sse.ts';
 
+interface SseOptions extends Omit<SseRouteOptions, 'sessions' | 'publicPath'> {
+  readonly address: { readonly path: string };
+  /** `reusePort`: several processes share the port, so a POST may not reach its stream. */
+  readonly config: { readonly reusePort: boolean };
+}
+
 export interface SseDoor {
-  /** Returns the routes. `isShared`: several processes share the port, so a POST may not reach its stream. */
-  routes(options: Omit<SseRouteOptions, 'sessions'> & { readonly isShared: boolean }): DoorRoutes;
+  routes(core: SseOptions): DoorRoutes;
   /** Returns the number of open sessions. */
   count(): number;
   /** Ends each session as soon as it has no calls in progress, and opens no more. */
@@ -17,9 +22,9 @@ export interface SseDoor {
 export function openSse(): SseDoor {
   const sessions = createSessions();
   return {
-    routes({ isShared, ...options }) {
-      const { open, post } = sseRoutes({ ...options, sessions });
-      const sse = isShared ? { get: sseUnavailable, isUnlisted: true } : { get: open };
+    routes(core) {
+      const { open, post } = sseRoutes({ ...core, publicPath: core.address.path, sessions });
+      const sse = core.config.reusePort ? { get: sseUnavailable, isUnlisted: true } : { get: open };
       return { sse, messages: { post } };
     },
     count: () => sessions.count,

@@ -9,8 +9,7 @@ import type { Log } from '../../watch/log.ts';
 
 export interface TracesOptions {
   readonly env: Env;
-  readonly basePath: string;
-  readonly production: boolean;
+  readonly config: { readonly basePath: string; readonly production: boolean };
   /** Health's: random for each process. */
   readonly instance: string;
   readonly identify: Identify;
@@ -28,14 +27,15 @@ export interface Traces {
 }
 
 /** Loads the traces. Null without an endpoint that can be used; says why. */
-export async function openTraces(options: TracesOptions): Promise<Traces | null> {
-  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: tracesEndpoint } = options.env;
+export async function openTraces(core: TracesOptions): Promise<Traces | null> {
+  const { config, env, log } = core;
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: tracesEndpoint } = env;
   if (!endpoint && !tracesEndpoint) return null;
   const { settingsIn } = await import('./settings.ts');
-  const { settings, warnings } = settingsIn(options.env, options.production);
-  for (const { event, variable, reason } of warnings) options.log.warn(event, { variable, reason });
+  const { settings, warnings } = settingsIn(env, config.production);
+  for (const { event, variable, reason } of warnings) log.warn(event, { variable, reason });
   if (settings === null) return null;
   const [{ createExporter }, { createSpans }] = await Promise.all([import('./exporter.ts'), import('./spans.ts')]);
-  const exporter = createExporter({ ...options, settings });
-  return { observer: createSpans({ ...options, settings, add: exporter.add }), ...exporter };
+  const exporter = createExporter({ ...core, settings });
+  return { observer: createSpans({ ...core, basePath: config.basePath, settings, add: exporter.add }), ...exporter };
 }

@@ -1,0 +1,168 @@
+// The core: a server without doors. Prepares what it stands on, which are settings, clocks, user tokens and a store; then
+// creates keys, guards, and what routes need. Each door takes it whole, and its options say what it uses.
+
+import { createGuards, type GuardsOptions } from './calls/guards.ts';
+import { createIdentify } from './calls/identify.ts';
+import { createRecheck } from './calls/proof.ts';
+import { createRun } from './calls/run.ts';
+import { createCheckBlock } from './calls/user-jwt.ts';
+import type { Config } from './config/config.ts';
+import type { Env } from './config/env.ts';
+import { LIMITS } from './ground/limits/index.ts';
+import { createPool } from './ground/limits/pool.ts';
+import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './ground/runtime.ts';
+import { createServerAddress, listeningOrigin, type ServerAddress } from './ground/server-address.ts';
+import { createOriginOf } from './keys/actor.ts';
+import { createAudience } from './keys/audience.ts';
+import { createKeyDomain, type RuleParts } from './keys/index.ts';
+import type { Rules, Verifier } from './keys/verify.ts';
+import { createRequestStates } from './mcp/client.ts';
+import { prepareDataFolder, prepareStore, type StoreOptions } from './store/open.ts';
+import { keyRequestReader } from './tools/create-api-key.ts';
+import { createUserJwts } from './users/index.ts';
+import type { Log } from './watch/log.ts';
+import { createStreams } from './web/stream.ts';
+
+export interface CoreOptions {
+  readonly clock: Clock;
+  readonly random: RandomBytes;
+  readonly sha256: Sha256;
+  readonly log: Log;
+  /** The URL that clients use, as the server's only name; by default PUBLIC_URL. */
+  readonly publicUrl?: string | undefined;
+  /** The origin that the server listens on, which counts without a public URL; by default from HOST and PORT. */
+  readonly listening?: string | undefined;
+  /** Multiplies the timeouts of a remote database, for tests on busy machines. */
+  readonly storePatience?: number;
+  /** The environment with the settings of tools. */
+  readonly env?: Env;
+}
+
+/** Wraps parts of the core to time and count what they do. */
+export interface Watch {
+  /** Wraps a store to time its calls. */
+  store<S extends object>(store: S): S;
+  /** Wraps a guard to count its refusals. */
+  guard: GuardsOptions['observe'];
+  verify(verifier: Verifier): Verifier['verify'];
+  /** Counts what became of a workload's token. */
+  token(result: 'memory' | 'verified' | 'refused' | 'unavailable'): void;
+}
+
+const UNWATCHED: Watch = { store: (store) => store, guard: undefined, verify: ({ verify }) => verify, token() {} };
+
+/** What doors add to the store, and what watches it. */
+export interface Beneath extends Pick<StoreOptions, 'derived' | 'rules' | 'createReplica'> {
+  readonly watch?: Watch | undefined;
+}
+
+export type Base = Awaited<ReturnType<typeof prepareBase>>;
+
+/** Prepares a store that touches no database yet. Throws an Error for the operator about an unusable folder or issuer. */
+export async function prepareBase(config: Config, options: CoreOptions, { watch = UNWATCHED, ...beneath }: Beneath) {
+  const { clock, random, sha256, log, env = {}, storePatience } = options;
+  const newFolder = prepareDataFolder(config);
+  // For the ages of cache entries. Windows of rate limits don't use it, so setting the wall clock opens none.
+  const ageClock = countingSleep(clock);
+  const address = addressOf(config, options);
+  const users = await createUserJwts(config, { address, clock: ageClock, sha256, log });
+  const { eventDays, usageDays, ownerKeys } = config;
+  const upkeep = { clock, random, log, eventDays, usageDays, ownerKeys, storePatience };
+  const database = await prepareStore(config.database, { ...upkeep, ...beneath });
+  return {
+    config,
+    env,
+    address,
+    users,
+    database,
+    db: database.db,
+    store: watch.store(database),
+    planStore: watch.store(database.plans),
+    derived: watch.store(database.derived),
+    watch,
+    clock,
+    ageClock,
+    random,
+    sha256,
+    log,
+    async open(): Promise<void> {
+      // Else the first user without keys would discover a mistyped path.
+      if (newFolder !== null && config.production) {
+        log.warn('database made in a new folder: no key is known yet', { folder: newFolder });
+      }
+      await database.open();
+    },
+  };
+}
+
+const addressOf = (config: Config, { publicUrl, listening }: CoreOptions): ServerAddress =>
+  createServerAddress({
+    ...config,
+    publicUrl: publicUrl ?? config.publicUrl,
+    listening: listening ?? listeningOrigin(config, config.port),
+  });
+
+/** Enough to be unique among processes, and short enough to begin every request id. */
+const INSTANCE_BYTES = 6;
+
+export type Core = ReturnType<typeof createCore>;
+
+/** Creates the core. `openRules` opens what lets tokens of other issuers in as keys. */
+export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => Rules) {
+  const { config, address, users, database, watch, clock, ageClock, random, log } = base;
+  const startedAtMs = ageClock.monotonicMs();
+  const originOf = createOriginOf(config.eventAddresses);
+  const audience = createAudience(address, config.resources);
+  const domain = createKeyDomain({
+    ...base,
+    ...config,
+    clock: ageClock,
+    originOf,
+    audience,
+    ceilings: config.keyCeilings,
+    lagMaxMs: config.revocationLagMaxMs,
+    openRules: openRules && ((parts) => openRules({ ...base, ...parts })),
+  });
+  const { verifier, feed, usage } = domain;
+  feed.subscribe({ onPage: database.onPage });
+  const signing = (use: 'request_state' | 'client_id') => ({
+    readSecret: () => database.serverSecret(use),
+    databaseId: () => feed.position.databaseId,
+  });
+  const verifyKey = watch.verify(verifier);
+  const verifyUserJwt = users.createVerify(domain.isOfRule);
+  const recheck = createRecheck(feed, log);
+  return {
+    ...base,
+    ...domain,
+    domain,
+    refresh: feed.refresh,
+    originOf,
+    audience,
+    /** Reads the secret that all processes on the database share for a use. */
+    signing,
+    verifyKey,
+    guards: createGuards({
+      ...config,
+      verifyKey,
+      revalidateKey: verifier.revalidate,
+      verifyUserJwt,
+      checkBlock: createCheckBlock({ store: base.store, feed }),
+      admit: usage.admit,
+      clock,
+      log,
+      observe: watch.guard,
+      helpsSignIn: config.connect === null ? undefined : config.keysPage === null ? 'without_page' : 'with_page',
+    }),
+    identify: createIdentify(verifyUserJwt, verifier.inspect),
+    recheck,
+    ...createRun({ log, recheck, clock }),
+    /** Parses the fields of a key as create_api_key does. */
+    readKeyRequest: keyRequestReader(config.keyCeilings),
+    requestStates: createRequestStates({ ...signing('request_state'), clock }),
+    streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
+    bodies: createPool(LIMITS.messages, ageClock),
+    instance: random(INSTANCE_BYTES).toHex(),
+    uptimeMs: () => ageClock.monotonicMs() - startedAtMs,
+  };
+}
