@@ -23,8 +23,11 @@ const backends = (keys: ServerProcess, service: EchoService): Backends => ({
 
 const serverEnv = { JWT_SECRET: TEST_SECRET, TRUST_PROXY: '1', REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
 
-const makeKey = async (url: string, input: object = {}, owner?: string): Promise<{ id: string; key: string }> =>
-  (await (await userOn({ url }, owner)).create(input)).body;
+async function makeKey(url: string, input: object = {}, owner?: string): Promise<{ id: string; key: string }> {
+  const { status, body } = await (await userOn({ url }, owner)).create(input);
+  expect(status).toBe(200);
+  return body;
+}
 
 describe.each(VERIFY_RECIPES)('%s', (program, recipe) => {
   describe.skipIf(isMissing(program))('in front of a service', () => {
