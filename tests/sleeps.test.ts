@@ -16,6 +16,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   // Of real processes, a time has to pass.
   'store/remote/revocation.test.ts: LAG_MAX_MS': 'a process is suspended for the bound',
   'doors/children/race.slow.test.ts: BOUND_MS': 'the same',
+  'doors/rules/race.slow.test.ts: BOUND_MS': 'the same',
   'process/frozen.slow.test.ts: lagMaxMs': 'a process is stopped for the bound',
   'process/stop-load.slow.test.ts: HELD_MS': 'a stop that does not wait would have ended the process by then',
   'process/stop.test.ts: 2000': 'the same',

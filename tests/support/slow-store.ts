@@ -10,6 +10,8 @@ export interface SlowStore extends AsyncDisposable {
   readonly store: TestStore;
   /** The next read of this key: `made` resolves when the store has responded, which arrives after `release`. */
   delayReadOf(key: string): { readonly made: Promise<void>; release(): void };
+  /** The same of the next statement with this text. */
+  delayResponseTo(text: string): { readonly made: Promise<void>; release(): void };
   /** Revokes an owner's keys behind the server's back. */
   revoke(owner: string): Promise<void>;
   /** Reactivates them, behind the server's back. */
@@ -32,6 +34,7 @@ export async function startSlowStore(): Promise<SlowStore> {
   return {
     store: storeOn({ ...sqld.env, DATABASE_URL: proxy.url }),
     delayReadOf: (key) => proxy.delayResponseTo(Bun.SHA256.hash(key, 'hex')),
+    delayResponseTo: proxy.delayResponseTo,
     restore: (owner) => execute('UPDATE api_keys SET active = 1 WHERE user_id = ?', [owner]),
     revoke: (owner) => execute('UPDATE api_keys SET active = 0 WHERE user_id = ?', [owner]),
     handOver: (from, { owner, scope, endsAtMs }) =>

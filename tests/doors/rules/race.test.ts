@@ -1,0 +1,100 @@
+// A rule's end while a token of it is being checked: between any two reads a gate holds what the server waits for. The
+// clock is moved by hand.
+
+import { describe, expect, test } from 'bun:test';
+import { startSlowStore } from '../../support/slow-store.ts';
+import { bearer, createTestApp } from '../../support/test-app.ts';
+import { startWorkload } from './workload.ts';
+
+/** With this bound no poll comes by itself while a test runs. */
+const LAG_MAX_MS = 60_000;
+
+interface Gate {
+  /** Resolves when the server waits. */
+  readonly made: Promise<unknown>;
+  release(): void;
+}
+
+/** A server that knows nothing yet, and another, on a primary. */
+async function startTwo() {
+  const slow = await startSlowStore();
+  const workload = await startWorkload({ store: slow.store });
+  const { app: elsewhere, issuer, audience, keyId, ruleId } = workload;
+  const env = { PUBLIC_URL: audience, REVOCATION_LAG_MAX_MS: String(LAG_MAX_MS) };
+  const here = await createTestApp({ store: slow.store, env });
+  const other = await here.createKey('alice');
+  const alice = await bearer(here, 'alice');
+  async function gateOfRules(): Promise<Gate> {
+    await elsewhere.keys('rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'another');
+    here.clock.sleep(LAG_MAX_MS); // then it reads them again
+    return slow.delayResponseTo('FROM rules r LEFT JOIN issuers');
+  }
+  return {
+    here,
+    token: () => workload.token({ jti: crypto.randomUUID() }),
+    gates: {
+      'the rules': gateOfRules,
+      async 'the rules, with the key in memory'(): Promise<Gate> {
+        expect((await here.useKey(await workload.token())).status).toBe(200);
+        return gateOfRules();
+      },
+      'the key': async (): Promise<Gate> => slow.delayResponseTo('LEFT JOIN rules r ON r.hash'),
+      async 'the key set of the issuer'(): Promise<Gate> {
+        const [asked, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+        issuer.overrides.set('/jwks', async () => {
+          asked.resolve();
+          await answer.promise;
+          return Response.json({ keys: issuer.keys.map(({ jwk }) => jwk) });
+        });
+        return { made: asked.promise, release: answer.resolve };
+      },
+    },
+    endRule: () => elsewhere.keys('rule', 'remove', ruleId),
+    /** An own change, after which this server knows those of others, too. */
+    changeHere: () => here.call('revoke_api_key', { keyId: other.id }, alice),
+    /** Resolves when a request that was sent before has come. */
+    arrived: async () => void (await (await fetch(here.url)).text()),
+    status: async (token: string) => (await here.useKey(token)).status,
+    async [Symbol.asyncDispose]() {
+      for (const part of [here, workload, slow]) await part[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const AWAITED = ['the rules', 'the rules, with the key in memory', 'the key set of the issuer', 'the key'] as const;
+
+describe.each(AWAITED)('while a server waits for %s', (what) => {
+  test('a rule ends: a token that waited beyond the bound is refused', async () => {
+    await using two = await startTwo();
+    const { here, token, endRule, arrived, status } = two;
+    const gate = await two.gates[what]();
+    const [one, another] = [await token(), await token()];
+    const [first, joined] = [status(one), status(another)];
+    await gate.made;
+    await arrived();
+    await endRule();
+    here.clock.sleep(LAG_MAX_MS);
+    const later = status(one); // polls first
+    await arrived();
+    gate.release();
+    expect(await Promise.all([first, joined, later])).toEqual([401, 401, 401]);
+    expect([await status(one), await status(another)]).toEqual([401, 401]);
+  });
+
+  test('a rule ends, and this becomes known: whoever comes after that is refused, and nothing is kept', async () => {
+    await using two = await startTwo();
+    const { token, endRule, changeHere, arrived, status } = two;
+    const gate = await two.gates[what]();
+    const one = await token();
+    const first = status(one);
+    await gate.made;
+    await endRule();
+    await changeHere();
+    const second = status(one);
+    await arrived();
+    gate.release();
+    expect(await second).toBe(401);
+    expect([200, 401]).toContain(await first); // it began within the bound of the end
+    expect([await status(one), await status(await token())]).toEqual([401, 401]);
+  });
+});
