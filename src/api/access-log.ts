@@ -27,7 +27,7 @@ export const createAccessLog =
       const { requestId, request, headers, route, call } = context;
       const durationMs = Math.round((clock.monotonicMs() - startedMs) * 1000) / 1000;
       const tool = call?.tool || undefined;
-      const { keyId, keyName: name, subject, parentId, actor } = call?.auth ?? call?.refused ?? {};
+      const { keyId, keyName: name, subject, parentId, actor } = call?.auth ?? call?.response.refused ?? {};
       const keyName = name && redactHashes(name); // a person may name a key by its hash
       const caller =
         keyId === undefined
@@ -37,11 +37,11 @@ export const createAccessLog =
               keyName,
               owner: subject,
               ...(parentId && { parentId }),
-              rule: call?.rule?.id,
-              workload: call?.rule?.workload,
+              rule: call?.proof?.key?.rule?.id,
+              workload: call?.proof?.key?.rule?.workload,
             };
       const cost = call?.cost === 1 ? undefined : call?.cost;
-      const { traceId } = call ?? callerOf(context);
+      const { traceId } = call?.caller ?? callerOf(context);
       const userAgent = headers.get('user-agent');
       const path = route === verifyRoute && trustProxy > 0 ? forwardedPath(headers) : undefined;
       log.info('request', {
@@ -53,7 +53,7 @@ export const createAccessLog =
         tool,
         cost,
         status,
-        code: codeOf(response) ?? call?.code,
+        code: codeOf(response) ?? call?.response.code,
         durationMs,
         address,
         ...caller,

@@ -1,6 +1,6 @@
 // POST /tools/<name>: calls a tool over plain HTTP.
 
-import { type Call, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
+import { type CallResponse, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
 import type { Output, ToolResult } from '../calls/operation.ts';
 import type { Run } from '../calls/run.ts';
 import type { Tool } from '../calls/tool.ts';
@@ -54,10 +54,12 @@ function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 
     if (key !== null && !context.acceptsCredentials) return refuse(context, refuseInClear(log, context));
     const call = callOf(context, key, { operation: tool, audience: 'program', trace: metaTrace(meta) });
     const result = holdingOpen(context, tool.timeoutMs, run(tool, withoutMeta(input), call));
-    return isPromise(result) ? result.then((later) => respond(context, call, later)) : respond(context, call, result);
+    return isPromise(result)
+      ? result.then((later) => respond(context, call.response, later))
+      : respond(context, call.response, result);
   }
 
-  function respond(context: RequestContext, { limits }: Call, result: ToolResult): Response {
+  function respond(context: RequestContext, { limits }: CallResponse, result: ToolResult): Response {
     if (!result.ok) return refuse(context, result.error, limits);
     const sent = streams.text(context, textOf(result.value), { headers: responseHeaders(limits) });
     return sent ?? refuse(context, OVERLOADED, limits);

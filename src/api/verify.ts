@@ -61,12 +61,13 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
     warnOnce(context);
     const { guard, extras, mistake } = demandIn(demandOf(context.request));
     const call = callOf(context, null, extras);
+    const { response } = call;
     const guarded = await guard(call);
-    if (!guarded.ok) return refuse(context, guarded.error, call.limits);
+    if (!guarded.ok) return refuse(context, guarded.error, response.limits);
     const ended = (await recheck([call])).get(call);
     const problem = ended ?? mistake; // mistakes in the input come last, as for tools
-    if (problem !== null) return refuse(context, problem, call.limits);
-    const headers = responseHeaders(call.limits);
+    if (problem !== null) return refuse(context, problem, response.limits);
+    const headers = responseHeaders(response.limits);
     identify(headers, guarded.value.auth);
     return new Response(null, { headers });
   }

@@ -3,9 +3,9 @@
 
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
-import type { Caller, RequestIds } from '../keys/actor.ts';
+import type { Caller, RequestIds, RuleOfToken } from '../keys/actor.ts';
 import { isJwtShaped, isKeyShaped } from '../keys/record.ts';
-import type { KeyIdentity, Verified } from '../keys/verify.ts';
+import type { KeyIdentity, Verified, VerifiedKey } from '../keys/verify.ts';
 import type { Log, LogRepeated } from '../watch/log.ts';
 import type { Credentials, Refused } from '../web/context.ts';
 import type { Call, Revalidate } from './call.ts';
@@ -17,6 +17,9 @@ export interface KeyAuth {
 
 export type VerifyKey = (token: string, caller: Caller) => Awaitable<Verified>;
 
+/** Verifies a key again, without counting a use; with a rule, the key of the token that it let in. */
+export type RevalidateKey = (token: string, caller: Caller, rule: RuleOfToken | null) => Awaitable<Verified>;
+
 /** Returns the key in the first place that holds one, even if it is wrong and a later one is right. */
 export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): string | null =>
   xApiKey ?? bearer ?? metaApiKey;
@@ -24,23 +27,21 @@ export const presentedKey = ({ xApiKey, bearer, metaApiKey }: Credentials): stri
 /** Creates the log of key uses. */
 export const logsUses = (log: Log): LogRepeated => log.repeated('API key authentication successful');
 
-/**
- * Creates the guard. `revalidate` verifies a key again without counting a use; without it the proof is never renewed.
- */
+/** Creates the guard. Without `revalidate` the proof is never renewed. */
 export function apiKeyGuard(
   verify: VerifyKey,
   log: Log,
-  revalidate?: VerifyKey,
+  revalidate?: RevalidateKey,
   logUse = logsUses(log),
 ): Guard<Call, KeyAuth> {
   const revalidateCall = revalidate && revalidateWith(revalidate, log);
   function logged(verified: Verified, call: Call): Result<KeyAuth, Problem> {
     if (verified.ok) {
       const identified = identify(call, verified);
-      if (revalidateCall !== undefined) call.proved(verified.verifiedAtMs, revalidateCall);
+      if (revalidateCall !== undefined) call.proof.add(verified.verifiedAtMs, revalidateCall);
       const { keyId, subject: userId, parentId, workload } = identified.auth;
       // The owner is part of the name, because a database shell may change it.
-      logUse(call, `${keyId} ${userId}`, {
+      logUse(call.caller, `${keyId} ${userId}`, {
         keyId,
         userId,
         parentId: parentId ?? undefined,
@@ -49,42 +50,42 @@ export function apiKeyGuard(
       });
       return ok(identified);
     }
-    const problem = withKindSent(verified.error, presentedKey(call.credentials) ?? '');
-    call.refused = refusedKeyIn(problem);
-    logRefused(log, problem, call);
+    const problem = withKindSent(verified.error, presentedKey(call.caller.credentials) ?? '');
+    call.response.refused = refusedKeyIn(problem);
+    logRefused(log, problem, call.caller);
     return err(problem);
   }
   const decide: Guard<Call, KeyAuth> = (call) => {
-    const key = presentedKey(call.credentials);
+    const { caller } = call;
+    const key = presentedKey(caller.credentials);
     if (key === null) {
-      const { lacksScheme } = call.credentials;
-      log.warn('No API key provided', { requestId: call.requestId, traceId: call.traceId, lacksScheme });
+      const { requestId, traceId } = caller;
+      const { lacksScheme } = caller.credentials;
+      log.warn('No API key provided', { requestId, traceId, lacksScheme });
       return err({ code: 'missing_api_key', ...(lacksScheme && { lacksScheme }) });
     }
-    return chain(verify(key, call), logged, call);
+    return chain(verify(key, caller), logged, call);
   };
   return Object.assign(decide, { credential: 'api_key' as const });
 }
 
 /** Puts the key's identity on the call, as of the latest proof: earlier the key may have had more scopes. */
-function identify(call: Call & { auth?: KeyIdentity }, verified: Verified & { readonly ok: true }): Call & KeyAuth {
+function identify(call: Call & { auth?: KeyIdentity }, verified: VerifiedKey): Call & KeyAuth {
   call.auth = verified.value;
-  call.keyEndsAtMs = verified.endsAtMs;
-  call.parentHash = verified.parentHash;
-  call.rule = verified.rule;
-  call.holder = verified.holder;
+  call.proof.key = verified;
   return call as Call & KeyAuth;
 }
 
 const revalidateWith =
-  (revalidate: VerifyKey, log: Log): Revalidate =>
+  (revalidate: RevalidateKey, log: Log): Revalidate =>
   async (call) => {
-    const verified = await revalidate(presentedKey(call.credentials) ?? '', call);
+    const { caller, proof } = call;
+    const verified = await revalidate(presentedKey(caller.credentials) ?? '', caller, proof.key?.rule ?? null);
     if (verified.ok) {
       identify(call, verified);
       return ok(verified.verifiedAtMs);
     }
-    logRefused(log, verified.error, call);
+    logRefused(log, verified.error, caller);
     return verified;
   };
 

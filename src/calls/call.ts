@@ -1,41 +1,70 @@
-// The context of one call of a tool or prompt, and how a request becomes one.
+// The context of one call of a tool or prompt, in three parts: who calls, the proof of the credential, and what the
+// response says beside the result. And how a request becomes a call.
 
 import type { Problem } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
-import type { Caller, RuleOfToken } from '../keys/actor.ts';
-import type { Holder } from '../keys/verify.ts';
+import type { Caller } from '../keys/actor.ts';
+import type { VerifiedKey } from '../keys/verify.ts';
 import { type Credentials, type Refused, type RequestContext, withMetaApiKey } from '../web/context.ts';
 import { type Ask, type Asking, askThrough } from './ask.ts';
 
-/** A call's caller and credentials. */
-export interface CredentialedCall extends Caller {
-  readonly credentials: Credentials;
+interface CallerExtras {
+  /** The trace that the message names; by default that of the request. */
+  readonly trace?: Trace | undefined;
+  /** The key whose budget of unknown keys counts instead of the client address's. */
+  readonly lookupKeyId?: string;
+  /** The servers that the key is presented for, as sent; by default this one. */
+  readonly resources?: readonly string[] | undefined;
 }
 
-/** Who gets the result: a program or, over MCP, a model whose client may show the tool's widget. */
-type Audience = 'program' | 'model' | 'model_with_widget';
-
-/** Tells the client how far a call is. */
-export type Progress = (progress: number, total?: number, message?: string) => void;
-
-interface CallExtras {
+interface CallExtras extends CallerExtras {
   readonly operation?: { readonly name: string; readonly initialLimits: RateLimitStates; readonly cost?: number };
   readonly progress?: Progress | undefined;
   /** The capabilities that the client declared (MCP 2026-07-28). */
   readonly clientCapabilities?: JsonObject;
-  /** The trace that the message names; by default that of the request. */
-  readonly trace?: Trace | undefined;
   /** How the tool asks questions; without it none can be asked. */
   readonly asking?: Asking | undefined;
   readonly audience?: Audience;
-  /** The key whose budget of unknown keys counts instead of the client address's. */
-  readonly lookupKeyId?: string;
   /** The units that the call spends of each limit; 1 by default. */
   readonly cost?: number;
-  /** The servers that the key is presented for, as sent; by default this one. */
-  readonly resources?: readonly string[] | undefined;
+}
+
+/** Who sent a request, and with which credentials. */
+export class RequestCaller implements Caller {
+  readonly requestId: string;
+  /** The position in a trace, for the tool to pass on: the caller's, if it sent one, unless an observer has its own. */
+  trace: Trace | undefined;
+  readonly lookupKeyId: string | undefined;
+  readonly resources: readonly string[] | undefined;
+  readonly #context: RequestContext;
+
+  constructor(
+    context: RequestContext,
+    readonly credentials: Credentials,
+    extras?: CallerExtras,
+  ) {
+    this.#context = context;
+    this.requestId = context.requestId;
+    this.trace = extras?.trace ?? headerTrace(context.headers);
+    this.lookupKeyId = extras?.lookupKeyId;
+    this.resources = extras?.resources;
+  }
+
+  get traceId(): string | undefined {
+    return this.trace?.traceId;
+  }
+
+  /** Returns the URL of this server under the name that the request used. */
+  get publicUrl(): string {
+    return this.#context.publicUrl;
+  }
+
+  /** Returns the client's address, by which budgets count. It costs a system call on Bun. */
+  clientAddress(): string {
+    return this.#context.clientAddress();
+  }
 }
 
 /**
@@ -44,128 +73,28 @@ interface CallExtras {
  */
 export type Revalidate = (call: Call) => Awaitable<Result<number, Problem>>;
 
-const NOTHING = () => {};
-
-const NO_CAPABILITIES = {};
-
-/** A call of a tool or prompt. A transport creates it, guards extend it, and the tool gets it as the context. */
-export class Call {
-  /** The name of the tool or prompt. */
-  readonly tool: string;
-  progress: Progress;
-  readonly clientCapabilities: JsonObject;
-  /** The position in a trace, for the tool to pass on: the caller's, if it sent one, unless an observer has its own. */
-  trace: Trace | undefined;
-  readonly asking: Asking | undefined;
-  /** A model by default: a transport that doesn't say must not show a secret to one. */
-  readonly audience: Audience;
-  /** What the tool's widget gets beside the result, hidden from the model. Only for a `model_with_widget`. */
-  forWidget: JsonObject | undefined = undefined;
-  /** The limits in the response's headers: initially full, then as the guards decided. */
-  limits: RateLimitStates;
-  /** When the proof of its credential began, monotonic; infinity if it has none. */
-  provedAtMs = Number.POSITIVE_INFINITY;
-  /** The last millisecond of its API key, as of that proof. Null: the key doesn't expire, or there is no key. */
-  keyEndsAtMs: number | null = null;
-  /** Who was refused, if that is known; for the access log. */
-  refused: Refused | undefined = undefined;
-  /** The public code of the problem that it ended with, for the access log. */
-  code: string | undefined = undefined;
-  /** The units that it spends of each limit. */
-  readonly cost: number;
-  /** What counts the uses of its API key; null: there is no key. */
-  holder: Holder | null = null;
-  /** The hash of the parent key's secret, as of that proof. Null: the key has no parent. */
-  parentHash: string | null = null;
-  /** The rule that let its token in, as of that proof. Null: there is no token of another issuer. */
-  rule: RuleOfToken | null = null;
-  readonly lookupKeyId: string | undefined;
-  readonly resources: readonly string[] | undefined;
+/** The latest proof that the credentials of a call are good. */
+export class CallProof {
+  /** When it began, monotonic; infinity if the call needs no credential. */
+  atMs = Number.POSITIVE_INFINITY;
+  /** The API key, as of that proof. Null: there is none. */
+  key: VerifiedKey | null = null;
   #revalidate: Revalidate | undefined = undefined;
-  #lifetime: AbortController | undefined;
-  readonly #request: RequestContext | undefined;
 
-  constructor(
-    readonly requestId: string,
-    readonly credentials: Credentials,
-    /** Returns the client's address, by which budgets count. It costs a system call on Bun. */
-    readonly clientAddress: () => string,
-    extras?: CallExtras,
-    /** The HTTP request that made the call, if any. */
-    request?: RequestContext,
-  ) {
-    this.#request = request;
-    this.tool = extras?.operation?.name ?? '';
-    this.limits = extras?.operation?.initialLimits ?? [];
-    this.trace = extras?.trace ?? (request && headerTrace(request.headers));
-    this.cost = extras?.cost ?? extras?.operation?.cost ?? 1;
-    this.lookupKeyId = extras?.lookupKeyId;
-    this.resources = extras?.resources;
-    this.progress = extras?.progress ?? NOTHING;
-    this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
-    this.audience = extras?.audience ?? 'model';
-    this.asking = extras?.asking;
-  }
-
-  /** Asks the person behind this call. */
-  get ask(): Ask {
-    return askThrough(this.asking);
-  }
-
-  get traceId(): string | undefined {
-    return this.trace?.traceId;
-  }
-
-  /** Records that a credential of the call was verified, and how to revalidate it. */
-  proved(atMs: number, revalidate: Revalidate): void {
-    this.provedAtMs = Math.min(this.provedAtMs, atMs);
+  /** Adds a credential that was verified, and how to revalidate it. */
+  add(atMs: number, revalidate: Revalidate): void {
+    this.atMs = Math.min(this.atMs, atMs);
     this.#revalidate =
       this.#revalidate === undefined || this.#revalidate === revalidate
         ? revalidate
         : revalidateBoth(this.#revalidate, revalidate);
   }
 
-  /** Revalidates its credentials. Resolves with the problem if one is no longer good. Throws a StoreOutage. */
-  async revalidate(): Promise<Problem | undefined> {
-    const revalidated = await this.#revalidate?.(this);
-    if (revalidated?.ok) this.provedAtMs = revalidated.value;
+  /** Revalidates the credentials. Resolves with the problem if one is no longer good. Throws a StoreOutage. */
+  async renew(call: Call): Promise<Problem | undefined> {
+    const revalidated = await this.#revalidate?.(call);
+    if (revalidated?.ok) this.atMs = revalidated.value;
     return revalidated?.ok === false ? revalidated.error : undefined;
-  }
-
-  get reportsProgress(): boolean {
-    return this.progress !== NOTHING;
-  }
-
-  /** Returns the URL of this server under the name that the request used. */
-  get publicUrl(): string | undefined {
-    return this.#request?.publicUrl;
-  }
-
-  /**
-   * Returns the signal that aborts when the call is cancelled or out of time. It is created on first use, because few
-   * tools use it.
-   */
-  get signal(): AbortSignal {
-    this.#lifetime ??= new AbortController();
-    return this.#lifetime.signal;
-  }
-
-  get isAborted(): boolean {
-    return this.#lifetime?.signal.aborted ?? false;
-  }
-
-  abort(reason: unknown): void {
-    this.#lifetime ??= new AbortController();
-    this.#lifetime.abort(reason);
-  }
-
-  /** Keeps its request in progress until a matching `end`. */
-  begin(): void {
-    this.#request?.beginPart();
-  }
-
-  end(): void {
-    this.#request?.endPart();
   }
 }
 
@@ -179,26 +108,136 @@ const revalidateBoth =
     return other.ok ? { ok: true, value: Math.min(one.value, other.value) } : other;
   };
 
+/** What the response to a call says beside the result. */
+export interface CallResponse {
+  /** The limits in its headers: initially full, then as the guards decided. */
+  limits: RateLimitStates;
+  /** What the tool's widget gets, hidden from the model. Only for a `model_with_widget`. */
+  forWidget: JsonObject | undefined;
+  /** The public code of the problem that the call ended with, for the access log. */
+  code: string | undefined;
+  /** Who was refused, if that is known; for the access log. */
+  refused: Refused | undefined;
+}
+
+/** Who gets the result: a program or, over MCP, a model whose client may show the tool's widget. */
+type Audience = 'program' | 'model' | 'model_with_widget';
+
+/** Tells the client how far a call is. */
+export type Progress = (progress: number, total?: number, message?: string) => void;
+
+const NOTHING = () => {};
+
+const NO_CAPABILITIES = {};
+
+/** A call of a tool or prompt. A transport creates it, guards extend it, and the tool gets it as the context. */
+export class Call {
+  readonly caller: RequestCaller;
+  readonly proof = new CallProof();
+  readonly response: CallResponse;
+  /** The name of the tool or prompt. */
+  readonly tool: string;
+  progress: Progress;
+  readonly clientCapabilities: JsonObject;
+  readonly asking: Asking | undefined;
+  /** A model by default: a transport that doesn't say must not show a secret to one. */
+  readonly audience: Audience;
+  /** The units that it spends of each limit. */
+  readonly cost: number;
+  #lifetime: AbortController | undefined;
+  readonly #context: RequestContext;
+
+  constructor(context: RequestContext, credentials: Credentials, extras?: CallExtras) {
+    this.#context = context;
+    this.caller = new RequestCaller(context, credentials, extras);
+    const limits = extras?.operation?.initialLimits ?? [];
+    this.response = { limits, forWidget: undefined, code: undefined, refused: undefined };
+    this.tool = extras?.operation?.name ?? '';
+    this.cost = extras?.cost ?? extras?.operation?.cost ?? 1;
+    this.progress = extras?.progress ?? NOTHING;
+    this.clientCapabilities = extras?.clientCapabilities ?? NO_CAPABILITIES;
+    this.audience = extras?.audience ?? 'model';
+    this.asking = extras?.asking;
+  }
+
+  get reportsProgress(): boolean {
+    return this.progress !== NOTHING;
+  }
+
+  get isAborted(): boolean {
+    return this.#lifetime?.signal.aborted ?? false;
+  }
+
+  abort(reason: unknown): void {
+    this.#lifetime ??= new AbortController();
+    this.#lifetime.abort(reason);
+  }
+
+  /** Keeps its request in progress until a matching `end`. */
+  begin(): void {
+    this.#context.beginPart();
+  }
+
+  end(): void {
+    this.#context.endPart();
+  }
+
+  // What tools use of the parts (src/tools/README.md).
+
+  get requestId(): string {
+    return this.caller.requestId;
+  }
+
+  get trace(): Trace | undefined {
+    return this.caller.trace;
+  }
+
+  get clientAddress(): () => string {
+    return () => this.caller.clientAddress();
+  }
+
+  get forWidget(): JsonObject | undefined {
+    return this.response.forWidget;
+  }
+
+  set forWidget(fields: JsonObject | undefined) {
+    this.response.forWidget = fields;
+  }
+
+  // A limit's guard adds them to the call.
+  get limits(): RateLimitStates {
+    return this.response.limits;
+  }
+
+  set limits(states: RateLimitStates) {
+    this.response.limits = states;
+  }
+
+  /** Asks the person behind this call. */
+  get ask(): Ask {
+    return askThrough(this.asking);
+  }
+
+  /**
+   * Returns the signal that aborts when the call is cancelled or out of time. It is created on first use, because few
+   * tools use it.
+   */
+  get signal(): AbortSignal {
+    this.#lifetime ??= new AbortController();
+    return this.#lifetime.signal;
+  }
+}
+
 /** Creates the call of a request. `metaApiKey` is the key in the body, if any. */
 export function callOf(context: RequestContext, metaApiKey: string | null, extras?: CallExtras): Call {
-  const credentials = withMetaApiKey(context.credentials, metaApiKey);
-  const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras, context);
+  const call = new Call(context, withMetaApiKey(context.credentials, metaApiKey), extras);
   context.call = call;
   return call;
 }
 
 /** Returns the caller of a request without creating a call. `metaApiKey` is the key in the body, if any. */
-export const callerOf = (context: RequestContext, metaApiKey: string | null = null): CredentialedCall => ({
-  credentials: withMetaApiKey(context.credentials, metaApiKey),
-  requestId: context.requestId,
-  get traceId() {
-    return headerTrace(context.headers)?.traceId;
-  },
-  get publicUrl() {
-    return context.publicUrl;
-  },
-  clientAddress: () => context.clientAddress(),
-});
+export const callerOf = (context: RequestContext, metaApiKey: string | null = null): RequestCaller =>
+  new RequestCaller(context, withMetaApiKey(context.credentials, metaApiKey));
 
 export function withoutMeta(input: JsonObject): JsonObject {
   if (input._meta === undefined) return input;

@@ -6,10 +6,11 @@ import type { Problem } from '../ground/problem.ts';
 import { type LimitName, type RateLimit, type RateLimitStates, withLimits } from '../ground/rate-limit.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { type Clock, parseDuration } from '../ground/runtime.ts';
+import type { RequestIds } from '../keys/actor.ts';
 import { countedKeyId } from '../keys/record.ts';
 import type { Holder, KeyIdentity } from '../keys/verify.ts';
 import type { Log, LogFields } from '../watch/log.ts';
-import { apiKeyGuard, type KeyAuth, type VerifyKey } from './api-key.ts';
+import { apiKeyGuard, type KeyAuth, type RevalidateKey, type VerifyKey } from './api-key.ts';
 import type { Call } from './call.ts';
 import { type Guard, PASS, sequence } from './guard.ts';
 import { assertFields, CREATES_GUARDS, RATE_LIMIT } from './untyped.ts';
@@ -37,8 +38,11 @@ export interface Guards {
   readonly rateLimit: <In extends Call>(limit: ToolLimit<In>) => Guard<In, Limited>;
 }
 
-/** A call whose scopes are checked; without `scopes` it has none. The ids are for the log. */
-export type ScopedCall = Pick<Call, 'requestId' | 'traceId'> & { readonly auth: Partial<KeyIdentity> };
+/** A call whose scopes are checked; without `scopes` it has none. The caller is for the log. */
+export interface ScopedCall {
+  readonly caller: RequestIds;
+  readonly auth: Partial<KeyIdentity>;
+}
 
 export interface ToolLimit<In> {
   /** A whole number, 1 or more. */
@@ -61,8 +65,7 @@ interface Limit {
 
 export interface GuardsOptions {
   readonly verifyKey: VerifyKey;
-  /** Verifies a key again, without counting a use. */
-  readonly revalidateKey: VerifyKey;
+  readonly revalidateKey: RevalidateKey;
   readonly verifyUserJwt: VerifyUserJwt;
   readonly checkBlock: CheckBlock;
   /** The limit of each key without its own. */
@@ -92,10 +95,11 @@ export function createGuards(options: GuardsOptions): Guards {
   // One guard for all tools: the limit is per key, not per key and tool.
   const perKey: Guard<Call & KeyAuth, Limited> = (call) => {
     const keyId = countedKeyId(call.auth);
-    if (call.holder === null) throw new Error('limits: expected a call whose key was verified');
-    const admitted = admit(call.holder, call.cost);
+    const { key } = call.proof;
+    if (key === null) throw new Error('limits: expected a call whose key was verified');
+    const admitted = admit(key.holder, call.cost);
     if (admitted.ok) {
-      call.limits = admitted.value;
+      call.response.limits = admitted.value;
       return PASS;
     }
     const { error } = admitted;
@@ -114,7 +118,7 @@ export function createGuards(options: GuardsOptions): Guards {
 
   function scopes(...required: readonly string[]): Guard<ScopedCall> {
     if (required.length === 0) throw new Error('scopes: expected one scope or more, got none: every key would pass');
-    const decide: Guard<ScopedCall> = ({ requestId, traceId, auth }) => {
+    const decide: Guard<ScopedCall> = ({ caller: { requestId, traceId }, auth }) => {
       const { scopes: held = [], keyId, subject: userId, parentId } = auth;
       if (required.every((scope) => held.includes(scope))) return PASS;
       const child = parentId && { parentId };
@@ -199,7 +203,7 @@ function checkedLimit(limit: ToolLimit<never>): Limit {
   return { requests: limit.requests, windowMs: parseDuration(limit.window) ?? 0 }; // not null: RATE_LIMIT has a rule
 }
 
-function callerIds({ requestId, traceId, auth = {} }: GuardedCall): LogFields {
+function callerIds({ caller: { requestId, traceId }, auth = {} }: GuardedCall): LogFields {
   const { keyId, subject: userId, parentId, actor } = auth;
   const child = parentId && { parentId };
   return { requestId, traceId, keyId, userId, ...child, ...(actor !== userId && { actor }) };

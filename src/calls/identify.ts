@@ -8,7 +8,7 @@ import type { KeyIdentity } from '../keys/verify.ts';
 import type { Log } from '../watch/log.ts';
 import { carriesCredential, type RequestContext } from '../web/context.ts';
 import { logRefused, presentedKey, refusedKeyIn, type VerifyKey } from './api-key.ts';
-import { type CredentialedCall, callerOf } from './call.ts';
+import { callerOf, type RequestCaller } from './call.ts';
 import type { UserIdentity, VerifyUserJwt } from './user-jwt.ts';
 
 export interface Identity {
@@ -20,32 +20,32 @@ export interface Identity {
 
 type UserVerdict = Result<UserIdentity, Problem>;
 
-export type Identify = (call: CredentialedCall) => Awaitable<Identity>;
+export type Identify = (caller: RequestCaller) => Awaitable<Identity>;
 
 export function createIdentify(verifyUserJwt: VerifyUserJwt, inspectKey: VerifyKey): Identify {
   /** Tries a bearer token of neither form as a key. If no such key is known, it counts as a user token. */
-  async function tryAsKey(bearer: string, call: CredentialedCall): Promise<Identity> {
-    const key = await Promise.resolve(inspectKey(bearer, call)).catch(outageAsProblem);
+  async function tryAsKey(bearer: string, caller: RequestCaller): Promise<Identity> {
+    const key = await Promise.resolve(inspectKey(bearer, caller)).catch(outageAsProblem);
     if (key.ok || !isUnknownKey(key.error)) return { user: null, key };
     return { user: await verifyUserJwt(bearer), key: null };
   }
 
   /** Returns who a bearer token identifies: a user, or a workload that acts as a key. */
-  async function userOrWorkload(token: string, user: Promise<UserVerdict>, call: CredentialedCall): Promise<Identity> {
+  async function userOrWorkload(token: string, user: Promise<UserVerdict>, caller: RequestCaller): Promise<Identity> {
     const found = await user;
     if (found.ok || found.error.code !== 'invalid_token' || found.error.sent !== 'api_key')
       return { user: found, key: null };
-    return { user: null, key: await Promise.resolve(inspectKey(token, call)).catch(outageAsProblem) };
+    return { user: null, key: await Promise.resolve(inspectKey(token, caller)).catch(outageAsProblem) };
   }
 
-  return (call) => {
-    const { bearer, xApiKey } = call.credentials;
-    if (bearer !== null && xApiKey === null && isForeignShaped(bearer)) return tryAsKey(bearer, call);
-    const presented = presentedKey(call.credentials);
+  return (caller) => {
+    const { bearer, xApiKey } = caller.credentials;
+    if (bearer !== null && xApiKey === null && isForeignShaped(bearer)) return tryAsKey(bearer, caller);
+    const presented = presentedKey(caller.credentials);
     const token = bearer === null || isKeyShaped(bearer) ? null : bearer;
     const user = token === null ? null : verifyUserJwt(token);
-    if (isPromise(user) && token !== null && xApiKey === null) return userOrWorkload(token, user, call);
-    const inspected = presented === null || presented === token ? null : inspectKey(presented, call);
+    if (isPromise(user) && token !== null && xApiKey === null) return userOrWorkload(token, user, caller);
+    const inspected = presented === null || presented === token ? null : inspectKey(presented, caller);
     const key = isPromise(inspected) ? inspected.catch(outageAsProblem) : inspected;
     return isPromise(user) || isPromise(key) ? awaitBoth(user, key) : { user, key };
   };
@@ -130,7 +130,7 @@ export class Sender {
     if (problem.code === 'invalid_token')
       log.warn('Invalid user token', { requestId, traceId, reason: problem.reason });
     else logRefused(log, problem, caller);
-    context.call ??= { refused: refusedKeyIn(problem) };
+    context.call ??= { response: { refused: refusedKeyIn(problem) } };
     return problem;
   }
 }

@@ -4,7 +4,7 @@ import type { InvalidInput, Problem } from '../ground/problem.ts';
 import type { RateLimitStates } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import type { InputRequired } from './ask.ts';
-import type { Call } from './call.ts';
+import type { Call, CallResponse } from './call.ts';
 import type { Credential, Guard } from './guard.ts';
 
 /**
@@ -32,7 +32,7 @@ interface OperationParts<K extends Kind, Added extends object, Input, Returned> 
    * of it unchecked, for the server's own tools.
    */
   readonly validate: ((returned: unknown) => Returned) | null;
-  readonly encode: (returned: Returned, call: Call) => CompleteOutput;
+  readonly encode: (returned: Returned, response: CallResponse) => CompleteOutput;
 }
 
 export interface Operation<K extends Kind = Kind> extends OperationParts<K, object, unknown, unknown> {

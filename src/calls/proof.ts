@@ -6,7 +6,7 @@ import { outageIn, StoreOutage } from '../ground/result.ts';
 import type { Feed } from '../keys/feed.ts';
 import type { Log } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
-import type { Call, Progress } from './call.ts';
+import type { Call, CallProof, Progress } from './call.ts';
 
 /**
  * Revalidates credentials whose proof is older than the revocation bound: the tool took long, the process was stopped,
@@ -15,8 +15,8 @@ import type { Call, Progress } from './call.ts';
 export interface Recheck {
   /** Checks calls whose results are sent together. Resolves with a problem for each call that must send nothing. */
   (calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>>;
-  /** Returns false if the proof of the call's credential is stale. */
-  isFresh(call: Call): boolean;
+  /** Returns false if a proof is stale. */
+  isFresh(proof: CallProof): boolean;
 }
 
 /** How often a credential is revalidated. If the proof is still stale, the store is slower than the bound. */
@@ -25,16 +25,16 @@ const TRIES = 2;
 const TOO_SLOW = new StoreOutage('the key store answers slower than the revocation bound');
 
 export function createRecheck(feed: Pick<Feed, 'isFresh'>, log: Log): Recheck {
-  const isFresh = ({ provedAtMs }: Call): boolean => feed.isFresh(provedAtMs);
+  const isFresh = ({ atMs }: CallProof): boolean => feed.isFresh(atMs);
 
   /** Revalidates until all calls that aren't refused are fresh at the same moment. */
   async function recheck(calls: readonly Call[]): Promise<ReadonlyMap<Call, Problem>> {
     const refused = new Map<Call, Problem>();
-    const refuse = (call: Call, outage: StoreOutage) => void refused.set(call, outageProblem(outage, log, call));
-    const stale = () => calls.filter((call) => !refused.has(call) && !isFresh(call));
+    const refuse = (call: Call, outage: StoreOutage) => void refused.set(call, outageProblem(outage, log, call.caller));
+    const stale = () => calls.filter((call) => !refused.has(call) && !isFresh(call.proof));
     async function revalidate(call: Call): Promise<void> {
       try {
-        const problem = await call.revalidate();
+        const problem = await call.proof.renew(call);
         if (problem !== undefined) refused.set(call, problem);
       } catch (error) {
         refuse(call, outageIn(error)); // the others of a batch may be good
@@ -82,7 +82,7 @@ export function provedProgress(recheck: Recheck, call: Call, send: Progress): Pr
   }
 
   return (...report) => {
-    if (state.is === 'open' && recheck.isFresh(call)) return send(...report);
+    if (state.is === 'open' && recheck.isFresh(call.proof)) return send(...report);
     if (state.is === 'ended') return;
     const isChecking = state.is === 'checking';
     state = { is: 'checking', latest: report };

@@ -10,7 +10,7 @@ import type { Log } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import { redactKeys } from '../watch/redact.ts';
 import { type Identified, type InputRequired, subjectOf } from './ask.ts';
-import type { Call } from './call.ts';
+import type { Call, CallResponse } from './call.ts';
 import { isProblem } from './failure.ts';
 import { addTo } from './guard.ts';
 import type { CompleteOutput, Operation, Output, ToolResult } from './operation.ts';
@@ -49,8 +49,8 @@ export function createRun({ clock, log, recheck }: Options): Runner {
   let lastCalled: string | undefined;
 
   function logRefusal(problem: Problem, { kind, name }: Operation, call: Call): void {
-    const { requestId, traceId } = call;
-    call.code = publicPart(problem).code;
+    const { requestId, traceId } = call.caller;
+    call.response.code = publicPart(problem).code;
     const fields = { requestId, traceId, [kind]: name };
     if (problem.code === 'tool_failure') log.warn('tool failed', { ...fields, code: problem.ownCode });
     if (problem.code !== 'tool_timeout') return;
@@ -61,8 +61,8 @@ export function createRun({ clock, log, recheck }: Options): Runner {
   function problemOf(thrown: unknown, { kind, name }: Operation, call: Call, canceller?: AbortSource): Problem {
     // A throw after the abort is how the tool stops, not a bug.
     if (call.isAborted) return { code: 'tool_timeout', ...(canceller?.signal.aborted && { byClient: true }) };
-    if (thrown instanceof StoreOutage) return outageProblem(thrown, log, call);
-    const { requestId, traceId } = call;
+    if (thrown instanceof StoreOutage) return outageProblem(thrown, log, call.caller);
+    const { requestId, traceId } = call.caller;
     log.error('internal error', { requestId, traceId, [kind]: name, error: thrown });
     return { code: 'internal' };
   }
@@ -71,7 +71,7 @@ export function createRun({ clock, log, recheck }: Options): Runner {
   async function proved(result: ToolResult, call: Call): Promise<ToolResult> {
     const problem = (await recheck([call])).get(call);
     if (problem === undefined) return result;
-    call.code = publicPart(problem).code;
+    call.response.code = publicPart(problem).code;
     return err(problem);
   }
 
@@ -79,7 +79,7 @@ export function createRun({ clock, log, recheck }: Options): Runner {
   function finish(result: ToolResult, running: Running): Awaitable<ToolResult> {
     const { operation, call } = running;
     if (!result.ok) logRefusal(result.error, operation, call);
-    return recheck.isFresh(call) ? result : proved(result, call);
+    return recheck.isFresh(call.proof) ? result : proved(result, call);
   }
 
   function failure(thrown: unknown, { operation, call, canceller }: Running): ToolResult {
@@ -102,7 +102,7 @@ export function createRun({ clock, log, recheck }: Options): Runner {
 
   function afterGuard(result: Result<object, Problem>, running: Running): Awaitable<ToolResult> {
     const { operation, input, call } = running;
-    if (!result.ok) return err(refusalOfGuard(result.error, operation.name, call));
+    if (!result.ok) return err(refusalOfGuard(result.error, operation.name, call.response));
     const parsed = operation.parse(input);
     if (!parsed.ok) return parsed;
     running.parsed = parsed.value;
@@ -120,7 +120,7 @@ export function createRun({ clock, log, recheck }: Options): Runner {
 
   function afterTool(result: Returned, { operation, input, call }: Running): Awaitable<ToolResult> {
     return result?.ok
-      ? ok(boundedOutput(operation.name, encodedOutput(operation, result.value, call)))
+      ? ok(boundedOutput(operation.name, encodedOutput(operation, result.value, call.response)))
       : refusalOfTool(result?.error, operation, input, call);
   }
 
@@ -204,14 +204,14 @@ function readState(operation: Operation, input: unknown, call: Call): Promise<Pr
 const THROWN = 'a bug is thrown, not returned';
 
 /**
- * Returns a guard's problem, and puts its limits on the call. Throws an Error if it isn't a problem: the compiler
+ * Returns a guard's problem, and puts its limits into the response. Throws an Error if it isn't a problem: the compiler
  * doesn't check every guard.
  */
-function refusalOfGuard(error: Problem, name: string, call: Call): Problem {
+function refusalOfGuard(error: Problem, name: string, response: CallResponse): Problem {
   if (!isProblem(error)) {
     throw new Error(`${name}: expected its guard to return ok(…), or err of a problem with all it needs; ${THROWN}`);
   }
-  if ('limits' in error && error.limits) call.limits = error.limits;
+  if ('limits' in error && error.limits) response.limits = error.limits;
   return error;
 }
 
@@ -254,10 +254,14 @@ async function inputRequired(
 /** Returns the caller's identity, if a guard for keys or users ran. */
 const authOf = (call: Call): Identified => (call as { readonly auth?: Identified }).auth ?? {};
 
-function encodedOutput({ name, validate, encode }: Operation, returned: unknown, call: Call): CompleteOutput {
-  if (validate === null) return encode(returned, call);
+function encodedOutput(
+  { name, validate, encode }: Operation,
+  returned: unknown,
+  response: CallResponse,
+): CompleteOutput {
+  if (validate === null) return encode(returned, response);
   const output = validate(returned);
-  const encoded = encode(output, call);
+  const encoded = encode(output, response);
   assertNumbers(name, output, 'json' in encoded ? encoded.json : encoded.contentJson);
   return encoded;
 }

@@ -7,7 +7,7 @@ import { limitInWords } from '../ground/rate-limit.ts';
 import type { Awaitable, Result } from '../ground/result.ts';
 import { isObject } from '../ground/text.ts';
 import type { InputRequired } from './ask.ts';
-import type { Call } from './call.ts';
+import type { Call, CallResponse } from './call.ts';
 import { type ToolContent, toolContent } from './content.ts';
 import type { Guard } from './guard.ts';
 import { type CompleteOutput, type Operation, operationOf } from './operation.ts';
@@ -95,7 +95,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
       ? outputValidatorOf(name, toolContent, 'it returns what is no content of MCP')
       : outputValidatorOf(name, output);
 
-  function encode(returned: unknown, { forWidget }: Call): CompleteOutput {
+  function encode(returned: unknown, { forWidget }: CallResponse): CompleteOutput {
     const encoded = output === undefined ? encodedContent(returned as ToolContent) : { json: JSON.stringify(returned) };
     return forWidget === undefined ? encoded : { ...encoded, widgetJson: JSON.stringify(forWidget) };
   }

@@ -10,7 +10,7 @@ import type { Feed } from '../keys/feed.ts';
 import type { KeyStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
 import { keyInstead, presentedKey } from './api-key.ts';
-import type { Call } from './call.ts';
+import type { Call, RequestCaller } from './call.ts';
 import { type Guard, PASS } from './guard.ts';
 
 export interface UserIdentity {
@@ -37,7 +37,7 @@ export function userJwtGuard(
   log: Log,
   helps?: 'with_page' | 'without_page',
 ): Guard<Call, UserAuth> {
-  const helpFor = (call: Call) => helps && { help: helpOf(helps, call) };
+  const helpFor = ({ publicUrl }: RequestCaller) => helps && { help: helpOf(helps, publicUrl) };
 
   /** Checks that the owner isn't blocked. Resolves with when the proof of that began. */
   async function unlessBlocked({ subject: userId, actor }: UserIdentity, ids: RequestIds) {
@@ -49,52 +49,56 @@ export function userJwtGuard(
   }
 
   const decide: Guard<Call, UserAuth> = async (call) => {
-    const { traceId, requestId, credentials } = call;
+    const { caller } = call;
+    const { traceId, requestId, credentials } = caller;
     const ids = { requestId, traceId };
     const { bearer } = credentials;
     if (bearer === null) {
       const wrongKind = keyInstead(presentedKey(credentials));
       const { lacksScheme } = credentials;
       log.warn('No user token provided', { ...ids, ...wrongKind, lacksScheme });
-      return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...helpFor(call) });
+      return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...helpFor(caller) });
     }
     const verified = await verify(bearer);
     if (!verified.ok) {
       if (verified.error.code !== 'invalid_token') return verified;
       const refused = { ...verified.error, ...keyInstead(bearer) };
       log.warn('Invalid user token', { ...ids, reason: refused.reason, sent: refused.sent });
-      return err({ ...refused, ...helpFor(call) });
+      return err({ ...refused, ...helpFor(caller) });
     }
     const auth = verified.value;
     const admitted = await unlessBlocked(auth, ids);
     if (!admitted.ok) {
-      if (admitted.error.code === 'user_blocked') call.refused = { subject: auth.subject, actor: auth.actor };
+      if (admitted.error.code === 'user_blocked') call.response.refused = { subject: auth.subject, actor: auth.actor };
       return admitted;
     }
-    call.proved(admitted.value, () => unlessBlocked(auth, ids)); // a token that expires meanwhile was good
+    call.proof.add(admitted.value, () => unlessBlocked(auth, ids)); // a token that expires meanwhile was good
     return ok({ auth });
   };
   return Object.assign(decide, { credential: 'user_jwt' as const });
 }
 
-const helpOf = (helps: 'with_page' | 'without_page', { publicUrl = '' }: Call): string =>
+const helpOf = (helps: 'with_page' | 'without_page', publicUrl: string): string =>
   helps === 'without_page'
     ? 'This tool needs a user token'
     : `This tool needs a user token; keys are managed at ${keysPageUrl(publicUrl)}`;
 
-export const actorOf = ({ auth, requestId, traceId, publicUrl, clientAddress }: UserAuth & Caller): Actor => ({
+/** A call whose guard has found a user. */
+type UserCall = UserAuth & { readonly caller: Caller };
+
+export const actorOf = ({ auth, caller }: UserCall): Actor => ({
   userId: auth.subject,
   actor: auth.actor,
   grantable: auth.grantable,
-  requestId,
-  traceId,
-  publicUrl,
-  clientAddress,
+  requestId: caller.requestId,
+  traceId: caller.traceId,
+  publicUrl: caller.publicUrl,
+  clientAddress: () => caller.clientAddress(),
 });
 
 /** Creates the guard that admits only tokens with the claim of ADMIN_CLAIM. It comes after the user JWT guard. */
-export function adminGuard(log: Log): Guard<Caller & UserAuth> {
-  const decide: Guard<Caller & UserAuth> = (call) => {
+export function adminGuard(log: Log): Guard<UserCall> {
+  const decide: Guard<UserCall> = (call) => {
     if (call.auth.isAdmin) return PASS;
     log.warn('Admin required', actorFields(actorOf(call)));
     return err({ code: 'admin_required' });

@@ -38,8 +38,6 @@ export interface Caller extends RequestIds {
   readonly resources?: readonly string[] | undefined;
   /** The URL of this server as the request addresses it; undefined outside a request. */
   readonly publicUrl?: string | undefined;
-  /** The rule that has let the caller's token in. */
-  readonly rule?: RuleOfToken | null | undefined;
 }
 
 export interface Origin {

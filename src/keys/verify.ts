@@ -45,8 +45,10 @@ export interface Rules {
   isOfRule(token: string): Awaitable<boolean>;
 }
 
-/** What a decision is based on. */
-export interface Proof {
+/** A verified key, and what that is based on. */
+export interface VerifiedKey {
+  readonly ok: true;
+  readonly value: KeyIdentity;
   /** Monotonic. Later changes were not considered. */
   readonly verifiedAtMs: number;
   /** The hash of the secret that was presented. */
@@ -61,9 +63,7 @@ export interface Proof {
   readonly rule: RuleOfToken | null;
 }
 
-export type Verified =
-  | ({ readonly ok: true; readonly value: KeyIdentity } & Proof)
-  | { readonly ok: false; readonly error: Problem };
+export type Verified = VerifiedKey | { readonly ok: false; readonly error: Problem };
 
 /**
  * Why a key is verified. `use`: for a call; notes its last use. `revalidate`: the same call again, before its success is
@@ -91,7 +91,7 @@ export interface VerifierOptions extends KnownKeysOptions, FirstUsesOptions {
 }
 
 export function createVerifier(options: VerifierOptions) {
-  const { feed, clock, sha256 } = options;
+  const { feed, findRule, clock, sha256 } = options;
   const known = new KnownKeys(options);
   const useFirst = createUseFirst(options, known);
   const evaluate = createEvaluate(options);
@@ -103,19 +103,17 @@ export function createVerifier(options: VerifierOptions) {
     return chain(feed.mayBeForeign(token), decideIf, undefined);
   }
 
-  /** Decides on the token of a workload. What is looked at again later is its rule: a token that ends meanwhile was good. */
+  /** Decides on the token of a workload. */
   function decideOnToken(token: string, caller: Caller, purpose: Purpose): Awaitable<Verified> {
-    if (purpose === 'paste' || options.findRule === undefined) return MALFORMED;
-    const decideUnder = (rule: RuleOfToken) => decideCurrent({ token, keyHash: rule.hash, caller, purpose, rule });
-    if (purpose === 'revalidate' && caller.rule != null) return decideUnder(caller.rule);
-    const { findRule } = options;
+    if (purpose === 'paste' || findRule === undefined) return MALFORMED;
     return chain(feed.holdsRules(), (hasRules) => {
       if (!hasRules) return MALFORMED;
       const { polledAtMs } = feed; // before the rules are read
       return chain(findRule(token, caller), (found) => {
         if (!found.ok) return found;
         if (found.value === null) return MALFORMED;
-        return chain(decideUnder(found.value), (verified) =>
+        const rule = found.value;
+        return chain(decideCurrent({ token, keyHash: rule.hash, caller, purpose, rule }), (verified) =>
           verified.ok ? { ...verified, verifiedAtMs: Math.min(verified.verifiedAtMs, polledAtMs) } : verified,
         );
       });
@@ -153,10 +151,8 @@ export function createVerifier(options: VerifierOptions) {
     options.audience.admits(key.resource, caller) &&
     (purpose === 'use' || purpose === 'revalidate');
 
-  async function decideFirstUse(key: KnownKey, presented: Presented): Promise<Verified> {
-    const { found, polledAtMs } = await useFirst(key, presented.keyHash, presented.caller);
-    return evaluate(found, presented, polledAtMs);
-  }
+  const decideFirstUse = (key: KnownKey, presented: Presented): Promise<Verified> =>
+    useFirst(key, presented.keyHash, presented.caller).then((used) => evaluate(used.found, presented, used.polledAtMs));
 
   return {
     /**
@@ -164,8 +160,11 @@ export function createVerifier(options: VerifierOptions) {
      * except that the first use of a next secret is durably written first. Asks for the caller's address only on a read.
      */
     verify: (token: string, caller: Caller) => decide(token, caller, 'use'),
-    /** Revalidates a key whose use was already noted. */
-    revalidate: (token: string, caller: Caller) => decide(token, caller, 'revalidate'),
+    /** Revalidates a key whose use was already noted, or the rule of a token: a token that ends meanwhile was good. */
+    revalidate: (token: string, caller: Caller, rule: RuleOfToken | null) =>
+      rule === null
+        ? decide(token, caller, 'revalidate')
+        : decideCurrent({ token, keyHash: rule.hash, caller, purpose: 'revalidate', rule }),
     /** Verifies a key that somebody pasted into a page, and notes its use. Completes no rotation. */
     verifyPasted: (token: string, caller: Caller) => decide(token, caller, 'paste'),
     /** Inspects a key: decides like `verifyPasted`, but notes no use. */

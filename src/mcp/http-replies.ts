@@ -34,7 +34,7 @@ export function createHttpReplies(streams: Streams): HttpReplies {
     write,
     refusal: (context, text) => write(context, text, 400) ?? problemResponse(OVERLOADED, context.requestId),
     respond({ text, status, call, challenge }, request, { era, sender: { context } }) {
-      const limits = call?.limits;
+      const limits = call?.response.limits;
       if (challenge) return problemResponse(challenge.problem, context.requestId, challenge.header, limits);
       return (
         write(context, text, status, limits) ??

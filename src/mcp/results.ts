@@ -1,6 +1,5 @@
 // Writes MCP results: those of calls, of problems, the items of lists, and the server's description.
 
-import type { Call } from '../calls/call.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
 import type { Resource } from '../calls/resource.ts';
@@ -117,7 +116,7 @@ interface CallOfMessage {
   readonly id: Id;
   readonly era: Era;
   readonly operation: Operation;
-  readonly call: Call;
+  readonly requestId: string;
 }
 
 interface CallResult {
@@ -126,9 +125,9 @@ interface CallResult {
   readonly isError: boolean;
 }
 
-export function callResultText({ id, era, operation, call }: CallOfMessage, result: ToolResult): CallResult {
+export function callResultText({ id, era, operation, requestId }: CallOfMessage, result: ToolResult): CallResult {
   const problemError = operation.kind === 'tool' ? rpcErrorOf : promptError;
-  const error = result.ok ? undefined : problemError(result.error, call.requestId);
+  const error = result.ok ? undefined : problemError(result.error, requestId);
   if (error !== undefined) return { text: errorText(id, error), errorCode: error.code, isError: false };
   const type = result.ok && 'inputRequired' in result.value ? 'input_required' : 'complete';
   return {

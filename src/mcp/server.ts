@@ -1,7 +1,7 @@
 // Handles an MCP request of any revision: one message in, one reply out. The transports (mcp/streamable-http.ts,
 // mcp/sse.ts) only write the reply.
 
-import { type Call, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
+import { type Call, type CallResponse, callOf, metaTrace, withoutMeta } from '../calls/call.ts';
 import { isEndedKey, type Sender } from '../calls/identify.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
@@ -94,8 +94,8 @@ export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
     const result = begin === undefined ? holdingOpen(sender.context, operation.timeoutMs, running) : running;
     function reply(ended: ToolResult): Reply {
       progress?.stop();
-      const written = callResultText({ id: request.id, era, operation, call }, ended);
-      const challenge = ended.ok ? undefined : challengeOf(ended.error, call, peer, isChallenged);
+      const written = callResultText({ id: request.id, era, operation, requestId: call.requestId }, ended);
+      const challenge = ended.ok ? undefined : challengeOf(ended.error, call.response, peer, isChallenged);
       return challenge === undefined ? { ...written, call } : { ...written, call, challenge };
     }
     return chain(result, reply);
@@ -133,12 +133,12 @@ function progressOf({ params }: RequestMessage, send: ((message: string) => void
  */
 function challengeOf(
   problem: Problem,
-  call: Call,
+  { refused }: CallResponse,
   { sender, signIn, begin }: Peer,
   isChallenged: boolean,
 ): Reply['challenge'] {
   const { credentials, publicUrl } = sender.context;
-  const isRefused = begin === undefined && call.refused !== undefined && carriesCredential(credentials);
+  const isRefused = begin === undefined && refused !== undefined && carriesCredential(credentials);
   const hasEnded = isRefused && isEndedKey(problem);
   if (!isChallenged && !hasEnded) return undefined;
   const signsIn = isChallenged || credentials.xApiKey === null;

@@ -260,21 +260,21 @@ type NewKey = v.InferInput<v.StrictObjectSchema<typeof newKeyFields, undefined>>
 /** Returns how a new key reaches its caller: in the result or only in the widget. Returns a problem if it can't. */
 export function deliveryOf(keyReveal: ToolDeps['keyReveal'], call: Call): Result<(made: MadeKey) => NewKey, Problem> {
   if (keyReveal === 'result' || call.audience === 'program') {
-    return ok(({ key, record }) => ({ ...fieldsOf(record, call), key, warning: WARNING }));
+    return ok(({ key, record }) => ({ ...fieldsOf(record, call.caller), key, warning: WARNING }));
   }
   if (call.audience === 'model') return err({ code: 'key_not_shown' });
   return ok(({ key, record }) => {
-    call.forWidget = { key, warning: WARNING };
-    return { ...fieldsOf(record, call), warning: IN_WIDGET };
+    call.response.forWidget = { key, warning: WARNING };
+    return { ...fieldsOf(record, call.caller), warning: IN_WIDGET };
   });
 }
 
-const fieldsOf = (record: MadeKey['record'], call: Call) => ({
+const fieldsOf = (record: MadeKey['record'], caller: Caller) => ({
   id: record.id,
   name: record.name,
   scopes: [...record.scopes],
   expiresAt: record.expiresAtMs,
-  resource: resourceOf(record, call),
+  resource: resourceOf(record, caller),
 });
 
 const KEY_ID_CHARS_MAX = 200; // any text is accepted: it then names a key that doesn't exist

@@ -54,7 +54,7 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
       if (childrenOf !== undefined) {
         const children = await keys.listChildren(actorOf(call), childrenOf, after);
         if (!children.ok) return children;
-        const { keys: page, last } = childrenPage(children.value, call);
+        const { keys: page, last } = childrenPage(children.value, call.caller);
         return ok({ keys: page, ...nextOf(last) });
       }
       let owner: Owner = {};
@@ -63,7 +63,7 @@ export const listApiKeys = ({ guards, keys }: ToolDeps) =>
         owner = plan === null ? {} : { owner: writtenPlan(plan) };
         const fits = createFit(JSON.stringify(owner).length);
         return (key) => {
-          const item = listedKey(key, call);
+          const item = listedKey(key, call.caller);
           const isFitting = fits(item);
           if (isFitting) shown.push(item);
           return isFitting;

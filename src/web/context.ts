@@ -37,18 +37,15 @@ export interface Refused {
   readonly parentId?: undefined;
 }
 
-/** What was called, and by whom, for the access log. */
-interface RequestFacts {
-  readonly tool?: string | undefined;
-  /** Units that the call spends of each limit. */
+/** What the access log reads of a call (calls/call.ts). */
+interface LoggedCall {
+  readonly tool?: string;
   readonly cost?: number;
-  readonly traceId?: string | undefined;
-  /** The rule that let a workload's token in. */
-  readonly rule?: { readonly id: string; readonly workload: object } | null;
-  /** The code of the problem that the call ended with. */
-  readonly code?: string | undefined;
-  /** Who was refused, if that is known. */
-  readonly refused?: Refused | undefined;
+  readonly caller?: { readonly traceId?: string | undefined };
+  readonly proof?: {
+    readonly key: { readonly rule: { readonly id: string; readonly workload: object } | null } | null;
+  };
+  readonly response: { readonly code?: string | undefined; readonly refused?: Refused | undefined };
   readonly auth?: {
     readonly keyId?: string;
     readonly keyName?: string;
@@ -58,15 +55,15 @@ interface RequestFacts {
   };
 }
 
-/** Called when a request begins. What it returns is called with the response. */
 /** The address of a client that has none. */
 const NO_ADDRESS = 'unknown';
 
+/** Called when a request begins. What it returns is called with the response. */
 export type ObserveRequest = (context: RequestContext) => (response: Response) => void;
 
 export class RequestContext {
   /** The request's call; the last one of a batch. */
-  call: RequestFacts | undefined = undefined;
+  call: LoggedCall | undefined = undefined;
   /** The MCP client's `clientInfo`, as it was sent (mcp/client.ts). */
   clientInfo: unknown = undefined;
   /** 0 until the body is read. */

@@ -1,7 +1,6 @@
 // The tool that lists the keys of all owners, or finds some of them, for admins.
 
 import * as v from 'valibot';
-import type { Call } from '../../calls/call.ts';
 import { sequence } from '../../calls/guard.ts';
 import { text, wholeNumber } from '../../calls/schema.ts';
 import { defineTool } from '../../calls/tool.ts';
@@ -77,20 +76,20 @@ export const adminListKeys = ({ guards }: ToolDeps, admin: AdminKeys) =>
       if (!fit.ok) return fit;
       const place = cursor === undefined ? null : placeIn(cursor, asked);
       if (place === undefined) return NO_CURSOR;
-      const { end, ...answer } = await answerOf(admin, asked, place, call);
+      const { end, ...answer } = await answerOf(admin, asked, place, call.caller);
       return ok({ ...answer, ...(end && { nextCursor: cursorOf(end, asked) }) });
     },
   });
 
 /** Returns what was asked for after a position (null: the beginning), and its end; null: nothing follows. */
-async function answerOf(admin: AdminKeys, asked: Asked, place: Place | null, call: Call) {
+async function answerOf(admin: AdminKeys, asked: Asked, place: Place | null, caller: Caller) {
   const { owner, keyId: id, fingerprint, childrenOf, only } = asked;
-  const shown = (keys: readonly OwnKey[]) => keys.map((key) => adminListed(key, call));
-  if (id !== undefined) return { keys: namedKeys(await admin.named({ id }), call), end: null };
-  if (fingerprint !== undefined) return { keys: namedKeys(await admin.named({ fingerprint }), call), end: null };
+  const shown = (keys: readonly OwnKey[]) => keys.map((key) => adminListed(key, caller));
+  if (id !== undefined) return { keys: namedKeys(await admin.named({ id }), caller), end: null };
+  if (fingerprint !== undefined) return { keys: namedKeys(await admin.named({ fingerprint }), caller), end: null };
   if (childrenOf !== undefined) {
     const after = place && { createdAtMs: place[0], row: place[1] };
-    const { keys, last } = childrenPage(await admin.children(childrenOf, after), call);
+    const { keys, last } = childrenPage(await admin.children(childrenOf, after), caller);
     return { keys, end: last && ([last.createdAtMs, last.row] as const) };
   }
   if (only !== undefined) {

@@ -50,7 +50,7 @@ export const adminUpdateKey = ({ guards, ceilings }: ToolDeps, admin: AdminKeys)
         return err({ code: 'invalid_input', issues: [{ path: '', message: 'Expected something to change' }] });
       }
       const updated = await admin.update(actorOf(call), keyId, update);
-      return updated.ok ? ok(adminListed(updated.value, call)) : updated;
+      return updated.ok ? ok(adminListed(updated.value, call.caller)) : updated;
     },
   });
 };

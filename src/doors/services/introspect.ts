@@ -61,16 +61,14 @@ export function introspectRoute(options: IntrospectRouteOptions): ServiceRoute {
     // Unknown keys count against the calling key: a service sends strangers' tokens from one address.
     const credentials = { xApiKey: token, bearer: null, metaApiKey: null };
     const { keyId } = caller.auth;
-    const asked = new Call(
-      context.requestId,
-      credentials,
-      caller.clientAddress,
-      { lookupKeyId: countedKeyId(caller.auth), resources, ...(lease !== null && { cost: lease.cost }) },
-      context,
-    );
+    const asked = new Call(context, credentials, {
+      lookupKeyId: countedKeyId(caller.auth),
+      resources,
+      ...(lease !== null && { cost: lease.cost }),
+    });
     const found = await keyGuard(asked);
     if (!found.ok) return refuseToken(context, found.error);
-    const known = Object.assign(addTo(asked, found.value), { client: null });
+    const known = addTo(asked, found.value);
     if (lease !== null) {
       const admitted = await guards.limits(known);
       if (!admitted.ok) return refuseService(context, admitted.error);
@@ -81,7 +79,9 @@ export function introspectRoute(options: IntrospectRouteOptions): ServiceRoute {
     if (refused !== undefined) return refuseService(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
     const limits = limitFields(limitsOf(countedKeyId(known.auth)));
-    return jsonResponse({ ...activeToken(known, context.publicUrl), ...limits, ...leaseFieldsOf?.(known, keyId) });
+    const { key } = asked.proof;
+    const leaseFields = key && leaseFieldsOf?.(key, keyId);
+    return jsonResponse({ ...activeToken(known, context.publicUrl), ...limits, ...leaseFields });
   }
 
   return { post, refuse: refuseService };

@@ -1,15 +1,15 @@
 // Grants leases: how long and for how many uses a service may remember an answer of /introspect, and which marks in
 // /changes end it. src/api/README.md has the rules for services.
 
-import type { Clock, Sha256 } from '../../ground/runtime.ts';
+import type { Clock } from '../../ground/runtime.ts';
 import type { Feed } from '../../keys/feed.ts';
-import { countedKeyId, hashKey } from '../../keys/record.ts';
+import { countedKeyId } from '../../keys/record.ts';
+import type { VerifiedKey } from '../../keys/verify.ts';
 import type { Usage } from '../../uses/usage.ts';
 import { type Macs, markOf, ownerChange } from './marks.ts';
 import type { RecentChanges } from './recent-changes.ts';
 import { handleOf } from './reported.ts';
 import type { ReportedUses } from './reported-uses.ts';
-import type { ServiceCall } from './service.ts';
 
 /** The longest lease. Then services ask again, because the feed doesn't tell of keys that a primary has lost. */
 const LEASE_MS_MAX = 300_000;
@@ -22,29 +22,21 @@ export interface LeasesOptions {
   readonly leasesOf: Usage['leasesOf'];
   /** The feed's clock. */
   readonly ageClock: Clock;
-  readonly sha256: Sha256;
 }
 
-/** Returns the lease's fields of the response. `asked` is the call of the key in question, which was just verified. */
-type LeaseFieldsOf = (asked: ServiceCall, callerKeyId: string) => object;
+/** Returns the lease's fields of the response. `asked` is the key in question, which was just verified. */
+type LeaseFieldsOf = (asked: VerifiedKey, callerKeyId: string) => object;
+
+/** Returns the changes in the feed after which a key may have ended: of its secret or rule, its owner, its parent's secret. */
+const endingsOf = ({ keyHash, parentHash, value }: VerifiedKey): readonly string[] => [
+  keyHash,
+  ownerChange(value.subject),
+  ...(parentHash === null ? [] : [parentHash]),
+];
 
 export type Leases = ReturnType<typeof createLeases>;
 
-export function createLeases({ feed, recent, macs, reportedUses, leasesOf, ageClock, sha256 }: LeasesOptions) {
-  /**
-   * Returns the changes in the feed after which a call's key may have ended: of its secret or rule, its owner, its parent's
-   * secret.
-   */
-  const restsOn = ({
-    auth,
-    rule,
-    parentHash,
-  }: Pick<ServiceCall, 'auth' | 'rule' | 'parentHash'>): readonly string[] => [
-    rule?.hash ?? hashKey(sha256, auth.token),
-    ownerChange(auth.subject),
-    ...(parentHash === null ? [] : [parentHash]),
-  ];
-
+export function createLeases({ feed, recent, macs, reportedUses, leasesOf, ageClock }: LeasesOptions) {
   /**
    * Begins a lease for a service with this cursor, before the key is verified. All that is read from now on is at least
    * as new as what this process has seen, so no remembered answer rests on an older read. `arrivedAtMs` is the
@@ -55,18 +47,17 @@ export function createLeases({ feed, recent, macs, reportedUses, leasesOf, ageCl
     const codes = await macs();
     const hasSeen = await hasSeenAll(cursor, codes);
     return (asked, callerKeyId) => {
-      const keyId = countedKeyId(asked.auth);
+      const keyId = countedKeyId(asked.value);
       const units = leasesOf(keyId).map(({ holder: { kind, id }, units }) => ({
         holder: codes.of('holder', `${kind} ${id}`),
         units,
       }));
-      const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked) : 0;
-      const changed = restsOn(asked);
-      reportedUses.expect(keyId, asked.parentHash ?? changed[0] ?? '');
+      const leaseMs = hasSeen && units.every(({ units }) => units > 0) ? leaseMsOf(asked.endsAtMs) : 0;
+      reportedUses.expect(keyId, asked.parentHash ?? asked.keyHash);
       return {
-        fresh_ms: Math.floor(asked.provedAtMs - arrivedAtMs),
+        fresh_ms: Math.floor(asked.verifiedAtMs - arrivedAtMs),
         bound_ms: feed.boundMs,
-        marks: changed.map((one) => markOf(codes, one)),
+        marks: endingsOf(asked).map((one) => markOf(codes, one)),
         tell: handleOf(codes, callerKeyId, keyId),
         ...(leaseMs > 0 && { lease_ms: leaseMs }),
         lease_uses: units,
@@ -81,8 +72,8 @@ export function createLeases({ feed, recent, macs, reportedUses, leasesOf, ageCl
   }
 
   /** Returns how long the lease lasts from now on, in milliseconds. */
-  function leaseMsOf({ keyEndsAtMs }: ServiceCall): number {
-    return keyEndsAtMs === null ? LEASE_MS_MAX : Math.min(LEASE_MS_MAX, keyEndsAtMs - ageClock.nowMs());
+  function leaseMsOf(endsAtMs: number | null): number {
+    return endsAtMs === null ? LEASE_MS_MAX : Math.min(LEASE_MS_MAX, endsAtMs - ageClock.nowMs());
   }
 
   return { begin };

@@ -4,7 +4,7 @@
 import type { VerifyKey } from '../../calls/api-key.ts';
 import type { Guards } from '../../calls/guards.ts';
 import type { Recheck } from '../../calls/proof.ts';
-import type { Clock, Sha256 } from '../../ground/runtime.ts';
+import type { Clock } from '../../ground/runtime.ts';
 import type { Feed } from '../../keys/feed.ts';
 import type { KeyStore } from '../../keys/store.ts';
 import type { Verifier } from '../../keys/verify.ts';
@@ -32,17 +32,16 @@ export interface ServicesOptions {
   readonly signing: (use: 'client_id') => MacsOptions;
   /** The feed's clock, which also counts while the machine sleeps. */
   readonly ageClock: Clock;
-  readonly sha256: Sha256;
   readonly log: Log;
 }
 
 export function servicesRoutes(options: ServicesOptions): Readonly<Record<'introspect' | 'changes', ServiceRoute>> {
-  const { feed, verifier, usage, signing, ageClock, sha256, log } = options;
+  const { feed, verifier, usage, signing, ageClock, log } = options;
   const macs = createMacs(signing('client_id'));
   const recent = new RecentChanges(options);
   const reportedUses = createReportedUses(options);
   const { leasesOf, limitsOf } = usage;
-  const leases = createLeases({ feed, recent, macs, reportedUses, leasesOf, ageClock, sha256 });
+  const leases = createLeases({ feed, recent, macs, reportedUses, leasesOf, ageClock });
   const countUsed = createCountUsed({ reportedUses, macs, clock: ageClock, log });
   const revalidateKey = verifier.revalidate;
   return {

@@ -1,6 +1,6 @@
 // Authenticates services for /introspect and /changes: the caller needs a key with the scope `introspect`.
 
-import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../../calls/api-key.ts';
+import { apiKeyGuard, type KeyAuth, logRefused, type RevalidateKey, type VerifyKey } from '../../calls/api-key.ts';
 import { type Call, callOf } from '../../calls/call.ts';
 import { addTo, type Guard, PASS, sequence } from '../../calls/guard.ts';
 import type { Guards } from '../../calls/guards.ts';
@@ -29,8 +29,7 @@ export type ServiceCall = Call & ClientCall & KeyAuth;
 
 export interface ServiceOptions {
   readonly verifyKey: VerifyKey;
-  /** Verifies a key again without counting another use. */
-  readonly revalidateKey: VerifyKey;
+  readonly revalidateKey: RevalidateKey;
   readonly guards: Pick<Guards, 'scopes'>;
   readonly log: Log;
 }
@@ -87,7 +86,7 @@ function clientIdGuard(log: Log): Guard<Call & ClientCall & KeyAuth> {
     const { keyId, subject: userId } = auth;
     if (client === null || client.id === keyId) return PASS;
     const problem = { code: 'invalid_api_key', reason: 'other_client_id', keyId, userId } as const;
-    logRefused(log, problem, call);
+    logRefused(log, problem, call.caller);
     return err(problem);
   };
 }

@@ -111,8 +111,7 @@ function createKeyForm({ grants, hasKeysPage, verifyPastedKey, log }: AuthorizeO
     const credentials = { xApiKey: key || null, bearer: null, metaApiKey: null };
     const { server } = request;
     const isForeign = server !== THIS_SERVER;
-    const extras = { resources: isForeign ? [server] : undefined };
-    const call = new Call(context.requestId, credentials, () => context.clientAddress(), extras, context);
+    const call = new Call(context, credentials, { resources: isForeign ? [server] : undefined });
     const verified = await guard(call);
     // Else another server would get a key that is good here, too.
     if (isForeign && (verified.ok ? verified.value.auth.resource !== server : isBoundElsewhere(verified.error))) {
@@ -120,7 +119,7 @@ function createKeyForm({ grants, hasKeysPage, verifyPastedKey, log }: AuthorizeO
     }
     if (!verified.ok) return askAgain(request, verified.error);
     if (verified.value.auth.parentId !== null) return showForm(request, ENDS_WITH_ANOTHER);
-    const granted = await grants.pasted(request, key, verified.value.auth, call);
+    const granted = await grants.pasted(request, key, verified.value.auth, call.caller);
     return granted.ok ? seeOther(granted.value) : askAgain(request, granted.error);
   }
 

@@ -137,7 +137,7 @@ function createReply({ mcp, sessions, signIn }: Pick<SseRouteOptions, 'mcp' | 's
       try {
         const { text, challenge, call } = await mcp(message, peer);
         if (challenge) {
-          return problemResponse(challenge.problem, sender.context.requestId, challenge.header, call?.limits);
+          return problemResponse(challenge.problem, sender.context.requestId, challenge.header, call?.response.limits);
         }
         // A cancelled request gets no response (basic/utilities/cancellation).
         if (!canceller?.signal.aborted) sendReply(stream, text, () => deniedText(message, 'legacy', OVERLOADED));

@@ -2,7 +2,7 @@
 // for MCP (v0.1.0). A request without a good credential makes none, so strangers can't fill anybody's store.
 
 import type { Observer, Transport } from '../../api/observer.ts';
-import { type Call, headerTrace, metaTrace, type Trace } from '../../calls/call.ts';
+import { type Call, headerTrace, metaTrace, type RequestCaller, type Trace } from '../../calls/call.ts';
 import type { Identify, Identity } from '../../calls/identify.ts';
 import type { Operation } from '../../calls/operation.ts';
 import { type Awaitable, isPromise } from '../../ground/result.ts';
@@ -42,7 +42,7 @@ class SpanTrace implements Trace {
     if (span.parent?.state !== undefined) this.state = span.parent.state;
   }
 
-  static spanOf({ trace }: Call): CallSpan | undefined {
+  static spanOf({ trace }: RequestCaller): CallSpan | undefined {
     return trace instanceof SpanTrace ? trace.#span : undefined;
   }
 }
@@ -56,23 +56,23 @@ export function createSpans({ basePath, identify, ...options }: SpansOptions): O
   const askedPaths: readonly (string | null)[] = [`${basePath}/verify`, `${basePath}/introspect`];
 
   /** Begins the span of a call before it runs: its tool passes it on as the parent. */
-  function beginCall({ credential }: Operation, call: Call, isHttp: boolean): Awaitable<void> {
-    if (credential === null && !carriesCredential(call.credentials)) return;
-    const begun = tracer.begin(call.trace);
+  function beginCall({ credential }: Operation, caller: RequestCaller, isHttp: boolean): Awaitable<void> {
+    if (credential === null && !carriesCredential(caller.credentials)) return;
+    const begun = tracer.begin(caller.trace);
     if (begun === undefined) return;
-    const address = isHttp ? call.clientAddress() : undefined; // read now: a client that has left has none
+    const address = isHttp ? caller.clientAddress() : undefined; // read now: a client that has left has none
     function put(identity?: Identity): void {
       if (identity !== undefined && !isGood(identity)) return;
-      call.trace = new SpanTrace({ ...(begun as Begun), address, identity });
+      caller.trace = new SpanTrace({ ...(begun as Begun), address, identity });
     }
     if (credential !== null) return put(); // its guard looks
-    const identity = identify(call);
+    const identity = identify(caller);
     return isPromise(identity) ? identity.then(put) : put(identity);
   }
 
   /** Returns the span of a call that has ended, unless no good credential was found. */
   function spanOf(call: AnyCall): CallSpan | undefined {
-    const span = SpanTrace.spanOf(call);
+    const span = SpanTrace.spanOf(call.caller);
     return span?.identity !== undefined || isAdmitted(call) ? span : undefined;
   }
 
@@ -104,7 +104,7 @@ export function createSpans({ basePath, identify, ...options }: SpansOptions): O
     },
 
     run: (transport, run) => (operation, input, call, canceller) => {
-      const beginning = beginCall(operation, call, transport === 'rest');
+      const beginning = beginCall(operation, call.caller, transport === 'rest');
       const go = () => run(operation, input, call, canceller);
       return isPromise(beginning) ? beginning.then(go) : go();
     },
@@ -134,7 +134,7 @@ const NOTHING = () => {};
 const REFUSED: readonly (string | undefined)[] = ['invalid_api_key', 'invalid_token'];
 
 /** Returns whether the guards of a call that has ended found a good credential, which nothing refused later. */
-const isAdmitted = (call: AnyCall): boolean => call.auth !== undefined && !REFUSED.includes(call.code);
+const isAdmitted = (call: AnyCall): boolean => call.auth !== undefined && !REFUSED.includes(call.response.code);
 
 const isGood = ({ user, key }: Identity): boolean => user?.ok === true || key?.ok === true;
 
@@ -166,7 +166,7 @@ function ofHttp(
       'url.scheme': secure ? 'https' : 'http',
       'client.address': address === 'unknown' ? undefined : address,
       'error.type': isError ? String(status) : undefined,
-      'mcp_keys.error': codeOf(response) ?? call.code,
+      'mcp_keys.error': codeOf(response) ?? call.response.code,
       'mcp_keys.key.id': call.auth?.keyId ?? (identity && keyIdOf(identity)),
       'mcp_keys.cost': call.cost,
     },
@@ -193,7 +193,7 @@ function ofMcp(
       'gen_ai.prompt.name': method === 'prompts/get' ? name : undefined,
       'mcp.protocol.version': versionOf(transport, request, context),
       'error.type': errorType,
-      'mcp_keys.error': call?.code,
+      'mcp_keys.error': call?.response.code,
       'mcp_keys.key.id': (call as AnyCall | undefined)?.auth?.keyId ?? keyId,
       'mcp_keys.cost': call?.cost ?? 1,
       'mcp_keys.client': clientText(context.clientInfo),

@@ -13,7 +13,7 @@ import type { ToolDeps } from '../../../src/tools/folder/tool-file.ts';
 import { getData } from '../../../src/tools/get-data.ts';
 import { createTools } from '../../../src/tools/server-tools.ts';
 import { createLog } from '../../../src/watch/log.ts';
-import { readCredentials } from '../../../src/web/context.ts';
+import { RequestContext, readCredentials } from '../../../src/web/context.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../../../src/web/headers.ts';
 import { buildDatabase } from './database.ts';
 import { getDataLoads, type Load } from './loads.ts';
@@ -51,8 +51,15 @@ const requestOf = ({ path: requestPath, headers, body }: Load) =>
   new Request(ORIGIN + requestPath, { method: 'POST', headers: { ...headers, Host: '127.0.0.1:3000' }, body });
 const loads = getDataLoads(key);
 
-const source = () => '127.0.0.1';
-const newCall = () => new Call('r-1', { xApiKey: key, bearer: null, metaApiKey: null }, source);
+const nothing = () => {};
+const server = { trustProxy: 0, production: false, ownTls: false, address: { urlUnder: () => ORIGIN } };
+const context = new RequestContext(
+  { ...server, newRequestId: () => 'r-1', begun: nothing, over: nothing },
+  peer,
+  requestOf(loads.REST),
+  null,
+);
+const newCall = () => new Call(context, { xApiKey: key, bearer: null, metaApiKey: null });
 await service.app.fetch(requestOf(loads.REST), peer); // from now on the key is known
 const recheck = createRecheck(service.keyDomain.feed, log);
 const { run } = createRun({ clock, log, recheck });
@@ -66,12 +73,12 @@ const fields = { requestId: 'r-1', keyId: '0'.repeat(32), userId: 'user-0' };
 const STEPS: Record<string, () => unknown> = {
   'read credentials': () => readCredentials(headers),
   'hash a key': () => hashKey(Bun.SHA256.hash, key),
-  'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, call),
+  'verify a known key (cache hit)': () => service.keyDomain.verifier.verify(key, call.caller),
   'key guard with rate limit': () => guards.apiKey(newCall()),
   'run a tool: guards, input, run, output': () => run(tool, {}, newCall()),
   "encode a tool's result for MCP": () => toolResultFields(response),
-  'headers of a response': () => responseHeaders(call.limits),
-  'make a Response': () => new Response('{}', { headers: responseHeaders(call.limits) }),
+  'headers of a response': () => responseHeaders(call.response.limits),
+  'make a Response': () => new Response('{}', { headers: responseHeaders(call.response.limits) }),
   'log line': () => log.info('API key authentication successful', fields),
 };
 for (const [name, load] of Object.entries(loads)) {
