@@ -26,9 +26,15 @@ export interface DelegateOptions extends MakeChildOptions {
   readonly readKeyRequest: ReadKeyRequest;
 }
 
+/** What a grant is based on: a key, or a token of another issuer. */
+interface Presented {
+  readonly token: string;
+  readonly isJwt: boolean;
+}
+
 /** Makes a child of what was presented, with the fields of the form that all grant types have in common. */
 export type Delegate = (
-  presented: string,
+  presented: Presented,
   form: URLSearchParams,
   scopes: ChildRequest['scopes'],
   caller: Caller,
@@ -37,13 +43,14 @@ export type Delegate = (
 export function createDelegate(options: DelegateOptions): Delegate {
   const { readKeyRequest } = options;
   const makeChild = createMakeChild(options);
-  return async (presented, form, scopes, caller) => {
+  return async ({ token, isJwt }, form, scopes, caller) => {
     const livesS = secondsIn(parameter(form, 'expires_in'));
     const name = parameter(form, 'client_name') ?? undefined;
     const isName = name === undefined || readKeyRequest({ name, scopes: [] }).ok;
     if (livesS === null || !isName) return refused('invalid_request', 'an expires_in or client_name that is not valid');
+    if (isJwtShaped(token) !== isJwt) return refused('invalid_grant', 'a token of another type than the form says');
     const resource = parameter(form, 'resource') ?? undefined;
-    const made = await makeChild(presented, { scopes, resource, livesMs: livesS * 1000, name }, caller);
+    const made = await makeChild(token, { scopes, resource, livesMs: livesS * 1000, name }, caller);
     if (!made.ok) return made;
     const { key, record } = made.value;
     return ok({ ...accessToken(key, record, record.createdAtMs), key_id: record.id });
@@ -64,11 +71,11 @@ export const createExchangeGrant =
 const NOT_TAKEN = ['actor_token', 'actor_token_type', 'audience'];
 
 /** Reads what is exchanged (RFC 8693 §2.1): a key, or a token of another issuer. */
-function subjectTokenIn(form: URLSearchParams): Result<string, Refusal> {
+function subjectTokenIn(form: URLSearchParams): Result<Presented, Refusal> {
   const get = (name: string) => parameter(form, name);
-  const [subjectToken, type] = [get('subject_token'), get('subject_token_type')];
+  const [token, type] = [get('subject_token'), get('subject_token_type')];
   const isJwt = JWT_TYPES.includes(type);
-  if (subjectToken === null || !(isJwt || type === ACCESS_TOKEN)) {
+  if (token === null || !(isJwt || type === ACCESS_TOKEN)) {
     return refused('invalid_request', 'no subject_token, or a subject_token_type that is not exchanged');
   }
   if ((get('requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN) {
@@ -76,8 +83,7 @@ function subjectTokenIn(form: URLSearchParams): Result<string, Refusal> {
   }
   const notTaken = NOT_TAKEN.find((name) => get(name) !== null);
   if (notTaken !== undefined) return refused('invalid_request', `the field ${notTaken}`);
-  if (isJwtShaped(subjectToken) !== isJwt) return refused('invalid_grant', 'the subject_token is of another type');
-  return ok(subjectToken);
+  return ok({ token, isJwt });
 }
 
 /** Parses the seconds. Returns the default if none are given, null if they are invalid. */

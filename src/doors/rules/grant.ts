@@ -5,11 +5,10 @@ import { parameter, refused } from '../../api/oauth.ts';
 import type { GrantTypes, Redeem } from '../../api/token.ts';
 import { splitScopes } from '../../ground/text.ts';
 import type { Caller } from '../../keys/actor.ts';
-import { isJwtShaped } from '../../keys/record.ts';
 
 /** Makes a child of what was presented. `scopes` chooses among those that may be handed on. */
 type Delegate = (
-  presented: string,
+  presented: { readonly token: string; readonly isJwt: boolean },
   form: URLSearchParams,
   scopes: (held: readonly string[]) => readonly string[],
   caller: Caller,
@@ -18,12 +17,12 @@ type Delegate = (
 /** Returns the grant type. Clients ask for all scopes that they read in the metadata, so what isn't held is left out. */
 export function workloadGrants(delegate: Delegate): GrantTypes {
   const redeem: Redeem = async (form, caller) => {
-    const assertion = parameter(form, 'assertion');
-    if (assertion === null) return refused('invalid_request', 'no assertion');
-    if (!isJwtShaped(assertion)) return refused('invalid_grant', 'the assertion is no JWT');
+    const token = parameter(form, 'assertion');
+    if (token === null) return refused('invalid_request', 'no assertion');
     const asked = form.get('scope');
     const chosen = asked === null ? null : new Set(splitScopes(asked));
-    return delegate(assertion, form, (held) => held.filter((scope) => chosen?.has(scope) ?? true), caller);
+    const presented = { token, isJwt: true };
+    return delegate(presented, form, (held) => held.filter((scope) => chosen?.has(scope) ?? true), caller);
   };
   return new Map([['urn:ietf:params:oauth:grant-type:jwt-bearer', redeem]]);
 }

@@ -115,6 +115,11 @@ describe('an exchange', () => {
     ['delegate', { scope: 'read delegate' }, 'invalid_scope'],
     ['another server', { resource: 'https://elsewhere.example' }, 'invalid_target'],
     ['a key as a JWT', { subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' }, 'invalid_grant'],
+    [
+      'a key as a JWT, and too short a life',
+      { subject_token_type: 'urn:ietf:params:oauth:token-type:jwt', expires_in: '59' },
+      'invalid_request',
+    ],
     ['another grant', { grant_type: 'client_credentials' }, 'unsupported_grant_type'],
   ])('with %s is refused, and makes nothing', async (_, fields, error) => {
     const before = await storedChildren(databaseOf(app));
