@@ -57,7 +57,6 @@ export const isScope = (text: string): boolean => SCOPE.test(text);
 /** Splits a list at spaces. The parts need not be scopes. */
 export const splitScopes = (list: string): readonly string[] => list.split(' ').filter((part) => part !== '');
 
-/** Joins scopes with spaces. Leaves out what isn't a scope: one with a space would read as two. */
 /** Returns scopes without those that stand twice: they are a set. */
 export const scopeSet = (scopes: readonly string[]): string[] => [...new Set(scopes)];
 
@@ -65,6 +64,7 @@ export const scopeSet = (scopes: readonly string[]): string[] => [...new Set(sco
 export const hasSameScopes = (one: readonly string[], other: readonly string[]): boolean =>
   new Set(one).symmetricDifference(new Set(other)).size === 0;
 
+/** Joins scopes with spaces. Leaves out what isn't a scope: one with a space would read as two. */
 export const joinScopes = (scopes: readonly string[]): string => scopes.filter(isScope).join(' ');
 
 /** The prefix of API keys: `sk`, or the operator's own, by which scanners know whose key they have found. */
