@@ -4,7 +4,7 @@ import { createOwnerStore, ownerNamed, removeOwner, updateOwner, writtenOwner } 
 import { OWNER_KEYS_MAX, SHARED_WINDOW_S_MIN } from '../../ground/rate-limit.ts';
 import type { Store } from '../../store/open.ts';
 import { command } from '../command.ts';
-import { type Io, keysCounted, UsageError } from '../io.ts';
+import { type Io, UsageError } from '../io.ts';
 import { META, metadataOf } from '../metadata.ts';
 import { flag, kind, LIMIT, many, needed, OWNER, optional, orNull, orWord, QUOTA, wholeNumber } from '../options.ts';
 import { byCommand, withStore } from './database.ts';
@@ -59,7 +59,7 @@ async function remove({ db, plans }: Store, owner: string, yes: boolean, io: Io)
   if (!(await owners.isKept(owner))) return io.say(`there is nothing of ${JSON.stringify(owner)} to delete`);
   const keys = (await plans.findOwner(owner))?.keys ?? 0;
   await io.confirm(
-    `Delete ${JSON.stringify(owner)} with ${keysCounted(keys)}, settings, counts and events? Then keys usage knows nothing of this owner any more.`,
+    `Delete ${JSON.stringify(owner)} with ${keys} ${keys === 1 ? 'key' : 'keys'}, settings, counts and events? Then keys usage knows nothing of this owner any more.`,
     yes,
   );
   const progress = io.progressOf(keys, 'deleted');
