@@ -13,6 +13,9 @@ import { type ChildRequest, createMakeChild, type MakeChildOptions } from './mak
 
 const ACCESS_TOKEN = 'urn:ietf:params:oauth:token-type:access_token';
 
+/** The refused parameters: the child itself acts, and `resource` says where it is good. */
+const NOT_TAKEN = ['actor_token', 'actor_token_type', 'audience'];
+
 const EXPIRES_IN_S = { min: 60, max: 86_400, default: 3600 };
 
 /** Types of tokens of other issuers, which a rule lets in. */
@@ -44,6 +47,11 @@ export function createDelegate(options: DelegateOptions): Delegate {
   const { readKeyRequest } = options;
   const makeChild = createMakeChild(options);
   return async ({ token, isJwt }, form, scopes, caller) => {
+    if ((parameter(form, 'requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN) {
+      return refused('invalid_request', 'another requested_token_type than access_token');
+    }
+    const notTaken = NOT_TAKEN.find((name) => parameter(form, name) !== null);
+    if (notTaken !== undefined) return refused('invalid_request', `the field ${notTaken}`);
     const livesS = secondsIn(parameter(form, 'expires_in'));
     const name = parameter(form, 'client_name') ?? undefined;
     const isName = name === undefined || readKeyRequest({ name, scopes: [] }).ok;
@@ -67,9 +75,6 @@ export const createExchangeGrant =
     return made.ok ? ok({ ...made.value, issued_token_type: ACCESS_TOKEN }) : made;
   };
 
-/** The refused parameters: the child itself acts, and `resource` says where it is good. */
-const NOT_TAKEN = ['actor_token', 'actor_token_type', 'audience'];
-
 /** Reads what is exchanged (RFC 8693 §2.1): a key, or a token of another issuer. */
 function subjectTokenIn(form: URLSearchParams): Result<Presented, Refusal> {
   const get = (name: string) => parameter(form, name);
@@ -78,11 +83,6 @@ function subjectTokenIn(form: URLSearchParams): Result<Presented, Refusal> {
   if (token === null || !(isJwt || type === ACCESS_TOKEN)) {
     return refused('invalid_request', 'no subject_token, or a subject_token_type that is not exchanged');
   }
-  if ((get('requested_token_type') ?? ACCESS_TOKEN) !== ACCESS_TOKEN) {
-    return refused('invalid_request', 'another requested_token_type than access_token');
-  }
-  const notTaken = NOT_TAKEN.find((name) => get(name) !== null);
-  if (notTaken !== undefined) return refused('invalid_request', `the field ${notTaken}`);
   return ok({ token, isJwt });
 }
 

@@ -38,6 +38,9 @@ test.each<[string, Fields, number, string]>([
   ['delegate', { scope: 'delegate' }, 400, 'invalid_scope'],
   ['no assertion', { assertion: '' }, 400, 'invalid_request'],
   ['a life of a second', { expires_in: '1' }, 400, 'invalid_request'],
+  ['another type wanted', { requested_token_type: JWT }, 400, 'invalid_request'],
+  ['an audience', { audience: 'https://tools.example' }, 400, 'invalid_request'],
+  ['an actor', { actor_token: 'x' }, 400, 'invalid_request'],
   ['another server', { resource: 'https://other.example' }, 400, 'invalid_target'],
 ])('jwt-bearer with %s', async (_, fields, status, said) => {
   await using workload = await startWorkload();
