@@ -76,4 +76,6 @@ export function signInUrl(value: string): URL | null {
 }
 
 // Tokens and metadata must repeat the issuer exactly (RFC 8414 §3.3), so its text is kept, not the normalized URL.
-export const isIssuer = (value: string): boolean => trustedUrl(value) !== null && !/[?#\s*]/.test(value);
+// What a parser drops or rewrites makes a text that no issuer has: an empty user-info, a backslash, a control character.
+export const isIssuer = (value: string): boolean =>
+  trustedUrl(value) !== null && !/[?#\s*\\\p{Cc}]|^[^/]*\/\/[^/]*@/u.test(value);

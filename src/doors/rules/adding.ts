@@ -49,7 +49,10 @@ export async function addRule(request: RuleRequest, options: AddingOptions): Pro
   const added = (id: string) => ok({ id, owner: key?.owner ?? null, audiences: settings.audiencesOf(asked, key) });
   const same = rules.find((rule) => isSame(rule, asked));
   if (same !== undefined) {
-    if (keySet !== undefined && keySet !== same.keySet) await store.setKeySet(same, keySet);
+    if (keySet === undefined || keySet === same.keySet) return added(same.id);
+    const fault = await issuerFault(request, rules, options);
+    if (fault !== null) return err(fault);
+    await store.setKeySet(same, keySet);
     return added(same.id);
   }
   const refusal =

@@ -64,8 +64,10 @@ export async function testToken(text: string, options: TestingOptions): Promise<
   const { store, settings, clock } = options;
   const nowMs = clock.nowMs();
   const token = parseToken(text);
-  if (token === null) return { checks: [MALFORMED], as: null };
-  if (isUsers(token.header, token.payload, settings.users)) return { checks: [WELL_FORMED], as: 'user' };
+  if (token === null) return { checks: [MALFORMED, ...unchecked('no token of this form', nowMs)], as: null };
+  if (isUsers(token.header, token.payload, settings.users)) {
+    return { checks: [WELL_FORMED, ...unchecked('a user token, which is nothing else', nowMs)], as: 'user' };
+  }
   const rules = (await store.list(nowMs)).filter(({ issuer }) => issuer === token.payload.iss);
   const early = EARLY_CHECKS.map((check) => shownFinding(check(token, nowMs)));
   const signature = await signatureOf(text, rules, options);
@@ -77,7 +79,9 @@ export async function testToken(text: string, options: TestingOptions): Promise<
     ruleCheck(fitting.map(({ rule }) => rule.id)),
   ];
   const [only] = fitting;
-  if (only === undefined || fitting.length > 1) return { checks, as: null };
+  if (only === undefined || fitting.length > 1) {
+    return { checks: [...checks, notChecked('key', 'no single rule that fits', EXPECTED.key)], as: null };
+  }
   const { rule } = only;
   const key = await store.keyOf(rule.keyId, nowMs);
   const all: readonly TestedCheck[] = [...checks, keyCheck(rule, options)];
@@ -85,6 +89,34 @@ export async function testToken(text: string, options: TestingOptions): Promise<
     return { checks: all, as: null };
   }
   return { checks: all, as: 'rule', rule: rule.id, key: shownKey(rule, key, token) };
+}
+
+/** What each check expects, but for those of checks.ts, which say it themselves. */
+const EXPECTED = {
+  issuer: 'the issuer of a rule, character by character',
+  signature: 'a signature by a key of the issuer',
+  rule: 'exactly one rule',
+  key: 'a key in force, for the server that the token is presented for',
+} as const;
+
+const notChecked = (check: string, found: string, expected: string, help = ''): TestedCheck => ({
+  check,
+  verdict: 'not checked',
+  found,
+  expected,
+  help,
+});
+
+/** Returns the checks after the form, none of which was made. */
+function unchecked(found: string, nowMs: number): readonly TestedCheck[] {
+  const early = EARLY_CHECKS.map((check) => check({ header: {}, payload: {} }, nowMs));
+  const { issuer, ...later } = EXPECTED;
+  const expected = [
+    ['issuer', issuer] as const,
+    ...early.map(({ check, expected }) => [check, expected] as const),
+    ...Object.entries(later),
+  ];
+  return expected.map(([check, expected]) => notChecked(check, found, expected));
 }
 
 const WELL_FORMED: TestedCheck = {
@@ -107,16 +139,16 @@ function issuerCheck({ payload }: ParsedToken, rules: readonly StoredRule[]): Te
     check: 'issuer',
     verdict: rules.length > 0 ? 'ok' : 'no',
     found: `iss ${JSON.stringify(payload.iss) ?? 'absent'}`,
-    expected: 'the issuer of a rule, character by character',
+    expected: EXPECTED.issuer,
     help: rules.length > 0 ? '' : 'Add a rule of this issuer: keys rule add',
   };
 }
 
 async function signatureOf(text: string, rules: readonly StoredRule[], { clock, log }: TestingOptions) {
-  const check = { check: 'signature', expected: 'a signature by a key of the issuer' };
-  const notChecked = (found: string, help: string) => ({ ...check, verdict: 'not checked' as const, found, help });
+  const check = { check: 'signature', expected: EXPECTED.signature };
+  const unknown = (found: string, help: string) => notChecked(check.check, found, check.expected, help);
   const [first] = rules;
-  if (first === undefined) return notChecked('no key set', 'No rule names the issuer, so its keys are not known');
+  if (first === undefined) return unknown('no key set', 'No rule names the issuer, so its keys are not known');
   const by = { algorithms: [...ASYMMETRIC] };
   try {
     const keys = createKeySets({ clock, log }).of(first);
@@ -128,7 +160,7 @@ async function signatureOf(text: string, rules: readonly StoredRule[], { clock, 
     const found = isUnknown ? 'a kid or alg that no key of the set has' : 'a signature by another key';
     return { ...check, verdict: 'no' as const, found, help: 'Give the key set that the issuer signs with: --jwks' };
   } catch (error) {
-    return notChecked(issuerOutageIn(error).reason, 'Let this machine reach the issuer, or give its key set: --jwks');
+    return unknown(issuerOutageIn(error).reason, 'Let this machine reach the issuer, or give its key set: --jwks');
   }
 }
 
@@ -137,7 +169,7 @@ function ruleCheck(fitting: readonly string[]): TestedCheck {
     check: 'rule',
     verdict: fitting.length === 1 ? 'ok' : 'no',
     found: fitting.length === 0 ? 'none that fits' : fitting.join(', '),
-    expected: 'exactly one rule',
+    expected: EXPECTED.rule,
     help:
       fitting.length === 1
         ? ''
@@ -154,7 +186,7 @@ function keyCheck({ refused, resource }: StoredRule, { audience, resource: asked
     check: 'key',
     verdict: isFit ? 'ok' : 'no',
     found: refused ?? (isMeant ? 'a key in force' : `a key for ${resource} alone`),
-    expected: 'a key in force, for the server that the token is presented for',
+    expected: EXPECTED.key,
     help: isFit
       ? ''
       : refused === null

@@ -31,6 +31,8 @@ describe('keys rule add', () => {
     ['a claim twice', ['--subject', 'a', '--claim', 'a=1', '--claim', '/a=2'], 2, /each name once/],
     ['an empty scope', ['--subject', 'a', '--scope', ''], 2, /--scope/],
     ['an issuer with a query', ['--issuer', 'https://a.example/?b', '--subject', 'a'], 2, /--issuer: expected/],
+    ['an issuer with an empty user', ['--issuer', 'https://@a.example', '--subject', 'a'], 2, /--issuer: expected/],
+    ['an issuer with a backslash', ['--issuer', 'https://a.example/b\\c', '--subject', 'a'], 2, /--issuer: expected/],
     ['an issuer over plain HTTP', ['--issuer', 'http://a.example', '--subject', 'a'], 2, /--issuer: expected/],
     ['a key set over plain HTTP', ['--subject', 'a', '--jwks', 'http://a.example/jwks'], 2, /--jwks: expected/],
     ['a file that is not there', ['--subject', 'a', '--jwks', '/none/jwks.json'], 1, /ENOENT/],
@@ -91,6 +93,16 @@ describe('keys rule add', () => {
     expect(refused.stderr).toContain('https://elsewhere.example');
     expect(refused.stderr).toContain(other);
     issuer.overrides.clear();
+    const file = `${workload.app.folder}/jwks.json`;
+    await Bun.write(file, JSON.stringify({ keys: [(await createKey('ES256')).jwk] }));
+    expect((await add(workload, '--subject', SUBJECT, '--jwks', file)).code).toBe(0);
+    issuer.overrides.set('/.well-known/oauth-authorization-server', () =>
+      Response.json({ issuer: 'https://elsewhere.example', jwks_uri: issuer.jwksUrl }),
+    );
+    const again = await add(workload, '--subject', SUBJECT, '--jwks', 'fetch');
+    expect(again).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('https://elsewhere.example') });
+    expect(await listed(workload)).toMatchObject([{ id: workload.ruleId, keySet: 'file' }]);
+    issuer.overrides.clear();
     const added = await add(workload, '--issuer', other, '--subject', 'a');
     expect(added.code).toBe(0);
     expect(added.stderr).toContain("can't be found now");
@@ -137,6 +149,11 @@ test('keys rule remove: a rule once, and then there is none', async () => {
 });
 
 describe('keys rule test', () => {
+  const NOT_CHECKED = ['issuer', 'header', 'times', 'bearer', 'signature', 'rule', 'key'].map((check) => ({
+    check,
+    verdict: 'not checked',
+  }));
+
   const testOf = async (workload: Workload, token: string, ...options: string[]) => {
     const ran = await keysCommand(envOf(workload), ['rule', 'test', '--json', ...options], token);
     return { ...ran, tested: jsonLines(ran)[0] };
@@ -171,9 +188,18 @@ describe('keys rule test', () => {
     await using workload = await startWorkload();
     expect((await testOf(workload, 'sk_test_abc')).tested).toMatchObject({
       as: null,
-      checks: [{ check: 'form', verdict: 'no' }],
+      checks: [{ check: 'form', verdict: 'no' }, ...NOT_CHECKED],
     });
-    expect((await testOf(workload, await workload.app.token('alice'))).tested.as).toBe('user');
+    expect((await testOf(workload, await workload.app.token('alice'))).tested).toMatchObject({
+      as: 'user',
+      checks: [{ check: 'form', verdict: 'ok' }, ...NOT_CHECKED],
+    });
+  });
+
+  test('one that fits no rule: the key is not checked', async () => {
+    await using workload = await startWorkload();
+    const { tested } = await testOf(workload, await workload.token({ aud: 'another' }));
+    expect(tested.checks.at(-1)).toMatchObject({ check: 'key', verdict: 'not checked' });
   });
 
   test('what it says is what the server does', async () => {
