@@ -1,7 +1,7 @@
 // `keys rule`: lets tokens of workloads act as a key (src/doors/rules/). Only operators make rules: no tool and no page.
 
 import { text as textOf } from 'node:stream/consumers';
-import { operatingRules, type StoredRule } from '../../doors/rules/index.ts';
+import { operatingRules } from '../../doors/rules/index.ts';
 import type { Result } from '../../ground/result.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
 import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
@@ -10,6 +10,7 @@ import { asksForHelp, type Command, command, loadCommand, type Modules } from '.
 import { CommandError, UsageError } from '../io.ts';
 import { flag, ID, kind, many, needed, optional } from '../options.ts';
 import { byCommand, sha256, stderrLog, withStore } from './database.ts';
+import { RULE_HEADS, ruleCells, ruleObject } from './shown-rule.ts';
 
 /** Accepts what the door reads. */
 const text = (name: string, expected: string) => kind(name, expected, (given) => given || null);
@@ -68,21 +69,15 @@ const list = command({
   argument: optional(ID),
   async run({ options: { json }, argument: keyId, io }) {
     const { createRuleStore, isGiven } = await operatingRules();
-    const shown = ({ hash: _, resource: __, keySet, refused, ...rule }: StoredRule) => ({
-      ...rule,
-      keySet: isGiven(keySet) ? 'file' : (keySet ?? 'fetch'),
-      ...(refused !== null && { refused }),
-    });
     await withStore(io, async ({ db }) => {
-      const rules = (await createRuleStore(db).list(Date.now(), keyId ?? null)).map(shown);
+      const rules = (await createRuleStore(db).list(Date.now(), keyId ?? null)).map((rule) =>
+        ruleObject(rule, isGiven),
+      );
       if (json) return io.writeJson(rules);
       if (rules.length === 0) return io.say('there are no rules');
       await io.writeTable([
-        ['ID', 'KEY', 'OWNER', 'ISSUER', 'SUBJECT', 'AUDIENCES', 'CLAIMS', 'SCOPES', 'KEY SET', 'REFUSED'],
-        ...rules.map((rule) => [
-          ...[rule.id, rule.keyId, rule.owner ?? '-', rule.issuer, rule.subject, rule.audiences.join(' ') || 'default'],
-          ...[rule.claims.join(' ') || '-', rule.scopes?.join(' ') ?? 'all', rule.keySet, rule.refused ?? '-'],
-        ]),
+        ['ID', 'KEY', 'OWNER', ...RULE_HEADS],
+        ...rules.map((rule) => [rule.id, rule.keyId, rule.owner ?? '-', ...ruleCells(rule)]),
       ]);
     });
   },

@@ -2,15 +2,18 @@
 
 import { text } from 'node:stream/consumers';
 import { createAdminStore, type KeyName } from '../../doors/admin/index.ts';
+import { operatingRules } from '../../doors/rules/index.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { hashKey, isForeignShaped, isIdShaped, isKeyShaped } from '../../keys/record.ts';
 import type { ChildName, ListedChild } from '../../keys/store.ts';
+import type { Store } from '../../store/open.ts';
 import type { Uses } from '../../uses/shown-uses.ts';
 import { command } from '../command.ts';
 import { CommandError, type Io, UsageError } from '../io.ts';
 import { flag, kind, needed } from '../options.ts';
 import { sha256, withStore } from './database.ts';
 import { CHILDREN, childObject, keyObject, usesOf } from './shown-key.ts';
+import { RULE_HEADS, ruleCells, ruleObject } from './shown-rule.ts';
 
 const DAY_CHARS = 10;
 
@@ -30,7 +33,8 @@ const KEY = kind(
 
 export const verb = command({
   name: 'keys show',
-  summary: 'Shows one key, with its living children, or a child. With - it reads the key itself from stdin.',
+  summary:
+    'Shows one key, with its living children and its rules, or a child. With - it reads the key itself from stdin.',
   options: { json: flag },
   argument: needed(KEY),
   async run({ options: { json }, argument, io }) {
@@ -50,9 +54,10 @@ export const verb = command({
       const usedOf = await usesOf(store, found);
       for (const key of found) {
         const children = await store.derived.listChildren(key.id, null, nowMs, null);
+        const rules = key.rules === 0 ? [] : await rulesOf(store, key.id, nowMs);
         const shown = keyObject(key, { used: usedOf(key.id), keyQuota, publicUrl });
-        if (json) await io.writeJson([{ ...shown, ...withChildren(children, publicUrl) }]);
-        else await writeKey(io, shown, children, nowMs);
+        if (json) await io.writeJson([{ ...shown, ...withChildren(children, publicUrl), ...withRules(rules) }]);
+        else await writeKey(io, shown, { children, rules, nowMs });
       }
     });
   },
@@ -60,6 +65,15 @@ export const verb = command({
 
 const withChildren = (children: readonly ListedChild[], publicUrl: string | null) =>
   children.length > 0 && { children: children.map((child) => childObject(child, true, publicUrl)) };
+
+async function rulesOf({ db }: Pick<Store, 'db'>, keyId: string, nowMs: number) {
+  const { createRuleStore, isGiven } = await operatingRules();
+  return (await createRuleStore(db).list(nowMs, keyId)).map((rule) => ruleObject(rule, isGiven));
+}
+
+type ShownRules = Awaited<ReturnType<typeof rulesOf>>;
+
+const withRules = (rules: ShownRules) => rules.length > 0 && { rules };
 
 const childNamed = (name: KeyName): ChildName => {
   if ('id' in name) return { ids: [name.id] };
@@ -77,9 +91,8 @@ const writeFields = (io: Io, fields: object): Promise<void> =>
 
 async function writeKey(
   io: Io,
-  { uses, rateLimit, quota, metadata, ...key }: ReturnType<typeof keyObject>,
-  children: readonly ListedChild[],
-  nowMs: number,
+  { uses, rateLimit, quota, metadata, rules: _, ...key }: ReturnType<typeof keyObject>,
+  { children, rules, nowMs }: { children: readonly ListedChild[]; rules: ShownRules; nowMs: number },
 ): Promise<void> {
   await writeFields(io, {
     ...key,
@@ -90,6 +103,8 @@ async function writeKey(
   });
   if (uses !== undefined) await io.writeTable([DAYS_HEAD, ...daysOf(uses, nowMs)]);
   if (children.length > 0) await io.writeTable([CHILDREN.heads, ...children.map(CHILDREN.cells)]);
+  if (rules.length > 0)
+    await io.writeTable([['RULE', ...RULE_HEADS], ...rules.map((rule) => [rule.id, ...ruleCells(rule)])]);
 }
 
 const DAYS_HEAD = ['DAY (UTC)', 'USES'];

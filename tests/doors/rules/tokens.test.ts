@@ -123,7 +123,11 @@ test('lists and the history of a key say which rules it has, and --no-secret mak
   const acme = await bearer(app, 'acme');
   const { body } = await app.call('list_api_keys', {}, acme);
   expect(body.keys).toMatchObject([{ id: keyId, rules: 1 }]);
-  expect(JSON.parse(await app.keys('show', keyId, '--json'))).toMatchObject({ rules: 1 });
+  expect(JSON.parse(await app.keys('show', keyId, '--json'))).toMatchObject({
+    rules: [{ id: workload.ruleId, subject: SUBJECT, keySet: 'fetch' }],
+  });
+  expect(await app.keys('show', keyId)).toContain(`\n${workload.ruleId}  ${issuer.url}  ${SUBJECT}  default`);
+  expect(JSON.parse(await app.keys('list', '--json'))).toMatchObject({ rules: 1 });
   const history = await fetch(`${app.url}/keys/events`, {
     method: 'POST',
     headers: { ...acme, 'content-type': 'application/json', origin: 'https://tools.example' },
