@@ -214,7 +214,11 @@ const PROBLEMS: Readonly<Record<ServerCode, ProblemRow>> = {
     status: 503,
     detail: 'The document by which the program identifies itself is out of reach; try again',
   },
-  auth_unavailable: { status: 503, detail: 'The key set of the token issuer is out of reach; try again' },
+  auth_unavailable: {
+    status: 503,
+    detail: 'The key set of the token issuer is out of reach; try again',
+    oauth: 'temporarily_unavailable',
+  },
   overloaded: { status: 503, detail: 'The server is at its limit; try again', oauth: 'temporarily_unavailable' },
   sse_unavailable: { status: 503, detail: 'Several processes share this port, and /sse needs a single one; use /mcp' },
 };

@@ -91,10 +91,21 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const sender = new Sender(context, identify, log);
     const visitor = await visitorOf(sender, keyIn(message));
     const found = sessions.find(sessionId, visitor);
-    if (!found.ok) return problemResponse(found.error, requestId);
+    if (!found.ok) return refusalOfVisitor(found.error, sender, visitor);
     const { value: session } = found;
     const mayChange = session.owners.length === 0 || visitor.owners.length > 0;
     return (await refusalOfSender(sender, signIn)) ?? handle(session, sender, message, mayChange);
+  }
+
+  /**
+   * Refuses a visitor to whom the session isn't shown. A workload's token that has run out isn't verified, so it names
+   * nobody; hosts bring a new one only after a 401.
+   */
+  async function refusalOfVisitor(problem: Problem, sender: Sender, { named }: Visitor): Promise<Response> {
+    const ended = named.length === 0 ? await sender.endedKey() : null;
+    return ended === null
+      ? problemResponse(problem, sender.context.requestId)
+      : unauthorized(sender.context, ended, signIn);
   }
 
   function handle(session: Session, sender: Sender, message: Message, mayChange: boolean): Awaitable<Response> {

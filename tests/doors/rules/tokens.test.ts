@@ -1,7 +1,9 @@
 // A workload's token in place of a key, over HTTP.
 
 import { describe, expect, test } from 'bun:test';
+import { JWT_BEARER } from '../../support/children.ts';
 import { createKey } from '../../support/issuer.ts';
+import { openSse } from '../../support/mcp.ts';
 import { bearer, COUNTED, eventsIn } from '../../support/test-app.ts';
 import { SUBJECT, startWorkload } from './workload.ts';
 
@@ -157,6 +159,36 @@ test('while the issuer is away its old set is used for an hour, and nobody waits
   issuer.overrides.clear();
   app.clock.advance(10_000);
   expect(await workload.use(await workload.token({ jti: 'back' }))).toBe(200);
+});
+
+test('while an issuer was never reached its tokens are 503 everywhere, by the name that each protocol has', async () => {
+  await using workload = await startWorkload({}, ['read', 'introspect']);
+  const { app, issuer, key } = workload;
+  issuer.overrides.set('/jwks', () => new Response('', { status: 500 }));
+  const token = await workload.token();
+  const said = async (path: string, fields: Record<string, string>, caller = '') => {
+    const body = new URLSearchParams(fields);
+    const response = await fetch(app.url + path, { method: 'POST', body, headers: { 'x-api-key': caller } });
+    return [response.status, (await response.json()).error, response.headers.get('retry-after')];
+  };
+  expect(await workload.use(token)).toBe(503);
+  const unavailable = [503, 'temporarily_unavailable', '1'];
+  expect(await said('/token', { grant_type: JWT_BEARER, assertion: token })).toEqual(unavailable);
+  expect(await said('/introspect', { token }, key)).toEqual(unavailable);
+  expect(await said('/introspect', { token: key }, token)).toEqual(unavailable);
+  expect(await said('/changes', {}, token)).toEqual(unavailable);
+});
+
+test('a token that has run out is 401 on a session of its workload, which goes on with the next one', async () => {
+  await using workload = await startWorkload();
+  const { app } = workload;
+  const nowS = Math.floor(app.clock.nowMs() / 1000);
+  const session = await openSse(app, { 'x-api-key': await workload.token() });
+  const ping = async (token: string) =>
+    (await session.post({ jsonrpc: '2.0', id: 1, method: 'ping' }, { 'x-api-key': token })).status;
+  expect(await ping(await workload.token({ iat: nowS - 60, exp: nowS - 1 }))).toBe(401);
+  expect(await ping(await workload.token({ jti: 'next' }))).toBe(202);
+  expect(await ping(await workload.token({ sub: 'another' }))).toBe(404);
 });
 
 test('a key that the issuer takes out is refused after five minutes', async () => {
