@@ -90,7 +90,7 @@ test.each(rows.filter(([, { who }]) => who !== undefined))(
 test('the table of the documents has each route, and no other', () => {
   const documented = readDocument('src/api/README.md')
     .table('Routes')
-    .map(([method = '', path = '']) => `${unquoted(method)} ${unquoted(path)}`);
+    .map(([route]) => unquoted(route));
   const there = rows.map(([, { method, path }]) => `${method} ${path}`);
   expect(documented.toSorted()).toEqual(there.toSorted());
 });
