@@ -1,14 +1,14 @@
 // `keys <verb>` beside a running server, on each kind of store: what it does, and that the server learns of it in time.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test';
+import { execFileSync } from 'node:child_process';
 import { statSync, writeFileSync } from 'node:fs';
-import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { makeCertificate } from '../support/certificate.ts';
 import { callOver, userHeaders } from '../support/client.ts';
 import { rows } from '../support/everything.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { jsonLines, keysCommand } from '../support/keys-command.ts';
+import { jsonLines, keysCommand, keysProcess } from '../support/keys-command.ts';
 import { type ServerProcess, startServer } from '../support/server-process.ts';
 import { STORE_MODES, startStore, type TestStore } from '../support/store-mode.ts';
 import { TEST_SECRET } from '../support/test-app.ts';
@@ -115,13 +115,14 @@ describe.each(rows(STORE_MODES, 1))('on a database that is %s', (mode) => {
   test('events tells who did what, and follows', async () => {
     const { id } = await create('heidi');
     await keys('revoke', id, '--yes');
-    await keys('block', 'heidi');
+    await keysProcess({ ...env, USER: 'somebody else' }, ['block', 'heidi']);
     const lines = async (...args: string[]) => jsonLines(await keys('events', '--user', 'heidi', '--json', ...args));
     const [created, ...others] = await lines();
     expect(created).toMatchObject({ kind: 'created', how: 'tool', actor: 'heidi', keyId: id, address: '127.0.0.1' });
+    const actor = execFileSync('id', ['-un'], { encoding: 'utf8' }).trim();
     expect(others).toMatchObject([
-      { kind: 'revoked', how: 'command', actor: userInfo().username, keyId: id },
-      { kind: 'blocked', how: 'command', keyId: null, at: expect.stringMatching(/Z$/) },
+      { kind: 'revoked', how: 'command', actor, keyId: id },
+      { kind: 'blocked', how: 'command', actor, keyId: null, at: expect.stringMatching(/Z$/) },
     ]);
     expect(await lines('--after', String(created.seq), '--limit', '1')).toMatchObject([{ kind: 'revoked' }]);
     expect((await keys('events', '--key', id)).stdout).toMatch(/^SEQ .*\n\d+ .* created .*\n\d+ .* revoked /);

@@ -1,7 +1,7 @@
 // Opens the configured database for a verb, beside running servers.
 
 import { hash } from 'node:crypto';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, readFileSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import { type Config, parseConfig } from '../../config/config.ts';
@@ -23,12 +23,19 @@ export function byCommand({ env }: Pick<IoStreams, 'env'>): Origin {
   return { how: 'command', actor: env.KEYS_ACTOR || userName(), requestId: null, address: null };
 }
 
+// Looks first where names are kept: Bun's userInfo repeats the variable USER, and says "unknown" without it.
 function userName(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    return `uid ${process.getuid?.()}`;
-  }
+  const uid = process.getuid?.();
+  return listedName(uid) ?? (userInfo().username === NO_NAME ? `uid ${uid}` : userInfo().username);
+}
+
+const NO_NAME = 'unknown';
+const USERS_FILE = '/etc/passwd';
+
+function listedName(uid: number | undefined): string | undefined {
+  if (uid === undefined || !existsSync(USERS_FILE)) return undefined;
+  const users = readFileSync(USERS_FILE, 'utf8').split('\n');
+  return users.map((line) => line.split(':')).find((fields) => fields[2] === `${uid}`)?.[0];
 }
 
 /** Returns the configuration. Secrets for user tokens are only required if `verifiesUsers`. Throws a CommandError. */
