@@ -80,6 +80,8 @@ test('the line has what the MCP client calls itself: of this request, or of the 
     { name: 'a\nb', version: '\u001b[2J' },
     { name: `sk_test_${'0'.repeat(64)}`, version: '1' },
     { name: 'x'.repeat(1000), version: '1' },
+    { name: '😀'.repeat(120), version: '1' },
+    { name: 'a\ud83d', version: '1' },
     { name: 7 },
     'text',
   ];
@@ -101,6 +103,8 @@ test('the line has what the MCP client calls itself: of this request, or of the 
     'a\\u000ab/\\u001b[2J',
     '[redacted]/1',
     'x'.repeat(100),
+    '😀'.repeat(100),
+    'a\ufffd/1',
     undefined,
     undefined,
     'host/1.2',
