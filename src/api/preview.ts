@@ -18,14 +18,14 @@ export interface PreviewOptions {
 export function previewRoute({ config, tools, offered }: PreviewOptions): Handler {
   const pages = once(() => import('../pages/widgets/preview.ts')); // loaded on first use, to keep the start fast
   const links = config.production ? [] : tools.filter(({ sample }) => sample !== undefined).map(({ name }) => name);
-  const whole = once(async () => shown((await pages()).createPreview(config.revocationLagMaxMs, links)));
+  const whole = once(async () => shown(await (await pages()).createPreview(config.revocationLagMaxMs, links)));
   return async ({ request, requestId }) => {
     const wanted = queryOf(request.url).get('tool');
     if (wanted === null) return (await whole())();
     if (config.production) return problemResponse({ code: 'not_found' }, requestId, null);
     const tool = tools.find(({ name }) => name === wanted);
     if (tool === undefined) return problemResponse({ code: 'tool_not_found' }, requestId, null);
-    const content = offered.resources.find(({ uri }) => uri === tool.widget)?.read();
+    const content = await offered.resources.find(({ uri }) => uri === tool.widget)?.read();
     if (content === undefined || !('text' in content)) {
       return problemResponse({ code: 'tool_not_found', lacksWidget: true }, requestId, null);
     }

@@ -1,6 +1,7 @@
 // Defines the resources that MCP clients can list and read. They are public, and fixed when the server starts.
 
 import * as v from 'valibot';
+import { type Awaitable, chain } from '../ground/result.ts';
 import type { JsonObject } from '../ground/text.ts';
 import { base64 } from './content.ts';
 import { outputValidatorOf } from './schema.ts';
@@ -10,7 +11,7 @@ export const WIDGET_TYPE = 'text/html;profile=mcp-app';
 
 const resourceContent = v.union(
   [v.object({ text: v.string() }), v.object({ blob: base64 })],
-  'Expected a text, or a blob in base64, and no promise',
+  'Expected a text, or a blob in base64',
 );
 
 /** The content of a resource, whose `blob` is base64. */
@@ -24,9 +25,10 @@ export interface Resource {
   readonly mimeType: string;
   /** `_meta` of the listed item and of the content item. */
   readonly meta?: JsonObject;
-  readonly read: () => ResourceContent;
+  /** Returns the content, or resolves with it. What it gave first is kept. */
+  readonly read: () => Awaitable<ResourceContent>;
 }
 
-/** Reads the resource. Throws an Error that names it if clients couldn't read the content. */
-export const contentOf = ({ uri, read }: Resource): ResourceContent =>
-  outputValidatorOf(uri, resourceContent, 'it reads what is no resource of MCP')(read());
+/** Reads the resource. Throws an Error, or rejects with one, that names it if clients couldn't read the content. */
+export const contentOf = ({ uri, read }: Resource): Awaitable<ResourceContent> =>
+  chain(read(), outputValidatorOf(uri, resourceContent, 'it reads what is no resource of MCP'));

@@ -6,7 +6,7 @@ import type { Prompt } from '../calls/prompt.ts';
 import { contentOf, type Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
 import { once } from '../ground/cache.ts';
-import type { Awaitable } from '../ground/result.ts';
+import { type Awaitable, chain, isPromise } from '../ground/result.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { redact } from '../watch/redact.ts';
@@ -66,16 +66,27 @@ const failedOutcome = (message: string, code: number = CODES.invalidParams, data
 export function createMethods(options: MethodsOptions): Readonly<Record<string, Method>> {
   const { tools, prompts, resources, listsAll, log } = options;
   const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
-  // Encode once: a batch may read the same resource a hundred times.
-  const contents = new Map(resources.map((resource) => [resource.uri, once(() => contentsOf(resource))]));
+  const byUri = new Map(resources.map((resource) => [resource.uri, resource]));
+  /** The outcomes of reading: a batch may read the same resource a hundred times. */
+  const contents = new Map<string, Outcome>();
 
   /** Reads a resource. A bug in it fails only its own request, like a bug in a tool. */
-  function read(uri: string, found: () => string, { requestId }: RequestContext): Outcome {
-    try {
-      return publicOutcome(found());
-    } catch (error) {
+  function read(resource: Resource, { requestId }: RequestContext): Awaitable<Outcome> {
+    const { uri } = resource;
+    function keep(fields: string): Outcome {
+      const outcome = publicOutcome(fields);
+      contents.set(uri, outcome);
+      return outcome;
+    }
+    function fail(error: unknown): Outcome {
       log.error('internal error', { requestId, uri, error });
       return { error: bugError(requestId) };
+    }
+    try {
+      const found = chain(contentsOf(resource), keep);
+      return isPromise(found) ? found.catch(fail) : found;
+    } catch (error) {
+      return fail(error);
     }
   }
 
@@ -100,8 +111,8 @@ export function createMethods(options: MethodsOptions): Readonly<Record<string, 
     'resources/read': {
       run({ uri }, { era, sender }) {
         if (typeof uri !== 'string') return failedOutcome('uri must be a string');
-        const found = contents.get(uri);
-        if (found !== undefined) return read(uri, found, sender.context);
+        const resource = byUri.get(uri);
+        if (resource !== undefined) return contents.get(uri) ?? read(resource, sender.context);
         const code = era === 'modern' ? CODES.invalidParams : CODES.resourceNotFound;
         return failedOutcome('Resource not found', code, { uri: redact(uri) });
       },
@@ -196,7 +207,9 @@ function callOfNamed(
   return failedOutcome(message, CODES.missingClientCapability, { requiredCapabilities }, 400);
 }
 
-function contentsOf(resource: Resource): string {
+function contentsOf(resource: Resource): Awaitable<string> {
   const { uri, mimeType, meta } = resource;
-  return fieldsOf({ contents: [{ uri, mimeType, ...contentOf(resource), ...(meta && { _meta: meta }) }] });
+  return chain(contentOf(resource), (content) =>
+    fieldsOf({ contents: [{ uri, mimeType, ...content, ...(meta && { _meta: meta }) }] }),
+  );
 }

@@ -213,9 +213,22 @@ describe('resources', () => {
     expect(asModern.body.result).toMatchObject({ ...body.result, resultType: 'complete', cacheScope: 'public' });
   });
 
+  test('one that is read later is read over each way', async () => {
+    await using app = await createTestApp({ resources: [{ ...resource, read: async () => ({ text: 'later' }) }] });
+    for (const ask of Object.values(WAYS)) {
+      const { result } = await ask(app, 'resources/read', { uri: resource.uri });
+      expect(result.contents[0].text).toBe('later');
+    }
+  });
+
   test.each([
     ['that throws', () => [].reduce(() => 0 as never), 'reduce'],
-    ['that is read later', async () => ({ text: 'x' }), 'a text, or a blob in base64, and no promise'],
+    ['that is read later, and fails', async () => [].reduce(() => 0 as never), 'reduce'],
+    [
+      'that is read later, without a text',
+      async () => ({}),
+      'ui://x: it reads what is no resource of MCP: Expected a text',
+    ],
     ['without a text', () => ({}), 'ui://x: it reads what is no resource of MCP: Expected a text, or a blob'],
     ['with a number', () => ({ text: 7 }), 'ui://x: it reads what is no resource of MCP'],
     ['with raw bytes', () => ({ blob: '\x89PNG' }), 'ui://x: it reads what is no resource of MCP'],

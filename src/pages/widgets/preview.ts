@@ -12,11 +12,11 @@ export interface Preview {
 }
 
 /** Creates the page with the server's widgets, and links to the widgets of the tools in `links`. */
-export function createPreview(lagMaxMs: number, links: readonly string[]): Preview {
-  const widgets = createWidgets(lagMaxMs).flatMap(({ name, read }) => {
-    const content = read();
-    return 'text' in content ? [{ name, text: content.text }] : [];
-  });
+export async function createPreview(lagMaxMs: number, links: readonly string[]): Promise<Preview> {
+  const contents = await Promise.all(
+    createWidgets(lagMaxMs).map(async ({ name, read }) => ({ name, ...(await read()) })),
+  );
+  const widgets = contents.flatMap((content) => ('text' in content ? [content] : []));
   const own = links.map((name) => `<a href="?tool=${encodeURIComponent(name)}">${escaped(name)}</a>`).join(' ');
   const said = `Sample data in the role of a chat app. Nothing here reaches a real key.${own && ` Your own: ${own}`}`;
   const html = pageOf(said, widgets.map(({ name, text }) => frame(name, text)).join('\n'));
