@@ -26,13 +26,13 @@ test('each file of the widgets is under 20 KB', async () => {
   }
 });
 
-test('the widgets are MCP Apps resources, complete in one text', () => {
+test('the widgets are MCP Apps resources, complete in one text', async () => {
   const widgets = createWidgets(1000);
   expect(widgets.map(({ uri }) => uri)).toEqual(['ui://widget/api-key-created.html', 'ui://widget/api-keys-list.html']);
   for (const resource of widgets) {
     expect(resource.mimeType).toBe('text/html;profile=mcp-app');
     expect(resource.meta?.ui).toBeObject();
-    const content = resource.read();
+    const content = await resource.read();
     const html = 'text' in content ? content.text : '';
     expect(html).toStartWith('<!doctype html>');
     expect(html).toContain('ui/initialize');
