@@ -1,5 +1,5 @@
 -- The whole schema, by subject: keys, the feed, the trail, owners, counts, children, codes, and what servers share. README.md
--- describes each column, and what may change later.
+-- describes the tables and the trail, and what may change later.
 --
 -- Times are milliseconds since 1970. A secret is stored as its SHA-256 in hex, as `…_hash`. JavaScript holds no integer from
 -- 2^53: one typed by hand would be a 500 for its owner's list.
@@ -309,7 +309,7 @@ CREATE TABLE exchanges (
   at_ms INTEGER NOT NULL DEFAULT (CAST(round((julianday('now') - 2440587.5) * 86400000) AS INTEGER))
 ) STRICT, WITHOUT ROWID;
 
--- Children: keys that keys with the scope `delegate` have made, and with which they end (src/keys/children.ts) -------------
+-- Children: keys that keys with the scope `delegate` have made, and with which they end (src/doors/children/) --------------
 CREATE TABLE children (
   row INTEGER PRIMARY KEY AUTOINCREMENT,  -- no number is used twice: replicas read those after the last
   id TEXT NOT NULL UNIQUE,

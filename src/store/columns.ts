@@ -1,5 +1,5 @@
 // Maps the fields of a key's record to columns, in one table: how each is read and written. Other columns of a row are
-// only for the database (db/README.md).
+// only for the database (db/0001_schema.sql).
 
 import { memoize } from '../ground/cache.ts';
 import type { Metadata } from '../ground/metadata.ts';

@@ -11,7 +11,7 @@ export interface Migration {
   readonly sql: string;
 }
 
-/** All migrations, in order. db/README.md says which may be edited. */
+/** All migrations, in order. db/README.md says what a new one may do. */
 export const MIGRATIONS: readonly Migration[] = [
   { name: '0001_schema', sql: schema },
   { name: '0002_rules', sql: rules },
