@@ -68,3 +68,17 @@ describe.each(['mcp-key-server.service', 'mcp-key-server@.service'])('%s', (name
     for (const name of readdirSync(state)) expect(statSync(join(state, name)).mode & 0o077).toBe(0);
   });
 });
+
+describe.each(['backup', 'unused', 'bell'])('mcp-key-server-%s', (name) => {
+  test.skipIf(WITHOUT_SYSTEMD)('systemd knows every setting of service and timer', () => {
+    const folder = temporaryFolder();
+    const units = [`mcp-key-server-${name}.service`, `mcp-key-server-${name}.timer`];
+    for (const unit of units) {
+      const text = readFileSync(join(import.meta.dir, unit), 'utf8');
+      writeFileSync(join(folder, unit), text.replaceAll('/usr/local/bin/bun', process.execPath));
+    }
+    const verify = ['systemd-analyze', '--no-pager', 'verify', '--man=no', '--recursive-errors=no', ...units];
+    const { exitCode, stderr } = Bun.spawnSync(verify, { cwd: folder });
+    expect({ code: exitCode, said: stderr.toString() }).toEqual({ code: 0, said: '' });
+  });
+});
