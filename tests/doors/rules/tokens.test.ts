@@ -1,11 +1,18 @@
 // A workload's token in place of a key, over HTTP.
 
 import { describe, expect, test } from 'bun:test';
-import { JWT_BEARER } from '../../support/children.ts';
+import { exchange, JWT_BEARER } from '../../support/children.ts';
 import { createKey } from '../../support/issuer.ts';
 import { openSse } from '../../support/mcp.ts';
 import { bearer, COUNTED, eventsIn } from '../../support/test-app.ts';
+import { waitFor } from '../../support/wait-for.ts';
 import { SUBJECT, startWorkload } from './workload.ts';
+
+/** How long a key set is good, how long it lasts while the issuer is away, a fetch, and a pause after one that failed. */
+const SET_MS = 5 * 60_000;
+const SET_LASTS_MS = 60 * 60_000;
+const FETCH_MS = 5000;
+const PAUSE_MS = 10_000;
 
 test('a token that a rule lets in acts as the key of the rule, in each place of a key', async () => {
   await using workload = await startWorkload();
@@ -145,20 +152,67 @@ test('lists and the history of a key say which rules it has, and --no-secret mak
   expect(JSON.parse(await app.keys('show', id, '--json')).rules).toBeUndefined();
 });
 
-test('while the issuer is away its old set is used for an hour, and nobody waits', async () => {
+test('while the issuer is away its old set is used for an hour, and nobody waits; then 503; and back in 10 s', async () => {
   await using workload = await startWorkload();
-  const { app, issuer } = workload;
-  expect(await workload.use(await workload.token())).toBe(200);
-  issuer.overrides.set('/jwks', () => new Response('', { status: 503 }));
-  for (let minutes = 6; minutes < 60; minutes += 6) {
-    app.clock.advance(6 * 60_000);
-    expect(await workload.use(await workload.token({ jti: minutes }))).toBe(200);
+  const { app, issuer, use } = workload;
+  const known = await workload.token({ exp: Math.floor(app.clock.nowMs() / 1000) + 2 * 3600 });
+  const fields = { expires_in: '7200', subject_token_type: 'urn:ietf:params:oauth:token-type:jwt' };
+  const child = (await exchange(app, known, fields)).body.access_token;
+  const useAll = async () => {
+    const another = await workload.token({ jti: crypto.randomUUID() });
+    return Promise.all([known, another, child].map((one) => use(one)));
+  };
+  expect(await useAll()).toEqual([200, 200, 200]);
+  const answered = Promise.withResolvers<Response>();
+  issuer.overrides.set('/jwks', () => answered.promise);
+
+  app.clock.advance(SET_MS);
+  const fetches = issuer.hits('/jwks');
+  const first = use(known); // nobody knows yet that the issuer is away
+  await waitFor(() => issuer.hits('/jwks') > fetches);
+  app.clock.advance(500);
+  expect(await first).toBe(200);
+  app.clock.advance(FETCH_MS);
+  const said = async () => (await app.log()).filter(({ event }) => event.startsWith('key set '));
+  await waitFor(async () => (await said()).length > 0);
+  // From here on the clock stands while tokens are used: who waited for the issuer would wait for ever.
+  let passedMs = SET_MS + 500 + FETCH_MS;
+  for (const stepMs = 6 * 60_000; passedMs + stepMs < SET_LASTS_MS; passedMs += stepMs) {
+    app.clock.advance(stepMs);
+    expect(await useAll()).toEqual([200, 200, 200]);
   }
-  app.clock.advance(6 * 60_000);
-  expect(await workload.use(await workload.token({ jti: 'late' }))).toBe(503);
+  app.clock.advance(SET_LASTS_MS - passedMs - 1);
+  expect(await useAll()).toEqual([200, 200, 200]);
+
+  issuer.overrides.set('/jwks', () => new Response('', { status: 503 }));
+  answered.resolve(new Response('', { status: 503 }));
+  app.clock.advance(1);
+  expect(await useAll()).toEqual([503, 503, 200]); // a child needs no issuer
   issuer.overrides.clear();
-  app.clock.advance(10_000);
-  expect(await workload.use(await workload.token({ jti: 'back' }))).toBe(200);
+  app.clock.advance(PAUSE_MS);
+  expect(await useAll()).toEqual([200, 200, 200]);
+  expect(await said()).toMatchObject([
+    { event: 'key set out of reach', issuer: issuer.url },
+    { event: 'key set back', issuer: issuer.url },
+  ]);
+});
+
+test('an issuer that is away is asked every 10 s at most', async () => {
+  await using workload = await startWorkload();
+  const { app, issuer, use } = workload;
+  issuer.overrides.set('/jwks', () => new Response('', { status: 503 }));
+  const useMany = async () => {
+    const tokens = await Promise.all(Array.from({ length: 5 }, (_, jti) => workload.token({ jti })));
+    for (const token of tokens) expect(await use(token)).toBe(503);
+  };
+  await useMany();
+  expect(issuer.hits('/jwks')).toBe(1);
+  app.clock.advance(PAUSE_MS - 1);
+  await useMany();
+  expect(issuer.hits('/jwks')).toBe(1);
+  app.clock.advance(1);
+  await useMany();
+  expect(issuer.hits('/jwks')).toBe(2);
 });
 
 test('while an issuer was never reached its tokens are 503 everywhere, by the name that each protocol has', async () => {
