@@ -108,6 +108,7 @@ const endpointsIn: ReadMetadata<SignInEndpoints> = (metadata, issuer) => ({
 function trustedUrl(text: unknown, what: string, issuer: string): URL {
   if (typeof text !== 'string' || !URL.canParse(text)) throw new IssuerOutage(`${METADATA} names no ${what}`);
   const url = new URL(text);
+  if (url.username || url.password) throw new IssuerOutage(`${METADATA} names a ${what} with a user in its URL`);
   // Plain HTTP only on loopback, and if the issuer is there, too.
   if (url.protocol === 'https:' || (isLoopback(url.hostname) && isLoopback(new URL(issuer).hostname))) return url;
   throw new IssuerOutage(`${METADATA} names a ${what} that is not served over https`);

@@ -39,6 +39,11 @@ const UNUSABLE: [string, Record<string, unknown> | ((issuer: Issuer) => Response
   ['names no key set', { jwks_uri: undefined }, 'names no key set'],
   ['names a key set that is no URL', { jwks_uri: '/jwks' }, 'names no key set'],
   ['names a file', { jwks_uri: 'file:///etc/jwks' }, 'names a key set that is not served over https'],
+  [
+    'names a password',
+    (issuer) => Response.json({ issuer: issuer.url, jwks_uri: issuer.jwksUrl.replace('//', '//user:hunter2@') }),
+    'names a key set with a user in its URL',
+  ],
   ['names plain http elsewhere', { jwks_uri: 'http://192.0.2.1/' }, 'names a key set that is not served over https'],
   ['is not UTF-8', () => new Response(Buffer.from('{"issuer":"Z\xfcrich"}', 'latin1')), 'is not a JSON object'],
   ...['null', '[]', '"text"', '<html>', ''].map((text): (typeof UNUSABLE)[number] => [

@@ -23,14 +23,19 @@ export async function readKeySet(bytes: Uint8Array): Promise<{ readonly set: str
   }
   const { importJWK } = await import('jose/key/import');
   for (const key of keys) {
-    const isUsable = await importJWK(key as never, algorithmOf(key)).then(
-      () => true,
-      () => false,
-    );
+    const isUsable = await importJWK(key as never, algorithmOf(key)).then(isLongEnough, () => false);
     if (!isUsable) return { expected: 'keys that can verify a signature' };
   }
   return { set: JSON.stringify({ keys }) };
 }
+
+/** The least length of an RSA key (RFC 7518 §3.3): no signature by a shorter one is checked. */
+const RSA_BITS_MIN = 2048;
+
+const isLongEnough = (key: CryptoKey | Uint8Array): boolean =>
+  key instanceof Uint8Array ||
+  !('modulusLength' in key.algorithm) ||
+  Number(key.algorithm.modulusLength) >= RSA_BITS_MIN;
 
 /** Returns an algorithm by which to try the key, if it names none. */
 function algorithmOf({ alg, kty, crv }: JsonObject): string {

@@ -16,6 +16,18 @@ async function add(workload: Workload, ...options: string[]) {
   return keysCommand(envOf(workload), ['rule', 'add', workload.keyId, ...issuer, ...options]);
 }
 
+async function rsaKeyOf(modulusLength: number) {
+  const algorithm = {
+    name: 'RSASSA-PKCS1-v1_5',
+    hash: 'SHA-256',
+    modulusLength,
+    publicExponent: new Uint8Array([1, 0, 1]),
+  };
+  const { publicKey } = await crypto.subtle.generateKey(algorithm, true, ['sign', 'verify']);
+  const { kty, n, e } = await crypto.subtle.exportKey('jwk', publicKey);
+  return { kty, n, e };
+}
+
 async function listed(workload: Workload) {
   return jsonLines(await keysCommand(envOf(workload), ['rule', 'list', '--json']));
 }
@@ -114,6 +126,8 @@ describe('keys rule add', () => {
     ['51 keys', async () => ({ keys: Array(51).fill((await createKey('ES256')).jwk) }), false],
     ['a shared secret', async () => ({ keys: [{ kty: 'oct', k: 'AAAA' }] }), false],
     ['a private key', async () => ({ keys: [{ ...(await createKey('ES256')).jwk, d: 'AAAA' }] }), false],
+    ['a key that is too short', async () => ({ keys: [await rsaKeyOf(1024)] }), false],
+    ['a key of the least length', async () => ({ keys: [await rsaKeyOf(2048)] }), true],
     ['a key that is none', async () => ({ keys: [{ kty: 'RSA' }] }), false],
     ['no set', async () => [], false],
   ])('--jwks with %s', async (_, made, isTaken) => {
