@@ -10,8 +10,9 @@ import { reasonOf } from '../ground/text.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { developmentSecret } from '../users/dev-secret.ts';
 import { isSubject, SUBJECT_CHARS_MAX } from '../users/identity.ts';
+import { EXP_S_MAX } from '../users/user-token.ts';
 import { command, endWith, mainOf } from './command.ts';
-import { CommandError, type Io } from './io.ts';
+import { CommandError, type Io, UsageError } from './io.ts';
 import { flag, kind, many, needed, optional } from './options.ts';
 
 /** A link is more exposed than a token: in chats, in the browser's history. */
@@ -38,11 +39,13 @@ export const token = command({
     const page = link ? pageAddress(parsed.value) : null;
     const secret = jwt.kind === 'secret' ? jwt.secret : keptSecret(jwt.folder, io);
     const nowS = Math.floor(Date.now() / 1000);
+    const endS = nowS + lastsMs / 1000;
+    if (endS > EXP_S_MAX) throw new UsageError('--expires: expected an end that servers take, before the year 5138');
     const unsigned = new SignJWT(Object.fromEntries(options.claim))
       .setProtectedHeader({ alg: 'HS256', typ: 'JWT' })
       .setSubject(sub)
       .setIssuedAt(nowS)
-      .setExpirationTime(nowS + lastsMs / 1000);
+      .setExpirationTime(endS);
     if (jwtIssuer !== null) unsigned.setIssuer(jwtIssuer);
     if (jwtAudience !== null) unsigned.setAudience(jwtAudience);
     const signed = await unsigned.sign(new TextEncoder().encode(secret));

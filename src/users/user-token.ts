@@ -4,7 +4,7 @@
 import type { JsonObject } from '../ground/text.ts';
 
 /** The latest `exp`. A later one is in milliseconds, and would be good for thousands of years. */
-const EXP_S_MAX = 1e11;
+export const EXP_S_MAX = 1e11;
 
 /** Returns why the JWT can't be a user's token, for the log; null if it can. */
 export function whyNoUserToken(header: JsonObject, claims: JsonObject): string | null {

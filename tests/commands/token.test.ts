@@ -111,6 +111,7 @@ describe('what it cannot do is said on stderr, with a non-zero exit', () => {
     [['--sub', '--expires'], {}, 'usage'], // not for a user of this name
     [['--sub', 'alice', '--admin', 'yes'], {}, 'usage'],
     [['--sub', 'alice', '--expires', 'soon'], {}, '--expires: expected a time like 30s'],
+    [['--sub', 'alice', '--expires', '1200000d'], {}, '--expires: expected an end that servers take'],
     [['--sub', 'alice', '--claim', 'scope'], {}, '--claim: expected <name>=<value>'],
     [['--sub', 'alice', '--claim', '=read'], {}, '--claim: expected <name>=<value>'],
     [['--sub', 'a\nb'], {}, '--sub: expected 1 to 255 characters without control characters'],
