@@ -7,6 +7,7 @@ import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts
 import { keysPageUrl } from '../ground/urls.ts';
 import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
 import type { Feed } from '../keys/feed.ts';
+import { isJwtShaped } from '../keys/record.ts';
 import type { KeyStore } from '../keys/store.ts';
 import type { Log } from '../watch/log.ts';
 import { keyInstead, presentedKey } from './api-key.ts';
@@ -48,13 +49,20 @@ export function userJwtGuard(
     return checked;
   }
 
+  /** Returns the hint that a key was sent in place of a user token, or a workload's token that acts as one. */
+  async function keyOrWorkload(presented: string | null): Promise<ReturnType<typeof keyInstead>> {
+    if (presented === null || !isJwtShaped(presented)) return keyInstead(presented);
+    const verified = await verify(presented);
+    return !verified.ok && 'sent' in verified.error && verified.error.sent === 'api_key' ? { sent: 'api_key' } : {};
+  }
+
   const decide: Guard<Call, UserAuth> = async (call) => {
     const { caller } = call;
     const { traceId, requestId, credentials } = caller;
     const ids = { requestId, traceId };
     const { bearer } = credentials;
     if (bearer === null) {
-      const wrongKind = keyInstead(presentedKey(credentials));
+      const wrongKind = await keyOrWorkload(presentedKey(credentials));
       const { lacksScheme } = credentials;
       log.warn('No user token provided', { ...ids, ...wrongKind, lacksScheme });
       return err({ code: 'missing_token', ...wrongKind, ...(lacksScheme && { lacksScheme }), ...helpFor(caller) });

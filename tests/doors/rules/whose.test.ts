@@ -43,10 +43,16 @@ describe('with JWT_SECRET', () => {
       key: true,
       said: 'This tool needs a user token; an API key was sent',
     });
+    const inHeader = await app.call('list_api_keys', {}, { 'x-api-key': await tokenOf(app, issuer, {}) });
+    expect(inHeader.body).toMatchObject({
+      code: 'missing_token',
+      detail: 'This tool needs a user token; an API key was sent',
+    });
     const nowS = Math.floor(app.clock.nowMs() / 1000);
     const byUser = new SignJWT({ sub: 'job', iss: issuer.url, aud: PUBLIC_URL, iat: nowS, exp: nowS + 300 });
     const token = await byUser.setProtectedHeader({ alg: 'HS256' }).sign(new TextEncoder().encode(TEST_SECRET));
     expect(await answers(app, token)).toMatchObject({ user: true, key: false });
+    expect((await app.call('list_api_keys', {}, { 'x-api-key': token })).body.detail).toBe('No user token provided');
   });
 
   test('a token of an issuer that no rule names is what it is without rules', async () => {
