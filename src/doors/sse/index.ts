@@ -1,13 +1,13 @@
 // HTTP+SSE: GET /sse and POST /messages, the transport of 2024-11-05 (src/mcp/README.md, Transports). A door: the server
-// works without it.
+// works without it. It is loaded at its first use.
 
 import type { DoorRoutes } from '../../api/index.ts';
-import { createSessions } from './sessions.ts';
-import { type SseRouteOptions, sseRoutes, sseUnavailable } from './sse.ts';
+import { atFirstUse } from '../../ground/first-use.ts';
+import type { Sessions } from './sessions.ts';
+import type { SseRouteOptions } from './sse.ts';
 
-interface SseOptions extends Omit<SseRouteOptions, 'sessions' | 'publicPath'> {
+interface SseOptions extends Omit<SseRouteOptions, 'sessions' | 'publicPath' | 'isShared'> {
   readonly address: { readonly path: string };
-  /** `reusePort`: several processes share the port, so a POST may not reach its stream. */
   readonly config: { readonly reusePort: boolean };
 }
 
@@ -20,14 +20,28 @@ export interface SseDoor {
 }
 
 export function openSse(): SseDoor {
-  const sessions = createSessions();
+  const lazily = atFirstUse('doors/sse', import.meta.url);
+  let sessions: Sessions | undefined;
+  let isStopped = false;
   return {
     routes(core) {
-      const { open, post } = sseRoutes({ ...core, publicPath: core.address.path, sessions });
-      const sse = core.config.reusePort ? { get: sseUnavailable, isUnlisted: true } : { get: open };
-      return { sse, messages: { post } };
+      const { address, config } = core;
+      const { reusePort } = config;
+      const load = lazily(async () => {
+        const [{ createSessions }, { sseRoutes }] = await Promise.all([import('./sessions.ts'), import('./sse.ts')]);
+        sessions = createSessions();
+        if (isStopped) sessions.drain();
+        return sseRoutes({ ...core, publicPath: address.path, isShared: reusePort, sessions });
+      });
+      return {
+        sse: { get: async (context) => (await load()).open(context), isUnlisted: reusePort },
+        messages: { post: async (context, body) => (await load()).post(context, body) },
+      };
     },
-    count: () => sessions.count,
-    stop: sessions.drain,
+    count: () => sessions?.count ?? 0,
+    stop() {
+      isStopped = true;
+      sessions?.drain();
+    },
   };
 }

@@ -41,6 +41,8 @@ export interface SseRouteOptions {
   readonly publicPath: string;
   /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: SignIn | null;
+  /** Whether several processes share the port: a POST might not reach the process with the stream. */
+  readonly isShared: boolean;
   readonly log: Log;
 }
 
@@ -52,15 +54,13 @@ const NO_SESSION_ID: Problem = {
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
-/** Refuses GET /sse if several processes share the port: a POST might not reach the process with the stream. */
-export const sseUnavailable: Handler = ({ requestId }) => problemResponse({ code: 'sse_unavailable' }, requestId);
-
 export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
-  const { streams, sessions, identify, publicPath, signIn, log } = options;
+  const { streams, sessions, identify, publicPath, signIn, isShared, log } = options;
   const reply = createReply(options);
 
   async function open(context: RequestContext): Promise<Response> {
     const { request, requestId } = context;
+    if (isShared) return problemResponse({ code: 'sse_unavailable' }, requestId);
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
     const sender = new Sender(context, identify, log);
     const address = context.clientAddress(); // read now: a client that has left has none
