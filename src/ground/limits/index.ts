@@ -56,16 +56,16 @@ export const LIMITS = {
     beyond: RATE_LIMITED_UNTIL,
   },
   /** Each is a row, and adds an event, like creations. Half of the owner's day, so that a key that leaked leaves the rest. */
-  exchangesOfKey: { what: 'keys that one key makes for its agents', burst: 100, perS: 1, per: 'key' },
+  exchangesOfKey: { what: 'making children of a key', burst: 100, perS: 1, per: 'key' },
   exchangesOfKeyAndDay: {
-    what: 'keys that one key makes for its agents, over a day',
+    what: 'making children of a key, over a day',
     burst: 5000,
     perS: 0.05,
     per: 'key',
   },
-  exchanges: { what: 'keys that keys make for their agents', burst: 100, perS: 1, per: 'owner' },
+  exchanges: { what: 'making children for an owner', burst: 100, perS: 1, per: 'owner' },
   exchangesOfDay: {
-    what: 'keys that keys make for their agents, over a day',
+    what: 'making children for an owner, over a day',
     burst: 10_000,
     perS: 0.1,
     per: 'owner',
@@ -108,7 +108,7 @@ export const LIMITS = {
   },
   /** Bounds made-up ids. Documents that the operator lists exactly, or that were good before, are always fetched. */
   clientDocuments: {
-    what: 'fetching documents of clients under a wildcard of `OAUTH_CLIENTS`, unless a good one is remembered',
+    what: 'fetching client documents under a wildcard of `OAUTH_CLIENTS`',
     most: 10,
     inS: 60,
     per: 'address',
@@ -121,7 +121,7 @@ export const LIMITS = {
   },
   /** Each is a write without effect, then a read. Effective ones are bounded by creations. */
   failedChanges: {
-    what: 'revoking, deleting and rotating keys that are not there, or have ended',
+    what: 'ending and rotating keys that are not there, or have ended',
     burst: 2000,
     perS: 20,
     per: PERSON,
@@ -149,7 +149,7 @@ export const LIMITS = {
   },
   /** A waiting tool holds its input even after its client hung up, so limiting connections would not suffice. */
   messages: {
-    what: 'requests above 16 KiB, until their calls are over, also when the client has hung up',
+    what: 'requests above 16 KiB, until their calls are over',
     unit: 'bytes',
     total: 64 * MIB,
     beyond: STILLEST_CUT,
@@ -175,7 +175,7 @@ export const LIMITS = {
   sessionCalls: { what: 'calls at once in one session of `/sse`', unit: 'calls', each: 256, beyond: OVERLOADED },
   /** Eighteen of the largest lists over MCP, or thousands of events; twice as much takes the process above 256 MB. */
   unread: {
-    what: 'responses above 64 Ki characters, and event streams, that clients do not read',
+    what: 'unread responses above 64 Ki characters, and event streams',
     unit: 'bytes',
     total: 16 * MIB,
     beyond: STILLEST_CUT,
