@@ -39,6 +39,9 @@ async function paste(lines: string) {
   return run(['bash', '-euc', bun + lines], { cwd: folder, env: { ...env, PATH, PORT: String(ports[0]) } });
 }
 
+/** The database's, as `keys doctor` says it. */
+const idIn = (said: string) => /\bid ([0-9a-f]+)/.exec(said)?.[1];
+
 let litestream: Bun.Subprocess | undefined;
 function startLitestream(): void {
   const [program = '', ...args] = linesOf('Copy').trim().split(' ');
@@ -83,6 +86,7 @@ test.skipIf(!existsSync(LITESTREAM))(
       expect(RECIPE.text).toContain(PACKAGE.devDependencies['@flydotio/litestream-linux-x64']);
       writeFileSync(join(folder, 'litestream.yml'), inPlace(RECIPE.codeBlock('Copy', 'yaml')));
       startLitestream();
+      const before = await paste(linesOf('Restore', 1));
       const disturbances: Readonly<Record<number, () => unknown>> = {
         30: () => restart(0),
         60: async () => {
@@ -130,7 +134,9 @@ test.skipIf(!existsSync(LITESTREAM))(
       expect(restoring.stderr).toContain(lost.id);
       servers[0] = await start(ports[0] as number);
       startLitestream();
-      expect(await paste(linesOf('Restore', 1))).toMatchObject({ code: 0 });
+      const doctor = await paste(linesOf('Restore', 1));
+      expect(doctor).toMatchObject({ code: 0 });
+      expect(idIn(doctor.stdout)).not.toBe(idIn(before.stdout));
       expect(await use(lost)).toBe(200); // as the recipe says
       // The service's server is still away: the numbers that the service has read are given again, to other changes.
       for (const { id } of [kept, ...others.slice(0, LOST)])

@@ -7,9 +7,9 @@ import { addUses } from '../store/tables.ts';
 import { testClock } from '../support/clock.ts';
 import { run } from '../support/command.ts';
 import { openDatabase } from '../support/database-client.ts';
-import { ROOT } from '../support/documents.ts';
+import { ROOT, readDocument } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
-import { keysCommand } from '../support/keys-command.ts';
+import { jsonLines, keysCommand } from '../support/keys-command.ts';
 import { createTestApp } from '../support/test-app.ts';
 
 const DAY_MS = 86_400_000;
@@ -45,6 +45,11 @@ test.skipIf(missing)(
     ] as const)
       await addUses(url, one.id, TODAY - ago, uses);
     await addUses(url, two.id, TODAY - 2, 7);
+    const typed = readDocument('src/keys/README.md').codeBlock('What a month cost', 'sh').trim();
+    const month = dayText(TODAY).slice(0, 7);
+    const words = typed.replace('bun run keys ', '').replace('2026-11', month).split(' ');
+    const bill = jsonLines(await keysCommand({ DATABASE_URL: url }, words));
+    expect(bill).toContainEqual(expect.objectContaining({ owner: 'acme', from: `${month}-01`, complete: true }));
     const env = {
       PATH,
       HOME: temporaryFolder(),
