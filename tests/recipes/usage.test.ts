@@ -73,6 +73,7 @@ test.skipIf(missing)(
     expect([...taken.values()]).toEqual(expect.arrayContaining(totals('acme', [1, 21])));
     expect(taken.size).toBe(sent.length);
   },
+  60_000,
 );
 
 test('the unit of every week ends keys that were not used, and fails where there are too many', async () => {
