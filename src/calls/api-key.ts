@@ -7,6 +7,7 @@ import type { Caller, RequestIds, RuleOfToken } from '../keys/actor.ts';
 import { isJwtShaped, isKeyShaped } from '../keys/record.ts';
 import type { KeyIdentity, Verified, VerifiedKey } from '../keys/verify.ts';
 import type { Log, LogRepeated } from '../watch/log.ts';
+import { excerptOf } from '../watch/redact.ts';
 import type { Credentials, Refused } from '../web/context.ts';
 import type { Call, Revalidate } from './call.ts';
 import type { Guard } from './guard.ts';
@@ -40,14 +41,10 @@ export function apiKeyGuard(
       const identified = identify(call, verified);
       if (revalidateCall !== undefined) call.proof.add(verified.verifiedAtMs, revalidateCall);
       const { keyId, subject: userId, parentId, workload } = identified.auth;
-      // The owner is part of the name, because a database shell may change it.
-      logUse(call.caller, `${keyId} ${userId}`, {
-        keyId,
-        userId,
-        parentId: parentId ?? undefined,
-        rule: verified.rule?.id,
-        subject: workload?.subject,
-      });
+      const rule = verified.rule?.id;
+      // Everything that may differ from line to line: a database shell may change the owner, many workloads may act as a key.
+      const of = workload === null ? `${keyId} ${userId}` : `${keyId} ${userId} ${rule} ${workload.subject}`;
+      logUse(call.caller, of, { keyId, userId, parentId: parentId ?? undefined, rule, subject: workload?.subject });
       return ok(identified);
     }
     const problem = withKindSent(verified.error, presentedKey(call.caller.credentials) ?? '');
@@ -109,9 +106,13 @@ export function refusedKeyIn(problem: Problem): Refused | undefined {
   return { keyId: problem.keyId, keyName: problem.keyName, subject: problem.userId };
 }
 
+/** The most of a token's subject in a line about a refusal, which whoever has a signed token can cause at will. */
+const SUBJECT_CHARS_MAX = 200;
+
 export function logRefused(log: Log, error: Problem, { requestId, traceId }: RequestIds): void {
   if (error.code === 'invalid_api_key') {
-    const { code: _, keyName: __, ...evidence } = error; // only a known key has ids
-    log.warn('Invalid or expired API key', { requestId, traceId, ...evidence });
+    const { code: _, keyName: __, subject, ...evidence } = error; // only a known key has ids
+    const shown = subject === undefined ? undefined : excerptOf(subject, SUBJECT_CHARS_MAX);
+    log.warn('Invalid or expired API key', { requestId, traceId, ...evidence, subject: shown });
   }
 }

@@ -215,7 +215,7 @@ function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage
         userId,
         fingerprint,
         ...(parent && { parentId: parent.id }),
-        ...(rule && { rule: rule.id }),
+        ...(rule && { rule: rule.id, ...rule.workload }),
       };
       return refusal({ reason: reason ?? 'parent ended', ...ids });
     }

@@ -29,6 +29,42 @@ test('a token that a rule lets in acts as the key of the rule, in each place of 
   expect((await app.call('whoami', {}, { 'x-api-key': workload.key })).body.workload).toBeNull();
 });
 
+test('the log says of each use who it was: the key, or which workload by which rule', async () => {
+  await using workload = await startWorkload();
+  const { app, key, keyId, ruleId, issuer } = workload;
+  const several = ['--issuer', issuer.url, '--subject', 'repo:acme/other:*'];
+  const pattern = (await app.keys('rule', 'add', keyId, ...several)).trim();
+  app.clock.advance(1000);
+  expect((await app.useKey(key)).status).toBe(200);
+  for (const sub of [SUBJECT, 'repo:acme/other:a', 'repo:acme/other:b']) {
+    expect(await workload.use(await workload.token({ sub }))).toBe(200);
+  }
+  expect((await app.useKey(key)).status).toBe(200);
+  const uses = (await app.log()).filter(({ event }) => event === 'API key authentication successful');
+  expect(uses.map(({ rule, subject }) => ({ rule, subject }))).toEqual([
+    { rule: undefined, subject: undefined },
+    { rule: ruleId, subject: SUBJECT },
+    { rule: pattern, subject: 'repo:acme/other:a' },
+    { rule: pattern, subject: 'repo:acme/other:b' },
+    { rule: undefined, subject: undefined },
+  ]);
+});
+
+test('a refusal of the key says in the log whose token it was, and of a long subject its beginning', async () => {
+  await using workload = await startWorkload();
+  const { app, keyId, ruleId, issuer } = workload;
+  const token = await workload.token();
+  expect(await workload.use(await workload.token({ sub: 'x'.repeat(300) }))).toBe(401);
+  await app.keys('revoke', keyId, '--yes');
+  app.clock.advance(1000);
+  expect(await workload.use(token)).toBe(401);
+  const refused = (await app.log()).filter(({ event }) => event === 'Invalid or expired API key');
+  expect(refused).toMatchObject([
+    { reason: 'no rule', issuer: issuer.url, subject: 'x'.repeat(200), rules: 1 },
+    { reason: 'revoked', issuer: issuer.url, subject: SUBJECT, rule: ruleId, keyId, userId: 'acme' },
+  ]);
+});
+
 test('a token that is remembered costs no read and no fetch', async () => {
   await using workload = await startWorkload({ env: COUNTED });
   const { app, issuer } = workload;
