@@ -58,7 +58,7 @@ test.skipIf(MISSING)('each is told once, to the operator and to the customer who
   const away = { URL: 'http://127.0.0.1:1' };
   try {
     expect(await ring()).toEqual(quiet);
-    await app.keys('owner', OWNER, '--quota', '10/day');
+    await app.keys('owner', OWNER, '--quota', '10/month');
     const ends = await app.createKey(OWNER, { name: 'soon', expiresInDays: 3 });
     await app.createKey(OWNER, { name: 'later', expiresInDays: 30 });
     const ofHundred = await app.createKey('100', { name: 'h', expiresInDays: 7 });
@@ -72,7 +72,7 @@ test.skipIf(MISSING)('each is told once, to the operator and to the customer who
 
     const end = (ms: number | null) => new Date(ms ?? 0).toISOString();
     const soon = `Key soon of ${OWNER} ends at ${end(ends.expiresAt)}`.replace('\\', '\\\\');
-    const quota = `${OWNER} has used 80 % of 10 a day`.replace('\\', '\\\\');
+    const quota = `${OWNER} has used 80 % of 10 a month`.replace('\\', '\\\\');
     const gone = `A leaked key of other was ended: ${leaked.id}, by 127.0.0.1`;
     refused = '/acme';
     const first = await ring();

@@ -38,7 +38,7 @@ describeInBrowser('For support', (browser) => {
     const leaked = await app.createKey('acme', { name: 'leaked', expiresInDays: 3 });
     const headers = { authorization: `Bearer ${await app.token('acme')}` };
     await app.call('revoke_api_key', { keyId: ended.id }, headers);
-    await app.keys('owner', 'acme', '--quota', '1/day');
+    await app.keys('owner', 'acme', '--quota', '1/month');
     app.clock.advance(1100);
     expect([(await app.useKey(key)).status, (await app.useKey(key)).status]).toEqual([200, 429]);
     app.clock.advance(4000);
@@ -66,7 +66,7 @@ describeInBrowser('For support', (browser) => {
       await more.click();
       await page.getByText(/^Revoked by acme/).waitFor();
       const [ofOwner = '', ofKeys = ''] = why.commands;
-      expect(await type(app, ofOwner)).toMatch(/^acme +active +\d\/1000 .* 1\/day +100 %/m);
+      expect(await type(app, ofOwner)).toMatch(/^acme +active +\d\/1000 .* 1\/month +100 %/m);
       expect(await type(app, ofKeys)).toMatch(/ended .*revoked|revoked .*ended/);
 
       const bigger = rowOf('Can acme have more for a week?');
@@ -74,16 +74,16 @@ describeInBrowser('For support', (browser) => {
       await press('Change the plan: acme');
       await page.getByLabel('Quota', { exact: true }).fill('50');
       await press('Save');
-      await owner.getByText('1 of 50 a day').waitFor();
+      await owner.getByText('1 of 50 a month').waitFor();
       app.clock.advance(1100);
       expect((await app.useKey(key)).status).toBe(200);
       await press('Change the plan: acme');
       await page.getByLabel('Quota', { exact: true }).fill('');
       await press('Save');
-      await owner.getByText('1 of 50 a day').waitFor({ state: 'detached' });
+      await owner.getByText('1 of 50 a month').waitFor({ state: 'detached' });
       const [set = '', back = ''] = bigger.commands;
       expect(await type(app, set)).toContain(' 50000/day ');
-      expect(await type(app, `owner acme ${back}`)).not.toContain('/day');
+      expect(await type(app, `owner acme ${back}`)).not.toContain('50000/day');
 
       const whose = rowOf('This key was in a public repository');
       expect(whose.clicks).toEqual(['A whole key', 'Revoke']);
