@@ -32,7 +32,7 @@ export const WAITS = 'taken_by IS NULL AND decision IS NULL AND ends_at_ms >';
 
 /**
  * Open requests; now is ?1, and a new one ends at ?2. One that ends later than two lifetimes from now comes from a clock
- * that was ahead, and isn't counted. The indexes of 0013 cover each count.
+ * that was ahead, and isn't counted. Indexes of the table cover each count.
  */
 const OPEN = `FROM codes WHERE asked_from IS NOT NULL AND ${WAITS} ?1 AND ends_at_ms <= ?2 + (?2 - ?1)`;
 
