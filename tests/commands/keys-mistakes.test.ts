@@ -142,6 +142,13 @@ test.each([
   });
 });
 
+test('an owner who may hold no more keys is said in words, beside the code', async () => {
+  const args = ['create', '--user', 'alice', '--name', 'n'];
+  const { code, stdout, stderr } = await keysCommand({ ...env, OWNER_KEYS: '1' }, args);
+  expect([code, stdout]).toEqual([1, '']);
+  expect(stderr).toStartWith('keys: key_limit_reached: There are as many API keys as this user may hold');
+});
+
 test('the secret of user tokens is not needed, but doctor misses it', async () => {
   const production = { ...env, NODE_ENV: 'production' };
   expect(await keysCommand(production, ['list'])).toMatchObject({ code: 0, stderr: '' });

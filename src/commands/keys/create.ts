@@ -4,6 +4,7 @@ import { fstatSync, statSync } from 'node:fs';
 import { devNull } from 'node:os';
 import * as v from 'valibot';
 import { parserOf } from '../../calls/schema.ts';
+import { publicPart } from '../../ground/problem.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
 import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
@@ -80,7 +81,8 @@ export const verb = command({
       const created = await domain.keys.create(actor, request, metadata);
       if (!created.ok) {
         const { error } = created;
-        throw error.code === 'invalid_input' ? usageErrorOf(error) : new CommandError(error.code); // above a ceiling, or full
+        if (error.code === 'invalid_input') throw usageErrorOf(error); // above a ceiling
+        throw new CommandError(`${error.code}: ${publicPart(error).detail}`); // full
       }
       const { record, key } = created.value;
       io.say(`created ${record.id} for ${JSON.stringify(user)}`);
