@@ -54,6 +54,15 @@ test('one key in all its forms is one key, in one import and in the next, and co
   expect(listed).toHaveLength(1);
 });
 
+test('one key in two lines, one of which says that it is of another form, is counted as such', async () => {
+  await using app = await createTestApp({ store: 'embedded' });
+  const lines = [lineOf({ keyHash: HEX }), lineOf({ keyHash: BASE64, foreign: true })];
+  const imported = await keysCommand({ DATABASE_URL: `file:${app.folder}/keys.db` }, ['import', fileOf(...lines)]);
+  expect(imported.stderr).toBe(
+    '1 imported, 1 were there already\nservers take keys of another form within the revocation bound\n',
+  );
+});
+
 test('a line may have a limit, a quota and metadata', async () => {
   await using app = await createTestApp();
   const given = {

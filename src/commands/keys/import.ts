@@ -116,10 +116,11 @@ async function importFile(file: string, io: Io): Promise<void> {
         batch.map(({ record }) => record),
         { ...byCommand(io), how: 'import' },
       );
+      const isForeign = new Set(batch.flatMap(({ record }) => (record.foreignHash === null ? [] : record.keyHash)));
       for (const [at, { record, number }] of batch.entries()) {
         const outcome = outcomes[at] ?? 'known';
         counts[outcome] += 1;
-        if (outcome === 'added' && record.foreignHash !== null) foreign += 1;
+        if (outcome === 'added' && isForeign.has(record.keyHash)) foreign += 1; // maybe by a later line
         if (outcome === 'id taken' || outcome === 'no place') left[outcome].push(number);
       }
       read += batch.length;
