@@ -63,7 +63,7 @@ export const createRefuse =
 export function logRefusal(
   log: Log,
   route: string,
-  { requestId }: Pick<RequestContext, 'requestId'>,
+  { requestId }: RequestContext,
   { error, reason, about = {} }: { readonly error?: string } & Pick<Refusal, 'reason' | 'about'>,
 ): void {
   if (reason === null) return;

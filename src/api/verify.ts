@@ -21,7 +21,7 @@ import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import { queryOf, type Route } from '../web/router.ts';
 
 export interface VerifyRouteOptions {
-  readonly guards: Pick<Guards, 'apiKey' | 'scopes'>;
+  readonly guards: Guards;
   readonly recheck: Recheck;
   readonly config: Pick<Config, 'trustProxy'>;
   readonly log: Log;

@@ -24,7 +24,7 @@ const TRIES = 2;
 
 const TOO_SLOW = new StoreOutage('the key store answers slower than the revocation bound');
 
-export function createRecheck(feed: Pick<Feed, 'isFresh'>, log: Log): Recheck {
+export function createRecheck(feed: Feed, log: Log): Recheck {
   const isFresh = ({ atMs }: CallProof): boolean => feed.isFresh(atMs);
 
   /** Revalidates until all calls that aren't refused are fresh at the same moment. */

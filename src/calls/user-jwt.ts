@@ -122,7 +122,7 @@ export type CheckBlock = (owner: string) => Awaitable<Result<number, Problem>>;
 
 const OWNERS_MAX = 10_000; // about 2 MB
 
-export function createCheckBlock({ store, feed }: { store: Pick<KeyStore, 'isBlocked'>; feed: Feed }): CheckBlock {
+export function createCheckBlock({ store, feed }: { store: KeyStore; feed: Feed }): CheckBlock {
   const known = createLruCache<boolean>({ entries: OWNERS_MAX });
   let changes = 0; // a read that began before a change must not be cached after it
   const reads = singleFlights<boolean>(); // nor shared

@@ -16,7 +16,7 @@ export interface RepeatOptions {
   readonly firstMs?: number | null;
   /** Lengthens or shortens pauses by up to this part, at random, so that processes don't all run at once. */
   readonly jitter?: number;
-  readonly clock: Pick<Clock, 'after'>;
+  readonly clock: Clock;
   readonly log: ErrorLog;
   /** The log event when a run throws. */
   readonly event: string;

@@ -85,7 +85,7 @@ export function fetchFault(error: unknown): string {
 }
 
 /** Runs with a signal that aborts after `ms`. */
-export async function inTime<T>(clock: Pick<Clock, 'after'>, ms: number, run: (signal: AbortSignal) => Promise<T>) {
+export async function inTime<T>(clock: Clock, ms: number, run: (signal: AbortSignal) => Promise<T>) {
   const controller = new AbortController();
   const late = new DOMException('It took too long', 'TimeoutError');
   const cancel = clock.after(ms, () => controller.abort(late));

@@ -17,7 +17,7 @@ export type Changes = ReturnType<typeof createChanges>;
 
 export interface ChangesOptions {
   readonly store: KeyStore;
-  readonly derived: Pick<DerivedKeys, 'findChildren' | 'endChildren'>;
+  readonly derived: DerivedKeys;
   /** Lets this process see a change before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
@@ -117,8 +117,8 @@ export function createChanges(options: ChangesOptions) {
  * are no secrets are ignored. After an error, the secrets may still be valid.
  */
 export function createRevokeSecrets(options: {
-  readonly store: Pick<KeyStore, 'revokeByHashes'>;
-  readonly derived: Pick<DerivedKeys, 'endChildren'>;
+  readonly store: KeyStore;
+  readonly derived: DerivedKeys;
   /** Reads from the primary: a replica may still accept a key that has ended. */
   readonly unknownKeys: UnknownKeys;
   /** Lets this process see the change before the response. */
@@ -127,7 +127,7 @@ export function createRevokeSecrets(options: {
   readonly sha256: Sha256;
   readonly log: Log;
   readonly originOf: OriginOf;
-  readonly feed: Pick<Feed, 'mayBeForeign'>;
+  readonly feed: Feed;
 }) {
   const { store, derived, feed, unknownKeys, refresh, clock, sha256, log, originOf } = options;
 

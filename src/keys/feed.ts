@@ -37,7 +37,7 @@ export interface FeedListener {
 }
 
 export interface FeedOptions {
-  readonly store: Pick<KeyStore, 'changesAfter'>;
+  readonly store: KeyStore;
   readonly clock: Clock;
   readonly log: Log;
   readonly lagMaxMs: number;
@@ -191,7 +191,7 @@ export class Feed {
  * Reads the change feed page by page from its last position, and reports to listeners what to drop. Each page also proves
  * that the last change seen still exists; if it doesn't, the database was restored, and everything is dropped.
  */
-function createFeedPages({ changesAfter }: Pick<KeyStore, 'changesAfter'>, withinMs: number) {
+function createFeedPages({ changesAfter }: KeyStore, withinMs: number) {
   const listeners: FeedListener[] = [];
   let position: ReachedPosition = { databaseId: '', seq: 0, mark: null };
   let holdsForeign = false;

@@ -11,7 +11,7 @@ import { fingerprintOf } from './record.ts';
 import type { KeyStore } from './store.ts';
 
 export interface FirstUsesOptions {
-  readonly store: Pick<KeyStore, 'promote'>;
+  readonly store: KeyStore;
   readonly feed: Feed;
   readonly clock: Clock;
   readonly log: Log;

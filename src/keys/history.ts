@@ -28,7 +28,7 @@ export interface HistoryPage {
 }
 
 export interface HistoryOptions {
-  readonly store: Pick<KeyStore, 'eventsOfKey' | 'findOwn'>;
+  readonly store: KeyStore;
   readonly clock: Clock;
   readonly log: Log;
 }

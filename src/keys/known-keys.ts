@@ -57,7 +57,7 @@ interface RefusedEntry {
 
 export interface KnownKeysOptions {
   readonly feed: Feed;
-  readonly usage: Pick<Usage, 'holderOf' | 'keep' | 'drop'>;
+  readonly usage: Usage;
   readonly readKeys: ReadKeys;
   readonly unknownKeys: UnknownKeys;
   readonly clock: Clock;

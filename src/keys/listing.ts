@@ -50,12 +50,10 @@ export interface OwnPage {
 /** Begins a page beside the plan; then returns of each key whether it fits on it, too. */
 export type BeginPage = (plan: ShownOwner | null) => (key: PlacedOwnKey) => boolean;
 
-export type KnownUses = Pick<Usage, 'quotaOf' | 'lastUsedAt' | 'usesOf'>;
-
 /** What lists need beside the records. */
 export interface ShownWith {
-  readonly usage: KnownUses;
-  readonly derived: Pick<DerivedKeys, 'countChildren'>;
+  readonly usage: Usage;
+  readonly derived: DerivedKeys;
 }
 
 /** Adds to listed keys what their records don't have. */
@@ -111,8 +109,8 @@ export async function showEdit(
 
 export interface ListOwnOptions extends ShownWith {
   readonly planOf: ReturnType<typeof createPlanOf>;
-  readonly store: Pick<KeyStore, 'listByUser'>;
-  readonly derived: Pick<DerivedKeys, 'countChildren' | 'listChildren'>;
+  readonly store: KeyStore;
+  readonly derived: DerivedKeys;
   readonly clock: Clock;
   readonly log: Log;
 }

@@ -108,32 +108,13 @@ export const COUNTED_MAX = 1000;
  * same transaction. A remote database serves each `fairnessKey` in turn. Reads with `withinMs` time out after it: a later
  * response would be too old to count.
  */
-export interface KeyStore extends UsesStore {
-  /** Adds the record unless its owner is at his maximum; the inserting statement itself decides. */
-  insert(record: ApiKeyRecord, origin: Origin): Promise<'created' | 'limit_reached'>;
+export interface KeyStore extends KeyReads, KeyChanges, UsesStore {}
+
+export interface KeyReads {
   /** Returns keys after a position (null: from the first): as many as fit in `bytesMax` of JSON, and the next. */
   listByUser(userId: string, after: ListPlace | null, bytesMax: number): Promise<readonly (ListedKey & ListPlace)[]>;
-  /** Deactivates the owner's key. Null: no such key, or already inactive. */
-  deactivate(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
-  /** Deletes the owner's key. Null: no such key of this owner. */
-  remove(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
-  /** Changes the given fields. Null: no such key of this owner, or no difference. */
-  update(
-    userId: string,
-    keyId: string,
-    fields: { name?: string; scopes?: readonly string[] },
-    origin: Origin,
-  ): Promise<Changed | null>;
-  /** Changes the given fields of an active key, without adding scopes or a later end. Null: refused, or no difference. */
-  narrow(userId: string, keyId: string, edit: OwnEdit, nowMs: number, origin: Origin): Promise<Changed | null>;
-  /** Ends secrets: the one in force with its key, a next or previous one alone. Ignores unknown and ended ones. */
-  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, fairnessKey?: string): Promise<void>;
   /** Returns the owner's key, from the primary; null: no such key. */
   findOwn(userId: string, keyId: string): Promise<ListedKey | null>;
-  /** Gives a key its next secret. False: the record has changed, or can't be rotated any more at `nowMs`. */
-  rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): Promise<boolean>;
-  /** Puts a next secret in force; the overlap starts at `usedAtMs`. Null: it isn't the next one any more. */
-  promote(key: PresentedKey, usedAtMs: number, origin: Origin): Promise<Changed | null>;
   /** Finds records by the hashes of their secrets, with one statement. */
   findByHashes(keyHashes: readonly string[], how: FindOptions): Promise<(keyHash: string) => Found>;
   /** Returns the hashes of the secrets in force, by key id, of the keys that exist; from the primary. */
@@ -150,6 +131,30 @@ export interface KeyStore extends UsesStore {
   events(query: EventQuery): Promise<KeyEvent[]>;
   /** Returns the number of the newest event; 0: none. */
   newestEvent(): Promise<number>;
+}
+
+export interface KeyChanges {
+  /** Adds the record unless its owner is at his maximum; the inserting statement itself decides. */
+  insert(record: ApiKeyRecord, origin: Origin): Promise<'created' | 'limit_reached'>;
+  /** Deactivates the owner's key. Null: no such key, or already inactive. */
+  deactivate(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
+  /** Deletes the owner's key. Null: no such key of this owner. */
+  remove(userId: string, keyId: string, origin: Origin): Promise<Changed | null>;
+  /** Changes the given fields. Null: no such key of this owner, or no difference. */
+  update(
+    userId: string,
+    keyId: string,
+    fields: { name?: string; scopes?: readonly string[] },
+    origin: Origin,
+  ): Promise<Changed | null>;
+  /** Changes the given fields of an active key, without adding scopes or a later end. Null: refused, or no difference. */
+  narrow(userId: string, keyId: string, edit: OwnEdit, nowMs: number, origin: Origin): Promise<Changed | null>;
+  /** Ends secrets: the one in force with its key, a next or previous one alone. Ignores unknown and ended ones. */
+  revokeByHashes(keyHashes: readonly string[], nowMs: number, origin: Origin, fairnessKey?: string): Promise<void>;
+  /** Gives a key its next secret. False: the record has changed, or can't be rotated any more at `nowMs`. */
+  rotate(record: ApiKeyRecord, next: NextSecret, nowMs: number, origin: Origin): Promise<boolean>;
+  /** Puts a next secret in force; the overlap starts at `usedAtMs`. Null: it isn't the next one any more. */
+  promote(key: PresentedKey, usedAtMs: number, origin: Origin): Promise<Changed | null>;
 }
 
 /** A derived key: another key, its parent, has made it, and it ends with the secret that made it (doors/children). */

@@ -149,11 +149,7 @@ export const createLookupBudgets = (clock: Clock): TokenBuckets => createTokenBu
 export type ReadKeys = ReturnType<typeof createReadKeys>;
 
 export const createReadKeys =
-  (
-    store: Pick<KeyStore, 'findByHashes'>,
-    feed: Pick<Feed, 'position' | 'queryTimeoutMs'>,
-    usage: Pick<Usage, 'countsAsOf' | 'knowsAllCounts'>,
-  ) =>
+  (store: KeyStore, feed: Pick<Feed, 'position' | 'queryTimeoutMs'>, usage: Usage) =>
   (
     hashes: readonly string[],
     { mayUseReplica = false, fairnessKey }: { readonly mayUseReplica?: boolean; readonly fairnessKey?: string },

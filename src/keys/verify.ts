@@ -84,7 +84,7 @@ export type Verifier = ReturnType<typeof createVerifier>;
 export interface VerifierOptions extends KnownKeysOptions, FirstUsesOptions {
   /** Finds the rules that let tokens of other issuers in; by default there are none. */
   readonly findRule?: FindRule | undefined;
-  readonly usage: KnownKeysOptions['usage'] & Pick<Usage, 'note'>;
+  readonly usage: Usage;
   readonly audience: Audience;
   readonly clock: Clock;
   readonly sha256: Sha256;

@@ -10,8 +10,8 @@ const TICK_MS = 250;
 
 export interface LoopWatchOptions {
   /** Its monotonic time stands still while the machine sleeps, like timers: sleep doesn't count as blocking. */
-  readonly clock: Pick<Clock, 'monotonicMs' | 'after'>;
-  readonly log: Pick<Log, 'warnOnce'>;
+  readonly clock: Clock;
+  readonly log: Log;
   /** Returns the tool or prompt called last: the likely cause. */
   readonly lastCalled: () => string | undefined;
 }

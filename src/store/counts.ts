@@ -112,7 +112,9 @@ const AT_ONCE_MAX = 16;
 /** At a remote database exchanges only wait for each other. */
 const FAIRNESS_KEY = 'exchanges of uses';
 
-export const countsStore = (db: Database): Omit<UsesStore, 'usesPerWrite'> => ({
+export const countsStore = (db: Database, usesPerWrite: number): UsesStore => ({
+  usesPerWrite,
+
   async addUses({ instance, number, windows }) {
     const json = JSON.stringify(windows);
     const background = windows.length > AT_ONCE_MAX ? ({ background: true } as const) : {};

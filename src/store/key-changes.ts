@@ -2,7 +2,7 @@
 
 import { type Origin, personOf } from '../keys/actor.ts';
 import { type ApiKeyRecord, fingerprintOf } from '../keys/record.ts';
-import type { Changed, KeyStore } from '../keys/store.ts';
+import type { Changed, KeyChanges } from '../keys/store.ts';
 import { COLUMNS, columnsOf, compared, scopesJson } from './columns.ts';
 import type { Database, Statement } from './database.ts';
 import { hasSecret, rowBy } from './rows.ts';
@@ -88,11 +88,6 @@ const PROMOTE = `UPDATE api_keys SET key_hash = second_hash, second_hash = key_h
 second_ends_at_ms = ?4 + coalesce(overlap_ms, 0), changed_by = ?5
 WHERE id = ?1 AND second_hash = ?2 AND second_is = 'next' AND rotations = ?3 AND active = 1 RETURNING key_hash`;
 
-type Changes = Pick<
-  KeyStore,
-  'insert' | 'deactivate' | 'remove' | 'update' | 'narrow' | 'revokeByHashes' | 'rotate' | 'promote'
->;
-
 /** Runs a change of one key that returns its `key_hash`. Null: nothing was changed. */
 export async function changeKey(db: Database, statement: Statement): Promise<Changed | null> {
   const { rows, repeated } = await db.write(statement);
@@ -107,7 +102,7 @@ export async function hasChanged(db: Database, write: Statement, left: Statement
   return rows.length > 0 || changed > 0 || (await db.read(left)).length > 0;
 }
 
-export function keyChanges(db: Database, ownerKeys: number): Changes {
+export function keyChanges(db: Database, ownerKeys: number): KeyChanges {
   const change = (sql: string, fairnessKey: string, args: NonNullable<Statement['args']>) =>
     changeKey(db, { sql, args, fairnessKey });
 

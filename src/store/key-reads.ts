@@ -7,7 +7,7 @@ import {
   type EventQuery,
   type Found,
   type KeyEvent,
-  type KeyStore,
+  type KeyReads,
   type ListPlace,
 } from '../keys/store.ts';
 import type { CountsAsOf, KeyCounts } from '../uses/store.ts';
@@ -18,20 +18,6 @@ import { CHANGES, pageOf } from './feed.ts';
 import { OWNER_SETTINGS } from './owner-settings.ts';
 import type { Replica } from './place.ts';
 import { eventOf, IS_BLOCKED, listedOf, positionOf, presentedOf, RULES_OF, rowBy, USED_AT } from './rows.ts';
-
-type Reads = Pick<
-  KeyStore,
-  | 'listByUser'
-  | 'findOwn'
-  | 'findByHashes'
-  | 'hashesOf'
-  | 'countExpiring'
-  | 'isBlocked'
-  | 'changesAfter'
-  | 'events'
-  | 'eventsOfKey'
-  | 'newestEvent'
->;
 
 /** The number of the newest change; needs `feed f`. */
 const NEWEST_SEQ = 'max(f.pruned_seq, coalesce((SELECT max(seq) FROM changes), 0))';
@@ -147,10 +133,10 @@ const BLOCKED = 'SELECT 1 FROM blocked_owners WHERE owner = ?';
 /** Creates the function that finds keys by hashes. A replica has no counts. */
 function createFind(
   primary: Database,
-  replica: Pick<Replica, 'read'> | null,
+  replica: Replica | null,
   derived: DerivedLookup,
   rules: RuleLookup,
-): Reads['findByHashes'] {
+): KeyReads['findByHashes'] {
   const sql = findOf(derived, rules);
 
   /** Returns the rows by the requested hashes, all as of one position. */
@@ -197,10 +183,10 @@ const isWhole = (found: Found | undefined): found is Found => found !== undefine
 
 export const keyReads = (
   primary: Database,
-  replica: Pick<Replica, 'read'> | null,
+  replica: Replica | null,
   derived: DerivedLookup = NO_DERIVED,
   rules: RuleLookup = NO_RULES,
-): Reads => ({
+): KeyReads => ({
   async listByUser(userId, after, bytesMax) {
     const { createdAtMs, row } = after ?? BEFORE_ALL;
     const rows = await primary.read({ sql: LIST, args: [userId, createdAtMs, row, bytesMax], fairnessKey: userId });

@@ -78,8 +78,7 @@ export async function prepareStore(config: DatabaseConfig, options: StoreOptions
   const keyStore: KeyStore = {
     ...keyReads(db, replica, options.derived?.lookup, options.rules),
     ...keyChanges(db, ownerKeys),
-    ...countsStore(db),
-    usesPerWrite,
+    ...countsStore(db, usesPerWrite),
   };
   let upkeep: Upkeep | undefined;
 

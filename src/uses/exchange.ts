@@ -33,8 +33,8 @@ type Phase =
 const IDLE: Phase = { is: 'idle' };
 
 interface ExchangeOptions {
-  readonly store: Pick<UsesStore, 'usesPerWrite' | 'addUses' | 'totalsOf'>;
-  readonly holders: Pick<Holders, 'keep' | 'drop'>;
+  readonly store: UsesStore;
+  readonly holders: Holders;
   /** A random id of this process. */
   readonly instance: string;
   readonly clock: Clock;

@@ -50,7 +50,7 @@ export interface KnownUses {
 export const NOTHING_KNOWN: KnownUses = { key: () => undefined, owner: () => undefined, unsent: () => [] };
 
 export interface ShownUsesOptions {
-  readonly store: Pick<UsesStore, 'usesByDay'>;
+  readonly store: UsesStore;
   readonly clock: Clock;
   readonly known: KnownUses;
 }

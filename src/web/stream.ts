@@ -25,7 +25,7 @@ export interface Streams {
   /** Opens the stream that is the response to a request. `onEnd` runs when either side ends it. */
   open(context: RequestContext, onEnd?: () => void): EventStream;
   /** Creates a response with this body. Returns null if there is no room. */
-  text(context: Pick<RequestContext, 'extend' | 'requestId'>, text: string, init: ResponseInit): Response | null;
+  text(context: RequestContext, text: string, init: ResponseInit): Response | null;
 }
 
 /** The runtime sends texts up to this length, and keeps them until then. */

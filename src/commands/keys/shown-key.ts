@@ -110,7 +110,7 @@ export const NARROW: KeyTable = {
 };
 
 /** Returns what was used of keys. The last seconds may be missing. */
-export const usesOf = (store: Pick<Store, 'usesByDay'>, keys: readonly PlacedKey[]): Promise<(keyId: string) => Used> =>
+export const usesOf = (store: Store, keys: readonly PlacedKey[]): Promise<(keyId: string) => Used> =>
   createShownUses({ store, clock: systemClock, known: NOTHING_KNOWN }).usesOf(keys.map(({ id }) => id));
 
 export const usesOf30Days = (uses: Uses | null): number =>

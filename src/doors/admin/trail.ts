@@ -13,7 +13,7 @@ import type { Log } from '../../watch/log.ts';
 import type { AdminStore } from './keys.ts';
 
 export interface TrailOptions {
-  readonly keyStore: Pick<KeyStore, 'eventsOfKey'>;
+  readonly keyStore: KeyStore;
   readonly store: Pick<AdminStore, 'find' | 'eventsOfOwner'>;
   readonly clock: Clock;
   readonly log: Log;

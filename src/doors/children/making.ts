@@ -35,7 +35,7 @@ export interface MadeChild {
 
 export interface MakeChildOptions {
   readonly childStore: Pick<ChildStore, 'insertChild'>;
-  readonly verifier: Pick<Verifier, 'verify'>;
+  readonly verifier: Verifier;
   readonly audience: Audience;
   readonly clock: Clock;
   readonly random: RandomBytes;

@@ -59,7 +59,7 @@ interface Stepping extends Pair {
   readonly few: () => Into;
 }
 
-type Into = Pick<FileThread, 'writeAll'> | Pick<Database, 'writeAll'>;
+type Into = FileThread | Database;
 
 /** Takes one step. `isReplaced`: the primary was replaced, whatever the file says. */
 export async function followOn(pair: Pair, isReplaced: boolean): Promise<Step> {

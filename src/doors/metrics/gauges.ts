@@ -21,7 +21,7 @@ export interface ProcessUsage {
 }
 
 export interface GaugeOptions {
-  readonly store: Pick<KeyStore, 'countExpiring'>;
+  readonly store: KeyStore;
   readonly feed: Feed;
   readonly config: { readonly revocationLagMaxMs: number };
   /** `writable`: returns false if the last write failed for lack of space or rights. */
@@ -62,7 +62,7 @@ export function createGauges(clock: Clock, options: GaugeOptions): () => Promise
  * Creates a function that counts the keys that expire within each of EXPIRING_DAYS. It resolves with the last counts;
  * undefined before the first.
  */
-function createExpiring({ countExpiring }: Pick<KeyStore, 'countExpiring'>, clock: Clock) {
+function createExpiring({ countExpiring }: KeyStore, clock: Clock) {
   let last: readonly number[] | undefined;
   let asking: Promise<readonly number[] | undefined> | undefined;
   let askedAtMs = 0;

@@ -28,7 +28,7 @@ export interface Metrics {
   mcp(transport: Transport, mcp: Mcp): Mcp;
   /** Wraps a guard to count its refusals by code. */
   guard<In, Add extends object>(guard: Guard<In, Add>): Guard<In, Add>;
-  verify(verifier: Pick<Verifier, 'verify' | 'reads'>): Verifier['verify'];
+  verify(verifier: Verifier): Verifier['verify'];
   /** Counts what became of a workload's token. */
   token(result: 'memory' | 'verified' | 'refused' | 'unavailable'): void;
   /** Wraps a store to time its calls. */

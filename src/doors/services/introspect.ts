@@ -31,12 +31,12 @@ import {
 } from './service.ts';
 
 export interface IntrospectRouteOptions extends ServiceOptions {
-  readonly guards: Pick<Guards, 'scopes' | 'limits'>;
+  readonly guards: Guards;
   readonly recheck: Recheck;
   readonly limitsOf: Usage['limitsOf'];
-  readonly leases: Pick<Leases, 'begin'>;
+  readonly leases: Leases;
   readonly countUsed: CountUsed;
-  readonly ageClock: Pick<Clock, 'monotonicMs'>;
+  readonly ageClock: Clock;
 }
 
 export function introspectRoute(options: IntrospectRouteOptions): ServiceRoute {

@@ -18,7 +18,7 @@ export interface LeasesOptions {
   readonly feed: Feed;
   readonly recent: RecentChanges;
   readonly macs: () => Promise<Macs>;
-  readonly reportedUses: Pick<ReportedUses, 'expect'>;
+  readonly reportedUses: ReportedUses;
   readonly leasesOf: Usage['leasesOf'];
   /** The feed's clock. */
   readonly ageClock: Clock;

@@ -37,8 +37,8 @@ export type CursorState =
 const NOTHING: CursorState = { is: 'known', changes: [] };
 
 export interface RecentChangesOptions {
-  readonly feed: Pick<Feed, 'subscribe' | 'position' | 'queryTimeoutMs'>;
-  readonly store: Pick<KeyStore, 'changesAfter'>;
+  readonly feed: Feed;
+  readonly store: KeyStore;
 }
 
 export class RecentChanges {

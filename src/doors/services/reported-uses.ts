@@ -18,10 +18,10 @@ export function createReportedUses({
   verifier,
   usage,
 }: {
-  readonly store: Pick<KeyStore, 'hashesOf'>;
-  readonly feed: Pick<Feed, 'queryTimeoutMs'>;
-  readonly verifier: Pick<Verifier, 'recall' | 'readAll'>;
-  readonly usage: Pick<Usage, 'tell'>;
+  readonly store: KeyStore;
+  readonly feed: Feed;
+  readonly verifier: Verifier;
+  readonly usage: Usage;
 }) {
   /** The hash of one of a key's secrets, by the key's id. */
   const hashById = createLruCache<string>({ entries: IDS_MAX });

@@ -54,7 +54,7 @@ const LOGGED_EVERY_MS = 60_000;
 const CALLERS_MAX = 1000;
 
 /** Creates a log that sums the dropped units, and writes a line once a minute for each calling key. */
-function createDroppedLog(clock: Pick<Clock, 'monotonicMs'>, log: Log) {
+function createDroppedLog(clock: Clock, log: Log) {
   const callers = createLruCache<{ saidAtMs: number; units: number }>({ entries: CALLERS_MAX });
   return ({ requestId, auth }: ServiceCall, dropped: number): void => {
     if (dropped === 0) return;
@@ -72,9 +72,9 @@ function createDroppedLog(clock: Pick<Clock, 'monotonicMs'>, log: Log) {
 export type CountUsed = (used: Used, caller: ServiceCall) => Promise<void>;
 
 interface CountUsedOptions {
-  readonly reportedUses: Pick<ReportedUses, 'count'>;
+  readonly reportedUses: ReportedUses;
   readonly macs: () => Promise<Macs>;
-  readonly clock: Pick<Clock, 'monotonicMs'>;
+  readonly clock: Clock;
   readonly log: Log;
 }
 

@@ -21,12 +21,12 @@ import type { ServiceRoute } from './service.ts';
 
 export interface ServicesOptions {
   readonly feed: Feed;
-  readonly store: Pick<KeyStore, 'changesAfter' | 'hashesOf'>;
-  readonly verifier: Pick<Verifier, 'recall' | 'readAll' | 'revalidate'>;
-  readonly usage: Pick<Usage, 'leasesOf' | 'limitsOf' | 'tell'>;
+  readonly store: KeyStore;
+  readonly verifier: Verifier;
+  readonly usage: Usage;
   /** Verifies the key of a service, and the one that it asks about. */
   readonly verifyKey: VerifyKey;
-  readonly guards: Pick<Guards, 'scopes' | 'limits'>;
+  readonly guards: Guards;
   readonly recheck: Recheck;
   /** Returns the secret of marks and cursors, and whose database it is. */
   readonly signing: (use: 'client_id') => MacsOptions;

@@ -30,7 +30,7 @@ export type ServiceCall = Call & ClientCall & KeyAuth;
 export interface ServiceOptions {
   readonly verifyKey: VerifyKey;
   readonly revalidateKey: RevalidateKey;
-  readonly guards: Pick<Guards, 'scopes'>;
+  readonly guards: Guards;
   readonly log: Log;
 }
 

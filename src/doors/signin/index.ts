@@ -38,7 +38,7 @@ export interface SignInOptions {
   /** The budgets of unknown keys, which codes share. */
   readonly lookupBudgets: TokenBuckets;
   readonly keys: Pick<Minting, 'order' | 'mint'>;
-  readonly verifier: Pick<Verifier, 'inspect' | 'verifyPasted'>;
+  readonly verifier: Verifier;
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   readonly readKeyRequest: ReadKeyRequest;
   readonly audience: Audience;

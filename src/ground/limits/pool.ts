@@ -29,7 +29,7 @@ interface Transfer {
   movedAtMs: number;
 }
 
-export function createPool({ total }: Pick<Bounds, 'total'>, clock: Pick<Clock, 'monotonicMs'>): Pool {
+export function createPool({ total }: Pick<Bounds, 'total'>, clock: Clock): Pool {
   const stillestFirst = new Set<Transfer>(); // transfers that hold something and may be cut off
   let taken = 0;
 

@@ -49,7 +49,7 @@ export type Calendar = (period: Period) => Window;
 /** Window lengths cached. If one is evicted, a wall clock that is set back may reopen a window. */
 const PERIODS_MAX = 10_000;
 
-export function createCalendar(clock: Pick<Clock, 'nowMs' | 'monotonicMs'>): Calendar {
+export function createCalendar(clock: Clock): Calendar {
   const current = createLruCache<Window>({ entries: PERIODS_MAX });
   return (period) => {
     const nowMs = clock.nowMs();
@@ -61,7 +61,7 @@ export function createCalendar(clock: Pick<Clock, 'nowMs' | 'monotonicMs'>): Cal
   };
 }
 
-const isOver = (window: Window, nowMs: number, clock: Pick<Clock, 'monotonicMs'>): boolean =>
+const isOver = (window: Window, nowMs: number, clock: Clock): boolean =>
   nowMs >= window.endsAtMs || (nowMs < window.startsAtMs && clock.monotonicMs() >= window.overAtMs);
 
 function windowOf(period: Period, nowMs: number, monotonicMs: number): Window {

@@ -53,7 +53,7 @@ export function createSemaphore(bounds: Bounds): Semaphore {
 }
 
 /** Creates a semaphore for which owners wait in turn, as many as `waitingBounds` allows. */
-export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock: Pick<Clock, 'after'>): FairSemaphore {
+export function createFairSemaphore(bounds: Bounds, waitingBounds: Bounds, clock: Clock): FairSemaphore {
   const semaphore = createSemaphore(bounds);
   const queues = createQueues<Settle>();
 

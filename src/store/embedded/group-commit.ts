@@ -34,7 +34,7 @@ type Outcome =
 
 export interface GroupCommitOptions {
   readonly connection: Connection;
-  readonly thread: Pick<FileThread, 'writeAll'>;
+  readonly thread: FileThread;
   readonly takeTurn: TakeTurn;
   /** Throws if nothing may be written. Called before each transaction. */
   check(): void;
@@ -42,7 +42,7 @@ export interface GroupCommitOptions {
 
 export class GroupCommit {
   readonly #connection: Connection;
-  readonly #thread: Pick<FileThread, 'writeAll'>;
+  readonly #thread: FileThread;
   readonly #takeTurn: TakeTurn;
   readonly #check: () => void;
   readonly #waiting: Write[] = [];
