@@ -21,11 +21,15 @@ export interface ServerFacts {
   readonly production: boolean;
   readonly ownTls: boolean;
   readonly address: Pick<ServerAddress, 'urlUnder'>;
+  readonly observe?: ObserveRequest | undefined;
+}
+
+/** The server that a request came to. */
+export interface RequestServer extends ServerFacts {
   readonly newRequestId: () => string;
   /** Signals that a request begins, and that it is over: its handling and all that extends it have ended. */
   readonly begun: () => void;
   readonly over: () => void;
-  readonly observe?: ObserveRequest | undefined;
 }
 
 /** A known key that has ended, or a blocked user. */
@@ -80,7 +84,7 @@ export class RequestContext {
   /** The request's headers, read once like its method, because each `request.headers` is a call into the runtime. */
   readonly headers: Headers;
   readonly method: string;
-  readonly #server: ServerFacts;
+  readonly #server: RequestServer;
   readonly #connections: Connections;
   #credentials: Credentials | undefined = undefined;
   #publicUrl: string | undefined = undefined;
@@ -92,7 +96,7 @@ export class RequestContext {
   #deferred: (() => void)[] | undefined = undefined;
 
   constructor(
-    server: ServerFacts,
+    server: RequestServer,
     connections: Connections,
     readonly request: Request,
     /** The route's path in the route table; null if there is no route. */

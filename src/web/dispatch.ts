@@ -9,16 +9,15 @@ import type { Log, LogFields } from '../watch/log.ts';
 import { outageProblem } from '../watch/outage.ts';
 import { excerptOf } from '../watch/redact.ts';
 import { createReadBody, dropBody } from './body.ts';
-import { type Connections, RequestContext, type ServerFacts } from './context.ts';
+import { type Connections, RequestContext, type RequestServer, type ServerFacts } from './context.ts';
 import { allowOrigin, STRICT_TRANSPORT } from './headers.ts';
 import { problemResponse } from './problem-response.ts';
-import { createRequestBatcher } from './request-batcher.ts';
 import { type CheckRequest, createRouter, pathOf, type Route } from './router.ts';
 
 export interface DispatchOptions {
   readonly routes: readonly Route[];
   readonly check: CheckRequest;
-  readonly server: Omit<ServerFacts, 'newRequestId' | 'begun' | 'over'>;
+  readonly server: ServerFacts;
   /** The pool for bodies that are being received, and for those of requests in progress. */
   readonly bodies: Pool;
   /** The id of the process, with which every request id begins. */
@@ -40,14 +39,14 @@ export interface Dispatch {
 }
 
 export function createDispatch(options: DispatchOptions): Dispatch {
-  const { check, instance, log } = options;
-  const route = createRouter(options.routes);
-  const readBody = createReadBody(options.bodies);
+  const { routes, check, server: facts, bodies, instance, log } = options;
+  const route = createRouter(routes);
+  const readBody = createReadBody(bodies);
   const inProgress = new InProgress();
   const departure = new Departure();
   const endOfTurn = createRequestBatcher();
-  const server: ServerFacts = {
-    ...options.server,
+  const server: RequestServer = {
+    ...facts,
     newRequestId: requestIds(instance),
     begun: inProgress.begun,
     over: inProgress.over,
@@ -179,6 +178,46 @@ class Departure {
       resolve();
     };
   }
+}
+
+/** Returns undefined to handle a request now. Otherwise it resolves at the end of this turn of the event loop. */
+type EndOfTurn = () => Promise<void> | undefined;
+
+/**
+ * The first requests of a turn are handled at once: if no more follow, waiting gains nothing. It also helps clients
+ * that pipeline: the runtime closes a connection if a second request comes before the first response.
+ */
+const AT_ONCE_PER_TURN = 2;
+/** After a turn with more requests than this, more are expected, and none is handled at once. */
+const QUIET_TURN_MAX = 4;
+
+/**
+ * Creates the batcher of requests under load: those that arrive within one turn of the event loop are handled together at
+ * its end. The code that handles them then stays in the processor's caches, and a client with many connections wakes once
+ * for all responses.
+ */
+export function createRequestBatcher(): EndOfTurn {
+  let begun = 0;
+  let atOnce = AT_ONCE_PER_TURN;
+  let turnEnd: Promise<void> | undefined;
+  let release = () => {};
+
+  function endTurn(): void {
+    atOnce = begun > QUIET_TURN_MAX ? 0 : AT_ONCE_PER_TURN;
+    begun = 0;
+    turnEnd = undefined;
+    release();
+  }
+
+  return () => {
+    if (begun === 0) setImmediate(endTurn);
+    begun += 1;
+    if (begun <= atOnce) return undefined;
+    turnEnd ??= new Promise((resolve) => {
+      release = resolve;
+    });
+    return turnEnd;
+  };
 }
 
 /** Refusals that no page may read, because its origin was refused or not checked yet. */

@@ -1,7 +1,7 @@
 // Requests that arrive in one turn of the event loop are handled together at its end.
 
 import { expect, test } from 'bun:test';
-import { createRequestBatcher } from '../../src/web/request-batcher.ts';
+import { createRequestBatcher } from '../../src/web/dispatch.ts';
 
 test('the first two are handled at once, the others together at the end of the turn', async () => {
   const endOfTurn = createRequestBatcher();

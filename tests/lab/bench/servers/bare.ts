@@ -1,7 +1,7 @@
 // The bare limit: Bun.serve awaits req.json(), or reads the body as told, and returns constant bytes with constant
 // headers. All come as arguments. The last one says whether the responses of one turn leave together, as the server's do.
 
-import { createRequestBatcher } from '../../../../src/web/request-batcher.ts';
+import { createRequestBatcher } from '../../../../src/web/dispatch.ts';
 import type { BodyRead, CannedResponse } from '../loads.ts';
 import { listen } from './listen.ts';
 
