@@ -123,7 +123,7 @@ function registerAll(core: Core, ofDoors: readonly ToolFile[], options: ServiceO
 }
 
 async function serviceOn(core: Core, metrics: MetricsDoor | null, options: ServiceOptions): Promise<PreparedService> {
-  const { address, users, database, domain, requestStates } = core;
+  const { address, users, database, domain } = core;
   const { runScript = 'bun run', usage: measureProcess, certificateEndsAtMs } = options;
   const { files, ...forAdmins } = await openForAdmins(core);
   const { tools, prompts, resources, keyScopes, custom, toolVariables } = registerAll(core, files, options);
@@ -136,8 +136,7 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
   metrics?.addGauges({ ...core, ...counted });
   const api = createApi({
     ...core,
-    tools: [...tools.values()],
-    offered: { tools, prompts, resources, requestStates },
+    offered: { tools, prompts, resources },
     keyScopes,
     revokeTokens: core.revokeSecrets,
     grantTypes: new Map([...(signIn?.grantTypes ?? []), ...children.grantTypes, ...workloads]),
@@ -154,7 +153,7 @@ async function serviceOn(core: Core, metrics: MetricsDoor | null, options: Servi
     }),
   });
   return {
-    app: { ...createDispatch({ ...api, instance: core.instance, bodies: core.bodies }), endStreams: sse.stop },
+    app: { ...createDispatch(api), endStreams: sse.stop },
     url: address.url,
     storeMode: database.mode,
     custom,

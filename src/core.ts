@@ -159,7 +159,7 @@ export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => 
     ...createRun({ log, recheck, clock }),
     /** Parses the fields of a key as create_api_key does. */
     readKeyRequest: keyRequestReader(config.keyCeilings),
-    requestStates: createRequestStates({ ...signing('request_state'), clock }),
+    requestStates: createRequestStates(signing('request_state'), clock),
     streams: createStreams(createPool(LIMITS.unread, ageClock), clock, log),
     bodies: createPool(LIMITS.messages, ageClock),
     instance: random(INSTANCE_BYTES).toHex(),

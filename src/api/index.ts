@@ -1,49 +1,64 @@
 // Puts the HTTP API together: the handlers of the routes, the checks before them, and the access log. table.ts
 // describes each route.
 
-import type { Tool } from '../calls/tool.ts';
+import type { Guards } from '../calls/guards.ts';
+import type { Identify } from '../calls/identify.ts';
+import type { Recheck } from '../calls/proof.ts';
+import type { Run } from '../calls/run.ts';
 import type { Config } from '../config/config.ts';
-import type { Clock, Sha256 } from '../ground/runtime.ts';
+import type { Pool } from '../ground/limits/pool.ts';
+import type { Clock } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
-import { createMcp, type Mcp, type McpOptions } from '../mcp/server.ts';
-import { type McpRouteOptions, mcpRoute } from '../mcp/streamable-http.ts';
+import type { RequestStates } from '../mcp/client.ts';
+import type { Offered } from '../mcp/methods.ts';
+import { createMcp, type Mcp } from '../mcp/server.ts';
+import { mcpRoute } from '../mcp/streamable-http.ts';
+import type { Log } from '../watch/log.ts';
 import type { DispatchOptions } from '../web/dispatch.ts';
 import type { SignIn } from '../web/problem-response.ts';
-import { createRequestChecks, type Handler, type Route } from '../web/router.ts';
+import { createRequestChecks, type Handler, type Handlers, type Route } from '../web/router.ts';
+import type { Streams } from '../web/stream.ts';
 import { aboutRoute } from './about.ts';
 import { createAccessLog } from './access-log.ts';
 import { metadataUrl, type ProtectedPath, resourceMetadataRoutes } from './metadata.ts';
 import { type Observed, type Observer, observing, type Transport } from './observer.ts';
 import { openapiRoute } from './openapi.ts';
-import { type PreviewOptions, previewRoute } from './preview.ts';
+import { previewRoute } from './preview.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
 import { ROUTES, type RouteName, routeNames } from './table.ts';
-import { type TokenOptions, tokenRoutes } from './token.ts';
-import { type ToolRouteOptions, toolRoutes } from './tools.ts';
-import { type VerifyRouteOptions, verifyRoute } from './verify.ts';
+import { type GrantTypes, tokenRoutes } from './token.ts';
+import { toolRoutes } from './tools.ts';
+import { verifyRoute } from './verify.ts';
 
-type OptionsOfRoutes = McpRouteOptions & ToolRouteOptions & PreviewOptions & VerifyRouteOptions & TokenOptions;
-
-/** What the routes need, except what is created here for each. */
-export interface ApiOptions
-  extends Omit<OptionsOfRoutes, 'mcp' | 'checksKey' | 'signIn' | 'eager' | 'publicPath' | 'config'> {
+export interface ApiOptions {
   readonly config: Config;
-  readonly tools: readonly Tool[];
-  /** What MCP clients are offered. */
-  readonly offered: Omit<McpOptions, 'run' | 'listsAll' | 'log'>;
+  readonly address: ServerAddress;
+  readonly offered: Offered;
+  readonly requestStates: RequestStates;
+  readonly run: Run;
+  readonly recheck: Recheck;
+  readonly guards: Guards;
+  readonly identify: Identify;
+  readonly streams: Streams;
+  /** The pool of bodies. */
+  readonly bodies: Pool;
   readonly revokeTokens: RevokeTokens;
+  readonly grantTypes: GrantTypes;
+  /** Returns what an authorization server's metadata says beside /token; null: this server is none. */
+  readonly authorizationServer: ((url: string) => object) | null;
   /** Whether OAuth clients get keys here. */
   readonly handsOutKeys: boolean;
-  readonly address: ServerAddress;
+  /** The scopes that tools and prompts demand of keys. */
+  readonly keyScopes: readonly string[];
   readonly health: Handler;
   /** What watches requests and calls, besides the access log. */
   readonly observers: readonly Observer[];
   /** Returns the routes of doors. */
   readonly doors: (core: CoreParts) => DoorRoutes;
-  /** The scopes that tools and prompts demand of keys. */
-  readonly keyScopes: readonly string[];
+  /** The id of the process. */
+  readonly instance: string;
   readonly clock: Clock;
-  readonly sha256: Sha256;
+  readonly log: Log;
 }
 
 /** What the core gives the routes of a door. */
@@ -56,58 +71,66 @@ export interface CoreParts {
 /** Routes by their names in the table. One that is missing or null is off. */
 export type DoorRoutes = Partial<Readonly<Record<RouteName, Served>>>;
 
-export function createApi(options: ApiOptions): Omit<DispatchOptions, 'instance' | 'bodies'> {
-  const { config, address, clock, log } = options;
-  const { production, trustProxy, tls, accessLog, basePath } = config;
+export function createApi(options: ApiOptions): DispatchOptions {
+  const { config, address, bodies, instance, observers, clock, log } = options;
+  const { production, trustProxy, tls, accessLog, basePath, allowedHosts, allowedOrigins } = config;
   const logged = { clock, log, trustProxy, verifyRoute: `${basePath}/verify` };
-  const observed = observing([...(accessLog ? [{ request: createAccessLog(logged) }] : []), ...options.observers]);
+  const observed = observing([...(accessLog ? [{ request: createAccessLog(logged) }] : []), ...observers]);
   return {
     routes: routesOf(options, observed),
-    check: createRequestChecks({ ...config, address }),
+    check: createRequestChecks({ allowedHosts, allowedOrigins, address }),
     server: { production, trustProxy, ownTls: tls !== null, address, observe: observed.request },
+    bodies,
+    instance,
     log,
   };
 }
 
 function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
-  const { config, address, tools, handsOutKeys } = options;
-  const { basePath, authorizationServer } = config;
+  const { config, address, offered, requestStates, recheck, guards, identify, streams, handsOutKeys, log } = options;
+  const { revokeTokens, grantTypes, authorizationServer, keyScopes, health, doors } = options;
+  const { basePath, production, trustProxy, revocationLagMaxMs } = config;
   const { path: publicPath } = address;
+  const tools = [...offered.tools.values()];
   // Without an authorization server there is no challenge: OAuth clients would look for one here.
-  const server = handsOutKeys ? 'this_server' : authorizationServer;
-  const scopes = handsOutKeys ? options.keyScopes : config.jwtScopes;
+  const server = handsOutKeys ? 'this_server' : config.authorizationServer;
+  const scopes = handsOutKeys ? keyScopes : config.jwtScopes;
   const signInAt = (path: ProtectedPath): SignIn | null =>
     server === null
       ? null
       : { under: (publicUrl) => ({ metadataUrl: metadataUrl(publicUrl, path), scopes }), handsOutKeys };
   function mcpOver(transport: Transport): Mcp {
-    const { offered, log } = options;
     const run = observed.run(transport, options.run);
-    return observed.mcp(transport, createMcp({ ...offered, run, listsAll: config.toolsList === 'all', log }));
+    const listsAll = config.toolsList === 'all';
+    return observed.mcp(transport, createMcp({ offered, listsAll, requestStates, run, log }));
   }
   const mcp = mcpRoute({
-    ...options,
     mcp: mcpOver('http'),
     checksKey: ({ method, params }) =>
-      method === 'tools/call' && options.offered.tools.get(String(params.name))?.credential === 'api_key',
+      method === 'tools/call' && offered.tools.get(String(params.name))?.credential === 'api_key',
+    recheck,
+    streams,
+    identify,
     signIn: signInAt('/mcp'),
     eager: config.mcpAuth === 'eager',
+    log,
   });
   const served: DoorRoutes = {
     mcp: { post: mcp },
     tools: toolRoutes(`${basePath}/tools/`, tools, {
-      ...options,
       run: observed.run('rest', options.run),
+      streams,
       signIn: handsOutKeys ? null : signInAt(''), // signing in gives keys, not user tokens
+      log,
     }),
     openapi: { get: openapiRoute(tools) },
-    verify: verifyRoute(options),
-    revoke: revokeRoute(options.revokeTokens),
-    ...tokenRoutes({ ...options, publicPath }),
-    health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: options.health }],
-    preview: { get: previewRoute(options) },
+    verify: verifyRoute({ guards, recheck, trustProxy, log }),
+    revoke: revokeRoute(revokeTokens),
+    ...tokenRoutes({ grantTypes, authorizationServer, publicPath, keyScopes, log }),
+    health: [...healthElsewhere(basePath), { path: basePath + ROUTES.health.path, get: health }],
+    preview: { get: previewRoute({ production, revocationLagMaxMs, tools, resources: offered.resources }) },
     resource: resourceMetadataRoutes({ publicPath, authorizationServer: server, scopes }),
-    ...options.doors({ mcpOver, signInAt }),
+    ...doors({ mcpOver, signInAt }),
   };
   const about = aboutRoute((name) => isListed(served[name]));
   const all: DoorRoutes = { about: ['/', ''].map((path) => ({ path: `${basePath}${path}`, get: about })), ...served };
@@ -134,9 +157,10 @@ function healthElsewhere(basePath: string) {
     .map((path) => ({ path, missing }));
 }
 
-/** The handlers of a route, at the path in the table or at others; null if it is off. */
-export type Served = Handlers | readonly (Handlers & { readonly path: string })[] | null;
-type Handlers = Pick<Route, 'get' | 'post' | 'any' | 'takes' | 'refuse' | 'missing'> & {
-  /** `GET /` doesn't list it. */
+/** A route that `GET /` may list. */
+interface Listable extends Handlers {
   readonly isUnlisted?: boolean;
-};
+}
+
+/** The handlers of a route, at the path in the table or at others; null if it is off. */
+export type Served = Listable | readonly (Listable & { readonly path: string })[] | null;

@@ -32,13 +32,16 @@ const SENTENCES = {
 
 export type OAuthError = keyof typeof SENTENCES;
 
-/** Why a client is refused. */
-export interface Refusal {
-  readonly error: OAuthError;
+/** Why a client is refused, for the log. */
+export interface RefusalReason {
   /** What an operator reads in the log; null: nothing is wrong, as while a person decides. */
   readonly reason: string | null;
   /** The fields of the log that say whom and what it concerns. */
   readonly about?: LogFields | undefined;
+}
+
+export interface Refusal extends RefusalReason {
+  readonly error: OAuthError;
   /** What the client reads in place of the error's sentence. */
   readonly description?: string | undefined;
 }
@@ -64,7 +67,7 @@ export function logRefusal(
   log: Log,
   route: string,
   { requestId }: RequestContext,
-  { error, reason, about = {} }: { readonly error?: string } & Pick<Refusal, 'reason' | 'about'>,
+  { error, reason, about = {} }: RefusalReason & { readonly error?: string },
 ): void {
   if (reason === null) return;
   const fields = { requestId, route, error, reason, ...about };

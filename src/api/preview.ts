@@ -2,30 +2,30 @@
 
 import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
-import type { Config } from '../config/config.ts';
 import { once } from '../ground/cache.ts';
 import { PAGE_HEADERS } from '../web/headers.ts';
 import { problemResponse } from '../web/problem-response.ts';
 import { type Handler, queryOf } from '../web/router.ts';
 
 export interface PreviewOptions {
-  readonly config: Pick<Config, 'production' | 'revocationLagMaxMs'>;
+  readonly production: boolean;
+  readonly revocationLagMaxMs: number;
   readonly tools: readonly Tool[];
-  readonly offered: { readonly resources: readonly Resource[] };
+  readonly resources: readonly Resource[];
 }
 
 /** Creates the route of the previews. In development `?tool=<name>` shows the widget of your own tool. */
-export function previewRoute({ config, tools, offered }: PreviewOptions): Handler {
+export function previewRoute({ production, revocationLagMaxMs, tools, resources }: PreviewOptions): Handler {
   const pages = once(() => import('../pages/widgets/preview.ts')); // loaded on first use, to keep the start fast
-  const links = config.production ? [] : tools.filter(({ sample }) => sample !== undefined).map(({ name }) => name);
-  const whole = once(async () => shown(await (await pages()).createPreview(config.revocationLagMaxMs, links)));
+  const links = production ? [] : tools.filter(({ sample }) => sample !== undefined).map(({ name }) => name);
+  const whole = once(async () => shown(await (await pages()).createPreview(revocationLagMaxMs, links)));
   return async ({ request, requestId }) => {
     const wanted = queryOf(request.url).get('tool');
     if (wanted === null) return (await whole())();
-    if (config.production) return problemResponse({ code: 'not_found' }, requestId, null);
+    if (production) return problemResponse({ code: 'not_found' }, requestId, null);
     const tool = tools.find(({ name }) => name === wanted);
     if (tool === undefined) return problemResponse({ code: 'tool_not_found' }, requestId, null);
-    const content = await offered.resources.find(({ uri }) => uri === tool.widget)?.read();
+    const content = await resources.find(({ uri }) => uri === tool.widget)?.read();
     if (content === undefined || !('text' in content)) {
       return problemResponse({ code: 'tool_not_found', lacksWidget: true }, requestId, null);
     }

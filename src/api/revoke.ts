@@ -8,14 +8,14 @@ import type { Body } from '../web/body.ts';
 import type { RequestContext } from '../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { problemResponse } from '../web/problem-response.ts';
-import type { Route } from '../web/router.ts';
+import type { Handlers } from '../web/router.ts';
 
 const TOKENS_MAX = 100;
 
 /** Revokes all keys among `texts`, or fails if that can't be confirmed. */
 export type RevokeTokens = (texts: readonly string[], context: RequestContext) => Promise<Result<void, Problem>>;
 
-export function revokeRoute(revokeTokens: RevokeTokens): Pick<Route, 'post'> {
+export function revokeRoute(revokeTokens: RevokeTokens): Handlers {
   async function post(context: RequestContext, body: Body): Promise<Response> {
     const { requestId } = context;
     const tokens = body.ok ? tokensIn(body.value) : unread(body.error);

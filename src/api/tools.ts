@@ -12,7 +12,7 @@ import type { Body } from '../web/body.ts';
 import { holdingOpen, metaApiKey, type RequestContext } from '../web/context.ts';
 import { createResponseHeaders, UNCACHED_JSON_HEADERS } from '../web/headers.ts';
 import { challengeFor, problemResponse, type SignIn } from '../web/problem-response.ts';
-import { type Route, refuseInClear } from '../web/router.ts';
+import { type Handlers, type Route, refuseInClear } from '../web/router.ts';
 import type { Streams } from '../web/stream.ts';
 
 export interface ToolRouteOptions {
@@ -31,8 +31,7 @@ export function toolRoutes(prefix: string, tools: readonly Tool[], options: Tool
   ];
 }
 
-function toolRoute(tool: Tool, options: ToolRouteOptions): Pick<Route, 'post' | 'refuse'> {
-  const { run, streams, signIn, log } = options;
+function toolRoute(tool: Tool, { run, streams, signIn, log }: ToolRouteOptions): Handlers {
   const responseHeaders = createResponseHeaders(UNCACHED_JSON_HEADERS);
 
   /** Refuses a call. Every response of a rate-limited tool states its limit, even if no guard has run. */

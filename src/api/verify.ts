@@ -6,7 +6,6 @@ import { type Call, callOf } from '../calls/call.ts';
 import { type Guard, sequence } from '../calls/guard.ts';
 import type { Guards } from '../calls/guards.ts';
 import type { Recheck } from '../calls/proof.ts';
-import type { Config } from '../config/config.ts';
 import { memoize } from '../ground/cache.ts';
 import { metadataText } from '../ground/metadata.ts';
 import type { Problem } from '../ground/problem.ts';
@@ -18,16 +17,17 @@ import { redact } from '../watch/redact.ts';
 import type { RequestContext } from '../web/context.ts';
 import { createResponseHeaders, UNCACHED_HEADERS } from '../web/headers.ts';
 import { challengeFor, problemResponse } from '../web/problem-response.ts';
-import { queryOf, type Route } from '../web/router.ts';
+import { type Handlers, queryOf } from '../web/router.ts';
 
 export interface VerifyRouteOptions {
   readonly guards: Guards;
   readonly recheck: Recheck;
-  readonly config: Pick<Config, 'trustProxy'>;
+  /** The number of trusted proxies in front. */
+  readonly trustProxy: number;
   readonly log: Log;
 }
 
-export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions): Pick<Route, 'any' | 'refuse'> {
+export function verifyRoute({ guards, recheck, trustProxy, log }: VerifyRouteOptions): Handlers {
   const responseHeaders = createResponseHeaders(UNCACHED_HEADERS);
   const { initialLimits = [] } = guards.apiKey;
   const operation = { name: '', initialLimits };
@@ -38,7 +38,7 @@ export function verifyRoute({ guards, recheck, config, log }: VerifyRouteOptions
       scopes.length === 0 ? guards.apiKey : sequence(guards.apiKey, guards.scopes(...scopes));
     return { guard, extras: { operation, cost, ...(resources.length > 0 && { resources }) }, mistake };
   });
-  let isWarned = config.trustProxy > 0;
+  let isWarned = trustProxy > 0;
 
   /** Warns once that all clients of a proxy share one budget of unknown keys, because TRUST_PROXY isn't set. */
   function warnOnce({ request, requestId }: RequestContext): void {

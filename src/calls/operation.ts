@@ -21,10 +21,9 @@ export type ToolResult = Result<Output, Problem>;
 
 type Kind = 'tool' | 'prompt' | 'completion';
 
-interface OperationParts<K extends Kind, Added extends object, Input, Returned> {
+interface Definition<K extends Kind, Added extends object, Input, Returned> {
   readonly kind: K;
   readonly name: string;
-  readonly timeoutMs: number;
   readonly parse: (input: unknown) => Result<Input, InvalidInput>;
   readonly run: (input: Input, context: Call & Added) => Awaitable<Result<Returned, Problem | InputRequired>>;
   /**
@@ -35,7 +34,7 @@ interface OperationParts<K extends Kind, Added extends object, Input, Returned> 
   readonly encode: (returned: Returned, response: CallResponse) => CompleteOutput;
 }
 
-export interface Operation<K extends Kind = Kind> extends OperationParts<K, object, unknown, unknown> {
+export interface Operation<K extends Kind = Kind> extends Definition<K, object, unknown, unknown> {
   readonly guard: Guard<Call>;
   /** The credential that its guards demand; null: none. */
   readonly credential: Credential | null;
@@ -44,22 +43,19 @@ export interface Operation<K extends Kind = Kind> extends OperationParts<K, obje
   readonly forAdmins: boolean;
   /** The rate limits that responses show if an earlier guard refused; empty if there are none. */
   readonly initialLimits: RateLimitStates;
+  readonly timeoutMs: number;
 }
 
 export const TOOL_TIMEOUT_MS = 60_000; // the MCP SDK's clients give up then, too
 
-type Definition<K extends Kind, Added extends object, Input, Returned> = Omit<
-  OperationParts<K, Added, Input, Returned>,
-  'timeoutMs'
-> & { readonly timeoutMs: number | undefined };
-
 /** Creates an operation from a definition that `assertDefinition` has checked. */
 export function operationOf<K extends Kind, Added extends object, Input, Returned>(
   guard: Guard<Call, Added>,
-  { timeoutMs = TOOL_TIMEOUT_MS, ...parts }: Definition<K, Added, Input, Returned>,
+  definition: Definition<K, Added, Input, Returned>,
+  timeoutMs = TOOL_TIMEOUT_MS,
 ): Operation<K> {
   const operation = {
-    ...parts,
+    ...definition,
     guard,
     credential: guard.credential ?? null,
     requiredScopes: guard.requiredScopes ?? [],

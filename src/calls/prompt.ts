@@ -84,8 +84,8 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
     title,
     description,
     arguments: listed,
-    ...operationOf(guard, { kind: 'prompt', name, timeoutMs, parse: inputParserOf(schema), run, validate, encode }),
-    complete: completion(guard, { name, timeoutMs }, listed, complete),
+    ...operationOf(guard, { kind: 'prompt', name, parse: inputParserOf(schema), run, validate, encode }, timeoutMs),
+    complete: completion(guard, name, listed, complete, timeoutMs),
     completes: Object.keys(complete).length > 0,
   };
 }
@@ -95,9 +95,10 @@ export function definePrompt<Added extends object, A extends ObjectSchema>(
  */
 function completion<Added extends object>(
   guard: Guard<Call, Added>,
-  facts: { readonly name: string; readonly timeoutMs: number | undefined },
+  prompt: string,
   listed: readonly PromptArgument[],
   complete: Readonly<Record<string, Complete<Added> | undefined>>,
+  timeoutMs?: number,
 ): Operation {
   const completers = new Map(Object.entries(complete));
   const given = v.optional(v.record(v.string(), v.string()), {});
@@ -105,15 +106,19 @@ function completion<Added extends object>(
     argument: v.object({ name: v.picklist(listed.map(({ name }) => name)), value: v.string() }),
     context: v.optional(v.object({ arguments: given }), {}),
   });
-  return operationOf(guard, {
-    ...facts,
-    kind: 'completion',
-    parse: parserOf(input),
-    run: ({ argument, context: { arguments: given } }: v.InferOutput<typeof input>, call) =>
-      completers.get(argument.name)?.(argument.value, Object.assign(call, { given })) ?? ok(NONE),
-    validate: outputValidatorOf(facts.name, completions, 'it completes with what are no texts'),
-    encode: (found) => ({ json: completionJson(found) }),
-  });
+  return operationOf(
+    guard,
+    {
+      kind: 'completion',
+      name: prompt,
+      parse: parserOf(input),
+      run: ({ argument, context: { arguments: given } }: v.InferOutput<typeof input>, call) =>
+        completers.get(argument.name)?.(argument.value, Object.assign(call, { given })) ?? ok(NONE),
+      validate: outputValidatorOf(prompt, completions, 'it completes with what are no texts'),
+      encode: (found) => ({ json: completionJson(found) }),
+    },
+    timeoutMs,
+  );
 }
 
 const NONE: readonly string[] = [];

@@ -20,7 +20,9 @@ import { assertNumbers, inWords, withoutKeys } from './schema.ts';
 /**
  * A request or an AbortController, whose signal cancels the call. It is read only if the tool doesn't return at once.
  */
-export type AbortSource = Pick<Request, 'signal'>;
+export interface AbortSource {
+  readonly signal: AbortSignal;
+}
 
 /**
  * Runs a call, and never throws or rejects. Returns at once if no step awaits anything. `canceller` aborts the call when

@@ -105,7 +105,7 @@ export function defineTool<Added extends object, I extends ObjectSchema, O exten
   }
 
   const inputSchema = once(() => jsonSchemaOf(`${name}: input`, input));
-  const operation = operationOf(guard, { kind: 'tool', name, timeoutMs, parse, run, validate, encode });
+  const operation = operationOf(guard, { kind: 'tool', name, parse, run, validate, encode }, timeoutMs);
 
   return {
     ...facts,

@@ -4,8 +4,6 @@
 import type { Config } from './config.ts';
 import { type Env, VARIABLES } from './env.ts';
 
-type Minted = Pick<Config, 'database' | 'jwt'>;
-
 export interface Running {
   readonly env: Env;
   readonly publicUrl: string;
@@ -17,14 +15,14 @@ export interface Running {
 const USUAL_URL = `http://${VARIABLES.HOST.unset}:${VARIABLES.PORT.unset}`;
 
 /** Returns the beginning of the command, for the shell that started the server. Null: an issuer signs, or there is none. */
-export const mintingCommand = (config: Minted, running: Running): string | null => commandOf(config, running, quoted);
+export const mintingCommand = (config: Config, running: Running): string | null => commandOf(config, running, quoted);
 
 /** Returns the same for anyone to read: with the server's address, but only the names of other settings. */
-export const shownMintingCommand = (config: Minted, running: Running): string | null =>
+export const shownMintingCommand = (config: Config, running: Running): string | null =>
   commandOf(config, running, () => '…');
 
 function commandOf(
-  { database, jwt }: Minted,
+  { database, jwt }: Config,
   { env, publicUrl, runScript }: Running,
   shown: (value: string) => string,
 ) {

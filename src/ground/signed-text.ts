@@ -2,13 +2,12 @@
 
 import { singleFlights } from './cache.ts';
 
-export interface SignedTextOptions {
+/** The secret that signs. */
+export interface Signing {
   /** Reads the secret that all processes on the database share. */
   readonly readSecret: () => Promise<string>;
   /** Returns the database's id: each database has its own secret. */
   readonly databaseId: () => string;
-  /** Separates uses of the secret: each derives its own key. */
-  readonly use: string;
 }
 
 export interface SignedText {
@@ -22,7 +21,8 @@ const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
 /** The text, and its HMAC in hex, which unlike base64url has only one spelling. */
 const SIGNED = /^([\w-]+)\.([0-9a-f]{64})$/;
 
-export function createSignedText({ readSecret, databaseId, use }: SignedTextOptions): SignedText {
+/** Creates what signs. `use` separates uses of the secret: each derives its own key. */
+export function createSignedText({ readSecret, databaseId }: Signing, use: string): SignedText {
   let known: { readonly databaseId: string; readonly key: CryptoKey } | undefined;
 
   const reads = singleFlights<CryptoKey>();

@@ -57,7 +57,7 @@ export function createKeyDomain(options: {
   /** How many keys an owner without his own maximum may have. */
   ownerKeys: number;
 }) {
-  const { store, clock, log } = options;
+  const { store, planStore, clock, log } = options;
   const usage = createUsage(options);
   const feed = createFeed(options);
   const lookupBudgets = createLookupBudgets(clock);
@@ -73,7 +73,7 @@ export function createKeyDomain(options: {
     failedChanges: createPersonBudget([LIMITS.failedChanges], clock, log),
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };
-  const planOf = createPlanOf({ ...parts, defaults: options });
+  const planOf = createPlanOf({ planStore, usage, config: options });
   const rules = options.openRules?.({ feed, lookupBudgets });
   const findRule = rules?.findRule;
   const verifier = createVerifier({ ...parts, findRule, readKeys, unknownKeys: unknownKeys(true) });

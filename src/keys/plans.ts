@@ -79,22 +79,27 @@ export async function shownOwners(
   });
 }
 
-export interface PlansOptions {
-  readonly planStore: PlanStore;
-  readonly defaults: OwnerDefaults;
+/** What plans are shown with. */
+export interface ShownPlans {
+  /** What owners have without a plan of their own. */
+  readonly config: OwnerDefaults;
   readonly usage: Pick<Usage, 'usesOfOwners'>;
 }
 
+export interface PlansOptions extends ShownPlans {
+  readonly planStore: PlanStore;
+}
+
 /** Returns the reader of an owner's plan for the owner; null: nothing is set, neither for this owner nor for all. */
-export function createPlanOf({ planStore, defaults, usage }: PlansOptions) {
-  const { ownerRateLimit, ownerQuota, ownerKeys } = defaults;
+export function createPlanOf({ planStore, config, usage }: PlansOptions) {
+  const { ownerRateLimit, ownerQuota, ownerKeys } = config;
   const isLimited = ownerRateLimit !== null || ownerQuota !== null || ownerKeys !== KEYS_MAX_DEFAULT;
   return async (owner: string): Promise<ShownOwner | null> => {
     const stored = await planStore.findOwner(owner, { isSet: !isLimited, keysMax: COUNTED_KEYS });
     if (stored === null) return null;
     const { rateLimit = null, quota = null, keysMax = null } = stored.settings ?? {};
     if (!isLimited && rateLimit === null && quota === null && keysMax === null) return null;
-    const [shown = null] = await shownOwners([stored], usage.usesOfOwners, defaults);
+    const [shown = null] = await shownOwners([stored], usage.usesOfOwners, config);
     return shown;
   };
 }

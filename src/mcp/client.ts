@@ -7,7 +7,7 @@ import { WIDGET_TYPE } from '../calls/resource.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';
-import { createSignedText, type SignedTextOptions } from '../ground/signed-text.ts';
+import { createSignedText, type Signing } from '../ground/signed-text.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
 import { excerptOf } from '../watch/redact.ts';
 import type { Params, RequestMessage } from './message.ts';
@@ -87,10 +87,6 @@ export interface RequestStates {
   open(subject: string, state: string): Promise<Result<JsonObject, Problem>>;
 }
 
-interface RequestStateOptions extends Omit<SignedTextOptions, 'use'> {
-  readonly clock: Clock;
-}
-
 interface Payload {
   readonly expiresAtMs: number;
   readonly responses: JsonObject;
@@ -98,8 +94,8 @@ interface Payload {
 
 const INVALID_STATE = err({ code: 'invalid_state' } as const);
 
-export function createRequestStates({ clock, ...options }: RequestStateOptions): RequestStates {
-  const signedText = createSignedText({ ...options, use: 'MCP requestState' });
+export function createRequestStates(signing: Signing, clock: Clock): RequestStates {
+  const signedText = createSignedText(signing, 'MCP requestState');
   return {
     seal(subject, responses) {
       const content: Payload = { expiresAtMs: clock.nowMs() + STATE_TTL_MS, responses };

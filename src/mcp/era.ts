@@ -168,7 +168,9 @@ function versionFault(headers: HeaderReader, allowed: readonly string[]): Refuse
 // Headers repeat parts of the body (2026-07-28, Streamable HTTP, "Request Metadata"), for proxies that route without
 // reading it. A server must refuse a request in which they differ.
 
-type HeaderReader = Pick<Headers, 'get'>;
+interface HeaderReader {
+  get(name: string): string | null;
+}
 
 const ENCODED = /^=\?base64\?([A-Za-z0-9+/]*={0,2})\?=$/;
 // An HTTP field value (RFC 9110 §5.5) without obs-text that does not look encoded.

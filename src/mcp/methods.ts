@@ -47,13 +47,11 @@ const CALLING: readonly string[] = ['tools/call', 'prompts/get', 'completion/com
 /** Returns whether the method calls a tool, a prompt or its completion. */
 export const makesCall = (method: string): boolean => CALLING.includes(method);
 
-export interface MethodsOptions {
+/** What clients are offered. */
+export interface Offered {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prompts: ReadonlyMap<string, Prompt>;
   readonly resources: readonly Resource[];
-  /** Lists show everybody all tools and prompts, not just those that the sender can call. */
-  readonly listsAll: boolean;
-  readonly log: Log;
 }
 
 const publicOutcome = (fields: string): Outcome => ({ fields, cacheScope: 'public' });
@@ -63,8 +61,12 @@ const failedOutcome = (message: string, code: number = CODES.invalidParams, data
   ...(status && { status }),
 });
 
-export function createMethods(options: MethodsOptions): Readonly<Record<string, Method>> {
-  const { tools, prompts, resources, listsAll, log } = options;
+/** Creates the methods. With `listsAll`, lists show everybody all tools and prompts, not just those that the sender can call. */
+export function createMethods(
+  { tools, prompts, resources }: Offered,
+  listsAll: boolean,
+  log: Log,
+): Readonly<Record<string, Method>> {
   const about = { capabilities: capabilitiesOf(prompts), instructions: INSTRUCTIONS };
   const byUri = new Map(resources.map((resource) => [resource.uri, resource]));
   /** The outcomes of reading: a batch may read the same resource a hundred times. */

@@ -7,6 +7,7 @@ import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { AbortSource, Run } from '../calls/run.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain } from '../ground/result.ts';
+import type { Log } from '../watch/log.ts';
 import { carriesCredential, holdingOpen } from '../web/context.ts';
 import { challengeFor, type SignIn } from '../web/problem-response.ts';
 import { askingOf, type RequestStates, showsWidgets } from './client.ts';
@@ -22,7 +23,7 @@ import {
   type RpcError,
   resultText,
 } from './message.ts';
-import { createMethods, type MethodsOptions, type Outcome, type PlannedCall, type Requester } from './methods.ts';
+import { createMethods, type Offered, type Outcome, type PlannedCall, type Requester } from './methods.ts';
 import { callResultText } from './results.ts';
 
 /** What a transport knows of a request's sender, and how it responds. */
@@ -54,9 +55,13 @@ export interface Reply {
 /** Handles a request, synchronously if it needs no call. */
 export type Mcp = (request: RequestMessage, peer: Peer) => Awaitable<Reply>;
 
-export interface McpOptions extends MethodsOptions {
+export interface McpOptions {
+  readonly offered: Offered;
+  /** Whether lists show everybody all tools and prompts, not just those that the sender can call. */
+  readonly listsAll: boolean;
   readonly requestStates: RequestStates;
   readonly run: Run;
+  readonly log: Log;
 }
 
 /** Lists and resources change only when the server restarts. */
@@ -64,8 +69,8 @@ const CACHE_MS = 3_600_000;
 
 const NOT_FOUND: RpcError = { code: CODES.methodNotFound, message: 'Method not found' };
 
-export function createMcp({ requestStates, run, ...options }: McpOptions): Mcp {
-  const methods = new Map(Object.entries(createMethods(options)));
+export function createMcp({ offered, listsAll, requestStates, run, log }: McpOptions): Mcp {
+  const methods = new Map(Object.entries(createMethods(offered, listsAll, log)));
 
   function callFor(request: RequestMessage, planned: PlannedCall, peer: Peer): Awaitable<Reply> {
     const { signIn, sender } = peer;

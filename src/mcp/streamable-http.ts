@@ -99,8 +99,11 @@ export function mcpRoute({
   }
 }
 
-interface SingleOptions extends Pick<McpRouteOptions, 'mcp' | 'streams' | 'signIn'> {
+interface SingleOptions {
+  readonly mcp: Mcp;
+  readonly streams: Streams;
   readonly replies: HttpReplies;
+  readonly signIn: SignIn | null;
 }
 
 /** Creates the handler of a single request, which responds with a stream if the client wants progress. */

@@ -17,16 +17,14 @@ export type Handler = (context: RequestContext) => Awaitable<Response>;
 /** Responds to a POST, whose body has been read. */
 export type BodyHandler = (context: RequestContext, body: Body) => Awaitable<Response>;
 
-type Refuse = (context: RequestContext, problem: Problem) => Awaitable<Response>;
+export type Refuse = (context: RequestContext, problem: Problem) => Awaitable<Response>;
 
-export interface Route {
-  readonly path: string;
+/** The handlers of a route. */
+export interface Handlers {
   readonly get?: Handler;
   readonly post?: BodyHandler;
   /** The type of the body of `post`; by default JSON. */
   readonly takes?: BodyKind;
-  /** Every body contains a credential, so production refuses POST over plain HTTP. */
-  readonly takesSecrets?: boolean;
   /**
    * Handles every method, for proxies that forward what they were asked: OPTIONS is no preflight, Host and Origin are
    * another server's, so CORS and HSTS are too. Excludes `get` and `post`.
@@ -36,6 +34,12 @@ export interface Route {
   readonly missing?: Problem;
   /** Creates the response to a refusal before the handler; by default problemResponse. */
   readonly refuse?: Refuse;
+}
+
+export interface Route extends Handlers {
+  readonly path: string;
+  /** Every body contains a credential, so production refuses POST over plain HTTP. */
+  readonly takesSecrets?: boolean;
   /** Any web page may read the response: it is the same for everyone. */
   readonly openToAnyOrigin?: boolean;
   /** Only services call it: no page may read the response, not even one of an allowed origin. */
@@ -93,7 +97,7 @@ interface RequestChecksOptions {
    * The allowed origins; null: those of loopback. The server's own origin, as the request names it, is always allowed.
    */
   readonly allowedOrigins: readonly string[] | null;
-  readonly address: Pick<ServerAddress, 'url'>;
+  readonly address: ServerAddress;
 }
 
 /** Returns the handler of the route (a BodyHandler if the method is POST), or the first problem. */

@@ -109,7 +109,7 @@ test('the order of the fields of an input does not matter', async () => {
 
 describe('the secret that signs states', () => {
   const states = (secret: string, clock = testClock()) =>
-    createRequestStates({ readSecret: async () => secret, databaseId: () => 'd', clock });
+    createRequestStates({ readSecret: async () => secret, databaseId: () => 'd' }, clock);
 
   test('a state signed with the secret of another database is refused', async () => {
     const sealed = await states('a').seal('subject', { who: ALICE });
@@ -120,14 +120,11 @@ describe('the secret that signs states', () => {
   test('the signing secret is read once, again after a failure, and again when the database was replaced', async () => {
     let reads = 0;
     let databaseId = 'first';
-    const { seal } = createRequestStates({
-      async readSecret() {
-        if (reads++ === 0) throw new StoreOutage('away');
-        return databaseId;
-      },
-      databaseId: () => databaseId,
-      clock: testClock(),
-    });
+    const readSecret = async () => {
+      if (reads++ === 0) throw new StoreOutage('away');
+      return databaseId;
+    };
+    const { seal } = createRequestStates({ readSecret, databaseId: () => databaseId }, testClock());
     await expect(seal('s', {})).rejects.toThrow('away');
     const before = [await seal('s', {}), await seal('s', {})];
     expect([reads, before[0]]).toEqual([2, before[1]]);

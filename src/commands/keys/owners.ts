@@ -1,6 +1,6 @@
 // `keys owners`: lists owners that have keys or settings, by name.
 
-import { type OwnersPage, pageOfOwners, writtenOwner } from '../../doors/owners/index.ts';
+import { createOwnerStore, type OwnersPage, pageOfOwners, writtenOwner } from '../../doors/owners/index.ts';
 import type { ShownOwner } from '../../keys/plans.ts';
 import { command } from '../command.ts';
 import { flag } from '../options.ts';
@@ -13,10 +13,11 @@ export const verb = command({
   options: { json: flag },
   run: ({ options: { json }, io }) =>
     withStore(io, async (store, config) => {
+      const ownerStore = createOwnerStore(store.db);
       const reading = ownersIn(store, config);
       let isFirst = true;
       for (let after: string | null = ''; after !== null; ) {
-        const { owners, next }: OwnersPage<ShownOwner> = await pageOfOwners(reading, after);
+        const { owners, next }: OwnersPage<ShownOwner> = await pageOfOwners(ownerStore, reading, after);
         const found = owners.map(writtenOwner);
         if (json) await io.writeJson(found);
         else if (isFirst || found.length > 0) await writeOwners(io, found, isFirst);

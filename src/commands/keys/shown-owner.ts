@@ -1,7 +1,7 @@
 // Reads and formats owners for the commands.
 
 import type { Config } from '../../config/config.ts';
-import { createOwnerStore, type writtenOwner } from '../../doors/owners/index.ts';
+import type { writtenOwner } from '../../doors/owners/index.ts';
 import { systemClock } from '../../ground/runtime.ts';
 import type { Store } from '../../store/open.ts';
 import { createShownUses, NOTHING_KNOWN } from '../../uses/shown-uses.ts';
@@ -11,9 +11,8 @@ export type WrittenOwner = ReturnType<typeof writtenOwner>;
 
 /** Returns what reading owners like `admin_list_owners` needs; their uses are those written so far. */
 export const ownersIn = (store: Store, config: Config) => ({
-  ownerStore: createOwnerStore(store.db),
   planStore: store.plans,
-  defaults: config,
+  config,
   usage: createShownUses({ store, clock: systemClock, known: NOTHING_KNOWN }),
 });
 

@@ -24,9 +24,8 @@ export { createAdminStore } from './store.ts';
 export { whyUnknown } from './unused.ts';
 export { type Days, keptDays, type UsageQuery, type Used, usageOf } from './usage.ts';
 
-interface AdminOptions extends Omit<AdminKeysOptions, 'store'> {
+interface AdminOptions extends AdminKeysOptions, TrailOptions {
   readonly db: Database;
-  readonly store: TrailOptions['keyStore'];
   /** `store`: wraps a store to time its calls. */
   readonly watch: { store<S extends object>(store: S): S };
 }
@@ -34,12 +33,12 @@ interface AdminOptions extends Omit<AdminKeysOptions, 'store'> {
 /** Opens what admins do with anybody's keys. */
 export function openAdmin(core: AdminOptions) {
   const store = core.watch.store(createAdminStore(core.db));
-  const admin = createAdminKeys({ ...core, store });
+  const admin = createAdminKeys(store, core);
   return {
     /** The tools by which they list, revoke and change keys. */
     tools: ownTools((deps) => [adminListKeys, adminRevokeKeys, adminUpdateKey].map((tool) => tool(deps, admin))),
     /** Reads the trail of keys and owners. */
-    trail: createTrail({ ...core, keyStore: core.store, store }),
+    trail: createTrail(store, core),
     /** Loads their part of the page /keys. */
     part: async () => (await import('./part.ts')).createPart(),
   };

@@ -182,15 +182,14 @@ export interface NamedKey extends OwnKey {
 const childNamed = (name: AskedName): ChildName => ('id' in name ? { ids: [name.id] } : name);
 
 export interface AdminKeysOptions extends EditShownWith {
-  readonly store: AdminStore;
   readonly derived: DerivedKeys;
   readonly originOf: OriginOf;
   readonly granted: Granted;
 }
 
 /** Creates what admins may do through tools. It creates no keys. */
-export function createAdminKeys(options: AdminKeysOptions) {
-  const { store, derived, originOf, granted, refresh, clock, log } = options;
+export function createAdminKeys(store: AdminStore, options: AdminKeysOptions) {
+  const { derived, originOf, granted, refresh, clock, log } = options;
   const adminOrigin = (actor: Actor): Origin => ({ ...originOf('tool', actor, actor.actor), byAdmin: true });
   return {
     /**

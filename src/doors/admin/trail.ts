@@ -13,8 +13,7 @@ import type { Log } from '../../watch/log.ts';
 import type { AdminStore } from './keys.ts';
 
 export interface TrailOptions {
-  readonly keyStore: KeyStore;
-  readonly store: Pick<AdminStore, 'find' | 'eventsOfOwner'>;
+  readonly store: KeyStore;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -23,15 +22,15 @@ export interface TrailOptions {
 export type Whose = { readonly keyId: string } | { readonly owner: string };
 
 /** Creates the reader of events before a number, newest first. */
-export function createTrail({ keyStore, store, clock, log }: TrailOptions) {
+export function createTrail(adminStore: AdminStore, { store, clock, log }: TrailOptions) {
   const histories = createPersonBudget([LIMITS.histories], clock, log);
 
   /** Returns the events of a key, and whether all are of this owner's time; null: there is no such key. */
   async function eventsOfKey(keyId: string, before: number, owner: string) {
-    const found = await keyStore.eventsOfKey(keyId, null, before, HISTORY_READ);
+    const found = await store.eventsOfKey(keyId, null, before, HISTORY_READ);
     if (found.length > 0) return { found, isOwn: found.every((event) => event.owner === owner) };
     // Events are deleted in time; a key that has none left is still there.
-    const [key] = await store.find({ id: keyId });
+    const [key] = await adminStore.find({ id: keyId });
     return key === undefined ? null : { found, isOwn: key.userId === owner };
   }
 
@@ -42,7 +41,10 @@ export function createTrail({ keyStore, store, clock, log }: TrailOptions) {
     const read =
       'keyId' in whose
         ? await eventsOfKey(whose.keyId, before, admin.userId)
-        : { found: await store.eventsOfOwner(whose.owner, before, HISTORY_READ), isOwn: whose.owner === admin.userId };
+        : {
+            found: await adminStore.eventsOfOwner(whose.owner, before, HISTORY_READ),
+            isOwn: whose.owner === admin.userId,
+          };
     if (read === null) return err({ code: 'key_not_found' });
     if (!read.isOwn) log.info('Trail read by an admin', { ...actorFields(admin), actor: admin.actor, ...whose });
     return ok(historyPage(read.found, shownToAdmin));

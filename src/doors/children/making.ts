@@ -11,10 +11,11 @@ import type { Audience } from '../../keys/audience.ts';
 import { earlier, fingerprintOf, hashKey, mintId, mintKey } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';
 import type { KeyIdentity, Verifier } from '../../keys/verify.ts';
+import type { Database } from '../../store/database.ts';
 import type { Log, LogFields } from '../../watch/log.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { DELEGATE } from './child.ts';
-import type { ChildStore } from './store.ts';
+import { createChildStore } from './store.ts';
 
 export interface ChildRequest {
   /** A function: which of those that the parent may hand on. */
@@ -34,16 +35,16 @@ export interface MadeChild {
 }
 
 export interface MakeChildOptions {
-  readonly childStore: Pick<ChildStore, 'insertChild'>;
+  readonly db: Database;
   readonly verifier: Verifier;
   readonly audience: Audience;
-  readonly clock: Clock;
+  /** A clock that also counts while the machine sleeps. */
+  readonly ageClock: Clock;
   readonly random: RandomBytes;
   readonly sha256: Sha256;
   readonly log: Log;
   readonly originOf: OriginOf;
-  readonly keyPrefix: string;
-  readonly production: boolean;
+  readonly config: { readonly keyPrefix: string; readonly production: boolean };
 }
 
 /** The most living children. Beyond it, no more are made until one ends. */
@@ -51,7 +52,9 @@ const CHILDREN_MAX = { ofParent: LIMITS.children.each, ofOwner: LIMITS.childrenO
 
 /** Creates the function that makes a child for whoever presents its parent's secret. */
 export function createMakeChild(options: MakeChildOptions) {
-  const { childStore, verifier, audience, clock, random, sha256, log, originOf, keyPrefix, production } = options;
+  const { db, verifier, audience, ageClock: clock, random, sha256, log, originOf, config } = options;
+  const { keyPrefix, production } = config;
+  const childStore = createChildStore(db);
   const budgets = [LIMITS.exchangesOfKey, LIMITS.exchangesOfKeyAndDay].map((rate) => createTokenBuckets(rate, clock));
   const ownersBudget = createPersonBudget([LIMITS.exchanges, LIMITS.exchangesOfDay], clock, log);
 

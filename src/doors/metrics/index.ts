@@ -3,7 +3,7 @@
 
 import type { Observer } from '../../api/observer.ts';
 import type { Clock, Sha256 } from '../../ground/runtime.ts';
-import type { Route } from '../../web/router.ts';
+import type { Handlers } from '../../web/router.ts';
 import type { Metrics } from './measures.ts';
 
 export type { ProcessUsage } from './gauges.ts';
@@ -13,7 +13,7 @@ export interface MetricsDoor {
   readonly watch: Pick<Metrics, 'guard' | 'verify' | 'token' | 'store'>;
   readonly addGauges: Metrics['addGauges'];
   readonly observer: Observer;
-  readonly route: Pick<Route, 'get'>;
+  readonly route: Handlers;
 }
 
 /** Loads the metrics. Null without a token. */

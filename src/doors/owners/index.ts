@@ -2,12 +2,11 @@
 // the list and removal of owners. By tools, which are loaded with ADMIN_CLAIM, and by commands. A door: the server works
 // without it, by its defaults, and a plan that is set stays in force.
 
-import type { OwnerDefaults } from '../../keys/plans.ts';
 import type { Database } from '../../store/database.ts';
 import type { ToolFile } from '../../tools/folder/tool-file.ts';
 import { ownTools } from '../../tools/server-tools.ts';
 import { adminListOwners } from './list-owners.ts';
-import { createOwners } from './owners.ts';
+import { createOwners, type OwnersOptions } from './owners.ts';
 import { createOwnerStore } from './store.ts';
 import { adminUpdateOwner } from './update-owner.ts';
 
@@ -15,8 +14,7 @@ export { writtenOwner } from './fields.ts';
 export { type OwnerStore, type OwnersPage, ownerNamed, pageOfOwners, removeOwner, updateOwner } from './owners.ts';
 export { createOwnerStore } from './store.ts';
 
-interface OwnerToolsOptions extends Omit<Parameters<typeof createOwners>[0], 'ownerStore' | 'defaults'> {
-  readonly config: OwnerDefaults;
+interface OwnerToolsOptions extends OwnersOptions {
   readonly db: Database;
   /** `store`: wraps a store to time its calls. */
   readonly watch: { store<S extends object>(store: S): S };
@@ -25,6 +23,6 @@ interface OwnerToolsOptions extends Omit<Parameters<typeof createOwners>[0], 'ow
 /** Returns the tools by which admins list owners and set their plans. */
 export function ownerTools(core: OwnerToolsOptions): ToolFile {
   const ownerStore = core.watch.store(createOwnerStore(core.db));
-  const owners = createOwners({ ...core, ownerStore, defaults: core.config });
+  const owners = createOwners(ownerStore, core);
   return ownTools((deps) => [adminListOwners, adminUpdateOwner].map((tool) => tool(deps, owners)));
 }

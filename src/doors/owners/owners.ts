@@ -4,7 +4,13 @@
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { type Actor, actorFields, type Origin, type OriginOf } from '../../keys/actor.ts';
-import { type PlansOptions, type ShownOwner, type StoredOwner, shownOwners } from '../../keys/plans.ts';
+import {
+  type PlansOptions,
+  type ShownOwner,
+  type ShownPlans,
+  type StoredOwner,
+  shownOwners,
+} from '../../keys/plans.ts';
 import type { OwnerSettings } from '../../keys/record.ts';
 import type { Log } from '../../watch/log.ts';
 
@@ -72,7 +78,7 @@ export interface OwnerUpdate extends OwnerEdit {
 
 /** Sets the given fields. Returns whether anything changed. */
 export async function updateOwner(
-  store: Pick<OwnerStore, 'set' | 'block' | 'unblock'>,
+  store: OwnerStore,
   owner: string,
   { blocked, ...edit }: OwnerUpdate,
   origin: Origin,
@@ -87,36 +93,33 @@ export async function updateOwner(
 export type Owners = ReturnType<typeof createOwners>;
 
 export interface OwnersOptions extends PlansOptions {
-  readonly ownerStore: Pick<OwnerStore, 'ownersAfter' | 'set' | 'block' | 'unblock'>;
+  readonly originOf: OriginOf;
+  /** Lets this process see a change before the response. */
+  readonly refresh: () => Promise<void>;
+  readonly log: Log;
 }
 
 /** Returns the owners after a name, with what is in force and what was used. */
 export async function pageOfOwners(
-  { ownerStore, usage, defaults }: Omit<OwnersOptions, 'planStore'>,
+  ownerStore: OwnerStore,
+  { usage, config }: ShownPlans,
   after: string,
 ): Promise<OwnersPage<ShownOwner>> {
   const { owners, next } = await ownerStore.ownersAfter(after);
-  return { owners: await shownOwners(owners, usage.usesOfOwners, defaults), next };
+  return { owners: await shownOwners(owners, usage.usesOfOwners, config), next };
 }
 
 /** Returns one owner likewise, by the exact name, even an unknown one. */
-export async function ownerNamed({ planStore, usage, defaults }: PlansOptions, owner: string): Promise<ShownOwner> {
+export async function ownerNamed({ planStore, usage, config }: PlansOptions, owner: string): Promise<ShownOwner> {
   const stored = await planStore.findOwner(owner);
-  const [shown] = await shownOwners(stored === null ? [] : [stored], usage.usesOfOwners, defaults);
+  const [shown] = await shownOwners(stored === null ? [] : [stored], usage.usesOfOwners, config);
   if (shown === undefined) throw new Error('an owner was asked for, and none was returned');
   return shown;
 }
 
 /** Creates what admins do with owners through tools. */
-export function createOwners(
-  options: OwnersOptions & {
-    readonly originOf: OriginOf;
-    /** Lets this process see a change before the response. */
-    readonly refresh: () => Promise<void>;
-    readonly log: Log;
-  },
-) {
-  const { ownerStore, originOf, refresh, log } = options;
+export function createOwners(ownerStore: OwnerStore, options: OwnersOptions) {
+  const { originOf, refresh, log } = options;
   return {
     /** Sets the given fields, and returns the owner's new state. Nobody blocks the owner that he is himself. */
     async update(actor: Actor, owner: string, update: OwnerUpdate): Promise<Result<ShownOwner, Problem>> {
@@ -129,6 +132,6 @@ export function createOwners(
       return ok(await ownerNamed(options, owner));
     },
 
-    page: (after: string) => pageOfOwners(options, after),
+    page: (after: string) => pageOfOwners(ownerStore, options, after),
   };
 }

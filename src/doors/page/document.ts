@@ -3,14 +3,18 @@
 
 import { admittedIds } from '../../config/client-ids.ts';
 import type { Config } from '../../config/config.ts';
+import type { Env } from '../../config/env.ts';
+import { shownMintingCommand } from '../../config/token-settings.ts';
 import { once } from '../../ground/cache.ts';
 import { pagePolicy } from '../../ground/html.ts';
 import type { Fragment } from '../../ground/inline.ts';
+import type { Clock } from '../../ground/runtime.ts';
 import type { ServerAddress } from '../../ground/server-address.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import { documentOf, withSetup } from '../../pages/document.ts';
 import { refusedWithin } from '../../pages/widgets/index.ts';
-import type { FindSignIn } from '../../users/sign-in.ts';
+import { createFindSignIn, type FindSignIn } from '../../users/sign-in.ts';
+import type { Log } from '../../watch/log.ts';
 import { PAGE_HEADERS } from '../../web/headers.ts';
 import type { Handler } from '../../web/router.ts';
 import away from './away.js' with { type: 'text' };
@@ -40,26 +44,17 @@ const PARTS = {
 };
 
 export interface KeysPageOptions {
-  readonly config: Pick<
-    Config,
-    | 'jwtAudience'
-    | 'jwtClaims'
-    | 'keyCeilings'
-    | 'keysPage'
-    | 'connect'
-    | 'device'
-    | 'production'
-    | 'revocationLagMaxMs'
-  >;
-  readonly address: Pick<ServerAddress, 'url'>;
-  /** Finds the issuer's sign-in endpoints. Null: people sign in with a link, or paste a token. */
-  readonly findSignIn: FindSignIn | null;
+  readonly config: Config;
+  readonly address: ServerAddress;
+  readonly env: Env;
+  /** How messages run a script of package.json; null: not possible. */
+  readonly runScript: string | null;
   /** The scopes that tools and prompts demand of keys. */
   readonly keyScopes: readonly string[];
-  /** The start of the command that creates sign-in links; null: there is none. */
-  readonly mints: string | null;
   /** Loads what only admins see; null: there are none. */
   readonly part: (() => Promise<Fragment>) | null;
+  readonly clock: Clock;
+  readonly log: Log;
 }
 
 /** Creates the handler of the part for admins. It is code, and holds nobody's data. */
@@ -70,8 +65,13 @@ export function partRoute(part: () => Promise<Fragment>): Handler {
 }
 
 export function keysPageRoute(options: KeysPageOptions): Handler {
+  const { config, address, env, runScript, part: loadPart, clock, log } = options;
+  const signIn = config.keysPage?.signIn;
+  // Without it people sign in with a link, or paste a token.
+  const findSignIn = signIn ? createFindSignIn(signIn.issuer, clock, log) : null;
+  const mints = shownMintingCommand(config, { env, publicUrl: address.url, runScript });
   const load = once(async () => {
-    const { names = [] } = (await options.part?.()) ?? {};
+    const { names = [] } = (await loadPart?.()) ?? {};
     const parts = { ...PARTS, 'shared.js': `export const shared = { ${names.join(', ')} };\n` };
     const document = documentOf({ title: 'API keys', script: 'page.js', isPage: true, parts });
     return { document, policy: pagePolicy([document]) };
@@ -79,9 +79,9 @@ export function keysPageRoute(options: KeysPageOptions): Handler {
   let last = { html: '', page: new Blob() };
   return async ({ acceptsCredentials, publicUrl }) => {
     const { document, policy } = await load();
-    const issuer = await pageIssuer(options);
-    const part = options.part && `${publicUrl}/keys/operators.js`;
-    const html = withSetup(document, { ...setupOf(options, publicUrl, issuer, acceptsCredentials), part });
+    const issuer = findSignIn && (await pageIssuer(config, address, findSignIn));
+    const part = loadPart && `${publicUrl}/keys/operators.js`;
+    const html = withSetup(document, { ...setupOf(options, mints, publicUrl, issuer, acceptsCredentials), part });
     if (html !== last.html) last = { html, page: new Blob([html]) }; // all responses share the Blob
     const headers = {
       ...PAGE_HEADERS,
@@ -96,7 +96,13 @@ const withScript = (policy: string, url: string | null): string =>
   url === null ? policy : policy.replace('script-src ', () => `script-src ${asSource(url)} `);
 
 /** Returns the setup of the page's script. It is public. */
-function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: string, issuer: unknown, isSecure: boolean) {
+function setupOf(
+  { config, keyScopes }: KeysPageOptions,
+  mints: string | null, // the start of the command that creates sign-in links; null: there is none
+  publicUrl: string,
+  issuer: Issuer,
+  isSecure: boolean,
+) {
   const { jwtClaims, keyCeilings, connect, device, production, revocationLagMaxMs } = config;
   const app = config.keysPage?.app ?? null;
   return {
@@ -119,12 +125,12 @@ function setupOf({ config, keyScopes, mints }: KeysPageOptions, publicUrl: strin
   };
 }
 
-type Issuer = Awaited<ReturnType<typeof pageIssuer>>;
+type Issuer = Awaited<ReturnType<typeof pageIssuer>> | null;
 
 /** Returns where people sign in, named by the issuer's host. Its `endpoints` are null while it is out of reach. */
-async function pageIssuer({ config, address, findSignIn }: KeysPageOptions) {
+async function pageIssuer(config: Config, address: ServerAddress, findSignIn: FindSignIn) {
   const signIn = config.keysPage?.signIn ?? null;
-  if (signIn === null || findSignIn === null) return null;
+  if (signIn === null) return null;
   const { issuer, clientId, scope } = signIn;
   const resource = config.jwtAudience ?? address.url; // a token's audience doesn't depend on the name in the request
   return { name: new URL(issuer).host, issuer, clientId, scope, resource, endpoints: await findSignIn() };

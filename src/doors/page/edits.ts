@@ -4,11 +4,10 @@ import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import { MS_PER_DAY } from '../../ground/runtime.ts';
 import { hasSameScopes } from '../../ground/text.ts';
-import type { Actor } from '../../keys/actor.ts';
-import type { ChangesOptions } from '../../keys/changes.ts';
+import type { Actor, OriginOf, PersonBudget } from '../../keys/actor.ts';
 import { type EditShownWith, type MadeEdit, type OwnKey, showEdit } from '../../keys/listing.ts';
 import { hasEnded, isIdShaped, type ListedKey } from '../../keys/record.ts';
-import type { OwnEdit } from '../../keys/store.ts';
+import type { KeyStore, OwnEdit } from '../../keys/store.ts';
 
 /** An edit as a person requests it. Fields left out stay. */
 export interface AskedEdit {
@@ -18,7 +17,12 @@ export interface AskedEdit {
   readonly expiresInDays?: number | undefined;
 }
 
-export interface OwnEditsOptions extends Pick<ChangesOptions, 'store' | 'originOf' | 'creations'>, EditShownWith {}
+export interface OwnEditsOptions extends EditShownWith {
+  readonly store: KeyStore;
+  readonly originOf: OriginOf;
+  /** Limits what could add events without end. */
+  readonly creations: PersonBudget;
+}
 
 /** How often an edit is tried when concurrent changes get in first. */
 const EDIT_TRIES = 10;

@@ -20,7 +20,6 @@ import { keyIdInput, keyRequestFields, listedKey } from '../../tools/key-fields.
 import { createOwnEdits, type OwnEditsOptions } from './edits.ts';
 
 export interface OwnKeyRoutesOptions extends OwnEditsOptions, HistoryOptions {
-  readonly store: OwnEditsOptions['store'] & HistoryOptions['store'];
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   /** Reads the events of anybody's key, or of an owner, for an admin; null: there are no admins. */
   readonly trail: ReadTrail | null;

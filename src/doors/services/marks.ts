@@ -2,6 +2,7 @@
 // under a secret that all processes on the database share. Without it nobody can compute the code of a guessed text.
 
 import type { createHmac as CreateHmac } from 'node:crypto';
+import type { Signing } from '../../ground/signed-text.ts';
 
 /** The first 16 hex digits of an HMAC-SHA-256 (RFC 2104). */
 const DIGITS = 16;
@@ -16,13 +17,8 @@ export interface Macs {
   of(use: Use, text: string): string;
 }
 
-export interface MacsOptions {
-  readonly readSecret: () => Promise<string>;
-  readonly databaseId: () => string;
-}
-
 /** Returns a function that resolves to the current database's codes. It reads the secret once per database. */
-export function createMacs({ readSecret, databaseId }: MacsOptions): () => Promise<Macs> {
+export function createMacs({ readSecret, databaseId }: Signing): () => Promise<Macs> {
   let known: Macs | undefined;
 
   async function read(): Promise<Macs> {

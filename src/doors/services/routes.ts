@@ -5,6 +5,7 @@ import type { VerifyKey } from '../../calls/api-key.ts';
 import type { Guards } from '../../calls/guards.ts';
 import type { Recheck } from '../../calls/proof.ts';
 import type { Clock } from '../../ground/runtime.ts';
+import type { Signing } from '../../ground/signed-text.ts';
 import type { Feed } from '../../keys/feed.ts';
 import type { KeyStore } from '../../keys/store.ts';
 import type { Verifier } from '../../keys/verify.ts';
@@ -13,7 +14,7 @@ import type { Log } from '../../watch/log.ts';
 import { changesRoute } from './changes.ts';
 import { introspectRoute } from './introspect.ts';
 import { createLeases } from './lease.ts';
-import { createMacs, type MacsOptions } from './marks.ts';
+import { createMacs } from './marks.ts';
 import { RecentChanges } from './recent-changes.ts';
 import { createCountUsed } from './reported.ts';
 import { createReportedUses } from './reported-uses.ts';
@@ -29,7 +30,7 @@ export interface ServicesOptions {
   readonly guards: Guards;
   readonly recheck: Recheck;
   /** Returns the secret of marks and cursors, and whose database it is. */
-  readonly signing: (use: 'client_id') => MacsOptions;
+  readonly signing: (use: 'client_id') => Signing;
   /** The feed's clock, which also counts while the machine sleeps. */
   readonly ageClock: Clock;
   readonly log: Log;

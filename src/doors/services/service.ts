@@ -10,7 +10,7 @@ import type { Log, LogRepeated } from '../../watch/log.ts';
 import { type Body, formIn } from '../../web/body.ts';
 import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../../web/context.ts';
 import { UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
-import type { Route } from '../../web/router.ts';
+import type { BodyHandler, Refuse } from '../../web/router.ts';
 
 /** The scope of a key that may ask. */
 const SERVICE_SCOPE = 'introspect';
@@ -35,7 +35,10 @@ export interface ServiceOptions {
 }
 
 /** A route for services. */
-export type ServiceRoute = Required<Pick<Route, 'post' | 'refuse'>>;
+export interface ServiceRoute {
+  readonly post: BodyHandler;
+  readonly refuse: Refuse;
+}
 
 export interface ServiceRequest {
   readonly caller: ServiceCall;

@@ -1,7 +1,7 @@
 // Parses and validates a client's request to /authorize (RFC 6749 §4.1.1). Pure. It redirects nobody before it knows
 // that the redirect URI is the client's and admitted.
 
-import type { Refusal } from '../../api/oauth.ts';
+import type { RefusalReason } from '../../api/oauth.ts';
 import { hasTwice, parameter } from '../../api/oauth.ts';
 import { isLoopbackRedirect, isSameRedirect } from '../../config/redirects.ts';
 import { type Problem, publicPart } from '../../ground/problem.ts';
@@ -42,11 +42,11 @@ export type Decision =
     };
 
 /** Why a client is refused, for the log. */
-export type AuthorizationRefusal = Pick<Refusal, 'reason' | 'about'> & {
+export interface AuthorizationRefusal extends RefusalReason {
   readonly error?: RequestError;
   /** The id of a client that isn't listed. */
   readonly notListed?: string;
-};
+}
 
 /** Resolves with the decision on the parameters of /authorize. */
 export type Decide = (parameters: URLSearchParams, context: RequestContext) => Promise<Decision>;

@@ -18,7 +18,7 @@ import { type Body, formIn, isUtf8 } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { UNCACHED_HEADERS, UNCACHED_JSON_HEADERS } from '../../web/headers.ts';
 import { challengeFor, problemHeaders, problemResponse } from '../../web/problem-response.ts';
-import { queryOf, type Route } from '../../web/router.ts';
+import { type Handlers, queryOf } from '../../web/router.ts';
 import {
   type AuthorizationRequest,
   type Decide,
@@ -40,7 +40,7 @@ export interface AuthorizeOptions {
   readonly log: Log;
 }
 
-export function authorizeRoute(options: AuthorizeOptions): Pick<Route, 'get' | 'post' | 'takes' | 'refuse'> {
+export function authorizeRoute(options: AuthorizeOptions): Handlers {
   const { decide, hasKeysPage: hasPage, log } = options;
   const { showForm, submitKey } = createKeyForm(options);
   const click = createClick(options);

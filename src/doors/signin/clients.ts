@@ -8,7 +8,7 @@ import { isAdmitted, NO_REDIRECTS, type Redirects } from '../../config/redirects
 import { networkOf } from '../../ground/ip.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
-import { createSignedText, type SignedTextOptions } from '../../ground/signed-text.ts';
+import { createSignedText, type Signing } from '../../ground/signed-text.ts';
 import { hasLength, isObject, isStorable, isVisible } from '../../ground/text.ts';
 import type { Log } from '../../watch/log.ts';
 import { excerptOf } from '../../watch/redact.ts';
@@ -45,7 +45,8 @@ export interface Clients {
   mayBe(clientId: string): Promise<boolean>;
 }
 
-export interface ClientsOptions extends Omit<SignedTextOptions, 'use'> {
+export interface ClientsOptions {
+  readonly signing: Signing;
   /** Reads the clients' documents; null if none may be read. */
   readonly documents: ClientDocuments | null;
   readonly redirects: Redirects;
@@ -56,8 +57,8 @@ type SignedRegistration = readonly [name: string | null, ...redirectUris: string
 
 const UNKNOWN: Result<never, ClientFault> = err({ is: 'unknown' });
 
-export function createClients({ documents, redirects, ...signing }: ClientsOptions): Clients {
-  const signedText = createSignedText({ ...signing, use: 'client_id' });
+export function createClients({ signing, documents, redirects }: ClientsOptions): Clients {
+  const signedText = createSignedText(signing, 'client_id');
 
   async function registered(clientId: string): Promise<Result<Client, ClientFault>> {
     const text = await signedText.read(clientId);

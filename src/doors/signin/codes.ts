@@ -120,14 +120,13 @@ export interface Grants {
 }
 
 export interface GrantsOptions {
-  readonly codes: Codes;
-  readonly keys: Pick<Minting, 'order'>;
+  readonly keys: Minting;
   readonly clock: Clock;
   readonly sha256: Sha256;
   readonly log: Log;
 }
 
-export function createGrants({ codes, keys, clock, sha256, log }: GrantsOptions): Grants {
+export function createGrants(codes: Codes, { keys, clock, sha256, log }: GrantsOptions): Grants {
   const signIns = createTokenBuckets(LIMITS.signIns, clock);
 
   async function redirectWithCode(
@@ -165,7 +164,7 @@ export const makeAttempt = (random: RandomBytes): string => random(ATTEMPT_BYTES
 
 export interface MakingOptions {
   readonly store: CodeStore;
-  readonly keys: Pick<Minting, 'mint'>;
+  readonly keys: Minting;
   readonly originOf: OriginOf;
   readonly random: RandomBytes;
   readonly log: Log;

@@ -29,8 +29,8 @@ import { type DeviceDecision, type DeviceRequest, hasEnded, INTERVAL_S, userCode
 import type { CodeStore, FindCode } from './store.ts';
 
 interface DeviceDecisionOptions {
-  readonly store: Pick<CodeStore, 'findAsked' | 'decide'>;
-  readonly keys: Pick<Minting, 'order'>;
+  readonly store: CodeStore;
+  readonly keys: Minting;
   readonly audience: Audience;
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   readonly readKeyRequest: ReadKeyRequest;

@@ -74,7 +74,7 @@ export function userCodeHash(sha256: Sha256, userCode: string): string | null {
 }
 
 export interface DeviceAuthorizationOptions {
-  readonly store: Pick<CodeStore, 'ask'>;
+  readonly store: CodeStore;
   readonly audience: Audience;
   readonly clock: Clock;
   readonly random: RandomBytes;

@@ -5,7 +5,6 @@
 import type { DoorRoutes } from '../../api/index.ts';
 import { logRefusal, parameter } from '../../api/oauth.ts';
 import type { GrantTypes } from '../../api/token.ts';
-import type { VerifyKey } from '../../calls/api-key.ts';
 import type { Call } from '../../calls/call.ts';
 import type { Guard } from '../../calls/guard.ts';
 import type { UserAuth } from '../../calls/user-jwt.ts';
@@ -14,6 +13,7 @@ import type { Config } from '../../config/config.ts';
 import { NO_REDIRECTS } from '../../config/redirects.ts';
 import type { TokenBuckets } from '../../ground/limits/rates.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
+import type { Signing } from '../../ground/signed-text.ts';
 import type { OriginOf } from '../../keys/actor.ts';
 import type { Audience } from '../../keys/audience.ts';
 import type { Minting, ReadKeyRequest } from '../../keys/minting.ts';
@@ -33,11 +33,11 @@ import { createCodeGrant } from './token-code.ts';
 
 export interface SignInOptions {
   /** `connect`: which OAuth clients get keys; `device`: whether programs without a browser may ask for one. */
-  readonly config: Pick<Config, 'connect' | 'device' | 'keysPage' | 'ownerKeys'>;
+  readonly config: Config;
   readonly db: Database;
   /** The budgets of unknown keys, which codes share. */
   readonly lookupBudgets: TokenBuckets;
-  readonly keys: Pick<Minting, 'order' | 'mint'>;
+  readonly keys: Minting;
   readonly verifier: Verifier;
   readonly guards: { readonly userJwt: Guard<Call, UserAuth> };
   readonly readKeyRequest: ReadKeyRequest;
@@ -53,11 +53,6 @@ export interface SignInOptions {
   readonly log: Log;
 }
 
-interface Signing {
-  readonly readSecret: () => Promise<string>;
-  readonly databaseId: () => string;
-}
-
 export interface SignInDoor {
   readonly routes: DoorRoutes;
   /** Whether OAuth clients get keys here. */
@@ -68,51 +63,45 @@ export interface SignInDoor {
 }
 
 export function openSignIn(core: SignInOptions): SignInDoor {
-  const { config, db, lookupBudgets, verifier, signing, log } = core;
-  const { connect, device, keysPage, ownerKeys } = config;
+  const { config, db, lookupBudgets, log } = core;
+  const { connect, device, ownerKeys } = config;
   const store = createCodeStore(db, ownerKeys);
-  const parts: Parts = {
-    ...core,
-    ...signing('client_id'),
-    hasKeysPage: keysPage !== null,
-    inspect: verifier.inspect,
-    verifyPastedKey: verifier.verifyPasted,
-    store,
-    findCode: createFindCode(store, lookupBudgets, log),
-  };
-  const connected = connect && openConnect(parts, connect);
+  const asked: Asked = { ...core, store, findCode: createFindCode(store, lookupBudgets, log) };
+  const connected = connect && openConnect(asked, connect);
   return {
     routes: {
       ...connected?.routes,
-      ...(device && { ask: deviceAuthorizationRoute(parts), ...deviceDecisionRoutes(parts) }),
+      ...(device && { ask: deviceAuthorizationRoute(asked), ...deviceDecisionRoutes(asked) }),
     },
     grantTypes: new Map([
       ...(connected?.grantTypes ?? []),
-      ...(device ? ([[DEVICE_GRANT, createDeviceGrant(parts)]] as const) : []),
+      ...(device ? ([[DEVICE_GRANT, createDeviceGrant(asked)]] as const) : []),
     ]),
     handsOutKeys: connect !== null,
     authorizationServer: (url) => serverMetadata(config, url),
   };
 }
 
-interface Parts extends SignInOptions, Signing {
-  /** Whether people make keys on the page /keys. */
-  readonly hasKeysPage: boolean;
-  readonly inspect: Verifier['inspect'];
-  readonly verifyPastedKey: VerifyKey;
+/** What both ways need: the core, and where codes and requests are kept. */
+interface Asked extends SignInOptions {
   readonly store: CodeStore;
   readonly findCode: FindCode;
 }
 
 /** Opens the ways of OAuth clients: registration, the page on which a person decides, and redeeming a code. */
-function openConnect(parts: Parts, { redirects, clients: rules }: ConnectConfig) {
-  const { audience, log } = parts;
-  const documents = rules && createClientDocuments({ rules, ageClock: parts.ageClock, log });
-  const clients = createClients({ ...parts, documents, redirects: redirects ?? NO_REDIRECTS });
-  const codes = createCodes(parts);
+function openConnect(core: Asked, { redirects, clients: rules }: ConnectConfig) {
+  const { config, audience, verifier, guards, readKeyRequest, ageClock, log } = core;
+  const documents = rules && createClientDocuments({ rules, ageClock, log });
+  const signing = core.signing('client_id');
+  const clients = createClients({ signing, documents, redirects: redirects ?? NO_REDIRECTS });
+  const codes = createCodes(core);
   const authorize = authorizeRoute({
-    ...parts,
-    grants: createGrants({ ...parts, codes }),
+    hasKeysPage: config.keysPage !== null,
+    verifyPastedKey: verifier.verifyPasted,
+    guards,
+    readKeyRequest,
+    grants: createGrants(codes, core),
+    log,
     async decide(parameters, context) {
       const clientId = parameter(parameters, 'client_id') ?? '';
       const redirectUri = parameter(parameters, 'redirect_uri');
@@ -123,7 +112,7 @@ function openConnect(parts: Parts, { redirects, clients: rules }: ConnectConfig)
     },
   });
   const register = redirects && registerRoute(clients, redirects, log);
-  const grantTypes = [['authorization_code', createCodeGrant({ ...parts, clients, codes })]] as const;
+  const grantTypes = [['authorization_code', createCodeGrant(clients, codes, core)]] as const;
   return { routes: { register, authorize }, grantTypes };
 }
 

@@ -35,18 +35,22 @@ interface NewCode {
   readonly fairnessKey: string;
 }
 
-/** An active key that is handed out for a code. */
-interface Taking {
+interface Attempt {
+  /** The hash of the code. */
   readonly hash: string;
   /** The unique id of this attempt. */
   readonly attempt: string;
+}
+
+/** An active key that is handed out for a code. */
+interface Taking extends Attempt {
   readonly keyId: string;
   /** The fingerprint of the secret that is handed out. */
   readonly fingerprint: string;
 }
 
 /** A key that is made for a code. */
-interface Making extends Omit<Taking, 'keyId' | 'fingerprint'> {
+interface Making extends Attempt {
   readonly record: ApiKeyRecord;
 }
 
@@ -167,7 +171,7 @@ const codeOf = (row: Row): CodeRow => ({
 export type FindCode = Lookups<CodeRow | null>['find'];
 
 /** Creates the function that reads codes, within the budgets of unknown keys. */
-export const createFindCode = ({ findAll }: Pick<CodeStore, 'findAll'>, budgets: TokenBuckets, log: Log): FindCode =>
+export const createFindCode = ({ findAll }: CodeStore, budgets: TokenBuckets, log: Log): FindCode =>
   createLookups<CodeRow | null>({
     readAll: findAll,
     isGood: () => false, // codes, unlike keys, aren't cached: each presentation reads again

@@ -18,9 +18,7 @@ import type { CodeContent, Codes } from './codes.ts';
 import { createMakeKey, type MakingOptions, makeAttempt } from './codes.ts';
 
 export interface CodeGrantOptions extends MakingOptions {
-  readonly clients: Clients;
-  readonly codes: Codes;
-  readonly inspect: Verifier['inspect'];
+  readonly verifier: Verifier;
   readonly audience: Audience;
   readonly clock: Clock;
   readonly sha256: Sha256;
@@ -31,8 +29,8 @@ type Handed = Result<
   Refusal | Problem
 >;
 
-export function createCodeGrant(options: CodeGrantOptions): Redeem {
-  const { clients, codes, store, inspect, originOf, audience, clock, random, sha256, log } = options;
+export function createCodeGrant(clients: Clients, codes: Codes, options: CodeGrantOptions): Redeem {
+  const { store, verifier, originOf, audience, clock, random, sha256, log } = options;
   const makeKey = createMakeKey(options);
 
   /** Refuses a code that was redeemed before, and logs it, because somebody else may have it. */
@@ -45,7 +43,7 @@ export function createCodeGrant(options: CodeGrantOptions): Redeem {
   async function handOver(key: string, hash: string, to: Receiver): Promise<Handed> {
     const { caller, server } = to;
     const resources = server === THIS_SERVER ? undefined : [server];
-    const verified = await inspect(key, { ...caller, resources });
+    const verified = await verifier.inspect(key, { ...caller, resources });
     if (!verified.ok) return verified;
     const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
     const fingerprint = fingerprintOf(hashKey(sha256, key));

@@ -6,13 +6,8 @@ import { atFirstUse } from '../../ground/first-use.ts';
 import type { Sessions } from './sessions.ts';
 import type { SseRouteOptions } from './sse.ts';
 
-interface SseOptions extends Omit<SseRouteOptions, 'sessions' | 'publicPath' | 'isShared'> {
-  readonly address: { readonly path: string };
-  readonly config: { readonly reusePort: boolean };
-}
-
 export interface SseDoor {
-  routes(core: SseOptions): DoorRoutes;
+  routes(core: SseRouteOptions): DoorRoutes;
   /** Returns the number of open sessions. */
   count(): number;
   /** Ends each session as soon as it has no calls in progress, and opens no more. */
@@ -25,16 +20,14 @@ export function openSse(): SseDoor {
   let isStopped = false;
   return {
     routes(core) {
-      const { address, config } = core;
-      const { reusePort } = config;
       const load = lazily(async () => {
         const [{ createSessions }, { sseRoutes }] = await Promise.all([import('./sessions.ts'), import('./sse.ts')]);
         sessions = createSessions();
         if (isStopped) sessions.drain();
-        return sseRoutes({ ...core, publicPath: address.path, isShared: reusePort, sessions });
+        return sseRoutes(sessions, core);
       });
       return {
-        sse: { get: async (context) => (await load()).open(context), isUnlisted: reusePort },
+        sse: { get: async (context) => (await load()).open(context), isUnlisted: core.config.reusePort },
         messages: { post: async (context, body) => (await load()).post(context, body) },
       };
     },

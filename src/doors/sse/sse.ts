@@ -35,14 +35,13 @@ import { asVisitor, NO_SESSION, type Session, type Sessions, type Visitor } from
 export interface SseRouteOptions {
   readonly mcp: Mcp;
   readonly streams: Streams;
-  readonly sessions: Sessions;
   readonly identify: Identify;
-  /** The path of PUBLIC_URL: empty or `/…`. */
-  readonly publicPath: string;
+  /** `path`: that of PUBLIC_URL, empty or `/…`. */
+  readonly address: { readonly path: string };
   /** Where OAuth clients sign in; null: they are never challenged. */
   readonly signIn: SignIn | null;
-  /** Whether several processes share the port: a POST might not reach the process with the stream. */
-  readonly isShared: boolean;
+  /** `reusePort`: several processes share the port, so a POST might not reach the process with the stream. */
+  readonly config: { readonly reusePort: boolean };
   readonly log: Log;
 }
 
@@ -54,13 +53,15 @@ const NO_SESSION_ID: Problem = {
 };
 const ID_IN_USE: RpcError = { code: CODES.invalidRequest, message: 'A request with this id is under way' };
 
-export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; readonly post: BodyHandler } {
-  const { streams, sessions, identify, publicPath, signIn, isShared, log } = options;
-  const reply = createReply(options);
+export function sseRoutes(
+  sessions: Sessions,
+  { mcp, streams, identify, address: server, config, signIn, log }: SseRouteOptions,
+): { readonly open: Handler; readonly post: BodyHandler } {
+  const reply = createReply(mcp, sessions, signIn);
 
   async function open(context: RequestContext): Promise<Response> {
     const { request, requestId } = context;
-    if (isShared) return problemResponse({ code: 'sse_unavailable' }, requestId);
+    if (config.reusePort) return problemResponse({ code: 'sse_unavailable' }, requestId);
     if (request.method === 'HEAD') return new Response(null, { headers: EVENT_STREAM_HEADERS });
     const sender = new Sender(context, identify, log);
     const address = context.clientAddress(); // read now: a client that has left has none
@@ -71,7 +72,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
     const session = sessions.open((onEnd) => streams.open(context, onEnd), visitor, address);
     if (session === undefined) return problemResponse(OVERLOADED, requestId);
     // A path without an origin: clients insist on the origin they connected to.
-    session.stream.send('endpoint', `${publicPath}/messages?sessionId=${session.id}`);
+    session.stream.send('endpoint', `${server.path}/messages?sessionId=${session.id}`);
     return session.stream.response;
   }
 
@@ -129,7 +130,7 @@ export function sseRoutes(options: SseRouteOptions): { readonly open: Handler; r
   return { open, post };
 }
 
-function createReply({ mcp, sessions, signIn }: Pick<SseRouteOptions, 'mcp' | 'sessions' | 'signIn'>) {
+function createReply(mcp: Mcp, sessions: Sessions, signIn: SignIn | null) {
   /** Responds to the POST with 202 or a challenge; the reply comes on the stream. */
   return function reply(
     session: Session,
