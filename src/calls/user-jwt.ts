@@ -5,7 +5,7 @@ import { createLruCache, singleFlights } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
 import { type Awaitable, chain, err, ok, type Result } from '../ground/result.ts';
 import { keysPageUrl } from '../ground/urls.ts';
-import { type Actor, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
+import { type Actor, actorBy, actorFields, type Caller, type RequestIds } from '../keys/actor.ts';
 import type { Feed } from '../keys/feed.ts';
 import { isJwtShaped } from '../keys/record.ts';
 import type { KeyStore } from '../keys/store.ts';
@@ -94,15 +94,8 @@ const helpOf = (helps: 'with_page' | 'without_page', publicUrl: string): string 
 /** A call whose guard has found a user. */
 type UserCall = UserAuth & { readonly caller: Caller };
 
-export const actorOf = ({ auth, caller }: UserCall): Actor => ({
-  userId: auth.subject,
-  actor: auth.actor,
-  grantable: auth.grantable,
-  requestId: caller.requestId,
-  traceId: caller.traceId,
-  publicUrl: caller.publicUrl,
-  clientAddress: () => caller.clientAddress(),
-});
+export const actorOf = ({ auth, caller }: UserCall): Actor =>
+  actorBy(caller, { userId: auth.subject, actor: auth.actor, grantable: auth.grantable });
 
 /** Creates the guard that admits only tokens with the claim of ADMIN_CLAIM. It comes after the user JWT guard. */
 export function adminGuard(log: Log): Guard<UserCall> {

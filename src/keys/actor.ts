@@ -65,7 +65,7 @@ export const createOriginOf =
     address: withAddresses ? caller.clientAddress() : null,
   });
 
-export interface Actor extends Caller {
+export interface Person {
   /** The owner. A team's members share one. */
   readonly userId: string;
   /** The person: the token's `sub`. */
@@ -73,6 +73,29 @@ export interface Actor extends Caller {
   /** The scopes that the person may grant; null: any. */
   readonly grantable: readonly string[] | null;
 }
+
+export interface Actor extends Caller, Person {}
+
+// No spread of a caller: what calls are made of has getters and methods of its class.
+
+export const actorBy = (caller: Caller, { userId, actor, grantable }: Person): Actor => ({
+  userId,
+  actor,
+  grantable,
+  requestId: caller.requestId,
+  traceId: caller.traceId,
+  publicUrl: caller.publicUrl,
+  clientAddress: () => caller.clientAddress(),
+});
+
+/** Returns the caller as one that presents a key for these servers; none: wherever it is good. */
+export const callerFor = (caller: Caller, resources: readonly string[] | undefined): Caller => ({
+  requestId: caller.requestId,
+  traceId: caller.traceId,
+  publicUrl: caller.publicUrl,
+  clientAddress: () => caller.clientAddress(),
+  resources,
+});
 
 export const actorFields = ({ userId, actor, requestId, traceId }: RequestIds & Pick<Actor, 'userId' | 'actor'>) => ({
   requestId,

@@ -5,7 +5,7 @@ import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
 import type { Log } from '../watch/log.ts';
-import { type Actor, actorFields, type Caller, type RequestIds } from './actor.ts';
+import { type Actor, actorBy, actorFields, type Caller, type Person } from './actor.ts';
 import { shownServer, THIS_SERVER } from './audience.ts';
 import type { Grant, KeyRequest } from './grants.ts';
 import { type ApiKeyRecord, fingerprintOf, hashKey, type MadeKey, mintId, mintKey, NEW_KEY } from './record.ts';
@@ -14,7 +14,7 @@ import { createRotate, type RotateOptions } from './rotating.ts';
 type NewKey = KeyRequest & { readonly name: string };
 
 /** A key that a person has approved, created when a code is redeemed. Plain data, so that it can be stored as JSON. */
-export interface KeyOrder extends NewKey, Pick<Actor, 'userId' | 'actor' | 'grantable'> {}
+export interface KeyOrder extends NewKey, Person {}
 
 /** A person's decision on a key that a program gets. */
 export type DecidedKey = Omit<NewKey, 'resource' | 'server'>;
@@ -76,7 +76,7 @@ export function createMinting(options: RotateOptions) {
 
     /** Returns an order's key, not stored yet; a problem if a ceiling was lowered meanwhile. */
     mint({ name, userId, actor, grantable, ...request }: KeyOrder, caller: Caller): Result<MadeKey, Problem> {
-      const grant = granted({ ...caller, userId, actor, grantable }, request);
+      const grant = granted(actorBy(caller, { userId, actor, grantable }), request);
       return grant.ok ? ok(made(userId, name, grant.value)) : grant;
     },
 
@@ -84,9 +84,7 @@ export function createMinting(options: RotateOptions) {
   };
 }
 
-type LoggedActor = RequestIds & Pick<Actor, 'userId' | 'actor' | 'publicUrl'>;
-
-export function logCreated(log: Log, record: ApiKeyRecord, actor: LoggedActor): void {
+export function logCreated(log: Log, record: ApiKeyRecord, actor: Actor): void {
   const { id: keyId, keyHash } = record;
   const resource = record.resource && shownServer(record.resource, actor.publicUrl ?? THIS_SERVER);
   const fingerprint = fingerprintOf(keyHash);

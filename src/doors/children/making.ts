@@ -6,7 +6,7 @@ import { createTokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import { type Actor, type Caller, createPersonBudget, type OriginOf } from '../../keys/actor.ts';
+import { type Actor, actorBy, type Caller, callerFor, createPersonBudget, type OriginOf } from '../../keys/actor.ts';
 import type { Audience } from '../../keys/audience.ts';
 import { earlier, fingerprintOf, hashKey, mintId, mintKey } from '../../keys/record.ts';
 import type { ChildRecord } from '../../keys/store.ts';
@@ -87,8 +87,7 @@ export function createMakeChild(options: MakeChildOptions) {
     caller: Caller,
   ): Promise<Result<MadeChild, Refusal | Problem>> => {
     const { requestId, traceId } = caller;
-    const anywhere = { requestId, traceId, clientAddress: () => caller.clientAddress(), resources: [] };
-    const verified = await verifier.verify(parentKey, anywhere);
+    const verified = await verifier.verify(parentKey, callerFor(caller, [])); // wherever it is good
     if (!verified.ok) return verified;
     const { value: parent, keyHash: parentHash, endsAtMs, rule } = verified;
     const { subject: userId, keyId: parentId } = parent;
@@ -101,7 +100,7 @@ export function createMakeChild(options: MakeChildOptions) {
       const reason = 'the key is bound to another resource, or OAUTH_RESOURCES does not list this one';
       return refused('invalid_target', reason, { ...about, resource: excerptOf(asked.resource ?? '') });
     }
-    const owner = { ...anywhere, userId, actor: userId, grantable: null };
+    const owner = actorBy(caller, { userId, actor: userId, grantable: null });
     const taken = take(about, owner);
     if (!taken.ok) return taken;
 

@@ -8,7 +8,7 @@ import { createTokenBuckets } from '../../ground/limits/rates.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock, RandomBytes, Sha256 } from '../../ground/runtime.ts';
-import { type Actor, type Caller, type Origin, type OriginOf, personOf } from '../../keys/actor.ts';
+import { type Actor, actorBy, type Caller, type Origin, type OriginOf, personOf } from '../../keys/actor.ts';
 import { type DecidedKey, type KeyOrder, logCreated, type Minting } from '../../keys/minting.ts';
 import type { MadeKey } from '../../keys/record.ts';
 import type { KeyIdentity } from '../../keys/verify.ts';
@@ -195,6 +195,6 @@ export const createMakeKey =
     const making = { hash, attempt: makeAttempt(random), record };
     const made = await store.make(making, originOf(how, caller, order.actor), handed);
     if (!made) return refused('invalid_grant', NOT_MADE, { userId });
-    logCreated(log, record, { ...caller, ...order });
+    logCreated(log, record, actorBy(caller, order));
     return ok(minted.value);
   };

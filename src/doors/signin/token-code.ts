@@ -6,7 +6,7 @@ import { isUrl } from '../../config/client-ids.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { ok, type Result } from '../../ground/result.ts';
 import type { Clock, Sha256 } from '../../ground/runtime.ts';
-import type { Caller, Origin } from '../../keys/actor.ts';
+import { type Caller, callerFor, type Origin } from '../../keys/actor.ts';
 import { type Audience, shownServer, THIS_SERVER } from '../../keys/audience.ts';
 import type { KeyOrder } from '../../keys/minting.ts';
 import { fingerprintOf, hashKey } from '../../keys/record.ts';
@@ -43,7 +43,7 @@ export function createCodeGrant(clients: Clients, codes: Codes, options: CodeGra
   async function handOver(key: string, hash: string, to: Receiver): Promise<Handed> {
     const { caller, server } = to;
     const resources = server === THIS_SERVER ? undefined : [server];
-    const verified = await verifier.inspect(key, { ...caller, resources });
+    const verified = await verifier.inspect(key, callerFor(caller, resources));
     if (!verified.ok) return verified;
     const { keyId, subject: userId, scopes, expiresAtMs } = verified.value;
     const fingerprint = fingerprintOf(hashKey(sha256, key));

@@ -56,6 +56,28 @@ test('a key that is made for a client says the life that was asked for, however 
   expect([byClick, byDevice, byExchange].map(({ body }) => body.expires_in)).toEqual([86_400, 86_400, 86_400]);
 });
 
+test('a pasted key is handed out by a process that has not seen it', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const beside = { ...ENV, DATABASE_URL: `file:${app.folder}/keys.db` };
+  await using other = await createTestApp({ env: beside, clock: app.clock });
+  const client = await register(app);
+  const { key } = await app.createKey('alice');
+  expect((await client.redeem(await codeFor(client, key), {}, {}, other)).body.access_token).toBe(key);
+});
+
+test('the log says in which trace, and for which server, a client’s key was made', async () => {
+  await using app = await createTestApp({ env: ENV });
+  const client = await register(app);
+  const resource = { resource: `${app.url}/mcp` };
+  const made = await makeForConnection(app, client.page(resource), await bearer(app, 'alice'));
+  const code = new URL((await made.json()).location).searchParams.get('code') ?? '';
+  const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+  const redeemed = await client.redeem(code, {}, { traceparent: `00-${traceId}-00f067aa0ba902b7-01` });
+  expect(redeemed.status).toBe(200);
+  const created = (await app.log()).find(({ event }) => event === 'API key created');
+  expect([created?.traceId, created?.resource]).toEqual([traceId, app.url]);
+});
+
 test.each([
   ['https://client.example/back', '?'],
   ['https://chat.example/oauth/connector-1_Z', '?'],
