@@ -9,7 +9,9 @@ import { ROOT } from '../support/documents.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { COUNTED, createTestApp } from '../support/test-app.ts';
 
-const KEYS = `${process.execPath} --no-env-file ${join(ROOT, 'src/commands/keys.ts')}`;
+const UNIT = readFileSync(join(import.meta.dir, 'mcp-key-server-bell.service'), 'utf8');
+const [, SCRIPT = ''] = /^ExecStart=\/bin\/bash (.*)$/m.exec(UNIT) ?? [];
+const [, KEYS = ''] = /^Environment="KEYS=\/usr\/local\/bin\/bun (.*)"$/m.exec(UNIT) ?? [];
 const MISSING = ['bash', 'jq', 'curl', 'awk'].some((program) => Bun.which(program) === null);
 const OWNER = 'acme "Inc" \\n ü';
 
@@ -38,8 +40,9 @@ test.skipIf(MISSING)('each is told once, to the operator and to the customer who
   );
   const env = {
     PATH: `${folder}:${process.env.PATH}`,
+    HOME: folder,
     DATABASE_URL: `file:${app.folder}/keys.db`,
-    KEYS,
+    KEYS: `${process.execPath} --no-env-file ${KEYS}`,
     BELL: `http://ntfy.localhost:${receiver.port}/all`,
     OWNERS: join(folder, 'owners'),
     TOLD: join(folder, 'told'),
@@ -48,8 +51,8 @@ test.skipIf(MISSING)('each is told once, to the operator and to the customer who
   };
   const ring = async (changed: object = {}) => {
     told.length = 0;
-    const { code, stderr } = await run(['bash', join(import.meta.dir, 'bell.sh')], {
-      cwd: folder,
+    const { code, stderr } = await run(['bash', SCRIPT], {
+      cwd: ROOT,
       env: { ...env, ...changed },
     });
     return { code, stderr, told: told.toSorted() };
