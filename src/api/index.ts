@@ -25,7 +25,7 @@ import { type Observed, type Observer, observing, type Transport } from './obser
 import { openapiRoute } from './openapi.ts';
 import { previewRoute } from './preview.ts';
 import { type RevokeTokens, revokeRoute } from './revoke.ts';
-import { ROUTES, type RouteName, routeNames } from './table.ts';
+import { ROUTES, type RouteFacts, type RouteName, routeNames } from './table.ts';
 import { type GrantTypes, tokenRoutes } from './token.ts';
 import { toolRoutes } from './tools.ts';
 import { verifyRoute } from './verify.ts';
@@ -135,11 +135,15 @@ function routesOf(options: ApiOptions, observed: Observed): readonly Route[] {
   const about = aboutRoute((name) => isListed(served[name]));
   const all: DoorRoutes = { about: ['/', ''].map((path) => ({ path: `${basePath}${path}`, get: about })), ...served };
   return routeNames.flatMap((name): readonly Route[] => {
-    const handled = all[name] ?? [];
+    const handled = all[name] ?? whenOff(ROUTES[name]);
     const places = 'map' in handled ? handled : [{ ...handled, path: basePath + ROUTES[name].path }];
     return places.map((place) => ({ ...ROUTES[name], ...place }));
   });
 }
+
+/** Returns how a route is served that is off. Of one that any page may read, any page may read that it isn't there. */
+const whenOff = ({ openToAnyOrigin }: RouteFacts) =>
+  openToAnyOrigin === true ? ({ missing: { code: 'not_found' } } as const) : [];
 
 /** Returns whether `GET /` lists a route. */
 const isListed = (handled: Served | undefined): boolean =>

@@ -61,11 +61,13 @@ export function tokenRoutes(options: TokenOptions) {
   const places = [...new Set([METADATA, METADATA + publicPath])];
   return {
     token: tokenRoute(grantTypes, log),
-    server: authorizationServer === null ? null : places.map((path) => ({ path, get: describe })),
+    server: places.map((path) => ({ path, ...(authorizationServer === null ? NOT_THERE : { get: describe }) })),
   };
 }
 
 const METADATA = '/.well-known/oauth-authorization-server';
+
+const NOT_THERE = { missing: { code: 'not_found' } } as const;
 
 function tokenRoute(grantTypes: GrantTypes, log: Log) {
   const refuse = createRefuse('token', log);

@@ -97,3 +97,18 @@ describe('without an authorization server', () => {
     expect(refused.headers.get('www-authenticate')).toBe('Bearer realm="mcp-key-server"');
   });
 });
+
+test('without Connect any page may read that the documents and routes of OAuth clients are not there', async () => {
+  await using without = await createTestApp();
+  const headers = { origin: 'https://elsewhere.example' };
+  for (const [method, path] of [
+    ['GET', '/.well-known/oauth-protected-resource/mcp'],
+    ['GET', '/.well-known/oauth-authorization-server'],
+    ['OPTIONS', '/.well-known/oauth-authorization-server'],
+    ['POST', '/register'],
+  ] as const) {
+    const response = await fetch(without.url + path, { method, headers });
+    expect([path, response.status, response.headers.get('access-control-allow-origin')]).toEqual([path, 404, '*']);
+  }
+  expect((await fetch(`${without.url}/authorize`, { headers })).status).toBe(403);
+});
