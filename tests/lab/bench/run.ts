@@ -11,6 +11,7 @@ import { memory } from './sections/memory.ts';
 import { oneFile } from './sections/one-file.ts';
 import { starting } from './sections/starting.ts';
 import { steps } from './sections/steps.ts';
+import { traces } from './sections/traces.ts';
 import { isWrkThere } from './wrk.ts';
 
 const SECTIONS = new Map<string, Section>([
@@ -20,6 +21,7 @@ const SECTIONS = new Map<string, Section>([
   ['flood', flood],
   ['one-file', oneFile],
   ['starting', starting],
+  ['traces', traces],
   ['memory', memory],
 ]);
 /** Only in a full run, or when named: they can't be made short. */
