@@ -130,8 +130,8 @@ const ruleOf = (row: Row): StoredRule => ({
   hash: textIn(row, 'hash'),
   issuer: textIn(row, 'issuer'),
   subject: textIn(row, 'subject'),
-  audiences: listIn(row.audiences),
-  claims: listIn(row.claims),
+  audiences: listIn(row.audiences).map(String), // whatever was typed into the database
+  claims: listIn(row.claims).map(String),
   scopes: row.scopes === null ? null : scopesFrom(textIn(row, 'scopes')),
   keySet: row.jwks === null ? null : textIn(row, 'jwks'),
   ...keyOf(row),

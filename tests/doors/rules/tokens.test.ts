@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'bun:test';
 import { exchange, JWT_BEARER } from '../../support/children.ts';
+import { openDatabase } from '../../support/database-client.ts';
 import { createKey } from '../../support/issuer.ts';
 import { openSse } from '../../support/mcp.ts';
 import { bearer, COUNTED, eventsIn } from '../../support/test-app.ts';
@@ -63,6 +64,30 @@ test('a refusal of the key says in the log whose token it was, and of a long sub
     { reason: 'no rule', issuer: issuer.url, subject: 'x'.repeat(200), rules: 1 },
     { reason: 'revoked', issuer: issuer.url, subject: SUBJECT, rule: ruleId, keyId, userId: 'acme' },
   ]);
+});
+
+test('terms of no sense that were typed into the database let nobody in, and no other rule suffers', async () => {
+  await using workload = await startWorkload({ store: 'embedded' });
+  const { app, keyId, ruleId, issuer } = workload;
+  await app.keys('rule', 'add', keyId, '--issuer', issuer.url, '--subject', 'another');
+  const shell = openDatabase(`file:${app.folder}/keys.db`);
+  for (const [audiences, claims] of [
+    ['[]', '[5]'],
+    ['[]', '[null]'],
+    ['[]', '[{}]'],
+    ['[5, null, {}]', '[]'],
+  ]) {
+    await shell.execute({
+      sql: 'UPDATE rules SET audiences = ?, claims = ? WHERE id = ?',
+      args: [audiences, claims, ruleId],
+    });
+    app.clock.advance(1000);
+    const jti = `${audiences} ${claims}`;
+    expect([jti, await workload.use(await workload.token({ jti }))]).toEqual([jti, 401]);
+    expect([jti, await workload.use(await workload.token({ jti, sub: 'another' }))]).toEqual([jti, 200]);
+    expect((await app.keys('rule', 'list')).split('\n')).toHaveLength(4);
+  }
+  shell.close();
 });
 
 test('a token that is remembered costs no read and no fetch', async () => {
