@@ -40,7 +40,7 @@ CREATE TABLE api_keys (
   resource TEXT,                          -- the one server that it is good for; NULL: any
   metadata TEXT CHECK (json_type(metadata) = 'object'),
   foreign_hash TEXT,                      -- of the secret that has another form than ours; a rotation ends it
-  last_used_at_ms INTEGER CHECK (abs(last_used_at_ms) < 9007199254740992), -- by key_counts that are gone
+  last_used_at_ms INTEGER CHECK (abs(last_used_at_ms) < 9007199254740992), -- by key_months that are gone
   changed_by TEXT,
   deleting INTEGER
 ) STRICT;
@@ -270,26 +270,42 @@ CREATE TRIGGER owners_renamed BEFORE UPDATE OF owner ON owners WHEN old.owner IS
 BEGIN SELECT raise(ABORT, 'an owner is not renamed: delete and insert'); END;
 
 -- Counts of uses, to which all processes add -------------------------------------------------------------------------------
--- Owners whose calls are counted. In key_counts an owner is this row's number below zero, where no key can be.
+-- Owners whose calls are counted. In both tables below an owner is this row's number below zero, where no key can be.
 CREATE TABLE holders (row INTEGER PRIMARY KEY, owner TEXT NOT NULL UNIQUE) STRICT;
 
--- Units that a holder has used in a window. A day's row says when its key was last used, too: one row is written for both.
+-- Units that a holder has used in a window, but for days.
 CREATE TABLE key_counts (
   row INTEGER NOT NULL,                   -- of api_keys; below zero of holders
-  window_s INTEGER NOT NULL,              -- its length; 86400: the uses of a UTC day, of every key
+  window_s INTEGER NOT NULL,              -- its length
   number INTEGER NOT NULL,                -- of windows since 1970
   uses INTEGER NOT NULL,
-  last_used_at_ms INTEGER CHECK (abs(last_used_at_ms) < 9007199254740992),
   PRIMARY KEY (row, window_s, number)
 ) STRICT, WITHOUT ROWID;
 
 -- What a holder had in windows before is of no use, so it has few rows however short the window is. One more stays: clocks
--- disagree. Days stay.
-CREATE TRIGGER key_counts_replaced AFTER INSERT ON key_counts WHEN new.window_s <> 86400
+-- disagree.
+CREATE TRIGGER key_counts_replaced AFTER INSERT ON key_counts
 BEGIN DELETE FROM key_counts WHERE row = new.row AND window_s = new.window_s AND number < new.number - 1; END;
 
--- Days go after a while, whoever removes them; the last use of a key stays.
-CREATE TRIGGER key_counts_removed AFTER DELETE ON key_counts WHEN old.last_used_at_ms IS NOT NULL AND old.window_s = 86400
+-- Units of each UTC day, of every key and of holders: a row for a month, with a column for each day. Who reads the days of a
+-- month reads one row, and a list shows them of each key. The row also says when its key was last used.
+CREATE TABLE key_months (
+  row INTEGER NOT NULL,                   -- as in key_counts
+  month INTEGER NOT NULL,                 -- 12 for each year, and 1 for each month before it in the year
+  d1 INTEGER NOT NULL DEFAULT 0, d2 INTEGER NOT NULL DEFAULT 0, d3 INTEGER NOT NULL DEFAULT 0, d4 INTEGER NOT NULL DEFAULT 0,
+  d5 INTEGER NOT NULL DEFAULT 0, d6 INTEGER NOT NULL DEFAULT 0, d7 INTEGER NOT NULL DEFAULT 0, d8 INTEGER NOT NULL DEFAULT 0,
+  d9 INTEGER NOT NULL DEFAULT 0, d10 INTEGER NOT NULL DEFAULT 0, d11 INTEGER NOT NULL DEFAULT 0, d12 INTEGER NOT NULL DEFAULT 0,
+  d13 INTEGER NOT NULL DEFAULT 0, d14 INTEGER NOT NULL DEFAULT 0, d15 INTEGER NOT NULL DEFAULT 0, d16 INTEGER NOT NULL DEFAULT 0,
+  d17 INTEGER NOT NULL DEFAULT 0, d18 INTEGER NOT NULL DEFAULT 0, d19 INTEGER NOT NULL DEFAULT 0, d20 INTEGER NOT NULL DEFAULT 0,
+  d21 INTEGER NOT NULL DEFAULT 0, d22 INTEGER NOT NULL DEFAULT 0, d23 INTEGER NOT NULL DEFAULT 0, d24 INTEGER NOT NULL DEFAULT 0,
+  d25 INTEGER NOT NULL DEFAULT 0, d26 INTEGER NOT NULL DEFAULT 0, d27 INTEGER NOT NULL DEFAULT 0, d28 INTEGER NOT NULL DEFAULT 0,
+  d29 INTEGER NOT NULL DEFAULT 0, d30 INTEGER NOT NULL DEFAULT 0, d31 INTEGER NOT NULL DEFAULT 0,
+  last_used_at_ms INTEGER CHECK (abs(last_used_at_ms) < 9007199254740992),
+  PRIMARY KEY (row, month)
+) STRICT, WITHOUT ROWID;
+
+-- Months go after a while, whoever removes them; the last use of a key stays.
+CREATE TRIGGER key_months_removed AFTER DELETE ON key_months WHEN old.last_used_at_ms IS NOT NULL
 BEGIN
   UPDATE api_keys SET last_used_at_ms = old.last_used_at_ms
   WHERE row = old.row AND coalesce(last_used_at_ms, 0) < old.last_used_at_ms;
@@ -297,10 +313,16 @@ END;
 
 -- The row of the newest key, once deleted, is given to the next one; so is the number of the newest holder.
 CREATE TRIGGER key_counts_deleted AFTER DELETE ON api_keys
-BEGIN DELETE FROM key_counts WHERE row = old.row; END;
+BEGIN
+  DELETE FROM key_counts WHERE row = old.row;
+  DELETE FROM key_months WHERE row = old.row;
+END;
 
 CREATE TRIGGER holders_deleted AFTER DELETE ON holders
-BEGIN DELETE FROM key_counts WHERE row = -old.row; END;
+BEGIN
+  DELETE FROM key_counts WHERE row = -old.row;
+  DELETE FROM key_months WHERE row = -old.row;
+END;
 
 -- Processes add in exchanges that have numbers: one that is sent twice, or late, adds nothing.
 CREATE TABLE exchanges (

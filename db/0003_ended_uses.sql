@@ -14,9 +14,13 @@ DROP TRIGGER key_counts_deleted;
 CREATE TRIGGER key_counts_deleted AFTER DELETE ON api_keys
 BEGIN
   INSERT INTO ended_uses (owner, day, units)
-  SELECT old.user_id, number, uses FROM key_counts WHERE row = old.row AND window_s = 86400
+  SELECT old.user_id, unixepoch(format('%04d-%02d-01', m.month / 12, m.month % 12 + 1)) / 86400 + d.key, d.value
+  FROM key_months m, json_each(json_array(m.d1, m.d2, m.d3, m.d4, m.d5, m.d6, m.d7, m.d8, m.d9, m.d10, m.d11, m.d12, m.d13, m.d14, m.d15, m.d16,
+    m.d17, m.d18, m.d19, m.d20, m.d21, m.d22, m.d23, m.d24, m.d25, m.d26, m.d27, m.d28, m.d29, m.d30, m.d31)) d
+  WHERE m.row = old.row AND d.value > 0
   ON CONFLICT (owner, day) DO UPDATE SET units = units + excluded.units;
   DELETE FROM key_counts WHERE row = old.row;
+  DELETE FROM key_months WHERE row = old.row;
 END;
 
 -- An owner who leaves takes along what his keys used.

@@ -1,39 +1,44 @@
 // Stores last uses and counts, to which all processes add. A holder is a key, by its row number, or an owner, by the
-// negative of the number in `holders` (db/README.md, key_counts).
+// negative of the number in `holders` (db/README.md, key_counts and key_months).
 
-import { DAY_S, dayAt, monthOf } from '../ground/limits/rates.ts';
-import type { CountsAsOf, Days, KeyCounts, UsesStore } from '../uses/store.ts';
-import { type Database, listIn, type Value } from './database.ts';
+import { DAY_S, dayAt } from '../ground/limits/rates.ts';
+import type { CountsAsOf, Days, KeyCounts, UsesStore, WindowUses } from '../uses/store.ts';
+import { type Database, listIn, type Statement, type Value } from './database.ts';
+import { columnOf, dayOfMonth, selectedDays, unitsOn, WHOLE } from './months.ts';
 
-/** Sums a holder's units in windows. */
-const sum = (holder: string, windowS: string, first: string, last: string) =>
-  `(SELECT sum(uses) FROM key_counts WHERE row = ${holder} AND window_s = ${windowS} AND number BETWEEN ${first} AND ${last})`;
+/** Selects a holder's units in a window that is no day. */
+const inWindow = (holder: string, windowS: string, number: string) =>
+  `(SELECT uses FROM key_counts WHERE row = ${holder} AND window_s = ${windowS} AND number = ${number})`;
 
-// ?2: the second, ?3: the window of keys without their own, ?4: the month's first day, ?5: the day, ?6: whether keys
-// without a quota have a monthly one. CAST, because drivers may send an integer as a float.
+/** Selects a holder's units in a month: `units` of its row. */
+const inMonth = (holder: string, month: string, units: string) =>
+  `(SELECT ${units} FROM key_months WHERE row = ${holder} AND month = ${month})`;
+
+// ?2: the second, ?3: the window of keys without their own, ?4: the month, ?5: the date in it, ?6: whether keys without a
+// quota have a monthly one. CAST, because drivers may send an integer as a float.
 const WINDOW_S = 'coalesce(k.limit_window_s, ?3)';
 const NUMBER = `CAST(?2 / ${WINDOW_S} AS INTEGER)`;
 const HAS_MONTH = "coalesce(k.quota_period = 'month', ?6)";
-export const COUNTS = `json_array(${sum('k.row', WINDOW_S, NUMBER, NUMBER)}, ${sum('k.row', `${DAY_S}`, '?5', '?5')},
-CASE WHEN ${HAS_MONTH} THEN ${sum('k.row', `${DAY_S}`, '?4', '?5')} END) AS counts`;
+export const COUNTS = `json_array(${inWindow('k.row', WINDOW_S, NUMBER)}, ${inMonth('k.row', '?4', unitsOn('?5'))},
+CASE WHEN ${HAS_MONTH} THEN ${inMonth('k.row', '?4', WHOLE)} END) AS counts`;
 
 // For the owner `o` of key `k`, if all keys together have a limit or quota. ?7: 1 if owners without settings have one, else
 // NULL; ?8, ?9: like ?3 and ?6, for owners.
 const OWNER_WINDOW_S = 'coalesce(o.limit_window_s, ?8)';
 const OWNER_NUMBER = `CAST(?2 / ${OWNER_WINDOW_S} AS INTEGER)`;
 export const OWNER_COUNTS = `CASE WHEN coalesce(o.limit_requests, o.quota_requests, ?7) IS NOT NULL THEN coalesce((
-SELECT json_array(${sum('-n.row', OWNER_WINDOW_S, OWNER_NUMBER, OWNER_NUMBER)}, ${sum('-n.row', `${DAY_S}`, '?5', '?5')},
-CASE WHEN coalesce(o.quota_period = 'month', ?9) THEN ${sum('-n.row', `${DAY_S}`, '?4', '?5')} END)
+SELECT json_array(${inWindow('-n.row', OWNER_WINDOW_S, OWNER_NUMBER)}, ${inMonth('-n.row', '?4', unitsOn('?5'))},
+CASE WHEN coalesce(o.quota_period = 'month', ?9) THEN ${inMonth('-n.row', '?4', WHOLE)} END)
 FROM holders n WHERE n.owner = k.user_id), '[0,0,0]') END AS owner_counts`;
 
 /** Returns the arguments ?2 to ?9 of COUNTS and OWNER_COUNTS. */
 export function countArgs({ nowMs, key, owner }: CountsAsOf): (number | null)[] {
-  const day = dayAt(nowMs);
-  const ofKey = [Math.floor(nowMs / 1000), key.windowS, monthOf(day).first, day, Number(key.hasMonth)];
+  const { month, date } = dayOfMonth(dayAt(nowMs));
+  const ofKey = [Math.floor(nowMs / 1000), key.windowS, month, date, Number(key.hasMonth)];
   return [...ofKey, owner && 1, owner?.windowS ?? 0, Number(owner?.hasMonth ?? false)];
 }
 
-/** Returns null if nothing is counted. The sum of no rows is NULL. */
+/** Returns null if nothing is counted. What has no row is NULL. */
 export function countsOf(counts: Value | undefined): KeyCounts | null {
   if (counts == null) return null;
   const [window, day, month] = listIn(counts) as (number | null)[];
@@ -59,53 +64,70 @@ const MAKE_HOLDERS = `INSERT INTO holders (owner) SELECT DISTINCT ${W.owner} FRO
 AND (EXISTS (SELECT 1 FROM api_keys WHERE user_id = ${W.owner}) OR EXISTS (SELECT 1 FROM owners WHERE owner = ${W.owner}))
 ON CONFLICT DO NOTHING`;
 
-// Drops counts of deleted holders, and keeps the later of two last uses.
-const ADD = `INSERT INTO key_counts (row, window_s, number, uses, last_used_at_ms)
-SELECT holder, window_s, first, added, used_at_ms FROM (
+/** Selects from the tuples that fit. Drops counts of deleted holders, and an exchange that was applied before. */
+const added = (fits: string) => `FROM (
 SELECT ${HOLDER} AS holder, ${W.windowS} AS window_s, ${W.first} AS first, ${W.added} AS added, ${W.usedAtMs} AS used_at_ms
-FROM json_each(?1) AS w WHERE ${W.added} > 0 OR ${W.usedAtMs} IS NOT NULL)
-WHERE holder IS NOT NULL AND NOT EXISTS (SELECT 1 FROM exchanges WHERE instance = ?2 AND number >= ?3)
-ON CONFLICT (row, window_s, number) DO UPDATE SET uses = uses + excluded.uses,
+FROM json_each(?1) AS w WHERE ${fits} AND (${W.added} > 0 OR ${W.usedAtMs} IS NOT NULL))
+WHERE holder IS NOT NULL AND NOT EXISTS (SELECT 1 FROM exchanges WHERE instance = ?2 AND number >= ?3)`;
+
+const ADD_WINDOWS = `INSERT INTO key_counts (row, window_s, number, uses)
+SELECT holder, window_s, first, added ${added(`${W.windowS} <> ${DAY_S}`)}
+ON CONFLICT (row, window_s, number) DO UPDATE SET uses = uses + excluded.uses`;
+
+// ?4: the day, ?5: its month. Keeps the later of two last uses.
+const addDay = (column: string) => `INSERT INTO key_months (row, month, ${column}, last_used_at_ms)
+SELECT holder, ?5, added, used_at_ms ${added(`${W.windowS} = ${DAY_S} AND ${W.first} = ?4`)}
+ON CONFLICT (row, month) DO UPDATE SET ${column} = ${column} + excluded.${column},
 last_used_at_ms = nullif(max(coalesce(last_used_at_ms, 0), coalesce(excluded.last_used_at_ms, 0)), 0)`;
 
 const NOTE_NUMBER = `INSERT INTO exchanges (instance, number) VALUES (?1, ?2)
 ON CONFLICT (instance) DO UPDATE SET number = excluded.number, at_ms = excluded.at_ms WHERE number < excluded.number`;
 
-// `of_window_s`, because within sum() `window_s` is the column of key_counts.
-const TOTALS = `SELECT at, coalesce(${sum('holder', 'of_window_s', 'first', 'last')}, 0) AS uses FROM (
-SELECT w.key AS at, ${HOLDER} AS holder, ${W.windowS} AS of_window_s, ${W.first} AS first, ${W.last} AS last
-FROM json_each(?1) AS w) WHERE holder IS NOT NULL`;
+// Of each tuple also the month and the date of its day; without a date it is about a whole month.
+const TOTALS = `SELECT at, coalesce(CASE WHEN of_month IS NULL THEN ${inWindow('holder', 'of_window_s', 'of_number')}
+ELSE ${inMonth('holder', 'of_month', unitsOn('date', WHOLE))} END, 0) AS uses FROM (
+SELECT w.key AS at, ${HOLDER} AS holder, ${W.windowS} AS of_window_s, ${W.first} AS of_number,
+w.value ->> 7 AS of_month, w.value ->> 8 AS date FROM json_each(?1) AS w) WHERE holder IS NOT NULL`;
+
+/** Returns a tuple with the month and the date of its day, if it has one. */
+const withMonth = (window: WindowUses) => {
+  const [, , windowS, first, last] = window;
+  if (windowS !== DAY_S) return window;
+  const { month, date } = dayOfMonth(first);
+  return [...window, month, first === last ? date : null];
+};
 
 /** The days that are shown, or count against a quota: those of the longest month. */
 const DAYS = 31;
-const OF_DAYS = `c.window_s = ${DAY_S} AND c.number BETWEEN ?3 AND ?3 + ${DAYS - 1}`;
 
-/** Selects the units of each day from ?3 on, as a JSON list of pairs. */
-const daysOf = (row: string) =>
-  `(SELECT json_group_array(json_array(c.number, c.uses)) FROM key_counts c WHERE c.row = ${row} AND ${OF_DAYS})`;
+/** Returns the statement for the days from one on. All in one, so that what is shown together is of one moment. */
+function usesByDay(firstDay: number): Statement['sql'] {
+  const { columns, join } = selectedDays(firstDay, DAYS);
+  const sums = columns.map((column) => `sum(${column})`);
+  return `SELECT 'key' AS of, k.id AS holder, json_array(${columns}) AS days
+FROM json_each(?1) i CROSS JOIN api_keys k ${join('k.row')} WHERE k.id = i.value
+UNION ALL SELECT 'keys', n.value, (SELECT json_array(${sums}) FROM api_keys k ${join('k.row')} WHERE k.user_id = n.value)
+FROM json_each(?2) n
+UNION ALL SELECT 'owner', h.owner, json_array(${columns})
+FROM json_each(?2) n CROSS JOIN holders h ${join('-h.row')} WHERE h.owner = n.value`;
+}
 
-/** Selects the same of all keys of an owner. Doesn't group by day, which would read each row twice. */
-const sumOfDay = (at: number) => `json_array(?3 + ${at}, sum(c.uses) FILTER (WHERE c.number = ?3 + ${at}))`;
-const sumsOf = (owner: string) => `(SELECT json_array(${Array.from({ length: DAYS }, (_, at) => sumOfDay(at))})
-FROM api_keys k CROSS JOIN key_counts c WHERE k.user_id = ${owner} AND c.row = k.row AND ${OF_DAYS})`;
-
-// All in one statement, so that what is shown together is of one moment.
-const USES_BY_DAY = `SELECT 'key' AS of, k.id AS holder, ${daysOf('k.row')} AS days
-FROM json_each(?1) i CROSS JOIN api_keys k WHERE k.id = i.value
-UNION ALL SELECT 'keys', n.value, ${sumsOf('n.value')} FROM json_each(?2) n
-UNION ALL SELECT 'owner', h.owner, ${daysOf('-h.row')} FROM json_each(?2) n CROSS JOIN holders h WHERE h.owner = n.value`;
-
-/** Keys whose days are summed in the event loop: some 5,000 counts, in 2 ms. */
+/** Keys whose days are summed in the event loop: some 500 months, in 2 ms. */
 const SUMMED_MAX = 200;
 
-/** The last use of key `k`, from the row of its newest day. */
-export const COUNTED_USE = `(SELECT last_used_at_ms FROM key_counts WHERE row = k.row AND window_s = ${DAY_S} ORDER BY number DESC LIMIT 1)`;
+/** The last use of key `k`, from the row of its newest month. */
+export const COUNTED_USE = '(SELECT last_used_at_ms FROM key_months WHERE row = k.row ORDER BY month DESC LIMIT 1)';
 
 /** Returns units by day, without the days that have none. */
-const daysIn = (days: readonly (readonly [day: number, units: number | null])[]): Days =>
-  new Map(days.filter((day): day is [number, number] => day[1] !== null && day[1] > 0));
+const daysIn = (units: readonly (number | null)[], firstDay: number): Days =>
+  new Map(units.flatMap((count, at) => (count !== null && count > 0 ? [[firstDay + at, count] as const] : [])));
 
 type DaysOf = Readonly<Record<'key' | 'keys' | 'owner', Map<string, Days>>>;
+
+/** Returns the days that tuples are about. A tuple of a month adds nothing: it is the sum of its days. */
+const daysOf = (windows: readonly WindowUses[]): readonly number[] => [
+  ...new Set(windows.flatMap(([, , windowS, first, last]) => (windowS === DAY_S && first === last ? first : []))),
+];
 
 /** So many windows take less than 3 ms in a file of 10^6 keys. More are written in the background. */
 const AT_ONCE_MAX = 16;
@@ -120,7 +142,13 @@ export const countsStore = (db: Database, usesPerWrite: number): UsesStore => ({
     const background = windows.length > AT_ONCE_MAX ? ({ background: true } as const) : {};
     const statements = [
       ...(windows.some(([, owner]) => owner !== null) ? [{ sql: MAKE_HOLDERS, args: [json] }] : []),
-      { sql: ADD, args: [json, instance, number] },
+      ...(windows.some(([, , windowS]) => windowS !== DAY_S)
+        ? [{ sql: ADD_WINDOWS, args: [json, instance, number] }]
+        : []),
+      ...daysOf(windows).map((day) => {
+        const at = dayOfMonth(day);
+        return { sql: addDay(columnOf(at)), args: [json, instance, number, day, at.month] };
+      }),
       { sql: NOTE_NUMBER, args: [instance, number] },
     ];
     await db.writeAll(
@@ -129,17 +157,21 @@ export const countsStore = (db: Database, usesPerWrite: number): UsesStore => ({
   },
 
   async totalsOf(windows) {
-    const rows = await db.read({ sql: TOTALS, args: [JSON.stringify(windows)], fairnessKey: FAIRNESS_KEY });
+    const rows = await db.read({
+      sql: TOTALS,
+      args: [JSON.stringify(windows.map(withMonth))],
+      fairnessKey: FAIRNESS_KEY,
+    });
     const totals = new Map(rows.map(({ at, uses }) => [Number(at), Number(uses)]));
     return windows.map((_, at) => totals.get(at));
   },
 
   async usesByDay({ keyIds = [], owners = [], ownersKeys = 0 }, firstDay) {
     const background = ownersKeys > SUMMED_MAX ? ({ background: true } as const) : {};
-    const args = [JSON.stringify(keyIds), JSON.stringify(owners), firstDay];
+    const args = [JSON.stringify(keyIds), JSON.stringify(owners)];
     const found: DaysOf = { key: new Map(), keys: new Map(), owner: new Map() };
-    for (const { of, holder, days } of await db.read({ sql: USES_BY_DAY, args, ...background }))
-      found[of as keyof DaysOf].set(String(holder), daysIn(listIn(days)));
+    for (const { of, holder, days } of await db.read({ sql: usesByDay(firstDay), args, ...background }))
+      found[of as keyof DaysOf].set(String(holder), daysIn(listIn(days), firstDay));
     return found;
   },
 });

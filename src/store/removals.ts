@@ -34,12 +34,19 @@ export type Removal = readonly string[];
 export const NOW_MS = `CAST(min(${of('nowMs')}, unixepoch('subsec') * 1000) AS INTEGER)`;
 const NOW_S = `${NOW_MS} / 1000`;
 
-const IS_OVER = `(c.number + 1) * c.window_s + ${WINDOW_KEPT_S} < ${NOW_S}`;
-/** A holder's old days, found by an index search, and its ended windows, which are few. */
-const IS_OLD = [
-  `c.window_s = ${DAY_S} AND c.number < (${NOW_S}) / ${DAY_S} - ${of('usageDays')}`,
-  `c.window_s < ${DAY_S} AND ${IS_OVER}`,
-  `c.window_s > ${DAY_S} AND ${IS_OVER}`,
+const OLDEST_S = `${NOW_S} - ${of('usageDays')} * ${DAY_S}`;
+/** The first day that is kept: days are removed by the month. */
+export const OLDEST_DAY = `unixepoch(${OLDEST_S}, 'unixepoch', 'start of month') / ${DAY_S}`;
+const OLDEST_MONTH = `strftime('%Y', ${OLDEST_S}, 'unixepoch') * 12 + strftime('%m', ${OLDEST_S}, 'unixepoch') - 1`;
+
+/** The tables of counts, with the rest of their keys, and when a row `c` is old. */
+const COUNTS = [
+  { table: 'key_months', key: 'month', isOld: `c.month < ${OLDEST_MONTH}` },
+  {
+    table: 'key_counts',
+    key: 'window_s, c.number',
+    isOld: `(c.number + 1) * c.window_s + ${WINDOW_KEPT_S} < ${NOW_S}`,
+  },
 ];
 
 /** Statements for the holders of counts, one batch at a time. */
@@ -49,16 +56,16 @@ interface Holders {
   readonly remove: Removal;
 }
 
-/** Returns the statements for a batch of holders. `row`: the row number in key_counts of holder `h`. */
+/** Returns the statements for a batch of holders. `row`: the row number of holder `h` in the tables of counts. */
 function holdersIn(table: 'api_keys' | 'holders', row: string): Holders {
   const batch = `(SELECT row FROM ${table} WHERE row > ${of('after')} ORDER BY row LIMIT ${BATCH_HOLDERS}) h`;
-  const old = IS_OLD.map((isOld) => `c.row = ${row} AND ${isOld}`);
-  const isAnyOld = old.map((isOld) => `EXISTS (SELECT 1 FROM key_counts c WHERE ${isOld})`).join(' OR ');
+  const old = COUNTS.map(({ isOld, ...of }) => ({ ...of, isOld: `c.row = ${row} AND ${isOld}` }));
+  const isAnyOld = old.map(({ table, isOld }) => `EXISTS (SELECT 1 FROM ${table} c WHERE ${isOld})`).join(' OR ');
   return {
     batch: `SELECT max(h.row) AS last, max(${isAnyOld}) AS old FROM ${batch}`,
     remove: old.map(
-      (isOld) => `DELETE FROM key_counts WHERE (row, window_s, number) IN (
-SELECT c.row, c.window_s, c.number FROM ${batch} CROSS JOIN key_counts c WHERE ${isOld})`,
+      ({ table, key, isOld }) => `DELETE FROM ${table} WHERE (row, ${key.replaceAll('c.', '')}) IN (
+SELECT c.row, c.${key} FROM ${batch} CROSS JOIN ${table} c WHERE ${isOld})`,
     ),
   };
 }

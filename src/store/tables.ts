@@ -1,7 +1,7 @@
 // The tables, each with what upkeep, backups and replicas must know of it, which name none themselves.
 
 import { MS_PER_DAY, MS_PER_HOUR } from '../ground/runtime.ts';
-import { BATCH_ROWS, NOW_MS, of, type Removal } from './removals.ts';
+import { BATCH_ROWS, NOW_MS, OLDEST_DAY, of, type Removal } from './removals.ts';
 
 export interface TableFacts {
   readonly name: string;
@@ -61,7 +61,7 @@ WHERE old.seq > pruned_seq`,
 ];
 
 const OLD_ENDED_USES = `DELETE FROM ended_uses WHERE (owner, day) IN (
-SELECT owner, day FROM ended_uses WHERE day < (${NOW_MS}) / ${MS_PER_DAY} - ${of('usageDays')} LIMIT ${BATCH_ROWS})`;
+SELECT owner, day FROM ended_uses WHERE day < ${OLDEST_DAY} LIMIT ${BATCH_ROWS})`;
 
 type Facts = Omit<TableFacts, 'name'>;
 
@@ -75,6 +75,7 @@ export const TABLES: readonly TableFacts[] = [
   { ...RESTORED, name: 'owners', inReplica: true, announcedBy: 'owner' },
   { ...RESTORED, name: 'holders', growsBy: 'row' },
   { ...RESTORED, name: 'key_counts' }, // old ones are removed holder by holder (removals.ts)
+  { ...RESTORED, name: 'key_months' }, // likewise
   { ...RESTORED, name: 'ended_uses', removals: [[OLD_ENDED_USES]] },
   { ...RESTORED, name: 'issuers', announcedBy: 'rules' },
   { ...RESTORED, name: 'rules', announcedBy: 'rules' },

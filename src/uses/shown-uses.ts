@@ -3,14 +3,12 @@
 
 import { dayAt, monthOf } from '../ground/limits/rates.ts';
 import type { Quota } from '../ground/rate-limit.ts';
-import { type Clock, nextTurn } from '../ground/runtime.ts';
+import type { Clock } from '../ground/runtime.ts';
 import type { Holder } from './holder.ts';
 import type { Days, UsesStore } from './store.ts';
 import { unitsIn } from './windows.ts';
 
 const DAYS_SHOWN = 30;
-/** Keys whose days one statement reads: some 5,000 counts, in 2 ms. */
-const KEYS_READ_MAX = 200;
 
 export interface Uses {
   readonly today: number;
@@ -82,13 +80,8 @@ function shownAt(nowMs: number): Shown {
 
 async function usesOf(keyIds: readonly string[], options: ShownUsesOptions): Promise<(keyId: string) => Used> {
   const shown = shownAt(options.clock.nowMs());
-  const used = new Map<string, Days>();
-  for (let from = 0; from < keyIds.length; from += KEYS_READ_MAX) {
-    if (from > 0) await nextTurn();
-    const slice = keyIds.slice(from, from + KEYS_READ_MAX);
-    const { key } = await options.store.usesByDay({ keyIds: slice }, shown.first);
-    for (const id of slice) used.set(id, merged(key.get(id), options.known.key(id)));
-  }
+  const stored = keyIds.length === 0 ? null : (await options.store.usesByDay({ keyIds }, shown.first)).key;
+  const used = new Map(keyIds.map((id) => [id, merged(stored?.get(id), options.known.key(id))]));
   return (keyId) => {
     const days = used.get(keyId) ?? NO_DAYS;
     const uses = usesIn(days, shown);

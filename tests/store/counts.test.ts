@@ -22,7 +22,10 @@ const EXCHANGED_MS = 4000;
 const START_MS = (windowAt(Date.now(), WINDOW_S) - 1) * WINDOW_S * 1000 + 10 * DAY_MS;
 
 const rowsOf = async ({ db }: Store, windows: 'days' | 'others'): Promise<number> => {
-  const sql = `SELECT count(*) AS n FROM key_counts WHERE window_s ${windows === 'days' ? '=' : '<>'} 86400`;
+  const sql =
+    windows === 'others'
+      ? 'SELECT count(*) AS n FROM key_counts'
+      : `SELECT count(*) AS n FROM key_months, json_each(json_array(${Array.from({ length: 31 }, (_, at) => `d${at + 1}`)})) WHERE value > 0`;
   return Number((await db.read({ sql }))[0]?.n);
 };
 
@@ -103,6 +106,34 @@ describe.each(rows(['embedded', 'remote'] as const, 1))('on a store that is %s',
     const windows = [60, 3600].map((windowS, at) => [id, null, windowS, 7, 7, at + 1, null] as const);
     await store.addUses({ instance: 'one', number: 1, windows });
     expect(await store.totalsOf(windows)).toEqual([1, 2]);
+  });
+
+  test('31 days of three months are shown by day, each month is their sum, and a deletion keeps each day', async () => {
+    await using started = new AsyncDisposableStack();
+    const store = await opened(started);
+    const { id, userId } = await insertCounted(store, { rateLimit: null, quota: null });
+    const day = (month: number, date: number) => Date.UTC(2027, month - 1, date) / DAY_MS;
+    const days = [day(1, 30), day(1, 31), day(2, 1), day(2, 28), day(3, 1)];
+    const windows = days.map((number, at) => [id, null, 86_400, number, number, at + 1, null] as const);
+    for (const instance of ['one', 'other', 'one']) await store.addUses({ instance, number: 1, windows });
+    const units = new Map(days.map((number, at) => [number, 2 * (at + 1)]));
+    expect(await store.totalsOf(windows)).toEqual([...units.values()]);
+    const months = [
+      [id, null, 86_400, day(1, 1), day(1, 31), 0, null],
+      [id, null, 86_400, day(2, 1), day(2, 28), 0, null],
+      [id, null, 86_400, day(4, 1), day(4, 30), 0, null],
+    ] as const;
+    expect(await store.totalsOf(months)).toEqual([2 + 4, 6 + 8, 0]);
+    const shown = await store.usesByDay({ keyIds: [id], owners: [userId] }, day(1, 30));
+    expect([shown.key.get(id), shown.keys.get(userId)]).toEqual([units, units]);
+    const later = await store.usesByDay({ keyIds: [id], owners: [userId] }, day(1, 31));
+    units.delete(day(1, 30));
+    expect([later.key.get(id), later.keys.get(userId)]).toEqual([units, units]);
+    await store.remove(userId, id, { how: 'command', actor: null, requestId: null, address: null });
+    const ended = await store.db.read({ sql: 'SELECT owner, day, units FROM ended_uses ORDER BY day' });
+    expect(ended.map(({ owner, day, units }) => [owner, Number(day), Number(units)])).toEqual(
+      days.map((number, at) => [userId, number, 2 * (at + 1)]),
+    );
   });
 
   test('a key that is deleted takes its counts with it, and what arrives for it later is dropped', async () => {

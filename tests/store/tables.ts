@@ -1,6 +1,7 @@
 // What the tables hold, for tests of other rooms that have to know: the only place outside that names them.
 
 import { openDatabase } from '../support/database-client.ts';
+import { ALL_DAYS, placeOf } from '../support/fill.ts';
 
 async function rowsOf(url: string, sql: string) {
   const database = openDatabase(url);
@@ -43,7 +44,7 @@ export const storedSecrets = async (url: string) =>
 /** Units that are counted for all keys of an owner together, of all days. */
 export async function countedOf(db: Read, owner: string): Promise<number> {
   const [row] = await db.read({
-    sql: 'SELECT sum(uses) AS uses FROM key_counts c JOIN holders h ON c.row = -h.row WHERE h.owner = ? AND window_s = 86400',
+    sql: `SELECT sum(${ALL_DAYS}) AS uses FROM key_months m JOIN holders h ON m.row = -h.row WHERE h.owner = ?`,
     args: [owner],
   });
   return Number(row?.uses);
@@ -59,10 +60,12 @@ interface Read {
 /** Counts uses of a key on a day (since 1970, in UTC), as if servers had. */
 export async function addUses(url: string, keyId: string, day: number, uses: number): Promise<void> {
   const client = openDatabase(url);
+  const { month, column } = placeOf(day);
   await client.execute({
-    sql: `INSERT INTO key_counts (row, window_s, number, uses, last_used_at_ms)
-SELECT row, 86400, ?2, ?3, ?2 * 86400000 FROM api_keys WHERE id = ?1`,
-    args: [keyId, day, uses],
+    sql: `INSERT INTO key_months (row, month, ${column}, last_used_at_ms)
+SELECT row, ?2, ?3, ?4 FROM api_keys WHERE id = ?1
+ON CONFLICT DO UPDATE SET ${column} = excluded.${column}, last_used_at_ms = max(coalesce(last_used_at_ms, 0), ?4)`,
+    args: [keyId, month, uses, day * 86_400_000],
   });
   client.close();
 }

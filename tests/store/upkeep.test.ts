@@ -8,6 +8,7 @@ import { testClock } from '../support/clock.ts';
 import { type Client, openDatabase } from '../support/database-client.ts';
 import { openEmbedded, record } from '../support/embedded.ts';
 import { rows } from '../support/everything.ts';
+import { placeOf } from '../support/fill.ts';
 import { temporaryFolder } from '../support/folder.ts';
 import { startSqld } from '../support/sqld.ts';
 import { startStore } from '../support/store-mode.ts';
@@ -159,15 +160,11 @@ test('counts are removed that are old by the clocks of both, the process and the
   const today = Math.floor(Date.now() / DAY_MS);
   const left = async (nowMs: number) => {
     await removeOld(db, { ...KEPT, clock: { ...clock, nowMs: () => nowMs } });
-    return (await db.read({ sql: 'SELECT number FROM key_counts WHERE window_s = 86400' })).map(
-      ({ number }) => today - Number(number),
-    );
+    return (await db.read({ sql: 'SELECT month FROM key_months ORDER BY month' })).map(({ month }) => Number(month));
   };
-  for (const age of [KEPT.usageDays + 2, KEPT.usageDays - 1])
-    await db.write({
-      sql: 'INSERT INTO key_counts (row, window_s, number, uses) VALUES (1, 86400, ?, 1)',
-      args: [today - age],
-    });
+  const { month: oldest } = placeOf(today - KEPT.usageDays);
+  for (const month of [oldest - 1, oldest])
+    await db.write({ sql: 'INSERT INTO key_months (row, month, d1) VALUES (1, ?, 1)', args: [month] });
   // Windows that are over, longer and shorter than a day, and the same of an owner, whose number is below zero.
   await db.write({ sql: "INSERT INTO holders VALUES (7, 'alice')" });
   const nowS = Math.floor(Date.now() / 1000);
@@ -184,10 +181,10 @@ test('counts are removed that are old by the clocks of both, the process and the
       });
     }
   }
-  const windowsLeft = async () => (await db.read({ sql: 'SELECT row FROM key_counts WHERE window_s <> 86400' })).length;
-  expect(await left(Date.now() - 365 * DAY_MS)).toEqual([KEPT.usageDays + 2, KEPT.usageDays - 1]);
+  const windowsLeft = async () => (await db.read({ sql: 'SELECT row FROM key_counts' })).length;
+  expect(await left(Date.now() - 365 * DAY_MS)).toEqual([oldest - 1, oldest]);
   expect(await windowsLeft()).toBe(8);
-  expect(await left(Date.now() + 365 * DAY_MS)).toEqual([KEPT.usageDays - 1]);
+  expect(await left(Date.now() + 365 * DAY_MS)).toEqual([oldest]);
   expect(await windowsLeft()).toBe(4);
   await close();
 });
@@ -201,7 +198,8 @@ SELECT 'id', 'alice', 'hash', 'parent', 'parent hash', 'n', '[]', unixepoch() * 
   key_events: "INSERT INTO blocked_owners (owner) VALUES ('alice'), ('bob')",
   changes: "INSERT INTO blocked_owners (owner) VALUES ('carol'), ('dave')",
   key_counts: `INSERT INTO key_counts (row, window_s, number, uses)
-SELECT 1, column1, unixepoch() / column1, 1 FROM (VALUES (60), (86400), (172800))`,
+SELECT 1, column1, unixepoch() / column1, 1 FROM (VALUES (60), (172800))`,
+  key_months: "INSERT INTO key_months (row, month, d1) SELECT 1, strftime('%Y') * 12 + strftime('%m') - 1, 1",
 };
 
 test('a process whose clock is years ahead removes nothing that is young, of whatever kind', async () => {

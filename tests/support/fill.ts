@@ -7,10 +7,6 @@ WITH RECURSIVE n (i) AS (SELECT ?1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
 SELECT lower(hex(randomblob(16))), 'owner-' || (i / 3) || '@example.com', 'key ' || i, lower(hex(randomblob(32))),
 '["read","read:orders"]', 1, ?3 + i FROM n`;
 
-const USED = `INSERT INTO key_counts (row, window_s, number, uses)
-WITH RECURSIVE days (ago) AS (SELECT 0 UNION ALL SELECT ago + 1 FROM days WHERE ago < ?1 - 1)
-SELECT row, 86400, unixepoch() / 86400 - ago, 5 FROM api_keys, days WHERE true ON CONFLICT DO NOTHING`;
-
 /** Keys of one statement: `sqld` ends one after 5 s, which a busy machine needs for 20,000. */
 const AT_ONCE = 2000;
 
@@ -21,7 +17,23 @@ export async function fillKeys(db: Client, keys: number): Promise<void> {
     await db.execute({ sql: FILL, args: [done + 1, Math.min(done + AT_ONCE, keys), madeAtMs] });
 }
 
-/** Counts uses of every key on each of so many days, of which today is the last. */
+/** Returns the month and the column in which key_months has a day (since 1970, in UTC). */
+export function placeOf(day: number): { readonly month: number; readonly column: string } {
+  const date = new Date(day * 86_400_000);
+  return { month: date.getUTCFullYear() * 12 + date.getUTCMonth(), column: `d${date.getUTCDate()}` };
+}
+
+/** Selects the sum of all days of a row. */
+export const ALL_DAYS = Array.from({ length: 31 }, (_, at) => `d${at + 1}`).join(' + ');
+
+/** Counts five uses of every key on each of so many days, of which today is the last. */
 export async function fillUses(db: Client, days: number): Promise<void> {
-  await db.execute({ sql: USED, args: [days] });
+  const today = Math.floor(Date.now() / 86_400_000);
+  const all = Array.from({ length: days }, (_, ago) => placeOf(today - ago));
+  for (const [month, places] of Map.groupBy(all, ({ month }) => month)) {
+    const columns = places.map(({ column }) => column);
+    await db.execute(`INSERT INTO key_months (row, month, ${columns})
+SELECT row, ${month}, ${columns.map(() => 5)} FROM api_keys WHERE true
+ON CONFLICT DO UPDATE SET ${columns.map((column) => `${column} = 5`)}`);
+  }
 }

@@ -3,6 +3,7 @@
 
 import { DAY_S } from '../../ground/limits/rates.ts';
 import { type Database, firstOf, type Row } from '../../store/database.ts';
+import { dayIn, firstDayOf, unitsBetween } from '../../store/months.ts';
 import { FIRST_ROW } from './keys.ts';
 import { type OnRange, rangesAfter } from './ranges.ts';
 
@@ -24,15 +25,14 @@ export interface Used {
   readonly units: number;
 }
 
-const UNITS = `(SELECT sum(c.uses) FROM key_counts c
-WHERE c.row = k.row AND c.window_s = ${DAY_S} AND c.number BETWEEN ?3 AND ?4)`;
 /** Returns the statement for the keys that fit a condition. */
 const SUMS = {
-  owner: (where: string) => `SELECT owner, NULL AS id, sum(units) AS units
-FROM (SELECT k.user_id AS owner, ${UNITS} AS units FROM api_keys k WHERE ${where}) GROUP BY owner HAVING sum(units) > 0`,
+  owner: (where: string, units: string) => `SELECT owner, NULL AS id, sum(units) AS units
+FROM (SELECT k.user_id AS owner, ${units} AS units FROM api_keys k WHERE ${where}) GROUP BY owner HAVING sum(units) > 0`,
   key: (
     where: string,
-  ) => `SELECT * FROM (SELECT k.user_id AS owner, k.id, ${UNITS} AS units FROM api_keys k WHERE ${where})
+    units: string,
+  ) => `SELECT * FROM (SELECT k.user_id AS owner, k.id, ${units} AS units FROM api_keys k WHERE ${where})
 WHERE units > 0`,
 };
 const ENDED = `SELECT owner, NULL AS id, sum(units) AS units FROM ended_uses
@@ -53,10 +53,10 @@ export async function usageOf(db: Database, query: UsageQuery, onRange?: OnRange
 
 async function usedIn(db: Database, { by, owner, from, to }: UsageQuery, onRange?: OnRange): Promise<Used[]> {
   const isOfOne = owner !== undefined;
-  const sql = SUMS[by](`k.row > ?1 AND k.row <= ?2${isOfOne ? ' AND k.user_id = ?5' : ''}`);
+  const sql = SUMS[by](`k.row > ?1 AND k.row <= ?2${isOfOne ? ' AND k.user_id = ?3' : ''}`, unitsBetween(from, to));
   const rows: Row[] = [...(await db.read({ sql: ENDED, args: [from, to, owner ?? null] }))];
   for await (const { after, to: last } of rangesAfter(db, FIRST_ROW, isOfOne, onRange))
-    rows.push(...(await db.read({ sql, args: [after, last, from, to, ...(isOfOne ? [owner] : [])] })));
+    rows.push(...(await db.read({ sql, args: [after, last, ...(isOfOne ? [owner] : [])] })));
   const used = rows.map((row) => ({
     owner: String(row.owner),
     keyId: row.id as string | null,
@@ -78,18 +78,20 @@ export interface KeptDays {
 }
 
 const FIRST = `SELECT min(applied_at_ms) / (${DAY_S} * 1000) AS first FROM schema_migrations`;
-const OLDEST_OF_KEYS = `SELECT min((SELECT min(c.number) FROM key_counts c WHERE c.row = k.row AND c.window_s = ${DAY_S})) AS oldest
-FROM api_keys k WHERE k.row > ?1 AND k.row <= ?2`;
-const OLDEST_OF_OTHERS = `SELECT min(oldest) AS oldest FROM (SELECT min(day) AS oldest FROM ended_uses UNION ALL
-SELECT min((SELECT min(c.number) FROM key_counts c WHERE c.row = -h.row AND c.window_s = ${DAY_S})) FROM holders h)`;
+const OLDEST_OF_KEYS = `SELECT min(${firstDayOf('k.row')}) AS oldest FROM api_keys k WHERE k.row > ?1 AND k.row <= ?2`;
+const OLDEST_OF_OWNERS = `SELECT min(${firstDayOf('-h.row')}) AS oldest FROM holders h`;
+const OLDEST_ENDED = 'SELECT min(day) AS oldest FROM ended_uses';
 
 /** Returns which days of uses are kept. */
 export async function keptDays(db: Database): Promise<KeptDays> {
+  const oldestIn = async (sql: string, args: readonly number[] = []) =>
+    firstOf(await db.read({ sql, args })).oldest ?? null;
   const first = Number(firstOf(await db.read({ sql: FIRST })).first);
-  let { oldest = null } = firstOf(await db.read({ sql: OLDEST_OF_OTHERS }));
-  for await (const { after, to } of rangesAfter(db, FIRST_ROW, false)) {
-    const found = firstOf(await db.read({ sql: OLDEST_OF_KEYS, args: [after, to] })).oldest ?? null;
-    if (found !== null && (oldest === null || Number(found) < Number(oldest))) oldest = found;
-  }
-  return { first, oldest: oldest === null ? null : Number(oldest) };
+  const ended = await oldestIn(OLDEST_ENDED);
+  const found = [await oldestIn(OLDEST_OF_OWNERS)];
+  for await (const { after, to } of rangesAfter(db, FIRST_ROW, false))
+    found.push(await oldestIn(OLDEST_OF_KEYS, [after, to]));
+  const days = found.flatMap((day) => (day === null ? [] : dayIn(Number(day))));
+  const oldest = Math.min(...days, ...(ended === null ? [] : [Number(ended)]));
+  return { first, oldest: oldest === Infinity ? null : oldest };
 }

@@ -87,7 +87,9 @@ const SCHEMA = `SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL 
 const SEQUENCES = 'SELECT name, seq FROM sqlite_sequence';
 
 /** Deletes counts of keys that were deleted during the copy. */
-const DELETE_ORPHANS = 'DELETE FROM key_counts WHERE row > 0 AND row NOT IN (SELECT row FROM api_keys)';
+const DELETE_ORPHANS = ['key_counts', 'key_months'].map((table) => ({
+  sql: `DELETE FROM ${table} WHERE row > 0 AND row NOT IN (SELECT row FROM api_keys)`,
+}));
 
 /**
  * Copies page by page, because the primary would abort a transaction that takes seconds. Copies again what the feed
@@ -123,7 +125,7 @@ async function copyRemote(primary: Database, file: string): Promise<void> {
       isBehind = changes.length > 0;
     }
     const sequences = await from({ sql: SEQUENCES });
-    await copy.writeAll([{ sql: DELETE_ORPHANS }, ...besideRows(schema, sequences)]);
+    await copy.writeAll([...DELETE_ORPHANS, ...besideRows(schema, sequences)]);
   } finally {
     copy.close();
   }

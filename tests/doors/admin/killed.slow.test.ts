@@ -88,7 +88,7 @@ async function killAt(text: string, nth: number, ...args: string[]): Promise<voi
 test('keys usage', async () => {
   const before = await billed();
   expect(before).toEqual({ acme: ofAcme, other: ofOther });
-  await killAt('FROM key_counts c', 1, 'usage', '--days', '62');
+  await killAt('FROM key_months WHERE', 1, 'usage', '--days', '62');
   expect(await billed()).toEqual(before);
 });
 
@@ -136,7 +136,7 @@ test.each(['carried out', 'late'])('delete_api_key, whose statement is %s', asyn
 test('keys revoke --unused-for, of which the rest is used meanwhile', async () => {
   const db = openDatabase(primary.url);
   await db.execute(`UPDATE api_keys SET created_at_ms = ${OLD_MS}`);
-  await db.execute('DELETE FROM key_counts');
+  await db.execute('DELETE FROM key_months');
   await db.execute("INSERT INTO exchanges (instance, number) VALUES ('test', 1)");
   const args = ['revoke', '--unused-for', '90d', '--user', 'acme', '--yes', '--at-most', '1000'];
   await db.execute('DELETE FROM key_events');

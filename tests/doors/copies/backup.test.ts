@@ -137,6 +137,7 @@ async function restored(client: Client) {
   return {
     keys: (await all('SELECT * FROM api_keys ORDER BY row')).map(({ last_used_at_ms, ...key }) => key),
     counts: await all('SELECT * FROM key_counts ORDER BY row, window_s, number'),
+    months: await all('SELECT * FROM key_months ORDER BY row, month'),
     owners: await all('SELECT * FROM owners ORDER BY owner'),
     blocked: await all('SELECT owner FROM blocked_owners'),
     holders: await all('SELECT * FROM holders ORDER BY row'),
@@ -159,7 +160,8 @@ async function richBackup() {
     "UPDATE api_keys SET second_hash = 'next', second_is = 'next', rotations = 1 WHERE row = 5",
     "UPDATE api_keys SET limit_requests = 5, limit_window_s = 60, metadata = '{}' WHERE row = 6",
     'DELETE FROM api_keys WHERE row = 7',
-    'INSERT INTO key_counts (row, window_s, number, uses) SELECT row, 86400, unixepoch() / 86400, 5 FROM api_keys',
+    'INSERT INTO key_counts (row, window_s, number, uses) SELECT row, 60, unixepoch() / 60, 5 FROM api_keys',
+    'INSERT INTO key_months (row, month, d1, d31, last_used_at_ms) SELECT row, 24321, 5, 6, 7 FROM api_keys',
     "INSERT INTO owners (owner, keys_max) VALUES ('owner 1', 5)",
     "INSERT INTO holders (owner) VALUES ('owner 1')",
     ...rulesOf('rule', 'of a key', 'issuer'),
@@ -183,7 +185,16 @@ test('into a remote database that is killed at any of its writes: what is there 
   let isOver = false;
   for (let writes = 0; !isOver; writes += everything ? 1 : WRITES_AT_ONCE) {
     // Whatever an earlier round has put.
-    for (const table of ['api_keys', 'owners', 'holders', 'key_counts', 'blocked_owners', 'key_events', 'upkeep'])
+    for (const table of [
+      'api_keys',
+      'owners',
+      'holders',
+      'key_counts',
+      'key_months',
+      'blocked_owners',
+      'key_events',
+      'upkeep',
+    ])
       await client.execute(`DELETE FROM ${table}`);
     await client.batch([NEW_KEYS.replace('?', "'[1]'"), 'DELETE FROM api_keys']); // two events of its own
     const own = trailOf(await eventsOf(client));

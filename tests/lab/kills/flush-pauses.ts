@@ -31,7 +31,7 @@ export async function flushPauses({ keys: count, flushes, days = 0 }: FlushRun):
   await using server = await startServer({ env: { ...ourEnv(path), LOG_LEVEL: 'warn' }, preload: [LOOP_MONITOR] });
 
   async function allWritten(sinceMs: number): Promise<void> {
-    const sql = 'SELECT count(*) AS written FROM key_counts WHERE window_s = 86400 AND last_used_at_ms >= ?';
+    const sql = 'SELECT count(*) AS written FROM key_months WHERE last_used_at_ms >= ?';
     await waitFor(async () => (await reader.execute({ sql, args: [sinceMs] })).rows[0]?.written === count);
   }
 

@@ -28,21 +28,19 @@ test('while 10,000 keys are used and their last uses written no pause of the eve
 }, 300_000);
 
 const OLD = 10_000;
-const DAYS_KEPT = 31;
 
-/** For each key an old event, an old change, and counts of two processes for a day that is over, and one that is too old. */
+/** For each key an old event, an old change, and counts of a month that is over, and of two that are too old. */
 const MAKE_OLD = [
   'UPDATE key_events SET at_ms = 1 WHERE seq < (SELECT max(seq) FROM key_events)',
   'INSERT INTO changes (key_hash, changed_at_ms) SELECT key_hash, 1 FROM api_keys',
-  `INSERT INTO key_counts (row, window_s, number, uses)
-SELECT row, 86400, unixepoch() / 86400 - days.value, 1
-FROM api_keys, json_each('[9, 10, ${DAYS_KEPT + 10}, ${DAYS_KEPT + 11}]') AS days`,
+  `INSERT INTO key_months (row, month, d1, d2)
+SELECT row, strftime('%Y') * 12 + strftime('%m') - months.value, 1, 1 FROM api_keys, json_each('[2, 4, 5]') AS months`,
 ];
 
 /** Changes are removed last. */
 const ANY_LEFT = 'SELECT EXISTS (SELECT 1 FROM changes) AS is_left';
 const NOT_REMOVED = `SELECT (SELECT count(*) FROM key_events) AS events,
-(SELECT count(*) FROM key_counts WHERE number < unixepoch() / 86400 - ${DAYS_KEPT}) AS counts`;
+(SELECT count(*) FROM key_months WHERE month < strftime('%Y') * 12 + strftime('%m') - 3) AS counts`;
 
 /** The longest pause while what is old is removed, which a server begins by itself after a moment. */
 async function prunePauseMs(): Promise<number> {

@@ -34,17 +34,16 @@ test('the upkeep of counts reads five rows of a key at most, when it was used da
   const client = openDatabase(sqld.url);
   await fillKeys(client, KEYS);
   await fillUses(client, 31);
-  await client.execute(`INSERT INTO key_counts (row, window_s, number, uses)
-SELECT max(row), 86400, 1, 1 FROM api_keys`); // one that is old
+  await client.execute('INSERT INTO key_months (row, month, d1) SELECT max(row), 1, 1 FROM api_keys'); // one that is old
   await client.execute('UPDATE upkeep SET at_ms = 0');
   await using proxy = startRowsProxy(sqld.url);
   await using _server = await start(proxy.url);
   await waitFor(async () => {
-    const { rows } = await client.execute('SELECT 1 FROM key_counts WHERE number = 1 AND window_s = 86400');
+    const { rows } = await client.execute('SELECT 1 FROM key_months WHERE month = 1');
     return rows.length === 0;
   });
   client.close();
-  const { read } = proxy.rows('key_counts c WHERE');
+  const { read } = proxy.rows('key_months c WHERE');
   expect(read).toBeGreaterThan(KEYS); // it did look
   expect(read / KEYS).toBeLessThan(5);
 });
@@ -64,35 +63,38 @@ test('the first read of a key reads eight rows at most, though it was used daily
   expect(first.read).toBeLessThanOrEqual(8);
   expect(first.read).toBeGreaterThan(0);
   await waitFor(async () => proxy.rows('AS uses FROM (').statements > 0); // the totals come last
-  const written = proxy.rows('INSERT INTO key_counts').written + proxy.rows('INSERT INTO exchanges').written;
+  const WRITES = ['INSERT INTO key_counts', 'INSERT INTO key_months', 'INSERT INTO exchanges'];
+  const written = WRITES.reduce((sum, text) => sum + proxy.rows(text).written, 0);
   expect(written).toBeGreaterThan(0);
   expect(written).toBeLessThanOrEqual(3);
-  const read = ['INSERT INTO key_counts', 'AS uses FROM ('].reduce((sum, text) => sum + proxy.rows(text).read, 0);
+  const read = [...WRITES, 'AS uses FROM ('].reduce((sum, text) => sum + proxy.rows(text).read, 0);
   expect(read).toBeLessThanOrEqual(20);
 });
 
-test('a page of a list reads the keys that may fit, and the days of few others: 3,000 keys, used daily for a month', async () => {
+test('a page of a list reads the keys that may fit, and of each of 3,000 keys, used daily for a month, a row for each month', async () => {
   const KEYS = 3000;
   await using sqld = await startSqld();
   await keyOn(sqld);
   const client = openDatabase(sqld.url);
   await fillKeys(client, KEYS);
   await client.execute("UPDATE api_keys SET user_id = 'bob'");
+  await client.execute("INSERT INTO owners (owner, quota_requests, quota_period) VALUES ('bob', 100000, 'month')");
   await fillUses(client, 31);
   client.close();
   await using proxy = startRowsProxy(sqld.url);
   await using server = await start(proxy.url);
   proxy.forget();
-  expect((await callOver(server.url, 'list_api_keys', {}, await userHeaders('bob'))).status).toBe(200);
+  const { status, body } = await callOver(server.url, 'list_api_keys', {}, await userHeaders('bob'));
+  expect([status, body.owner.uses.today]).toEqual([200, 5 * (KEYS + 1)]);
   const page = proxy.rows('octet_length');
   expect(page.statements).toBe(1);
   expect(page.read).toBeLessThanOrEqual(4500); // 735 keys would fit without text
   const days = proxy.rows("'key' AS of");
-  expect(days.statements).toBeLessThanOrEqual(2);
-  expect(days.read).toBeLessThanOrEqual(400 * 34); // some 320 keys fit
+  expect(days.statements).toBeLessThanOrEqual(3);
+  expect(days.read).toBeLessThanOrEqual(KEYS * 4 + 400 * 6); // some 340 keys fit, and 31 days are in three months at most
 });
 
-test('a page of owners takes four statements at most, and reads each key and its days once', async () => {
+test('a page of owners takes four statements at most, and reads each key and its months once', async () => {
   await using sqld = await startSqld();
   await keyOn(sqld);
   const client = openDatabase(sqld.url);
@@ -113,7 +115,7 @@ SELECT DISTINCT user_id, 1000, 'month' FROM api_keys WHERE user_id LIKE 'owner%'
   };
   const { statements, read, nextCursor } = await page();
   expect(statements).toBeLessThanOrEqual(4); // with that which reads whether root is blocked
-  expect(read).toBeLessThanOrEqual(100 * 20 * 34 + 2000);
+  expect(read).toBeLessThanOrEqual(100 * 20 * 6 + 2000);
   expect((await page({ cursor: nextCursor })).statements).toBeLessThanOrEqual(4);
   proxy.forget();
   const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: proxy.url };
@@ -154,6 +156,38 @@ WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) S
     const { body } = await callOver(server.url, 'admin_list_keys', { only }, headers);
     expect(body.looked).toBeLessThanOrEqual(10_000);
     expect(proxy.rows('row_number').read).toBeLessThanOrEqual(10_000 * 8);
+  }
+});
+
+test('lists of commands take a few statements for 500 keys or 100 owners, and read a few rows of each key', async () => {
+  const [OWNERS, EACH] = [100, 10];
+  await using sqld = await startSqld();
+  await keyOn(sqld);
+  const client = openDatabase(sqld.url);
+  await fillKeys(client, OWNERS * EACH);
+  await client.execute(`UPDATE api_keys SET user_id = format('owner %04d', row % ${OWNERS})`);
+  await fillUses(client, 31);
+  client.close();
+  await using proxy = startRowsProxy(sqld.url);
+  const env = { JWT_SECRET: TEST_SECRET, DATABASE_URL: proxy.url };
+  const of = async (...args: string[]) => {
+    proxy.forget();
+    const { code, stdout } = await keysCommand(env, args);
+    expect([code, stdout.length > 0]).toEqual([0, true]);
+    const { statements, read } = proxy.rows();
+    return [statements, read / (OWNERS * EACH)] as const;
+  };
+  const [opening] = await of('list', '--user', 'nobody');
+  for (const [args, statementsMax, readOfKeyMax] of [
+    ['owners --json', 2, 6],
+    ['list --json', 3 * 3, 10],
+    ['list --sort uses', 2 * 3 * 3, 24],
+    ['usage', 4, 9],
+    ['usage --by key', 4 + 3, 18],
+    ['owner anybody --json', 3, 0.5],
+  ] as const) {
+    const [statements, readOfKey] = await of(...args.split(' '));
+    expect([args, statements - opening <= statementsMax, readOfKey <= readOfKeyMax]).toEqual([args, true, true]);
   }
 });
 

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { childOf } from '../../support/children.ts';
 import { callOver, userHeaders } from '../../support/client.ts';
 import { openDatabase } from '../../support/database-client.ts';
+import { ALL_DAYS } from '../../support/fill.ts';
 import { diskFolder } from '../../support/folder.ts';
 import { codeFor, register } from '../../support/hand-over.ts';
 import type { ServerProcess } from '../../support/server-process.ts';
@@ -236,7 +237,7 @@ async function shareLimit(servers: readonly ServerProcess[], env: Env, { say, sa
     `${uses}, ${busiest} a second at the busiest`,
   );
   const db = openDatabase(env.DATABASE_URL ?? '');
-  const sum = `SELECT sum(uses) AS uses FROM key_counts n, api_keys k WHERE k.row = n.row AND k.id = '${id}'`;
+  const sum = `SELECT sum(${ALL_DAYS}) AS uses FROM key_months n, api_keys k WHERE k.row = n.row AND k.id = '${id}'`;
   const written = async () => Number((await db.execute(sum)).rows[0]?.uses);
   await waitForWithin(WRITTEN_MS_MAX, async () => (await written()) === uses).catch(() => {});
   same('what both have counted is in the database, neither less nor more', await written(), uses);
