@@ -12,7 +12,7 @@ import { apiKeyIn, CODES, type RequestMessage } from '../../mcp/message.ts';
 import type { Peer, Reply } from '../../mcp/server.ts';
 import { carriesCredential, type RequestContext } from '../../web/context.ts';
 import { codeOf } from '../../web/problem-response.ts';
-import { type Begun, createTracer, type Ended, type Start, type TracerOptions } from './tracer.ts';
+import { type Begun, createTracer, type Ended, type TracerOptions } from './tracer.ts';
 
 interface SpansOptions extends TracerOptions {
   readonly basePath: string;
@@ -51,6 +51,7 @@ class SpanTrace implements Trace {
 type AnyCall = Call & { readonly auth?: { readonly keyId?: string } };
 
 export function createSpans({ basePath, identify, ...options }: SpansOptions): Observer {
+  const { clock } = options;
   const tracer = createTracer(options);
   const toolsPath = `${basePath}/tools/`;
   const askedPaths: readonly (string | null)[] = [`${basePath}/verify`, `${basePath}/introspect`];
@@ -77,14 +78,20 @@ export function createSpans({ basePath, identify, ...options }: SpansOptions): O
   }
 
   /** Ends a list, a ping or an error, if its sender has a good credential. */
-  async function endOther(start: Start, transport: Transport, request: RequestMessage, { sender }: Peer, reply: Reply) {
+  async function endOther(
+    startedMs: number,
+    transport: Transport,
+    request: RequestMessage,
+    { sender }: Peer,
+    reply: Reply,
+  ) {
     const key = apiKeyIn(request.params);
     const { context } = sender;
     if (key === null && !carriesCredential(context.credentials)) return;
     const begun = tracer.begin(metaTrace(request.params._meta) ?? headerTrace(context.headers));
     if (begun === undefined) return;
     const identity = await sender.identify(key);
-    if (isGood(identity)) tracer.end(begun, start, ofMcp(transport, request, context, reply, keyIdOf(identity)));
+    if (isGood(identity)) tracer.end(begun, startedMs, ofMcp(transport, request, context, reply, keyIdOf(identity)));
   }
 
   return {
@@ -92,14 +99,14 @@ export function createSpans({ basePath, identify, ...options }: SpansOptions): O
       const { route } = context;
       const isAsked = askedPaths.includes(route);
       if (!isAsked && !route?.startsWith(toolsPath)) return NOTHING;
-      const start = tracer.now();
+      const startedMs = clock.monotonicMs();
       const address = isAsked ? context.clientAddress() : undefined;
       return (response) => {
         const call = context.call as AnyCall | undefined; // which each of these routes makes
         if (call === undefined) return;
         const asked = isAsked && isAdmitted(call) ? tracer.begin(headerTrace(context.headers)) : undefined;
         const span: CallSpan | undefined = asked === undefined ? spanOf(call) : { ...asked, address };
-        if (span !== undefined) tracer.end(span, start, ofHttp(toolsPath, span, context, call, response));
+        if (span !== undefined) tracer.end(span, startedMs, ofHttp(toolsPath, span, context, call, response));
       };
     },
 
@@ -110,18 +117,19 @@ export function createSpans({ basePath, identify, ...options }: SpansOptions): O
     },
 
     mcp: (transport, mcp) => (request, peer) => {
-      const start = tracer.now();
+      const startedMs = clock.monotonicMs();
       const reply = mcp(request, peer);
       function ended(reply: Reply): Reply {
         const { call, challenge } = reply;
         if (challenge !== undefined) return reply;
         if (call === undefined) {
-          void endOther(start, transport, request, peer, reply).catch(NOTHING); // an outage: nobody knows whose it is
+          void endOther(startedMs, transport, request, peer, reply).catch(NOTHING); // an outage: nobody knows whose it is
           return reply;
         }
         const span = spanOf(call);
         const keyId = span?.identity && keyIdOf(span.identity);
-        if (span !== undefined) tracer.end(span, start, ofMcp(transport, request, peer.sender.context, reply, keyId));
+        if (span !== undefined)
+          tracer.end(span, startedMs, ofMcp(transport, request, peer.sender.context, reply, keyId));
         return reply;
       }
       return isPromise(reply) ? reply.then(ended) : ended(reply);

@@ -20,12 +20,6 @@ export interface Begun {
   readonly parent: Trace | undefined;
 }
 
-/** When something began, by both clocks. */
-export interface Start {
-  readonly atMs: number;
-  readonly monotonicMs: number;
-}
-
 export interface Ended {
   readonly name: string;
   readonly isError: boolean;
@@ -33,30 +27,28 @@ export interface Ended {
 }
 
 export interface Tracer {
-  now(): Start;
   /** Begins a span; undefined if the sampler leaves it out. */
   begin(parent: Trace | undefined): Begun | undefined;
-  end(begun: Begun, start: Start, ended: Ended): void;
+  /** Ends a span that began at a time of the monotonic clock. */
+  end(begun: Begun, startedMs: number, ended: Ended): void;
 }
-
-const TRACE_ID_BYTES = 16;
-const SPAN_ID_BYTES = 8;
 
 export function createTracer({ settings, clock, random, add }: TracerOptions): Tracer {
   const { sampler } = settings;
-  const newId = createIds(random);
+  const ids = createIds(random);
   const write = createAttributesWriter();
   return {
-    now: () => ({ atMs: clock.nowMs(), monotonicMs: clock.monotonicMs() }),
     begin(parent) {
-      const isDecided = sampler.isParentBased && parent !== undefined;
-      if (isDecided ? !parent.sampled : sampler.ratio === 0) return undefined;
-      const traceId = parent?.traceId ?? newId(TRACE_ID_BYTES);
-      if (!isDecided && !isSampled(traceId, sampler)) return undefined;
-      return { traceId, spanId: newId(SPAN_ID_BYTES), parent };
+      if (parent === undefined) {
+        const traceId = ids.traceId(sampler.ratio);
+        return traceId === undefined ? undefined : { traceId, spanId: ids.spanId(), parent };
+      }
+      const isKept = sampler.isParentBased ? parent.sampled : isSampled(parent.traceId, sampler);
+      return isKept ? { traceId: parent.traceId, spanId: ids.spanId(), parent } : undefined;
     },
-    end({ traceId, spanId, parent }, { atMs: startedAtMs, monotonicMs }, { name, isError, attributes: given }) {
-      const durationMs = clock.monotonicMs() - monotonicMs;
+    end({ traceId, spanId, parent }, startedMs, { name, isError, attributes: given }) {
+      const durationMs = clock.monotonicMs() - startedMs;
+      const startedAtMs = clock.nowMs() - durationMs;
       const { parentId, state } = parent ?? {};
       const attributes = write(given);
       add(spanText({ traceId, spanId, parentId, state, name, startedAtMs, durationMs, isError, attributes }));
@@ -68,21 +60,41 @@ const DIGITS = 13; // 52 bits, which a number holds exactly
 
 /** Returns whether a trace is in the sampler's part, by its id alone: all that see it decide alike. */
 function isSampled(traceId: string, { ratio }: Sampler): boolean {
-  return ratio === 1 || Number.parseInt(traceId.slice(-DIGITS), 16) / 16 ** DIGITS < ratio;
+  return Number.parseInt(traceId.slice(-DIGITS), 16) / 16 ** DIGITS < ratio;
 }
 
 const POOL_BYTES = 4096;
 
+const TRACE_ID_BYTES = 16;
+const SPAN_ID_BYTES = 8;
+
 /** Creates random ids in hex. From a pool: each call of the generator costs as much as a thousand bytes. */
-function createIds(random: RandomBytes): (bytes: number) => string {
+function createIds(random: RandomBytes) {
   let pool = random(POOL_BYTES);
+  let view = new DataView(pool.buffer, pool.byteOffset);
   let at = 0;
-  return (bytes) => {
+
+  /** Returns where the next bytes of the pool are. */
+  function take(bytes: number): number {
     if (at + bytes > POOL_BYTES) {
       pool = random(POOL_BYTES);
+      view = new DataView(pool.buffer, pool.byteOffset);
       at = 0;
     }
     at += bytes;
-    return pool.subarray(at - bytes, at).toHex();
+    return at - bytes;
+  }
+
+  return {
+    /** Returns the id of a new trace; undefined if it isn't in the sampler's part, as isSampled says, without its text. */
+    traceId(ratio: number): string | undefined {
+      const start = take(TRACE_ID_BYTES);
+      const last52 = (view.getUint32(start + 8) % 2 ** 20) * 2 ** 32 + view.getUint32(start + 12);
+      return last52 / 2 ** 52 < ratio ? pool.subarray(start, start + TRACE_ID_BYTES).toHex() : undefined;
+    },
+    spanId(): string {
+      const start = take(SPAN_ID_BYTES);
+      return pool.subarray(start, start + SPAN_ID_BYTES).toHex();
+    },
   };
 }
