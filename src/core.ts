@@ -11,7 +11,7 @@ import type { Env } from './config/env.ts';
 import { LIMITS } from './ground/limits/index.ts';
 import { createPool } from './ground/limits/pool.ts';
 import { type Clock, countingSleep, type RandomBytes, type Sha256 } from './ground/runtime.ts';
-import { createServerAddress, listeningOrigin, type ServerAddress } from './ground/server-address.ts';
+import { createServerAddress } from './ground/server-address.ts';
 import { createOriginOf } from './keys/actor.ts';
 import { createAudience } from './keys/audience.ts';
 import { createKeyDomain, type RuleParts } from './keys/index.ts';
@@ -60,11 +60,11 @@ export type Base = Awaited<ReturnType<typeof prepareBase>>;
 
 /** Prepares a store that touches no database yet. Throws an Error for the operator about an unusable folder or issuer. */
 export async function prepareBase(config: Config, options: CoreOptions, { watch = UNWATCHED, ...beneath }: Beneath) {
-  const { clock, random, sha256, log, env = {}, storePatience } = options;
+  const { clock, random, sha256, log, publicUrl = config.publicUrl, listening, env = {}, storePatience } = options;
   const newFolder = prepareDataFolder(config);
   // For the ages of cache entries. Windows of rate limits don't use it, so setting the wall clock opens none.
   const ageClock = countingSleep(clock);
-  const address = addressOf(config, options);
+  const address = createServerAddress({ ...config, publicUrl }, listening);
   const users = await createUserJwts(config, { address, clock: ageClock, sha256, log });
   const { eventDays, usageDays, ownerKeys } = config;
   const upkeep = { clock, random, log, eventDays, usageDays, ownerKeys, storePatience };
@@ -94,13 +94,6 @@ export async function prepareBase(config: Config, options: CoreOptions, { watch 
     },
   };
 }
-
-const addressOf = (config: Config, { publicUrl, listening }: CoreOptions): ServerAddress =>
-  createServerAddress({
-    ...config,
-    publicUrl: publicUrl ?? config.publicUrl,
-    listening: listening ?? listeningOrigin(config, config.port),
-  });
 
 /** Enough to be unique among processes, and short enough to begin every request id. */
 const INSTANCE_BYTES = 6;
@@ -143,7 +136,8 @@ export function createCore(base: Base, openRules?: (parts: Base & RuleParts) => 
     signing,
     verifyKey,
     guards: createGuards({
-      ...config,
+      rateLimit: config.rateLimit,
+      userRateLimit: config.userRateLimit,
       verifyKey,
       revalidateKey: verifier.revalidate,
       verifyUserJwt,

@@ -5,7 +5,7 @@ import { resolve } from 'node:path';
 import { SignJWT } from 'jose/jwt/sign';
 import { type Config, parseConfig } from '../config/config.ts';
 import { parseDuration } from '../ground/runtime.ts';
-import { createServerAddress, listeningOrigin } from '../ground/server-address.ts';
+import { createServerAddress } from '../ground/server-address.ts';
 import { reasonOf } from '../ground/text.ts';
 import { keysPageUrl } from '../ground/urls.ts';
 import { developmentSecret } from '../users/dev-secret.ts';
@@ -75,7 +75,7 @@ function pageAddress(config: Config): string {
   const { publicUrl, port } = config;
   if (publicUrl === null && port === 0)
     throw new CommandError('--link: the address is not known, because PORT is 0; set PUBLIC_URL', 2);
-  return keysPageUrl(createServerAddress({ ...config, listening: listeningOrigin(config, port) }).url);
+  return keysPageUrl(createServerAddress(config).url);
 }
 
 export const main = mainOf(token, 'token');

@@ -16,11 +16,13 @@ export interface ServerAddress {
   readonly origins: readonly string[];
 }
 
-export interface ServerAddressOptions {
+/** The settings that say where a server is. */
+export interface AddressSettings {
   /** PUBLIC_URL; null: not set. */
   readonly publicUrl: string | null;
-  /** The origin that it listens on (listeningOrigin). */
-  readonly listening: string;
+  readonly host: string;
+  readonly port: number;
+  readonly tls: object | null;
   readonly basePath: string;
   /** Lower-case names without port. */
   readonly allowedHosts: readonly string[] | null;
@@ -39,8 +41,12 @@ const EVERYWHERE = new Map([
 export const listeningOrigin = ({ host, tls }: { host: string; tls: object | null }, port: number): string =>
   `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 
-export function createServerAddress(options: ServerAddressOptions): ServerAddress {
-  const { publicUrl, listening, basePath, allowedHosts } = options;
+/** Creates the address. `listening` is the origin that the server listens on. */
+export function createServerAddress(
+  settings: AddressSettings,
+  listening = listeningOrigin(settings, settings.port),
+): ServerAddress {
+  const { publicUrl, basePath, allowedHosts } = settings;
   if (publicUrl !== null) {
     const { origin, pathname } = new URL(publicUrl);
     const path = pathname.replace(/^\/$/, '');

@@ -111,16 +111,9 @@ export function createChanges(options: ChangesOptions) {
   };
 }
 
-/**
- * Ends leaked secrets for anyone who presents them: possession is proof enough, since ending a secret does less harm
- * than using it. The secret in force ends its key; the next or previous one of a rotation ends only itself. Texts that
- * are no secrets are ignored. After an error, the secrets may still be valid.
- */
-export function createRevokeSecrets(options: {
+interface RevokeSecretsOptions {
   readonly store: KeyStore;
   readonly derived: DerivedKeys;
-  /** Reads from the primary: a replica may still accept a key that has ended. */
-  readonly unknownKeys: UnknownKeys;
   /** Lets this process see the change before the response. */
   readonly refresh: () => Promise<void>;
   readonly clock: Clock;
@@ -128,9 +121,17 @@ export function createRevokeSecrets(options: {
   readonly log: Log;
   readonly originOf: OriginOf;
   readonly feed: Feed;
-}) {
-  const { store, derived, feed, unknownKeys, refresh, clock, sha256, log, originOf } = options;
+}
 
+/**
+ * Ends leaked secrets for anyone who presents them: possession is proof enough, since ending a secret does less harm
+ * than using it. The secret in force ends its key; the next or previous one of a rotation ends only itself. Texts that
+ * are no secrets are ignored. After an error, the secrets may still be valid.
+ */
+export function createRevokeSecrets(
+  unknownKeys: UnknownKeys, // reads from the primary: a replica may still accept a key that has ended
+  { store, derived, feed, refresh, clock, sha256, log, originOf }: RevokeSecretsOptions,
+) {
   async function endKeys(keys: readonly PresentedKey[], hashes: readonly string[], caller: Caller): Promise<void> {
     const [first] = keys;
     if (first === undefined) return;

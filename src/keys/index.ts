@@ -57,31 +57,31 @@ export function createKeyDomain(options: {
   /** How many keys an owner without his own maximum may have. */
   ownerKeys: number;
 }) {
-  const { store, planStore, clock, log } = options;
+  const { store, planStore, clock, log, openRules } = options;
   const usage = createUsage(options);
   const feed = createFeed(options);
   const lookupBudgets = createLookupBudgets(clock);
   const readKeys = createReadKeys(store, feed, usage);
-  const unknownKeys = (mayUseReplica: boolean) =>
-    createUnknownKeys(readKeys, { mayUseReplica, budgets: lookupBudgets, clock, log });
+  const rules = openRules?.({ feed, lookupBudgets });
   const parts = {
     ...options,
     feed,
     refresh: feed.refresh,
     usage,
+    readKeys,
+    unknownKeys: createUnknownKeys(readKeys, true, lookupBudgets, clock, log),
+    planOf: createPlanOf({ planStore, usage, config: options }),
+    findRule: rules?.findRule,
     granted: createGranted(options.ceilings, options.audience, log),
     failedChanges: createPersonBudget([LIMITS.failedChanges], clock, log),
     creations: createPersonBudget([LIMITS.creations, LIMITS.creationsOfDay], clock, log),
   };
-  const planOf = createPlanOf({ planStore, usage, config: options });
-  const rules = options.openRules?.({ feed, lookupBudgets });
-  const findRule = rules?.findRule;
-  const verifier = createVerifier({ ...parts, findRule, readKeys, unknownKeys: unknownKeys(true) });
+  const verifier = createVerifier(parts);
   return {
     keys: {
       ...createMinting(parts),
       ...createChanges(parts),
-      ...createLists({ ...parts, planOf }),
+      ...createLists(parts),
       /** Uses of a key today (UTC), counted over all processes as far as this one knows. */
       usesToday: usage.usesToday,
     },
@@ -95,7 +95,7 @@ export function createKeyDomain(options: {
     /** Decides what a person may give a key. */
     granted: parts.granted,
     lookupBudgets,
-    revokeSecrets: createRevokeSecrets({ ...parts, unknownKeys: unknownKeys(false) }),
+    revokeSecrets: createRevokeSecrets(createUnknownKeys(readKeys, false, lookupBudgets, clock, log), parts),
     /** Stops polling and writes what is pending. The store stays open. */
     async stop(): Promise<void> {
       feed.stop();

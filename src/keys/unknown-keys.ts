@@ -163,15 +163,14 @@ export type UnknownKeys = Lookups<Found>;
 
 export const createUnknownKeys = (
   readKeys: ReadKeys,
-  options: {
-    readonly mayUseReplica: boolean;
-    readonly budgets: TokenBuckets;
-    readonly clock: Clock;
-    readonly log: Log;
-  },
+  mayUseReplica: boolean,
+  budgets: TokenBuckets,
+  clock: Clock,
+  log: Log,
 ): UnknownKeys =>
   createLookups({
-    ...options,
-    readAll: (hashes, fairnessKey) => readKeys(hashes, { mayUseReplica: options.mayUseReplica, fairnessKey }),
-    isGood: ({ record }) => record !== null && refusalAt(record, options.clock.nowMs()) === null,
+    readAll: (hashes, fairnessKey) => readKeys(hashes, { mayUseReplica, fairnessKey }),
+    isGood: ({ record }) => record !== null && refusalAt(record, clock.nowMs()) === null,
+    budgets,
+    log,
   });

@@ -198,7 +198,7 @@ function isAdmitted(found: KnownKey, { token, keyHash, rule }: Presented): boole
 }
 
 /** Creates the function that returns who is behind a key, or why it is refused, and notes a use. */
-function createEvaluate({ usage, audience, clock }: Pick<VerifierOptions, 'usage' | 'audience' | 'clock'>) {
+function createEvaluate({ usage, audience, clock }: VerifierOptions) {
   const isNoted = (purpose: Purpose) => purpose === 'use' || purpose === 'paste';
 
   return (key: KnownKey | null, presented: Presented, verifiedAtMs: number): Verified => {

@@ -147,7 +147,10 @@ function counted({ slow, found: key = null }: Counted = {}) {
       await Promise.all(keyHashes.map((keyHash) => slow?.(keyHash)));
       return () => found;
     },
-    { mayUseReplica: true, budgets: createLookupBudgets(clock), clock, log },
+    true,
+    createLookupBudgets(clock),
+    clock,
+    log,
   );
   const find = (name: string, source = 'a') => unknownKeys.find(name, callerAt(source));
   /** Takes a source's budget. */

@@ -7,7 +7,7 @@ import { parserOf } from '../../calls/schema.ts';
 import { publicPart } from '../../ground/problem.ts';
 import { NO_CEILINGS } from '../../ground/rate-limit.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
-import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
+import { createServerAddress } from '../../ground/server-address.ts';
 import { createAudience } from '../../keys/audience.ts';
 import { createKeyDomain } from '../../keys/index.ts';
 import { keyRequestFields } from '../../tools/key-fields.ts';
@@ -67,10 +67,7 @@ export const verb = command({
         sha256,
         log: stderrLog(io),
         originOf: () => byCommand(io),
-        audience: createAudience(
-          createServerAddress({ ...config, listening: listeningOrigin(config, config.port) }),
-          config.resources,
-        ),
+        audience: createAudience(createServerAddress(config), config.resources),
         ceilings,
         lagMaxMs: config.revocationLagMaxMs,
       });

@@ -9,7 +9,7 @@ import { fetchEncoded } from '../../ground/documents.ts';
 import { isLoopback } from '../../ground/ip.ts';
 import { outageIn, StoreOutage } from '../../ground/result.ts';
 import { systemClock } from '../../ground/runtime.ts';
-import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
+import { createServerAddress } from '../../ground/server-address.ts';
 import { isObject, type JsonObject, reasonOf } from '../../ground/text.ts';
 import { CERTIFICATE_MS_MIN } from '../../start/listener.ts';
 import type { Store } from '../../store/open.ts';
@@ -81,7 +81,7 @@ async function databaseFindings(io: Io, config: Config): Promise<Finding[]> {
 async function ruleFindings({ db }: Store, config: Config, io: Io): Promise<Finding[]> {
   const { createRuleStore, doubtsOf, ruleSettings } = await operatingRules();
   const rules = await createRuleStore(db).list(Date.now());
-  const address = createServerAddress({ ...config, listening: listeningOrigin(config, config.port) });
+  const address = createServerAddress(config);
   const doubts = await doubtsOf(rules, ruleSettings(config, address), { clock: systemClock, log: stderrLog(io) });
   return doubts.map(({ rule, keyId, reason }) => ['bad', 'rule', `${rule} of key ${keyId}: ${reason}`]);
 }
@@ -117,10 +117,7 @@ const OTHER_DATABASE: Finding = ['bad', 'server', 'its database is another: set 
 /** Returns what the running server reports about itself: at PUBLIC_URL, or else at its own address. */
 async function serverFindings(config: Config): Promise<Finding[]> {
   const { publicUrl, port } = config;
-  const own =
-    port === 0
-      ? []
-      : [createServerAddress({ ...config, publicUrl: null, listening: listeningOrigin(config, port) }).url];
+  const own = port === 0 ? [] : [createServerAddress({ ...config, publicUrl: null }).url];
   const findings: Finding[] = [];
   for (const url of new Set([...(publicUrl === null ? [] : [publicUrl]), ...own])) {
     const health = await healthAt(url, config);

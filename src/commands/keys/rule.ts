@@ -4,7 +4,7 @@ import { text as textOf } from 'node:stream/consumers';
 import { operatingRules } from '../../doors/rules/index.ts';
 import type { Result } from '../../ground/result.ts';
 import { systemClock, systemRandom } from '../../ground/runtime.ts';
-import { createServerAddress, listeningOrigin } from '../../ground/server-address.ts';
+import { createServerAddress } from '../../ground/server-address.ts';
 import { createAudience } from '../../keys/audience.ts';
 import { asksForHelp, type Command, command, loadCommand, type Modules } from '../command.ts';
 import { CommandError, UsageError } from '../io.ts';
@@ -33,7 +33,7 @@ const add = command({
     const terms = taken(readTerms(given));
     const keySet = jwks === undefined ? undefined : taken(await readKeySetSource(jwks, terms.issuer));
     await withStore(io, async ({ db }, config) => {
-      const address = createServerAddress({ ...config, listening: listeningOrigin(config, config.port) });
+      const address = createServerAddress(config);
       const added = await addRule(
         { keyId, ...terms, keySet },
         {
@@ -108,7 +108,7 @@ const test = command({
     const { createRuleStore, ruleSettings, testToken } = await operatingRules();
     const token = (await textOf(io.stdin)).trim();
     await withStore(io, async ({ db }, config) => {
-      const address = createServerAddress({ ...config, listening: listeningOrigin(config, config.port) });
+      const address = createServerAddress(config);
       const tested = await testToken(token, {
         store: createRuleStore(db),
         settings: ruleSettings(config, address),

@@ -12,7 +12,7 @@ import { err, ok, type Result } from '../../ground/result.ts';
 import type { Clock } from '../../ground/runtime.ts';
 import type { Feed } from '../../keys/feed.ts';
 import { countedKeyId } from '../../keys/record.ts';
-import type { LogRepeated } from '../../watch/log.ts';
+import type { Log, LogRepeated } from '../../watch/log.ts';
 import type { Body } from '../../web/body.ts';
 import type { RequestContext } from '../../web/context.ts';
 import { oauthErrorResponse } from '../../web/problem-response.ts';
@@ -33,20 +33,22 @@ import {
 export interface ChangesRouteOptions extends ServiceOptions {
   readonly recheck: Recheck;
   readonly feed: Feed;
-  readonly recent: RecentChanges;
-  readonly macs: () => Promise<Macs>;
-  readonly countUsed: CountUsed;
   /** The feed's clock, which also counts while the machine sleeps. */
   readonly ageClock: Clock;
 }
 
 const UNAVAILABLE: Problem = { code: 'store_unavailable', reason: 'not current' };
 
-export function changesRoute(options: ChangesRouteOptions): ServiceRoute {
-  const { recheck, countUsed, ageClock } = options;
-  const allow = serviceGuard(options, firstOfEach(logsUses(options.log)));
-  const admit = createAdmit(options);
-  const answerTo = createAnswer(options);
+export function changesRoute(
+  recent: RecentChanges,
+  macs: () => Promise<Macs>,
+  countUsed: CountUsed,
+  options: ChangesRouteOptions,
+): ServiceRoute {
+  const { recheck, feed, ageClock, log } = options;
+  const allow = serviceGuard(options, firstOfEach(logsUses(log)));
+  const admit = createAdmit(ageClock, log);
+  const answerTo = createAnswer(feed, recent, macs);
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
     const arrivedAtMs = ageClock.monotonicMs();
@@ -71,7 +73,7 @@ export function changesRoute(options: ChangesRouteOptions): ServiceRoute {
  * Creates the function that resolves with what has changed since a cursor; null, or a StoreOutage, if this process
  * can't become current. An empty cursor begins now.
  */
-function createAnswer({ feed, recent, macs }: Pick<ChangesRouteOptions, 'feed' | 'recent' | 'macs'>) {
+function createAnswer(feed: Feed, recent: RecentChanges, macs: () => Promise<Macs>) {
   /** Reads what a cursor needs. Resolves with the codes of the database as it is now. */
   async function codesFor(cursor: string): Promise<Macs> {
     const codes = await macs();
@@ -100,7 +102,7 @@ function createAnswer({ feed, recent, macs }: Pick<ChangesRouteOptions, 'feed' |
 }
 
 /** Creates the limit of requests, for each calling key. */
-function createAdmit({ ageClock, log }: Pick<ChangesRouteOptions, 'ageClock' | 'log'>) {
+function createAdmit(ageClock: Clock, log: Log) {
   const budget = createTokenBuckets(LIMITS.askingForChanges, ageClock);
   return ({ requestId, auth }: ServiceCall): Result<void, Problem> => {
     const keyId = countedKeyId(auth);

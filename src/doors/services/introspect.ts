@@ -33,16 +33,14 @@ import {
 export interface IntrospectRouteOptions extends ServiceOptions {
   readonly guards: Guards;
   readonly recheck: Recheck;
-  readonly limitsOf: Usage['limitsOf'];
-  readonly leases: Leases;
-  readonly countUsed: CountUsed;
+  readonly usage: Usage;
   readonly ageClock: Clock;
 }
 
-export function introspectRoute(options: IntrospectRouteOptions): ServiceRoute {
-  const { verifyKey, revalidateKey, guards, recheck, limitsOf, leases, countUsed, ageClock, log } = options;
+export function introspectRoute(leases: Leases, countUsed: CountUsed, options: IntrospectRouteOptions): ServiceRoute {
+  const { verifyKey, verifier, guards, recheck, usage, ageClock, log } = options;
   const allow = serviceGuard(options);
-  const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, revalidateKey);
+  const keyGuard: Guard<Call, KeyAuth> = apiKeyGuard(verifyKey, log, verifier.revalidate);
 
   async function post(context: RequestContext, body: Body): Promise<Response> {
     const arrivedAtMs = ageClock.monotonicMs();
@@ -78,7 +76,7 @@ export function introspectRoute(options: IntrospectRouteOptions): ServiceRoute {
     const [refused, askedEnded] = [ended.get(caller), ended.get(asked)];
     if (refused !== undefined) return refuseService(context, refused);
     if (askedEnded !== undefined) return refuseToken(context, askedEnded);
-    const limits = limitFields(limitsOf(countedKeyId(known.auth)));
+    const limits = limitFields(usage.limitsOf(countedKeyId(known.auth)));
     const { key } = asked.proof;
     const leaseFields = key && leaseFieldsOf?.(key, keyId);
     return jsonResponse({ ...activeToken(known, context.publicUrl), ...limits, ...leaseFields });

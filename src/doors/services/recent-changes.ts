@@ -42,7 +42,7 @@ export interface RecentChangesOptions {
 }
 
 export class RecentChanges {
-  readonly #feed: RecentChangesOptions['feed'];
+  readonly #feed: Feed;
   /** Undefined until a service listens, so that others need no memory for it. */
   #known: Known | undefined;
   /** The last list of marks, shared by all who listen from one cursor. */
@@ -127,7 +127,7 @@ export class RecentChanges {
     this.#known = trim({ ...this.#known, changes: [...this.#known.changes, ...changes] });
   }
 
-  async #readOlder(store: RecentChangesOptions['store']): Promise<void> {
+  async #readOlder(store: KeyStore): Promise<void> {
     const { databaseId, since } = this.#present;
     const page = (seq: number) => store.changesAfter({ databaseId, seq, mark: null }, this.#feed.queryTimeoutMs);
     const older = await readOlder(page, { databaseId, since, count: KEPT_MAX });

@@ -37,16 +37,14 @@ export interface ServicesOptions {
 }
 
 export function servicesRoutes(options: ServicesOptions): Readonly<Record<'introspect' | 'changes', ServiceRoute>> {
-  const { feed, verifier, usage, signing, ageClock, log } = options;
+  const { feed, usage, signing, ageClock, log } = options;
   const macs = createMacs(signing('client_id'));
   const recent = new RecentChanges(options);
   const reportedUses = createReportedUses(options);
-  const { leasesOf, limitsOf } = usage;
-  const leases = createLeases({ feed, recent, macs, reportedUses, leasesOf, ageClock });
+  const leases = createLeases({ feed, recent, macs, reportedUses, leasesOf: usage.leasesOf, ageClock });
   const countUsed = createCountUsed({ reportedUses, macs, clock: ageClock, log });
-  const revalidateKey = verifier.revalidate;
   return {
-    introspect: introspectRoute({ ...options, revalidateKey, limitsOf, leases, countUsed }),
-    changes: changesRoute({ ...options, revalidateKey, recent, macs, countUsed }),
+    introspect: introspectRoute(leases, countUsed, options),
+    changes: changesRoute(recent, macs, countUsed, options),
   };
 }

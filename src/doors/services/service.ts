@@ -1,11 +1,12 @@
 // Authenticates services for /introspect and /changes: the caller needs a key with the scope `introspect`.
 
-import { apiKeyGuard, type KeyAuth, logRefused, type RevalidateKey, type VerifyKey } from '../../calls/api-key.ts';
+import { apiKeyGuard, type KeyAuth, logRefused, type VerifyKey } from '../../calls/api-key.ts';
 import { type Call, callOf } from '../../calls/call.ts';
 import { addTo, type Guard, PASS, sequence } from '../../calls/guard.ts';
 import type { Guards } from '../../calls/guards.ts';
 import type { Problem } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';
+import type { Verifier } from '../../keys/verify.ts';
 import type { Log, LogRepeated } from '../../watch/log.ts';
 import { type Body, formIn } from '../../web/body.ts';
 import { type ClientCredentials, carriesCredential, type RequestContext, readBasic } from '../../web/context.ts';
@@ -29,7 +30,7 @@ export type ServiceCall = Call & ClientCall & KeyAuth;
 
 export interface ServiceOptions {
   readonly verifyKey: VerifyKey;
-  readonly revalidateKey: RevalidateKey;
+  readonly verifier: Verifier;
   readonly guards: Guards;
   readonly log: Log;
 }
@@ -50,9 +51,9 @@ export type ServiceGuard = (context: RequestContext, body: Body) => Promise<Resu
 
 /** Creates the guard. `logUse` logs each request of a good key; by default as for tools. */
 export function serviceGuard(options: ServiceOptions, logUse?: LogRepeated): ServiceGuard {
-  const { verifyKey, revalidateKey, guards, log } = options;
+  const { verifyKey, verifier, guards, log } = options;
   const guard = sequence<Call & ClientCall, KeyAuth, object, object>(
-    apiKeyGuard(verifyKey, log, revalidateKey, logUse),
+    apiKeyGuard(verifyKey, log, verifier.revalidate, logUse),
     clientIdGuard(log),
     guards.scopes(SERVICE_SCOPE),
   );

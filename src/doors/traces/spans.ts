@@ -50,9 +50,8 @@ class SpanTrace implements Trace {
 /** A call, with what its guards may have added. */
 type AnyCall = Call & { readonly auth?: { readonly keyId?: string } };
 
-export function createSpans({ basePath, identify, ...options }: SpansOptions): Observer {
-  const { clock } = options;
-  const tracer = createTracer(options);
+export function createSpans({ basePath, identify, settings, clock, random, add }: SpansOptions): Observer {
+  const tracer = createTracer({ settings, clock, random, add });
   const toolsPath = `${basePath}/tools/`;
   const askedPaths: readonly (string | null)[] = [`${basePath}/verify`, `${basePath}/introspect`];
 

@@ -6,7 +6,7 @@ import { type Attributes, createAttributesWriter, spanText } from './encoding.ts
 import type { Sampler, TraceSettings } from './settings.ts';
 
 export interface TracerOptions {
-  readonly settings: Pick<TraceSettings, 'sampler'>;
+  readonly settings: TraceSettings;
   readonly clock: Clock;
   readonly random: RandomBytes;
   /** Adds a span that has ended, as JSON. */

@@ -27,12 +27,12 @@ export interface RemoteOptions {
   readonly createReplica?: CreateReplica | undefined;
 }
 
-export async function remoteStore(config: RemoteConfig, options: RemoteOptions) {
-  const primary = await remoteDatabase(config, options.storePatience);
+export async function remoteStore(config: RemoteConfig, { clock, storePatience, log, createReplica }: RemoteOptions) {
+  const primary = await remoteDatabase(config, storePatience);
   const { replicaFile: file } = config;
   // Opened later: opening hangs while the primary does, so it waits for a response.
-  const replica = (file !== null && options.createReplica?.({ ...options, file, readPrimary: primary.read })) || null;
-  const { db, open } = openedLater(primary, () => replica?.open(), options.log);
+  const replica = (file !== null && createReplica?.({ clock, log, file, readPrimary: primary.read })) || null;
+  const { db, open } = openedLater(primary, () => replica?.open(), log);
   return {
     db,
     usesPerWrite: USES_PER_WRITE,

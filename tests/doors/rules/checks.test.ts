@@ -5,7 +5,7 @@ import { expect, test } from 'bun:test';
 import { parseConfig } from '../../../src/config/config.ts';
 import { candidatesOf, EARLY_CHECKS, fitOf } from '../../../src/doors/rules/checks.ts';
 import { ruleSettings } from '../../../src/doors/rules/settings.ts';
-import { createServerAddress, listeningOrigin } from '../../../src/ground/server-address.ts';
+import { createServerAddress } from '../../../src/ground/server-address.ts';
 import { isUsers } from '../../../src/users/user-token.ts';
 import { seeded } from '../../support/model-user.ts';
 import { randomToken, waysOf, whose } from './random-tokens.ts';
@@ -142,8 +142,7 @@ test('of 100,000 random tokens none is a user’s and a rule’s, and each is wh
     [[ofUsers, ofPlatform], [ofUsers], [ofPlatform]].map((issuers) => {
       const config = parseConfig(env);
       if (!config.ok) throw new Error(config.error.join('\n'));
-      const listening = listeningOrigin(config.value, config.value.port);
-      const { users } = ruleSettings(config.value, createServerAddress({ ...config.value, listening }));
+      const { users } = ruleSettings(config.value, createServerAddress(config.value));
       return { env, users, byIssuer: new Map(issuers.map((issuer) => [issuer, [{ ...RULE, issuer }]])) };
     }),
   );
