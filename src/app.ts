@@ -2,7 +2,6 @@
 
 import { healthRoute } from './api/health.ts';
 import { createApi } from './api/index.ts';
-import { settingsIn } from './calls/settings.ts';
 import type { Config } from './config/config.ts';
 import { type Core, type CoreOptions, createCore, prepareBase } from './core.ts';
 import { childrenStore, openChildren } from './doors/children/index.ts';
@@ -13,7 +12,7 @@ import { openServices } from './doors/services/index.ts';
 import { openSse } from './doors/sse/index.ts';
 import { openTraces } from './doors/traces/index.ts';
 import { createWidgets } from './pages/widgets/index.ts';
-import type { ToolFile } from './tools/folder/tool-file.ts';
+import { settingsIn, type ToolFile } from './tools/folder/tool-file.ts';
 import { type CustomNames, register } from './tools/registry.ts';
 import { type ServerFileOptions, serverFile } from './tools/server-tools.ts';
 import { createDispatch, type Dispatch } from './web/dispatch.ts';

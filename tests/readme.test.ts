@@ -15,8 +15,7 @@ import {
   SUBJECT_CHARS_MAX,
   TOOL_TIMEOUT_MS,
 } from './support/tables.ts';
-import type { Env } from './support/test-app.ts';
-import { createTestApp, readResponse } from './support/test-app.ts';
+import { createTestApp, type Env, readResponse } from './support/test-app.ts';
 
 const README = readDocument('README.md');
 const CONFIG_README = readDocument('src/config/README.md');

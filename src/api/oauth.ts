@@ -30,7 +30,7 @@ const SENTENCES = {
   invalid_client_metadata: 'A registration is a JSON object',
 } as const satisfies Readonly<Record<string, string>>;
 
-export type OAuthError = keyof typeof SENTENCES;
+type OAuthError = keyof typeof SENTENCES;
 
 /** Why a client is refused, for the log. */
 export interface RefusalReason {

@@ -1,13 +1,13 @@
 // GET /widgets/preview: serves widgets with sample data, which call no tools.
 
-import type { Resource } from '../calls/resource.ts';
+import type { Resource } from '../calls/content.ts';
 import type { Tool } from '../calls/tool.ts';
 import { once } from '../ground/cache.ts';
 import { PAGE_HEADERS } from '../web/headers.ts';
 import { problemResponse } from '../web/problem-response.ts';
 import { type Handler, queryOf } from '../web/router.ts';
 
-export interface PreviewOptions {
+interface PreviewOptions {
   readonly production: boolean;
   readonly revocationLagMaxMs: number;
   readonly tools: readonly Tool[];

@@ -33,7 +33,7 @@ export type Redeem = (form: URLSearchParams, caller: Caller) => Promise<Result<A
 /** The grant types, by name. */
 export type GrantTypes = ReadonlyMap<string, Redeem>;
 
-export interface TokenOptions {
+interface TokenOptions {
   readonly grantTypes: GrantTypes;
   /**
    * Returns what an authorization server's metadata says beside /token; null: this server is none, and has no metadata.

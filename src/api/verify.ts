@@ -19,7 +19,7 @@ import { createResponseHeaders, UNCACHED_HEADERS } from '../web/headers.ts';
 import { challengeFor, problemResponse } from '../web/problem-response.ts';
 import { type Handlers, queryOf } from '../web/router.ts';
 
-export interface VerifyRouteOptions {
+interface VerifyRouteOptions {
   readonly guards: Guards;
   readonly recheck: Recheck;
   /** The number of trusted proxies in front. */

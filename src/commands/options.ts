@@ -3,8 +3,7 @@
 import { parseArgs } from 'node:util';
 import { parseLimit, parseQuota } from '../ground/rate-limit.ts';
 import { parseDuration } from '../ground/runtime.ts';
-import { isStorable, REPLACEMENT, reasonOf } from '../ground/text.ts';
-import { isWithinEdits } from '../ground/wording.ts';
+import { isStorable, isWithinEdits, REPLACEMENT, reasonOf } from '../ground/text.ts';
 import { isIdShaped } from '../keys/record.ts';
 import { UsageError } from './io.ts';
 

@@ -1,8 +1,8 @@
 // Parses DATABASE_URL to a place, and checks it together with the token and the replica file.
 
 import { isLoopback } from '../ground/ip.ts';
+import type { NoteFault } from '../ground/text.ts';
 import { parseUrl, shownUrl } from '../ground/urls.ts';
-import type { NoteFault } from '../ground/wording.ts';
 import type { DatabaseConfig, EmbeddedConfig, RemoteConfig } from '../store/place.ts';
 
 type DatabasePlace = EmbeddedConfig | Pick<RemoteConfig, 'mode' | 'url'>;

@@ -1,8 +1,8 @@
 // Reports the configuration at the start: variables that are set, and those that are surely not as intended.
 
 import { isLoopback } from '../ground/ip.ts';
+import { isWithinEdits } from '../ground/text.ts';
 import { shownUrl } from '../ground/urls.ts';
-import { isWithinEdits } from '../ground/wording.ts';
 import type { Config } from './config.ts';
 import { type Env, NAMES, VARIABLES } from './env.ts';
 

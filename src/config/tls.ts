@@ -2,7 +2,7 @@
 
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { expected } from '../ground/wording.ts';
+import { expected } from '../ground/text.ts';
 import type { Config } from './config.ts';
 
 /** PEM texts: the certificate followed by its chain, and its private key. */

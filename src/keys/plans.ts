@@ -30,7 +30,7 @@ export interface PlanStore {
 }
 
 /** What applies to owners without settings. */
-export interface OwnerDefaults {
+interface OwnerDefaults {
   readonly ownerRateLimit: RateLimit | null;
   readonly ownerQuota: Quota | null;
   readonly ownerKeys: number;

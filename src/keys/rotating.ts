@@ -1,12 +1,16 @@
-// Rotates an owner's key: gives it a new secret. Reads the key first, so that a refusal has a reason, and so that a late
-// duplicate of the write doesn't rotate the key again.
+// Rotates an owner's key: gives it a new secret, which is put in force on its first use. Reads the key first, so that a
+// refusal has a reason, and so that a late duplicate of the write doesn't rotate the key again.
 
+import { singleFlights } from '../ground/cache.ts';
 import type { Problem } from '../ground/problem.ts';
-import { err, ok, type Result } from '../ground/result.ts';
-import { MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
-import { type Actor, actorFields } from './actor.ts';
+import { err, ok, type Result, StoreOutage } from '../ground/result.ts';
+import { type Clock, MS_PER_DAY, MS_PER_HOUR, type RandomBytes, type Sha256 } from '../ground/runtime.ts';
+import type { Log } from '../watch/log.ts';
+import { type Actor, actorFields, type Caller, type OriginOf } from './actor.ts';
 import type { ChangesOptions } from './changes.ts';
+import type { Feed } from './feed.ts';
 import type { KeyCeilings } from './grants.ts';
+import type { KnownKey, KnownKeys } from './known-keys.ts';
 import {
   type ApiKeyRecord,
   fingerprintOf,
@@ -16,6 +20,7 @@ import {
   mintKey,
   rotationRefusal,
 } from './record.ts';
+import type { KeyStore } from './store.ts';
 
 /** How often a rotation is tried when concurrent ones get in first: of so many at once none is refused. */
 const ROTATE_TRIES = 10;
@@ -30,7 +35,7 @@ export interface RotateOptions extends ChangesOptions {
   readonly ceilings: KeyCeilings;
 }
 
-export interface RotationRequest {
+interface RotationRequest {
   readonly overlapHours: number;
   /** A new expiry for the key; undefined: unchanged. */
   readonly expiresInDays?: number | undefined;
@@ -101,5 +106,62 @@ export function createRotate(options: RotateOptions) {
       if (made !== null) return ok(made);
     }
     return err({ code: 'overloaded' });
+  };
+}
+
+// The first use of a new secret is durably written before the secret is accepted.
+
+export interface FirstUsesOptions {
+  readonly store: KeyStore;
+  readonly feed: Feed;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly originOf: OriginOf;
+}
+
+/** A record read after the first use of its next secret was written. */
+interface FirstUse {
+  readonly found: KnownKey | null;
+  /** When the last poll before that read began (monotonic). */
+  readonly polledAtMs: number;
+}
+
+/**
+ * Creates the function that puts a next secret in force, and returns the key's new state. Concurrent first uses share
+ * one write. Throws a StoreOutage if the first use could not be written.
+ */
+export function createUseFirst({ store, feed, clock, log, originOf }: FirstUsesOptions, known: KnownKeys) {
+  const underWay = singleFlights<FirstUse>();
+  // Callers after a change of an owner don't join a first use that began before it.
+  feed.subscribe({
+    onChanges: (_, owners) => void (owners.size > 0 && underWay.forgetAll()),
+    onReset: () => underWay.forgetAll(),
+  });
+
+  async function promote(key: KnownKey, keyHash: string, caller: Caller): Promise<FirstUse> {
+    const promoted = await store.promote(key, clock.nowMs(), originOf('use', caller));
+    await feed.refresh();
+    const { polledAtMs } = feed; // taken before the read: a later poll proves nothing about what was read
+    const found = await known.readAgain(keyHash); // a replica may not have it yet
+    if (promoted !== null) {
+      const { requestId, traceId } = caller;
+      const { id: keyId, userId } = key;
+      log.info('API key rotation completed', {
+        requestId,
+        traceId,
+        keyId,
+        userId,
+        fingerprint: fingerprintOf(keyHash),
+      });
+    }
+    return { found, polledAtMs };
+  }
+
+  return async (key: KnownKey, keyHash: string, caller: Caller): Promise<FirstUse> => {
+    const first = await underWay.run(keyHash, () => promote(key, keyHash, caller));
+    if (first.found?.presented === 'next' && known.isUsable(first.found)) {
+      throw new StoreOutage('the first use of a secret could not be noted'); // somebody edited the record by hand
+    }
+    return first;
   };
 }

@@ -9,9 +9,9 @@ import type { Usage } from '../uses/usage.ts';
 import { redactFrom } from '../watch/redact.ts';
 import type { Caller, RuleOfToken, Workload } from './actor.ts';
 import type { Audience } from './audience.ts';
-import { createUseFirst, type FirstUsesOptions } from './first-uses.ts';
 import { type KnownKey, KnownKeys, type KnownKeysOptions } from './known-keys.ts';
 import { earlier, endOf, fingerprintOf, hashKey, isJwtShaped, isKeyShaped, refusalAt } from './record.ts';
+import { createUseFirst, type FirstUsesOptions } from './rotating.ts';
 
 export type { Holder } from '../uses/holder.ts';
 

@@ -3,7 +3,7 @@
 // next round. It is signed, not encrypted: it contains the client's own responses.
 
 import type { Asking, InputRequired } from '../calls/ask.ts';
-import { WIDGET_TYPE } from '../calls/resource.ts';
+import { WIDGET_TYPE } from '../calls/content.ts';
 import type { Problem } from '../ground/problem.ts';
 import { err, ok, type Result } from '../ground/result.ts';
 import type { Clock } from '../ground/runtime.ts';

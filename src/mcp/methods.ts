@@ -1,9 +1,9 @@
 // The table of MCP methods. Each turns a request into a result, an error, or a call to run.
 
+import { contentOf, type Resource } from '../calls/content.ts';
 import type { Identity, Sender } from '../calls/identify.ts';
 import type { Operation } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
-import { contentOf, type Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
 import { once } from '../ground/cache.ts';
 import { type Awaitable, chain, isPromise } from '../ground/result.ts';

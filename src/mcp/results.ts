@@ -1,8 +1,8 @@
 // Writes MCP results: those of calls, of problems, the items of lists, and the server's description.
 
+import type { Resource } from '../calls/content.ts';
 import type { Operation, ToolResult } from '../calls/operation.ts';
 import type { Prompt } from '../calls/prompt.ts';
-import type { Resource } from '../calls/resource.ts';
 import { inWords } from '../calls/schema.ts';
 import type { Tool } from '../calls/tool.ts';
 import {

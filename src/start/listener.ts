@@ -3,7 +3,7 @@
 import type { Tls } from '../config/tls.ts';
 import type { Awaitable } from '../ground/result.ts';
 import { MS_PER_DAY } from '../ground/runtime.ts';
-import { expected } from '../ground/wording.ts';
+import { expected } from '../ground/text.ts';
 import type { Connections } from '../web/context.ts';
 
 export interface ServeOptions {

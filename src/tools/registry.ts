@@ -1,8 +1,8 @@
 // Registers the tools, prompts and resources of the server and of the operator's files, and checks them: the compiler
 // may not have seen the files.
 
+import type { Resource } from '../calls/content.ts';
 import type { Prompt } from '../calls/prompt.ts';
-import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
 import { faultIn, RESOURCE } from '../calls/untyped.ts';
 import { isObject } from '../ground/text.ts';

@@ -1,7 +1,7 @@
 // The server's own tools, in the order in which clients see them, in the form of a tool file.
 
+import type { Resource } from '../calls/content.ts';
 import type { Prompt } from '../calls/prompt.ts';
-import type { Resource } from '../calls/resource.ts';
 import type { Tool } from '../calls/tool.ts';
 import { createApiKey } from './create-api-key.ts';
 import { deleteApiKey } from './delete-api-key.ts';

@@ -7,7 +7,8 @@ import { fetchDocument, fetchFault, inTime } from '../ground/documents.ts';
 import { isLoopback } from '../ground/ip.ts';
 import type { Clock } from '../ground/runtime.ts';
 import { isObject, type JsonObject } from '../ground/text.ts';
-import type { OutageLog } from '../watch/outage.ts';
+import type { Log } from '../watch/log.ts';
+import { createOutageLog, type OutageLog } from '../watch/outage.ts';
 
 /** The timeout of a whole lookup: up to three metadata addresses, then the key set. */
 const FETCH_MS_MAX = 5000;
@@ -48,7 +49,7 @@ export function issuerOutageIn(error: unknown): IssuerOutage {
   throw error;
 }
 
-export interface SignInEndpoints {
+interface SignInEndpoints {
   readonly authorization: URL;
   readonly token: URL;
   /** Whether every authorization response names the issuer (RFC 9207). */
@@ -149,7 +150,7 @@ function parseJson(body: Uint8Array): unknown {
   }
 }
 
-export interface IssuerCacheOptions {
+interface IssuerCacheOptions {
   readonly ttlMs: number;
   /** The pause after a failed fetch. */
   readonly pauseMs: number;
@@ -233,4 +234,26 @@ export function createIssuerCache<T>(load: () => Promise<T>, options: IssuerCach
       }
     },
   };
+}
+
+// Finds and caches the issuer's endpoints, where visitors of the page /keys sign in.
+
+/** The page may offer a sign-in at an issuer that is down for this long. */
+const ENDPOINTS_TTL_MS = 60_000;
+/** The negative cache: visitors don't wait again for an issuer that just didn't respond. */
+const FAILURE_PAUSE_MS = 5000;
+
+/** Resolves with the issuer's endpoints, or null while it is out of reach. */
+export type FindSignIn = () => Promise<SignInEndpoints | null>;
+
+export function createFindSignIn(issuer: string, clock: Clock, log: Log): FindSignIn {
+  const outage = createOutageLog(log, { on: 'issuer out of reach', off: 'issuer back' });
+  const cache = { ttlMs: ENDPOINTS_TTL_MS, pauseMs: FAILURE_PAUSE_MS, clock, outage };
+  const { current, refresh } = createIssuerCache(() => discoverSignIn(issuer, clock), cache);
+  return async () => current() ?? refresh().catch(nothing);
+}
+
+function nothing(error: unknown): null {
+  issuerOutageIn(error);
+  return null;
 }

@@ -2,7 +2,7 @@
 
 import type { Clock, Sha256 } from '../ground/runtime.ts';
 import type { ServerAddress } from '../ground/server-address.ts';
-import { expected } from '../ground/wording.ts';
+import { expected } from '../ground/text.ts';
 import type { Log } from '../watch/log.ts';
 import { developmentSecret } from './dev-secret.ts';
 import {

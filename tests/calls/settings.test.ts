@@ -3,8 +3,7 @@
 import { describe, expect, test } from 'bun:test';
 import * as v from 'valibot';
 import { defineTool, ok, type SettingsSchema, type ToolDeps } from '../../src/start/package/index.ts';
-import type { Env } from '../support/test-app.ts';
-import { createTestApp, failureOf } from '../support/test-app.ts';
+import { createTestApp, type Env, failureOf } from '../support/test-app.ts';
 import { anyone, facts } from '../support/tools.ts';
 
 /** An app with a tool that returns its settings. */

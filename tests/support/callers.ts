@@ -1,8 +1,7 @@
 // Real servers on one database, and callers who use one key at them until each of them refuses it.
 
 import { callOver, userHeaders } from './client.ts';
-import type { ServerProcess } from './server-process.ts';
-import { startServer } from './server-process.ts';
+import { type ServerProcess, startServer } from './server-process.ts';
 import { TEST_SECRET } from './test-app.ts';
 import { waitFor } from './wait-for.ts';
 

@@ -6,7 +6,7 @@ import { isOutage, StoreOutage } from '../../ground/result.ts';
 import { type Database, type Row, type Statement, UnusableDatabase } from '../../store/database.ts';
 import { embeddedDatabase } from '../../store/embedded/database.ts';
 import { inspectFile, mustBeNoFolder, openError } from '../../store/embedded/open.ts';
-import { CHANGES, pageOf } from '../../store/feed.ts';
+import { CHANGES, pageOf } from '../../store/key-reads.ts';
 import type { DatabaseConfig } from '../../store/place.ts';
 import { remoteDatabase } from '../../store/remote/database.ts';
 import { inspect, MAY_BE_OURS } from '../../store/schema.ts';

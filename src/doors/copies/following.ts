@@ -6,7 +6,7 @@ import { FEED_PAGE_MAX, type FeedPage, isLost, type ReachedPosition } from '../.
 import { type Clock, sleep } from '../../ground/runtime.ts';
 import { type Database, firstOf, type Row, type Statement } from '../../store/database.ts';
 import type { FileThread } from '../../store/embedded/thread.ts';
-import { CHANGES, pageOf } from '../../store/feed.ts';
+import { CHANGES, pageOf } from '../../store/key-reads.ts';
 import { statementsOf } from '../../store/removals.ts';
 import { TABLES } from '../../store/tables.ts';
 import { newerPagesOf, pagesOf, putChanged, putRows, type Read } from './copying.ts';

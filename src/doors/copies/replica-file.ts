@@ -3,7 +3,7 @@
 import { existsSync, rmSync, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage } from '../../ground/result.ts';
-import { expected } from '../../ground/wording.ts';
+import { expected } from '../../ground/text.ts';
 import type { Database, Statement } from '../../store/database.ts';
 import { embeddedDatabase } from '../../store/embedded/database.ts';
 import { isBusy, openSqlite } from '../../store/embedded/sqlite.ts';

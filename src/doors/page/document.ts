@@ -13,7 +13,7 @@ import type { ServerAddress } from '../../ground/server-address.ts';
 import { keysPageUrl } from '../../ground/urls.ts';
 import { documentOf, withSetup } from '../../pages/document.ts';
 import { refusedWithin } from '../../pages/widgets/index.ts';
-import { createFindSignIn, type FindSignIn } from '../../users/sign-in.ts';
+import { createFindSignIn, type FindSignIn } from '../../users/discovery.ts';
 import type { Log } from '../../watch/log.ts';
 import { PAGE_HEADERS } from '../../web/headers.ts';
 import type { Handler } from '../../web/router.ts';

@@ -30,7 +30,7 @@ import {
   serviceGuard,
 } from './service.ts';
 
-export interface ChangesRouteOptions extends ServiceOptions {
+interface ChangesRouteOptions extends ServiceOptions {
   readonly recheck: Recheck;
   readonly feed: Feed;
   /** The feed's clock, which also counts while the machine sleeps. */

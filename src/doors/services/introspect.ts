@@ -30,7 +30,7 @@ import {
   serviceGuard,
 } from './service.ts';
 
-export interface IntrospectRouteOptions extends ServiceOptions {
+interface IntrospectRouteOptions extends ServiceOptions {
   readonly guards: Guards;
   readonly recheck: Recheck;
   readonly usage: Usage;

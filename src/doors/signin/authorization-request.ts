@@ -1,8 +1,7 @@
 // Parses and validates a client's request to /authorize (RFC 6749 §4.1.1). Pure. It redirects nobody before it knows
 // that the redirect URI is the client's and admitted.
 
-import type { RefusalReason } from '../../api/oauth.ts';
-import { hasTwice, parameter } from '../../api/oauth.ts';
+import { hasTwice, parameter, type RefusalReason } from '../../api/oauth.ts';
 import { isLoopbackRedirect, isSameRedirect } from '../../config/redirects.ts';
 import { type Problem, publicPart } from '../../ground/problem.ts';
 import { err, ok, type Result } from '../../ground/result.ts';

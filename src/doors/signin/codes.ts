@@ -50,7 +50,7 @@ const CODE = /^[\w-]{43}$/;
 
 const ALPHABET = { alphabet: 'base64url', omitPadding: true } as const;
 
-export interface CodesOptions {
+interface CodesOptions {
   readonly store: CodeStore;
   readonly findCode: FindCode;
   readonly clock: Clock;
@@ -119,7 +119,7 @@ export interface Grants {
   ordered(request: AuthorizationRequest, actor: Actor, input: DecidedKey): Promise<Result<string, Problem>>;
 }
 
-export interface GrantsOptions {
+interface GrantsOptions {
   readonly keys: Minting;
   readonly clock: Clock;
   readonly sha256: Sha256;

@@ -14,8 +14,7 @@ import type { KeyIdentity, Verifier } from '../../keys/verify.ts';
 import { excerptOf } from '../../watch/redact.ts';
 import { hostOf } from './authorization-request.ts';
 import type { Clients } from './clients.ts';
-import type { CodeContent, Codes } from './codes.ts';
-import { createMakeKey, type MakingOptions, makeAttempt } from './codes.ts';
+import { type CodeContent, type Codes, createMakeKey, type MakingOptions, makeAttempt } from './codes.ts';
 
 export interface CodeGrantOptions extends MakingOptions {
   readonly verifier: Verifier;

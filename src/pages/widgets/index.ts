@@ -1,6 +1,6 @@
 // Creates the widgets as MCP resources (MCP Apps), in the order in which clients see them.
 
-import { type Resource, WIDGET_TYPE } from '../../calls/resource.ts';
+import { type Resource, WIDGET_TYPE } from '../../calls/content.ts';
 import { atFirstUse } from '../../ground/first-use.ts';
 import { chain } from '../../ground/result.ts';
 import { SERVER_VERSION } from '../../ground/server-info.ts';

@@ -1,7 +1,7 @@
 // Starts the server from a program, like the command: with signals, graceful shutdown, TLS and banner. The configuration
 // comes from the environment.
 
-import type { Resource } from '../../calls/resource.ts';
+import type { Resource } from '../../calls/content.ts';
 import type { MakePrompts, MakeTools } from '../../tools/folder/tool-file.ts';
 import { start as startOn, type Watch } from '../server.ts';
 

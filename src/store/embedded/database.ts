@@ -2,10 +2,9 @@
 
 import type { Database, Row, Statement, Written } from '../database.ts';
 import { Connection, pauseWhileLocked, RETRY_MS_MAX } from './connection.ts';
-import { GroupCommit } from './group-commit.ts';
+import { createTurns, GroupCommit, type TakeTurn } from './group-commit.ts';
 import { isBusy, outageOf } from './sqlite.ts';
 import { createFileThread } from './thread.ts';
-import { createTurns, type TakeTurn } from './turns.ts';
 
 export interface FileOptions {
   /** Leaves the file and its write-ahead log as they are. */

@@ -6,7 +6,6 @@ import type { Statement, Written } from '../database.ts';
 import { type Connection, type Durability, pauseWhileLocked, RETRY_MS_MAX } from './connection.ts';
 import { isBusy, type SqliteConnection } from './sqlite.ts';
 import type { FileThread } from './thread.ts';
-import type { TakeTurn } from './turns.ts';
 
 /** The most writes in a group. With eight, each has a small share of the disk's time; they block for a millisecond. */
 const GROUP_MAX = 8;
@@ -32,7 +31,7 @@ type Outcome =
   | { readonly is: 'locked'; readonly error: unknown }
   | { readonly is: 'failed'; readonly error: unknown };
 
-export interface GroupCommitOptions {
+interface GroupCommitOptions {
   readonly connection: Connection;
   readonly thread: FileThread;
   readonly takeTurn: TakeTurn;
@@ -140,4 +139,30 @@ function runWrites(sqlite: SqliteConnection, group: readonly Write[]): readonly 
     if (performance.now() > endMs) break;
   }
   return written;
+}
+
+// Queues statements, because each blocks the event loop, and yields to it in between.
+
+/** After this much consecutive blocking work, the event loop runs what else is waiting. */
+const BLOCKING_MS_MAX = 3;
+
+/** Runs `work` after everything queued before. Rejects with what it throws. */
+export type TakeTurn = <T>(work: () => T) => Promise<T>;
+
+/** Creates a queue that yields to the event loop after each `BLOCKING_MS_MAX` of work. */
+export function createTurns(): TakeTurn {
+  let last: Promise<unknown> = Promise.resolve();
+  let yieldedAtMs = 0;
+
+  async function yieldToEventLoop(): Promise<void> {
+    if (performance.now() - yieldedAtMs < BLOCKING_MS_MAX) return;
+    await nextTurn();
+    yieldedAtMs = performance.now();
+  }
+
+  return (work) => {
+    const mine = last.then(work);
+    last = mine.then(yieldToEventLoop, yieldToEventLoop);
+    return mine;
+  };
 }

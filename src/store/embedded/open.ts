@@ -5,7 +5,7 @@ import { existsSync, lstatSync, realpathSync, statSync } from 'node:fs';
 import { makePrivate } from '../../ground/private-files.ts';
 import { isOutage, StoreOutage } from '../../ground/result.ts';
 import { nextTurn } from '../../ground/runtime.ts';
-import { expected } from '../../ground/wording.ts';
+import { expected } from '../../ground/text.ts';
 import { type Database, errorReason, type Statement, UnusableDatabase } from '../database.ts';
 import { inspect, migrate } from '../schema.ts';
 import { embeddedDatabase } from './database.ts';

@@ -7,8 +7,8 @@
 
 import type { Client } from '@libsql/client/web';
 import { type OutageKind, StoreOutage } from '../../ground/result.ts';
+import { expected } from '../../ground/text.ts';
 import { shownUrl } from '../../ground/urls.ts';
-import { expected } from '../../ground/wording.ts';
 import { errorReason, isSchemaMissing, isTextDamaged } from '../database.ts';
 import type { RemoteConfig } from '../place.ts';
 

@@ -4,7 +4,7 @@ export * as v from 'valibot';
 export type { KeyAuth } from '../../calls/api-key.ts';
 export type { Answers, Ask, InputRequired, Unavailable } from '../../calls/ask.ts';
 export type { Call } from '../../calls/call.ts';
-export type { ContentBlock, ToolContent } from '../../calls/content.ts';
+export type { ContentBlock, Resource, ResourceContent, ToolContent } from '../../calls/content.ts';
 export { type Failure, failure } from '../../calls/failure.ts';
 export { type Guard, sequence } from '../../calls/guard.ts';
 export type { ToolLimit } from '../../calls/guards.ts';
@@ -14,10 +14,8 @@ export {
   form,
   type Question,
 } from '../../calls/questions.ts';
-export type { Resource, ResourceContent } from '../../calls/resource.ts';
-export type { Settings, SettingsSchema } from '../../calls/settings.ts';
 export { defineTool, type Tool, type ToolFacts } from '../../calls/tool.ts';
 export type { UserAuth } from '../../calls/user-jwt.ts';
 export type { Problem } from '../../ground/problem.ts';
 export { type Awaitable, err, ok, type Result } from '../../ground/result.ts';
-export type { MakePrompts, MakeTools, ToolDeps } from './tool-file.ts';
+export type { MakePrompts, MakeTools, Settings, SettingsSchema, ToolDeps } from './tool-file.ts';
